@@ -27,6 +27,8 @@ const LIBRARIES: &[(&str, &str)] = &[
     ("pjrt-cpu", "pjrt_cpu"),
     ("pjrt-conformance", "pjrt_conformance"),
     ("pjrt-bench", "pjrt_bench"),
+    ("pjrt-record", "pjrt_record"),
+    ("pjrt-layers", "pjrt_layers"),
 ];
 
 /// The compiler whose rustdoc writes the format that the crate `public-api` reads.
@@ -36,6 +38,9 @@ const RUSTC: &str = "rustc 1.95.";
 /// `AsRaw`, and the C library, whose functions take C structs.
 const RAW: &[&str] =
     &["pjrt::raw::", "device_plugin::raw::", "plugin_manifest::describe::", "pjrt_c::", "::as_raw(&self)", "::Raw = "];
+
+/// The library that is about C structs, and may name them everywhere.
+const ABOUT_STRUCTS: &str = "pjrt_layers";
 
 /// The one type of `pjrt-sys` that all other paths may name. It does not depend on the header.
 const OPAQUE: &str = "pjrt_sys::static_api::StaticApi";
@@ -64,7 +69,7 @@ pub(crate) fn run(check: bool) -> Result<(), Error> {
             .build()
             .map_err(|error| format!("{}: {error}", json.display()))?
             .to_string();
-        api.lines().filter(|line| leaks(line)).for_each(|line| {
+        api.lines().filter(|line| *library != ABOUT_STRUCTS && leaks(line)).for_each(|line| {
             let _ = writeln!(faults, "{library} exposes a type of pjrt-sys outside its module `raw`: {line}");
         });
         let file = folder.join(format!("{package}.txt"));

@@ -3,7 +3,7 @@
 
 use std::process::{Command, Output};
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 19] = [
     "run",
     "show",
     "supports",
@@ -13,11 +13,16 @@ const COMMANDS: [&str; 14] = [
     "env",
     "with",
     "trace",
+    "conform",
+    "bench",
+    "record",
+    "replay",
     "inspect",
     "header",
     "new",
     "package",
     "completions",
+    "man",
 ];
 
 fn pjrt(args: &[&str]) -> Output {

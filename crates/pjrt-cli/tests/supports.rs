@@ -191,6 +191,26 @@ fn real_plugins_are_asked_to_compile() {
 }
 
 #[test]
+fn compiles_for_a_topology_without_a_client() {
+    let Ok(plugin) = std::env::var("PJRT_CPU_PLUGIN") else {
+        println!("SKIPPED compiles_for_a_topology_without_a_client: PJRT_CPU_PLUGIN is not set");
+        return;
+    };
+    let folder = folder("check-topology");
+    fs::write(folder.join("program.mlir"), PROGRAM.replace("f64", "f32")).unwrap();
+    let (code, text) = answer(&folder, &["program.mlir", "-p", &plugin, "--depth", "compile"]);
+    assert!(code == Some(0) && text.contains("by compile: yes"), "{text}");
+    let broken = "func.func @main(%x: tensor<f32>) -> tensor<f32> {
+      %0 = stablehlo.custom_call @nobody_has_this(%x) : (tensor<f32>) -> tensor<f32>
+      return %0 : tensor<f32>
+    }";
+    fs::write(folder.join("broken.mlir"), broken).unwrap();
+    let (code, text) = answer(&folder, &["broken.mlir", "-p", &plugin, "--depth", "compile"]);
+    assert!(code == Some(4) && text.contains("could not compile it here"), "{text}");
+    assert!(text.contains("nobody_has_this"), "{text}");
+}
+
+#[test]
 fn plugin_without_topology() {
     let folder = folder("check-maybe");
     let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));

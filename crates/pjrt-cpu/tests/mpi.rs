@@ -22,7 +22,19 @@ const SHIFT: &str = "PJRT_CPU_MPI_TEST_SHIFT";
 fn start(test: &str, transport: &str, shift: &str) -> Option<Vec<String>> {
     let (folder, _) = file_store::temporary(test);
     let mut mpirun = Command::new("mpirun");
-    mpirun.args(["-n", "2", "--oversubscribe", "--allow-run-as-root", "-x", STORE, "-x", TRANSPORT, "-x", SHIFT]);
+    mpirun.args([
+        "-n",
+        "2",
+        "--oversubscribe",
+        "--enable-recovery",
+        "--allow-run-as-root",
+        "-x",
+        STORE,
+        "-x",
+        TRANSPORT,
+        "-x",
+        SHIFT,
+    ]);
     mpirun.arg(std::env::current_exe().unwrap()).args(["--exact", test, "--nocapture"]);
     mpirun.env(STORE, folder.path()).env(TRANSPORT, transport).env(SHIFT, shift);
     let output = match mpirun.stdin(Stdio::null()).output() {

@@ -28,7 +28,7 @@ impl std::fmt::Debug for Function {
 }
 
 impl Function {
-    pub(crate) const fn of<S: Known>(fallible: bool, fields: &'static [Field]) -> Self {
+    pub(crate) const fn of<S: ForwardedFunction>(fallible: bool, fields: &'static [Field]) -> Self {
         let layout = Layout::of::<S::Args>();
         Self { name: S::NAME, extension: S::EXTENSION, object: None, since: S::SINCE, fallible, fields, layout }
     }
@@ -137,7 +137,7 @@ pub(crate) trait PerFunction {
     /// The item.
     type Item;
     /// Creates the item of a function.
-    fn item<S: Known>() -> Self::Item;
+    fn item<S: ForwardedFunction>() -> Self::Item;
 }
 
 /// A function for which this crate has a forwarder.
@@ -146,7 +146,7 @@ pub(crate) trait PerFunction {
 ///
 /// `ID` is the position of the function in `generated::FUNCTIONS` and in the result of `generated::for_each_function`, and `EXTENSION` is the
 /// extension whose struct is `Table`, or `None` for the main table.
-pub unsafe trait Known: Slot<Return: crate::core::Answer> {
+pub unsafe trait ForwardedFunction: Slot<Return: crate::core::Answer> {
     /// Position among all functions.
     const ID: usize;
     /// The extension whose table contains the function, or `None` for the main table.

@@ -5,1342 +5,1401 @@ use pjrt_sys::{PJRT_Extension_Type, extension_slot, slot};
 use pjrt_sys::Bool;
 use pjrt_sys::bindings::*;
 use crate::core::object_functions;
-use crate::function::{Field, Function, Kind, Known, Layout, PerFunction};
+use crate::function::{Field, ForwardedFunction, Function, Kind, Layout, PerFunction};
 /// Number of functions with a forwarder in the main table and in those of extensions.
 pub(crate) const SLOTS: usize = 268;
 /// Number of all functions with a forwarder.
 pub(crate) const COUNT: usize = 299;
-unsafe impl Known for slot::PJRT_Error_Destroy {
+unsafe impl ForwardedFunction for slot::PJRT_Error_Destroy {
     const ID: usize = 0;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Error_Message {
+unsafe impl ForwardedFunction for slot::PJRT_Error_Message {
     const ID: usize = 1;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Error_GetCode {
+unsafe impl ForwardedFunction for slot::PJRT_Error_GetCode {
     const ID: usize = 2;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Plugin_Initialize {
+unsafe impl ForwardedFunction for slot::PJRT_Plugin_Initialize {
     const ID: usize = 3;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Plugin_Attributes {
+unsafe impl ForwardedFunction for slot::PJRT_Plugin_Attributes {
     const ID: usize = 4;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Event_Destroy {
+unsafe impl ForwardedFunction for slot::PJRT_Event_Destroy {
     const ID: usize = 5;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Event_IsReady {
+unsafe impl ForwardedFunction for slot::PJRT_Event_IsReady {
     const ID: usize = 6;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Event_Error {
+unsafe impl ForwardedFunction for slot::PJRT_Event_Error {
     const ID: usize = 7;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Event_Await {
+unsafe impl ForwardedFunction for slot::PJRT_Event_Await {
     const ID: usize = 8;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Event_OnReady {
+unsafe impl ForwardedFunction for slot::PJRT_Event_OnReady {
     const ID: usize = 9;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Client_Create {
+unsafe impl ForwardedFunction for slot::PJRT_Client_Create {
     const ID: usize = 10;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Client_Destroy {
+unsafe impl ForwardedFunction for slot::PJRT_Client_Destroy {
     const ID: usize = 11;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Client_PlatformName {
+unsafe impl ForwardedFunction for slot::PJRT_Client_PlatformName {
     const ID: usize = 12;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Client_ProcessIndex {
+unsafe impl ForwardedFunction for slot::PJRT_Client_ProcessIndex {
     const ID: usize = 13;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Client_PlatformVersion {
+unsafe impl ForwardedFunction for slot::PJRT_Client_PlatformVersion {
     const ID: usize = 14;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Client_Devices {
+unsafe impl ForwardedFunction for slot::PJRT_Client_Devices {
     const ID: usize = 15;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Client_AddressableDevices {
+unsafe impl ForwardedFunction for slot::PJRT_Client_AddressableDevices {
     const ID: usize = 16;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Client_LookupDevice {
+unsafe impl ForwardedFunction for slot::PJRT_Client_LookupDevice {
     const ID: usize = 17;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Client_LookupAddressableDevice {
+unsafe impl ForwardedFunction for slot::PJRT_Client_LookupAddressableDevice {
     const ID: usize = 18;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Client_AddressableMemories {
+unsafe impl ForwardedFunction for slot::PJRT_Client_AddressableMemories {
     const ID: usize = 19;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Client_Compile {
+unsafe impl ForwardedFunction for slot::PJRT_Client_Compile {
     const ID: usize = 20;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Client_DefaultDeviceAssignment {
+unsafe impl ForwardedFunction for slot::PJRT_Client_DefaultDeviceAssignment {
     const ID: usize = 21;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Client_BufferFromHostBuffer {
+unsafe impl ForwardedFunction for slot::PJRT_Client_BufferFromHostBuffer {
     const ID: usize = 22;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_DeviceDescription_Id {
+unsafe impl ForwardedFunction for slot::PJRT_DeviceDescription_Id {
     const ID: usize = 23;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_DeviceDescription_ProcessIndex {
+unsafe impl ForwardedFunction for slot::PJRT_DeviceDescription_ProcessIndex {
     const ID: usize = 24;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_DeviceDescription_Attributes {
+unsafe impl ForwardedFunction for slot::PJRT_DeviceDescription_Attributes {
     const ID: usize = 25;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_DeviceDescription_Kind {
+unsafe impl ForwardedFunction for slot::PJRT_DeviceDescription_Kind {
     const ID: usize = 26;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_DeviceDescription_DebugString {
+unsafe impl ForwardedFunction for slot::PJRT_DeviceDescription_DebugString {
     const ID: usize = 27;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_DeviceDescription_ToString {
+unsafe impl ForwardedFunction for slot::PJRT_DeviceDescription_ToString {
     const ID: usize = 28;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Device_GetDescription {
+unsafe impl ForwardedFunction for slot::PJRT_Device_GetDescription {
     const ID: usize = 29;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Device_IsAddressable {
+unsafe impl ForwardedFunction for slot::PJRT_Device_IsAddressable {
     const ID: usize = 30;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Device_LocalHardwareId {
+unsafe impl ForwardedFunction for slot::PJRT_Device_LocalHardwareId {
     const ID: usize = 31;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Device_AddressableMemories {
+unsafe impl ForwardedFunction for slot::PJRT_Device_AddressableMemories {
     const ID: usize = 32;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Device_DefaultMemory {
+unsafe impl ForwardedFunction for slot::PJRT_Device_DefaultMemory {
     const ID: usize = 33;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Device_MemoryStats {
+unsafe impl ForwardedFunction for slot::PJRT_Device_MemoryStats {
     const ID: usize = 34;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Memory_Id {
+unsafe impl ForwardedFunction for slot::PJRT_Memory_Id {
     const ID: usize = 35;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Memory_Kind {
+unsafe impl ForwardedFunction for slot::PJRT_Memory_Kind {
     const ID: usize = 36;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Memory_DebugString {
+unsafe impl ForwardedFunction for slot::PJRT_Memory_DebugString {
     const ID: usize = 37;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Memory_ToString {
+unsafe impl ForwardedFunction for slot::PJRT_Memory_ToString {
     const ID: usize = 38;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Memory_AddressableByDevices {
+unsafe impl ForwardedFunction for slot::PJRT_Memory_AddressableByDevices {
     const ID: usize = 39;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Executable_Destroy {
+unsafe impl ForwardedFunction for slot::PJRT_Executable_Destroy {
     const ID: usize = 40;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Executable_Name {
+unsafe impl ForwardedFunction for slot::PJRT_Executable_Name {
     const ID: usize = 41;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Executable_NumReplicas {
+unsafe impl ForwardedFunction for slot::PJRT_Executable_NumReplicas {
     const ID: usize = 42;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Executable_NumPartitions {
+unsafe impl ForwardedFunction for slot::PJRT_Executable_NumPartitions {
     const ID: usize = 43;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Executable_NumOutputs {
+unsafe impl ForwardedFunction for slot::PJRT_Executable_NumOutputs {
     const ID: usize = 44;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Executable_SizeOfGeneratedCodeInBytes {
+unsafe impl ForwardedFunction for slot::PJRT_Executable_SizeOfGeneratedCodeInBytes {
     const ID: usize = 45;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Executable_GetCostAnalysis {
+unsafe impl ForwardedFunction for slot::PJRT_Executable_GetCostAnalysis {
     const ID: usize = 46;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Executable_OutputMemoryKinds {
+unsafe impl ForwardedFunction for slot::PJRT_Executable_OutputMemoryKinds {
     const ID: usize = 47;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Executable_OptimizedProgram {
+unsafe impl ForwardedFunction for slot::PJRT_Executable_OptimizedProgram {
     const ID: usize = 48;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Executable_Serialize {
+unsafe impl ForwardedFunction for slot::PJRT_Executable_Serialize {
     const ID: usize = 49;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_LoadedExecutable_Destroy {
+unsafe impl ForwardedFunction for slot::PJRT_LoadedExecutable_Destroy {
     const ID: usize = 50;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_LoadedExecutable_GetExecutable {
+unsafe impl ForwardedFunction for slot::PJRT_LoadedExecutable_GetExecutable {
     const ID: usize = 51;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_LoadedExecutable_AddressableDevices {
+unsafe impl ForwardedFunction for slot::PJRT_LoadedExecutable_AddressableDevices {
     const ID: usize = 52;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_LoadedExecutable_Delete {
+unsafe impl ForwardedFunction for slot::PJRT_LoadedExecutable_Delete {
     const ID: usize = 53;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_LoadedExecutable_IsDeleted {
+unsafe impl ForwardedFunction for slot::PJRT_LoadedExecutable_IsDeleted {
     const ID: usize = 54;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_LoadedExecutable_Execute {
+unsafe impl ForwardedFunction for slot::PJRT_LoadedExecutable_Execute {
     const ID: usize = 55;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Executable_DeserializeAndLoad {
+unsafe impl ForwardedFunction for slot::PJRT_Executable_DeserializeAndLoad {
     const ID: usize = 56;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_LoadedExecutable_Fingerprint {
+unsafe impl ForwardedFunction for slot::PJRT_LoadedExecutable_Fingerprint {
     const ID: usize = 57;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Buffer_Destroy {
+unsafe impl ForwardedFunction for slot::PJRT_Buffer_Destroy {
     const ID: usize = 58;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Buffer_ElementType {
+unsafe impl ForwardedFunction for slot::PJRT_Buffer_ElementType {
     const ID: usize = 59;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Buffer_Dimensions {
+unsafe impl ForwardedFunction for slot::PJRT_Buffer_Dimensions {
     const ID: usize = 60;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Buffer_UnpaddedDimensions {
+unsafe impl ForwardedFunction for slot::PJRT_Buffer_UnpaddedDimensions {
     const ID: usize = 61;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Buffer_DynamicDimensionIndices {
+unsafe impl ForwardedFunction for slot::PJRT_Buffer_DynamicDimensionIndices {
     const ID: usize = 62;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Buffer_GetMemoryLayout {
+unsafe impl ForwardedFunction for slot::PJRT_Buffer_GetMemoryLayout {
     const ID: usize = 63;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Buffer_OnDeviceSizeInBytes {
+unsafe impl ForwardedFunction for slot::PJRT_Buffer_OnDeviceSizeInBytes {
     const ID: usize = 64;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Buffer_Device {
+unsafe impl ForwardedFunction for slot::PJRT_Buffer_Device {
     const ID: usize = 65;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Buffer_Memory {
+unsafe impl ForwardedFunction for slot::PJRT_Buffer_Memory {
     const ID: usize = 66;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Buffer_Delete {
+unsafe impl ForwardedFunction for slot::PJRT_Buffer_Delete {
     const ID: usize = 67;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Buffer_IsDeleted {
+unsafe impl ForwardedFunction for slot::PJRT_Buffer_IsDeleted {
     const ID: usize = 68;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Buffer_CopyToDevice {
+unsafe impl ForwardedFunction for slot::PJRT_Buffer_CopyToDevice {
     const ID: usize = 69;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Buffer_ToHostBuffer {
+unsafe impl ForwardedFunction for slot::PJRT_Buffer_ToHostBuffer {
     const ID: usize = 70;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Buffer_IsOnCpu {
+unsafe impl ForwardedFunction for slot::PJRT_Buffer_IsOnCpu {
     const ID: usize = 71;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Buffer_ReadyEvent {
+unsafe impl ForwardedFunction for slot::PJRT_Buffer_ReadyEvent {
     const ID: usize = 72;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Buffer_UnsafePointer {
+unsafe impl ForwardedFunction for slot::PJRT_Buffer_UnsafePointer {
     const ID: usize = 73;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Buffer_IncreaseExternalReferenceCount {
+unsafe impl ForwardedFunction for slot::PJRT_Buffer_IncreaseExternalReferenceCount {
     const ID: usize = 74;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Buffer_DecreaseExternalReferenceCount {
+unsafe impl ForwardedFunction for slot::PJRT_Buffer_DecreaseExternalReferenceCount {
     const ID: usize = 75;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Buffer_OpaqueDeviceMemoryDataPointer {
+unsafe impl ForwardedFunction for slot::PJRT_Buffer_OpaqueDeviceMemoryDataPointer {
     const ID: usize = 76;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_CopyToDeviceStream_Destroy {
+unsafe impl ForwardedFunction for slot::PJRT_CopyToDeviceStream_Destroy {
     const ID: usize = 77;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_CopyToDeviceStream_AddChunk {
+unsafe impl ForwardedFunction for slot::PJRT_CopyToDeviceStream_AddChunk {
     const ID: usize = 78;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_CopyToDeviceStream_TotalBytes {
+unsafe impl ForwardedFunction for slot::PJRT_CopyToDeviceStream_TotalBytes {
     const ID: usize = 79;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_CopyToDeviceStream_GranuleSize {
+unsafe impl ForwardedFunction for slot::PJRT_CopyToDeviceStream_GranuleSize {
     const ID: usize = 80;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_CopyToDeviceStream_CurrentBytes {
+unsafe impl ForwardedFunction for slot::PJRT_CopyToDeviceStream_CurrentBytes {
     const ID: usize = 81;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_TopologyDescription_Create {
+unsafe impl ForwardedFunction for slot::PJRT_TopologyDescription_Create {
     const ID: usize = 82;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_TopologyDescription_Destroy {
+unsafe impl ForwardedFunction for slot::PJRT_TopologyDescription_Destroy {
     const ID: usize = 83;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_TopologyDescription_PlatformName {
+unsafe impl ForwardedFunction for slot::PJRT_TopologyDescription_PlatformName {
     const ID: usize = 84;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_TopologyDescription_PlatformVersion {
+unsafe impl ForwardedFunction for slot::PJRT_TopologyDescription_PlatformVersion {
     const ID: usize = 85;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_TopologyDescription_GetDeviceDescriptions {
+unsafe impl ForwardedFunction for slot::PJRT_TopologyDescription_GetDeviceDescriptions {
     const ID: usize = 86;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_TopologyDescription_Serialize {
+unsafe impl ForwardedFunction for slot::PJRT_TopologyDescription_Serialize {
     const ID: usize = 87;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_TopologyDescription_Attributes {
+unsafe impl ForwardedFunction for slot::PJRT_TopologyDescription_Attributes {
     const ID: usize = 88;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Compile {
+unsafe impl ForwardedFunction for slot::PJRT_Compile {
     const ID: usize = 89;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Executable_OutputElementTypes {
+unsafe impl ForwardedFunction for slot::PJRT_Executable_OutputElementTypes {
     const ID: usize = 90;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Executable_OutputDimensions {
+unsafe impl ForwardedFunction for slot::PJRT_Executable_OutputDimensions {
     const ID: usize = 91;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Buffer_CopyToMemory {
+unsafe impl ForwardedFunction for slot::PJRT_Buffer_CopyToMemory {
     const ID: usize = 92;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Client_CreateViewOfDeviceBuffer {
+unsafe impl ForwardedFunction for slot::PJRT_Client_CreateViewOfDeviceBuffer {
     const ID: usize = 93;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Executable_Fingerprint {
+unsafe impl ForwardedFunction for slot::PJRT_Executable_Fingerprint {
     const ID: usize = 94;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Client_TopologyDescription {
+unsafe impl ForwardedFunction for slot::PJRT_Client_TopologyDescription {
     const ID: usize = 95;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Executable_GetCompiledMemoryStats {
+unsafe impl ForwardedFunction for slot::PJRT_Executable_GetCompiledMemoryStats {
     const ID: usize = 96;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Memory_Kind_Id {
+unsafe impl ForwardedFunction for slot::PJRT_Memory_Kind_Id {
     const ID: usize = 97;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_ExecuteContext_Create {
+unsafe impl ForwardedFunction for slot::PJRT_ExecuteContext_Create {
     const ID: usize = 98;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_ExecuteContext_Destroy {
+unsafe impl ForwardedFunction for slot::PJRT_ExecuteContext_Destroy {
     const ID: usize = 99;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Buffer_CopyRawToHost {
+unsafe impl ForwardedFunction for slot::PJRT_Buffer_CopyRawToHost {
     const ID: usize = 100;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_AsyncHostToDeviceTransferManager_Destroy {
+unsafe impl ForwardedFunction for slot::PJRT_AsyncHostToDeviceTransferManager_Destroy {
     const ID: usize = 101;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_AsyncHostToDeviceTransferManager_TransferData {
+unsafe impl ForwardedFunction
+for slot::PJRT_AsyncHostToDeviceTransferManager_TransferData {
     const ID: usize = 102;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Client_CreateBuffersForAsyncHostToDevice {
+unsafe impl ForwardedFunction for slot::PJRT_Client_CreateBuffersForAsyncHostToDevice {
     const ID: usize = 103;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer {
+unsafe impl ForwardedFunction
+for slot::PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer {
     const ID: usize = 104;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_AsyncHostToDeviceTransferManager_Device {
+unsafe impl ForwardedFunction for slot::PJRT_AsyncHostToDeviceTransferManager_Device {
     const ID: usize = 105;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_AsyncHostToDeviceTransferManager_BufferCount {
+unsafe impl ForwardedFunction
+for slot::PJRT_AsyncHostToDeviceTransferManager_BufferCount {
     const ID: usize = 106;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_AsyncHostToDeviceTransferManager_BufferSize {
+unsafe impl ForwardedFunction
+for slot::PJRT_AsyncHostToDeviceTransferManager_BufferSize {
     const ID: usize = 107;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_AsyncHostToDeviceTransferManager_SetBufferError {
+unsafe impl ForwardedFunction
+for slot::PJRT_AsyncHostToDeviceTransferManager_SetBufferError {
     const ID: usize = 108;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_AsyncHostToDeviceTransferManager_AddMetadata {
+unsafe impl ForwardedFunction
+for slot::PJRT_AsyncHostToDeviceTransferManager_AddMetadata {
     const ID: usize = 109;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Client_DmaMap {
+unsafe impl ForwardedFunction for slot::PJRT_Client_DmaMap {
     const ID: usize = 110;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Client_DmaUnmap {
+unsafe impl ForwardedFunction for slot::PJRT_Client_DmaUnmap {
     const ID: usize = 111;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Client_CreateUninitializedBuffer {
+unsafe impl ForwardedFunction for slot::PJRT_Client_CreateUninitializedBuffer {
     const ID: usize = 112;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Client_UpdateGlobalProcessInfo {
+unsafe impl ForwardedFunction for slot::PJRT_Client_UpdateGlobalProcessInfo {
     const ID: usize = 113;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_TopologyDescription_Deserialize {
+unsafe impl ForwardedFunction for slot::PJRT_TopologyDescription_Deserialize {
     const ID: usize = 114;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Client_CreateAliasBuffer {
+unsafe impl ForwardedFunction for slot::PJRT_Client_CreateAliasBuffer {
     const ID: usize = 115;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Client_FulfillAliasBuffer {
+unsafe impl ForwardedFunction for slot::PJRT_Client_FulfillAliasBuffer {
     const ID: usize = 116;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_LoadedExecutable_GetDeviceAssignment {
+unsafe impl ForwardedFunction for slot::PJRT_LoadedExecutable_GetDeviceAssignment {
     const ID: usize = 117;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Client_CreateErrorBuffer {
+unsafe impl ForwardedFunction for slot::PJRT_Client_CreateErrorBuffer {
     const ID: usize = 118;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_AsyncHostToDeviceTransferManager_TransferLiteral {
+unsafe impl ForwardedFunction
+for slot::PJRT_AsyncHostToDeviceTransferManager_TransferLiteral {
     const ID: usize = 119;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Buffer_CopyRawToHostFuture {
+unsafe impl ForwardedFunction for slot::PJRT_Buffer_CopyRawToHostFuture {
     const ID: usize = 120;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Device_PoisonExecution {
+unsafe impl ForwardedFunction for slot::PJRT_Device_PoisonExecution {
     const ID: usize = 121;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Device_CreateAsyncTrackingEvent {
+unsafe impl ForwardedFunction for slot::PJRT_Device_CreateAsyncTrackingEvent {
     const ID: usize = 122;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_AsyncTrackingEvent_Destroy {
+unsafe impl ForwardedFunction for slot::PJRT_AsyncTrackingEvent_Destroy {
     const ID: usize = 123;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Executable_GetCompileOptions {
+unsafe impl ForwardedFunction for slot::PJRT_Executable_GetCompileOptions {
     const ID: usize = 124;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Buffer_DonateWithControlDependency {
+unsafe impl ForwardedFunction for slot::PJRT_Buffer_DonateWithControlDependency {
     const ID: usize = 125;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Event_Create {
+unsafe impl ForwardedFunction for slot::PJRT_Event_Create {
     const ID: usize = 126;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Event_Set {
+unsafe impl ForwardedFunction for slot::PJRT_Event_Set {
     const ID: usize = 127;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Device_GetAttributes {
+unsafe impl ForwardedFunction for slot::PJRT_Device_GetAttributes {
     const ID: usize = 128;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Client_Load {
+unsafe impl ForwardedFunction for slot::PJRT_Client_Load {
     const ID: usize = 129;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_LoadedExecutable_AddressableDeviceLogicalIds {
+unsafe impl ForwardedFunction
+for slot::PJRT_LoadedExecutable_AddressableDeviceLogicalIds {
     const ID: usize = 130;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Buffer_Bitcast {
+unsafe impl ForwardedFunction for slot::PJRT_Buffer_Bitcast {
     const ID: usize = 131;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Error_ForEachPayload {
+unsafe impl ForwardedFunction for slot::PJRT_Error_ForEachPayload {
     const ID: usize = 132;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_TopologyDescription_Fingerprint {
+unsafe impl ForwardedFunction for slot::PJRT_TopologyDescription_Fingerprint {
     const ID: usize = 133;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Executable_ParameterMemoryKinds {
+unsafe impl ForwardedFunction for slot::PJRT_Executable_ParameterMemoryKinds {
     const ID: usize = 134;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_Device_ClearMemoryStats {
+unsafe impl ForwardedFunction for slot::PJRT_Device_ClearMemoryStats {
     const ID: usize = 135;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace {
+unsafe impl ForwardedFunction
+for slot::PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace {
     const ID: usize = 136;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for slot::PJRT_TopologyDescription_GetMemorySpaceKindIds {
+unsafe impl ForwardedFunction for slot::PJRT_TopologyDescription_GetMemorySpaceKindIds {
     const ID: usize = 137;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
 }
-unsafe impl Known for extension_slot::PJRT_Client_RuntimeAbiVersion {
+unsafe impl ForwardedFunction for extension_slot::PJRT_Client_RuntimeAbiVersion {
     const ID: usize = 138;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_AbiVersion,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Executable_GetAbiVersion {
+unsafe impl ForwardedFunction for extension_slot::PJRT_Executable_GetAbiVersion {
     const ID: usize = 139;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_AbiVersion,
     );
 }
-unsafe impl Known for extension_slot::PJRT_RuntimeAbiVersion_Destroy {
+unsafe impl ForwardedFunction for extension_slot::PJRT_RuntimeAbiVersion_Destroy {
     const ID: usize = 140;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_AbiVersion,
     );
 }
-unsafe impl Known for extension_slot::PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime {
     const ID: usize = 141;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_AbiVersion,
     );
 }
-unsafe impl Known for extension_slot::PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable {
     const ID: usize = 142;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_AbiVersion,
     );
 }
-unsafe impl Known for extension_slot::PJRT_RuntimeAbiVersion_ToProto {
+unsafe impl ForwardedFunction for extension_slot::PJRT_RuntimeAbiVersion_ToProto {
     const ID: usize = 143;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_AbiVersion,
     );
 }
-unsafe impl Known for extension_slot::PJRT_RuntimeAbiVersion_PlatformId {
+unsafe impl ForwardedFunction for extension_slot::PJRT_RuntimeAbiVersion_PlatformId {
     const ID: usize = 144;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_AbiVersion,
     );
 }
-unsafe impl Known for extension_slot::PJRT_ExecutableAbiVersion_Destroy {
+unsafe impl ForwardedFunction for extension_slot::PJRT_ExecutableAbiVersion_Destroy {
     const ID: usize = 145;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_AbiVersion,
     );
 }
-unsafe impl Known for extension_slot::PJRT_ExecutableAbiVersion_ToProto {
+unsafe impl ForwardedFunction for extension_slot::PJRT_ExecutableAbiVersion_ToProto {
     const ID: usize = 146;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_AbiVersion,
     );
 }
-unsafe impl Known for extension_slot::PJRT_ExecutableAbiVersion_PlatformId {
+unsafe impl ForwardedFunction for extension_slot::PJRT_ExecutableAbiVersion_PlatformId {
     const ID: usize = 147;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_AbiVersion,
     );
 }
-unsafe impl Known for extension_slot::PJRT_RuntimeAbiVersion_FromProto {
+unsafe impl ForwardedFunction for extension_slot::PJRT_RuntimeAbiVersion_FromProto {
     const ID: usize = 148;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_AbiVersion,
     );
 }
-unsafe impl Known for extension_slot::PJRT_ExecutableAbiVersion_FromProto {
+unsafe impl ForwardedFunction for extension_slot::PJRT_ExecutableAbiVersion_FromProto {
     const ID: usize = 149;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_AbiVersion,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Register_Callback {
+unsafe impl ForwardedFunction for extension_slot::PJRT_Register_Callback {
     const ID: usize = 150;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Callback,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Callback_InvokeCallback {
+unsafe impl ForwardedFunction for extension_slot::PJRT_Callback_InvokeCallback {
     const ID: usize = 151;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Callback,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Collectives_Destroy {
+unsafe impl ForwardedFunction for extension_slot::PJRT_Collectives_Destroy {
     const ID: usize = 152;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Collectives,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Collectives_CreateCommunicators {
+unsafe impl ForwardedFunction for extension_slot::PJRT_Collectives_CreateCommunicators {
     const ID: usize = 153;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Collectives,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Collectives_Communicator_Destroy {
+unsafe impl ForwardedFunction for extension_slot::PJRT_Collectives_Communicator_Destroy {
     const ID: usize = 154;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Collectives,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Collectives_Communicator_AllReduce {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Collectives_Communicator_AllReduce {
     const ID: usize = 155;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Collectives,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Collectives_Communicator_ReduceScatter {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Collectives_Communicator_ReduceScatter {
     const ID: usize = 156;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Collectives,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Collectives_Communicator_AllGather {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Collectives_Communicator_AllGather {
     const ID: usize = 157;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Collectives,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Collectives_Communicator_CollectivePermute {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Collectives_Communicator_CollectivePermute {
     const ID: usize = 158;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Collectives,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Collectives_Communicator_AllToAll {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Collectives_Communicator_AllToAll {
     const ID: usize = 159;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Collectives,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Collectives_Communicator_ToString {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Collectives_Communicator_ToString {
     const ID: usize = 160;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Collectives,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Register_Custom_Partitioner {
+unsafe impl ForwardedFunction for extension_slot::PJRT_Register_Custom_Partitioner {
     const ID: usize = 161;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Custom_Partitioner,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Register_Batch_Partitionable {
+unsafe impl ForwardedFunction for extension_slot::PJRT_Register_Batch_Partitionable {
     const ID: usize = 162;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Custom_Partitioner,
     );
 }
-unsafe impl Known for extension_slot::PJRT_FFI_Type_Register {
+unsafe impl ForwardedFunction for extension_slot::PJRT_FFI_Type_Register {
     const ID: usize = 163;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_FFI,
     );
 }
-unsafe impl Known for extension_slot::PJRT_FFI_UserData_Add {
+unsafe impl ForwardedFunction for extension_slot::PJRT_FFI_UserData_Add {
     const ID: usize = 164;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_FFI,
     );
 }
-unsafe impl Known for extension_slot::PJRT_FFI_Register_Handler {
+unsafe impl ForwardedFunction for extension_slot::PJRT_FFI_Register_Handler {
     const ID: usize = 165;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_FFI,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Gpu_Register_Custom_Call {
+unsafe impl ForwardedFunction for extension_slot::PJRT_Gpu_Register_Custom_Call {
     const ID: usize = 166;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Gpu_Custom_Call,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Layouts_MemoryLayout_Destroy {
+unsafe impl ForwardedFunction for extension_slot::PJRT_Layouts_MemoryLayout_Destroy {
     const ID: usize = 167;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Layouts,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Layouts_MemoryLayout_Serialize {
+unsafe impl ForwardedFunction for extension_slot::PJRT_Layouts_MemoryLayout_Serialize {
     const ID: usize = 168;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Layouts,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Layouts_PJRT_Client_GetDefaultLayout {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Layouts_PJRT_Client_GetDefaultLayout {
     const ID: usize = 169;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Layouts,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Layouts_PJRT_Buffer_MemoryLayout {
+unsafe impl ForwardedFunction for extension_slot::PJRT_Layouts_PJRT_Buffer_MemoryLayout {
     const ID: usize = 170;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Layouts,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Layouts_PJRT_Topology_GetDefaultLayout {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Layouts_PJRT_Topology_GetDefaultLayout {
     const ID: usize = 171;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Layouts,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Layouts_PJRT_Executable_GetOutputLayouts {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Layouts_PJRT_Executable_GetOutputLayouts {
     const ID: usize = 172;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Layouts,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Layouts_PJRT_Executable_GetParameterLayouts {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Layouts_PJRT_Executable_GetParameterLayouts {
     const ID: usize = 173;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Layouts,
     );
 }
-unsafe impl Known for extension_slot::PJRT_MultiSlice_Config_Destroy {
+unsafe impl ForwardedFunction for extension_slot::PJRT_MultiSlice_Config_Destroy {
     const ID: usize = 174;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_MultiSlice,
     );
 }
-unsafe impl Known for extension_slot::PJRT_MultiSlice_Config_NumSlices {
+unsafe impl ForwardedFunction for extension_slot::PJRT_MultiSlice_Config_NumSlices {
     const ID: usize = 175;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_MultiSlice,
     );
 }
-unsafe impl Known for extension_slot::PJRT_MultiSlice_Config_SliceId {
+unsafe impl ForwardedFunction for extension_slot::PJRT_MultiSlice_Config_SliceId {
     const ID: usize = 176;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_MultiSlice,
     );
 }
-unsafe impl Known for extension_slot::PJRT_MultiSlice_Config_NumDevicesPerSlice {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_MultiSlice_Config_NumDevicesPerSlice {
     const ID: usize = 177;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_MultiSlice,
     );
 }
-unsafe impl Known for extension_slot::PJRT_MultiSlice_Config_Serialize {
+unsafe impl ForwardedFunction for extension_slot::PJRT_MultiSlice_Config_Serialize {
     const ID: usize = 178;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_MultiSlice,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Megascale_CreateClientContextFromPjRtClient {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Megascale_CreateClientContextFromPjRtClient {
     const ID: usize = 179;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Megascale,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Megascale_CreateDefaultClientContext {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Megascale_CreateDefaultClientContext {
     const ID: usize = 180;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Megascale,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Megascale_DeleteClientContext {
+unsafe impl ForwardedFunction for extension_slot::PJRT_Megascale_DeleteClientContext {
     const ID: usize = 181;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Megascale,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Megascale_CreateAoTConfig {
+unsafe impl ForwardedFunction for extension_slot::PJRT_Megascale_CreateAoTConfig {
     const ID: usize = 182;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Megascale,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Megascale_CreateMultiSliceConfig {
+unsafe impl ForwardedFunction for extension_slot::PJRT_Megascale_CreateMultiSliceConfig {
     const ID: usize = 183;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Megascale,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Megascale_ClientContext_Initialize {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Megascale_ClientContext_Initialize {
     const ID: usize = 184;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Megascale,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Megascale_ClientContext_UnblockPendingWork {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Megascale_ClientContext_UnblockPendingWork {
     const ID: usize = 185;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Megascale,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Megascale_ClientContext_MegascalePort {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Megascale_ClientContext_MegascalePort {
     const ID: usize = 186;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Megascale,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Megascale_CreateMegascaleCollectives {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Megascale_CreateMegascaleCollectives {
     const ID: usize = 187;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Megascale,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Megascale_DeviceId_To_MegascaleId {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Megascale_DeviceId_To_MegascaleId {
     const ID: usize = 188;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Megascale,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Megascale_MegascaleId_To_DeviceId {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Megascale_MegascaleId_To_DeviceId {
     const ID: usize = 189;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Megascale,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Megascale_RegisterErrorHandler {
+unsafe impl ForwardedFunction for extension_slot::PJRT_Megascale_RegisterErrorHandler {
     const ID: usize = 190;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Megascale,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Megascale_UnregisterErrorHandler {
+unsafe impl ForwardedFunction for extension_slot::PJRT_Megascale_UnregisterErrorHandler {
     const ID: usize = 191;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Megascale,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Megascale_ErrorAggregator_Create {
+unsafe impl ForwardedFunction for extension_slot::PJRT_Megascale_ErrorAggregator_Create {
     const ID: usize = 192;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Megascale,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Megascale_ErrorAggregator_Delete {
+unsafe impl ForwardedFunction for extension_slot::PJRT_Megascale_ErrorAggregator_Delete {
     const ID: usize = 193;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Megascale,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Megascale_ErrorDigest_Delete {
+unsafe impl ForwardedFunction for extension_slot::PJRT_Megascale_ErrorDigest_Delete {
     const ID: usize = 194;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Megascale,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Megascale_ErrorAggregator_AddError {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Megascale_ErrorAggregator_AddError {
     const ID: usize = 195;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Megascale,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Megascale_ErrorAggregator_ProcessAndShutdown {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Megascale_ErrorAggregator_ProcessAndShutdown {
     const ID: usize = 196;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Megascale,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Megascale_ErrorAggregator_LogErrorDigest {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Megascale_ErrorAggregator_LogErrorDigest {
     const ID: usize = 197;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Megascale,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Megascale_ErrorAggregator_Size {
+unsafe impl ForwardedFunction for extension_slot::PJRT_Megascale_ErrorAggregator_Size {
     const ID: usize = 198;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Megascale,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Megascale_ErrorAggregator_Active {
+unsafe impl ForwardedFunction for extension_slot::PJRT_Megascale_ErrorAggregator_Active {
     const ID: usize = 199;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Megascale,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Megascale_GetInterfaceAddressesHelper {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Megascale_GetInterfaceAddressesHelper {
     const ID: usize = 200;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Megascale,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Megascale_GetOrCreateRuntimeError {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Megascale_GetOrCreateRuntimeError {
     const ID: usize = 201;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Megascale,
     );
 }
-unsafe impl Known for extension_slot::PJRT_DeviceDescription_MemoryDescriptions {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_DeviceDescription_MemoryDescriptions {
     const ID: usize = 202;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_MemoryDescriptions,
     );
 }
-unsafe impl Known for extension_slot::PJRT_MemoryDescription_Kind {
+unsafe impl ForwardedFunction for extension_slot::PJRT_MemoryDescription_Kind {
     const ID: usize = 203;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_MemoryDescriptions,
     );
 }
-unsafe impl Known for extension_slot::PJRT_PhaseCompile_Get_Compiler {
+unsafe impl ForwardedFunction for extension_slot::PJRT_PhaseCompile_Get_Compiler {
     const ID: usize = 204;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_PhaseCompile,
     );
 }
-unsafe impl Known for extension_slot::PJRT_PhaseCompile_Destroy_Compiler {
+unsafe impl ForwardedFunction for extension_slot::PJRT_PhaseCompile_Destroy_Compiler {
     const ID: usize = 205;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_PhaseCompile,
     );
 }
-unsafe impl Known for extension_slot::PJRT_PhaseCompile_Run_Phase {
+unsafe impl ForwardedFunction for extension_slot::PJRT_PhaseCompile_Run_Phase {
     const ID: usize = 206;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_PhaseCompile,
     );
 }
-unsafe impl Known for extension_slot::PJRT_PhaseCompile_Get_PhaseNames {
+unsafe impl ForwardedFunction for extension_slot::PJRT_PhaseCompile_Get_PhaseNames {
     const ID: usize = 207;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_PhaseCompile,
     );
 }
-unsafe impl Known for extension_slot::PJRT_PhaseCompile_C_Buffers_Destroy {
+unsafe impl ForwardedFunction for extension_slot::PJRT_PhaseCompile_C_Buffers_Destroy {
     const ID: usize = 208;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_PhaseCompile,
     );
 }
-unsafe impl Known for extension_slot::PJRT_RawBuffer_CreateRawAliasOfBuffer {
+unsafe impl ForwardedFunction for extension_slot::PJRT_RawBuffer_CreateRawAliasOfBuffer {
     const ID: usize = 209;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_RawBuffer,
     );
 }
-unsafe impl Known for extension_slot::PJRT_RawBuffer_Destroy {
+unsafe impl ForwardedFunction for extension_slot::PJRT_RawBuffer_Destroy {
     const ID: usize = 210;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_RawBuffer,
     );
 }
-unsafe impl Known for extension_slot::PJRT_RawBuffer_GetOnDeviceSizeInBytes {
+unsafe impl ForwardedFunction for extension_slot::PJRT_RawBuffer_GetOnDeviceSizeInBytes {
     const ID: usize = 211;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_RawBuffer,
     );
 }
-unsafe impl Known for extension_slot::PJRT_RawBuffer_GetMemorySpace {
+unsafe impl ForwardedFunction for extension_slot::PJRT_RawBuffer_GetMemorySpace {
     const ID: usize = 212;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_RawBuffer,
     );
 }
-unsafe impl Known for extension_slot::PJRT_RawBuffer_CopyRawHostToDevice {
+unsafe impl ForwardedFunction for extension_slot::PJRT_RawBuffer_CopyRawHostToDevice {
     const ID: usize = 213;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_RawBuffer,
     );
 }
-unsafe impl Known for extension_slot::PJRT_RawBuffer_CopyRawDeviceToHost {
+unsafe impl ForwardedFunction for extension_slot::PJRT_RawBuffer_CopyRawDeviceToHost {
     const ID: usize = 214;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_RawBuffer,
     );
 }
-unsafe impl Known for extension_slot::PJRT_RawBuffer_GetHostPointer {
+unsafe impl ForwardedFunction for extension_slot::PJRT_RawBuffer_GetHostPointer {
     const ID: usize = 215;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_RawBuffer,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Shardings_PJRT_Executable_ParameterShardings {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Shardings_PJRT_Executable_ParameterShardings {
     const ID: usize = 216;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Shardings,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Shardings_PJRT_Executable_OutputShardings {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Shardings_PJRT_Executable_OutputShardings {
     const ID: usize = 217;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Shardings,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Get_Stream_For_External_Ready_Events {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Get_Stream_For_External_Ready_Events {
     const ID: usize = 218;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Stream,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Wait_Until_Buffer_Ready_On_Stream {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Wait_Until_Buffer_Ready_On_Stream {
     const ID: usize = 219;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Stream,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuExecutable_GetTargetArguments {
+unsafe impl ForwardedFunction for extension_slot::PJRT_TpuExecutable_GetTargetArguments {
     const ID: usize = 220;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuExecutable,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuExecutable_GetHloModuleWithConfig {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_TpuExecutable_GetHloModuleWithConfig {
     const ID: usize = 221;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuExecutable,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuExecutable_GetCompiledMemoryStats {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_TpuExecutable_GetCompiledMemoryStats {
     const ID: usize = 222;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuExecutable,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuExecutable_RunHloCostAnalysis {
+unsafe impl ForwardedFunction for extension_slot::PJRT_TpuExecutable_RunHloCostAnalysis {
     const ID: usize = 223;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuExecutable,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuExecutable_SetTpuCompilationEnv {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_TpuExecutable_SetTpuCompilationEnv {
     const ID: usize = 224;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuExecutable,
     );
 }
-unsafe impl Known
+unsafe impl ForwardedFunction
 for extension_slot::PJRT_TpuExecutable_GetTpuCompilationEnvFieldAsString {
     const ID: usize = 225;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuExecutable,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuExecutable_IsTpuPredeterminedError {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_TpuExecutable_IsTpuPredeterminedError {
     const ID: usize = 226;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuExecutable,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_Subslice {
+unsafe impl ForwardedFunction for extension_slot::PJRT_TpuTopology_Subslice {
     const ID: usize = 227;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_IsSubsliceTopology {
+unsafe impl ForwardedFunction for extension_slot::PJRT_TpuTopology_IsSubsliceTopology {
     const ID: usize = 228;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_SubsliceDeviceIdFromFullDeviceId {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_TpuTopology_SubsliceDeviceIdFromFullDeviceId {
     const ID: usize = 229;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_ReplaceHostBounds {
+unsafe impl ForwardedFunction for extension_slot::PJRT_TpuTopology_ReplaceHostBounds {
     const ID: usize = 230;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_IsEnhancedBarrierEnabled {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_TpuTopology_IsEnhancedBarrierEnabled {
     const ID: usize = 231;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_HasLimitedIciConnectivity {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_TpuTopology_HasLimitedIciConnectivity {
     const ID: usize = 232;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_IsReachableOverLimitedIci {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_TpuTopology_IsReachableOverLimitedIci {
     const ID: usize = 233;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_ProcessCount {
+unsafe impl ForwardedFunction for extension_slot::PJRT_TpuTopology_ProcessCount {
     const ID: usize = 234;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_ChipsPerProcess {
+unsafe impl ForwardedFunction for extension_slot::PJRT_TpuTopology_ChipsPerProcess {
     const ID: usize = 235;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_CoreCountPerChip {
+unsafe impl ForwardedFunction for extension_slot::PJRT_TpuTopology_CoreCountPerChip {
     const ID: usize = 236;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_ChipCount {
+unsafe impl ForwardedFunction for extension_slot::PJRT_TpuTopology_ChipCount {
     const ID: usize = 237;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_CoreCount {
+unsafe impl ForwardedFunction for extension_slot::PJRT_TpuTopology_CoreCount {
     const ID: usize = 238;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_LogiDeviceCountPerProcess {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_TpuTopology_LogiDeviceCountPerProcess {
     const ID: usize = 239;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_LogiDeviceCount {
+unsafe impl ForwardedFunction for extension_slot::PJRT_TpuTopology_LogiDeviceCount {
     const ID: usize = 240;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_LogiDeviceCountPerChip {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_TpuTopology_LogiDeviceCountPerChip {
     const ID: usize = 241;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_CoreCountPerProcess {
+unsafe impl ForwardedFunction for extension_slot::PJRT_TpuTopology_CoreCountPerProcess {
     const ID: usize = 242;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_ProcessIds {
+unsafe impl ForwardedFunction for extension_slot::PJRT_TpuTopology_ProcessIds {
     const ID: usize = 243;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_LogiDeviceIdsOnProcess {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_TpuTopology_LogiDeviceIdsOnProcess {
     const ID: usize = 244;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_ProcIdAndIdxOnProcForChip {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_TpuTopology_ProcIdAndIdxOnProcForChip {
     const ID: usize = 245;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_ProcIdAndIdxOnProcForLogiDevice {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_TpuTopology_ProcIdAndIdxOnProcForLogiDevice {
     const ID: usize = 246;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_ProcessCoordFromId {
+unsafe impl ForwardedFunction for extension_slot::PJRT_TpuTopology_ProcessCoordFromId {
     const ID: usize = 247;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_ChipIdFromCoord {
+unsafe impl ForwardedFunction for extension_slot::PJRT_TpuTopology_ChipIdFromCoord {
     const ID: usize = 248;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_LogiDeviceIdFromChipCoordAndIdx {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_TpuTopology_LogiDeviceIdFromChipCoordAndIdx {
     const ID: usize = 249;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_ChipCoordAndIdxForLogiDevice {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_TpuTopology_ChipCoordAndIdxForLogiDevice {
     const ID: usize = 250;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_ChipsPerProcessBounds {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_TpuTopology_ChipsPerProcessBounds {
     const ID: usize = 251;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_ChipBounds {
+unsafe impl ForwardedFunction for extension_slot::PJRT_TpuTopology_ChipBounds {
     const ID: usize = 252;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_ProcessBounds {
+unsafe impl ForwardedFunction for extension_slot::PJRT_TpuTopology_ProcessBounds {
     const ID: usize = 253;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_GetRoutingStrategy {
+unsafe impl ForwardedFunction for extension_slot::PJRT_TpuTopology_GetRoutingStrategy {
     const ID: usize = 254;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_GetSliceConfig {
+unsafe impl ForwardedFunction for extension_slot::PJRT_TpuTopology_GetSliceConfig {
     const ID: usize = 255;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_GetSliceConfigs {
+unsafe impl ForwardedFunction for extension_slot::PJRT_TpuTopology_GetSliceConfigs {
     const ID: usize = 256;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_TpuTopology_GetDefaultPlatformConfig {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_TpuTopology_GetDefaultPlatformConfig {
     const ID: usize = 257;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Triton_Compile {
+unsafe impl ForwardedFunction for extension_slot::PJRT_Triton_Compile {
     const ID: usize = 258;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_Triton,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Register_Xla_Transform_Fn {
+unsafe impl ForwardedFunction for extension_slot::PJRT_Register_Xla_Transform_Fn {
     const ID: usize = 259;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_XlaTransform,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Clear_Xla_Transform_Fn {
+unsafe impl ForwardedFunction for extension_slot::PJRT_Clear_Xla_Transform_Fn {
     const ID: usize = 260;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_XlaTransform,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Xla_Transform_Get_Hlo_Pass_Pipeline_Trace_Fn {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Xla_Transform_Get_Hlo_Pass_Pipeline_Trace_Fn {
     const ID: usize = 261;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_XlaTransform,
     );
 }
-unsafe impl Known
+unsafe impl ForwardedFunction
 for extension_slot::PJRT_Xla_Transform_Destroy_Hlo_Pass_Pipeline_Trace_Fn {
     const ID: usize = 262;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_XlaTransform,
     );
 }
-unsafe impl Known
+unsafe impl ForwardedFunction
 for extension_slot::PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers {
     const ID: usize = 263;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_CrossHostTransfers,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Buffer_CopyToRemoteDevice {
+unsafe impl ForwardedFunction for extension_slot::PJRT_Buffer_CopyToRemoteDevice {
     const ID: usize = 264;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_CrossHostTransfers,
     );
 }
-unsafe impl Known
+unsafe impl ForwardedFunction
 for extension_slot::PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers {
     const ID: usize = 265;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_CrossHostTransfers,
     );
 }
-unsafe impl Known for extension_slot::PJRT_Transfers_PJRT_Client_CrossHostSendBuffers {
+unsafe impl ForwardedFunction
+for extension_slot::PJRT_Transfers_PJRT_Client_CrossHostSendBuffers {
     const ID: usize = 266;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_CrossHostTransfers,
     );
 }
-unsafe impl Known for extension_slot::PJRT_HostMemoryAllocator_Allocate {
+unsafe impl ForwardedFunction for extension_slot::PJRT_HostMemoryAllocator_Allocate {
     const ID: usize = 267;
     const EXTENSION: Option<PJRT_Extension_Type> = Some(
         PJRT_Extension_Type::PJRT_Extension_Type_HostMemoryAllocator,

@@ -37,7 +37,7 @@ pub mod variables;
 
 pub use beside::SETTINGS_FILE;
 pub use core::{Answer, Call, CompiledProgram, Execution, Instance, State, TablePlan};
-pub use function::{Field, Function, Kind, Known, Layout};
+pub use function::{Field, ForwardedFunction, Function, Kind, Layout};
 pub use layer::{Layer, Outcome, Step};
 pub use layer_error::LayerError;
 

@@ -13,16 +13,9 @@ pub struct Selection {
 }
 
 /// An error for a text that does not name a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` does not name a run: write its number from 1, PROGRAM or PROGRAM:NUMBER")]
 pub struct ParseSelectionError(String);
-
-impl fmt::Display for ParseSelectionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` does not name a run: write its number from 1, PROGRAM or PROGRAM:NUMBER", self.0)
-    }
-}
-
-impl std::error::Error for ParseSelectionError {}
 
 /// Parses `7`, `jit_step` and `jit_step:7`.
 impl FromStr for Selection {

@@ -255,7 +255,19 @@ mod process {
         assert!(success && start.elapsed() < LIMIT * CLIENTS / 2, "{:?}: {text}", start.elapsed());
     }
 
-    const WAYS: [&str; 6] = ["on_ready", "to_host_async", "static", "forget", "exit", "shutdown"];
+    /// How the process ends. Without `untracked`, the client tracks runs. A callback or a copy that waits for a run is
+    /// pending in either case.
+    const WAYS: [&str; 9] = [
+        "on_ready",
+        "to_host_async",
+        "static",
+        "forget",
+        "exit",
+        "shutdown",
+        "untracked on_ready",
+        "untracked to_host_async",
+        "untracked shutdown",
+    ];
 
     #[test]
     fn real_plugins_survive_exit_with_pending_work() {
@@ -285,7 +297,12 @@ mod process {
         }";
         // SAFETY: whoever runs the tests vouches for the plugins they name.
         let plugin = unsafe { Plugin::load(path) }.unwrap();
-        let client = plugin.client(&ClientOptions::new().with_tracked_runs()).unwrap();
+        let options = ClientOptions::new();
+        let (way, options) = match way.strip_prefix("untracked ") {
+            Some(way) => (way, options),
+            None => (way, options.with_tracked_runs()),
+        };
+        let client = plugin.client(&options).unwrap();
         let square = client.compile(&Program::mlir(SQUARE), &CompileOptions::default()).unwrap();
         let mut x = client.buffer_from_host(&vec![0.001f32; 512 * 512], &[512, 512]).unwrap();
         for _ in 0..10 {

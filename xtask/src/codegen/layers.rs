@@ -76,7 +76,7 @@ fn write(
 ) -> Result<String, Error> {
     let mut out = String::from(FIRST_LINES);
     out.push_str(
-        "use core::mem::offset_of;\nuse pjrt_sys::{PJRT_Extension_Type, extension_slot, slot};\nuse pjrt_sys::Bool;\nuse pjrt_sys::bindings::*;\nuse crate::core::object_functions;\nuse crate::function::{Field, Function, Kind, Known, Layout, PerFunction};\n",
+        "use core::mem::offset_of;\nuse pjrt_sys::{PJRT_Extension_Type, extension_slot, slot};\nuse pjrt_sys::Bool;\nuse pjrt_sys::bindings::*;\nuse crate::core::object_functions;\nuse crate::function::{Field, ForwardedFunction, Function, Kind, Layout, PerFunction};\n",
     );
     writeln!(
         out,
@@ -90,7 +90,7 @@ fn write(
         writeln!(
             out,
             "// SAFETY: the number is the position of the function in `FUNCTIONS` and in the result of `for_each_function`, and its table is this one.
-            unsafe impl Known for {marker} {{ const ID: usize = {id}; const EXTENSION: Option<PJRT_Extension_Type> = {table}; }}"
+            unsafe impl ForwardedFunction for {marker} {{ const ID: usize = {id}; const EXTENSION: Option<PJRT_Extension_Type> = {table}; }}"
         )?;
     }
     out.push_str("/// Every function with a forwarder: those of the main table in its order, then those of the extensions and of objects.\npub(crate) static FUNCTIONS: [Function; COUNT] = [\n");

@@ -6,7 +6,7 @@ use pjrt_types::ErrorCode;
 use super::errors;
 use super::send::{destroy_error, send};
 use super::table::Copies;
-use crate::function::Known;
+use crate::function::ForwardedFunction;
 use crate::layer_error::LayerError;
 
 /// Calls a function of the plugin, and returns its arguments with the results. The macro's last part names the inputs.
@@ -28,7 +28,7 @@ pub(super) use ask;
 /// L10: the handles in the arguments are live, and their pointers are valid.
 pub(super) unsafe fn query<S>(plugin: &Copies, mut args: S::Args) -> Result<S::Args, LayerError>
 where
-    S: Known<Return = *mut PJRT_Error>,
+    S: ForwardedFunction<Return = *mut PJRT_Error>,
 {
     // SAFETY: this function's contract.
     let error = unsafe { send::<S>(plugin, &mut args) }

@@ -9,7 +9,7 @@ use super::frame::Frame;
 use super::ready;
 use super::state::State;
 use super::{decode, memory};
-use crate::function::{Field, Function, Kind, Known, Layout};
+use crate::function::{Field, ForwardedFunction, Function, Kind, Layout};
 use crate::generated::FUNCTIONS;
 
 /// A call on its way to the plugin. Layers read the arguments from copies, so they need no unsafe code.
@@ -62,7 +62,7 @@ impl Call {
     /// Whether this is a call of a function.
     #[must_use]
     #[inline]
-    pub fn is<S: Known>(&self) -> bool {
+    pub fn is<S: ForwardedFunction>(&self) -> bool {
         self.id == S::ID
     }
 
@@ -134,7 +134,7 @@ impl Call {
 
     /// A copy of the arguments, if this is a call of the function `S`. Fields that the caller's struct lacks are 0.
     #[must_use]
-    pub fn args<S: Known>(&self) -> Option<S::Args> {
+    pub fn args<S: ForwardedFunction>(&self) -> Option<S::Args> {
         if !self.is::<S>() {
             return None;
         }

@@ -11,7 +11,7 @@ use pjrt_sys::{PJRT_Client_Create_Args, PJRT_Client_Destroy_Args, slot};
 
 use super::state::State;
 use super::{memory, word};
-use crate::function::Known;
+use crate::function::ForwardedFunction;
 
 /// Runs before the plugin is called: gives a client that is to be destroyed the plugin's table again.
 ///
@@ -19,7 +19,7 @@ use crate::function::Known;
 ///
 /// L2: `args` are those of a call of `S`, and not null.
 #[inline]
-pub(super) unsafe fn before<S: Known>(state: &State, args: *const u8) {
+pub(super) unsafe fn before<S: ForwardedFunction>(state: &State, args: *const u8) {
     if S::ID == slot::PJRT_Client_Destroy::ID {
         // SAFETY: L2 (arguments): the struct is that of this function, and not null.
         let client = unsafe { memory::field(args, offset_of!(PJRT_Client_Destroy_Args, client)) };
@@ -34,7 +34,7 @@ pub(super) unsafe fn before<S: Known>(state: &State, args: *const u8) {
 ///
 /// L2: `args` are those of a call of `S`, and not null.
 #[inline]
-pub(super) unsafe fn after<S: Known>(state: &State, args: *const u8) {
+pub(super) unsafe fn after<S: ForwardedFunction>(state: &State, args: *const u8) {
     if S::ID == slot::PJRT_Client_Create::ID {
         // SAFETY: L2 (arguments): the struct is that of this function, and not null.
         let client = unsafe { memory::field(args, offset_of!(PJRT_Client_Create_Args, client)) };

@@ -15,7 +15,7 @@ use pjrt_types::ErrorCode;
 use super::memory;
 use super::send::{destroy_error, send};
 use super::table::Copies;
-use crate::function::Known;
+use crate::function::ForwardedFunction;
 use crate::layer_error::LayerError;
 
 /// An error of this crate. Its first word points to the functions below, so that the framework can call them without
@@ -118,7 +118,7 @@ unsafe extern "C" fn get_code(error: *const PJRT_Error) -> PJRT_Error_Code {
 unsafe extern "C" fn for_each_payload(_: *const PJRT_Error, _: PJRT_Error_PayloadVisitor, _: *mut c_void) {}
 
 /// Whether a function of the table takes an error, so that its forwarder must recognise those of this crate.
-pub(super) const fn is_error_function<S: Known>() -> bool {
+pub(super) const fn is_error_function<S: ForwardedFunction>() -> bool {
     S::ID == slot::PJRT_Error_Destroy::ID
         || S::ID == slot::PJRT_Error_Message::ID
         || S::ID == slot::PJRT_Error_GetCode::ID
@@ -130,7 +130,7 @@ pub(super) const fn is_error_function<S: Known>() -> bool {
 /// # Safety
 ///
 /// L2: `args` are those of a call of `S`, or null.
-pub(super) unsafe fn answer<S: Known>(args: *mut u8) -> Option<*mut PJRT_Error> {
+pub(super) unsafe fn answer<S: ForwardedFunction>(args: *mut u8) -> Option<*mut PJRT_Error> {
     // The field `error` has the same place in the four structs.
     const ERROR: usize = std::mem::offset_of!(PJRT_Error_Destroy_Args, error);
     if args.is_null() {

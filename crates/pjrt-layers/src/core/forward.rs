@@ -13,7 +13,7 @@ use super::object_tables::ObjectKind;
 use super::quiet::Quiet;
 use super::state::{Hook, State};
 use super::{client_table, errors, gates, ready};
-use crate::function::Known;
+use crate::function::ForwardedFunction;
 use crate::layer::{Outcome, Step};
 use crate::layer_error::LayerError;
 
@@ -59,7 +59,7 @@ impl Answer for () {
 /// # Safety
 ///
 /// L2 for `args`.
-pub(super) unsafe extern "C" fn forward<I: Instance, S: Known>(args: *mut S::Args) -> S::Return {
+pub(super) unsafe extern "C" fn forward<I: Instance, S: ForwardedFunction>(args: *mut S::Args) -> S::Return {
     match I::cell().get() {
         // SAFETY: L2 (arguments).
         Some(state) => unsafe { forward_in::<S>(state, args) },
@@ -74,7 +74,7 @@ pub(super) unsafe extern "C" fn forward<I: Instance, S: Known>(args: *mut S::Arg
 ///
 /// L2 for `args`.
 #[inline]
-unsafe fn forward_in<S: Known>(state: &'static State, args: *mut S::Args) -> S::Return {
+unsafe fn forward_in<S: ForwardedFunction>(state: &'static State, args: *mut S::Args) -> S::Return {
     if errors::is_error_function::<S>()
         // SAFETY: L2 (arguments).
         && let Some(error) = unsafe { errors::answer::<S>(args.cast()) }

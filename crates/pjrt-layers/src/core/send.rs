@@ -4,7 +4,7 @@ use pjrt_sys::{AbiStruct, PJRT_Error, PJRT_Error_Destroy_Args, slot};
 
 use super::quiet::Quiet;
 use super::table::Copies;
-use crate::function::Known;
+use crate::function::ForwardedFunction;
 
 /// Calls a function of the plugin with the size that the arguments have in the plugin's version. Returns `None` if the
 /// plugin lacks the function.
@@ -12,7 +12,7 @@ use crate::function::Known;
 /// # Safety
 ///
 /// L10: the handles in the arguments are live, and their pointers are valid.
-pub(super) unsafe fn send<S: Known>(plugin: &Copies, args: &mut S::Args) -> Option<S::Return> {
+pub(super) unsafe fn send<S: ForwardedFunction>(plugin: &Copies, args: &mut S::Args) -> Option<S::Return> {
     let function = plugin.function::<S>()?;
     let size = S::Args::size_at(plugin.version().1);
     let args = std::ptr::from_mut(args);

@@ -8,7 +8,7 @@ use super::exit;
 use super::forward::{Instance, forward};
 use super::slot::Forwarder;
 use super::state::State;
-use crate::function::{Known, PerFunction};
+use crate::function::{ForwardedFunction, PerFunction};
 use crate::generated::{for_each_function, object_forwarders};
 use crate::layer::Layer;
 
@@ -37,7 +37,7 @@ struct Forwarders<I>(PhantomData<I>);
 impl<I: Instance> PerFunction for Forwarders<I> {
     type Item = Forwarder;
 
-    fn item<S: Known>() -> Forwarder {
+    fn item<S: ForwardedFunction>() -> Forwarder {
         let function: unsafe extern "C" fn(*mut S::Args) -> S::Return = forward::<I, S>;
         let table_size = size_of::<S::Table>();
         Forwarder { function: function as *mut (), offset: S::OFFSET, extension: S::EXTENSION, table_size }

@@ -11,7 +11,7 @@ use super::object_tables::{ObjectForwarder, ObjectTables};
 use super::slot::Forwarder;
 use super::table::{Copies, Shown, TablePlan};
 use super::{errors, wait};
-use crate::function::{Function, Known};
+use crate::function::{ForwardedFunction, Function};
 use crate::generated::{FUNCTIONS, SLOTS};
 use crate::layer::Layer;
 use crate::layer_error::LayerError;
@@ -144,7 +144,7 @@ impl State {
 
     /// Whether the plugin has a function.
     #[must_use]
-    pub fn has<S: Known>(&self) -> bool {
+    pub fn has<S: ForwardedFunction>(&self) -> bool {
         self.real::<S>().is_some()
     }
 
@@ -161,13 +161,13 @@ impl State {
 
     /// The description of a function.
     #[must_use]
-    pub fn function<S: Known>() -> &'static Function {
+    pub fn function<S: ForwardedFunction>() -> &'static Function {
         &FUNCTIONS[S::ID]
     }
 
     /// The plugin's function.
     #[inline]
-    pub(super) fn real<S: Known>(&self) -> Option<unsafe extern "C" fn(*mut S::Args) -> S::Return> {
+    pub(super) fn real<S: ForwardedFunction>(&self) -> Option<unsafe extern "C" fn(*mut S::Args) -> S::Return> {
         self.plugin.function::<S>()
     }
 

@@ -7,7 +7,7 @@ use pjrt_sys::{PJRT_Api, PJRT_Api_Version, PJRT_Extension_Base, PJRT_Extension_T
 
 use super::memory;
 use super::slot::{Forwarder, SlotCell};
-use crate::function::Known;
+use crate::function::ForwardedFunction;
 
 const WORD: usize = size_of::<usize>();
 /// Longest chain of extensions that is followed.
@@ -128,9 +128,9 @@ impl Copies {
 
     /// The plugin's function.
     #[inline]
-    pub(super) fn function<S: Known>(&self) -> Option<unsafe extern "C" fn(*mut S::Args) -> S::Return> {
+    pub(super) fn function<S: ForwardedFunction>(&self) -> Option<unsafe extern "C" fn(*mut S::Args) -> S::Return> {
         let table = self.table(S::EXTENSION)?;
-        // SAFETY: L3 (tables): the copy has the size of the table that `Known` promises.
+        // SAFETY: L3 (tables): the copy has the size of the table that `ForwardedFunction` promises.
         S::get(unsafe { &*table.cast::<S::Table>() })
     }
 

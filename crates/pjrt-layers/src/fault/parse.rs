@@ -1,6 +1,5 @@
 //! Reads rules from a text.
 
-use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
@@ -11,16 +10,9 @@ use super::rule::{Failure, KINDS, Readiness, Rule, Rules, can_fail, returns_even
 use crate::generated::FUNCTIONS;
 
 /// A text that is not a list of rules. Its message names the rule and the word, and the values that are allowed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct InvalidRules(String);
-
-impl fmt::Display for InvalidRules {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for InvalidRules {}
 
 impl FromStr for Rules {
     type Err = InvalidRules;

@@ -1,6 +1,5 @@
 //! The values with which queries are answered, and their texts.
 
-use std::fmt;
 use std::str::FromStr;
 
 use pjrt_sys::slot;
@@ -10,16 +9,9 @@ use crate::function::{Field, Kind};
 use crate::layer::Outcome;
 
 /// A text that is not a valid setting. Its message names the part that is wrong, and the values that are allowed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct InvalidOverride(String);
-
-impl fmt::Display for InvalidOverride {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for InvalidOverride {}
 
 /// The devices of a client that a framework sees, by their position among the devices that the process can use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

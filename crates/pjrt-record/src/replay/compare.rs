@@ -1,7 +1,6 @@
 //! Compares arrays.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::str::FromStr;
 
 use pjrt_types::{ElementType, Shape};
@@ -37,16 +36,9 @@ impl Tolerance {
 }
 
 /// An error for a text that is not a tolerance.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a tolerance: write a number such as 1e-5, or TYPE=NUMBER such as bf16=1e-2")]
 pub struct ParseToleranceError(String);
-
-impl fmt::Display for ParseToleranceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not a tolerance: write a number such as 1e-5, or TYPE=NUMBER such as bf16=1e-2", self.0)
-    }
-}
-
-impl std::error::Error for ParseToleranceError {}
 
 /// Parses `1e-5` and `1e-6,bf16=1e-2`.
 impl FromStr for Tolerance {

@@ -8,7 +8,7 @@ use stablehlo::ir::Binary;
 use stablehlo_jit::{Access, Block, Element, Expression, Selector, Statement, Value};
 
 use super::signature::{element_of, is_known, signature};
-use super::translator::{ALIGNMENT, Held, LastUses, Place, Translator};
+use super::translator::{ALIGNMENT, LastUses, Place, Representation, Translator};
 use crate::engine::elementwise::Map;
 use crate::engine::graph::{Node, Op, ValueIndex};
 use crate::engine::kernels::Kernel;
@@ -36,8 +36,8 @@ fn signed(n: usize) -> Option<isize> {
 impl Translator<'_> {
     /// The place of an array. `None` for scalars and for constants of equal elements.
     pub(super) fn place(&self, v: ValueIndex) -> Option<Place> {
-        match self.held.get(&v) {
-            Some(&Held::Array(place)) => Some(place),
+        match self.representations.get(&v) {
+            Some(&Representation::Array(place)) => Some(place),
             _ => None,
         }
     }
@@ -114,9 +114,9 @@ impl Translator<'_> {
                 // It may be at its own place already.
                 Some(_) if self.place(result) == Some(home) => {}
                 Some(&place) => {
-                    let kept = self.held.insert(result, Held::Array(place));
+                    let kept = self.representations.insert(result, Representation::Array(place));
                     self.copy_to(result, home)?;
-                    self.held.extend(kept.map(|kept| (result, kept)));
+                    self.representations.extend(kept.map(|kept| (result, kept)));
                 }
                 None => self.copy_to(result, home)?,
             }
@@ -257,7 +257,7 @@ impl Translator<'_> {
         self.out.truncate(statements);
         self.used = used;
         for &out in &node.outs {
-            if let Some(Held::Array(place)) = self.held.remove(&out)
+            if let Some(Representation::Array(place)) = self.representations.remove(&out)
                 && let Some(sharers) = self.sharers.get_mut(&place)
             {
                 sharers.retain(|&v| v != out);

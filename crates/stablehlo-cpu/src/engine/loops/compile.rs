@@ -7,7 +7,7 @@ use stablehlo_jit::{Access, Block, Code, Expression, Program, Statement};
 
 use super::floats::Floats;
 use super::kernel::LoopKernel;
-use super::translator::{Held, Place, Translator};
+use super::translator::{Place, Representation, Translator};
 use crate::engine::graph::{BlockGraph, Constant, Node, Op, Value, ValueIndex};
 use crate::engine::kernels::Kernel;
 
@@ -36,7 +36,7 @@ pub(crate) fn compile(node: &Node, values: &[Value]) -> Option<CompiledLoop> {
         values,
         program,
         out: Vec::new(),
-        held: HashMap::new(),
+        representations: HashMap::new(),
         sharers: HashMap::new(),
         floats,
         frame,
@@ -47,7 +47,7 @@ pub(crate) fn compile(node: &Node, values: &[Value]) -> Option<CompiledLoop> {
         if values[v as usize].n == 1 {
             let element = translator.element(v)?;
             let value = translator.define(element, Expression::Load(whole(array)));
-            translator.held.insert(v, Held::Scalar(value));
+            translator.representations.insert(v, Representation::Scalar(value));
         } else {
             translator.hold_at(v, Place { array, start: 0, owned: false });
         }

@@ -23,7 +23,7 @@ pub(super) struct Place {
 
 /// The representation of a value of the graph in the program.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Held {
+pub(super) enum Representation {
     Scalar(Value),
     Array(Place),
 }
@@ -37,7 +37,7 @@ pub(super) struct Translator<'g> {
     pub(super) program: Program,
     /// The statements of the current block.
     pub(super) out: Vec<Statement>,
-    pub(super) held: HashMap<ValueIndex, Held>,
+    pub(super) representations: HashMap<ValueIndex, Representation>,
     /// The values that have the same place.
     pub(super) sharers: HashMap<Place, Vec<ValueIndex>>,
     pub(super) floats: Floats<'g>,
@@ -115,9 +115,9 @@ impl<'g> Translator<'g> {
         if let Some(bytes) = self.constant(v) {
             return Some(self.define(element, Expression::Constant(bytes)));
         }
-        match self.held.get(&v)? {
-            &Held::Scalar(value) => self.bits(value, element),
-            Held::Array(_) => None,
+        match self.representations.get(&v)? {
+            &Representation::Scalar(value) => self.bits(value, element),
+            Representation::Array(_) => None,
         }
     }
 
@@ -125,13 +125,13 @@ impl<'g> Translator<'g> {
     pub(super) fn hold(&mut self, v: ValueIndex, value: Value) -> Option<()> {
         let element = self.element(v)?;
         let value = self.bits(value, element)?;
-        self.held.insert(v, Held::Scalar(value));
+        self.representations.insert(v, Representation::Scalar(value));
         Some(())
     }
 
     /// Records the place of an array.
     pub(super) fn hold_at(&mut self, v: ValueIndex, place: Place) {
-        self.held.insert(v, Held::Array(place));
+        self.representations.insert(v, Representation::Array(place));
         self.sharers.entry(place).or_default().push(v);
     }
 
@@ -215,7 +215,7 @@ impl<'g> Translator<'g> {
         // Values from outside are read again in the next iteration.
         let mut inside = after.clone();
         node.for_each_region_use(&mut |v| {
-            if self.held.contains_key(&v) {
+            if self.representations.contains_key(&v) {
                 inside.insert(v);
             }
         });
@@ -225,8 +225,8 @@ impl<'g> Translator<'g> {
                 continue;
             }
             let again = node.ins.iter().enumerate().any(|(j, &other)| j != i && other == init);
-            let home = match self.held.get(&init) {
-                Some(&Held::Array(place))
+            let home = match self.representations.get(&init) {
+                Some(&Representation::Array(place))
                     if !again
                         && !homes.contains(&place)
                         && self.is_free(place, at, last)
