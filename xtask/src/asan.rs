@@ -21,7 +21,7 @@ leak:plugin_manifest::describe::descriptor::exported
 leak:pjrt::library::get_pjrt_api
 # A plugin that rejected a callback may have kept it.
 leak:callbacks::receive_their_own_kind_of_failure
-# The plugins of these tests never report that they no longer use the memory.
+# The plugins of these tests do not report when they stop using the memory.
 leak:events::await_only_plugin_returns_errors
 leak:events::no_wait_function_is_error
 # They forget values of which the plugin may use the memory.

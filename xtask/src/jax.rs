@@ -81,12 +81,17 @@ pub(crate) fn run(libraries: &Libraries<'_>, package: &Path, all: bool) -> Vec<R
 
 /// Unpacks the wheel of the CPU plugin from `pjrt package`, and returns the folder.
 pub(crate) fn package(cpu: &Path) -> Result<PathBuf, Error> {
-    package_in("tests/jax-package", cpu, None)
+    package_in("tests/jax-package", cpu, None, false)
 }
 
 /// Unpacks the wheel of a plugin from `pjrt package` in a folder of cargo's target folder, and returns the folder with
-/// its content.
-pub(crate) fn package_in(folder: &str, library: &Path, manifest: Option<&Path>) -> Result<PathBuf, Error> {
+/// its content. With `has_layers`, the wheel's library is the one with the layers, which loads the plugin's.
+pub(crate) fn package_in(
+    folder: &str,
+    library: &Path,
+    manifest: Option<&Path>,
+    has_layers: bool,
+) -> Result<PathBuf, Error> {
     let workspace = Workspace::build()?;
     let folder = sh::target().join(folder);
     if folder.exists() {
@@ -97,6 +102,9 @@ pub(crate) fn package_in(folder: &str, library: &Path, manifest: Option<&Path>) 
     package.arg("package").arg("--library").arg(library).arg("--output").arg(&wheels).arg("--no-torch");
     if let Some(manifest) = manifest {
         package.arg("--manifest").arg(manifest);
+    }
+    if has_layers {
+        package.arg("--compat").arg("--layers-library").arg(workspace.library("pjrt_layers_plugin"));
     }
     sh::run(&mut package)?;
     let wheel = fs::read_dir(&wheels)?.next().ok_or("`pjrt package` wrote no wheel")??.path();

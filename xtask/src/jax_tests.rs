@@ -4,6 +4,8 @@
 //! the checkout. `xtask/jax_tests/run.py` runs them. This module prepares the environment, the plugin's wheel and the
 //! reference.
 
+mod layers;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -21,6 +23,8 @@ Runs test files of JAX case by case, and survives cases that crash or hang. FILE
   --manifest FILE       the plugin's manifest, for its wheel (default: the library's own description)
   --name NAME           the plugin's platform name (default: pjrt_cpu)
   --bare                without the wheel's package, by PJRT_NAMES_AND_LIBRARY_PATHS
+  --layers NAMES        put layers between JAX and the plugin, such as `validate`; the run fails if it reports anything.
+                        Their files are in target/jax-tests/layers
   --devices N           number of devices of each process, for the CPU plugin and the references (default: 1)
   --processes N         number of processes that run each case together, for files such as multiprocess/array_test; without
                         a FILE, all files of that folder run (default: 1)
@@ -51,6 +55,7 @@ struct RunOptions {
     checkout: PathBuf,
     library: Option<PathBuf>,
     manifest: Option<PathBuf>,
+    layers: Option<String>,
     references: Vec<String>,
     bare: bool,
     has_output: bool,
@@ -75,6 +80,7 @@ impl RunOptions {
                 "--jax-checkout" => given.checkout = value()?.into(),
                 "--library" => given.library = Some(value()?.into()),
                 "--manifest" => given.manifest = Some(value()?.into()),
+                "--layers" => given.layers = Some(value()?.to_owned()),
                 "--reference" => given.references.push(value()?.to_owned()),
                 "--bare" => given.bare = true,
                 _ => {
@@ -89,6 +95,9 @@ impl RunOptions {
         }
         if given.bare && given.manifest.is_some() {
             return Err("--manifest is for the wheel's package, which --bare leaves out: drop one of them".into());
+        }
+        if given.bare && given.layers.is_some() {
+            return Err("--layers changes the wheel's package, which --bare leaves out: drop one of them".into());
         }
         Ok(given)
     }
@@ -118,7 +127,12 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Error> {
     runner.arg(sh::root().join("xtask/jax_tests/run.py"));
     runner.arg("--jax-checkout").arg(given.checkout.canonicalize()?).arg("--library").arg(&library);
     if !given.bare {
-        runner.arg("--package").arg(jax::package_in("jax-tests/package", &library, given.manifest.as_deref())?);
+        let has_layers = given.layers.is_some();
+        let package = jax::package_in("jax-tests/package", &library, given.manifest.as_deref(), has_layers)?;
+        if let Some(names) = &given.layers {
+            layers::select(&package, names)?;
+        }
+        runner.arg("--package").arg(package);
     }
     for reference in &given.references {
         if reference == "xla" {
@@ -136,7 +150,13 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Error> {
         runner.arg("--output").arg(sh::target().join("jax-tests/outcomes.json"));
     }
     let status = runner.args(&given.rest).status().map_err(|error| format!("{}: {error}", python.display()))?;
-    if status.success() { Ok(()) } else { Err("cases of JAX's tests did not pass; see above".into()) }
+    let is_validated = given.layers.is_some_and(|names| names.split(',').any(|name| name == "validate"));
+    let reports = if is_validated { layers::summarize()? } else { 0 };
+    match (status.success(), reports) {
+        (true, 0) => Ok(()),
+        (true, _) => Err("the layer `validate` reported calls that break rules; see above".into()),
+        (false, _) => Err("cases of JAX's tests did not pass; see above".into()),
+    }
 }
 
 /// Returns the most recent build of the CPU plugin.
@@ -191,6 +211,7 @@ mod tests {
         assert!(refused(&["array_test"]).starts_with("--jax-checkout is missing"));
         assert!(refused(&["--jax-checkout"]).starts_with("--jax-checkout needs a value"));
         assert!(refused(&["--jax-checkout", "x", "--bare", "--manifest", "y"]).contains("drop one of them"));
+        assert!(refused(&["--jax-checkout", "x", "--bare", "--layers", "y"]).contains("drop one of them"));
     }
 
     #[test]

@@ -291,6 +291,18 @@ impl Report {
         }
     }
 
+    /// Counts a check as a test.
+    pub(crate) fn count(&mut self, name: &str, outcome: Result<(), Error>) {
+        match outcome {
+            Ok(()) => self.passed += 1,
+            Err(error) => {
+                eprintln!("{error}");
+                self.failed += 1;
+                self.failures.push(name.to_owned());
+            }
+        }
+    }
+
     /// Counts a skipped check.
     pub(crate) fn skip(&mut self, what: String) {
         println!("SKIPPED {what}");

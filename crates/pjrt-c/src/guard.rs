@@ -39,7 +39,7 @@ pub(crate) unsafe fn call<T>(
     error: *mut *mut dp_error,
     body: impl FnOnce() -> Outcome<T>,
 ) -> dp_code {
-    // Check this first, so that the body creates no result that the caller could not free.
+    // Check this first, because the caller could not free the result that the body creates.
     let outcome = if out.is_null() {
         Err(Failure::argument("`out` is NULL; it must point to a place for the result"))
     } else {
@@ -390,7 +390,7 @@ mod tests {
         // SAFETY: K4: the strings below are constants.
         let text = |pointer: *const c_char| outcome(move || unsafe { some_text(pointer, "name") }.map(|_| 0)).1;
         assert_eq!(text(std::ptr::null()), "dp_test: `name` is NULL; it must point to text");
-        assert!(text(c"caf\xe9".as_ptr()).starts_with("dp_test: `name` is not UTF-8 text: "));
+        recorded_messages::assert_message!("guard::text", "not UTF-8", text(c"caf\xe9".as_ptr()));
         assert_eq!(text(c"".as_ptr()), "dp_test: `name` is empty");
         let array = |pointer: *const i64, len| {
             // SAFETY: K4: the arrays below are rejected before they are read.

@@ -174,6 +174,8 @@ fn layer(name: &str, variables: Variables<'_>, own: &mut Vec<Box<dyn Layer>>) ->
 
 #[cfg(test)]
 mod tests {
+    use recorded_messages::assert_message;
+
     use super::*;
 
     fn with(values: &[(&str, &str)]) -> Result<Vec<&'static str>, String> {
@@ -197,44 +199,27 @@ mod tests {
             with(&[(LAYERS, "compat"), (COMPAT_MINOR, "x")]).unwrap_err(),
             "PJRT_LAYERS_COMPAT_MINOR has `x`, which is not a valid number"
         );
-        assert_eq!(
-            with(&[(LAYERS, "fault")]).unwrap_err(),
-            "PJRT_LAYERS_FAULT: there is no rule: write one, such as `memory call=3 oom`"
-        );
-        assert_eq!(
-            with(&[(LAYERS, "fault"), (FAULT, "memory oom; compile")]).unwrap_err(),
-            "PJRT_LAYERS_FAULT: rule 2 `compile`: it has no effect: add `oom`, `error=CODE`, `delay=TIME`, `lost` or `late`"
-        );
-        assert_eq!(
-            with(&[(LAYERS, "fault"), (FAULT, "memory oom"), (FAULT_SEED, "-1")]).unwrap_err(),
-            "PJRT_LAYERS_FAULT_SEED has `-1`, which is not a valid number"
-        );
+        let record = |case: &str, settings: &[(&str, &str)]| {
+            assert_message!("settings::fault", case, with(settings).unwrap_err());
+        };
+        record("no rules", &[(LAYERS, "fault")]);
+        record("rule without effect", &[(LAYERS, "fault"), (FAULT, "memory oom; compile")]);
+        record("invalid seed", &[(LAYERS, "fault"), (FAULT, "memory oom"), (FAULT_SEED, "-1")]);
     }
 
     #[test]
     fn overrides_are_checked() {
-        let fault = |name, value| with(&[(LAYERS, "override"), (name, value)]).unwrap_err();
-        assert_eq!(
-            fault(LAYERS, "override"),
-            "the layer `override` has nothing to do: set PJRT_LAYERS_OUTPUT to save programs, or one of its variables, \
-             such as PJRT_LAYERS_OVERRIDE_SYNCHRONOUS=1"
-        );
-        assert_eq!(
-            fault(OVERRIDE_SYNCHRONOUS, "yes"),
-            "PJRT_LAYERS_OVERRIDE_SYNCHRONOUS has `yes`; write `1` to make calls synchronous, or `0`"
-        );
-        assert_eq!(
-            fault(OVERRIDE_API_VERSION, "90"),
-            "PJRT_LAYERS_OVERRIDE_API_VERSION has `90`; write the major and the minor version, such as `0.90`"
-        );
-        assert_eq!(
-            fault(OVERRIDE_PROGRAMS, "/nonexistent"),
-            "PJRT_LAYERS_OVERRIDE_PROGRAMS has `/nonexistent`, which is not a folder"
-        );
-        assert!(
-            fault(OVERRIDE_MEMORY, "bytes=1").starts_with("PJRT_LAYERS_OVERRIDE_MEMORY: `bytes=1` is not a value;")
-        );
-        assert!(fault(OVERRIDE_DEVICES, "x").starts_with("PJRT_LAYERS_OVERRIDE_DEVICES: `x` does not select devices;"));
+        for (name, value) in [
+            (LAYERS, "override"),
+            (OVERRIDE_SYNCHRONOUS, "yes"),
+            (OVERRIDE_API_VERSION, "90"),
+            (OVERRIDE_PROGRAMS, "/nonexistent"),
+            (OVERRIDE_MEMORY, "bytes=1"),
+            (OVERRIDE_DEVICES, "x"),
+        ] {
+            let message = with(&[(LAYERS, "override"), (name, value)]).unwrap_err();
+            assert_message!("settings::override", format!("{name}={value}"), message);
+        }
         assert_eq!(with(&[(LAYERS, "override"), (OVERRIDE_PLATFORM_NAME, "acme")]), Ok(vec!["override"]));
     }
 }

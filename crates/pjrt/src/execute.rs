@@ -165,7 +165,7 @@ impl LoadedExecutable {
         arguments.reserve(expected(&inputs));
         // The indices of borrowed inputs, from the first donated input on.
         let mut kept = Indices::new();
-        let mut donated: SmallVec<[Buffer; 4]> = SmallVec::new();
+        let mut donated: SmallVec<[Buffer; 32]> = SmallVec::new();
         while let Some((index, input)) = inputs.next() {
             arguments.push(self.check_input(arguments.len(), &input, device)?);
             match input {

@@ -9,8 +9,6 @@
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "mpi")]
-mod frame;
-#[cfg(feature = "mpi")]
 mod progress;
 #[cfg(feature = "mpi")]
 mod transport;

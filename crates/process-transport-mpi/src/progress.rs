@@ -11,9 +11,7 @@ use mpi::environment::{self, Universe};
 use mpi::request;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator as _, Destination as _, Equivalence as _, Source as _};
-use process_transport::{Error, Inbox};
-
-use crate::frame::{HEADER, Header, Kind};
+use process_transport::{Error, Header, Inbox};
 
 /// Bytes of a message that travel together with the header.
 const SMALL: usize = 64 << 10;
@@ -324,13 +322,13 @@ impl Progress {
         }
         let mut bytes = vec![0; len];
         message.matched_receive_into(&mut bytes[..]);
-        let decoded = bytes.first_chunk::<HEADER>().and_then(Header::decode);
+        let decoded = bytes.first_chunk().and_then(Header::decode);
         let Some((header, size)) = decoded else {
-            self.inbox.lose(from, "it sent a message of an unknown kind; install the same version for all processes");
+            self.inbox.lose(from, Header::UNKNOWN);
             return true;
         };
-        if bytes.len() == HEADER + size {
-            bytes.drain(..HEADER);
+        if bytes.len() == Header::SIZE + size {
+            bytes.drain(..Header::SIZE);
             self.deliver(from, header, bytes);
             return true;
         }
@@ -345,18 +343,10 @@ impl Progress {
     }
 
     fn deliver(&mut self, from: usize, header: Header, body: Vec<u8>) {
-        match header.kind {
-            Kind::Message => self.inbox.deliver(from, header.stream, header.tag, body),
-            Kind::Failure => {
-                let why = String::from_utf8_lossy(&body).into_owned();
-                self.inbox.fail(header.stream, Error::Failed { rank: from, why });
-            }
-            Kind::Goodbye => {
-                self.inbox.lose(from, "it has destroyed its client");
-                if let Some(has_left) = self.has_left.get_mut(from) {
-                    *has_left = true;
-                }
-            }
+        if !self.inbox.accept(from, header, body)
+            && let Some(has_left) = self.has_left.get_mut(from)
+        {
+            *has_left = true;
         }
     }
 }

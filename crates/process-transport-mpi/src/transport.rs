@@ -6,9 +6,8 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use process_transport::{Error, Inbox, Stream, Transport};
+use process_transport::{Error, Header, Inbox, Kind, Stream, Transport};
 
-use crate::frame::{Header, Kind};
 use crate::progress::{self, FAREWELL, Outgoing, Queue, Task};
 
 /// How long a process may leave its messages unread before it counts as lost.

@@ -1,4 +1,4 @@
-//! The frames of a connection: a header of five words, then the bytes of the message.
+//! The frames that transports exchange: a header of five words, then the bytes of the message.
 
 use std::io::{self, BufWriter, Read, Write};
 
@@ -6,7 +6,8 @@ use crate::transport::Stream;
 
 /// Meaning of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// A message of a stream.
     Message,
     /// The sender cannot go on with the stream. The bytes are the reason.
     Failure,
@@ -14,34 +15,45 @@ pub(crate) enum Kind {
     Goodbye,
 }
 
+/// The first part of a frame. Implementations of [`Transport`](crate::Transport) send it before the bytes of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
-    pub(crate) kind: Kind,
-    pub(crate) stream: Stream,
-    pub(crate) tag: u64,
+pub struct Header {
+    /// Meaning of the frame.
+    pub kind: Kind,
+    /// The stream of a message or a failure.
+    pub stream: Stream,
+    /// The tag of a message.
+    pub tag: u64,
 }
 
 const WORDS: usize = 5;
-const HEADER: usize = WORDS * 8;
 /// Messages up to this size are sent together with their header, and parts of larger ones in blocks of this size.
 const SMALL: usize = 64 << 10;
 
 impl Header {
-    fn encode(self, len: usize) -> [u8; HEADER] {
+    /// Number of bytes of an encoded header.
+    pub const SIZE: usize = WORDS * 8;
+
+    /// Encodes the header of a frame with `len` bytes after the header.
+    #[must_use]
+    pub fn encode(self, len: usize) -> [u8; Self::SIZE] {
         let kind = match self.kind {
             Kind::Message => 0,
             Kind::Failure => 1,
             Kind::Goodbye => 2,
         };
         let words = [kind, self.stream.lane, self.stream.number, self.tag, len as u64];
-        let mut bytes = [0; HEADER];
+        let mut bytes = [0; Self::SIZE];
         for (place, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
             *place = word.to_le_bytes();
         }
         bytes
     }
 
-    fn decode(bytes: [u8; HEADER]) -> io::Result<(Self, u64)> {
+    /// Returns the header and the number of bytes after it, or `None` if the kind is unknown or the number exceeds the
+    /// address space.
+    #[must_use]
+    pub fn decode(bytes: &[u8; Self::SIZE]) -> Option<(Self, usize)> {
         let mut words = [0; WORDS];
         for (word, place) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
             *word = u64::from_le_bytes(*place);
@@ -51,17 +63,21 @@ impl Header {
             0 => Kind::Message,
             1 => Kind::Failure,
             2 => Kind::Goodbye,
-            other => return Err(io::Error::other(format!("it sent a frame of the unknown kind {other}"))),
+            _ => return None,
         };
-        Ok((Self { kind, stream: Stream { lane, number }, tag }, len))
+        Some((Self { kind, stream: Stream { lane, number }, tag }, usize::try_from(len).ok()?))
     }
+
+    /// Why a process is lost that sent a header that [`decode`](Self::decode) does not accept.
+    pub const UNKNOWN: &'static str =
+        "it sent a message of an unknown kind; install the same version for all processes";
 
     /// Writes a frame whose bytes are `parts`, one after the other.
     pub(crate) fn write(self, to: &mut impl Write, parts: &[&[u8]]) -> io::Result<()> {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         let header = self.encode(len);
         // Collect small parts, so that each does not need a system call and a packet of its own.
-        let mut to = BufWriter::with_capacity(HEADER + len.min(SMALL), to);
+        let mut to = BufWriter::with_capacity(Self::SIZE + len.min(SMALL), to);
         to.write_all(&header)?;
         parts.iter().try_for_each(|part| to.write_all(part))?;
         to.flush()
@@ -69,7 +85,7 @@ impl Header {
 
     /// Reads a frame. Returns `None` at the end of the connection.
     pub(crate) fn read(from: &mut impl Read) -> io::Result<Option<(Self, Vec<u8>)>> {
-        let mut bytes = [0; HEADER];
+        let mut bytes = [0; Self::SIZE];
         loop {
             match from.read(&mut bytes[..1]) {
                 Ok(0) => return Ok(None),
@@ -80,11 +96,10 @@ impl Header {
             }
         }
         from.read_exact(&mut bytes[1..])?;
-        let (header, len) = Self::decode(bytes)?;
+        let (header, len) = Self::decode(&bytes).ok_or_else(|| io::Error::other(Self::UNKNOWN))?;
         let mut body = Vec::new();
-        let size = usize::try_from(len).map_err(io::Error::other)?;
-        body.try_reserve_exact(size).map_err(io::Error::other)?;
-        if from.take(len).read_to_end(&mut body)? != size {
+        body.try_reserve_exact(len).map_err(io::Error::other)?;
+        if from.take(len as u64).read_to_end(&mut body)? != len {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         Ok(Some((header, body)))
@@ -151,10 +166,10 @@ mod tests {
             assert!(Header::read(&mut &bytes[..bytes.len() - 1]).is_err());
         }
         assert_eq!(Header::read(&mut &b""[..]).unwrap(), None);
-        assert!(Header::read(&mut &[9; HEADER][..]).is_err(), "unknown kind");
+        assert!(Header::read(&mut &[9; Header::SIZE][..]).is_err(), "unknown kind");
         let mut huge = Vec::new();
         header.write(&mut huge, &[]).unwrap();
-        huge[HEADER - 8..].fill(0xff);
+        huge[Header::SIZE - 8..].fill(0xff);
         assert!(Header::read(&mut &huge[..]).is_err(), "the size exceeds the address space");
     }
 }

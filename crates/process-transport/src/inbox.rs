@@ -6,6 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::Error;
+use crate::frame::{Header, Kind};
 use crate::transport::Stream;
 
 /// Messages that have arrived, for implementations of [`Transport`](crate::Transport).
@@ -73,6 +74,22 @@ impl Inbox {
     fn lock(&self) -> MutexGuard<'_, State> {
         // A lock is never poisoned, because no code here panics while it holds one.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Handles a frame of another process. Returns whether more frames may follow.
+    pub fn accept(&self, from: usize, header: Header, body: Vec<u8>) -> bool {
+        match header.kind {
+            Kind::Message => self.deliver(from, header.stream, header.tag, body),
+            Kind::Failure => {
+                let why = String::from_utf8_lossy(&body).into_owned();
+                self.fail(header.stream, Error::Failed { rank: from, why });
+            }
+            Kind::Goodbye => {
+                self.lose(from, "it has destroyed its client");
+                return false;
+            }
+        }
+        true
     }
 
     /// Adds a message. Drops it if the stream is closed.

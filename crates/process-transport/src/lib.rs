@@ -15,6 +15,7 @@ mod local;
 mod transport;
 
 pub use error::Error;
+pub use frame::{Header, Kind};
 pub use inbox::Inbox;
 pub use local::{LocalListener, LocalTransport};
 pub use transport::{Stream, Transport};

@@ -256,10 +256,8 @@ impl LocalTransport {
         socket.set_write_timeout(Some(stall))?;
         let mut read = socket.try_clone()?;
         let inbox = Arc::clone(&self.inbox);
-        let thread = Builder::new().name(format!("from process {peer}")).spawn(move || {
-            let why = read_all(&mut read, peer, &inbox);
-            inbox.lose(peer, &why);
-        })?;
+        let thread =
+            Builder::new().name(format!("from process {peer}")).spawn(move || read_all(&mut read, peer, &inbox))?;
         Ok(Peer { socket: Mutex::new(socket), is_broken: AtomicBool::new(false), thread: Some(thread) })
     }
 
@@ -277,20 +275,20 @@ impl LocalTransport {
     }
 }
 
-/// Delivers all messages of a connection. Returns why no more arrive.
-fn read_all(socket: &mut TcpStream, from: usize, inbox: &Inbox) -> String {
-    loop {
+/// Delivers all messages of a connection until it ends.
+fn read_all(socket: &mut TcpStream, from: usize, inbox: &Inbox) {
+    let why = loop {
         match Header::read(socket) {
-            Ok(Some((Header { kind: Kind::Message, stream, tag }, body))) => inbox.deliver(from, stream, tag, body),
-            Ok(Some((Header { kind: Kind::Failure, stream, .. }, why))) => {
-                let why = String::from_utf8_lossy(&why).into_owned();
-                inbox.fail(stream, Error::Failed { rank: from, why });
+            Ok(Some((header, body))) => {
+                if !inbox.accept(from, header, body) {
+                    return;
+                }
             }
-            Ok(Some((Header { kind: Kind::Goodbye, .. }, _))) => return "it has destroyed its client".to_owned(),
-            Ok(None) => return "its connection was closed; it ended or was killed".to_owned(),
-            Err(error) => return format!("its connection broke: {error}; it ended or was killed"),
+            Ok(None) => break "its connection was closed; it ended or was killed".to_owned(),
+            Err(error) => break format!("its connection broke: {error}; it ended or was killed"),
         }
-    }
+    };
+    inbox.lose(from, &why);
 }
 
 impl Transport for LocalTransport {

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `UPDATE_EXPECT=1 cargo test -p CRATE` records the messages that the tests produce. A section belongs to one test.
-//! Recording replaces the whole section, so that it contains no case that the test no longer has.
+//! Recording replaces the whole section, which removes cases that the test lacks.
 
 #![forbid(unsafe_code)]
 
@@ -82,7 +82,8 @@ impl Recorded {
                 "{section} records two messages for the case {case}; give each a case of its own:\n{earlier}\n{message}"
             );
         }
-        if let Err(error) = std::fs::write(&self.path, written(&sections)) {
+        let folder = self.path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        if let Err(error) = folder.and_then(|()| std::fs::write(&self.path, written(&sections))) {
             panic!("cannot write {}: {error}", self.path.display());
         }
     }

@@ -123,7 +123,7 @@ impl Platform {
     pub(super) fn cargo(&self, toolchain: &Toolchain, task: &str) -> Command {
         let mut cargo = sh::cargo();
         cargo.args([task, "--target", self.triple]).env("RUSTC", toolchain.rustc());
-        cargo.env("CARGO_TARGET_DIR", target()).env("CARGO_INCREMENTAL", "0").env("CARGO_PROFILE_DEV_DEBUG", "none");
+        cargo.env("CARGO_TARGET_DIR", target()).env("CARGO_INCREMENTAL", "0");
         cargo.env(self.variable("LINKER"), self.linker);
         if self.standard_library == StandardLibrary::Built {
             // The stable compiler accepts the option only with this variable.

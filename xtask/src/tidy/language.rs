@@ -137,6 +137,20 @@ const RULES: &[Rule] = &[
         good: &["At most two threads run.", "It is no longer than the limit."],
     },
     Rule {
+        name: "double-negation",
+        pattern: r"(?i)\b(no|nothing|none|nobody|never|neither) ([\w`-]+ ){0,4}(that|which|who|unless|without) ([\w`-]+ ){0,3}(not|no|never|cannot|isn't|doesn't)\b|\bnot (un|in|im|ir)(necessary|possible|usual|common|likely|known|valid|relevant|equal|able|wanted)\b|\b(cannot|does not|do not|is not|are not) ([\w`-]+ ){0,3}(unless|without) ([\w`-]+ ){0,3}not\b",
+        except: "",
+        messages: true,
+        remedy: "state it positively",
+        example: ("there is no device that does not run it", "every device runs it"),
+        bad: &[
+            "No call returns unless the event is not ready.",
+            "It is not impossible.",
+            "Nothing that is not a buffer is freed.",
+        ],
+        good: &["No call that is pending is lost.", "It does not run without a client.", "The value is not valid."],
+    },
+    Rule {
         name: "fractions",
         pattern: r"(?i)\ba (third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|twelfth|fifteenth|twentieth|thirtieth|fortieth|fiftieth|hundredth|thousandth|millionth)( part)? (to|of|as)\b",
         except: r"(?i)\ba (third|fourth|fifth) (of these|kind)\b",

@@ -8,7 +8,24 @@ use regex::Regex;
 use super::prose::{self, Kind, regex};
 
 /// The crates whose tests are checked. The tests of the other crates search the output of commands, or compile errors.
-const CRATES: &[&str] = &["device-plugin", "pjrt", "plugin-manifest", "plugin-registry"];
+const CRATES: &[&str] = &[
+    "device-plugin",
+    "pjrt",
+    "pjrt-bench",
+    "pjrt-c",
+    "pjrt-conformance",
+    "pjrt-cpu",
+    "pjrt-layers",
+    "pjrt-record",
+    "pjrt-types",
+    "plugin-manifest",
+    "plugin-registry",
+    "process-privileges",
+    "process-transport",
+    "stablehlo",
+    "stablehlo-cpu",
+    "stablehlo-jit",
+];
 /// The file with the messages that `recorded_messages::assert_message!` compares.
 const RECORDED: &str = "tests/messages/cases.txt";
 /// This many words in a row, found both in a message of a crate and in its tests, are the wording of the message.

@@ -89,7 +89,7 @@ impl Member {
 }
 
 /// Runs jobs that became ready after the client was destroyed. Each job has its own thread. All threads start before
-/// the first job, so that no job waits for one that cannot start.
+/// the first job, so that the jobs can wait for each other.
 fn late(jobs: Vec<(usize, Job)>) -> io::Result<()> {
     let threads = jobs.iter().map(|(device, _)| Member::start(*device)).collect::<io::Result<Vec<_>>>()?;
     for (thread, (_, job)) in threads.iter().zip(jobs) {

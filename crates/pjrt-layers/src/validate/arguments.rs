@@ -33,6 +33,10 @@ const LAST_TYPE: u32 = PJRT_Buffer_Type::PJRT_Buffer_Type_F6E3M2FN.0;
 const LAST_SEMANTICS: u32 = PJRT_HostBufferSemantics::PJRT_HostBufferSemantics_kMutableZeroCopy.0;
 const LAST_CODE: u32 = PJRT_Error_Code::PJRT_Error_Code_UNAUTHENTICATED.0;
 
+/// A struct whose size is not checked. XLA's C++ caller, which JAX and PyTorch/XLA contain, does not set it, so the size is
+/// arbitrary.
+const UNSIZED: &str = "PJRT_Buffer_MemoryLayout";
+
 /// The checks of a function's arguments.
 #[derive(Debug, Default)]
 pub(super) struct Checks {
@@ -66,7 +70,7 @@ impl Checks {
         };
         let structs = function.fields.iter().filter(|field| !field.output);
         let structs = structs.filter_map(|field| match &field.kind {
-            Kind::Struct(layout) => Some((field, layout)),
+            Kind::Struct(layout) if layout.name != UNSIZED => Some((field, layout)),
             _ => None,
         });
         Self {

@@ -192,6 +192,34 @@ fn directory_serves_later_caches_on_real_plugins() {
     each_client("directory_serves_later_caches_on_real_plugins", directory_serves_a_later_cache);
 }
 
+/// Each plugin finds its own file, and rejects the other's under the name of its own.
+#[test]
+fn plugins_share_a_directory() {
+    each_client("plugins_share_a_directory", |real| {
+        let (embedded, folder) = (embedded(), Folder::new());
+        compile(&folder.cache(), &embedded, 5);
+        let embedded_file = folder.files().remove(0);
+        let first = folder.cache();
+        compile(&first, real, 5);
+        check(&first, &[("compilations", 1)]);
+        let real_file = folder.files().into_iter().find(|file| *file != embedded_file).unwrap();
+        for client in [&embedded, real] {
+            let later = folder.cache();
+            compile(&later, client, 5);
+            check(&later, &[("directory_hits", 1)]);
+        }
+        let swapped = folder.0.join("swapped");
+        fs::rename(&real_file, &swapped).unwrap();
+        fs::rename(&embedded_file, &real_file).unwrap();
+        fs::rename(&swapped, &embedded_file).unwrap();
+        for client in [&embedded, real] {
+            let later = folder.cache();
+            compile(&later, client, 5);
+            check(&later, &[("compilations", 1), ("rejected_files", 1)]);
+        }
+    });
+}
+
 #[test]
 fn damaged_files_are_compiled_again() {
     let (client, folder) = (embedded(), Folder::new());

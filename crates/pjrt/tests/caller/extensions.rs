@@ -14,6 +14,7 @@ use device_plugin::{
 use pjrt::extensions::{
     Ffi, HandlerTraits, Layouts, MemoryDescriptions, Profiler, RawBuffers, Shardings, Stream, Streams,
 };
+use pjrt::raw::AsRaw;
 use pjrt::{
     Client, ClientOptions, CompileOptions, ErrorCode, ErrorKind, ExecuteContext, ExecuteOptions, Function, Input,
     LoadedExecutable, Plugin, Program,
@@ -176,6 +177,7 @@ fn raw_buffer_keeps_memory() {
     let buffer = client.buffer_from_host(&[1i32, 2], &[2]).unwrap();
     let raw = raw_buffers.alias(&buffer).unwrap();
     assert_eq!(raw.on_device_size().unwrap(), 8);
+    assert!(!raw.as_raw().is_null());
     assert_eq!(raw.memory().unwrap(), buffer.memory().unwrap());
     assert_eq!(raw.client().platform_name().unwrap(), "all");
     // SAFETY: no other code uses the buffer, and its memory belongs to the device.

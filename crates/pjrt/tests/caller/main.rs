@@ -29,6 +29,7 @@ mod host_memory;
 mod key_value;
 mod limits;
 mod loading;
+mod megascale;
 mod memory_options;
 #[cfg(feature = "ndarray")]
 mod ndarray;

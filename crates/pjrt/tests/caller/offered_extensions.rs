@@ -9,6 +9,7 @@ use device_plugin::{
     Backend, CompileOptions as Options, Compiled, DevicePlugin, ExecutableInfo, Result, device_plugin,
 };
 use pjrt::extensions::{AbiVersions, Callbacks, ExecutableMetadata, HostMemoryAllocator, SliceFailure};
+use pjrt::raw::AsRaw;
 use pjrt::{Client, ClientOptions, CompileOptions, ErrorCode, ErrorKind, LoadedExecutable, Plugin, Program};
 
 struct Full;
@@ -195,6 +196,7 @@ mod abi_version {
             assert_eq!(version.platform_id().unwrap(), 42);
             versions.parse_executable(&version.serialize().unwrap()).unwrap()
         });
+        assert!(!runtime.as_raw().is_null() && !older.as_raw().is_null());
         runtime.check_executable(&older).unwrap();
         let error = runtime.check_executable(&newer).unwrap_err();
         assert_eq!((error.code(), error.kind()), (ErrorCode::FAILED_PRECONDITION, ErrorKind::Plugin));

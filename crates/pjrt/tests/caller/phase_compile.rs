@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicIsize, AtomicPtr, Ordering::SeqCst};
 
 use crate::plain::Plain;
 use pjrt::extensions::PhaseCompile;
+use pjrt::raw::AsRaw;
 use pjrt::{ClientOptions, CompileOptions, ErrorKind, Plugin, StaticApi};
 use pjrt_sys::*;
 
@@ -98,6 +99,7 @@ fn lists_and_runs_phases_without_leaks() {
     let plugin = plugin(|_| {});
     let compiler = plugin.extension::<PhaseCompile>().unwrap().compiler().unwrap();
     assert_eq!(compiler.phase_names().unwrap(), ["parse", "lower"]);
+    assert_eq!(unsafe { *compiler.as_raw().cast::<u64>() }, 7);
     let client = plugin.client(&ClientOptions::new()).unwrap();
     let topology = client.topology().unwrap();
     let options = CompileOptions::default();

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::SeqCst};
 use crate::plain::Plain;
 use pjrt::extensions::{
     CallbackError, CustomPartitioner, CustomPartitioners, ExecutableMetadata, GpuCustomCalls, GpuHandlers,
-    HandlerTraits, LocalSlice, Megascale, Partitioned, PartitionedArray, PipelineStage, TpuTopology, XlaTransforms,
+    HandlerTraits, Partitioned, PartitionedArray, PipelineStage, TpuTopology, XlaTransforms,
 };
 use pjrt::{Client, ClientOptions, ErrorCode, ErrorKind, Plugin};
 use pjrt_sys::*;
@@ -26,7 +26,7 @@ fn plugin<E: Extension>(mut extension: E, size: usize) -> Plugin {
     Plugin::from_static(unsafe { StaticApi::new(Box::leak(Box::new(table))) }).unwrap()
 }
 
-fn client(plugin: &Plugin) -> Client {
+pub(crate) fn client(plugin: &Plugin) -> Client {
     plugin.client(&ClientOptions::new()).unwrap()
 }
 
@@ -34,7 +34,7 @@ unsafe fn bytes(data: *const c_char, size: usize) -> Vec<u8> {
     if size == 0 { Vec::new() } else { unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) }.to_vec() }
 }
 
-fn assert_missing<T: std::fmt::Debug>(result: Result<T, pjrt::Error>, table: &str) {
+pub(crate) fn assert_missing<T: std::fmt::Debug>(result: Result<T, pjrt::Error>, table: &str) {
     let error = result.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     let case = format!("{} in the {table}", error.function().unwrap());
@@ -475,116 +475,5 @@ mod tpu_topology {
         assert_missing(tpu.chip_count(&topology), "PJRT_TpuTopology_Extension");
         let theirs = client(&Plugin::from_static(Plain::api()).unwrap()).topology().unwrap();
         assert_eq!(tpu.process_count(&theirs).unwrap_err().kind(), ErrorKind::InvalidArgument);
-    }
-}
-
-mod megascale {
-    use super::*;
-
-    static LIVE: AtomicIsize = AtomicIsize::new(0);
-
-    unsafe extern "C" fn context(args: *mut PJRT_Megascale_CreateClientContextFromPjRtClient_Args) -> *mut PJRT_Error {
-        LIVE.fetch_add(1, SeqCst);
-        unsafe { (*args).client_context = Box::into_raw(Box::new(1u64)).cast() };
-        null_mut()
-    }
-
-    unsafe extern "C" fn delete(args: *mut PJRT_Megascale_DeleteClientContext_Args) -> *mut PJRT_Error {
-        LIVE.fetch_sub(1, SeqCst);
-        drop(unsafe { Box::from_raw((*args).client_context.cast::<u64>()) });
-        null_mut()
-    }
-
-    /// The configuration is the number of slices.
-    unsafe extern "C" fn create(args: *mut PJRT_Megascale_CreateMultiSliceConfig_Args) -> *mut PJRT_Error {
-        let args = unsafe { &mut *args };
-        assert!(!args.topology.is_null() && !args.client_context.is_null());
-        assert_eq!((args.local_slice_id, args.local_host_id, args.endpoint_addresses_size), (1, 2, 3));
-        LIVE.fetch_add(1, SeqCst);
-        args.multi_slice_config = Box::into_raw(Box::new(args.num_slices)).cast();
-        null_mut()
-    }
-
-    unsafe extern "C" fn ahead(args: *mut PJRT_Megascale_CreateAoTConfig_Args) -> *mut PJRT_Error {
-        let args = unsafe { &mut *args };
-        LIVE.fetch_add(1, SeqCst);
-        args.multi_slice_config = Box::into_raw(Box::new(args.num_slices)).cast();
-        null_mut()
-    }
-
-    unsafe extern "C" fn destroy(args: *mut PJRT_MultiSlice_Config_Destroy_Args) -> *mut PJRT_Error {
-        LIVE.fetch_sub(1, SeqCst);
-        drop(unsafe { Box::from_raw((*args).config.cast::<i32>()) });
-        null_mut()
-    }
-
-    unsafe extern "C" fn slices(args: *mut PJRT_MultiSlice_Config_NumSlices_Args) -> *mut PJRT_Error {
-        unsafe { (*args).num_slices = *(*args).config.cast::<i32>() };
-        null_mut()
-    }
-
-    unsafe extern "C" fn devices(args: *mut PJRT_MultiSlice_Config_NumDevicesPerSlice_Args) -> *mut PJRT_Error {
-        let args = unsafe { &mut *args };
-        LIVE.fetch_add(1, SeqCst);
-        let arrays = Box::new(([0i32, 1], [4i32, 8]));
-        args.num_devices_per_slice_map = 2;
-        args.slice_ids = arrays.0.as_ptr();
-        args.num_devices = arrays.1.as_ptr();
-        args.devices_per_slice_map = Box::into_raw(arrays).cast();
-        args.devices_per_slice_map_deleter = Some(free);
-        null_mut()
-    }
-
-    unsafe extern "C" fn free(arrays: *mut PJRT_MultiSlice_NumDevicesPerSlice) {
-        LIVE.fetch_sub(1, SeqCst);
-        drop(unsafe { Box::from_raw(arrays.cast::<([i32; 2], [i32; 2])>()) });
-    }
-
-    /// A plugin with both extensions, or without the one for configurations.
-    fn both(has_configs: bool) -> Plugin {
-        let mut configs = PJRT_MultiSlice_Extension::new();
-        configs.base.type_ = PJRT_MultiSlice_Extension::TYPE;
-        configs.config_destroy = Some(destroy);
-        configs.config_num_slices = Some(slices);
-        configs.config_num_devices_per_slice = Some(devices);
-        let mut megascale = PJRT_Megascale_Extension::new();
-        megascale.base.type_ = PJRT_Megascale_Extension::TYPE;
-        if has_configs {
-            megascale.base.next = (&raw mut *Box::leak(Box::new(configs))).cast();
-        }
-        megascale.create_client_context_from_pjrt_client = Some(context);
-        megascale.delete_client_context = Some(delete);
-        megascale.create_multi_slice_config = Some(create);
-        megascale.create_aot_config = Some(ahead);
-        let mut table = unsafe { *Plain::api().as_raw() };
-        table.extension_start = (&raw mut *Box::leak(Box::new(megascale))).cast();
-        Plugin::from_static(unsafe { StaticApi::new(Box::leak(Box::new(table))) }).unwrap()
-    }
-
-    #[test]
-    fn configurations_are_read_and_destroyed() {
-        let plugin = both(true);
-        let client = client(&plugin);
-        let megascale = plugin.extension::<Megascale>().unwrap();
-        let topology = client.topology().unwrap();
-        let context = megascale.context(&client).unwrap();
-        let local = LocalSlice { slice_id: 1, host_id: 2, endpoint_addresses: b"abc", dcn_topology: b"" };
-        let config = megascale.config(&topology, 2, &local, Some(&context)).unwrap();
-        assert_eq!(config.num_slices().unwrap(), 2);
-        assert_eq!(config.devices_per_slice().unwrap(), [(0, 4), (1, 8)]);
-        assert_missing(config.slice_id(), "PJRT_MultiSlice_Extension");
-        assert_missing(context.port(), "PJRT_Megascale_Extension");
-        let ahead = megascale.ahead_of_time_config(&topology, 4).unwrap();
-        assert_eq!(ahead.num_slices().unwrap(), 4);
-        assert_eq!(LIVE.load(SeqCst), 3);
-        drop((config, context, ahead));
-        assert_eq!(LIVE.load(SeqCst), 0);
-
-        // A configuration that could not be destroyed is not created.
-        let plugin = both(false);
-        let megascale = plugin.extension::<Megascale>().unwrap();
-        let topology = self::client(&plugin).topology().unwrap();
-        assert_missing(megascale.ahead_of_time_config(&topology, 4), "PJRT_MultiSlice_Extension");
-        assert_eq!(LIVE.load(SeqCst), 0);
     }
 }

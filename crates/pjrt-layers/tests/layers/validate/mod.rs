@@ -13,11 +13,13 @@ use pjrt_layers::validate::{RULES, Reports, Validate};
 use pjrt_layers::{Layer, State, instance};
 use pjrt_sys::{
     AbiStruct, PJRT_Buffer_CopyToDevice_Args, PJRT_Buffer_Delete_Args, PJRT_Buffer_Destroy_Args,
-    PJRT_Buffer_IsDeleted_Args, PJRT_Buffer_IsOnCpu_Args, PJRT_Buffer_ReadyEvent_Args, PJRT_Buffer_Type,
-    PJRT_Client_BufferFromHostBuffer_Args, PJRT_Client_Compile_Args, PJRT_Client_Destroy_Args, PJRT_Error, PJRT_Event,
-    PJRT_Event_Await_Args, PJRT_Event_Destroy_Args, PJRT_Event_Error_Args, PJRT_Event_IsReady_Args,
-    PJRT_Event_OnReady_Args, PJRT_ExecuteOptions, PJRT_LoadedExecutable_Execute_Args, PJRT_Program,
+    PJRT_Buffer_IsDeleted_Args, PJRT_Buffer_IsOnCpu_Args, PJRT_Buffer_MemoryLayout, PJRT_Buffer_ReadyEvent_Args,
+    PJRT_Buffer_Type, PJRT_Client_BufferFromHostBuffer_Args, PJRT_Client_Compile_Args, PJRT_Client_Destroy_Args,
+    PJRT_Error, PJRT_Event, PJRT_Event_Await_Args, PJRT_Event_Destroy_Args, PJRT_Event_Error_Args,
+    PJRT_Event_IsReady_Args, PJRT_Event_OnReady_Args, PJRT_ExecuteOptions, PJRT_LoadedExecutable_Execute_Args,
+    PJRT_Program,
 };
+use recorded_messages::assert_message;
 
 use crate::setup::embedded;
 
@@ -240,7 +242,7 @@ mod events {
             f.event();
             f.event();
             f.exit();
-            assert!(f.reports.all()[0].what.starts_with("2 of its events"), "{:?}", f.reports.all());
+            assert_message!("validate::events", "unused", f.reports.all()[0].what);
         }
     }
 
@@ -260,8 +262,8 @@ mod events {
                 std::thread::yield_now();
             }
             let text = f.validate.waits();
-            assert!(text.contains(&format!("for {event:#x} of PJRT_LoadedExecutable_Execute")), "{text}");
-            assert!(text.contains("run 1 of the executable 0x"), "{text}");
+            let event = format!("{event:#x} of PJRT_LoadedExecutable_Execute");
+            assert!(text.contains(&event) && text.contains("run 1 of "), "{text}");
             GATE.store(false, Ordering::Release);
             thread.join().unwrap();
         });
@@ -307,6 +309,15 @@ mod structs {
             short.struct_size = 16;
             call!(f, PJRT_Client_Compile, PJRT_Client_Compile_Args { client: f.client(), program: &raw const short });
         }
+        layout_without_size_is_fine(f) [""; 0], {
+            let mut layout = PJRT_Buffer_MemoryLayout::new();
+            layout.struct_size = 8;
+            call!(f, PJRT_Client_BufferFromHostBuffer, PJRT_Client_BufferFromHostBuffer_Args {
+                client: f.client(),
+                data: (&raw const BYTES).cast(),
+                device_layout: &raw mut layout
+            });
+        }
     }
 }
 
@@ -316,8 +327,7 @@ fn report_names_rule_and_remedy() {
     let f = Framework::new::<Named>();
     call!(f, PJRT_Buffer_IsDeleted, PJRT_Buffer_IsDeleted_Args {});
     let text = f.reports.all()[0].to_string();
-    assert!(text.starts_with("[object.null] PJRT_Buffer_IsDeleted: `buffer` is null\n"), "{text}");
-    assert!(text.contains("pjrt_c_api.h") && text.contains("remedy: pass a live object"), "{text}");
+    assert_message!("validate::report", "null object", text.trim_end());
 }
 
 #[test]
