@@ -111,7 +111,8 @@ unsafe extern "C" fn serialize(args: *mut PJRT_MultiSlice_Config_Serialize_Args)
     let args = unsafe { &mut *args };
     let bytes = Box::into_raw(Box::new(unsafe { *args.config.cast::<i32>() }.to_le_bytes()));
     (args.serialized, args.size) = (bytes.cast::<c_char>().cast_const(), 4);
-    (args.serialized_config, args.serialized_config_deleter) = (bytes.cast(), Some(free_bytes));
+    args.serialized_config = bytes.cast();
+    args.serialized_config_deleter = Some(free_bytes);
     null_mut()
 }
 
