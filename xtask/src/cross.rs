@@ -2,7 +2,7 @@
 
 mod platform;
 mod programs;
-mod toolchain;
+pub(crate) mod toolchain;
 mod wine;
 
 use std::process::Command;

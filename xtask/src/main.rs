@@ -25,6 +25,7 @@ mod sh;
 mod test;
 mod tidy;
 mod tools;
+mod tsan;
 mod vendor;
 mod workspace;
 
@@ -46,6 +47,7 @@ const USAGE: &str = "usage: cargo xtask TASK
                       sides and the command for windows; --skip-missing counts a platform whose tools are missing as
                       skipped; --programs runs only the command, with the CPU device and its plugin
   asan                run tests of both sides under the address and leak sanitizers (requires a nightly compiler)
+  tsan                run tests with several threads under the thread sanitizer (requires Debian on x86-64)
   exports             build the shared libraries and check their exports, dependencies and constructors
   book                run the conformance suite on the embedded CPU device, and a program with the layer `trace`; build
                       the book with the report and pictures of both into target/book
@@ -93,6 +95,7 @@ fn main() -> ExitCode {
         ["header"] => header::run(false).and_then(|()| plugin_header::run(false)),
         ["header", "--check"] => header::run(true).and_then(|()| plugin_header::run(true)),
         ["c-library", args @ ..] => c_library::run(args),
+        ["tsan"] => tsan::ThreadSanitizer::prepare().and_then(|sanitizer| sanitizer.test(|_| true)),
         ["asan"] => asan::Nightly::find().and_then(|nightly| nightly.test(|_| true)),
         ["exports"] => exports::elf()
             .and_then(|libraries| exports::run(libraries, workspace::Workspace::build()?))

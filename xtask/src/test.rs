@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use crate::package::{PLUGINS, PLUGINS_WITHOUT_HARDWARE, Plugin};
+use crate::tsan::ThreadSanitizer;
 use crate::workspace::Workspace;
 use crate::{Error, asan, c, codegen, exports, fuzz, jax, python, sh, vendor};
 
@@ -216,6 +217,10 @@ impl Report {
         if let Some(nightly) = self.part("tests under the address and leak sanitizers", asan::Nightly::find()) {
             let outcome = nightly.test(|line| self.cargo_line(line));
             self.check("cargo xtask asan", outcome);
+        }
+        if let Some(threads) = self.part("tests under the thread sanitizer", ThreadSanitizer::prepare()) {
+            let outcome = threads.test(|line| self.cargo_line(line));
+            self.check("cargo xtask tsan", outcome);
         }
     }
 

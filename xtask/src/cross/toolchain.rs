@@ -12,7 +12,7 @@ use crate::{Error, sh};
 
 /// Where the standard library of a platform comes from.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum StandardLibrary {
+pub(crate) enum StandardLibrary {
     /// From a package of Debian.
     Packaged,
     /// Cargo builds it from its source.
@@ -37,6 +37,10 @@ const PARTS: &[Part] = &[
     Part { package: "libstd-rust-web-dev", architecture: "arm64", paths: &["./usr/lib/rustlib"] },
 ];
 
+/// The runtime library of the thread sanitizer.
+const THREAD_SANITIZER: &[Part] =
+    &[Part { package: "libclang-rt-19-dev", architecture: "amd64", paths: &["./usr/lib/llvm-19/lib/clang"] }];
+
 const SOURCE: &[Part] = &[Part {
     package: "rust-web-src",
     architecture: "all",
@@ -44,13 +48,13 @@ const SOURCE: &[Part] = &[Part {
 }];
 
 /// An unpacked toolchain.
-pub(super) struct Toolchain {
+pub(crate) struct Toolchain {
     folder: PathBuf,
 }
 
 impl Toolchain {
     /// Returns the toolchain. Downloads it and, if needed, the source of the standard library.
-    pub(super) fn fetch(standard_library: StandardLibrary) -> Result<Self, Error> {
+    pub(crate) fn fetch(standard_library: StandardLibrary) -> Result<Self, Error> {
         if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
             return Err("cross builds are set up for Debian on x86-64".into());
         }
@@ -67,6 +71,15 @@ impl Toolchain {
             toolchain.add(SOURCE, &download, ".source")?;
         }
         Ok(toolchain)
+    }
+
+    /// Returns the runtime library of the thread sanitizer. Downloads it if needed.
+    pub(crate) fn thread_sanitizer(&self) -> Result<PathBuf, Error> {
+        if !self.folder.join(".thread-sanitizer").is_file() {
+            let download = sh::root().join("target/parts/thread-sanitizer.download");
+            self.add(THREAD_SANITIZER, &download, ".thread-sanitizer")?;
+        }
+        Ok(self.folder.join("usr/lib/llvm-19/lib/clang/19/lib/linux/libclang_rt.tsan-x86_64.a"))
     }
 
     /// Downloads and unpacks packages, checks that the compiler runs, and creates a file when this is done.
@@ -86,7 +99,7 @@ impl Toolchain {
     }
 
     /// The compiler.
-    pub(super) fn rustc(&self) -> PathBuf {
+    pub(crate) fn rustc(&self) -> PathBuf {
         self.folder.join("rustc")
     }
 

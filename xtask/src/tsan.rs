@@ -1,0 +1,58 @@
+//! `cargo xtask tsan`: tests with several threads under the thread sanitizer.
+//!
+//! The standard library is built with the sanitizer's instructions too, so that the sanitizer sees its locks and channels.
+//! This needs the source of the standard library, which [`Toolchain`] gets from a package of Debian, and the sanitizer's
+//! runtime library from another one.
+
+use std::process::Command;
+
+use crate::cross::toolchain::{StandardLibrary, Toolchain};
+use crate::{Error, sh};
+
+/// Arguments of `cargo test`, which select the tests of one package.
+const TESTS: &[&[&str]] = &[
+    &["-p", "device-plugin", "--lib", "--test", "protocol"],
+    &["-p", "process-transport", "--lib", "--test", "local"],
+];
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// A compiler, with the flags that instrument all code.
+pub(crate) struct ThreadSanitizer {
+    toolchain: Toolchain,
+    flags: String,
+}
+
+impl ThreadSanitizer {
+    pub(crate) fn prepare() -> Result<Self, Error> {
+        let toolchain = Toolchain::fetch(StandardLibrary::Built)?;
+        let runtime = toolchain.thread_sanitizer()?;
+        // GNU's default linker does not find some versioned symbols of the C library to which the runtime refers.
+        let linker = ["-fuse-ld=gold", "-Wl,--whole-archive", runtime.to_str().ok_or("the path is not UTF-8")?];
+        let libraries = ["-Wl,--no-whole-archive", "-lstdc++", "-lm", "-lpthread", "-lc"];
+        let link = linker.into_iter().chain(libraries).map(|argument| format!("-Clink-arg={argument}"));
+        let flags = ["-Zsanitizer=thread", "-Zexternal-clangrt", "-Cforce-frame-pointers=yes"].map(str::to_owned);
+        Ok(Self { toolchain, flags: flags.into_iter().chain(link).collect::<Vec<_>>().join("\x1f") })
+    }
+
+    /// Runs the tests. `shows` returns whether a line of their output appears. A data race fails the test program.
+    pub(crate) fn test(&self, mut shows: impl FnMut(&str) -> bool) -> Result<(), Error> {
+        for tests in TESTS {
+            sh::run_filtered(self.cargo().arg("test").args(*tests).args(["--", "--show-output"]), &mut shows)?;
+        }
+        Ok(())
+    }
+
+    fn cargo(&self) -> Command {
+        let mut cargo = sh::cargo();
+        cargo.args(["-Z", "build-std=std,panic_unwind", "--target", TARGET]);
+        cargo.env("RUSTC", self.toolchain.rustc()).env("CARGO_TARGET_DIR", sh::target().join("tsan"));
+        // The stable compiler accepts the options only with this variable.
+        cargo.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", &self.flags).env("CARGO_INCREMENTAL", "0");
+        // An allocation larger than memory is an error of the caller, so it must not end the process.
+        cargo.env("TSAN_OPTIONS", "allocator_may_return_null=1");
+        // These tests catch thousands of panics. Without this, each would be symbolized.
+        cargo.env("RUST_BACKTRACE", "0");
+        cargo
+    }
+}
