@@ -6,7 +6,7 @@ use process_transport::Stream;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Message,
-    /// The sender cannot go on with the stream. The bytes are the reason.
+    /// The sender cannot continue with the stream. The bytes are the reason, as text.
     Failure,
     /// The sender ends its transport on purpose.
     Goodbye,
