@@ -112,7 +112,7 @@ pub(super) fn project(
     found
 }
 
-/// The axes of a dimension whose factors have these axes.
+/// Joins the axes of a dimension's factors to the axes of the dimension. Stops after a factor that is not fully split.
 pub(super) fn join(grid: &Grid, factors: &[usize], sizes: &[usize], cut: &[Vec<Axis>]) -> Vec<Axis> {
     let mut axes = Vec::new();
     for &factor in factors {
