@@ -112,7 +112,7 @@ pub(super) fn project(
     found
 }
 
-/// Joins the axes of a dimension's factors to the axes of the dimension. Stops after a factor that is not fully split.
+/// Returns the axes of a dimension: those of its factors, up to the first factor that is not cut completely.
 pub(super) fn join(grid: &Grid, factors: &[usize], sizes: &[usize], cut: &[Vec<Axis>]) -> Vec<Axis> {
     let mut axes = Vec::new();
     for &factor in factors {
