@@ -72,8 +72,8 @@ const USAGE: &str = "usage: cargo xtask TASK
                       fetch the real XLA CPU plugins, or libtpu and the plugins for CUDA and Tenstorrent, and print
                       their paths
   test [--all]        run every test, with the real plugins, JAX and the C++ compiler if they are available. JAX is tested
-                      in its oldest and newest version; with --all, also in those between. --all adds sanitizers, and
-                      libtpu and the plugins for CUDA and Tenstorrent without their hardware
+                      in its oldest and newest version and in 0.10.2; with --all, also in the other versions. --all
+                      adds sanitizers, and libtpu and the plugins for CUDA and Tenstorrent without their hardware
   jax-tests --jax-checkout PATH [OPTION]... [FILE]...
                       run JAX's own test files on a plugin and compare with an earlier run or a reference; see --help
   vendor              let `pjrt new` write a plugin, run its CI, and check the size of its library

@@ -17,7 +17,7 @@ pub struct Case {
     pub forms: Vec<Program>,
     /// The inputs.
     pub inputs: Vec<HostArray>,
-    /// The largest ratio of the first side's execution time to that of the second side that is intended.
+    /// The largest intended ratio of the first side's execution time to that of the second side.
     pub target: Option<f64>,
 }
 
@@ -85,7 +85,7 @@ impl Random {
     }
 }
 
-/// Random values in the bytes of the host, row-major.
+/// Random values, row-major, in the byte order of the host.
 fn random(shape: &Shape, seed: usize) -> Option<Vec<u8>> {
     let count = usize::try_from(shape.dimensions.iter().try_fold(1i64, |all, size| all.checked_mul(*size))?).ok()?;
     let mut random = Random((seed as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);

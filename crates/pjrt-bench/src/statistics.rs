@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Times {
-    /// The median of the time that passed.
+    /// The median of the elapsed time.
     pub median: f64,
     /// A quarter of the repetitions took less time.
     pub lower_quartile: f64,
@@ -62,7 +62,7 @@ impl Samples {
     }
 }
 
-/// The time that passes and the processor time during a number of repetitions, in seconds.
+/// The elapsed time and the processor time of a number of repetitions, in seconds.
 fn spent<E>(repetitions: u32, mut work: impl FnMut() -> Result<(), E>) -> Result<(f64, f64), E> {
     let (start, before) = (Instant::now(), processors());
     for _ in 0..repetitions {

@@ -595,13 +595,14 @@ pub struct ExecutableDescription {
     pub outputs: Vec<ArrayType>,
 }
 
-/// The contents of a buffer, for which a replay must get the same.
+/// The contents of a buffer. A replay must compute the same contents.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct Contents {
     /// The buffer.
     #[prost(uint64, tag = "1")]
     pub buffer: u64,
-    /// Whether the recorder read an output of the run with this number. Otherwise, the call with this number is the framework's download.
+    /// Whether the recorder read an output of the run with this number. Otherwise, the call with this number is the
+    /// framework's download.
     #[prost(bool, tag = "2")]
     pub is_output: bool,
     /// The type and the shape of the buffer.

@@ -145,8 +145,8 @@ impl<R: Read + Seek> Reader<R> {
         self.state
     }
 
-    /// Reads the next block. Returns `None` at the end of the file, and before a block that the file does not contain as
-    /// a whole: [`Reader::state`] distinguishes the two.
+    /// Reads the next block. Returns `None` at the end of the file, and before an incomplete block. [`Reader::state`]
+    /// distinguishes the two.
     ///
     /// # Errors
     ///
@@ -165,7 +165,7 @@ impl<R: Read + Seek> Reader<R> {
         Ok(Some(Block { offset, size, stamp: header.stamp, body }))
     }
 
-    /// Returns to the first block. The data that were found stay known.
+    /// Returns to the first block. Keeps the positions of the data that it has found.
     pub fn rewind(&mut self) {
         self.offset = FILE_HEADER as u64;
         (self.state, self.ended) = (State::Reading, false);
@@ -209,7 +209,8 @@ impl<R: Read + Seek> Reader<R> {
         Ok(piece)
     }
 
-    /// Reads the block at an offset, from which the file is read. Returns `None` if it is not whole.
+    /// Reads the block at an offset, which must be the current position in the file. Returns `None` if the block is
+    /// incomplete, and at the end of the file.
     fn block(&mut self, offset: u64) -> Result<Option<(Header, Vec<u8>)>, ReadError> {
         let mut bytes = [0; BLOCK_HEADER];
         match fill(&mut self.from, &mut bytes)? {

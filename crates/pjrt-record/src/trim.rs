@@ -1,4 +1,4 @@
-//! Writes a recording of one run from that of a whole program.
+//! Cuts the recording of one run out of the recording of a whole program.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Read, Seek, Write};
@@ -20,7 +20,7 @@ pub enum TrimError {
     /// The new recording cannot be written.
     #[error("cannot write the file: {0}")]
     Write(io::Error),
-    /// The recording does not have the run.
+    /// The recording does not contain the run.
     #[error("the recording has no run {selection}, only {runs} runs that match: `pjrt record info` lists its runs")]
     NoRun {
         /// The run.
@@ -40,14 +40,14 @@ pub struct Trimmed {
     pub other_runs: u64,
 }
 
-/// Writes one run, its inputs and its results, with the calls that they need: the creation of the client, the program, and
-/// uploads. An argument that another run computed becomes a part of the recording if the recording has its contents.
-/// Otherwise, that run is kept, too.
+/// Writes one run, its inputs and its results, with the calls that they need: the creation of the client, the program,
+/// and uploads. If another run computed an argument, the new recording contains the argument's contents, provided that
+/// the original recording contains them. Otherwise, it contains that run, too. If the original recording is incomplete,
+/// it is read up to its last whole block.
 ///
 /// # Errors
 ///
-/// If the recording does not have the run, or a file cannot be read or written. A recording that is cut is used to its last
-/// whole block.
+/// If the recording does not contain the run, or a file cannot be read or written.
 pub fn trim<R: Read + Seek, W: Write>(
     reader: &mut Reader<R>,
     selection: &Selection,
@@ -241,7 +241,7 @@ impl Recording {
         needs.finish()
     }
 
-    /// A snapshot with the contents of a run's output, if the recording has them and the device is known.
+    /// A snapshot with the contents of a run's output, if the recording contains them and the device is known.
     fn snapshot_of(&self, buffer: u64, creator: usize) -> Option<Snapshot> {
         let Some(Arguments::Execute(execute)) = self.arguments(creator) else { return None };
         let client = *inputs(self.arguments(*self.creators.get(&execute.executable)?)?).first()?;

@@ -26,7 +26,7 @@ impl<W: Write> Writer<W> {
         Ok(Self { out, known: HashSet::new() })
     }
 
-    /// Writes the pieces of data that the file does not have yet.
+    /// Writes the pieces of data that the file does not contain yet.
     ///
     /// # Errors
     ///
@@ -41,13 +41,13 @@ impl<W: Write> Writer<W> {
         Ok(content)
     }
 
-    /// Whether the file has a piece.
+    /// Whether the file contains a piece.
     #[must_use]
     pub fn has(&self, hash: &Hash) -> bool {
         self.known.contains(hash)
     }
 
-    /// Writes a block of [`encode_piece`], unless the file has the piece.
+    /// Writes a block that [`encode_piece`] returned, unless the file contains the piece.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl<W: Write> Writer<W> {
         self.out.write_all(&block)
     }
 
-    /// The place that the recording is written to.
+    /// The destination of the recording.
     pub fn get_ref(&self) -> &W {
         &self.out
     }

@@ -32,8 +32,8 @@ pub(crate) fn check_data(ty: ElementType, plugin: ApiVersion) -> Result<(), Erro
     check(ty, plugin)
 }
 
-/// Sets the bits of each byte above an element of a type that is smaller than a byte: to the sign of a signed integer, and
-/// otherwise to zero. Plugins leave different bits there.
+/// Sets the unused high bits of each byte, if elements are smaller than a byte. Signed integers are extended with the
+/// sign bit, other types with zeros. Plugins leave different values in these bits.
 pub(crate) fn extend(ty: ElementType, bytes: &mut [u8]) {
     let unused = match ty.bits() {
         bits @ 1..8 => 8 - bits,

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::handle::Uncounted;
 use crate::send_ptr::SendPtr;
 
-/// Buffers whose client the list holds. One of them needs no allocation.
+/// Buffers that do not hold their client, because the list holds it. A list of one buffer needs no allocation.
 type Buffers = SmallVec<[Fields<Uncounted<ClientInner>>; 1]>;
 
 /// The outputs of a run on one device: a list of buffers, which may not be ready yet.

@@ -1,7 +1,7 @@
 //! Messages between the processes of one computation, carried by MPI.
 //!
-//! Without the feature `mpi`, this crate is empty, so that no build needs MPI unless it is asked for. With the feature,
-//! the build needs an installed MPI with its compiler `mpicc`, and libclang. On Debian, these are the packages
+//! Without the feature `mpi`, this crate is empty, so that other builds do not need MPI. With the feature, the build
+//! needs an installed MPI with its compiler `mpicc`, and libclang. On Debian, these are the packages
 //! `openmpi-bin`, `libopenmpi-dev` and `libclang-dev`.
 //!
 //! `MpiProcess` starts MPI, or joins the one that the program has started, and connects to the other processes. The result

@@ -1,4 +1,4 @@
-//! The thread that makes all calls of MPI.
+//! The thread that makes all MPI calls.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -17,14 +17,14 @@ use process_transport::{Error, Header, Inbox};
 const SMALL: usize = 64 << 10;
 /// Most bytes of one MPI message. MPI counts bytes in 31 bits.
 const CHUNK: usize = 16 << 20;
-/// How long the thread looks for messages without sleeping, after the last one.
+/// How long the thread polls for messages without sleeping, after the last message.
 const BUSY: Duration = Duration::from_millis(1);
-/// How long it sleeps between two looks afterwards, unless this process sends.
+/// How long the thread then sleeps between two polls, unless this process sends a message.
 const PAUSE: Duration = Duration::from_micros(100);
-/// How long a transport that ends waits for the other processes to end theirs.
+/// How long a dropped transport waits for the other processes to drop theirs.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(10);
 
-/// Transports of this process that use MPI. The thread that finalizes MPI holds the lock.
+/// Number of transports of this process that use MPI. The thread that finalizes MPI holds the lock.
 static USERS: Mutex<usize> = Mutex::new(0);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -53,7 +53,7 @@ impl Outgoing {
     }
 }
 
-/// The requests of the callers to the thread.
+/// Requests from the callers to the thread.
 #[derive(Default)]
 pub(crate) struct Queue {
     state: Mutex<Requests>,
@@ -91,7 +91,7 @@ impl Queue {
     }
 }
 
-/// Counts a user of MPI.
+/// A user of MPI, counted in [`USERS`].
 struct User;
 
 impl User {
@@ -100,7 +100,7 @@ impl User {
         Self
     }
 
-    /// Ends the use. Finalizes MPI if this thread started it and has no other user.
+    /// Removes this user. Finalizes MPI if this thread started it and no other user is left.
     fn finish(self, universe: Option<Universe>) {
         let mut users = lock(&USERS);
         if *users == 1 {
@@ -197,9 +197,9 @@ struct Progress {
     inbox: Arc<Inbox>,
     queue: Arc<Queue>,
     stall: Duration,
-    /// The large message that arrives from each process.
+    /// For each process, the large message that is arriving from it.
     partial: Vec<Option<Partial>>,
-    /// Which processes have ended their transport, and this process.
+    /// For each process, whether it has dropped its transport. True for this process.
     has_left: Vec<bool>,
     /// When the latest message was sent or received.
     latest: Instant,
@@ -212,7 +212,7 @@ struct Partial {
 }
 
 impl Progress {
-    /// Sends and receives until the transport ends. Returns whether all processes ended theirs.
+    /// Sends and receives until the transport ends. Returns whether all processes dropped theirs.
     fn run(&mut self) -> bool {
         loop {
             let (outgoing, ended) = self.queue.take();
@@ -230,18 +230,18 @@ impl Progress {
         }
     }
 
-    /// Whether a process was lost before it ended its transport.
+    /// Whether a process was lost before it dropped its transport.
     fn misses_a_process(&self) -> bool {
         (0..).zip(&self.has_left).any(|(rank, has_left)| !has_left && self.inbox.expect_present(rank).is_err())
     }
 
-    /// Whether a process still reads its messages. A process that has ended its transport does so until the others
-    /// have ended theirs.
+    /// Whether a process still reads its messages. A process that has dropped its transport reads them until the others
+    /// have dropped theirs.
     fn reads(&self, rank: usize) -> bool {
         self.inbox.expect_present(rank).is_ok() || self.has_left.get(rank) == Some(&true)
     }
 
-    /// Receives a message, or gives way to other threads.
+    /// Receives a message. If none has arrived, yields to other threads or sleeps.
     fn look(&mut self) {
         if self.receive() {
             self.latest = Instant::now();
@@ -252,8 +252,9 @@ impl Progress {
         }
     }
 
-    /// Sends messages, and receives meanwhile. A process that does not read its messages is lost. MPI may still read the
-    /// memory of its messages, so the rest of the thread's work then runs inside this call, which returns its result.
+    /// Sends messages, and receives messages meanwhile. A process that does not read its messages counts as lost. MPI
+    /// may still read the memory of the unread messages, so this call then does the rest of the thread's work, and
+    /// never returns.
     fn send(&mut self, outgoing: &[Outgoing]) -> Option<bool> {
         // The requests borrow the communicator only while they start, and the messages until they have ended.
         request::scope(|scope| {

@@ -1,4 +1,4 @@
-//! The transport, for the threads that call it.
+//! The transport, as its callers see it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,13 +30,13 @@ fn address(rank: usize, size: usize) -> String {
 }
 
 impl MpiProcess {
-    /// Starts MPI in a thread. If the program has started MPI before, it must have done so with `MPI_THREAD_MULTIPLE`, and
-    /// it finalizes MPI itself.
+    /// Starts MPI in a thread. If the program has started MPI before, it must have requested `MPI_THREAD_MULTIPLE`, and
+    /// must finalize MPI itself.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] if MPI was finalized before or does not allow calls of several threads, and [`Error::System`] if
-    /// the thread cannot start. MPI itself ends the program if it cannot start.
+    /// [`Error::Invalid`] if MPI was finalized before or does not allow calls from several threads, and
+    /// [`Error::System`] if the thread cannot start. MPI itself ends the program if it cannot start.
     pub fn start() -> Result<Self, Error> {
         let (started, start) = channel();
         let (tasks, task) = channel();
@@ -102,8 +102,9 @@ impl MpiProcess {
 /// One thread makes all calls of MPI. When the transport is dropped, it waits up to 10 s for the other processes to drop
 /// theirs. MPI is finalized only if this transport started it and all processes have ended theirs.
 ///
-/// MPI reports no process that was killed. By default, `mpirun` then ends all processes. If it is told not to, the error
-/// is [`Error::Timeout`], or [`Error::Lost`] after a call of [`Transport::lose`].
+/// MPI does not report killed processes. By default, `mpirun` ends all processes when one is killed. If it is
+/// configured not to, the other processes get [`Error::Timeout`], or [`Error::Lost`] after a call of
+/// [`Transport::lose`].
 pub struct MpiTransport {
     rank: usize,
     size: usize,
@@ -156,7 +157,7 @@ impl Drop for MpiTransport {
         let others = (0..self.size).filter(|rank| *rank != self.rank);
         self.queue.push(others.map(|rank| Outgoing::new(rank, goodbye, &[])));
         self.queue.end();
-        // A call of MPI may wait for a process that has ended. The thread is left to itself then.
+        // An MPI call may wait for a process that has ended. After the deadline, let the thread run on.
         let deadline = Instant::now() + FAREWELL + Duration::from_secs(2);
         let Some(thread) = self.thread.take() else { return };
         while !thread.is_finished() && Instant::now() < deadline {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Why a message could not be sent or received, or a connection not be made. Each error names the process at fault.
+/// Why a message could not be sent or received, or a connection could not be made. If another process is at fault, the
+/// error names it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -19,10 +20,10 @@ pub enum Error {
     Lost {
         /// Rank of the process.
         rank: usize,
-        /// How this was noticed.
+        /// How the loss was noticed.
         why: String,
     },
-    /// The process reported that it cannot go on.
+    /// The process reported that it cannot continue with the stream.
     #[error("process {rank} failed: {why}")]
     Failed {
         /// Rank of the process.
@@ -30,7 +31,7 @@ pub enum Error {
         /// Its reason.
         why: String,
     },
-    /// This process failed the stream.
+    /// This process reported the failure of the stream, or closed it.
     #[error("stopped: {0}")]
     Stopped(String),
     /// A connection to the process could not be made.

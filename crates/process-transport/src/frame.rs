@@ -9,7 +9,7 @@ use crate::transport::Stream;
 pub enum Kind {
     /// A message of a stream.
     Message,
-    /// The sender cannot go on with the stream. The bytes are the reason.
+    /// The sender cannot continue with the stream. The bytes are the reason, as text.
     Failure,
     /// The sender ends the connection on purpose.
     Goodbye,

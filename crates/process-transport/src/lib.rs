@@ -1,10 +1,12 @@
 //! Messages between the processes of one computation.
 //!
-//! [`Transport`] is what collective operations need: messages from one process to another, in order, with deadlines, and
-//! errors that name the process at fault. [`LocalTransport`] implements it for processes on one machine.
+//! Collective operations use the trait [`Transport`] to send messages from one process to another. Messages arrive in
+//! order, receiving has a deadline, and errors name the process at fault. [`LocalTransport`] implements the trait with
+//! TCP connections, on one machine or between machines of a trusted network.
 //!
-//! Messages belong to a [`Stream`], such as one launch of a program, and have a tag within it. If a process cannot go on
-//! with a stream, it reports the failure with [`Transport::fail`], and the other processes stop waiting for it.
+//! Messages belong to a [`Stream`], such as one launch of a program, and have a tag within it. If a process cannot
+//! continue with a stream, it reports the failure with [`Transport::fail`], and the other processes stop waiting for
+//! it.
 #![forbid(unsafe_code)]
 
 mod address;

@@ -18,9 +18,9 @@ use crate::transport::{Stream, Transport};
 const MAGIC: &[u8; 8] = b"pjrtmsg1";
 /// Magic, secret, rank and number of processes.
 const GREETING: usize = 8 + SECRET + 8;
-/// How long a stranger may take to greet before its connection is closed.
+/// How long the other side of a new connection may take to send its greeting, before the connection is closed.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long to sleep between two looks for a connection.
+/// How long to sleep between two attempts to accept a connection.
 const PAUSE: Duration = Duration::from_millis(1);
 /// How long a process may leave its messages unread before it counts as lost.
 const STALL: Duration = Duration::from_secs(60);
@@ -49,8 +49,8 @@ impl LocalListener {
     ///
     /// # Errors
     ///
-    /// [`Error::System`] if this machine does not have the address, and [`Error::Invalid`] for an address that stands for
-    /// all interfaces, which other processes cannot connect to.
+    /// [`Error::System`] if this machine does not have the address, and [`Error::Invalid`] for an address of all
+    /// interfaces, such as `0.0.0.0`, to which other processes cannot connect.
     pub fn bind_to(ip: IpAddr) -> Result<Self, Error> {
         if ip.is_unspecified() {
             return Err(Error::Invalid(format!("{ip} is not the address of one interface; name one")));
@@ -204,10 +204,10 @@ fn greeting(secret: &[u8; SECRET], rank: usize, size: usize) -> [u8; GREETING] {
     bytes
 }
 
-/// A [`Transport`] between processes of one machine: a TCP connection between each two of them.
+/// A [`Transport`] over TCP, with a connection between each two processes.
 ///
-/// A thread for each connection reads all messages as they arrive, so that no process waits for another to read. When
-/// the transport is dropped, the other processes learn that this one takes part no more.
+/// A thread for each connection reads all messages as they arrive, so that no sender waits until the other process
+/// calls [`Transport::receive`]. When the transport is dropped, the other processes are notified.
 pub struct LocalTransport {
     rank: usize,
     inbox: Arc<Inbox>,
@@ -321,7 +321,7 @@ impl Transport for LocalTransport {
     fn fail(&self, stream: Stream, peers: &[usize], why: &str) {
         self.inbox.fail(stream, Error::Stopped(why.to_owned()));
         for peer in peers.iter().filter_map(|rank| self.peer(*rank).ok()) {
-            // A process that cannot be told is lost, or notices that this one is.
+            // If this fails, the process is lost, or it will notice that this one is.
             let _ = peer.write(Header { kind: Kind::Failure, stream, tag: 0 }, &[why.as_bytes()]);
         }
     }

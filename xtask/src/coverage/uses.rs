@@ -9,8 +9,8 @@
 //! - `PJRT_X(args, handle) { … }` implements a function, and `handle` is a field that it reads.
 //! - In `PJRT_X(X_Args, object: …) => kind(output, …)`, `object` is set and `output` is read. In
 //!   `PJRT_X, X_Args, object`, `object` is set.
-//! - For `item.field`, if `item` is the parameter of a closure or an expression, the struct is one that the function
-//!   has already named, or one that a field of such a struct points to.
+//! - In `item.field`, `item` may be an expression or the parameter of a closure, whose type is not known. The search
+//!   then tries the structs that the function has already named, and the structs to which their fields point.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr as _;

@@ -1,4 +1,4 @@
-//! `pjrt with --sweep`: runs a command again and again, and lets another call fail each time.
+//! `pjrt with --sweep`: runs a command again and again, and makes another call fail each time.
 
 use std::ffi::OsString;
 use std::fs;

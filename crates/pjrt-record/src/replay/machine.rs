@@ -56,7 +56,8 @@ pub type MakeClient<'a> = &'a mut dyn FnMut(&[NamedValue]) -> Result<Client, Str
 ///
 /// # Errors
 ///
-/// If the file cannot be read or is damaged. A cut file is replayed to its last whole block.
+/// If the file cannot be read or is damaged. An incomplete file is not an error, and is replayed up to its last whole
+/// block.
 pub fn replay<R: Read + Seek>(
     reader: &mut Reader<R>,
     make_client: MakeClient<'_>,
@@ -148,7 +149,7 @@ struct Objects {
 struct Machine<'a> {
     make_client: MakeClient<'a>,
     options: &'a Options,
-    /// How calls ended that failed or donated arguments.
+    /// How the calls that failed or donated arguments ended in the recording.
     ends: HashMap<u64, End>,
     state: Objects,
     report: Report,

@@ -291,7 +291,7 @@ mod tests {
         detected
     }
 
-    /// Checks which variable the only fault is about, and its message.
+    /// Checks that detection reports exactly one fault, in this variable, with the recorded message.
     #[track_caller]
     fn refused(variables: &[(&str, &str)], field: &str, section: &str, case: &str) {
         let faults = detect(variables).unwrap_err();

@@ -72,7 +72,7 @@ pub enum ChoiceReason {
     MostSpecific,
     /// Several with the same needs fit, and it is the first of them in the manifest.
     First,
-    /// None is known to fit, because properties of the machine are unknown. It needs least.
+    /// No library is known to fit, because properties of the machine are unknown. This one needs least.
     NeedsLeast,
 }
 
@@ -142,7 +142,7 @@ impl LibraryChoice {
         self.variants.get(self.chosen?)
     }
 
-    /// Whether a library needs something of the machine. Otherwise the choice depends on the order alone.
+    /// Whether any library has needs. Otherwise the choice depends on the order alone.
     pub fn has_needs(&self) -> bool {
         self.variants.iter().any(|variant| !variant.requires.is_empty())
     }

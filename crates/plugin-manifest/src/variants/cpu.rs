@@ -90,7 +90,7 @@ impl CpuLevel {
         Self::ALL.into_iter().rev().find(|level| level.missing(features).is_empty())
     }
 
-    /// The level of a name.
+    /// Returns the level with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.name() == name)
     }

@@ -25,7 +25,7 @@ impl MachineProperties {
     /// The variable that sets the version of NVIDIA's driver, such as `550.54`.
     pub const NVIDIA_DRIVER_VARIABLE: &str = "PJRT_REGISTRY_NVIDIA_DRIVER";
 
-    /// A machine of which nothing is known.
+    /// A machine whose properties are all unknown.
     pub fn unknown() -> Self {
         Self::default()
     }

@@ -8,10 +8,10 @@
 //! # Order of preference
 //!
 //! 1. Among the libraries that fit, the one with the most specific needs. The compute capability counts first, then the
-//!    driver, then the CPU level. A range is more specific the later it begins. Of two that begin at the same version, the
-//!    one that ends earlier is more specific.
-//! 2. If a property of the machine is unknown, a library that needs it does not count as fitting. If no library fits and
-//!    some only need properties that are unknown, the one of these that needs least.
+//!    driver, then the CPU level. Of two ranges, the one that begins later is more specific. If both begin at the same
+//!    version, the one that ends earlier is more specific.
+//! 2. If a property of the machine is unknown, a library that needs it does not count as fitting. If no library fits,
+//!    the choice is among those that fail only because of unknown properties. Of these, the one that needs least.
 //! 3. Of several libraries with the same needs, the first in the manifest.
 
 mod choice;

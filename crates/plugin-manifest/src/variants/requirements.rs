@@ -1,4 +1,4 @@
-//! The needs of a library, which a machine may meet.
+//! The properties that a library needs of a machine.
 
 use std::cmp::{Ordering, Reverse};
 use std::fmt;
@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::cpu::CpuLevel;
 use super::version::DottedVersion;
 
-/// The needs of a library, which a machine may meet. Without a field, the library works with any value of that property.
+/// The properties that a library needs of a machine. Without a field, the library works with any value of that
+/// property.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Requirements {
@@ -48,12 +49,12 @@ impl VersionRange {
         self
     }
 
-    /// Whether the range has this version.
+    /// Whether the range contains this version.
     pub fn contains(&self, version: &DottedVersion) -> bool {
         self.min.as_ref().is_none_or(|min| version >= min) && self.below.as_ref().is_none_or(|below| version < below)
     }
 
-    /// The fault of a range that contains no version or any.
+    /// Returns the fault of a range that contains no version, or that contains every version.
     fn fault(&self) -> Option<String> {
         match (&self.min, &self.below) {
             (None, None) => Some("the range has no limit; write \"min\" or \"below\", or remove it".to_owned()),
@@ -101,7 +102,7 @@ impl Requirements {
         self
     }
 
-    /// Whether the library needs nothing of the machine.
+    /// Whether the library works on any machine.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -1,4 +1,4 @@
-//! A version of numbers with dots between them.
+//! Versions that consist of numbers with dots between them.
 
 use std::cmp::Ordering;
 use std::fmt;

@@ -1,5 +1,5 @@
-//! Reads the properties of a machine that libraries may need. Reads files and variables only, so that nothing of a driver
-//! is loaded.
+//! Reads the properties of a machine that libraries may need. Reads only files and variables, and loads no library of a
+//! driver.
 //!
 //! | property | variable | file |
 //! |---|---|---|
@@ -7,7 +7,8 @@
 //! | NVIDIA driver | `PJRT_REGISTRY_NVIDIA_DRIVER` | `/sys/module/nvidia/version`, else `/proc/driver/nvidia/version` |
 //! | CUDA compute capability | `PJRT_REGISTRY_CUDA_COMPUTE_CAPABILITY` | none, because the driver does not publish it in a file |
 //!
-//! A variable takes precedence over files. `variants.py` of `pjrt package` reads the same, and a test compares both.
+//! A variable takes precedence over files. `variants.py` of `pjrt package` reads the same files and variables, and a
+//! test compares the results.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -23,8 +24,8 @@ const LARGEST_CPU_INFO: u64 = 16 << 20;
 const LARGEST_VERSION: u64 = 1 << 16;
 
 impl Discovery {
-    /// Returns the properties of the machine that libraries may need, and a note for each variable with a fault. With
-    /// elevated privileges, the variables are ignored.
+    /// Returns the properties of the machine that libraries may need, and a note for each variable with an invalid
+    /// value. Ignores the variables in a process with elevated privileges.
     pub(super) fn read_machine(&self) -> (MachineProperties, Vec<(&'static str, String)>) {
         let mut machine = MachineProperties::unknown();
         let mut notes = Vec::new();
@@ -73,7 +74,7 @@ fn cpu_features(file: &Path) -> Option<BTreeSet<String>> {
     let mut common: Option<BTreeSet<&str>> = None;
     let mut last = "";
     for list in lists {
-        // Most machines have equal processors.
+        // On most machines, all processors have the same features.
         if common.is_some() && list == last {
             continue;
         }

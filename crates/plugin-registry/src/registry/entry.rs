@@ -109,9 +109,9 @@ impl PluginEntry {
         self.usable()?.configure(topology, environment).map_err(failed)
     }
 
-    /// Returns whether the plugin's devices can run a program, without a client and without loading the plugin. A
-    /// plugin that is linked into the program computes the answer. For any other plugin, the table in its manifest
-    /// contains it.
+    /// Returns whether the plugin's devices can run a program, without a client and without loading the plugin. If the
+    /// plugin is linked into the program, a function of the plugin computes the answer. For any other plugin, the
+    /// answer comes from the table in its manifest.
     ///
     /// # Errors
     ///

@@ -136,7 +136,8 @@ impl Placement {
         matches!(self, Self::Apart(apart) if apart.holders.len() == 1)
     }
 
-    /// The type on each partition of a value whose type in the grid is `cut`.
+    /// Returns the type that a value has on each partition. `whole` is the type before partitioning, and `cut` is the
+    /// type of a part if the grid splits the value.
     pub(super) fn local_type(&self, whole: &Type, cut: Type) -> Result<Type> {
         match (self, whole) {
             (Self::Apart(apart), Type::Tensor(ty)) => {

@@ -112,7 +112,7 @@ pub(super) fn project(
     found
 }
 
-/// The axes of a dimension whose factors have these axes.
+/// Returns the axes of a dimension: those of its factors, up to the first factor that is not cut completely.
 pub(super) fn join(grid: &Grid, factors: &[usize], sizes: &[usize], cut: &[Vec<Axis>]) -> Vec<Axis> {
     let mut axes = Vec::new();
     for &factor in factors {
