@@ -38,14 +38,14 @@ impl ThreadSanitizer {
     /// Runs the tests. `shows` returns whether a line of their output appears. A data race fails the test program.
     pub(crate) fn test(&self, mut shows: impl FnMut(&str) -> bool) -> Result<(), Error> {
         for tests in TESTS {
-            sh::run_filtered(self.cargo().arg("test").args(*tests).args(["--", "--show-output"]), &mut shows)?;
+            sh::run_filtered(self.cargo().args(*tests).args(["--", "--show-output"]), &mut shows)?;
         }
         Ok(())
     }
 
     fn cargo(&self) -> Command {
         let mut cargo = sh::cargo();
-        cargo.args(["-Z", "build-std=std,panic_unwind", "--target", TARGET]);
+        cargo.args(["test", "-Z", "build-std=std,panic_unwind", "--target", TARGET]);
         cargo.env("RUSTC", self.toolchain.rustc()).env("CARGO_TARGET_DIR", sh::target().join("tsan"));
         // The stable compiler accepts the options only with this variable.
         cargo.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", &self.flags).env("CARGO_INCREMENTAL", "0");

@@ -218,9 +218,7 @@ impl Progress {
             let (outgoing, ended) = self.queue.take();
             if !outgoing.is_empty() {
                 self.latest = Instant::now();
-                if let Some(all_left) = self.send(&outgoing) {
-                    return all_left;
-                }
+                self.send(&outgoing);
             } else if ended.is_some() && self.has_left.iter().all(|has_left| *has_left) {
                 return true;
             } else if ended.is_some_and(|ended| ended.elapsed() > FAREWELL || self.misses_a_process()) {
@@ -255,7 +253,7 @@ impl Progress {
     /// Sends messages, and receives messages meanwhile. A process that does not read its messages counts as lost. MPI
     /// may still read the memory of the unread messages, so this call then does the rest of the thread's work, and
     /// never returns.
-    fn send(&mut self, outgoing: &[Outgoing]) -> Option<bool> {
+    fn send(&mut self, outgoing: &[Outgoing]) {
         // The requests borrow the communicator only while they start, and the messages until they have ended.
         request::scope(|scope| {
             let mut requests = VecDeque::new();
@@ -296,8 +294,7 @@ impl Progress {
                     }
                 }
             }
-            None
-        })
+        });
     }
 
     /// Receives one MPI message, if one has arrived.

@@ -1,4 +1,4 @@
-//! Generates code, and runs it. This file has all unsafe code of the crate.
+//! Generates code, and runs it. This file contains all unsafe code of the crate.
 
 use std::any::Any;
 use std::fmt;

@@ -13,7 +13,7 @@ const MAX_VALUES: usize = 16_384;
 /// Checks a program.
 ///
 /// Each value is defined once, before its uses and in a block around them, and operands have the right types. Each
-/// access lies in its array. Only arrays that can be written are written.
+/// access lies in its array. The program writes only to writable arrays.
 pub(crate) fn verify(program: &Program) -> Result<(), Error> {
     if program.values.len() > MAX_VALUES {
         return Err(Error::TooLarge { values: program.values.len(), limit: MAX_VALUES });

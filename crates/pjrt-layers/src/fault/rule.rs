@@ -16,7 +16,7 @@ use crate::groups::{ALLOCATIONS, COMPILERS, TRANSFERS};
 /// | word | meaning |
 /// |---|---|
 /// | `PJRT_Client_Compile` | subject: this function |
-/// | `PJRT_Buffer_*`, `*` | subject: the functions whose names begin so; errors spare those that destroy objects |
+/// | `PJRT_Buffer_*`, `*` | subject: the functions whose names begin with these letters; errors do not apply to those that destroy objects |
 /// | `memory`, `compile`, `transfer` | subject: the functions that allocate device memory, compile programs, or move data |
 /// | `oom` | effect: the code `RESOURCE_EXHAUSTED`, and a text that begins with "Out of memory" |
 /// | `error=INTERNAL` | effect: this code |
