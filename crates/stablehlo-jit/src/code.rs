@@ -11,6 +11,7 @@ use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module, default_libcall_names};
+use smallvec::SmallVec;
 
 use crate::error::Error;
 use crate::ir::{Host, HostStep, Part, Program};
@@ -167,18 +168,12 @@ extern "C" fn call_host(context: *mut Context<'_, '_>, step: u32) -> i32 {
     let context = unsafe { &mut *context };
     let step_of = &context.steps[step as usize];
     let start = |part: &Part| context.arrays[part.array.0 as usize].wrapping_add(part.start);
-    let reads: Vec<&[u8]> = step_of
-        .reads
-        .iter()
-        // SAFETY: J2 host steps: the part lies in its array, and no other part of the step that is written overlaps it.
-        .map(|part| unsafe { std::slice::from_raw_parts(start(part).cast_const(), part.bytes) })
-        .collect();
-    let mut writes: Vec<&mut [u8]> = step_of
-        .writes
-        .iter()
-        // SAFETY: J2 host steps: the part lies in an array that can be written, and no other part of the step overlaps it.
-        .map(|part| unsafe { std::slice::from_raw_parts_mut(start(part), part.bytes) })
-        .collect();
+    // SAFETY: J2 host steps: the part lies in its array, and no other part of the step that is written overlaps it.
+    let read = |part: &Part| unsafe { std::slice::from_raw_parts(start(part).cast_const(), part.bytes) };
+    // SAFETY: J2 host steps: the part lies in an array that can be written, and no other part of the step overlaps it.
+    let write = |part: &Part| unsafe { std::slice::from_raw_parts_mut(start(part), part.bytes) };
+    let reads: SmallVec<[&[u8]; 8]> = step_of.reads.iter().map(read).collect();
+    let mut writes: SmallVec<[&mut [u8]; 4]> = step_of.writes.iter().map(write).collect();
     let host = &mut *context.host;
     // A panic must not unwind through generated code.
     match catch_unwind(AssertUnwindSafe(|| host.call(step, &reads, &mut writes))) {

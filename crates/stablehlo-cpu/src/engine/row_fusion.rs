@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::graph::{Op, Value, ValueIndex};
 use super::group_compiler::compile_group;
-use super::kernels::reduce::{Reduce, ReduceFn};
+use super::kernels::reduce::{Extents, Reduce, ReduceFn};
 use super::kernels::{Context, Kernel};
 use super::parallel;
 use super::pool::Line;
@@ -33,7 +33,7 @@ fn row_reduction(item: &Item) -> Option<&Reduce> {
         Item::Node(node) => match &node.op {
             Op::Kernel { kernel, .. } => {
                 let kernel: &dyn Any = &**kernel;
-                kernel.downcast_ref().filter(|reduce: &&Reduce| reduce.inner == 1)
+                kernel.downcast_ref().filter(|reduce: &&Reduce| reduce.extents.inner == 1)
             }
             _ => None,
         },
@@ -46,7 +46,7 @@ pub(crate) fn join(items: Vec<Item>, values: &[Value]) -> Vec<Item> {
     let mut joined: Vec<Item> = Vec::with_capacity(items.len());
     let mut rest: std::collections::VecDeque<Item> = items.into();
     while let Some(item) = rest.pop_front() {
-        let shape = row_reduction(&item).map(|r| (r.outer, r.reduced));
+        let shape = row_reduction(&item).map(|r| (r.extents.outer, r.extents.reduced));
         let Some((rows, columns)) = shape.filter(|&(r, c)| r > 1 && (MIN_COLUMNS..=MAX_COLUMNS).contains(&c)) else {
             joined.push(item);
             continue;
@@ -84,7 +84,7 @@ pub(crate) fn join(items: Vec<Item>, values: &[Value]) -> Vec<Item> {
 fn over(item: &Item, rows: usize, columns: usize) -> bool {
     match item {
         Item::Group(group) => group.n == rows || group.n == rows * columns,
-        _ => row_reduction(item).is_some_and(|r| (r.outer, r.reduced) == (rows, columns)),
+        _ => row_reduction(item).is_some_and(|r| (r.extents.outer, r.extents.reduced) == (rows, columns)),
     }
 }
 
@@ -350,7 +350,7 @@ impl<'b> Block<'_, 'b> {
                     let target = taken.bytes(self.start - self.first, self.count);
                     // The input and output elements have the same type.
                     let reduced = source.len() / target.len().max(1);
-                    run(&Reduce { outer: self.count, reduced, inner: 1, run: *run }, source, init, target, None);
+                    run(&Extents { outer: self.count, reduced, inner: 1 }, source, init, target, None);
                 }
                 taken.give_back(self);
             }

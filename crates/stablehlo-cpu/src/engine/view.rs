@@ -137,17 +137,22 @@ impl View {
         }
     }
 
-    /// The position of the elements from `start` on, which must be in one of the view's lines.
-    pub(crate) fn line_at(&self, start: usize) -> Line {
-        let mut rest = start;
+    /// The position of an element in the buffer.
+    pub(crate) fn position(&self, index: usize) -> usize {
+        let mut rest = index;
         let mut position = self.offset as isize;
         for (&dim, &stride) in self.dims.iter().zip(&self.strides).rev() {
             position += (rest % dim) as isize * stride;
             rest /= dim;
         }
+        position as usize
+    }
+
+    /// The position of the elements from `start` on, which must be in one of the view's lines.
+    pub(crate) fn line_at(&self, start: usize) -> Line {
         match self.strides.last() {
-            Some(0) => Line::Repeated(position as usize),
-            _ => Line::Contiguous(position as usize),
+            Some(0) => Line::Repeated(self.position(start)),
+            _ => Line::Contiguous(self.position(start)),
         }
     }
 

@@ -51,6 +51,12 @@ impl F32 {
         matches!(self, Add | Sub | SubFrom | Mul | Div | DivInto | Max | Min)
     }
 
+    /// Whether the function takes many steps.
+    pub(crate) fn is_long(self) -> bool {
+        use F32::{Erf, Exp, ExpM1, Ln, Ln1p, Logistic, Tanh};
+        matches!(self, Exp | ExpM1 | Tanh | Erf | Ln | Ln1p | Logistic)
+    }
+
     /// The function with its operands exchanged.
     pub(crate) fn reversed(self) -> F32 {
         match self {

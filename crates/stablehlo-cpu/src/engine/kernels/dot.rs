@@ -130,6 +130,9 @@ fn products<T: Operand>(dot: &Dot, a: &[T], b: &[T], out: &mut [T::Wide], stop: 
         let (a, b) = dot.matrices(batch, a, b);
         gemm(dot.m, dot.k, dot.n, a, b, out, stop);
     };
+    if out.len() == size {
+        return one((0, out));
+    }
     let tasks: Vec<_> = out.chunks_exact_mut(size).enumerate().collect();
     // There are enough products for all cores, so each runs on one core.
     if tasks.len() >= 2 * parallel::threads(dot.work()) {

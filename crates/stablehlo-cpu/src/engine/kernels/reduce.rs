@@ -22,19 +22,27 @@ use crate::engine::tile::fill;
 use crate::engine::view::View;
 use crate::error::RunError;
 
-/// A reduction of `[outer, reduced, inner]` to `[outer, inner]`.
-pub(crate) struct Reduce {
+/// The extents of a reduction of `[outer, reduced, inner]` to `[outer, inner]`.
+pub(crate) struct Extents {
     pub(crate) outer: usize,
     pub(crate) reduced: usize,
     pub(crate) inner: usize,
+}
+
+/// A reduction by an operation for which there is a loop.
+pub(crate) struct Reduce {
+    pub(crate) extents: Extents,
+    pub(crate) op: Binary,
+    pub(crate) dtype: DType,
+    /// The loop for this operation and type.
     pub(crate) run: ReduceFn,
 }
 
-pub(crate) type ReduceFn = fn(&Reduce, &[u8], &[u8], &mut [u8], Option<&Stop>);
+pub(crate) type ReduceFn = fn(&Extents, &[u8], &[u8], &mut [u8], Option<&Stop>);
 
 impl Kernel for Reduce {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
-        (self.run)(self, ins[0], ins[1], outs[0], cx.stop);
+        (self.run)(&self.extents, ins[0], ins[1], outs[0], cx.stop);
         Ok(())
     }
 }
@@ -213,13 +221,17 @@ pub(crate) fn reduce_fn(op: Binary, dtype: DType) -> Option<ReduceFn> {
     }
 }
 
+/// Length from which a row is reduced in lanes. Shorter rows are reduced in order.
+pub(crate) const IN_ORDER: usize = LANES / 4;
+/// Rows that are combined with one another before they are added to the columns' results.
+pub(crate) const TOGETHER: usize = 4;
 /// Number of columns that are accumulated at a time. Their accumulators stay in the first-level cache.
 const COLUMNS: usize = 2048;
 /// Elements of a part of a long reduction. The number is fixed, so that results do not depend on the number of cores.
 const PART: usize = 1 << 18;
 
 fn reduce<T: Accumulate, M: Monoid<T::Acc>>(
-    shape: &Reduce,
+    extents: &Extents,
     src: &[u8],
     init: &[u8],
     out: &mut [u8],
@@ -228,7 +240,7 @@ fn reduce<T: Accumulate, M: Monoid<T::Acc>>(
     let src: &[T] = cast_slice(src);
     let init = cast_slice::<u8, T>(init)[0].widen();
     let out: &mut [T] = cast_slice_mut(out);
-    let (reduced, inner) = (shape.reduced, shape.inner);
+    let (reduced, inner) = (extents.reduced, extents.inner);
     if out.is_empty() {
         return;
     }
@@ -238,7 +250,7 @@ fn reduce<T: Accumulate, M: Monoid<T::Acc>>(
     let bytes = size_of_val(src);
     let finish = |acc| T::narrow(M::apply(init, acc));
     if out.len() * 64 < src.len() && out.len() < 4096 && src.len() > PART {
-        return parts::<T, M>(shape, src, out, finish, stop);
+        return parts::<T, M>(extents, src, out, finish, stop);
     }
     if inner == 1 {
         return parallel::chunks_until(stop, out, 1, bytes, |first, part| {
@@ -249,7 +261,7 @@ fn reduce<T: Accumulate, M: Monoid<T::Acc>>(
         });
     }
     // Divide the output by rows, or its only row into pieces.
-    let unit = if shape.outer > 1 { inner } else { COLUMNS };
+    let unit = if extents.outer > 1 { inner } else { COLUMNS };
     parallel::chunks_until(stop, out, unit, bytes, |first, part| {
         let mut acc = [M::identity(); COLUMNS];
         let mut done = 0;
@@ -267,13 +279,13 @@ fn reduce<T: Accumulate, M: Monoid<T::Acc>>(
 
 /// For few outputs from many elements: reduces parts of the reduced dimension separately, then combines them.
 fn parts<T: Accumulate, M: Monoid<T::Acc>>(
-    shape: &Reduce,
+    extents: &Extents,
     src: &[T],
     out: &mut [T],
     finish: impl Fn(T::Acc) -> T,
     stop: Option<&Stop>,
 ) {
-    let (reduced, inner) = (shape.reduced, shape.inner);
+    let (reduced, inner) = (extents.reduced, extents.inner);
     let rows = (PART / inner).max(1);
     let count = reduced.div_ceil(rows);
     let mut partial = vec![M::identity(); out.len() * count];
@@ -330,7 +342,7 @@ impl<T: Accumulate, M: Monoid<T::Acc>> NullaryFnOnce for Contiguous<'_, T, M> {
 }
 
 fn contiguous<T: Accumulate, M: Monoid<T::Acc>>(row: &[T]) -> T::Acc {
-    if row.len() < LANES / 4 {
+    if row.len() < IN_ORDER {
         return row.iter().fold(M::identity(), |acc, &x| M::apply(acc, x.widen()));
     }
     if let Some(function) = M::FUNCTION
@@ -364,14 +376,14 @@ impl<T: Accumulate, M: Monoid<T::Acc>> NullaryFnOnce for Columns<'_, T, M> {
             let line = |row: usize| &src[row * stride..][..acc.len()];
             let mut row = block;
             // Process four rows for each read and write of the accumulators.
-            while row + 4 <= end {
+            while row + TOGETHER <= end {
                 let (a, b, c, d) = (line(row), line(row + 1), line(row + 2), line(row + 3));
                 for ((((f, &a), &b), &c), &d) in fresh.iter_mut().zip(a).zip(b).zip(c).zip(d) {
                     let front = M::apply(a.widen(), b.widen());
                     let back = M::apply(c.widen(), d.widen());
                     *f = M::apply(*f, M::apply(front, back));
                 }
-                row += 4;
+                row += TOGETHER;
             }
             for row in row..end {
                 for (f, &x) in fresh.iter_mut().zip(line(row)) {

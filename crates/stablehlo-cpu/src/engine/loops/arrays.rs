@@ -9,17 +9,21 @@ use stablehlo_jit::{Access, Block, Element, Expression, Selector, Statement, Val
 
 use super::signature::{element_of, is_known, signature};
 use super::translator::{ALIGNMENT, LastUses, Place, Representation, Translator};
-use crate::engine::elementwise::Map;
+use crate::engine::elementwise::{Loop, Map};
 use crate::engine::graph::{Node, Op, ValueIndex};
 use crate::engine::kernels::Kernel;
 use crate::engine::kernels::combine::Body;
 use crate::engine::kernels::index::{Gather, Scatter, Windows};
+use crate::engine::kernels::reduce::Reduce;
 use crate::engine::kernels::shape::{Concatenate, DynamicSlice, DynamicUpdateSlice, Gathered, Start};
 use crate::engine::scalar_fn::Combine;
 use crate::engine::view::View;
 
 /// Maximum number of elements that a loop computes one by one. The interpreter's vector code computes more faster.
 const MAX_ELEMENTS: usize = 128;
+/// Maximum number of calls of functions of many steps in a loop over elements. For more, the interpreter's vector code is
+/// faster.
+const MAX_CALLS: usize = 64;
 /// Maximum bytes to copy in a step. The interpreter moves the buffers of larger arrays instead.
 const MAX_COPIED: usize = 4096;
 /// Maximum bytes of a temporary array. The interpreter fuses more steps on larger arrays than compiled loops do.
@@ -85,6 +89,14 @@ impl Translator<'_> {
         if value.bytes() > MAX_COPIED {
             return None;
         }
+        if self.is_in_registers(v) {
+            for i in 0..n {
+                let value = self.element_at(v, i, element)?;
+                let to = Access { array: to.array, offset: to.start + i * size, terms: Vec::new() };
+                self.out.push(Statement::Store { to, value });
+            }
+            return Some(());
+        }
         self.each(n, |this, index| {
             let x = match from {
                 Some(from) => this.define(element, Expression::Load(Self::at(from, size, index)?)),
@@ -98,7 +110,7 @@ impl Translator<'_> {
     /// Moves the results of a loop's body to the places from which the next iteration reads them.
     pub(super) fn settle(&mut self, results: &[ValueIndex], carried: &[ValueIndex], homes: &[Place]) -> Option<()> {
         let arrays: Vec<ValueIndex> =
-            results.iter().zip(carried).filter(|&(_, &c)| self.graph_value(c).n != 1).map(|(&r, _)| r).collect();
+            results.iter().zip(carried).filter(|&(_, &c)| self.registers(c).is_none()).map(|(&r, _)| r).collect();
         // A result at the place of another one is first moved away.
         let mut away: HashMap<ValueIndex, Place> = HashMap::new();
         for (i, &result) in arrays.iter().enumerate() {
@@ -127,6 +139,12 @@ impl Translator<'_> {
     /// The element of `v` that a view has at `index`, or its only element.
     pub(super) fn viewed(&mut self, v: ValueIndex, view: &View, index: Option<Value>) -> Option<Value> {
         let element = self.element(v)?;
+        if self.is_in_registers(v) {
+            return match index {
+                None => self.element_at(v, view.offset(), element),
+                Some(_) => None,
+            };
+        }
         let Some(place) = self.place(v) else { return self.scalar(v) };
         let access = self.access(place, element.size(), view, index)?;
         Some(self.define(element, Expression::Load(access)))
@@ -171,7 +189,9 @@ impl Translator<'_> {
         });
         let count = count.count();
         let group = &nodes[at..at + count];
-        if n > MAX_ELEMENTS || !group.iter().all(is_known) {
+        let long = |node: &&Node| matches!(&node.op, Op::Map(Map { code: Loop::F32(f), .. }) if f.is_long());
+        let calls = n * group.iter().filter(long).count();
+        if n > MAX_ELEMENTS || calls >= MAX_CALLS || !group.iter().all(is_known) {
             self.tile(group, at, last)?;
             return Some(count);
         }
@@ -182,6 +202,10 @@ impl Translator<'_> {
             if last.get(&out).is_some_and(|&last| last > end) {
                 stored.push((out, self.temporary(out)?));
             }
+        }
+        // Views compute positions.
+        for node in group.iter().filter(|node| matches!(node.op, Op::Load(_))) {
+            self.store(node.ins[0])?;
         }
         self.each(n, |this, index| {
             let mut local: HashMap<ValueIndex, Value> = HashMap::new();
@@ -199,6 +223,7 @@ impl Translator<'_> {
         for (v, place) in stored {
             self.hold_at(v, place);
         }
+        self.forget_stored();
         Some(count)
     }
 
@@ -251,7 +276,9 @@ impl Translator<'_> {
     ) -> Option<()> {
         // If the code itself cannot run the step, the interpreter does.
         let (statements, used) = (self.out.len(), self.used);
-        if self.native(&**kernel, node, at, last).is_some() {
+        let translated = self.native(&**kernel, node, at, last);
+        self.forget_stored();
+        if translated.is_some() {
             return Some(());
         }
         self.out.truncate(statements);
@@ -289,6 +316,9 @@ impl Translator<'_> {
         }
         if let Some(concatenate) = any.downcast_ref::<Concatenate>() {
             return self.concatenate(concatenate, node);
+        }
+        if let Some(reduce) = any.downcast_ref::<Reduce>() {
+            return self.reduce(reduce, node);
         }
         None
     }
@@ -332,6 +362,13 @@ impl Translator<'_> {
     /// Copies a view of an array, shifted by `terms`, to a new array or scalar.
     fn read_view(&mut self, from: ValueIndex, view: &View, out: ValueIndex, terms: &[(Value, isize)]) -> Option<()> {
         let element = self.element(out)?;
+        let n = self.graph_value(out).n;
+        if terms.is_empty() && (1..=self.most).contains(&n) {
+            let elements = (0..n).map(|i| self.element_at(from, view.position(i), element));
+            let elements = elements.collect::<Option<Vec<Value>>>()?;
+            return self.hold_elements(out, &elements);
+        }
+        self.store(from)?;
         let Some(place) = self.place(from) else {
             let value = self.scalar(from)?;
             if self.graph_value(out).n == 1 {
@@ -344,6 +381,15 @@ impl Translator<'_> {
             access.terms.extend(terms);
             let value = self.define(element, Expression::Load(access));
             return self.hold(out, value);
+        }
+        if (1..=self.most).contains(&n) {
+            let mut elements = Vec::with_capacity(n);
+            for i in 0..n {
+                let offset = place.start + view.position(i) * element.size();
+                let access = Access { array: place.array, offset, terms: terms.to_vec() };
+                elements.push(self.define(element, Expression::Load(access)));
+            }
+            return self.hold_elements(out, &elements);
         }
         if self.graph_value(out).bytes() > MAX_COPIED {
             return None;
@@ -372,6 +418,15 @@ impl Translator<'_> {
             let mut access = self.access(to, size, view, None)?;
             access.terms.extend(terms);
             self.out.push(Statement::Store { to: access, value });
+            return Some(());
+        }
+        if self.is_in_registers(from) {
+            for i in 0..view.len() {
+                let value = self.element_at(from, i, element)?;
+                let offset = to.start + view.position(i) * size;
+                let to = Access { array: to.array, offset, terms: terms.to_vec() };
+                self.out.push(Statement::Store { to, value });
+            }
             return Some(());
         }
         let place = self.place(from);
@@ -428,6 +483,8 @@ impl Translator<'_> {
 
     fn gather(&mut self, gather: &Gather, node: &Node) -> Option<()> {
         let (w, size) = (&gather.windows, gather.size);
+        self.store(node.ins[0])?;
+        self.store(node.ins[1])?;
         let (from, out) = (self.place(node.ins[0])?, node.outs[0]);
         let element = self.element(out)?;
         let offset = |this: &mut Self, window| {
@@ -473,6 +530,8 @@ impl Translator<'_> {
         let (w, &[size]) = (&scatter.windows, &scatter.sizes[..]) else { return None };
         let Body::Fast { combine, dtype, .. } = &scatter.body else { return None };
         let (indices, updates) = (node.ins[1], node.ins[2]);
+        self.store(indices)?;
+        self.store(updates)?;
         let element = match combine {
             Combine::Second => self.element(updates)?,
             Combine::Op(_) => element_of(*dtype)?,
@@ -549,6 +608,13 @@ impl Translator<'_> {
         let bytes = self.graph_value(out).bytes();
         if bytes > MAX_COPIED || concatenate.row == 0 || bytes == 0 {
             return None;
+        }
+        let n = self.graph_value(out).n;
+        if n <= self.most {
+            return self.joined(concatenate, node);
+        }
+        for &v in &node.ins {
+            self.store(v)?;
         }
         let (to, rows) = (self.temporary(out)?, bytes / concatenate.row);
         let mut start = 0;

@@ -3,9 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use stablehlo_jit::{Access, Block, Code, Expression, Program, Statement};
+use stablehlo_jit::{Access, Array, Block, Code, Error, Expression, Program, Statement};
 
 use super::floats::Floats;
+use super::indexed::Indexed;
 use super::kernel::LoopKernel;
 use super::translator::{Place, Representation, Translator};
 use crate::engine::graph::{BlockGraph, Constant, Node, Op, Value, ValueIndex};
@@ -18,10 +19,23 @@ pub(crate) struct CompiledLoop {
     pub(crate) captured: Vec<ValueIndex>,
 }
 
+/// Maximum number of elements of an array in registers. Longer arrays would fill all of them.
+const MAX_IN_REGISTERS: usize = 8;
+
 /// Compiles a loop. Returns `None` if only the interpreter can run it.
 pub(crate) fn compile(node: &Node, values: &[Value]) -> Option<CompiledLoop> {
-    let Op::While { carried, cond, body } = &node.op else { return None };
     let captured = captured(node, values);
+    // A loop over many small arrays may be too large for the code generator unless it has loops over their elements.
+    let compiled = match translate(node, values, &captured, MAX_IN_REGISTERS)? {
+        Err(Error::TooLarge { .. }) => translate(node, values, &captured, 1)?,
+        compiled => compiled,
+    };
+    Some(CompiledLoop { kernel: Arc::new(compiled.ok()?), captured })
+}
+
+/// Translates a loop, and compiles it. Arrays of at most `most` elements are in registers.
+fn translate(node: &Node, values: &[Value], captured: &[ValueIndex], most: usize) -> Option<Result<LoopKernel, Error>> {
+    let Op::While { carried, cond, body } = &node.op else { return None };
     let mut floats = Floats::new(values);
     floats.block(cond);
     floats.block(body);
@@ -38,7 +52,11 @@ pub(crate) fn compile(node: &Node, values: &[Value]) -> Option<CompiledLoop> {
         out: Vec::new(),
         representations: HashMap::new(),
         sharers: HashMap::new(),
+        elements: Vec::new(),
+        stored: Vec::new(),
+        most,
         floats,
+        indexed: Indexed::new(values, node),
         frame,
         used: 0,
         steps: Vec::new(),
@@ -46,7 +64,7 @@ pub(crate) fn compile(node: &Node, values: &[Value]) -> Option<CompiledLoop> {
     for (&v, array) in captured.iter().zip(reads) {
         if values[v as usize].n == 1 {
             let element = translator.element(v)?;
-            let value = translator.define(element, Expression::Load(whole(array)));
+            let value = translator.define(element, Expression::Load(at(array, 0)));
             translator.representations.insert(v, Representation::Scalar(value));
         } else {
             translator.hold_at(v, Place { array, start: 0, owned: false });
@@ -54,32 +72,39 @@ pub(crate) fn compile(node: &Node, values: &[Value]) -> Option<CompiledLoop> {
     }
     let (mut initial, mut places) = (Vec::new(), Vec::new());
     for (&c, &array) in carried.iter().zip(&homes) {
-        match values[c as usize].n {
-            0 => return None,
-            1 => {
+        if values[c as usize].n == 0 {
+            return None;
+        }
+        match translator.registers(c) {
+            Some(count) => {
                 let element = translator.element(c)?;
-                initial.push(translator.define(element, Expression::Load(whole(array))));
+                for i in 0..count {
+                    let from = at(array, i * element.size());
+                    initial.push(translator.define(element, Expression::Load(from)));
+                }
             }
-            _ => places.push(Place { array, start: 0, owned: true }),
+            None => places.push(Place { array, start: 0, owned: true }),
         }
     }
     let inside: HashSet<ValueIndex> = captured.iter().copied().collect();
     let results = translator.looped(carried, &places, initial, cond, body, &inside)?;
-    let scalars = carried.iter().zip(&homes).filter(|&(&c, _)| values[c as usize].n == 1);
-    for ((_, &array), value) in scalars.zip(results) {
-        translator.out.push(Statement::Store { to: whole(array), value });
+    let mut results = results.into_iter();
+    for (&c, &array) in carried.iter().zip(&homes) {
+        for i in 0..translator.registers(c).unwrap_or(0) {
+            let to = at(array, i * translator.element(c)?.size());
+            translator.out.push(Statement::Store { to, value: results.next()? });
+        }
     }
     let Translator { mut program, out, used, steps, .. } = translator;
     program.resize(frame, used);
     program.body = Block { statements: out, results: Vec::new() };
-    let code = Code::compile(&program).ok()?;
-    let kernel = LoopKernel { code, carried: carried.len(), frame: used, steps };
-    Some(CompiledLoop { kernel: Arc::new(kernel), captured })
+    let carried = carried.len();
+    Some(Code::compile(&program).map(|code| LoopKernel { code, carried, frame: used, steps }))
 }
 
-/// The first element of an array.
-fn whole(array: stablehlo_jit::Array) -> Access {
-    Access { array, offset: 0, terms: Vec::new() }
+/// The element at byte `offset` of an array.
+fn at(array: Array, offset: usize) -> Access {
+    Access { array, offset, terms: Vec::new() }
 }
 
 /// The values from outside that a loop reads, except constants that its code contains.

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use super::classes::Classes;
 use super::signature::signature;
 use crate::engine::elementwise::Map;
 use crate::engine::graph::{BlockGraph, Node, Op, Value, ValueIndex};
@@ -13,41 +14,34 @@ use crate::engine::graph::{BlockGraph, Node, Op, Value, ValueIndex};
 /// others.
 pub(super) struct Floats<'g> {
     values: &'g [Value],
-    parents: HashMap<ValueIndex, ValueIndex>,
+    classes: Classes,
     votes: HashMap<ValueIndex, i64>,
 }
 
 impl<'g> Floats<'g> {
     pub(super) fn new(values: &'g [Value]) -> Self {
-        Self { values, parents: HashMap::new(), votes: HashMap::new() }
-    }
-
-    fn root(&self, mut v: ValueIndex) -> ValueIndex {
-        while let Some(&parent) = self.parents.get(&v) {
-            v = parent;
-        }
-        v
+        Self { values, classes: Classes::default(), votes: HashMap::new() }
     }
 
     pub(super) fn join(&mut self, a: ValueIndex, b: ValueIndex) {
         let is_constant = |v: ValueIndex| self.values[v as usize].constant.is_some();
-        let (x, y) = (self.root(a), self.root(b));
         // A constant has the type of whatever reads it.
-        if x != y && !is_constant(a) && !is_constant(b) {
-            let (a, b) = (x, y);
-            self.parents.insert(b, a);
-            let votes = self.votes.remove(&b).unwrap_or(0);
-            *self.votes.entry(a).or_insert(0) += votes;
+        if !is_constant(a)
+            && !is_constant(b)
+            && let Some((old, root)) = self.classes.join(a, b)
+        {
+            let votes = self.votes.remove(&old).unwrap_or(0);
+            *self.votes.entry(root).or_insert(0) += votes;
         }
     }
 
     fn vote(&mut self, v: ValueIndex, is_float: bool) {
-        let root = self.root(v);
+        let root = self.classes.root(v);
         *self.votes.entry(root).or_insert(0) += if is_float { 1 } else { -1 };
     }
 
     pub(super) fn is_float(&self, v: ValueIndex) -> bool {
-        self.votes.get(&self.root(v)).is_some_and(|&votes| votes > 0)
+        self.votes.get(&self.classes.root(v)).is_some_and(|&votes| votes > 0)
     }
 
     /// Collects what the nodes of a block read and compute.

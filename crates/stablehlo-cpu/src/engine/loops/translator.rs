@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use stablehlo_jit::{Array, Block, Element, Expression, Program, Selector, Statement, Value};
 
 use super::floats::Floats;
+use super::indexed::Indexed;
 use super::kernel::HostWork;
 use super::signature::{is_known, signature};
 use crate::engine::elementwise::Map;
@@ -25,6 +26,8 @@ pub(super) struct Place {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Representation {
     Scalar(Value),
+    /// The elements of a very small array: the first of consecutive numbers in [`Translator::elements`].
+    Elements(usize),
     Array(Place),
 }
 
@@ -40,7 +43,14 @@ pub(super) struct Translator<'g> {
     pub(super) representations: HashMap<ValueIndex, Representation>,
     /// The values that have the same place.
     pub(super) sharers: HashMap<Place, Vec<ValueIndex>>,
+    /// The elements of all arrays in registers.
+    pub(super) elements: Vec<Value>,
+    /// Arrays that the current step moved from registers to memory, with their former representations.
+    pub(super) stored: Vec<(ValueIndex, Representation)>,
+    /// Maximum number of elements of an array in registers.
+    pub(super) most: usize,
     pub(super) floats: Floats<'g>,
+    pub(super) indexed: Indexed<'g>,
     /// Memory for temporary arrays, and the number of bytes in use.
     pub(super) frame: Array,
     pub(super) used: usize,
@@ -117,7 +127,7 @@ impl<'g> Translator<'g> {
         }
         match self.representations.get(&v)? {
             &Representation::Scalar(value) => self.bits(value, element),
-            Representation::Array(_) => None,
+            Representation::Elements(_) | Representation::Array(_) => None,
         }
     }
 
@@ -169,7 +179,12 @@ impl<'g> Translator<'g> {
             Op::Kernel { kernel, starts } => self.kernel(kernel, starts, node, at, last)?,
             Op::Collective(_) => return None,
             Op::Map(_) | Op::Load(_) | Op::Iota(_) | Op::Copy => {
-                if self.graph_value(node.outs[0]).n != 1 || !is_known(node) {
+                let n = self.graph_value(node.outs[0]).n;
+                if n > 1 && n <= self.most && is_known(node) {
+                    self.small(node)?;
+                    return Some(1);
+                }
+                if n != 1 || !is_known(node) {
                     return self.group(nodes, at, last);
                 }
                 let value = match &node.op {
@@ -221,7 +236,7 @@ impl<'g> Translator<'g> {
         });
         let mut homes = Vec::new();
         for (i, (&c, &init)) in carried.iter().zip(&node.ins).enumerate() {
-            if self.graph_value(c).n == 1 {
+            if self.registers(c).is_some() {
                 continue;
             }
             let again = node.ins.iter().enumerate().any(|(j, &other)| j != i && other == init);
@@ -242,31 +257,32 @@ impl<'g> Translator<'g> {
             };
             homes.push(home);
         }
-        let scalars: Vec<usize> = (0..carried.len()).filter(|&i| self.graph_value(carried[i]).n == 1).collect();
-        let mut initial = Vec::with_capacity(scalars.len());
-        for &i in &scalars {
-            let element = self.element(carried[i])?;
-            initial.push(self.scalar_as(node.ins[i], element)?);
+        let mut initial = Vec::new();
+        for (&c, &init) in carried.iter().zip(&node.ins) {
+            initial.extend(self.in_registers(init, c)?);
         }
         let results = self.looped(carried, &homes, initial, cond, body, &inside)?;
         self.hold_results(&node.outs, &homes, &results)
     }
 
-    /// Records the results of a loop: arrays, and scalars in order.
-    fn hold_results(&mut self, outs: &[ValueIndex], homes: &[Place], results: &[Value]) -> Option<()> {
-        let (mut homes, mut results) = (homes.iter(), results.iter());
+    /// Records the results of a loop: the arrays in memory, and the values in registers in order.
+    fn hold_results(&mut self, outs: &[ValueIndex], homes: &[Place], mut results: &[Value]) -> Option<()> {
+        let mut homes = homes.iter();
         for &out in outs {
-            if self.graph_value(out).n == 1 {
-                self.hold(out, *results.next()?)?;
-            } else {
-                self.hold_at(out, *homes.next()?);
+            match self.registers(out) {
+                Some(count) => {
+                    let (own, rest) = results.split_at_checked(count)?;
+                    self.hold_elements(out, own)?;
+                    results = rest;
+                }
+                None => self.hold_at(out, *homes.next()?),
             }
         }
         Some(())
     }
 
     /// Translates a loop whose arrays are in `homes`. `inside` has the values from outside that the loop or what follows
-    /// reads. Returns the last values of the scalars.
+    /// reads. Returns the last values of those in registers.
     pub(super) fn looped(
         &mut self,
         carried: &[ValueIndex],
@@ -279,12 +295,14 @@ impl<'g> Translator<'g> {
         let mut parameters = Vec::with_capacity(initial.len());
         let mut arrays = homes.iter();
         for &c in carried {
-            if self.graph_value(c).n == 1 {
-                let parameter = self.program.value(self.element(c)?);
-                parameters.push(parameter);
-                self.hold(c, parameter)?;
-            } else {
-                self.hold_at(c, *arrays.next()?);
+            match self.registers(c) {
+                Some(count) => {
+                    let element = self.element(c)?;
+                    let own: Vec<Value> = (0..count).map(|_| self.program.value(element)).collect();
+                    self.hold_elements(c, &own)?;
+                    parameters.extend(own);
+                }
+                None => self.hold_at(c, *arrays.next()?),
             }
         }
         let mut in_condition = inside.clone();
@@ -299,14 +317,11 @@ impl<'g> Translator<'g> {
         })?;
         let body = self.within(|this| {
             this.block(body, inside)?;
-            this.settle(&body.results, carried, homes)?;
             let mut next = Vec::with_capacity(parameters.len());
             for (&result, &c) in body.results.iter().zip(carried) {
-                if this.graph_value(c).n == 1 {
-                    let element = this.element(c)?;
-                    next.push(this.scalar_as(result, element)?);
-                }
+                next.extend(this.in_registers(result, c)?);
             }
+            this.settle(&body.results, carried, homes)?;
             Some(next)
         })?;
         let results: Vec<Value> = parameters.iter().map(|&p| self.program.value(self.program.element(p))).collect();
@@ -336,9 +351,8 @@ impl<'g> Translator<'g> {
                 this.block(branch, &after)?;
                 let mut scalars = Vec::new();
                 for (&result, &out) in branch.results.iter().zip(&node.outs) {
-                    if this.graph_value(out).n == 1 {
-                        let element = this.element(out)?;
-                        scalars.push(this.scalar_as(result, element)?);
+                    if this.registers(out).is_some() {
+                        scalars.extend(this.in_registers(result, out)?);
                     } else {
                         held.push(this.place(result));
                     }
@@ -347,7 +361,8 @@ impl<'g> Translator<'g> {
             })?);
             places.push(held);
         }
-        let arrays: Vec<usize> = (0..node.outs.len()).filter(|&i| self.graph_value(node.outs[i]).n != 1).collect();
+        let in_memory = |&i: &usize| self.registers(node.outs[i]).is_none();
+        let arrays: Vec<usize> = (0..node.outs.len()).filter(in_memory).collect();
         for (a, &i) in arrays.iter().enumerate() {
             // All branches may leave the result in one place. Otherwise they copy it there.
             let first = places[0][a];
@@ -366,10 +381,11 @@ impl<'g> Translator<'g> {
         }
         let mut results = Vec::new();
         for &out in &node.outs {
-            if self.graph_value(out).n == 1 {
-                let result = self.program.value(self.element(out)?);
-                self.hold(out, result)?;
-                results.push(result);
+            if let Some(count) = self.registers(out) {
+                let element = self.element(out)?;
+                let own: Vec<Value> = (0..count).map(|_| self.program.value(element)).collect();
+                self.hold_elements(out, &own)?;
+                results.extend(own);
             }
         }
         self.out.push(Statement::Choose { selector, value, branches: blocks, results });

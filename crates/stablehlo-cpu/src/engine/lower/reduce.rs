@@ -7,7 +7,7 @@ use super::region::combine;
 use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::TensorType;
 use crate::engine::graph::ValueIndex;
-use crate::engine::kernels::reduce::{Reduce, ReduceAny, reduce_fn};
+use crate::engine::kernels::reduce::{Extents, Reduce, ReduceAny, reduce_fn};
 use crate::engine::scalar_fn::Combine;
 use crate::engine::view::{View, strides_of};
 
@@ -113,7 +113,8 @@ impl<'m> LoweringContext<'_, 'm> {
         let dims: Vec<usize> = kept.iter().map(|&d| x.ty.dims[d]).collect();
         let ty = self.typed(dtype, &dims)?;
         let (x, [outer, reduced, inner]) = self.three_parts(x, dimensions, &kept)?;
-        let v = self.kernel(Reduce { outer, reduced, inner, run }, &[x, init.value], &[], std::slice::from_ref(&ty))[0];
+        let kernel = Reduce { extents: Extents { outer, reduced, inner }, op, dtype, run };
+        let v = self.kernel(kernel, &[x, init.value], &[], std::slice::from_ref(&ty))[0];
         Ok(Some(TypedValue { value: v, ty }))
     }
 

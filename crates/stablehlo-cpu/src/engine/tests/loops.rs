@@ -1,5 +1,7 @@
 //! Compiled loops compute the same as interpreted ones.
 
+mod registers;
+
 use std::thread;
 use std::time::Duration;
 
@@ -41,7 +43,7 @@ fn same(a: &Tensor, b: &Tensor) -> bool {
 }
 
 /// Compiles a program both ways, runs it, and returns the outputs.
-fn both(text: &str, inputs: &[Tensor]) -> Vec<Tensor> {
+pub(super) fn both(text: &str, inputs: &[Tensor]) -> Vec<Tensor> {
     let (code, steps) = (compiled(text, true), compiled(text, false));
     assert_eq!(interpreted(&code.block), 0, "not compiled: {text}");
     assert!(interpreted(&steps.block) > 0);
@@ -54,7 +56,7 @@ fn both(text: &str, inputs: &[Tensor]) -> Vec<Tensor> {
 
 /// A program with a loop that runs `n` times, where `%i` is the counter. `body` computes the values `%next…` of the
 /// carried values `%c…`, which have these types and the parameters as initial values.
-fn counted(types: &[&str], body: &str) -> String {
+pub(super) fn counted(types: &[&str], body: &str) -> String {
     let list = |f: &dyn Fn(usize, &str) -> String| {
         types.iter().enumerate().map(|(k, ty)| f(k, ty)).collect::<Vec<_>>().join(", ")
     };
@@ -81,7 +83,7 @@ fn counted(types: &[&str], body: &str) -> String {
     )
 }
 
-fn times(n: i32) -> Tensor {
+pub(super) fn times(n: i32) -> Tensor {
     tensor(DType::I32, &[], &[n])
 }
 

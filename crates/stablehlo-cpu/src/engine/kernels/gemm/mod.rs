@@ -9,6 +9,7 @@ mod product;
 #[cfg(test)]
 mod tests;
 mod tile;
+mod vector;
 
 pub(crate) use blocking::{Out, work};
 pub(crate) use number::{Operand, Wide};

@@ -3,10 +3,10 @@
 use std::marker::PhantomData;
 
 use super::blocking::{Out, blocks, cuts, work};
-use super::dense;
 use super::number::{Operand, Wide};
 use super::pack::{BLOCK, Lines, Matrix, PANEL_A, PANEL_B, Part, TURNED, with_panel};
 use super::tile::{Block, Shape};
+use super::{dense, vector};
 use crate::engine::elementwise::map::arch;
 use crate::engine::parallel;
 use crate::engine::stop::Stop;
@@ -39,7 +39,7 @@ pub(crate) fn gemm<T: Operand>(
     if let (Some(x), Some(y)) = (T::as_wide(a.data), T::as_wide(b.data)) {
         let a = Matrix { data: x, offset: a.offset, row: a.row, column: a.column };
         let b = Matrix { data: y, offset: b.offset, row: b.row, column: b.column };
-        if dense::product(m, k, n, &a, &b, out, stop) {
+        if vector::product((m, k, n), &a, &b, out) || dense::product(m, k, n, &a, &b, out, stop) {
             return;
         }
     }

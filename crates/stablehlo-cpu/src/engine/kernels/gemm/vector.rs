@@ -1,0 +1,145 @@
+//! Small products of a matrix and a vector. For these, the set-up of the general method costs more than the product.
+
+use pulp::NullaryFnOnce;
+
+use super::number::Wide;
+use super::pack::Matrix;
+use crate::engine::elementwise::map::vectorized;
+
+/// Maximum number of elements of the matrix. It then fits the first-level cache.
+const SMALL: usize = 4096;
+/// Maximum number of elements of the vector. It is copied to the stack if its elements are not contiguous.
+const LONGEST: usize = 1024;
+/// Number of sums that are accumulated together. The compiler keeps them in one or two vector registers.
+const LANES: usize = 8;
+/// Number of separate sums of each element. They hide the latency of an addition.
+const SUMS: usize = 4;
+
+/// Computes a small product of a matrix with a vector, or of a vector with a matrix. Returns false if the product has another
+/// form or is large.
+pub(super) fn product<W: Wide>(
+    (m, k, n): (usize, usize, usize),
+    a: &Matrix<'_, W>,
+    b: &Matrix<'_, W>,
+    out: &mut [W],
+) -> bool {
+    let (count, matrix, free, contract, vector, step) = match (m, n) {
+        (_, 1) => (m, a, a.row, a.column, b, b.row),
+        (1, _) => (n, b, b.column, b.row, a, a.column),
+        _ => return false,
+    };
+    if k > LONGEST || count.saturating_mul(k) > SMALL || (free != 1 && contract != 1) {
+        return false;
+    }
+    let from = &vector.data[vector.offset..];
+    let mut room;
+    let x = if step == 1 {
+        &from[..k]
+    } else {
+        room = [W::default(); LONGEST];
+        for (x, &y) in room[..k].iter_mut().zip(from.iter().step_by(step.max(1))) {
+            *x = y;
+        }
+        &room[..k]
+    };
+    let (data, out) = (&matrix.data[matrix.offset..], &mut out[..count]);
+    if contract == 1 {
+        vectorized(Rows { data, stride: free, x, out });
+    } else {
+        vectorized(Columns { data, stride: contract, x, out });
+    }
+    true
+}
+
+/// Each element of the result is the product of the vector with a contiguous row.
+struct Rows<'a, W> {
+    data: &'a [W],
+    stride: usize,
+    x: &'a [W],
+    out: &'a mut [W],
+}
+
+impl<W: Wide> NullaryFnOnce for Rows<'_, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let (xs, rest_of_x) = self.x.as_chunks::<LANES>();
+        for (i, o) in self.out.iter_mut().enumerate() {
+            let (row, rest) = self.data[i * self.stride..][..self.x.len()].as_chunks::<LANES>();
+            let mut lanes = [W::default(); LANES];
+            for (a, x) in row.iter().zip(xs) {
+                for l in 0..LANES {
+                    lanes[l] += a[l] * x[l];
+                }
+            }
+            for ((lane, &a), &x) in lanes.iter_mut().zip(rest).zip(rest_of_x) {
+                *lane += a * x;
+            }
+            let mut width = LANES / 2;
+            while width > 0 {
+                for l in 0..width {
+                    lanes[l] += lanes[l + width];
+                }
+                width /= 2;
+            }
+            *o = lanes[0];
+        }
+    }
+}
+
+/// The result is the sum of contiguous columns, each multiplied by an element of the vector.
+struct Columns<'a, W> {
+    data: &'a [W],
+    stride: usize,
+    x: &'a [W],
+    out: &'a mut [W],
+}
+
+impl<W: Wide> NullaryFnOnce for Columns<'_, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Columns { data, stride, x, out } = self;
+        let (blocks, rest) = out.as_chunks_mut::<LANES>();
+        let (xs, last) = x.as_chunks::<SUMS>();
+        let done = blocks.len() * LANES;
+        for (block, o) in blocks.iter_mut().enumerate() {
+            let data = &data[block * LANES..];
+            let mut sums = [[W::default(); LANES]; SUMS];
+            for (p, x) in xs.iter().enumerate() {
+                for s in 0..SUMS {
+                    let column = &data[(p * SUMS + s) * stride..][..LANES];
+                    for l in 0..LANES {
+                        sums[s][l] += column[l] * x[s];
+                    }
+                }
+            }
+            for (s, &x) in last.iter().enumerate() {
+                let column = &data[(xs.len() * SUMS + s) * stride..][..LANES];
+                for l in 0..LANES {
+                    sums[s][l] += column[l] * x;
+                }
+            }
+            for l in 0..LANES {
+                let (mut front, mut back) = (sums[0][l], sums[2][l]);
+                front += sums[1][l];
+                back += sums[3][l];
+                front += back;
+                o[l] = front;
+            }
+        }
+        for (i, o) in rest.iter_mut().enumerate() {
+            let mut sums = [W::default(); SUMS];
+            for (p, &x) in x.iter().enumerate() {
+                sums[p % SUMS] += data[p * stride + done + i] * x;
+            }
+            let [mut front, second, mut back, fourth] = sums;
+            front += second;
+            back += fourth;
+            front += back;
+            *o = front;
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Finds the arrays that should be in memory, because the loop computes positions in them.
+
+use std::any::Any;
+use std::collections::HashSet;
+
+use super::classes::Classes;
+use crate::engine::graph::{BlockGraph, Node, Op, Value, ValueIndex};
+use crate::engine::kernels::index::{Gather, Scatter};
+use crate::engine::kernels::shape::{DynamicSlice, DynamicUpdateSlice};
+
+/// Classes of values that a loop stores in one place, and those in which it computes positions.
+pub(super) struct Indexed<'g> {
+    values: &'g [Value],
+    classes: Classes,
+    /// Some values of the latter classes. Once all nodes were collected, their representatives.
+    found: HashSet<ValueIndex>,
+}
+
+impl<'g> Indexed<'g> {
+    /// Collects the nodes of a loop.
+    pub(super) fn new(values: &'g [Value], node: &Node) -> Self {
+        let mut this = Self { values, classes: Classes::default(), found: HashSet::new() };
+        this.node(node);
+        this.found = this.found.iter().map(|&v| this.classes.root(v)).collect();
+        this
+    }
+
+    /// Whether the loop computes positions in a value.
+    pub(super) fn contains(&self, v: ValueIndex) -> bool {
+        self.found.contains(&self.classes.root(v))
+    }
+
+    fn join(&mut self, a: ValueIndex, b: ValueIndex) {
+        let is_constant = |v: ValueIndex| self.values[v as usize].constant.is_some();
+        if !is_constant(a) && !is_constant(b) {
+            self.classes.join(a, b);
+        }
+    }
+
+    fn block(&mut self, block: &BlockGraph) {
+        block.nodes.iter().for_each(|node| self.node(node));
+    }
+
+    fn node(&mut self, node: &Node) {
+        match &node.op {
+            Op::Kernel { kernel, starts } => {
+                for (&out, start) in node.outs.iter().zip(starts) {
+                    if let Some(start) = start {
+                        self.join(out, node.ins[usize::from(*start)]);
+                    }
+                }
+                let any: &dyn Any = &**kernel;
+                if any.is::<DynamicSlice>()
+                    || any.is::<DynamicUpdateSlice>()
+                    || any.is::<Gather>()
+                    || any.is::<Scatter>()
+                {
+                    self.found.insert(node.ins[0]);
+                }
+            }
+            Op::While { carried, cond, body } => {
+                self.block(cond);
+                self.block(body);
+                for (((&c, &init), &next), &out) in carried.iter().zip(&node.ins).zip(&body.results).zip(&node.outs) {
+                    self.join(c, init);
+                    self.join(c, next);
+                    self.join(c, out);
+                }
+            }
+            Op::Case { branches, .. } => {
+                for branch in branches {
+                    self.block(branch);
+                    node.outs.iter().zip(&branch.results).for_each(|(&out, &result)| self.join(out, result));
+                }
+            }
+            _ => {}
+        }
+    }
+}
