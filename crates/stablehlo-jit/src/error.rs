@@ -21,7 +21,7 @@ pub enum Error {
     /// The code generator failed.
     #[error("the code generator failed: {0}")]
     Generator(String),
-    /// A run received other arrays than the program declares.
+    /// A run received arrays that differ from those that the program declares.
     #[error("the program declares {want}, but {got} were passed")]
     Arrays {
         /// The declared arrays.

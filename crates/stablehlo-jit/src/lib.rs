@@ -9,9 +9,9 @@
 //! each run. Its statements load and store elements, compute, repeat, choose, and call the caller's [`Host`] for steps that it
 //! cannot express. The caller translates its own representation to a program; `stablehlo-cpu` does this after it has
 //! resolved shapes and inlined calls. [`Code::compile`] verifies a program, translates it, and returns [`Code`] to
-//! run. Larger programs than the code generator translates in a fraction of a second are errors.
+//! run. It rejects programs that the code generator would translate for longer than a fraction of a second.
 //!
-//! Ops have the semantics of StableHLO. Division by zero, shifts by more bits than there are, and conversions of numbers
+//! Ops have the semantics of StableHLO. Division by zero, shifts by more bits than the operand has, and conversions of numbers
 //! that do not fit are defined. Functions such as `sine` are [calls](Function) of the caller's functions, so that compiled and
 //! interpreted code compute the same bits. Only the sign and the payload of a NaN are not specified.
 //!

@@ -2,7 +2,7 @@
 //!
 //! The instructions of Cranelift leave division by zero, large shifts and some conversions undefined or trap. StableHLO, or
 //! the engine that this crate belongs to, defines all of them, as follows. An integer divided by zero is -1, and its
-//! remainder is the dividend. A shift by more bits than there are gives 0 or copies of the sign bit. A float converted to
+//! remainder is the dividend. A shift by more bits than the operand has gives 0 or copies of the sign bit. A float converted to
 //! an integer saturates, and NaN gives 0. The larger or smaller of a number and NaN is NaN, and +0 is larger than -0.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::ir::{Access, Block, Expression, Function, Program, Selector, Statement, Value};
 use crate::ops::{Ops, type_of};
 
-/// The largest number of statements to repeat instead of looping.
+/// The maximum number of statements to which a loop is unrolled.
 const UNROLLED: usize = 64;
 
 /// The numbers that the generated function returns.
