@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use num_complex::Complex;
+use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 use rustfft::{FftNum, FftPlanner};
 use stablehlo::ir::FftType;
 
@@ -12,21 +13,46 @@ use crate::engine::parallel;
 use crate::engine::stop::Stop;
 use crate::error::RunError;
 
+/// Complex numbers of the lines that are transformed together, so that they stay in the first-level cache.
+const TOGETHER: usize = 2048;
+/// Maximum number of columns that are transformed together. This many numbers fill at least one cache line.
+const COLUMNS: usize = 16;
+
 /// The transform of a batch. Outputs are complex, except that those of `irfft` are real.
 pub(crate) struct Fft<T: FftNum> {
-    kind: FftType,
     /// Extents of the transformed dimensions of the real or complex signal.
     lengths: Vec<usize>,
-    /// One plan per dimension.
-    plans: Vec<Arc<dyn rustfft::Fft<T>>>,
+    /// One plan for each dimension except the last.
+    outer: Vec<Arc<dyn rustfft::Fft<T>>>,
+    last: Last<T>,
+    /// The factor of the result, for inverse transforms.
+    factor: Option<T>,
+}
+
+/// The plan of the last dimension.
+enum Last<T> {
+    Complex(Arc<dyn rustfft::Fft<T>>),
+    Forward(Arc<dyn RealToComplex<T>>),
+    Inverse(Arc<dyn ComplexToReal<T>>),
 }
 
 impl<T: FftNum> Fft<T> {
     pub(crate) fn new(kind: FftType, lengths: &[usize]) -> Self {
-        let mut planner = FftPlanner::new();
+        let (&last, outer) = lengths.split_last().unwrap_or((&1, &[]));
         let forward = matches!(kind, FftType::Fft | FftType::Rfft);
-        let plan = |&n: &usize| if forward { planner.plan_fft_forward(n) } else { planner.plan_fft_inverse(n) };
-        Fft { kind, lengths: lengths.to_vec(), plans: lengths.iter().map(plan).collect() }
+        let mut planner = FftPlanner::new();
+        let mut plan = |&n: &usize| if forward { planner.plan_fft_forward(n) } else { planner.plan_fft_inverse(n) };
+        let size = T::from_usize(lengths.iter().product());
+        Fft {
+            lengths: lengths.to_vec(),
+            outer: outer.iter().map(&mut plan).collect(),
+            last: match kind {
+                FftType::Fft | FftType::Ifft => Last::Complex(plan(&last)),
+                FftType::Rfft => Last::Forward(RealFftPlanner::new().plan_fft_forward(last)),
+                FftType::Irfft => Last::Inverse(RealFftPlanner::new().plan_fft_inverse(last)),
+            },
+            factor: if forward { None } else { size.map(|size| T::one() / size) },
+        }
     }
 }
 
@@ -39,93 +65,177 @@ where
             return Ok(());
         };
         let half = last / 2 + 1;
-        let zero = Complex { re: T::zero(), im: T::zero() };
-        let mut dims = self.lengths.clone();
-        match self.kind {
-            FftType::Fft | FftType::Ifft => {
+        match &self.last {
+            Last::Complex(plan) => {
                 let out: &mut [Complex<T>] = cast_slice_mut(outs[0]);
-                out.copy_from_slice(cast_slice(ins[0]));
-                for axis in 0..dims.len() {
-                    self.transform(out, &dims, axis, cx.stop);
-                }
-                if self.kind == FftType::Ifft {
-                    scale(out, self.lengths.iter().product());
-                }
+                self.complex_rows(&**plan, cast_slice(ins[0]), out, cx.stop);
+                self.outer_dimensions(out, last, cx)
             }
-            FftType::Rfft => {
-                let (x, out): (&[T], &mut [Complex<T>]) = (cast_slice(ins[0]), cast_slice_mut(outs[0]));
-                let mut row = vec![zero; last];
-                let mut scratch = vec![zero; self.plans[outer.len()].get_inplace_scratch_len()];
-                for (x, out) in x.chunks_exact(last).zip(out.chunks_exact_mut(half)) {
-                    row.iter_mut().zip(x).for_each(|(r, &x)| *r = Complex { re: x, im: T::zero() });
-                    self.plans[outer.len()].process_with_scratch(&mut row, &mut scratch);
-                    out.copy_from_slice(&row[..half]);
-                }
-                dims[outer.len()] = half;
-                for axis in 0..outer.len() {
-                    self.transform(out, &dims, axis, cx.stop);
-                }
+            Last::Forward(plan) => {
+                let out: &mut [Complex<T>] = cast_slice_mut(outs[0]);
+                forward_rows(&**plan, cast_slice(ins[0]), out, cx.stop);
+                self.outer_dimensions(out, half, cx)
             }
-            FftType::Irfft => {
-                let mut work: Vec<Complex<T>> = cast_slice(ins[0]).to_vec();
-                dims[outer.len()] = half;
-                for axis in 0..outer.len() {
-                    self.transform(&mut work, &dims, axis, cx.stop);
-                }
-                scale(&mut work, self.lengths.iter().product());
-                let out: &mut [T] = cast_slice_mut(outs[0]);
-                let mut row = vec![zero; last];
-                let mut scratch = vec![zero; self.plans[outer.len()].get_inplace_scratch_len()];
-                for (x, out) in work.chunks_exact(half).zip(out.chunks_exact_mut(last)) {
-                    row[..half].copy_from_slice(x);
-                    // The other half of a real signal's spectrum is the mirror image of this one.
-                    for i in half..last {
-                        row[i] = x[last - i].conj();
-                    }
-                    // Ignore imaginary parts that the spectrum of a real signal cannot have.
-                    row[0].im = T::zero();
-                    if last % 2 == 0 {
-                        row[last / 2].im = T::zero();
-                    }
-                    self.plans[outer.len()].process_with_scratch(&mut row, &mut scratch);
-                    out.iter_mut().zip(&row).for_each(|(o, r)| *o = r.re);
-                }
+            Last::Inverse(plan) if outer.is_empty() => {
+                self.inverse_rows(&**plan, cast_slice(ins[0]), cast_slice_mut(outs[0]), cx.stop);
+                Ok(())
+            }
+            Last::Inverse(plan) => {
+                let mut work = cx.pool.alloc(ins[0].len())?;
+                let work: &mut [Complex<T>] = cast_slice_mut(work.write()?);
+                work.copy_from_slice(cast_slice(ins[0]));
+                self.outer_dimensions(work, half, cx)?;
+                self.inverse_rows(&**plan, work, cast_slice_mut(outs[0]), cx.stop);
+                Ok(())
             }
         }
-        Ok(())
     }
+}
+
+/// Transforms each row of real numbers.
+fn forward_rows<T: FftNum + Pod>(plan: &dyn RealToComplex<T>, x: &[T], out: &mut [Complex<T>], stop: Option<&Stop>) {
+    let (n, half) = (plan.len(), plan.complex_len());
+    parallel::chunks_until(stop, out, half, work(x), |start, part| {
+        let (mut row, mut scratch) = (plan.make_input_vec(), plan.make_scratch_vec());
+        let rows = x[start / half * n..].chunks_exact(n);
+        for (x, out) in rows.zip(part.chunks_exact_mut(half)) {
+            // The plan overwrites its input.
+            row.copy_from_slice(x);
+            let fits = plan.process_with_scratch(&mut row, out, &mut scratch);
+            debug_assert!(fits.is_ok(), "the plan made these buffers");
+        }
+    });
 }
 
 impl<T: FftNum + Pod> Fft<T>
 where
     Complex<T>: Pod,
 {
-    /// Transforms along one of the last dimensions, whose extents are `dims`.
-    fn transform(&self, data: &mut [Complex<T>], dims: &[usize], axis: usize, stop: Option<&Stop>) {
-        let (n, inner) = (dims[axis], dims[axis + 1..].iter().product::<usize>());
-        let plan = &self.plans[axis];
-        let zero = Complex { re: T::zero(), im: T::zero() };
-        let work = size_of_val(data).saturating_mul(8);
-        parallel::chunks_until(stop, data, n * inner, work, |_, part| {
-            let mut scratch = vec![zero; plan.get_inplace_scratch_len()];
-            if inner == 1 {
-                return plan.process_with_scratch(part, &mut scratch);
-            }
-            let mut line = vec![zero; n];
-            for block in part.chunks_exact_mut(n * inner) {
-                for at in 0..inner {
-                    line.iter_mut().zip(block[at..].iter().step_by(inner)).for_each(|(l, &x)| *l = x);
-                    plan.process_with_scratch(&mut line, &mut scratch);
-                    block[at..].iter_mut().step_by(inner).zip(&line).for_each(|(x, &l)| *x = l);
+    /// Transforms each row of complex numbers.
+    fn complex_rows(&self, plan: &dyn rustfft::Fft<T>, x: &[Complex<T>], out: &mut [Complex<T>], stop: Option<&Stop>) {
+        let n = plan.len();
+        parallel::chunks_until(stop, out, n, work(x), |start, part| {
+            let mut scratch = zeros(plan.get_inplace_scratch_len());
+            let rows = (TOGETHER / n).max(1) * n;
+            for (x, out) in x[start..][..part.len()].chunks(rows).zip(part.chunks_mut(rows)) {
+                out.copy_from_slice(x);
+                plan.process_with_scratch(out, &mut scratch);
+                if let Some(factor) = self.factor {
+                    out.iter_mut().for_each(|z| *z = Complex { re: z.re * factor, im: z.im * factor });
                 }
             }
         });
     }
+
+    /// Transforms each half of a spectrum to real numbers.
+    fn inverse_rows(&self, plan: &dyn ComplexToReal<T>, x: &[Complex<T>], out: &mut [T], stop: Option<&Stop>) {
+        let (n, half) = (plan.len(), plan.complex_len());
+        parallel::chunks_until(stop, out, n, work(x), |start, part| {
+            let (mut row, mut scratch) = (plan.make_input_vec(), plan.make_scratch_vec());
+            let rows = x[start / n * half..].chunks_exact(half);
+            for (x, out) in rows.zip(part.chunks_exact_mut(n)) {
+                row.copy_from_slice(x);
+                // Ignore imaginary parts that the spectrum of a real signal cannot have.
+                row[0].im = T::zero();
+                if n % 2 == 0 {
+                    row[half - 1].im = T::zero();
+                }
+                let fits = plan.process_with_scratch(&mut row, out, &mut scratch);
+                debug_assert!(fits.is_ok(), "the plan made these buffers");
+                if let Some(factor) = self.factor {
+                    out.iter_mut().for_each(|x| *x = *x * factor);
+                }
+            }
+        });
+    }
+
+    /// Transforms along all dimensions except the last, whose extent in `data` is `last`.
+    fn outer_dimensions(&self, data: &mut [Complex<T>], last: usize, cx: &Context<'_>) -> Result<(), RunError> {
+        let mut inner = last;
+        for plan in self.outer.iter().rev() {
+            self.columns(&**plan, data, inner, cx)?;
+            inner *= plan.len();
+        }
+        Ok(())
+    }
+
+    /// Transforms each column of matrices with `inner` columns.
+    fn columns(
+        &self,
+        plan: &dyn rustfft::Fft<T>,
+        data: &mut [Complex<T>],
+        inner: usize,
+        cx: &Context<'_>,
+    ) -> Result<(), RunError> {
+        let (n, work) = (plan.len(), work(data));
+        let together = (TOGETHER / n).clamp(1, COLUMNS).min(inner);
+        if data.len() / (n * inner) >= parallel::threads(work) {
+            parallel::chunks_until(cx.stop, data, n * inner, work, |_, part| {
+                let (mut lines, mut scratch) = (zeros(together * n), zeros(plan.get_inplace_scratch_len()));
+                for matrix in part.chunks_exact_mut(n * inner) {
+                    for at in (0..inner).step_by(together) {
+                        let count = together.min(inner - at);
+                        let lines = &mut lines[..count * n];
+                        gather(matrix, inner, at, lines, n);
+                        plan.process_with_scratch(lines, &mut scratch);
+                        for (i, row) in matrix.chunks_exact_mut(inner).enumerate() {
+                            for (j, x) in row[at..][..count].iter_mut().enumerate() {
+                                *x = lines[j * n + i];
+                            }
+                        }
+                    }
+                }
+            });
+            return Ok(());
+        }
+        // There are fewer matrices than threads, so the columns of a matrix are distributed to the threads.
+        let mut turned = cx.pool.alloc(size_of_val(data))?;
+        let turned: &mut [Complex<T>] = cast_slice_mut(turned.write()?);
+        let from = &*data;
+        parallel::chunks_until(cx.stop, turned, n, work, |start, part| {
+            let mut scratch = zeros(plan.get_inplace_scratch_len());
+            let mut column = start / n;
+            let mut rest = part;
+            while !rest.is_empty() {
+                let at = column % inner;
+                let count = together.min(inner - at).min(rest.len() / n);
+                let (lines, others) = std::mem::take(&mut rest).split_at_mut(count * n);
+                gather(&from[column / inner * n * inner..], inner, at, lines, n);
+                plan.process_with_scratch(lines, &mut scratch);
+                (column, rest) = (column + count, others);
+            }
+        });
+        let turned = &*turned;
+        parallel::chunks_until(cx.stop, data, inner, work, |start, part| {
+            let first = start / inner;
+            for (group, rows) in part.chunks_mut(COLUMNS * inner).enumerate() {
+                for at in 0..inner {
+                    for (i, x) in rows[at..].iter_mut().step_by(inner).enumerate() {
+                        let row = first + group * COLUMNS + i;
+                        *x = turned[(row / n * inner + at) * n + row % n];
+                    }
+                }
+            }
+        });
+        Ok(())
+    }
 }
 
-fn scale<T: FftNum>(data: &mut [Complex<T>], n: usize) {
-    let Some(n) = T::from_usize(n) else { return };
-    for z in data {
-        *z = Complex { re: z.re / n, im: z.im / n };
+/// Copies columns of a matrix, from column `at`, to consecutive lines of length `n`.
+fn gather<T: Copy>(matrix: &[T], inner: usize, at: usize, lines: &mut [T], n: usize) {
+    let count = lines.len() / n;
+    for (i, row) in matrix.chunks_exact(inner).take(n).enumerate() {
+        for (j, &x) in row[at..][..count].iter().enumerate() {
+            lines[j * n + i] = x;
+        }
     }
+}
+
+fn zeros<T: FftNum>(count: usize) -> Vec<Complex<T>> {
+    vec![Complex { re: T::zero(), im: T::zero() }; count]
+}
+
+/// The work of a transform, in the unit of [`parallel::threads`].
+fn work<T>(x: &[T]) -> usize {
+    size_of_val(x).saturating_mul(8)
 }

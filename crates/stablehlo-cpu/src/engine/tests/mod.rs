@@ -6,6 +6,7 @@ mod collectives;
 mod custom_calls;
 mod dynamic;
 mod errors;
+mod fft;
 mod fusion;
 mod groups;
 #[cfg(feature = "jit")]

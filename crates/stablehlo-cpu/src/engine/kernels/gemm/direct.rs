@@ -1,5 +1,6 @@
-//! Products whose first operand is read in place, as runs of contiguous numbers. If the second operand has few columns,
-//! each number is used so few times that packing it would cost as much as the product.
+//! Products whose first operand consists of runs of contiguous numbers, and whose second operand has few columns. The
+//! rows of one register block at a time are interleaved, so that they are still in the first-level cache when they are
+//! multiplied. No other copy of the operands is made, and each number of the output is written once.
 
 use std::marker::PhantomData;
 
@@ -8,7 +9,7 @@ use pulp::{Simd, WithSimd};
 use super::blocking::{Out, work};
 use super::number::{Operand, Wide};
 use super::pack::{Lines, MAX_WIDTH, PANEL_B, Part, with_panel};
-use super::tile::{MANY_ROWS, Shape, with_rows};
+use super::tile::{self, Shape, with_rows};
 use crate::engine::elementwise::map::arch;
 use crate::engine::parallel;
 use crate::engine::stop::Stop;
@@ -81,14 +82,20 @@ impl<'a, W: Wide, R: Runs<'a, W>> Direct<'_, '_, R, W> {
         let nr = 2 * W::lanes::<S>();
         // Interleave the runs of the rows of a register block: the first run of every row, then the second, and so on.
         let mut starts: Vec<&[W]> = vec![&[]; MR * runs];
+        // The interleaved rows. To read the rows from `MR` places at once is slower, because the compiler then runs out
+        // of registers and keeps sums in memory.
+        let mut rows = vec![W::default(); MR * runs * run];
         for (block, out) in out.chunks_mut(MR * to.row).enumerate() {
             let count = out.len() / to.row;
             for i in 0..MR {
                 // Missing rows are computed from the last one and not written.
                 a.row(first + block * MR + i.min(count - 1), &mut starts[i..], MR);
             }
+            for (starts, rows) in starts.chunks_exact(MR).zip(rows.chunks_exact_mut(MR * run)) {
+                W::interleave(starts, rows, MR);
+            }
             for (j, b) in b.chunks_exact(nr * run * runs).enumerate() {
-                let acc = product_of_runs::<W, S, MR>(simd, &starts, run, b);
+                let acc = tile::product::<W, S, MR>(simd, &rows, b);
                 let columns = nr.min(n - j * nr);
                 for (row, acc) in out.chunks_exact_mut(to.row).zip(&acc) {
                     let row = &mut row[to.column + j * nr..][..columns];
@@ -103,33 +110,4 @@ impl<'a, W: Wide, R: Runs<'a, W>> Direct<'_, '_, R, W> {
             }
         }
     }
-}
-
-/// The product of rows and a packed strip: `MR` rows of two vectors.
-#[inline(always)]
-fn product_of_runs<W: Wide, S: Simd, const MR: usize>(
-    simd: S,
-    starts: &[&[W]],
-    run: usize,
-    b: &[W],
-) -> [[W::Vector<S>; 2]; MR] {
-    let nr = 2 * W::lanes::<S>();
-    let zero = W::splat(simd, W::default());
-    let mut acc = [[zero; 2]; MR];
-    for (from, b) in starts.chunks_exact(MR).zip(b.chunks_exact(run * nr)) {
-        let mut lines: [&[W]; MANY_ROWS] = [&[]; MANY_ROWS];
-        for i in 0..MR {
-            lines[i] = &from[i][..run];
-        }
-        let b = &W::vectors::<S>(b).as_chunks::<2>().0[..run];
-        for p in 0..run {
-            let [b0, b1] = b[p];
-            for i in 0..MR {
-                let x = W::splat(simd, lines[i][p]);
-                acc[i][0] = W::mul_add(simd, x, b0, acc[i][0]);
-                acc[i][1] = W::mul_add(simd, x, b1, acc[i][1]);
-            }
-        }
-    }
-    acc
 }

@@ -80,7 +80,7 @@ impl<W: Wide> Block<'_, W> {
 
 /// The product of two strips: `MR` rows of two vectors.
 #[inline(always)]
-fn product<W: Wide, S: Simd, const MR: usize>(simd: S, a: &[W], b: &[W]) -> [[W::Vector<S>; 2]; MR] {
+pub(super) fn product<W: Wide, S: Simd, const MR: usize>(simd: S, a: &[W], b: &[W]) -> [[W::Vector<S>; 2]; MR] {
     let zero = W::splat(simd, W::default());
     let mut acc = [[zero; 2]; MR];
     // Use indices, because whether iterator adapters are compiled into the loop depends on the build's settings.
