@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::engine::graph::ValueIndex;
+use crate::engine::graph::{BlockGraph, Node, Op, ValueIndex};
 
 /// Disjoint sets of values. Values that were never joined form sets of their own.
 #[derive(Default)]
@@ -28,5 +28,31 @@ impl Classes {
         }
         self.parents.insert(b, a);
         Some((b, a))
+    }
+}
+
+/// The blocks of a loop or of a choice between branches. Empty for other nodes.
+pub(super) fn blocks(node: &Node) -> Vec<&BlockGraph> {
+    match &node.op {
+        Op::While { cond, body, .. } => vec![cond, body],
+        Op::Case { branches, .. } => branches.iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The pairs of values that a loop or a choice between branches stores in one place. Empty for other nodes.
+pub(super) fn merged(node: &Node) -> Vec<(ValueIndex, ValueIndex)> {
+    match &node.op {
+        Op::While { carried, body, .. } => {
+            let values = carried.iter().zip(&node.ins).zip(&body.results).zip(&node.outs);
+            values.flat_map(|(((&c, &init), &next), &out)| [(c, init), (c, next), (c, out)]).collect()
+        }
+        Op::Case { branches, .. } => {
+            let pairs = |branch: &BlockGraph| -> Vec<_> {
+                node.outs.iter().copied().zip(branch.results.iter().copied()).collect()
+            };
+            branches.iter().flat_map(pairs).collect()
+        }
+        _ => Vec::new(),
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::classes::Classes;
+use super::classes::{self, Classes};
 use super::signature::signature;
 use crate::engine::elementwise::Map;
 use crate::engine::graph::{BlockGraph, Node, Op, Value, ValueIndex};
@@ -63,20 +63,9 @@ impl<'g> Floats<'g> {
                     self.vote(node.outs[0], element.is_float());
                 }
             }
-            Op::While { carried, cond, body } => {
-                self.block(cond);
-                self.block(body);
-                for (((&c, &init), &next), &out) in carried.iter().zip(&node.ins).zip(&body.results).zip(&node.outs) {
-                    self.join(c, init);
-                    self.join(c, next);
-                    self.join(c, out);
-                }
-            }
-            Op::Case { branches, .. } => {
-                for branch in branches {
-                    self.block(branch);
-                    node.outs.iter().zip(&branch.results).for_each(|(&out, &result)| self.join(out, result));
-                }
+            Op::While { .. } | Op::Case { .. } => {
+                classes::blocks(node).into_iter().for_each(|block| self.block(block));
+                classes::merged(node).into_iter().for_each(|(a, b)| self.join(a, b));
             }
             Op::Load(_) | Op::Copy => self.join(node.outs[0], node.ins[0]),
             _ => {}

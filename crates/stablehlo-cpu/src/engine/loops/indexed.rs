@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::collections::HashSet;
 
-use super::classes::Classes;
+use super::classes::{self, Classes};
 use crate::engine::graph::{BlockGraph, Node, Op, Value, ValueIndex};
 use crate::engine::kernels::index::{Gather, Scatter};
 use crate::engine::kernels::shape::{DynamicSlice, DynamicUpdateSlice};
@@ -58,20 +58,9 @@ impl<'g> Indexed<'g> {
                     self.found.insert(node.ins[0]);
                 }
             }
-            Op::While { carried, cond, body } => {
-                self.block(cond);
-                self.block(body);
-                for (((&c, &init), &next), &out) in carried.iter().zip(&node.ins).zip(&body.results).zip(&node.outs) {
-                    self.join(c, init);
-                    self.join(c, next);
-                    self.join(c, out);
-                }
-            }
-            Op::Case { branches, .. } => {
-                for branch in branches {
-                    self.block(branch);
-                    node.outs.iter().zip(&branch.results).for_each(|(&out, &result)| self.join(out, result));
-                }
+            Op::While { .. } | Op::Case { .. } => {
+                classes::blocks(node).into_iter().for_each(|block| self.block(block));
+                classes::merged(node).into_iter().for_each(|(a, b)| self.join(a, b));
             }
             _ => {}
         }
