@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import needs_package
-from jax.sharding import SingleDeviceSharding
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
 DEVICES = jax.devices("pjrt_cpu")
 PLUGIN = os.environ["PJRT_CPU_PLUGIN"]
@@ -216,14 +216,29 @@ def test_a_process_ends_with_work_in_flight():
 
 
 def test_a_profile_shows_the_device(tmp_path):
+    def named(x):
+        with jax.named_scope("region_of_the_program"):
+            return jnp.tanh(x)
+
+    def split(x):
+        with jax.named_scope("region_of_the_split_program"):
+            return jnp.sinh(x).sum()
+
+    over_devices = NamedSharding(Mesh(np.array(DEVICES[:4]), "d"), PartitionSpec("d"))
+
     with jax.profiler.trace(str(tmp_path)):
         x = jax.device_put(np.arange(8, dtype=np.float32), DEVICES[0])
         jax.jit(lambda x: jnp.tanh(x) + 3)(x).block_until_ready()
+        jax.jit(named)(x).block_until_ready()
+        jax.jit(split)(jax.device_put(x, over_devices)).block_until_ready()
     files = list(tmp_path.rglob("*.xplane.pb"))
     assert files, "JAX wrote no profile"
     profile = b"".join(file.read_bytes() for file in files)
     assert b"/device:CUSTOM:pjrt_cpu:0" in profile
     assert b"PJRT_LoadedExecutable_Execute" in profile
+    for of_program in [b"jit_named(", b"region_of_the_program/tanh", b"jit_split(", b"region_of_the_split_program/sinh"]:
+        assert of_program in profile, of_program
+    assert b"the profile lacks the program" not in profile
 
 
 def test_outputs_have_memory_of_their_own():

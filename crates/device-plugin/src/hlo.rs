@@ -4,7 +4,9 @@
 //! format. The module itself contains the required content of the config: the shapes of the program's arguments and
 //! result.
 
-use crate::Program;
+use std::borrow::Cow;
+
+use crate::{Error, Program, Result};
 
 /// Formats of [`Program`]s.
 const MODULE: &str = "hlo";
@@ -22,12 +24,30 @@ const NUM_PARTITIONS: u8 = 5;
 const VARINT: u8 = 0;
 const LENGTH: u8 = 2;
 
+/// The program as a serialized `HloModuleProto`. StableHLO is converted if the feature `hlo` is enabled. Otherwise, it is
+/// an error, as are programs that HLO cannot express.
+pub(crate) fn module(program: &Program) -> Result<Cow<'_, [u8]>> {
+    let unknown =
+        || Error::unimplemented(format!("programs of format {:?} are not converted to HLO", program.format()));
+    match program.format() {
+        MODULE => Ok(Cow::Borrowed(program.code())),
+        MODULE_WITH_CONFIG => field(program.code(), HLO_MODULE.into()).map(Cow::Borrowed).ok_or_else(unknown),
+        #[cfg(feature = "hlo")]
+        _ => {
+            let written = crate::stablehlo::to_hlo(program).ok_or_else(unknown)?;
+            written.map(Cow::Owned).map_err(|error| Error::unimplemented(error.to_string()))
+        }
+        #[cfg(not(feature = "hlo"))]
+        _ => Err(unknown()),
+    }
+}
+
 /// Adds a config to a bare module. Returns `None` for other formats, which frameworks read unchanged.
 pub(crate) fn with_config(program: &Program, replicas: usize, partitions: usize) -> Option<Program> {
     if program.format() != MODULE {
         return None;
     }
-    let shape = host_program_shape(program.code())?;
+    let shape = field(program.code(), HOST_PROGRAM_SHAPE)?;
     let mut config = Vec::new();
     message(&mut config, ENTRY_COMPUTATION_LAYOUT, shape);
     for (field, count) in [(REPLICA_COUNT, replicas), (NUM_PARTITIONS, partitions)] {
@@ -40,9 +60,9 @@ pub(crate) fn with_config(program: &Program, replicas: usize, partitions: usize)
     Some(Program::new(MODULE_WITH_CONFIG, code))
 }
 
-/// The bytes of the module's `ProgramShapeProto`. Returns `None` if the bytes are not a valid module.
-fn host_program_shape(module: &[u8]) -> Option<&[u8]> {
-    let mut left = module;
+/// The bytes of a field that holds a message. Returns `None` if there is none, or if the bytes are not a message.
+fn field(message: &[u8], number: u64) -> Option<&[u8]> {
+    let mut left = message;
     let mut found = None;
     while !left.is_empty() {
         let tag = read_varint(&mut left)?;
@@ -59,7 +79,7 @@ fn host_program_shape(module: &[u8]) -> Option<&[u8]> {
             5 => take(&mut left, 4)?,
             _ => return None,
         };
-        if tag >> 3 == HOST_PROGRAM_SHAPE && tag & 7 == u64::from(LENGTH) {
+        if tag >> 3 == number && tag & 7 == u64::from(LENGTH) {
             found = Some(value);
         }
     }
@@ -137,7 +157,7 @@ mod tests {
         for cut in 0..code.len() {
             let cut = &code[..cut];
             // A truncated module has either its complete shape or none.
-            if let Some(shape) = host_program_shape(cut) {
+            if let Some(shape) = field(cut, HOST_PROGRAM_SHAPE) {
                 assert_eq!(shape, b"shape of the program");
             }
         }

@@ -21,6 +21,8 @@
 mod call;
 mod layouts;
 mod parse;
+#[cfg(feature = "hlo")]
+mod to_hlo;
 mod types;
 
 pub use ::stablehlo::{VerifyLevel, ir};
@@ -29,6 +31,8 @@ use ir::{Attribute, Attributes, Func, Module, Op, OpKind, Type};
 pub use layouts::{LayoutMode, layout_modes};
 pub use parse::{VERSIONS, entry, parse};
 pub use plugin_manifest::program_reader::{FORMATS, read};
+#[cfg(feature = "hlo")]
+pub(crate) use to_hlo::to_hlo;
 pub use types::{element_type, ir_element_type, shape};
 
 use crate::{Error, ExecutableInfo, Result};

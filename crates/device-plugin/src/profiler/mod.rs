@@ -10,7 +10,9 @@
 //!
 //! The framework receives an `XSpace` message with a plane `/device:CUSTOM:NAME:INDEX` for each active device, and a
 //! plane `/device:CUSTOM:NAME:host` for the threads. (Viewers look for unknown devices under the prefix
-//! `/device:CUSTOM:`.)
+//! `/device:CUSTOM:`.) A plane `/host:metadata` contains the programs that ran, as HLO, so that viewers can show the names
+//! that the framework gave to operations. The crate's feature `hlo` converts programs in StableHLO for it. A program
+//! that cannot be converted is named in a warning of the profile.
 //!
 //! If no profile runs, each of these costs one relaxed load.
 //!
@@ -46,6 +48,7 @@
 
 mod activity;
 mod collector;
+mod programs;
 mod recorder;
 pub(crate) mod xspace;
 
@@ -56,6 +59,7 @@ use std::time::Instant;
 pub use activity::{Activity, Place};
 pub use collector::Scope;
 pub(crate) use collector::begin;
+pub(crate) use programs::LastProfile;
 pub(crate) use recorder::{Recording, begun, device_activity};
 
 use crate::{NamedValue, Value};

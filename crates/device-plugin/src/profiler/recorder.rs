@@ -9,6 +9,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tracing::Dispatch;
 
 use super::activity::{Activity, Place};
+use super::programs::RecordedProgram;
 use crate::{Error, NamedValue, Result};
 
 static RECORDING: AtomicBool = AtomicBool::new(false);
@@ -16,6 +17,8 @@ static RECORDING: AtomicBool = AtomicBool::new(false);
 static RUNNING: Mutex<Option<Running>> = Mutex::new(None);
 /// The records of each thread.
 static LOGS: Mutex<Vec<Arc<Log>>> = Mutex::new(Vec::new());
+/// The number of the latest profile of this process, from 1.
+static PROFILE: AtomicU64 = AtomicU64::new(0);
 /// Number of activities in the profile.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// Maximum number of activities in a profile, about 200 MB.
@@ -25,6 +28,7 @@ struct Running {
     start: Instant,
     start_ns: u64,
     dispatch: Dispatch,
+    programs: Vec<RecordedProgram>,
 }
 
 /// The records of one thread. Only that thread adds to them, so the lock is contended only at the end of the profile.
@@ -48,6 +52,8 @@ pub(crate) struct Recording {
     pub(crate) start_ns: u64,
     pub(crate) end: Instant,
     pub(crate) threads: Vec<(Thread, Vec<Activity>)>,
+    /// The programs that ran, in the order of their first execution.
+    pub(crate) programs: Vec<RecordedProgram>,
     /// Number of activities that exceeded the limit.
     pub(crate) dropped: usize,
 }
@@ -115,6 +121,20 @@ pub(super) fn record(activity: Activity) {
     let _ = LOG.try_with(|log| log.get_or_init(Log::new).push(activity));
 }
 
+/// The number of the running or the latest profile.
+pub(super) fn profile() -> u64 {
+    PROFILE.load(Ordering::Relaxed)
+}
+
+/// Adds a program to the profile with this number. Does nothing if that profile has ended.
+pub(super) fn record_program(number: u64, program: RecordedProgram) {
+    if let Some(running) = &mut *lock(&RUNNING)
+        && number == profile()
+    {
+        running.programs.push(program);
+    }
+}
+
 /// The subscriber of the running profile.
 pub(super) fn dispatch() -> Option<Dispatch> {
     lock(&RUNNING).as_ref().map(|running| running.dispatch.clone())
@@ -132,7 +152,9 @@ pub(super) fn begin(dispatch: Dispatch) -> Result<()> {
     }
     COUNT.store(0, Ordering::Relaxed);
     let start_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-    *running = Some(Running { start: Instant::now(), start_ns: u64::try_from(start_ns).unwrap_or(u64::MAX), dispatch });
+    let start_ns = u64::try_from(start_ns).unwrap_or(u64::MAX);
+    *running = Some(Running { start: Instant::now(), start_ns, dispatch, programs: Vec::new() });
+    PROFILE.fetch_add(1, Ordering::Relaxed);
     RECORDING.store(true, Ordering::SeqCst);
     Ok(())
 }
@@ -142,7 +164,7 @@ impl Recording {
     pub(crate) fn end() -> Option<Self> {
         // Hold the lock until the logs no longer contain this profile's records, so that the next profile begins empty.
         let mut running = lock(&RUNNING);
-        let Running { start, start_ns, dispatch } = running.take()?;
+        let Running { start, start_ns, dispatch, programs } = running.take()?;
         RECORDING.store(false, Ordering::SeqCst);
         let end = Instant::now();
         let mut threads = Vec::new();
@@ -160,7 +182,7 @@ impl Recording {
         drop(dispatch);
         // From now on, the plugin's spans cost nothing again.
         tracing::callsite::rebuild_interest_cache();
-        Some(Self { start, start_ns, end, threads, dropped })
+        Some(Self { start, start_ns, end, threads, programs, dropped })
     }
 }
 

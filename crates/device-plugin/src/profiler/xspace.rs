@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
+use super::programs::RecordedProgram;
 use super::{Activity, Place, Recording};
 use crate::hlo::message;
 use crate::{NamedValue, Value};
@@ -33,9 +34,11 @@ mod field {
     pub(super) const STAT_DOUBLE: u8 = 2;
     pub(super) const STAT_INT64: u8 = 4;
     pub(super) const STAT_STR: u8 = 5;
+    pub(super) const STAT_BYTES: u8 = 6;
     /// Used for metadata of events and stats, and for entries of maps.
     pub(super) const METADATA_ID: u8 = 1;
     pub(super) const METADATA_NAME: u8 = 2;
+    pub(super) const EVENT_METADATA_STATS: u8 = 5;
     pub(super) const KEY: u8 = 1;
     pub(super) const VALUE: u8 = 2;
 }
@@ -75,14 +78,20 @@ impl Names {
         let mut names: Vec<_> = self.0.iter().map(|(name, id)| (*id, name)).collect();
         names.sort_unstable();
         for (id, name) in names {
-            let (mut metadata, mut entry) = (Vec::new(), Vec::new());
-            number(&mut metadata, field::METADATA_ID, id);
-            message(&mut metadata, field::METADATA_NAME, name.as_bytes());
-            number(&mut entry, field::KEY, id);
-            message(&mut entry, field::VALUE, &metadata);
-            message(out, map, &entry);
+            write_metadata(out, map, id, name, &[]);
         }
     }
+}
+
+/// Appends an entry of the map from numbers to metadata. `stats` are encoded fields.
+fn write_metadata(out: &mut Vec<u8>, map: u8, id: u64, name: &str, stats: &[u8]) {
+    let (mut metadata, mut entry) = (Vec::new(), Vec::new());
+    number(&mut metadata, field::METADATA_ID, id);
+    message(&mut metadata, field::METADATA_NAME, name.as_bytes());
+    metadata.extend_from_slice(stats);
+    number(&mut entry, field::KEY, id);
+    message(&mut entry, field::VALUE, &metadata);
+    message(out, map, &entry);
 }
 
 /// Lines of a plane under construction.
@@ -151,6 +160,50 @@ fn stat(value: &NamedValue, names: &mut Names) -> Vec<u8> {
     stat
 }
 
+/// The total size of programs in a profile. Protobuf messages are limited to 2 GiB.
+const PROGRAMS_LIMIT: usize = 1 << 29;
+
+/// The plane of programs. XLA's profiler has one event name for each program, with the program as its only stat.
+struct Programs {
+    plane: Vec<u8>,
+    /// Number of programs in the plane.
+    len: u64,
+    /// Why programs are missing.
+    warnings: Vec<String>,
+}
+
+impl Programs {
+    fn encode<'a>(id: u64, programs: impl Iterator<Item = &'a RecordedProgram>) -> Self {
+        let (mut plane, mut stats) = (Vec::new(), Names::default());
+        let (mut len, mut warnings) = (0, Vec::new());
+        number(&mut plane, field::PLANE_ID, id);
+        message(&mut plane, field::PLANE_NAME, b"/host:metadata");
+        for program in programs {
+            let mut missing =
+                |why: &str| warnings.push(format!("the profile lacks the program {:?}: {why}", program.name));
+            let proto = match program.hlo_proto() {
+                Ok(proto) if plane.len() + proto.len() <= PROGRAMS_LIMIT => proto,
+                Ok(_) => {
+                    missing("all programs together exceed 512 MiB");
+                    continue;
+                }
+                Err(error) => {
+                    missing(error.message());
+                    continue;
+                }
+            };
+            len += 1;
+            let (mut stat, mut field) = (Vec::new(), Vec::new());
+            number(&mut stat, field::STAT_METADATA_ID, stats.id("hlo_proto"));
+            message(&mut stat, field::STAT_BYTES, &proto);
+            message(&mut field, field::EVENT_METADATA_STATS, &stat);
+            write_metadata(&mut plane, field::PLANE_EVENT_METADATA, len, &format!("{}({len})", program.name), &field);
+        }
+        stats.write(&mut plane, field::PLANE_STAT_METADATA);
+        Self { plane, len, warnings }
+    }
+}
+
 impl Recording {
     /// The serialized `XSpace` of a plugin.
     pub(crate) fn encode(&self, plugin: &str) -> Vec<u8> {
@@ -178,8 +231,16 @@ impl Recording {
             message(&mut space, field::SPACE_PLANES, &plane);
         }
         if !host.lines.is_empty() {
-            let plane = host.write(planes + 1, &format!("/device:CUSTOM:{plugin}:host"), self);
+            planes += 1;
+            let plane = host.write(planes, &format!("/device:CUSTOM:{plugin}:host"), self);
             message(&mut space, field::SPACE_PLANES, &plane);
+        }
+        let programs = Programs::encode(planes + 1, self.programs.iter().filter(|program| program.plugin == plugin));
+        if programs.len > 0 {
+            message(&mut space, field::SPACE_PLANES, &programs.plane);
+        }
+        for warning in programs.warnings {
+            message(&mut space, field::SPACE_WARNINGS, format!("{plugin}: {warning}").as_bytes());
         }
         if self.dropped > 0 {
             let warning = format!("{plugin}: the profile was full; {} activities are missing", self.dropped);

@@ -10,7 +10,7 @@ use prost::Message;
 use recorded_messages::assert_message;
 
 use crate::extensions::{extension, put, rich};
-use crate::framework::{Answer, Fault, Framework, execute_options, slice, text, toy};
+use crate::framework::{Answer, Client, Fault, Framework, Loaded, execute_options, slice, text, toy};
 use crate::rich::PROFILES;
 use crate::xspace::Space;
 
@@ -134,6 +134,12 @@ pub static EXCLUSIVE: Exclusive = Exclusive::new();
 fn work(name: &str) {
     let client = rich().client(&[]).unwrap();
     let program = rich().compile(client, name).unwrap();
+    run(client, program);
+    rich().destroy_loaded(program);
+    rich().destroy_client(client);
+}
+
+fn run(client: Client, program: Loaded) {
     let input = put(client, [1, 2]);
     let mut context = PJRT_Profiler_Extension::new();
     context.base.type_ = PJRT_Profiler_Extension::TYPE;
@@ -154,7 +160,69 @@ fn work(name: &str) {
     rich().wait(event).unwrap();
     assert_eq!(rich().read_ints(output), Ok(vec![1, 2]));
     rich().destroy(&[input, output]);
-    rich().destroy_loaded(program);
+}
+
+/// A serialized message with one field, whose number and length are less than 16 and 128.
+fn message(field: u8, content: &[u8]) -> Vec<u8> {
+    [&[field << 3 | 2, u8::try_from(content.len()).unwrap()], content].concat()
+}
+
+#[test]
+fn profile_contains_programs_that_ran() {
+    const NAMED: &str = "module @named {
+        func.func @main(%x: tensor<2xi32>) -> tensor<2xi32> {
+            %y = stablehlo.negate %x {mhlo.sharding = \"{replicated}\"} : tensor<2xi32> loc(\"region/negate\")
+            return %y : tensor<2xi32>
+        }
+    }";
+    let _turn = EXCLUSIVE.turn();
+    let client = rich().client(&[]).unwrap();
+    let compile = |format: &str, code: &[u8]| rich().compile_as(client, format, code, &[]).unwrap();
+    let module = message(1, b"module");
+    let (bare, with_config) = (compile("hlo", &module), compile("hlo_with_config", &message(1, b"configured")));
+    let stablehlo = compile("mlir", NAMED.as_bytes());
+    let (not_run, unknown) = (compile("hlo", &message(1, b"not run")), compile("toy", b"unknown"));
+    run(client, with_config);
+    let profile = || {
+        let profiler = create(&[]);
+        start(profiler).unwrap();
+        for program in [bare, stablehlo, unknown, bare] {
+            run(client, program);
+        }
+        // The profile contains programs that no longer exist.
+        let temporary = compile("hlo", &message(1, b"temporary"));
+        run(client, temporary);
+        rich().destroy_loaded(temporary);
+        stop(profiler).unwrap();
+        let space = collect(profiler).unwrap();
+        destroy(profiler);
+        space
+    };
+    for space in [profile(), profile()] {
+        let [warning] = &*space.warnings else { panic!("{:?}", space.warnings) };
+        assert_message!("profiler::programs", "a format of the device's own", warning);
+        let mut programs = space.programs();
+        let hlo = |name: &str| message(1, &message(1, name.as_bytes()));
+        assert_eq!(programs.remove("\n\u{6}module(1)"), Some(hlo("module")), "{:?}", programs.keys());
+        let converted = programs.remove(&format!("{NAMED}(2)")).expect("the StableHLO program");
+        let contains = |text: &[u8]| converted.windows(text.len()).any(|part| part == text);
+        assert!(contains(b"region/negate") && contains(b"named"));
+        assert_eq!(programs.remove("\n\ttemporary(3)"), Some(hlo("temporary")));
+        assert!(programs.is_empty(), "{:?}", programs.keys());
+    }
+    let profiler = create(&[]);
+    start(profiler).unwrap();
+    run(client, with_config);
+    stop(profiler).unwrap();
+    assert_eq!(
+        collect(profiler).unwrap().programs().into_values().collect::<Vec<_>>(),
+        [message(1, b"configured")],
+        "the module without the config"
+    );
+    destroy(profiler);
+    for program in [bare, with_config, stablehlo, not_run, unknown] {
+        rich().destroy_loaded(program);
+    }
     rich().destroy_client(client);
 }
 
@@ -171,7 +239,8 @@ fn profile_shows_all_activities() {
     stop(profiler).unwrap();
     let space = collect(profiler).unwrap();
     assert_eq!(collect(profiler).unwrap(), space, "what was collected stays");
-    assert!(space.warnings.is_empty());
+    // The program is in a format that the SDK cannot convert to HLO.
+    assert_eq!(space.warnings.len(), 1, "{:?}", space.warnings);
 
     let device = space.plane("/device:CUSTOM:rich:0").expect("a plane of the device");
     assert!(device.find(Some("executions"), "profiled").is_some(), "{device:?}");

@@ -32,6 +32,8 @@ pub struct Metadata {
     pub id: i64,
     #[prost(string, tag = "2")]
     pub name: String,
+    #[prost(message, repeated, tag = "5")]
+    pub stats: Vec<Stat>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -68,9 +70,23 @@ pub struct Stat {
     pub int: Option<i64>,
     #[prost(string, optional, tag = "5")]
     pub text: Option<String>,
+    #[prost(bytes, optional, tag = "6")]
+    pub bytes: Option<Vec<u8>>,
 }
 
 impl Space {
+    /// The programs of the profile by name, each as a serialized `HloProto`.
+    #[allow(dead_code, reason = "one of the test programs that share this file does not read programs")]
+    pub fn programs(&self) -> HashMap<String, Vec<u8>> {
+        let Some(plane) = self.plane("/host:metadata") else { return HashMap::new() };
+        let program = |metadata: &Metadata| {
+            let [stat] = &*metadata.stats else { panic!("{metadata:?}") };
+            assert_eq!(plane.stats[&stat.metadata_id].name, "hlo_proto");
+            (metadata.name.clone(), stat.bytes.clone().expect("bytes"))
+        };
+        plane.events.values().map(program).collect()
+    }
+
     pub fn plane(&self, name: &str) -> Option<&Plane> {
         self.planes.iter().find(|plane| plane.name == name)
     }

@@ -199,7 +199,9 @@ impl<'a, B: Backend> Call<'a, B> {
         let _scope = profiler::scope();
         if profiler::is_recording() {
             request.profiled = Some(P::NAME);
-            span.note("program", self.executable.executable.info.name.as_str());
+            let executable = &self.executable.executable;
+            span.note("program", executable.info.name.as_str());
+            executable.last_profile.record(P::NAME, &executable.info, &executable.program);
             // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
             if let Some(context) = unsafe { trace::context_id::<slot::PJRT_LoadedExecutable_Execute>(args) } {
                 span.note("context_id", context);

@@ -15,6 +15,7 @@ use crate::abi::table::ffi_read::handles;
 use crate::array_layout::ArrayLayout;
 use crate::features::FeatureCalls;
 use crate::hlo;
+use crate::profiler::LastProfile;
 use crate::{
     Backend, CompileOptions, Compiled, DeviceAssignment, Error, ExecutableInfo, Layout, Placement, Program, Result,
     Shape,
@@ -51,6 +52,7 @@ pub(crate) struct Executable<B: Backend> {
     pub(crate) cost: OnceLock<Result<NamedValues>>,
     /// The program with the module config that frameworks expect. `None` if the program stays unchanged.
     readable: OnceLock<Option<Program>>,
+    pub(crate) last_profile: LastProfile,
 }
 
 /// The reference-counted object behind a `PJRT_LoadedExecutable*`: a program on the devices of a client. Deferred
@@ -175,6 +177,7 @@ impl<B: Backend> Executable<B> {
             parameter_forms,
             cost: OnceLock::new(),
             readable: OnceLock::new(),
+            last_profile: LastProfile::default(),
             client,
             platform_name: topology.platform_name.clone(),
             platform_version: topology.platform_version.clone(),

@@ -1,0 +1,53 @@
+//! The programs that run while a profile is taken.
+//!
+//! A profile refers to operations by the names in their program. XLA's profiler therefore adds each program to a plane
+//! of its own, as an `HloProto`, and viewers look for it there.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::recorder;
+use crate::{ExecutableInfo, Program, Result, hlo};
+
+/// The number of the last profile that contains a program, or 0.
+#[derive(Debug, Default)]
+pub(crate) struct LastProfile(AtomicU64);
+
+impl LastProfile {
+    /// Adds the program to the running profile, unless the profile contains it.
+    pub(crate) fn record(&self, plugin: &'static str, info: &ExecutableInfo, received: &Program) {
+        let number = recorder::profile();
+        if self.0.swap(number, Ordering::Relaxed) != number {
+            let (name, optimized) = (info.name.clone(), info.optimized_program.clone());
+            recorder::record_program(number, RecordedProgram { plugin, name, optimized, received: received.clone() });
+        }
+    }
+}
+
+/// A program that ran on a plugin.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordedProgram {
+    /// The plugin's name.
+    pub(super) plugin: &'static str,
+    /// The program's name.
+    pub(super) name: String,
+    /// The program after optimization, if the backend returns it.
+    optimized: Option<Program>,
+    /// The program as the framework sent it.
+    received: Program,
+}
+
+impl RecordedProgram {
+    /// The program as a serialized `HloProto`: the optimized program, or else the one received.
+    ///
+    /// # Errors
+    ///
+    /// If neither can be converted to HLO.
+    pub(super) fn hlo_proto(&self) -> Result<Vec<u8>> {
+        const HLO_MODULE: u8 = 1;
+        let optimized = self.optimized.as_ref().and_then(|program| hlo::module(program).ok());
+        let module = optimized.map_or_else(|| hlo::module(&self.received), Ok)?;
+        let mut proto = Vec::with_capacity(module.len() + 8);
+        hlo::message(&mut proto, HLO_MODULE, &module);
+        Ok(proto)
+    }
+}

@@ -1,0 +1,35 @@
+//! Conversion of StableHLO programs to HLO, for profiles.
+
+use stablehlo::VerifyLevel;
+use stablehlo::ir::{Attributes, OpKind, Region};
+
+use super::read;
+use crate::Program;
+
+/// The program as a serialized `HloModuleProto` without its shardings, which HLO written by this SDK cannot express.
+/// Returns `None` for formats that the SDK does not read.
+pub(crate) fn to_hlo(program: &Program) -> Option<stablehlo::Result<Vec<u8>>> {
+    let module = read(program, VerifyLevel::STRUCTURE)?;
+    Some(module.and_then(|mut module| {
+        for func in &mut module.funcs {
+            func.arg_attributes.iter_mut().chain(&mut func.result_attributes).for_each(remove_sharding);
+            remove_shardings(&mut func.body);
+        }
+        stablehlo::write_hlo(&module)
+    }))
+}
+
+fn remove_sharding(attributes: &mut Attributes) {
+    attributes.retain(|(name, _)| !matches!(name.as_str(), "mhlo.sharding" | "sdy.sharding"));
+}
+
+fn remove_shardings(region: &mut Region) {
+    for op in &mut region.ops {
+        remove_sharding(&mut op.attributes);
+        if matches!(&op.kind, OpKind::Other { name, .. } if name == "sdy.sharding_constraint") {
+            // Without its sharding, the constraint is the identity, as the barrier is.
+            op.kind = OpKind::OptimizationBarrier;
+        }
+        op.regions.iter_mut().for_each(remove_shardings);
+    }
+}
