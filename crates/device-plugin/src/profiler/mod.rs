@@ -59,8 +59,7 @@ use std::time::Instant;
 pub use activity::{Activity, Place};
 pub use collector::Scope;
 pub(crate) use collector::begin;
-pub(crate) use programs::LastProfile;
-pub(crate) use recorder::{Recording, begun, device_activity};
+pub(crate) use recorder::{LastProfile, Recording, begun, device_activity};
 
 use crate::{NamedValue, Value};
 

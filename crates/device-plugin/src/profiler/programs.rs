@@ -3,25 +3,7 @@
 //! A profile refers to operations by the names in their program. XLA's profiler therefore adds each program to a plane
 //! of its own, as an `HloProto`, and viewers look for it there.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use super::recorder;
 use crate::{ExecutableInfo, Program, Result, hlo};
-
-/// The number of the last profile that contains a program, or 0.
-#[derive(Debug, Default)]
-pub(crate) struct LastProfile(AtomicU64);
-
-impl LastProfile {
-    /// Adds the program to the running profile, unless the profile contains it.
-    pub(crate) fn record(&self, plugin: &'static str, info: &ExecutableInfo, received: &Program) {
-        let number = recorder::profile();
-        if self.0.swap(number, Ordering::Relaxed) != number {
-            let (name, optimized) = (info.name.clone(), info.optimized_program.clone());
-            recorder::record_program(number, RecordedProgram { plugin, name, optimized, received: received.clone() });
-        }
-    }
-}
 
 /// A program that ran on a plugin.
 #[derive(Clone, Debug)]
@@ -37,6 +19,11 @@ pub(crate) struct RecordedProgram {
 }
 
 impl RecordedProgram {
+    pub(super) fn new(plugin: &'static str, info: &ExecutableInfo, received: &Program) -> Self {
+        let (name, optimized) = (info.name.clone(), info.optimized_program.clone());
+        Self { plugin, name, optimized, received: received.clone() }
+    }
+
     /// The program as a serialized `HloProto`: the optimized program, or else the one received.
     ///
     /// # Errors

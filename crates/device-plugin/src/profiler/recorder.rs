@@ -10,7 +10,7 @@ use tracing::Dispatch;
 
 use super::activity::{Activity, Place};
 use super::programs::RecordedProgram;
-use crate::{Error, NamedValue, Result};
+use crate::{Error, ExecutableInfo, NamedValue, Program, Result};
 
 static RECORDING: AtomicBool = AtomicBool::new(false);
 /// The state of the running profile.
@@ -121,17 +121,24 @@ pub(super) fn record(activity: Activity) {
     let _ = LOG.try_with(|log| log.get_or_init(Log::new).push(activity));
 }
 
-/// The number of the running or the latest profile.
-pub(super) fn profile() -> u64 {
-    PROFILE.load(Ordering::Relaxed)
-}
+/// The number of the last profile that contains a program, or 0.
+#[derive(Debug, Default)]
+pub(crate) struct LastProfile(AtomicU64);
 
-/// Adds a program to the profile with this number. Does nothing if that profile has ended.
-pub(super) fn record_program(number: u64, program: RecordedProgram) {
-    if let Some(running) = &mut *lock(&RUNNING)
-        && number == profile()
-    {
-        running.programs.push(program);
+impl LastProfile {
+    /// Adds the program to the running profile, unless the profile contains it.
+    pub(crate) fn record(&self, plugin: &'static str, info: &ExecutableInfo, received: &Program) {
+        let number = PROFILE.load(Ordering::Relaxed);
+        if self.0.swap(number, Ordering::Relaxed) == number {
+            return;
+        }
+        let mut running = lock(&RUNNING);
+        // The profile may have ended since.
+        if let Some(running) = &mut *running
+            && number == PROFILE.load(Ordering::Relaxed)
+        {
+            running.programs.push(RecordedProgram::new(plugin, info, received));
+        }
     }
 }
 
