@@ -36,7 +36,8 @@ def fresh(code, options=None, **variables):
 def test_there_are_as_many_devices_as_the_variable_says():
     assert [device.id for device in DEVICES] == [0, 1, 2, 3]
     for device in DEVICES:
-        assert [memory.kind for memory in device.addressable_memories()] == ["device", "pinned_host"]
+        kinds = [memory.kind for memory in device.addressable_memories()]
+        assert kinds == ["device", "pinned_host", "unpinned_host"]
         assert device.default_memory().kind == "device"
 
 
@@ -62,9 +63,10 @@ def test_arrays_live_and_move_where_they_are_put():
     np.testing.assert_array_equal(np.asarray(z), x * 2)
 
 
-def test_arrays_move_between_memories():
-    x = jax.device_put(np.arange(8, dtype=np.float32), in_memory("pinned_host", DEVICES[2]))
-    assert x.sharding.memory_kind == "pinned_host" and x.devices() == {DEVICES[2]}
+@pytest.mark.parametrize("kind", ["pinned_host", "unpinned_host"])
+def test_arrays_move_between_memories(kind):
+    x = jax.device_put(np.arange(8, dtype=np.float32), in_memory(kind, DEVICES[2]))
+    assert x.sharding.memory_kind == kind and x.devices() == {DEVICES[2]}
     y = jax.device_put(x, in_memory("device", DEVICES[2]))
     assert y.sharding.memory_kind == "device"
     np.testing.assert_array_equal(np.asarray(y), np.arange(8))
@@ -90,10 +92,11 @@ def test_arrays_move_between_memory_spaces():
     np.testing.assert_array_equal(np.asarray(back), np.full(4, 3, np.float32))
 
 
-def test_results_go_to_the_memory_the_program_names():
-    f = jax.jit(lambda x: (x + 1, x * 2), out_shardings=(in_memory("pinned_host"), in_memory("device")))
+@pytest.mark.parametrize("kind", ["pinned_host", "unpinned_host"])
+def test_results_go_to_the_memory_the_program_names(kind):
+    f = jax.jit(lambda x: (x + 1, x * 2), out_shardings=(in_memory(kind), in_memory("device")))
     one, two = f(jax.device_put(np.ones(4, np.float32), DEVICES[0]))
-    assert (one.sharding.memory_kind, two.sharding.memory_kind) == ("pinned_host", "device")
+    assert (one.sharding.memory_kind, two.sharding.memory_kind) == (kind, "device")
     np.testing.assert_array_equal(np.asarray(one), np.asarray(two))
 
 

@@ -83,7 +83,7 @@ enum Command {
     Bench(bench::Args),
     /// Show the signature of a program, its ops, and the version of StableHLO it needs.
     Show(show::Args),
-    /// Report whether a plugin supports a program, without creating a client.
+    /// Report whether a plugin supports a program, by its manifest or by compiling.
     Supports(supports::Args),
     /// List a plugin's devices and their memories.
     Devices(devices::Args),
@@ -99,7 +99,7 @@ enum Command {
     With(with::Args),
     /// Merge the tallies and timelines that the layer `trace` wrote in several processes.
     Trace(trace::Args),
-    /// Describe the files that the layer `record` wrote, or convert them to JSON.
+    /// Describe the files that the layer `record` wrote, convert them to JSON, or extract a run.
     Record(record::Args),
     /// Run a recording on a plugin, without the framework, and compare the results.
     Replay(replay::Args),

@@ -10,8 +10,8 @@
 //! `max_inflight_computations_per_device` is the number of executions of a device that may be in progress before the
 //! next launch waits. The default is the variable `PJRT_CPU_MAX_INFLIGHT_COMPUTATIONS_PER_DEVICE`, or 32 if it is not
 //! set. `deterministic` runs each execution on the caller's thread. With `plain_platform_name`, the platform is called
-//! `pjrtcpu` in place of `pjrt_cpu`, as PyTorch/XLA prefers. Each device has the memories `device` and
-//! `pinned_host`. With `node_id` and `num_nodes`, several processes run programs together, each with devices of its own
+//! `pjrtcpu` in place of `pjrt_cpu`, as PyTorch/XLA prefers. Each device has the memories `device`,
+//! `pinned_host` and `unpinned_host`. With `node_id` and `num_nodes`, several processes run programs together, each with devices of its own
 //! (see the book's chapter "Many processes"). A small program runs before the call returns, and a larger one on the client's threads.
 #![forbid(unsafe_code)]
 

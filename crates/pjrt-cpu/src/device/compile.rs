@@ -270,7 +270,7 @@ fn memory_kinds(attributes: &[Attributes], count: usize, what: &str) -> Result<V
             };
             Error::invalid_argument(format!(
                 "mhlo.memory_kind of {what} {index} is {named:?}; the kinds of this device are {}",
-                KINDS.join(" and ")
+                KINDS.join(", ")
             ))
         })
     };

@@ -1,4 +1,5 @@
-//! The memories of the devices: a pool for each device, and one pool in host memory that all devices share.
+//! The memories of the devices: a pool for each device, and one pool in host memory that all devices share. The
+//! kinds `pinned_host` and `unpinned_host` both use it.
 
 use device_plugin::{Error, ErrorCode, MemoryInfo, MemoryStats, Placement, Result};
 
@@ -6,7 +7,7 @@ use super::config::{self, Config};
 use stablehlo_cpu::{Pool, RunError, Tensor};
 
 /// Kinds of memory of each device. The first one is the default.
-pub(crate) const KINDS: [&str; 2] = ["device", "pinned_host"];
+pub(crate) const KINDS: [&str; 3] = ["device", "pinned_host", "unpinned_host"];
 
 /// Maximum free bytes that the pools of all devices of a client keep for reuse, in total.
 const KEPT: usize = 2 << 30;

@@ -13,10 +13,10 @@ fn device_count_option() {
         assert_eq!((device.id().unwrap(), device.local_hardware_id().unwrap()), (id, id));
         assert_eq!(device.kind().unwrap(), "cpu");
         let kinds: Vec<_> = device.memories().unwrap().iter().map(|memory| memory.kind().unwrap()).collect();
-        assert_eq!(kinds, ["device", "pinned_host"]);
+        assert_eq!(kinds, ["device", "pinned_host", "unpinned_host"]);
         assert_eq!(device.default_memory().unwrap().kind().unwrap(), "device");
     }
-    assert_eq!((devices.len(), client.memories().unwrap().len()), (3, 6));
+    assert_eq!((devices.len(), client.memories().unwrap().len()), (3, 9));
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn copies_await_pending_buffers() {
     let n = client.buffer_from_host(&[20_000i32], &[]).unwrap();
     let out = program.execute(&[&x, &n]).unwrap();
     let copies: Vec<_> = (0..2)
-        .flat_map(|device| ["device", "pinned_host"].map(|kind| memory(&client, device, kind)))
+        .flat_map(|device| ["device", "pinned_host", "unpinned_host"].map(|kind| memory(&client, device, kind)))
         .map(|memory| out[0].copy_to_memory(&memory).unwrap())
         .collect();
     let again = copies[3].copy_to_memory(&memory(&client, 0, "device")).unwrap();
