@@ -13,6 +13,9 @@ use crate::{Error, sh};
 const TESTS: &[&[&str]] = &[
     &["-p", "device-plugin", "--lib", "--test", "protocol"],
     &["-p", "process-transport", "--lib", "--test", "local"],
+    &["-p", "pjrt-rs", "--lib", "--test", "caller"],
+    // The sanitizer cannot instrument the machine code that the device generates for loops.
+    &["-p", "pjrt-cpu", "--no-default-features", "--lib", "--test", "device"],
 ];
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";

@@ -175,11 +175,6 @@ pub(super) const NOT_WANTED: &[NotWanted] = &[
     },
     NotWanted {
         side: Side::Caller,
-        reason: "Inputs and outputs are messages of libtpu that are not published, so a caller cannot use them.",
-        items: &["PJRT_TpuExecutable_Extension"],
-    },
-    NotWanted {
-        side: Side::Caller,
         reason: "A transformation is found by its name and stage.",
         items: &["PJRT_Clear_Xla_Transform_Args::callbacks"],
     },

@@ -20,6 +20,7 @@ mod profiler;
 mod raw_buffers;
 mod shardings;
 mod streams;
+mod tpu_executable;
 mod tpu_topology;
 mod xla_transform;
 
@@ -43,5 +44,6 @@ pub use profiler::{Profile, Profiler};
 pub use raw_buffers::{RawBuffer, RawBuffers};
 pub use shardings::Shardings;
 pub use streams::{Stream, Streams};
+pub use tpu_executable::TpuExecutables;
 pub use tpu_topology::{PlatformConfig, SliceConfig, TpuTopology};
 pub use xla_transform::{PipelineStage, XlaTransforms};

@@ -49,6 +49,7 @@ mod spans;
 mod stablehlo;
 mod table;
 mod table_extensions;
+mod tpu_executable;
 mod transfers;
 #[cfg(feature = "stablehlo")]
 mod written_hlo;

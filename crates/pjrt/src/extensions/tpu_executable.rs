@@ -1,0 +1,162 @@
+//! `PJRT_TpuExecutable_Extension`: the contents of serialized executables for TPUs, and settings of the TPU compiler.
+
+use std::ffi::c_char;
+
+use pjrt_sys::extension_slot as function;
+use pjrt_sys::*;
+use pjrt_types::{NamedValue, Program};
+
+use super::functions::Functions;
+use super::plugin_extension::plugin_extension;
+use crate::error::Error;
+use crate::named_value;
+use crate::query::serialized;
+use crate::serialized::{SerializedExecutable, identity};
+
+/// Reads serialized executables for TPUs. This requires no TPU.
+///
+/// Messages are passed as bytes. libtpu does not publish the types of the target arguments and of its part of the
+/// compilation environments, so only libtpu can read these.
+#[derive(Clone, Debug)]
+#[doc(alias = "PJRT_TpuExecutable_Extension")]
+pub struct TpuExecutables(Functions<PJRT_TpuExecutable_Extension>);
+
+plugin_extension!(TpuExecutables(PJRT_TpuExecutable_Extension));
+
+fn lent(bytes: &[u8]) -> (*const c_char, usize) {
+    (bytes.as_ptr().cast(), bytes.len())
+}
+
+impl TpuExecutables {
+    /// The compiled program, with format `hlo_with_config`.
+    ///
+    /// # Errors
+    ///
+    /// An executable that another plugin serialized.
+    #[doc(alias = "PJRT_TpuExecutable_GetHloModuleWithConfig")]
+    pub fn hlo_module(&self, executable: &SerializedExecutable) -> Result<Program, Error> {
+        type Function = function::PJRT_TpuExecutable_GetHloModuleWithConfig;
+        let mut args = PJRT_TpuExecutable_GetHloModuleWithConfig_Args::new();
+        (args.serialized_executable, args.serialized_executable_size) = self.payload(executable)?;
+        // SAFETY: C2, P2: the bytes live through the call, and this plugin made them.
+        unsafe { self.0.call::<Function>(&mut args) }?;
+        let (bytes, size) = (args.hlo_module_with_config, args.hlo_module_with_config_size);
+        let (owner, deleter) = (args.hlo_module_with_config_ptr, args.hlo_module_with_config_deleter);
+        // SAFETY: the call succeeded and returned all four values.
+        let module = unsafe { serialized(Function::NAME, bytes, size, owner, deleter) }?;
+        Ok(Program::new("hlo_with_config", module))
+    }
+
+    /// The memory a run needs: a serialized `xla.CompiledMemoryStatsProto` message.
+    ///
+    /// # Errors
+    ///
+    /// An executable that another plugin serialized.
+    #[doc(alias = "PJRT_TpuExecutable_GetCompiledMemoryStats")]
+    pub fn compiled_memory_stats(&self, executable: &SerializedExecutable) -> Result<Vec<u8>, Error> {
+        type Function = function::PJRT_TpuExecutable_GetCompiledMemoryStats;
+        let mut args = PJRT_TpuExecutable_GetCompiledMemoryStats_Args::new();
+        (args.serialized_executable, args.serialized_executable_size) = self.payload(executable)?;
+        // SAFETY: C2, P2: the bytes live through the call, and this plugin made them.
+        unsafe { self.0.call::<Function>(&mut args) }?;
+        let (bytes, size) = (args.compiled_memory_stats, args.compiled_memory_stats_size);
+        let (owner, deleter) = (args.compiled_memory_stats_ptr, args.compiled_memory_stats_deleter);
+        // SAFETY: the call succeeded and returned all four values.
+        unsafe { serialized(Function::NAME, bytes, size, owner, deleter) }
+    }
+
+    /// A description of the TPU for which the program was compiled, for [`TpuExecutables::cost_analysis`].
+    ///
+    /// # Errors
+    ///
+    /// An executable that another plugin serialized.
+    #[doc(alias = "PJRT_TpuExecutable_GetTargetArguments")]
+    pub fn target_arguments(&self, executable: &SerializedExecutable) -> Result<Vec<u8>, Error> {
+        type Function = function::PJRT_TpuExecutable_GetTargetArguments;
+        let mut args = PJRT_TpuExecutable_GetTargetArguments_Args::new();
+        (args.serialized_executable, args.serialized_executable_size) = self.payload(executable)?;
+        // SAFETY: C2, P2: the bytes live through the call, and this plugin made them.
+        unsafe { self.0.call::<Function>(&mut args) }?;
+        let (bytes, size) = (args.target_arguments, args.target_arguments_size);
+        let (owner, deleter) = (args.target_arguments_ptr, args.target_arguments_deleter);
+        // SAFETY: the call succeeded and returned all four values.
+        unsafe { serialized(Function::NAME, bytes, size, owner, deleter) }
+    }
+
+    /// Estimates the costs of HLO modules on a TPU, such as the number of floating-point operations. The modules are
+    /// serialized `HloModuleProto` messages.
+    #[doc(alias = "PJRT_TpuExecutable_RunHloCostAnalysis")]
+    pub fn cost_analysis(&self, target_arguments: &[u8], modules: &[&[u8]]) -> Result<Vec<NamedValue>, Error> {
+        type Function = function::PJRT_TpuExecutable_RunHloCostAnalysis;
+        let (mut pointers, mut sizes): (Vec<_>, Vec<_>) = modules.iter().map(|module| lent(module)).unzip();
+        let mut args = PJRT_TpuExecutable_RunHloCostAnalysis_Args::new();
+        (args.target_arguments, args.target_arguments_size) = lent(target_arguments);
+        (args.hlo_module, args.hlo_module_size) = (pointers.as_mut_ptr(), sizes.as_mut_ptr());
+        args.num_hlo_modules = modules.len();
+        // SAFETY: C2: the bytes and the lists live through the call.
+        unsafe { self.0.call::<Function>(&mut args) }?;
+        // SAFETY: C3: the values live until the deleter runs.
+        let values = unsafe { named_value::read(args.analysis_results, args.num_analysis_results) };
+        if let Some(deleter) = args.analysis_results_deleter {
+            // SAFETY: C3: the deleter runs once for its object.
+            unsafe { deleter(args.analysis_results_ptr) };
+        }
+        values.map_err(|broken| Error::malformed(Function::NAME, broken))
+    }
+
+    /// Completes compilation environments with the settings of the TPU compiler. Both are serialized
+    /// `xla.CompilationEnvironmentsProto` messages.
+    #[doc(alias = "PJRT_TpuExecutable_SetTpuCompilationEnv")]
+    pub fn set_compilation_environment(&self, environments: &[u8]) -> Result<Vec<u8>, Error> {
+        type Function = function::PJRT_TpuExecutable_SetTpuCompilationEnv;
+        let mut args = PJRT_TpuExecutable_SetTpuCompilationEnv_Args::new();
+        (args.serialized_compilation_environments, args.serialized_compilation_environments_size) = lent(environments);
+        // SAFETY: C2: the bytes live through the call.
+        unsafe { self.0.call::<Function>(&mut args) }?;
+        let (bytes, size) = (args.result_compilation_environments, args.result_compilation_environments_size);
+        let (owner, deleter) = (args.result_compilation_environments_ptr, args.result_compilation_environments_deleter);
+        // SAFETY: the call succeeded and returned all four values.
+        unsafe { serialized(Function::NAME, bytes, size, owner, deleter) }
+    }
+
+    /// A setting of the TPU compiler in compilation environments, as text.
+    ///
+    /// # Errors
+    ///
+    /// An unknown field.
+    #[doc(alias = "PJRT_TpuExecutable_GetTpuCompilationEnvFieldAsString")]
+    pub fn compilation_environment_field(&self, environments: &[u8], field: &str) -> Result<String, Error> {
+        type Function = function::PJRT_TpuExecutable_GetTpuCompilationEnvFieldAsString;
+        let mut args = PJRT_TpuExecutable_GetTpuCompilationEnvFieldAsString_Args::new();
+        (args.serialized_compilation_environments, args.serialized_compilation_environments_size) = lent(environments);
+        (args.field_name, args.field_name_size) = lent(field.as_bytes());
+        // SAFETY: C2: the bytes and the name live through the call.
+        unsafe { self.0.call::<Function>(&mut args) }?;
+        let (bytes, size) = (args.field_value, args.field_value_size);
+        // SAFETY: the call succeeded and returned all four values.
+        let value = unsafe { serialized(Function::NAME, bytes, size, args.field_value_ptr, args.field_value_deleter) }?;
+        Ok(String::from_utf8_lossy(&value).into_owned())
+    }
+
+    /// Whether an error occurs in every run of a program, so that it is pointless to try again. The error is a
+    /// serialized `tensorflow.StatusProto` message.
+    #[doc(alias = "PJRT_TpuExecutable_IsTpuPredeterminedError")]
+    pub fn is_predetermined_error(&self, status: &[u8]) -> Result<bool, Error> {
+        type Function = function::PJRT_TpuExecutable_IsTpuPredeterminedError;
+        let mut args = PJRT_TpuExecutable_IsTpuPredeterminedError_Args::new();
+        (args.serialized_status, args.serialized_status_size) = lent(status);
+        // SAFETY: C2: the bytes live through the call.
+        unsafe { self.0.call::<Function>(&mut args) }?;
+        Ok(args.is_predetermined.get())
+    }
+
+    /// The plugin's bytes of an executable.
+    ///
+    /// # Errors
+    ///
+    /// An executable that another plugin serialized.
+    fn payload(&self, executable: &SerializedExecutable) -> Result<(*const c_char, usize), Error> {
+        executable.check(&identity(&self.0.plugin, None, None))?;
+        Ok(lent(executable.payload()))
+    }
+}
