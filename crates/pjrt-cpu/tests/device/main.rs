@@ -13,6 +13,7 @@ mod devices;
 mod donation;
 mod endless_regions;
 mod ffi;
+mod first_part;
 mod launches;
 mod limits;
 mod memories;
