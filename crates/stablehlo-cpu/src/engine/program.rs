@@ -9,12 +9,13 @@ use super::bounded_arrays::{BoundedArray, BoundedArrays};
 use super::dtype::TensorType;
 use super::kernels::collective::Collective;
 use super::kernels::{Context, Kernel};
+use super::parallel;
 use super::pool::{Buffer, Pool};
 use super::rendezvous::{Communicator, Member};
 use super::settings::CompileSettings;
 use super::stop::Stop;
 use super::tensor::Tensor;
-use super::tile::TileProgram;
+use super::tile::{TileProgram, fill};
 use crate::error::RunError;
 use crate::sharding::OpSharding;
 
@@ -36,6 +37,23 @@ pub(crate) struct Out {
     /// In tile steps, the input whose buffer the output may overwrite. In kernel steps, the input of which this output
     /// starts as a copy.
     pub(crate) from: Option<u16>,
+    /// In kernel steps, the element with which this output is filled at the start.
+    pub(crate) fill: Option<Fill>,
+}
+
+/// The element of an array whose elements are equal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fill {
+    pub(crate) element: [u8; 16],
+    /// Bytes of the element.
+    pub(crate) size: u8,
+}
+
+impl Fill {
+    fn apply(&self, out: &mut [u8]) {
+        let (bytes, element) = (out.len(), &self.element[..usize::from(self.size)]);
+        parallel::chunks(out, 64, bytes, |_, part| fill(part, element));
+    }
 }
 
 pub(crate) enum Step {
@@ -530,6 +548,12 @@ impl<'p> Env<'p> {
         let mut buffers = Vec::with_capacity(outs.len());
         let mut alias = Vec::new();
         for (o, out) in outs.iter().enumerate() {
+            if let Some(fill) = &out.fill {
+                let mut buffer = self.pool.alloc(out.bytes)?;
+                fill.apply(buffer.write()?);
+                buffers.push(buffer);
+                continue;
+            }
             match (self.steal(args, out.from), out.from) {
                 (Some(buffer), from) => {
                     alias.resize(outs.len(), None);
