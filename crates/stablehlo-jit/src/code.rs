@@ -15,11 +15,11 @@ use smallvec::SmallVec;
 
 use crate::error::Error;
 use crate::ir::{Host, HostStep, Part, Program};
-use crate::translate::{FINISHED, signature, translate};
+use crate::translate::{FINISHED, PAUSED, signature, translate};
 use crate::verify::verify;
 
 /// The generated function. See [`signature`].
-type Entry = unsafe extern "C" fn(*const *mut u8, *const u8, *mut Context<'_, '_>) -> i32;
+type Entry = unsafe extern "C" fn(*const *mut u8, *const u8, *mut Context<'_, '_>, u64) -> i32;
 
 /// A compiled program.
 pub struct Code {
@@ -95,6 +95,23 @@ impl Code {
         stop: Option<&AtomicBool>,
         host: &mut dyn Host,
     ) -> Result<(), Error> {
+        // No loop reaches this limit.
+        self.run_part(u64::MAX, reads, writes, stop, host).map(drop)
+    }
+
+    /// Runs the program, but leaves each loop that is not nested in a statement after at most `iterations` iterations, as
+    /// if its condition were false. Returns whether all of these loops ended by their conditions.
+    ///
+    /// If a program has one such loop, loads its initial values from arrays and stores its results there, another run
+    /// therefore continues where this one paused.
+    pub fn run_part(
+        &self,
+        iterations: u64,
+        reads: &[&[u8]],
+        writes: &mut [&mut [u8]],
+        stop: Option<&AtomicBool>,
+        host: &mut dyn Host,
+    ) -> Result<bool, Error> {
         self.check(reads, writes)?;
         let (mut reads, mut writes) = (reads.iter(), writes.iter_mut());
         let address = |&(_, writable): &(usize, bool)| {
@@ -112,12 +129,13 @@ impl Code {
         let mut context = Context { arrays: &arrays, steps: &self.steps, host, panic: None };
         // SAFETY: J1 generated code: `check` compared the arrays with those of the verified program. The flag and the context
         // live until the call returns.
-        let code = unsafe { (self.entry)(arrays.as_ptr(), stop, &raw mut context) };
+        let code = unsafe { (self.entry)(arrays.as_ptr(), stop, &raw mut context, iterations) };
         if let Some(panic) = context.panic {
             resume_unwind(panic);
         }
         match i64::from(code) {
-            FINISHED => Ok(()),
+            FINISHED => Ok(true),
+            PAUSED => Ok(false),
             _ => Err(Error::Stopped),
         }
     }

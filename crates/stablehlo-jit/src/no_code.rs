@@ -22,4 +22,16 @@ impl Code {
     pub fn run(&self, _: &[&[u8]], _: &mut [&mut [u8]], _: Option<&AtomicBool>, _: &mut dyn Host) -> Result<(), Error> {
         match self.0 {}
     }
+
+    /// Runs a part of the program.
+    pub fn run_part(
+        &self,
+        _: u64,
+        _: &[&[u8]],
+        _: &mut [&mut [u8]],
+        _: Option<&AtomicBool>,
+        _: &mut dyn Host,
+    ) -> Result<bool, Error> {
+        match self.0 {}
+    }
 }

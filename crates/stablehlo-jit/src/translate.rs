@@ -15,12 +15,14 @@ const UNROLLED: usize = 64;
 /// The numbers that the generated function returns.
 pub(crate) const FINISHED: i64 = 0;
 pub(crate) const STOPPED: i64 = 1;
+pub(crate) const PAUSED: i64 = 2;
 
-/// The parameters of the generated function: the addresses of the arrays, the flag that stops a run, and the argument of
-/// `call_host`. It returns an `i32`.
+/// The parameters of the generated function: the addresses of the arrays, the flag that stops a run, the argument of
+/// `call_host`, and the maximum number of iterations of each outermost loop. It returns an `i32`.
 pub(crate) fn signature(convention: CallConv, pointer: Type) -> Signature {
     let mut signature = Signature::new(convention);
     signature.params.extend([AbiParam::new(pointer); 3]);
+    signature.params.push(AbiParam::new(types::I64));
     signature.returns.push(AbiParam::new(types::I32));
     signature
 }
@@ -53,6 +55,7 @@ pub(crate) fn translate(
         let offset = offset.map_err(|_| Error::Invalid("too many arrays".into()))?;
         arrays.push(builder.ins().load(pointer, table, parameters[0], offset));
     }
+    let code = builder.ins().iconst(types::I32, FINISHED);
     let mut translator = Translator {
         program,
         builder,
@@ -65,11 +68,12 @@ pub(crate) fn translate(
         host,
         call_host,
         convention,
+        iterations: Some(parameters[3]),
+        code,
     };
     translator.statements(&program.body)?;
-    let mut builder = translator.builder;
-    let finished = builder.ins().iconst(types::I32, FINISHED);
-    builder.ins().return_(&[finished]);
+    let Translator { mut builder, code, .. } = translator;
+    builder.ins().return_(&[code]);
     builder.switch_to_block(stopped);
     let code = builder.ins().iconst(types::I32, STOPPED);
     builder.ins().return_(&[code]);
@@ -90,6 +94,10 @@ struct Translator<'p, 'f> {
     host: SigRef,
     call_host: usize,
     convention: CallConv,
+    /// The maximum number of iterations of an outermost loop. `None` inside a statement.
+    iterations: Option<ir::Value>,
+    /// The number to return: [`PAUSED`] after an outermost loop that reached this maximum.
+    code: ir::Value,
 }
 
 impl<'p, 'f> Translator<'p, 'f> {
@@ -119,6 +127,14 @@ impl<'p, 'f> Translator<'p, 'f> {
         block
     }
 
+    /// Translates a block inside a statement.
+    fn nested(&mut self, block: &'p Block) -> Result<(), Error> {
+        let iterations = self.iterations.take();
+        let result = self.statements(block);
+        self.iterations = iterations;
+        result
+    }
+
     fn statements(&mut self, block: &'p Block) -> Result<(), Error> {
         block.statements.iter().try_for_each(|statement| self.statement(statement))
     }
@@ -140,7 +156,7 @@ impl<'p, 'f> Translator<'p, 'f> {
                         let at = i64::try_from(at).unwrap_or(i64::MAX);
                         let at = self.ops().int(types::I64, at);
                         self.set(*index, at);
-                        self.statements(body)?;
+                        self.nested(body)?;
                     }
                 } else {
                     self.counted(*count, *index, body)?;
@@ -173,7 +189,7 @@ impl<'p, 'f> Translator<'p, 'f> {
         self.builder.ins().jump(head, &[BlockArg::Value(zero)]);
         self.builder.switch_to_block(head);
         let at = self.get(index)?;
-        self.statements(body)?;
+        self.nested(body)?;
         let next = self.builder.ins().iadd_imm_s(at, 1);
         let end = i64::try_from(count).unwrap_or(i64::MAX);
         let more = self.builder.ins().icmp_imm_s(IntCC::UnsignedLessThan, next, end);
@@ -190,22 +206,38 @@ impl<'p, 'f> Translator<'p, 'f> {
         body: &'p Block,
         results: &[Value],
     ) -> Result<(), Error> {
-        let initial = self.arguments(initial)?;
+        let mut initial = self.arguments(initial)?;
         let head = self.block_of(parameters);
         let [checked, inside, exit] = [(); 3].map(|()| self.builder.create_block());
+        let left = self.iterations.map(|iterations| {
+            initial.push(BlockArg::Value(iterations));
+            self.builder.append_block_param(head, types::I64)
+        });
         self.builder.ins().jump(head, &initial);
         self.builder.switch_to_block(head);
         // Another thread sets the flag. Only an atomic load is certain to be repeated in every iteration.
         let flag = self.builder.ins().atomic_load(types::I8, memory(), self.stop);
         self.builder.ins().brif(flag, self.stopped, &[], checked, &[]);
         self.builder.switch_to_block(checked);
-        self.statements(condition)?;
+        let mut ended = Vec::new();
+        if let Some(left) = left {
+            let allowed = self.builder.create_block();
+            let paused = BlockArg::Value(self.builder.ins().iconst(types::I32, PAUSED));
+            self.builder.ins().brif(left, allowed, &[], exit, &[paused]);
+            self.builder.switch_to_block(allowed);
+            ended.push(BlockArg::Value(self.code));
+            self.code = self.builder.append_block_param(exit, types::I32);
+        }
+        self.nested(condition)?;
         let condition = self.get(condition.results[0])?;
         let more = self.ops().is_one(condition);
-        self.builder.ins().brif(more, inside, &[], exit, &[]);
+        self.builder.ins().brif(more, inside, &[], exit, &ended);
         self.builder.switch_to_block(inside);
-        self.statements(body)?;
-        let next = self.arguments(&body.results)?;
+        self.nested(body)?;
+        let mut next = self.arguments(&body.results)?;
+        if let Some(left) = left {
+            next.push(BlockArg::Value(self.builder.ins().iadd_imm_s(left, -1)));
+        }
         self.builder.ins().jump(head, &next);
         self.builder.switch_to_block(exit);
         for (&result, &parameter) in results.iter().zip(parameters) {
@@ -241,7 +273,7 @@ impl<'p, 'f> Translator<'p, 'f> {
         let exit = self.block_of(results);
         for (&block, branch) in blocks.iter().zip(branches) {
             self.builder.switch_to_block(block);
-            self.statements(branch)?;
+            self.nested(branch)?;
             let made = self.arguments(&branch.results)?;
             self.builder.ins().jump(exit, &made);
         }

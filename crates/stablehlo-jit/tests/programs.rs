@@ -295,3 +295,34 @@ fn endless_loops_are_stopped() {
         assert_eq!(run.join().unwrap(), Err(Error::Stopped));
     });
 }
+
+#[test]
+fn paused_loop_continues_from_its_state() {
+    // Doubles a number until it is at least 1000.
+    let mut program = Program::new();
+    let number = program.array(8, true);
+    let [first, x, limit, next, last] = [0; 5].map(|_| program.value(Element::I64));
+    let small = program.value(Element::Bool);
+    let place = || Access { array: number, offset: 0, terms: Vec::new() };
+    let compare = Expression::Compare(ComparisonDirection::Lt, ComparisonType::Signed, x, limit);
+    program.body.statements = vec![
+        set(first, Expression::Load(place())),
+        set(limit, Expression::Constant(1000i64.to_ne_bytes())),
+        Statement::While {
+            parameters: vec![x],
+            initial: vec![first],
+            condition: Block { statements: vec![set(small, compare)], results: vec![small] },
+            body: Block { statements: vec![set(next, Expression::Binary(Binary::Add, x, x))], results: vec![next] },
+            results: vec![last],
+        },
+        Statement::Store { to: place(), value: last },
+    ];
+    let code = Code::compile(&program).unwrap();
+    let mut bytes = 3i64.to_ne_bytes();
+    let mut run = |iterations| {
+        let has_ended = code.run_part(iterations, &[], &mut [&mut bytes], None, &mut Adder::default()).unwrap();
+        (has_ended, i64::from_ne_bytes(bytes))
+    };
+    assert_eq!([run(0), run(1), run(4)], [(false, 3), (false, 6), (false, 96)]);
+    assert_eq!([run(4), run(0), run(1), run(u64::MAX)], [(false, 1536), (false, 1536), (true, 1536), (true, 1536)]);
+}

@@ -19,10 +19,10 @@ use device_plugin::{
 use super::buffer::{CpuBuffer, Lent};
 use super::compile::{CpuExecutable, compile};
 use super::config::Config;
-use super::execution::State;
 use super::job::Job;
 use super::memory::{self, Memories, run_error};
 use super::running::Running;
+use super::state::State;
 use super::transfers::Transfers;
 use super::types;
 use super::workers::Workers;

@@ -22,6 +22,10 @@ const QUICK: f64 = 262_144.0;
 /// Cost of a transcendental function, in operations.
 const TRANSCENDENTAL: f64 = 16.0;
 
+/// Scalar operations of a program's loops that the caller's thread runs before another thread continues the program. They
+/// take about as long as a thread takes to start.
+pub(crate) const FIRST_PART: u64 = 65_536;
+
 /// Largest number of bytes that one process can hold.
 const MOST_BYTES: usize = isize::MAX.unsigned_abs();
 
@@ -32,6 +36,7 @@ pub struct CpuExecutable {
     cost: Cost,
     memory: MemoryEstimate,
     is_quick: bool,
+    has_first_part: bool,
     calls_handlers: bool,
     has_side_effects: bool,
     span: Option<Arc<Span>>,
@@ -48,6 +53,13 @@ impl CpuExecutable {
     #[inline]
     pub(crate) fn is_quick(&self) -> bool {
         self.is_quick
+    }
+
+    /// Whether a run has loops whose first [`FIRST_PART`] operations, with everything outside of loops, are faster than
+    /// handing the run to another thread. Other threads continue the run only if it is longer.
+    #[inline]
+    pub(crate) fn has_first_part(&self) -> bool {
+        self.has_first_part
     }
 
     /// Whether a run may call a handler of a custom call. A handler may depend on the thread that it runs on.
@@ -120,6 +132,7 @@ pub(crate) fn compile<B: Backend>(
         executable.span = job.span(assignment, || (compiled.info.name.clone(), common(&module)))?.map(Arc::new);
         // An execution as a member of a launch starts in one place only.
         executable.is_quick &= executable.span.is_none();
+        executable.has_first_part &= executable.span.is_none();
     }
     Ok(compiled)
 }
@@ -187,6 +200,10 @@ pub(crate) fn compile_module<B: Backend>(module: &Module, options: &CompileOptio
         cost,
         memory,
         is_quick: !memory.loops && work <= QUICK,
+        has_first_part: compiled.can_pause()
+            && work <= QUICK
+            && !compiled.calls_handlers()
+            && !compiled.has_side_effects(),
         calls_handlers: compiled.calls_handlers(),
         has_side_effects: compiled.has_side_effects(),
         span: None,

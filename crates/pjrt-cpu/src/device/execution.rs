@@ -1,5 +1,5 @@
 //! Runs programs: on the caller's thread if that is faster than handing the work over, otherwise on the client's
-//! threads when the inputs are ready.
+//! threads when the inputs are ready. Some programs start on the caller's thread and continue on another one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,25 +10,13 @@ use device_plugin::{Backend, Error, ErrorCode, Event, Launch, Result};
 use super::buffer::{CpuBuffer, Promise};
 use super::compile::CpuExecutable;
 use super::custom_calls;
-use super::job::{Job as Processes, Turn};
-use super::memory::{Memories, is_host, run_error};
-use super::running::{Running, Target, Ticket};
-use super::transfers::Transfers;
-use super::workers::{Job, Workers};
+use super::first_part::{FirstPart, Paused, fail};
+use super::job::Turn;
+use super::memory::run_error;
+use super::running::{Target, Ticket};
+use super::state::{State, on_host, take};
+use super::workers::Job;
 use stablehlo_cpu::{Communicator, Member, Stop, Tensor, alone};
-
-/// The part of a client that executions use. Every execution holds a reference to it.
-pub(crate) struct State {
-    pub(crate) memories: Memories,
-    pub(crate) workers: Arc<Workers>,
-    pub(crate) deterministic: bool,
-    /// Executions that may take long: those that run on another thread or contain a loop.
-    pub(crate) running: Arc<Running>,
-    /// The processes that run programs together with this one.
-    pub(crate) job: Option<Arc<Processes>>,
-    /// Exchanges arrays with them.
-    pub(crate) transfers: Arc<Transfers>,
-}
 
 /// An execution that was started.
 struct Started {
@@ -56,7 +44,7 @@ struct Execution {
     state: Arc<State>,
     executable: Arc<CpuExecutable>,
     device: usize,
-    inputs: Vec<CpuBuffer>,
+    work: Work,
     /// Its membership in a launch on several devices. It ends with the execution, whether the run succeeds or not.
     member: Option<Member>,
     /// The context that the framework passes to custom calls.
@@ -64,6 +52,14 @@ struct Execution {
     /// For each output, whether it is placed in host memory.
     on_host: Vec<bool>,
     outputs: Vec<Arc<Promise>>,
+}
+
+/// The part of a program that an execution runs.
+enum Work {
+    /// The whole program, with these inputs.
+    Whole(Vec<CpuBuffer>),
+    /// The rest of a run that has paused.
+    Rest(Paused),
 }
 
 impl State {
@@ -124,12 +120,30 @@ impl State {
             return Ok(Started { event: Event::ready(), is_awaited: false });
         }
         let is_awaited = self.is_awaited(executable) && is_ready(launch);
+        let mut paused = None;
+        if executable.has_first_part() && member.is_none() && is_ready(launch) {
+            match self.first_part(executable, launch) {
+                Ok(FirstPart::Ended(outputs)) => {
+                    for output in outputs {
+                        launch.outputs.push(output.into())?;
+                    }
+                    return Ok(Started { event: Event::ready(), is_awaited: false });
+                }
+                Ok(FirstPart::Paused(run)) => paused = Some(run),
+                Err(error) => {
+                    let event = Event::failed(error);
+                    fail(executable, launch, &event)?;
+                    return Ok(Started { event, is_awaited: false });
+                }
+            }
+        }
         if !is_awaited {
             self.wait_for_room(&[launch.device]);
         }
         let target = Target { is_awaited, ..target(executable, launch, member.as_ref()) };
         let (event, ticket) = self.running.add(target)?;
-        let execution = Execution::new(self, executable, launch, member, &event)?;
+        let work = paused.map_or_else(|| Work::whole(launch), Work::Rest);
+        let execution = Execution::new(self, executable, launch, (work, member), &event)?;
         let inputs = execution.pending();
         let (workers, job) = (Arc::clone(&self.workers), execution.job(ticket));
         when_ready(inputs, move || workers.submit(job));
@@ -162,7 +176,8 @@ impl State {
         for (launch, member) in launches.iter_mut().zip(members) {
             let target = Target { is_awaited, ..target(executable, launch, Some(&member)) };
             let (event, ticket) = self.running.add(target)?;
-            let execution = Execution::new(self, executable, launch, Some(member), &event)?;
+            let work = Work::whole(launch);
+            let execution = Execution::new(self, executable, launch, (work, Some(member)), &event)?;
             inputs.extend(execution.pending());
             jobs.push((launch.device, execution.job(ticket)));
             events.push(event);
@@ -300,7 +315,7 @@ impl State {
         let count = launch.inputs.len();
         let input = |index| take(launch, index).into_tensor();
         let inputs = (0..count).map(input).collect::<Result<Vec<_>>>()?;
-        let on_host = |index| launch.outputs.placement(index).is_some_and(|placement| is_host(placement.memory));
+        let on_host = |index| on_host(launch, index);
         let compute = || self.compute(executable, launch.device, inputs, (member, stop), on_host);
         custom_calls::within(launch.options.context(), compute)
     }
@@ -315,59 +330,50 @@ impl State {
         (member, stop): (Option<&Member>, Option<&Stop>),
         on_host: impl Fn(usize) -> bool,
     ) -> Result<Vec<Tensor>> {
-        let (pool, host) = (self.memories.device(device), self.memories.host());
-        // Keep a reference to inputs in host memory, so that the run does not reuse their memory for device outputs.
-        let kept: Vec<Tensor> = inputs.iter().filter(|input| input.is_of(host)).cloned().collect();
+        let (kept, pool) = (self.kept(&inputs), self.memories.device(device));
         let run = || executable.program().run_in(inputs, pool, member, stop);
         let outputs = if self.deterministic { alone(run) } else { run() };
-        let mut outputs = outputs.map_err(|error| run_error(error, device))?;
+        let outputs = outputs.map_err(|error| run_error(error, device))?;
         drop(kept);
-        // Each output must own its memory. Frameworks rely on it, and the importer of a DLPack capsule may write to it.
-        // Outputs that share memory with arguments that are not donated, with constants or with other outputs are
-        // therefore copied. If a donated argument is returned twice, the first output takes its memory and the second
-        // is a copy.
-        for (index, output) in outputs.iter_mut().enumerate().rev() {
-            let on_host = on_host(index);
-            // Members of a launch exchange buffers. An output must count towards the limit of its own device.
-            let must_copy = output.is_shared()
-                || output.is_of(host) != on_host
-                || (member.is_some() && !on_host && self.memories.is_of_another(output, device));
-            if must_copy {
-                let to = if on_host { host } else { pool };
-                *output = output.copy_to(to).map_err(|error| run_error(error, device))?;
-            }
-        }
-        Ok(outputs)
+        self.owned(outputs, device, member.is_some(), on_host)
+    }
+}
+
+impl Work {
+    /// Takes the inputs.
+    fn whole<B: Backend<Buffer = CpuBuffer>>(launch: &mut Launch<'_, B>) -> Self {
+        let count = launch.inputs.len();
+        Work::Whole((0..count).map(|index| take(launch, index)).collect())
     }
 }
 
 impl Execution {
-    /// Takes the inputs, and adds promises as the outputs.
+    /// Adds promises as the outputs.
     fn new<B: Backend<Buffer = CpuBuffer>>(
         state: &Arc<State>,
         executable: &Arc<CpuExecutable>,
         launch: &mut Launch<'_, B>,
-        member: Option<Member>,
+        (work, member): (Work, Option<Member>),
         ready: &Event,
     ) -> Result<Self> {
         let count = launch.outputs.len();
-        let on_host = |index| launch.outputs.placement(index).is_some_and(|placement| is_host(placement.memory));
-        let on_host = (0..count).map(on_host).collect();
+        let on_host = (0..count).map(|index| on_host(launch, index)).collect();
         let promise = |index| Promise::new(ready.clone(), executable.program().is_bounded_output(index));
         let outputs: Vec<_> = (0..count).map(promise).collect();
         for output in &outputs {
             launch.outputs.push(Arc::clone(output).into())?;
         }
         let (state, executable) = (Arc::clone(state), Arc::clone(executable));
-        let inputs = launch.inputs.len();
-        let inputs = (0..inputs).map(|index| take(launch, index)).collect();
         let context = launch.options.context().cloned();
-        Ok(Self { state, executable, device: launch.device, inputs, member, context, on_host, outputs })
+        Ok(Self { state, executable, device: launch.device, work, member, context, on_host, outputs })
     }
 
     /// The events of the inputs that are not ready.
     fn pending(&self) -> Vec<Event> {
-        self.inputs.iter().filter_map(|input| input.pending().cloned()).collect()
+        match &self.work {
+            Work::Whole(inputs) => inputs.iter().filter_map(|input| input.pending().cloned()).collect(),
+            Work::Rest(_) => Vec::new(),
+        }
     }
 
     fn job(self, ticket: Ticket) -> Job {
@@ -375,16 +381,21 @@ impl Execution {
     }
 
     fn run(self, stop: &Stop) -> Result<()> {
-        let Self { state, executable, device, inputs, member, context, on_host, outputs } = self;
-        let inputs = inputs.into_iter().map(CpuBuffer::into_tensor).collect::<Result<Vec<_>>>();
-        let inputs = inputs.inspect_err(|error| {
-            if let Some(member) = &member {
-                member.fail(&format!("its input failed: {}", error.message()));
+        let Self { state, executable, device, work, member, context, on_host, outputs } = self;
+        let on_host = |index: usize| on_host[index];
+        let made = match work {
+            Work::Rest(paused) => state.resume(&executable, device, paused, stop, on_host)?,
+            Work::Whole(inputs) => {
+                let inputs = inputs.into_iter().map(CpuBuffer::into_tensor).collect::<Result<Vec<_>>>();
+                let inputs = inputs.inspect_err(|error| {
+                    if let Some(member) = &member {
+                        member.fail(&format!("its input failed: {}", error.message()));
+                    }
+                })?;
+                let compute = || state.compute(&executable, device, inputs, (member.as_ref(), Some(stop)), on_host);
+                custom_calls::within(context.as_ref(), compute)?
             }
-        })?;
-        let compute =
-            || state.compute(&executable, device, inputs, (member.as_ref(), Some(stop)), |index| on_host[index]);
-        let made = custom_calls::within(context.as_ref(), compute)?;
+        };
         for (promise, output) in outputs.into_iter().zip(made) {
             promise.keep(output);
         }
@@ -409,15 +420,6 @@ fn target<B: Backend<Buffer = CpuBuffer>>(
         is_awaited: false,
         has_side_effects: executable.has_side_effects(),
         communicator: member.map(|member| Arc::clone(member.communicator())),
-    }
-}
-
-/// Takes an input of a launch: the framework's buffer if it is donated, otherwise a clone.
-#[inline]
-fn take<B: Backend<Buffer = CpuBuffer>>(launch: &mut Launch<'_, B>, index: usize) -> CpuBuffer {
-    match launch.inputs.take(index) {
-        Some(donated) => donated,
-        None => launch.inputs[index].clone(),
     }
 }
 

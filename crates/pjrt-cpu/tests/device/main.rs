@@ -13,6 +13,7 @@ mod devices;
 mod donation;
 mod endless_regions;
 mod ffi;
+mod first_part;
 mod launches;
 mod limits;
 mod memories;
@@ -50,8 +51,8 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %0 : tensor<4xf32>
 }";
 
-/// Squares a number and halves it, and repeats this as often as the second argument specifies. It takes long and runs
-/// on another thread.
+/// Squares a number and halves it, and repeats this as often as the second argument specifies. If that is
+/// often, it continues on another thread.
 const LOOP: &str = "
 func.func @main(%x: tensor<4xf32>, %n: tensor<i32>) -> (tensor<4xf32>, tensor<i32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>

@@ -1,13 +1,13 @@
 //! Converts the graph to steps: fuses nodes, numbers slots and finds last uses.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::fuse::schedule;
 use super::graph::{BlockGraph, Constant, Node, Op, Value, ValueIndex};
 use super::group_compiler::compile_group;
 use super::pool::{Buffer, Pool};
-use super::program::{Arg, Block, Out, Step};
+use super::program::{Arg, Block, Fill, Out, Step};
 use super::row_fusion::compile_rows;
 use super::schedule::{Group, Item, Rows};
 use super::settings::CompileSettings;
@@ -39,6 +39,7 @@ pub(crate) fn emit(
         slots: 0,
         consts: Vec::new(),
         const_of: HashMap::new(),
+        empty: None,
     };
     for &v in args {
         let slot = e.slots;
@@ -60,6 +61,8 @@ struct Emitter<'a> {
     slots: u32,
     consts: Vec<Buffer>,
     const_of: HashMap<ValueIndex, u32>,
+    /// The constant without bytes.
+    empty: Option<u32>,
 }
 
 /// The values that an item reads and those that it defines.
@@ -208,7 +211,13 @@ impl Emitter<'_> {
         node.for_each_region_use(&mut |v| {
             takeable.remove(&v);
         });
-        let args = self.args(&node.ins, &takeable)?;
+        let fills = self.fills(&node);
+        let filled: BTreeSet<usize> = fills.iter().flatten().map(|&(from, _)| usize::from(from)).collect();
+        let read: Vec<ValueIndex> = (0..node.ins.len()).filter(|i| !filled.contains(i)).map(|i| node.ins[i]).collect();
+        let mut args = self.args(&read, &takeable)?;
+        for at in filled {
+            args.insert(at, self.empty()?);
+        }
         #[cfg(feature = "jit")]
         if self.compile_loops
             && let Some(compiled) = super::loops::compile(&node, self.values)
@@ -219,8 +228,10 @@ impl Emitter<'_> {
             Op::Kernel { kernel, starts } => {
                 let mut outs = Vec::with_capacity(node.outs.len());
                 for (i, &v) in node.outs.iter().enumerate() {
-                    let from = starts.get(i).copied().flatten();
-                    outs.push(self.out(v, from));
+                    outs.push(match fills.get(i).copied().flatten() {
+                        Some((_, fill)) => Out { fill: Some(fill), ..self.out(v, None) },
+                        None => self.out(v, starts.get(i).copied().flatten()),
+                    });
                 }
                 let mut free = self.release(dying, pinned);
                 free.extend(self.drop_unread(&node.outs, needed));
@@ -259,6 +270,38 @@ impl Emitter<'_> {
         }
     }
 
+    /// For each output of a kernel that starts as a copy of a constant with equal elements, the number of that operand and
+    /// its element. Such an output is filled, which is faster than a copy, and the constant needs no memory.
+    fn fills(&self, node: &Node) -> Vec<Option<(u16, Fill)>> {
+        let Op::Kernel { starts, .. } = &node.op else { return Vec::new() };
+        let fill = |&start: &Option<u16>| {
+            let from = start?;
+            let value = &self.values[node.ins[usize::from(from)] as usize];
+            match &value.constant {
+                Some(Constant::Splat(element)) => Some((from, Fill { element: *element, size: value.size })),
+                _ => None,
+            }
+        };
+        starts.iter().map(fill).collect()
+    }
+
+    /// An operand without bytes, in place of one that its step does not read.
+    fn empty(&mut self) -> Result<Arg, CompileError> {
+        if let Some(at) = self.empty {
+            return Ok(Arg::Const(at));
+        }
+        let buffer = self.pool.alloc(0).map_err(|e| CompileError::unsupported(e.to_string()))?;
+        let at = self.constant(buffer);
+        self.empty = Some(at);
+        Ok(Arg::Const(at))
+    }
+
+    /// Adds a constant.
+    fn constant(&mut self, buffer: Buffer) -> u32 {
+        self.consts.push(buffer);
+        u32::try_from(self.consts.len() - 1).unwrap_or(u32::MAX)
+    }
+
     /// Emits a loop that was compiled to machine code.
     #[cfg(feature = "jit")]
     fn compiled_loop(
@@ -280,7 +323,7 @@ impl Emitter<'_> {
 
     /// A value that a step computes, in the memory of operand `from` if one is given.
     fn out(&mut self, v: ValueIndex, from: Option<u16>) -> Out {
-        Out { slot: self.define(v), bytes: self.values[v as usize].bytes(), from }
+        Out { slot: self.define(v), bytes: self.values[v as usize].bytes(), from, fill: None }
     }
 
     /// Assigns a slot to a new value.
@@ -346,8 +389,7 @@ impl Emitter<'_> {
                 self.splat(element, value).map_err(|e| CompileError::unsupported(e.to_string()))?
             }
         };
-        let at = u32::try_from(self.consts.len()).unwrap_or(u32::MAX);
-        self.consts.push(buffer);
+        let at = self.constant(buffer);
         self.const_of.insert(v, at);
         Ok(Arg::Const(at))
     }

@@ -9,12 +9,13 @@ use super::bounded_arrays::{BoundedArray, BoundedArrays};
 use super::dtype::TensorType;
 use super::kernels::collective::Collective;
 use super::kernels::{Context, Kernel};
+use super::parallel;
 use super::pool::{Buffer, Pool};
 use super::rendezvous::{Communicator, Member};
 use super::settings::CompileSettings;
 use super::stop::Stop;
 use super::tensor::Tensor;
-use super::tile::TileProgram;
+use super::tile::{TileProgram, fill};
 use crate::error::RunError;
 use crate::sharding::OpSharding;
 
@@ -36,6 +37,23 @@ pub(crate) struct Out {
     /// In tile steps, the input whose buffer the output may overwrite. In kernel steps, the input of which this output
     /// starts as a copy.
     pub(crate) from: Option<u16>,
+    /// In kernel steps, the element with which this output is filled at the start.
+    pub(crate) fill: Option<Fill>,
+}
+
+/// The element of an array whose elements are equal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fill {
+    pub(crate) element: [u8; 16],
+    /// Bytes of the element.
+    pub(crate) size: u8,
+}
+
+impl Fill {
+    fn apply(&self, out: &mut [u8]) {
+        let (bytes, element) = (out.len(), &self.element[..usize::from(self.size)]);
+        parallel::chunks(out, 64, bytes, |_, part| fill(part, element));
+    }
 }
 
 pub(crate) enum Step {
@@ -275,6 +293,22 @@ impl Program {
                 self.name, want.0, want.1, got.0, got.1
             )));
         }
+        let mut env = self.env(inputs, pool, member, stop)?;
+        env.run(&self.block)?;
+        // If the step was stopped, its outputs may be incomplete.
+        Stop::check(stop)?;
+        self.results(&mut env)
+    }
+
+    /// The state of a run before its first step.
+    #[inline]
+    pub(super) fn env<'p>(
+        &'p self,
+        inputs: Vec<Tensor>,
+        pool: &'p Pool,
+        member: Option<&'p Member>,
+        stop: Option<&'p Stop>,
+    ) -> Result<Env<'p>, RunError> {
         if inputs.len() != self.parameters.len() {
             return Err(self.takes(inputs.len()));
         }
@@ -294,9 +328,12 @@ impl Program {
             env.slots.push(Some(input.into_buffer()));
         }
         env.slots.resize(self.slots, None);
-        env.run(&self.block)?;
-        // If the step was stopped, its outputs may be incomplete.
-        Stop::check(stop)?;
+        Ok(env)
+    }
+
+    /// The outputs of a run after its last step.
+    #[inline]
+    pub(super) fn results(&self, env: &mut Env<'_>) -> Result<Vec<Tensor>, RunError> {
         self.block
             .results
             .iter()
@@ -341,14 +378,21 @@ pub(crate) fn run_block(
 }
 
 /// The state of a run.
-struct Env<'p> {
-    consts: &'p [Buffer],
-    slots: Vec<Option<Buffer>>,
-    pool: &'p Pool,
+pub(super) struct Env<'p> {
+    pub(super) consts: &'p [Buffer],
+    pub(super) slots: Vec<Option<Buffer>>,
+    pub(super) pool: &'p Pool,
     /// `None` if the communicator has only one member.
-    member: Option<&'p Member>,
+    pub(super) member: Option<&'p Member>,
     /// `None` if the run cannot be stopped.
-    stop: Option<&'p Stop>,
+    pub(super) stop: Option<&'p Stop>,
+}
+
+/// The buffers of a kernel's outputs.
+pub(super) struct Outputs {
+    buffers: Vec<Buffer>,
+    /// For each buffer, the input of the step whose memory it was. Empty if there are none.
+    alias: Vec<Option<u16>>,
 }
 
 fn empty(slot: u32) -> RunError {
@@ -384,36 +428,43 @@ impl<'p> Env<'p> {
     fn run(&mut self, block: &Block) -> Result<(), RunError> {
         for step in &block.steps {
             Stop::check(self.stop)?;
-            match step {
-                Step::Tile { program, n, args, outs, free } => {
-                    self.tile(program, *n, args, outs)?;
-                    self.free(free);
+            self.step(step)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn step(&mut self, step: &Step) -> Result<(), RunError> {
+        match step {
+            Step::Tile { program, n, args, outs, free } => {
+                self.tile(program, *n, args, outs)?;
+                self.free(free);
+            }
+            Step::Kernel { kernel, args, outs, free } => {
+                let mut made = self.kernel_outputs(args, outs)?;
+                self.run_kernel(args, &mut made, |ins, outs, cx| kernel.run(ins, outs, cx))?;
+                self.store(outs, made, free);
+            }
+            Step::Collective { collective, args, outs, free } => {
+                self.run_collective(collective, args, outs)?;
+                self.free(free);
+            }
+            Step::While { args, carried, cond, body, outs, free } => {
+                self.repeat(args, carried, cond, body, outs)?;
+                self.free(free);
+            }
+            Step::Case { index, select, branches, outs, free } => {
+                let branch = self.choose(*index, *select, branches)?;
+                self.run(branch)?;
+                // Take all values before storing the first one, because sources and destinations may overlap.
+                let mut values = Vec::with_capacity(outs.len());
+                for &result in &branch.results {
+                    values.push(self.take(result)?);
                 }
-                Step::Kernel { kernel, args, outs, free } => {
-                    self.kernel(&**kernel, args, outs)?;
-                    self.free(free);
+                for (&slot, value) in outs.iter().zip(values) {
+                    self.slots[slot as usize] = Some(value);
                 }
-                Step::Collective { collective, args, outs, free } => {
-                    self.run_collective(collective, args, outs)?;
-                    self.free(free);
-                }
-                Step::While { args, carried, cond, body, outs, free } => {
-                    self.repeat(args, carried, cond, body, outs)?;
-                    self.free(free);
-                }
-                Step::Case { index, select, branches, outs, free } => {
-                    let branch = self.choose(*index, *select, branches)?;
-                    self.run(branch)?;
-                    // Take all values before storing the first one, because sources and destinations may overlap.
-                    let mut values = Vec::with_capacity(outs.len());
-                    for &result in &branch.results {
-                        values.push(self.take(result)?);
-                    }
-                    for (&slot, value) in outs.iter().zip(values) {
-                        self.slots[slot as usize] = Some(value);
-                    }
-                    self.free(free);
-                }
+                self.free(free);
             }
         }
         Ok(())
@@ -491,10 +542,18 @@ impl<'p> Env<'p> {
         Ok(())
     }
 
-    fn kernel(&mut self, kernel: &dyn Kernel, args: &[Arg], outs: &[Out]) -> Result<(), RunError> {
+    /// The outputs of a kernel before it runs.
+    #[inline]
+    pub(super) fn kernel_outputs(&mut self, args: &[Arg], outs: &[Out]) -> Result<Outputs, RunError> {
         let mut buffers = Vec::with_capacity(outs.len());
         let mut alias = Vec::new();
         for (o, out) in outs.iter().enumerate() {
+            if let Some(fill) = &out.fill {
+                let mut buffer = self.pool.alloc(out.bytes)?;
+                fill.apply(buffer.write()?);
+                buffers.push(buffer);
+                continue;
+            }
             match (self.steal(args, out.from), out.from) {
                 (Some(buffer), from) => {
                     alias.resize(outs.len(), None);
@@ -507,15 +566,29 @@ impl<'p> Env<'p> {
                 (None, None) => buffers.push(self.pool.alloc(out.bytes)?),
             }
         }
-        {
-            let ins = self.inputs(args, &alias)?;
-            let mut targets = targets(&mut buffers)?;
-            kernel.run(&ins, &mut targets, &self.context())?;
-        }
-        for (out, buffer) in outs.iter().zip(buffers) {
+        Ok(Outputs { buffers, alias })
+    }
+
+    /// Calls a kernel with its inputs and outputs.
+    #[inline]
+    pub(super) fn run_kernel<T>(
+        &self,
+        args: &[Arg],
+        outputs: &mut Outputs,
+        run: impl FnOnce(&[&[u8]], &mut [&mut [u8]], &Context<'_>) -> Result<T, RunError>,
+    ) -> Result<T, RunError> {
+        let ins = self.inputs(args, &outputs.alias)?;
+        let mut targets = targets(&mut outputs.buffers)?;
+        run(&ins, &mut targets, &self.context())
+    }
+
+    /// Stores the outputs of a kernel.
+    #[inline]
+    pub(super) fn store(&mut self, outs: &[Out], outputs: Outputs, free: &[u32]) {
+        for (out, buffer) in outs.iter().zip(outputs.buffers) {
             self.slots[out.slot as usize] = Some(buffer);
         }
-        Ok(())
+        self.free(free);
     }
 
     fn run_collective(&mut self, collective: &Collective, args: &[Arg], outs: &[Out]) -> Result<(), RunError> {

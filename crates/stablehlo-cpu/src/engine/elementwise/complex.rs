@@ -21,6 +21,15 @@ pub(super) fn narrow(z: C64) -> C32 {
     C32::new(z.re as f32, z.im as f32)
 }
 
+/// `|z|`. The squares are exact in `f64` and cannot overflow or underflow there.
+#[inline(always)]
+fn abs(z: C32) -> f32 {
+    let (re, im) = (f64::from(z.re), f64::from(z.im));
+    let root = (re * re + im * im).sqrt() as f32;
+    // Infinite also if the other part is a NaN.
+    if z.re.is_infinite() || z.im.is_infinite() { f32::INFINITY } else { root }
+}
+
 /// `x * y`, except that the result is zero if `x` is zero, for every `y`.
 fn times(x: f64, y: f64) -> f64 {
     if x == 0.0 { x * y.signum() } else { x * y }
@@ -267,7 +276,11 @@ pub(crate) fn unary(op: Unary, dtype: DType) -> Option<Loop> {
         };
     }
     match op {
-        Unary::Abs => to_real!(|z| f64::from(z.re).hypot(f64::from(z.im)) as f32, |z| z.re.hypot(z.im)),
+        Unary::Abs => match dtype {
+            DType::C64 => Some(Loop::One(|a, o| map1::<C32, f32>(a, o, abs))),
+            DType::C128 => Some(Loop::One(|a, o| scalar1::<C64, f64>(a, o, |z| z.re.hypot(z.im)))),
+            _ => None,
+        },
         Unary::Real => to_real!(|z| z.re, |z| z.re),
         Unary::Imag => to_real!(|z| z.im, |z| z.im),
         Unary::Negate => match dtype {
@@ -405,5 +418,18 @@ mod tests {
         assert!(ln(big).re.is_finite());
         assert_eq!(tanh(C64::new(1000.0, 1.0)), C64::new(1.0, 0.0));
         assert!((ln(C64::new(1.0, 1e-10)).re - 5e-21).abs() < 1e-30);
+    }
+    #[test]
+    #[expect(clippy::float_cmp, reason = "the same rounding")]
+    fn absolute_values_agree_with_hypot() {
+        let parts = [0.0, -0.0, 1.0, -3.0, 4.0, 0.1, 1e-45, -1e-40, 1e-20, 3e38, -f32::MAX, 1.5e19, f32::INFINITY];
+        for re in parts {
+            for im in parts.into_iter().chain([f32::NEG_INFINITY]) {
+                let want = f64::from(re).hypot(f64::from(im)) as f32;
+                assert_eq!(abs(C32::new(re, im)), want, "{re} {im}");
+            }
+        }
+        assert_eq!(abs(C32::new(f32::NAN, f32::NEG_INFINITY)), f32::INFINITY);
+        assert!(abs(C32::new(f32::NAN, 0.0)).is_nan() && abs(C32::new(1.0, f32::NAN)).is_nan());
     }
 }

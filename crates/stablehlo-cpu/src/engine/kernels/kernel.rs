@@ -60,6 +60,24 @@ pub(crate) trait Kernel: Any + Send + Sync {
         false
     }
 
+    /// The maximum number of scalar operations of an iteration, if the step is a loop that can pause between iterations.
+    fn iteration_work(&self) -> Option<u64> {
+        None
+    }
+
+    /// Runs a loop that can pause for at most so many iterations. Returns whether it has ended. If not, `outs` hold its
+    /// state, and the next call continues from there.
+    fn run_part(
+        &self,
+        iterations: u64,
+        ins: &[&[u8]],
+        outs: &mut [&mut [u8]],
+        cx: &Context<'_>,
+    ) -> Result<bool, RunError> {
+        let _ = iterations;
+        self.run(ins, outs, cx).map(|()| true)
+    }
+
     /// The view of the operand that the step copies, if it does only that.
     fn view(&self) -> Option<&View> {
         None

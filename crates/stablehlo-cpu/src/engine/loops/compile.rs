@@ -9,6 +9,7 @@ use super::floats::Floats;
 use super::indexed::Indexed;
 use super::kernel::LoopKernel;
 use super::translator::{Place, Representation, Translator};
+use super::work;
 use crate::engine::graph::{BlockGraph, Constant, Node, Op, Value, ValueIndex};
 use crate::engine::kernels::Kernel;
 
@@ -98,8 +99,8 @@ fn translate(node: &Node, values: &[Value], captured: &[ValueIndex], most: usize
     let Translator { mut program, out, used, steps, .. } = translator;
     program.resize(frame, used);
     program.body = Block { statements: out, results: Vec::new() };
-    let carried = carried.len();
-    Some(Code::compile(&program).map(|code| LoopKernel { code, carried, frame: used, steps }))
+    let (carried, iteration_work) = (carried.len(), work::of_iteration(&program.body));
+    Some(Code::compile(&program).map(|code| LoopKernel { code, carried, frame: used, steps, iteration_work }))
 }
 
 /// The element at byte `offset` of an array.

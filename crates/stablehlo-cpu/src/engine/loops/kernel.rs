@@ -18,6 +18,8 @@ pub(super) struct LoopKernel {
     pub(super) frame: usize,
     /// The steps that the code leaves to the interpreter.
     pub(super) steps: Vec<HostWork>,
+    /// The work of an iteration. `None` if it has no fixed maximum.
+    pub(super) iteration_work: Option<u64>,
 }
 
 /// A step of the interpreter in a compiled loop.
@@ -59,15 +61,30 @@ impl Host for Steps<'_> {
 
 impl Kernel for LoopKernel {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
+        // No loop reaches this limit.
+        self.run_part(u64::MAX, ins, outs, cx).map(drop)
+    }
+
+    fn iteration_work(&self) -> Option<u64> {
+        self.iteration_work
+    }
+
+    fn run_part(
+        &self,
+        iterations: u64,
+        ins: &[&[u8]],
+        outs: &mut [&mut [u8]],
+        cx: &Context<'_>,
+    ) -> Result<bool, RunError> {
         let mut frame = cx.pool.alloc(self.frame)?;
         let mut writes: Vec<&mut [u8]> = outs.iter_mut().map(|out| &mut **out).collect();
         writes.push(frame.write()?);
         let stop = cx.stop.map(Stop::flag);
         let mut host = Steps { steps: &self.steps, cx, error: None };
-        let result = self.code.run(&ins[self.carried..], &mut writes, stop, &mut host);
+        let result = self.code.run_part(iterations, &ins[self.carried..], &mut writes, stop, &mut host);
         match (host.error, result) {
             (Some(error), _) => Err(error),
-            (None, Ok(())) => Ok(()),
+            (None, Ok(has_ended)) => Ok(has_ended),
             (None, Err(Error::Stopped)) => Err(RunError::Stopped),
             (None, Err(other)) => Err(RunError::Internal(other.to_string())),
         }

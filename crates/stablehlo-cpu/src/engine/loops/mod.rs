@@ -18,5 +18,6 @@ mod kernel;
 mod scalars;
 mod signature;
 mod translator;
+mod work;
 
 pub(crate) use compile::{CompiledLoop, compile};

@@ -1,5 +1,6 @@
 //! Compiled loops compute the same as interpreted ones.
 
+mod pause;
 mod registers;
 
 use std::thread;
@@ -50,6 +51,15 @@ pub(super) fn both(text: &str, inputs: &[Tensor]) -> Vec<Tensor> {
     let (got, want) = (code.run(inputs.to_vec()).unwrap(), steps.run(inputs.to_vec()).unwrap());
     for (got, want) in got.iter().zip(&want) {
         assert!(same(got, want), "{text}\ncompiled    {:?}\ninterpreted {:?}", got.bytes(), want.bytes());
+    }
+    if code.can_pause() {
+        for operations in [0, 100] {
+            let resumed = pause::in_two_parts(&code, inputs.to_vec(), operations);
+            assert!(
+                resumed.iter().zip(&got).all(|(resumed, got)| same(resumed, got)),
+                "{operations} operations\n{text}"
+            );
+        }
     }
     got
 }

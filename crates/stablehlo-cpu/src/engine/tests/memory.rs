@@ -1,6 +1,6 @@
 //! Sharing, reuse and copies of memory.
 
-use super::{DType, program, tensor};
+use super::{DType, program, run, tensor};
 use crate::{Parameter, Pool, Tensor, compile_in};
 
 fn address(tensor: &Tensor) -> usize {
@@ -92,4 +92,40 @@ fn wrong_inputs_are_named() {
     assert!(matches!(error, crate::RunError::Input(_)), "{error}");
     let error = program.run(vec![tensor(DType::I32, &[2], &[1, 2])]).unwrap_err();
     assert!(matches!(error, crate::RunError::Input(_)), "{error}");
+}
+
+#[test]
+fn constants_that_outputs_start_as_need_no_memory() {
+    let update = |n: usize, dtype: &str, element: &str| {
+        let ty = format!("tensor<{n}x{dtype}>");
+        let body = format!(
+            "%zero = stablehlo.constant dense<{element}> : {ty}
+             %0 = stablehlo.dynamic_update_slice %zero, %x, %i : ({ty}, tensor<2x{dtype}>, tensor<i32>) -> {ty}
+             return %0 : {ty}"
+        );
+        program(&format!("%x: tensor<2x{dtype}>, %i: tensor<i32>"), &ty, &body)
+    };
+    let at = || tensor(DType::I32, &[], &[3i32]);
+    // The second array is large enough for several threads.
+    for n in [8, 100_001] {
+        let program = update(n, "f32", "1.5");
+        assert_eq!(program.constant_bytes(), 0);
+        let mut want = vec![1.5f32; n];
+        want[3..5].copy_from_slice(&[7.0, 8.0]);
+        assert_eq!(run::<f32>(&program, vec![tensor(DType::F32, &[2], &[7.0f32, 8.0]), at()]), want);
+        let program = update(n, "i8", "-2");
+        let mut want = vec![-2i8; n];
+        want[3..5].copy_from_slice(&[7, 8]);
+        assert_eq!(run::<i8>(&program, vec![tensor(DType::I8, &[2], &[7i8, 8]), at()]), want);
+    }
+    // An operand that the step also reads keeps its memory.
+    let program = program(
+        "%i: tensor<i32>",
+        "tensor<4xf32>",
+        "%ones = stablehlo.constant dense<1.0> : tensor<4xf32>
+         %0 = stablehlo.dynamic_update_slice %ones, %ones, %i
+           : (tensor<4xf32>, tensor<4xf32>, tensor<i32>) -> tensor<4xf32>
+         return %0 : tensor<4xf32>",
+    );
+    assert_eq!(run::<f32>(&program, vec![at()]), [1.0; 4]);
 }
