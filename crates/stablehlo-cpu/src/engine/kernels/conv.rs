@@ -1,6 +1,8 @@
 //! `convolution` as a matrix product. One operand, the patches of the input under the window, is only materialized one
 //! panel at a time. Packing a panel applies the padding, the dilation and the order of dimensions.
 
+use std::ops::Range;
+
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use pulp::NullaryFnOnce;
 
@@ -239,75 +241,143 @@ impl<T: Operand + Pod> NullaryFnOnce for Segments<'_, '_, T> {
         while at < count {
             let len = (extent - (first + at) % extent).min(count - at);
             let origin = p.origin(source.origin, &p.lines, first + at);
-            let (mut tap, mut feature) = (start / p.features, start % p.features);
-            for row in out.chunks_exact_mut(width).take(depth) {
-                segment(p, source.data, &origin, along, p.tap(tap), feature * p.feature, &mut row[at..at + len]);
-                feature += 1;
-                if feature == p.features {
-                    (tap, feature) = (tap + 1, 0);
+            let (mut tap, mut feature, mut done) = (start / p.features, start % p.features, 0);
+            while done < depth {
+                let features = (p.features - feature).min(depth - done);
+                let rows = Rows { out: &mut out[done * width..][..features * width], width, at, len };
+                match p.positions(&origin, along, p.tap(tap), len) {
+                    Positions::Range { inside, first, stride } => {
+                        rows.copy(source.data, inside, (first + feature * p.feature, stride), p.feature);
+                    }
+                    Positions::Dilated { first, axis, place } => {
+                        rows.dilated(source.data, &p.axes[axis], place, first + feature * p.feature, p.feature);
+                    }
                 }
+                (tap, feature, done) = (tap + 1, 0, done + features);
             }
             at += len;
         }
     }
 }
 
-/// Packs one tap and feature of consecutive patches along the innermost dimension.
-#[inline(always)]
-fn segment<T: Operand>(
-    p: &Patches,
-    data: &[T],
-    origin: &Origin,
-    along: PatchStep,
-    tap: &[isize],
-    feature: usize,
-    out: &mut [T::Wide],
-) {
-    let mut at = origin.image + feature;
-    let moved = if let PatchStep::Axis(axis) = along { axis } else { MAX_AXES };
-    for (i, (axis, (&place, &tap))) in p.axes.iter().zip(origin.place.iter().zip(tap)).enumerate() {
-        if i != moved {
-            match axis.index(place + tap) {
-                Some(index) => at += index * axis.stride,
-                None => return out.fill(T::Wide::default()),
+/// The positions in the input of one tap of consecutive patches along the innermost dimension.
+enum Positions {
+    /// The patches of a range read positions with a constant distance, and the others read the padding.
+    Range { inside: Range<usize>, first: usize, stride: usize },
+    /// The patches move along a dilated axis, on which the first one is at `place`.
+    Dilated { first: usize, axis: usize, place: isize },
+}
+
+impl Patches {
+    #[inline(always)]
+    fn positions(&self, origin: &Origin, along: PatchStep, tap: &[isize], len: usize) -> Positions {
+        let mut at = origin.image;
+        let moved = if let PatchStep::Axis(axis) = along { axis } else { MAX_AXES };
+        for (i, (axis, (&place, &tap))) in self.axes.iter().zip(origin.place.iter().zip(tap)).enumerate() {
+            if i != moved {
+                match axis.index(place + tap) {
+                    Some(index) => at += index * axis.stride,
+                    None => return Positions::Range { inside: 0..0, first: 0, stride: 1 },
+                }
             }
         }
-    }
-    let PatchStep::Axis(axis) = along else {
-        let PatchStep::Batch(stride) = along else { return };
-        return strided(data, at, stride, out);
-    };
-    let place = origin.place[axis] + tap[axis];
-    let axis = &p.axes[axis];
-    if axis.base > 1 {
-        for (j, o) in out.iter_mut().enumerate() {
-            let index = isize::try_from(j * axis.step).ok().and_then(|j| axis.index(place + j));
-            *o = index.map_or(T::Wide::default(), |index| data[at + index * axis.stride].widen());
+        let i = match along {
+            PatchStep::Batch(stride) => return Positions::Range { inside: 0..len, first: at, stride },
+            PatchStep::Axis(i) => i,
+        };
+        let (axis, place) = (&self.axes[i], origin.place[i] + tap[i]);
+        if axis.base > 1 {
+            return Positions::Dilated { first: at, axis: i, place };
         }
-        return;
-    }
-    // Split the positions into those before the input, inside it and after it.
-    let before = usize::try_from(-place).unwrap_or(0).div_ceil(axis.step).min(out.len());
-    let offset = usize::try_from(place).unwrap_or(0);
-    let left = (axis.size + usize::try_from(-place).unwrap_or(0)).saturating_sub(offset);
-    let inside = left.div_ceil(axis.step).clamp(before, out.len());
-    out[..before].fill(T::Wide::default());
-    out[inside..].fill(T::Wide::default());
-    if before < inside {
+        // Split the positions into those before the input, inside it and after it.
+        let before = usize::try_from(-place).unwrap_or(0).div_ceil(axis.step).min(len);
+        let offset = usize::try_from(place).unwrap_or(0);
+        let left = (axis.size + usize::try_from(-place).unwrap_or(0)).saturating_sub(offset);
+        let inside = before..left.div_ceil(axis.step).clamp(before, len);
         let index = place + isize::try_from(before * axis.step).unwrap_or(0);
         at += usize::try_from(index).unwrap_or(0) * axis.stride;
-        strided(data, at, axis.step * axis.stride, &mut out[before..inside]);
+        Positions::Range { inside, first: at, stride: axis.step * axis.stride }
     }
 }
 
-#[inline(always)]
-fn strided<T: Operand>(data: &[T], at: usize, stride: usize, out: &mut [T::Wide]) {
-    if stride == 1 {
-        let from = &data[at..at + out.len()];
-        out.iter_mut().zip(from).for_each(|(o, &x)| *o = x.widen());
-    } else {
-        for (j, o) in out.iter_mut().enumerate() {
-            *o = data[at + j * stride].widen();
+/// Rows of a strip, one for each feature of a tap. In each row, `len` numbers from `at` on belong to consecutive patches.
+struct Rows<'a, W> {
+    out: &'a mut [W],
+    width: usize,
+    at: usize,
+    len: usize,
+}
+
+impl<W: Copy + Default> Rows<'_, W> {
+    /// Copies the numbers of the patches `inside` the input to each row, and fills the others with zeros. `next` is the
+    /// distance between the features of the input.
+    #[inline(always)]
+    fn copy<T: Operand<Wide = W>>(
+        self,
+        data: &[T],
+        inside: Range<usize>,
+        (first, stride): (usize, usize),
+        next: usize,
+    ) {
+        let Rows { out, width, at, len } = self;
+        if inside.len() < len {
+            for row in out.chunks_exact_mut(width) {
+                let row = &mut row[at..at + len];
+                row[..inside.start].fill(W::default());
+                row[inside.end..].fill(W::default());
+            }
+        }
+        let (at, len) = (at + inside.start, inside.len());
+        let rows = Rows { out, width, at, len };
+        match len {
+            0 => {}
+            _ if stride != 1 => {
+                for (feature, row) in rows.out.chunks_exact_mut(width).enumerate() {
+                    for (j, o) in row[at..at + len].iter_mut().enumerate() {
+                        *o = data[first + feature * next + j * stride].widen();
+                    }
+                }
+            }
+            16.. => rows.contiguous::<T, 16>(data, first, next),
+            8.. => rows.contiguous::<T, 8>(data, first, next),
+            4.. => rows.contiguous::<T, 4>(data, first, next),
+            _ => rows.contiguous::<T, 1>(data, first, next),
+        }
+    }
+
+    /// Copies at least `N` contiguous numbers to each row, `N` at a time. The last copy may overlap the one before it,
+    /// because a loop over single numbers would take longer.
+    #[inline(always)]
+    fn contiguous<T: Operand<Wide = W>, const N: usize>(self, data: &[T], first: usize, next: usize) {
+        let Rows { out, width, at, len } = self;
+        for (feature, row) in out.chunks_exact_mut(width).enumerate() {
+            let (from, to) = (&data[first + feature * next..][..len], &mut row[at..at + len]);
+            let copy = |from: Option<&[T; N]>, to: Option<&mut [W; N]>| {
+                if let (Some(from), Some(to)) = (from, to) {
+                    for i in 0..N {
+                        to[i] = from[i].widen();
+                    }
+                }
+            };
+            for (from, to) in from.as_chunks::<N>().0.iter().zip(to.as_chunks_mut::<N>().0) {
+                copy(Some(from), Some(to));
+            }
+            if !len.is_multiple_of(N) {
+                copy(from.last_chunk(), to.last_chunk_mut());
+            }
+        }
+    }
+
+    /// Copies the numbers of patches along a dilated axis.
+    #[inline(always)]
+    fn dilated<T: Operand<Wide = W>>(self, data: &[T], axis: &Axis, place: isize, first: usize, next: usize) {
+        let Rows { out, width, at, len } = self;
+        for (feature, row) in out.chunks_exact_mut(width).enumerate() {
+            for (j, o) in row[at..at + len].iter_mut().enumerate() {
+                let index = isize::try_from(j * axis.step).ok().and_then(|j| axis.index(place + j));
+                let from = first + feature * next;
+                *o = index.map_or(W::default(), |index| data[from + index * axis.stride].widen());
+            }
         }
     }
 }

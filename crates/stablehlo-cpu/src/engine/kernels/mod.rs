@@ -15,6 +15,7 @@ pub(crate) mod lapack;
 pub(crate) mod linalg;
 pub(crate) mod map;
 pub(crate) mod member_reduction;
+pub(crate) mod pool_gradient;
 pub(crate) mod ragged_exchange;
 pub(crate) mod random;
 pub(crate) mod reduce;

@@ -5,7 +5,7 @@
     reason = "positions are checked to lie in the padded tensor"
 )]
 
-use stablehlo::ir::{Binary, Window};
+use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, OpKind, Region, Window};
 
 use super::region::combine;
 use super::shape::pad_plan;
@@ -13,6 +13,7 @@ use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::graph::ValueIndex;
 use crate::engine::kernels::combine::Body;
+use crate::engine::kernels::pool_gradient::{Axis, PoolGradient};
 use crate::engine::kernels::shape::Pad;
 use crate::engine::kernels::window::{ReduceWindow, Running, SelectAndScatter, Sliding};
 use crate::engine::scalar_fn::Combine;
@@ -156,11 +157,13 @@ impl LoweringContext<'_, '_> {
         let fits = init.ty.rank() == 0 && [source.ty.dtype, init.ty.dtype] == [x.ty.dtype; 2];
         self.ensure(fits, || format!("{}, {} and {}", x.ty, source.ty, init.ty))?;
         let mut spec = self.window_spec(window, &window.dimensions, x.ty.rank())?;
+        let direction = self.op.regions.first().and_then(float_comparison);
         let size = x.ty.dtype.size();
         let (sliding, fit) = self.sliding(&x.ty.dims, &spec, size)?;
         self.ensure(fit[..] == source.ty.dims[..], || {
             format!("a source of type {} does not fit {fit:?} windows", source.ty)
         })?;
+        let dilated = spec.base.iter().chain(&spec.dilations).any(|&dilation| dilation != 1);
         spec.base.fill(1);
         let (positions, _) = self.sliding(&x.ty.dims, &spec, 8)?;
         let [select, scatter] = &self.op.regions[..] else {
@@ -170,7 +173,8 @@ impl LoweringContext<'_, '_> {
         let select = self.scalar_fn(select, &types)?;
         let pred = self.typed(DType::Bool, &[])?;
         self.ensure(select.results[..] == [pred], || format!("the select body returns {:?}", select.results))?;
-        let scatter = match combine(scatter).and_then(|c| Body::fast(c, x.ty.dtype)) {
+        let combined = combine(scatter);
+        let scatter = match combined.and_then(|c| Body::fast(c, x.ty.dtype)) {
             Some(body) => body,
             None => {
                 let f = self.scalar_fn(scatter, &types)?;
@@ -179,12 +183,59 @@ impl LoweringContext<'_, '_> {
             }
         };
         let mut ins = vec![x.value, source.value, init.value];
+        if let (Some(direction), Some(Combine::Op(Binary::Add)), false) = (direction, combined, dilated)
+            && let Some(kernel) = pool_gradient(&x.ty, &spec, &fit, direction)
+        {
+            let v = self.kernel(kernel, &ins, &[], std::slice::from_ref(&x.ty))[0];
+            return self.finish_one(v, x.ty);
+        }
         ins.extend(&select.captured);
         ins.extend(scatter.captured());
         let kernel = SelectAndScatter { sliding, positions, size, select, scatter };
         let v = self.kernel(kernel, &ins, &[], std::slice::from_ref(&x.ty))[0];
         self.finish_one(v, x.ty)
     }
+}
+
+/// The direction of a region that compares two floats.
+fn float_comparison(region: &Region) -> Option<ComparisonDirection> {
+    let [compare, ret] = &region.ops[..] else { return None };
+    match compare.kind {
+        OpKind::Compare { direction, compare_type: ComparisonType::Float | ComparisonType::NoType }
+            if compare.operands[..] == region.args[..] && compare.results == ret.operands =>
+        {
+            Some(direction)
+        }
+        _ => None,
+    }
+}
+
+/// The gradient of a pooling of `x` with `fit` windows, whose selection compares floats. Returns `None` if there is no
+/// loop for the element type.
+fn pool_gradient(x: &TensorType, spec: &Spec, fit: &[usize], direction: ComparisonDirection) -> Option<PoolGradient> {
+    let run = PoolGradient::run_fn(direction, x.dtype)?;
+    let covered = |d: usize| {
+        let single = spec.dimensions[d] == 1 && spec.strides[d] == 1 && spec.padding[d] == (0, 0);
+        !(single && fit[d] == x.dims[d])
+    };
+    let rank = x.rank();
+    let end = (0..rank).rev().find(|&d| covered(d)).map_or(0, |d| d + 1);
+    let start = (0..end).find(|&d| covered(d)).unwrap_or(end);
+    let own = strides_of(&x.dims);
+    let mut axes = Vec::with_capacity(end - start);
+    for d in start..end {
+        axes.push(Axis {
+            size: x.dims[d],
+            stride: own[d] as usize,
+            windows: fit[d],
+            step: spec.strides[d],
+            low: isize::try_from(spec.padding[d].0).ok()?,
+            window: spec.dimensions[d],
+        });
+    }
+    let product = |dims: &[usize]| dims.iter().product::<usize>();
+    let (images, features) = (product(&x.dims[..start]), product(&x.dims[end..]));
+    (features > 0).then_some(PoolGradient { images, axes, features, run })
 }
 
 /// The dimension along which each element's window reaches back to the start. The flag is set if the windows reach

@@ -13,6 +13,7 @@ mod groups;
 mod loops;
 mod memory;
 mod narrow;
+mod pooling;
 mod products;
 mod quantized;
 mod regions;

@@ -132,25 +132,105 @@ fn contractions_match_definition() {
     }
 }
 
+/// Possible extents of a convolution.
+struct Extents {
+    rank: &'static [usize],
+    batch: &'static [usize],
+    features: &'static [usize],
+    outputs: &'static [usize],
+    sizes: &'static [usize],
+    taps: &'static [usize],
+}
+
 #[test]
 fn convolutions_match_definition() {
-    let mut r = Random(2);
+    let extents = Extents {
+        rank: &[0, 1, 1, 2, 2, 2, 3],
+        batch: &[1, 2, 3],
+        features: &[1, 1, 2, 3, 8, 9, 16, 17],
+        outputs: &[1, 1, 2, 5, 13, 35],
+        sizes: &[1, 2, 5, 7, 9, 14],
+        taps: &[1, 2, 3, 3, 4],
+    };
+    compare_convolutions(&mut Random(2), 300, &extents);
+}
+
+/// Lines of patches that are as long as a strip of a packed operand, or longer.
+#[test]
+fn wide_convolutions_match_definition() {
+    let extents = Extents {
+        rank: &[1, 1, 2],
+        batch: &[1, 4, 19, 33],
+        features: &[1, 2, 5],
+        outputs: &[1, 4, 16, 17],
+        sizes: &[3, 18, 31, 40],
+        taps: &[1, 2, 3],
+    };
+    compare_convolutions(&mut Random(4), 60, &extents);
+}
+
+/// The gradient of a kernel: the window is as large as the input, and the sums are long enough to be split.
+#[test]
+fn kernel_gradients_match_definition() {
+    let mut r = Random(5);
+    // Images, extent of an image, features, outputs, extent of the kernel, its stride, and its padding.
+    let cases = [
+        (8, 24, 5, 7, 3, 1, 1),
+        (5, 30, 64, 2, 1, 1, 0),
+        (33, 12, 1, 16, 3, 1, 1),
+        (2, 97, 3, 17, 2, 2, 1),
+        (1, 130, 13, 1, 3, 2, 0),
+    ];
+    for (images, size, features, outputs, taps, stride, padding) in cases {
+        let windows = (size + 2 * padding - taps) / stride + 1;
+        // The padding after the input, such that the window has `taps` positions.
+        let reach = (windows - 1) * stride + taps;
+        let after = reach as i64 - (size + padding) as i64;
+        let (dx, dk, dy) =
+            ([images, size, size, features], [images, windows, windows, outputs], [taps, taps, features, outputs]);
+        let (x, k) = (r.values(&dx), r.values(&dk));
+        let mut want = vec![0; dy.iter().product()];
+        for_each_index(&[taps, taps, windows, windows, images], |at| {
+            let &[i, j, y, z, image] = at else { unreachable!() };
+            let from = [(i, y), (j, z)].map(|(tap, window)| (tap + window * stride).checked_sub(padding));
+            let [Some(row), Some(column)] = from else { return };
+            if row >= size || column >= size {
+                return;
+            }
+            let x = &x[flat(&dx, &[image, row, column, 0])..][..features];
+            let k = &k[flat(&dk, &[image, y, z, 0])..][..outputs];
+            let want = &mut want[flat(&dy, &[i, j, 0, 0])..][..features * outputs];
+            for (want, &x) in want.chunks_exact_mut(outputs).zip(x) {
+                want.iter_mut().zip(k).for_each(|(want, &k)| *want += x * k);
+            }
+        });
+        check(&["f32", "f64"], (&dx, &x), (&dk, &k), (&dy, &want), |signature| {
+            format!(
+                "stablehlo.convolution(%a, %b) dim_numbers = [f, 0, 1, b]x[i, 0, 1, o]->[0, 1, b, f], window = {{stride = \
+                 [1, 1], pad = [[{padding}, {after}], [{padding}, {after}]], lhs_dilate = [1, 1], rhs_dilate = \
+                 [{stride}, {stride}], reverse = [false, false]}} {{batch_group_count = 1 : i64, feature_group_count = \
+                 1 : i64}} : {signature}"
+            )
+        });
+    }
+}
+
+fn compare_convolutions(r: &mut Random, wanted: usize, extents: &Extents) {
     let mut cases = 0;
-    while cases < 300 {
-        let spatial = r.pick(&[0, 1, 1, 2, 2, 2, 3]);
+    while cases < wanted {
+        let spatial = r.pick(extents.rank);
         let (groups, batch_groups) = match r.below(4) {
             0 => (r.pick(&[2, 3, 9]), 1),
             1 => (1, r.pick(&[2, 3])),
             _ => (1, 1),
         };
-        let per_group = r.pick(&[1, 1, 2, 3, 8, 9, 16, 17]);
+        let per_group = r.pick(extents.features);
         let count = groups * batch_groups;
-        let (batch, outputs) = (r.pick(&[1, 2, 3]) * batch_groups, r.pick(&[1, 1, 2, 5, 13, 35]) * count);
-        let sizes: Vec<usize> = (0..spatial).map(|_| r.pick(&[1, 2, 5, 7, 9, 14])).collect();
-        let taps: Vec<usize> = (0..spatial).map(|_| r.pick(&[1, 2, 3, 3, 4])).collect();
+        let (batch, outputs) = (r.pick(extents.batch) * batch_groups, r.pick(extents.outputs) * count);
+        let sizes: Vec<usize> = (0..spatial).map(|_| r.pick(extents.sizes)).collect();
+        let taps: Vec<usize> = (0..spatial).map(|_| r.pick(extents.taps)).collect();
         let list = |r: &mut Random, from: &[usize]| (0..spatial).map(|_| r.pick(from)).collect::<Vec<_>>();
-        let (stride, base, dilation) =
-            (list(&mut r, &[1, 1, 2, 3]), list(&mut r, &[1, 1, 1, 2, 3]), list(&mut r, &[1, 1, 1, 2]));
+        let (stride, base, dilation) = (list(r, &[1, 1, 2, 3]), list(r, &[1, 1, 1, 2, 3]), list(r, &[1, 1, 1, 2]));
         let padding: Vec<[i64; 2]> =
             (0..spatial).map(|_| [r.below(5), r.below(5)].map(|p| i64::try_from(p).unwrap() - 1)).collect();
         let reverse: Vec<bool> = (0..spatial).map(|_| r.below(4) == 0).collect();
@@ -177,9 +257,9 @@ fn convolutions_match_definition() {
                 order.iter().map(|&o| if o < 2 { names[o].to_owned() } else { (o - 2).to_string() }).collect();
             (order.iter().map(|&o| dims[o]).collect::<Vec<_>>(), order, format!("[{}]", text.join(", ")))
         };
-        let (dx, ox, tx) = mixed(&mut r, [&[batch, per_group * groups][..], &sizes].concat(), ["b", "f"]);
-        let (dk, ok, tk) = mixed(&mut r, [&[per_group, outputs][..], &taps].concat(), ["i", "o"]);
-        let (dy, oy, ty) = mixed(&mut r, [&[batch / batch_groups, outputs][..], &fit].concat(), ["b", "f"]);
+        let (dx, ox, tx) = mixed(r, [&[batch, per_group * groups][..], &sizes].concat(), ["b", "f"]);
+        let (dk, ok, tk) = mixed(r, [&[per_group, outputs][..], &taps].concat(), ["i", "o"]);
+        let (dy, oy, ty) = mixed(r, [&[batch / batch_groups, outputs][..], &fit].concat(), ["b", "f"]);
         let (x, k) = (r.values(&dx), r.values(&dk));
         let mut want = vec![0; dy.iter().product()];
         let place = |order: &[usize], at: &[usize]| order.iter().map(|&o| at[o]).collect::<Vec<_>>();

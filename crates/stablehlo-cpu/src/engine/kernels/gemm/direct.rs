@@ -95,19 +95,35 @@ impl<'a, W: Wide, R: Runs<'a, W>> Direct<'_, '_, R, W> {
                 W::interleave(starts, rows, MR);
             }
             for (j, b) in b.chunks_exact(nr * run * runs).enumerate() {
-                let acc = tile::product::<W, S, MR>(simd, &rows, b);
                 let columns = nr.min(n - j * nr);
-                for (row, acc) in out.chunks_exact_mut(to.row).zip(&acc) {
-                    let row = &mut row[to.column + j * nr..][..columns];
-                    if columns == nr {
-                        W::vectors_mut::<S>(row).copy_from_slice(acc);
-                    } else {
-                        let mut all = [W::default(); MAX_WIDTH];
-                        W::vectors_mut::<S>(&mut all[..nr]).copy_from_slice(acc);
-                        row.copy_from_slice(&all[..columns]);
-                    }
+                let to = Out { column: to.column + j * nr, ..to };
+                if columns > nr / 2 {
+                    store::<W, S, 2>(&tile::product::<W, S, MR, MR, 2>(simd, &rows, 0, b), out, to, columns);
+                } else {
+                    store::<W, S, 1>(&tile::product::<W, S, MR, MR, 1>(simd, &rows, 0, b), out, to, columns);
                 }
             }
+        }
+    }
+}
+
+/// Stores the columns of a register block.
+#[inline(always)]
+fn store<W: Wide, S: Simd, const VECTORS: usize>(
+    acc: &[[W::Vector<S>; VECTORS]],
+    out: &mut [W],
+    to: Out,
+    columns: usize,
+) {
+    let width = VECTORS * W::lanes::<S>();
+    for (row, acc) in out.chunks_exact_mut(to.row).zip(acc) {
+        let row = &mut row[to.column..][..columns];
+        if columns == width {
+            W::vectors_mut::<S>(row).copy_from_slice(acc);
+        } else {
+            let mut all = [W::default(); MAX_WIDTH];
+            W::vectors_mut::<S>(&mut all[..width]).copy_from_slice(acc);
+            row.copy_from_slice(&all[..columns]);
         }
     }
 }

@@ -124,6 +124,7 @@ thread_local! {
     pub(super) static PANEL_A: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
     pub(super) static PANEL_B: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
     pub(super) static BLOCK: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
+    pub(super) static PARTS: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
     pub(super) static TURNED: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
 }
 

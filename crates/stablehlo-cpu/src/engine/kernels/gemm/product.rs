@@ -5,8 +5,9 @@ use std::marker::PhantomData;
 use super::blocking::{Out, blocks, cuts, work};
 use super::number::{Operand, Wide};
 use super::pack::{BLOCK, Lines, Matrix, PANEL_A, PANEL_B, Part, TURNED, with_panel};
+use super::split::Offset;
 use super::tile::{Block, Shape};
-use super::{dense, vector};
+use super::{dense, split, vector};
 use crate::engine::elementwise::map::arch;
 use crate::engine::parallel;
 use crate::engine::stop::Stop;
@@ -73,6 +74,24 @@ struct Packing<'a, W> {
 
 /// The product of any two operands with extents other than zero. `b` is given by its columns.
 pub(crate) fn product<T: Operand>(
+    extents: (usize, usize, usize),
+    a: &impl Lines<T>,
+    b: &impl Lines<T>,
+    out: &mut [T::Wide],
+    to: Out,
+    stop: Option<&Stop>,
+) {
+    match split::depth(extents) {
+        Some(depth) => split::product(extents, depth, out, to, stop, |part, start, sums| {
+            let (a, b) = (Offset { lines: a, start }, Offset { lines: b, start });
+            whole(part, &a, &b, sums, Out { row: part.2, column: 0 }, stop);
+        }),
+        None => whole(extents, a, b, out, to, stop),
+    }
+}
+
+/// Computes a product without splitting the summed dimension between cores.
+fn whole<T: Operand>(
     (m, k, n): (usize, usize, usize),
     a: &impl Lines<T>,
     b: &impl Lines<T>,
@@ -81,7 +100,7 @@ pub(crate) fn product<T: Operand>(
     stop: Option<&Stop>,
 ) {
     let blocking = Blocking::new((m, k, n), arch().dispatch(Shape::<T::Wide>(PhantomData)));
-    let Blocking { rows, columns, deep, .. } = blocking;
+    let Blocking { rows, columns, deep, alone, .. } = blocking;
     let (size_a, size_b) = blocking.panel_sizes();
     with_panel(&PANEL_A, size_a, |panel_a: &mut [T::Wide]| {
         with_panel(&PANEL_B, size_b, |panel_b: &mut [T::Wide]| {
@@ -92,10 +111,10 @@ pub(crate) fn product<T: Operand>(
                     for ib in (0..m).step_by(rows) {
                         let (mc, nc) = (rows.min(m - ib), columns.min(n - jc));
                         let mut packings = Vec::new();
-                        if ib == 0 {
+                        if ib == 0 && alone != Alone::B {
                             packings.extend(blocking.packings(true, (jc, nc), &depth, panel_b));
                         }
-                        if !blocking.alone {
+                        if alone != Alone::A {
                             packings.extend(blocking.packings(false, (ib, mc), &depth, panel_a));
                         }
                         parallel::each_until(stop, packings, blocking.spread, |p| match p.of_b {
@@ -104,12 +123,21 @@ pub(crate) fn product<T: Operand>(
                         });
                         let panels = blocking.panels(panel_a, panel_b, (mc, nc), &depth);
                         let tasks = blocking.tasks((ib, mc), (jc, nc), out, to);
-                        parallel::each_until(stop, tasks, blocking.spread, |task| panels.run(task, a));
+                        parallel::each_until(stop, tasks, blocking.spread, |task| panels.run(task, a, b));
                     }
                 }
             }
         });
     });
+}
+
+/// The operand of which each line is read by only one task. That task packs its lines, into its own caches, and a part
+/// consists of all lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Alone {
+    A,
+    B,
+    Neither,
 }
 
 /// How a product is divided into parts that are packed together, and those into tasks.
@@ -123,9 +151,7 @@ struct Blocking {
     /// Tasks of a part along the rows and the columns.
     down: usize,
     across: usize,
-    /// Whether only one task reads each row of A. Then that task packs these rows, into its own caches, and a part
-    /// consists of all rows.
-    alone: bool,
+    alone: Alone,
     /// The work of the whole product for [`parallel::each_until`], and the number of pieces that pack a panel.
     spread: usize,
     pieces: usize,
@@ -145,16 +171,22 @@ impl Blocking {
         let deep = DEEP.min(k);
         let (rows, columns) = (ROWS.min(PACKED / deep).min(m), COLUMNS.min(PACKED / deep).min(n));
         let (down, across) = blocks(rows, columns, shape, threads);
-        let alone = across == 1;
-        let (rows, down) = if alone { (m, down * m.div_ceil(rows)) } else { (rows, down) };
+        let alone = match (down, across) {
+            (_, 1) => Alone::A,
+            (1, _) => Alone::B,
+            _ => Alone::Neither,
+        };
+        let (rows, down) = if alone == Alone::A { (m, down * m.div_ceil(rows)) } else { (rows, down) };
+        let (columns, across) = if alone == Alone::B { (n, across * n.div_ceil(columns)) } else { (columns, across) };
         Self { shape, rows, columns, deep, down, across, alone, spread, pieces }
     }
 
     /// Elements of the packed part of each operand.
     fn panel_sizes(&self) -> (usize, usize) {
         let (mr, nr) = self.shape;
-        let size_a = if self.alone { 0 } else { self.rows.next_multiple_of(mr) * self.deep };
-        (size_a, self.columns.next_multiple_of(nr) * self.deep)
+        let size_a = if self.alone == Alone::A { 0 } else { self.rows.next_multiple_of(mr) * self.deep };
+        let size_b = if self.alone == Alone::B { 0 } else { self.columns.next_multiple_of(nr) * self.deep };
+        (size_a, size_b)
     }
 
     /// Divides the packed part of an operand, `count` lines from `first`, into panels, and those into pieces.
@@ -185,8 +217,8 @@ impl Blocking {
     fn panels<'a, W>(&self, a: &'a [W], b: &'a [W], (mc, nc): (usize, usize), depth: &Depth) -> Panels<'a, W> {
         let (mr, nr) = self.shape;
         Panels {
-            a: if self.alone { None } else { Some(a) },
-            b,
+            a: if self.alone == Alone::A { None } else { Some(a) },
+            b: if self.alone == Alone::B { None } else { Some(b) },
             lines: (mc.next_multiple_of(mr), nc.next_multiple_of(nr)),
             depth: (depth.start, depth.count),
             kc: depth.panel,
@@ -208,7 +240,7 @@ impl Blocking {
         for i in down.windows(2) {
             for j in across.windows(2) {
                 let rows = Vec::with_capacity(i[1] - i[0]);
-                tasks.push(Task { first: ib, at: (i[0], j[0]), columns: j[1] - j[0], rows });
+                tasks.push(Task { first: (ib, jc), at: (i[0], j[0]), columns: j[1] - j[0], rows });
             }
         }
         let mut lines = out[ib * to.row..].chunks_mut(to.row);
@@ -226,10 +258,10 @@ impl Blocking {
     }
 }
 
-/// Packed operands: panels of depth `kc`, each with all lines.
+/// Packed operands: panels of depth `kc`, each with all lines. `None` if the tasks pack the operand.
 struct Panels<'a, W> {
     a: Option<&'a [W]>,
-    b: &'a [W],
+    b: Option<&'a [W]>,
     /// Lines of both operands, in whole strips.
     lines: (usize, usize),
     /// The packed part of the summed dimension.
@@ -240,8 +272,8 @@ struct Panels<'a, W> {
 
 /// A block of the output.
 struct Task<'a, W> {
-    /// The output row of the panels' first line.
-    first: usize,
+    /// The output row and column of the panels' first lines.
+    first: (usize, usize),
     /// First line of both operands in the panels.
     at: (usize, usize),
     columns: usize,
@@ -249,27 +281,44 @@ struct Task<'a, W> {
 }
 
 impl<W: Wide> Panels<'_, W> {
-    fn run<T: Operand<Wide = W>>(&self, mut task: Task<'_, W>, unpacked: &impl Lines<T>) {
+    fn run<T: Operand<Wide = W>>(&self, mut task: Task<'_, W>, a: &impl Lines<T>, b: &impl Lines<T>) {
         let ((mr, nr), (from, kd)) = (self.shape, self.depth);
-        let (lines_a, lines_b) = (task.rows.len().next_multiple_of(mr), task.columns.next_multiple_of(nr));
-        let own = if self.a.is_some() { 0 } else { lines_a * self.kc };
+        let (rows, columns) = (task.rows.len(), task.columns);
+        let (lines_a, lines_b) = (rows.next_multiple_of(mr), columns.next_multiple_of(nr));
+        let own = |panel: Option<&[W]>, lines: usize| if panel.is_some() { 0 } else { lines * self.kc };
+        let (own_a, own_b) = (own(self.a, lines_a), own(self.b, lines_b));
         // Compute the block in a separate buffer and copy it row by row. Without that buffer, each write of a tile's
         // short lines would wait for memory, because the output's rows are far apart.
-        with_panel(&BLOCK, lines_a * lines_b + own, |corner: &mut [W]| {
+        with_panel(&BLOCK, lines_a * lines_b + own_a + own_b, |corner: &mut [W]| {
             let (block, own) = corner.split_at_mut(lines_a * lines_b);
+            let (own_a, own_b) = own.split_at_mut(own_a);
             for start in (0..kd).step_by(self.kc) {
-                let depth = self.kc.min(kd - start);
-                let b = &self.b[start * self.lines.1 + task.at.1 * depth..][..lines_b * depth];
+                let count = self.kc.min(kd - start);
+                let depth = (from + start, count);
                 let a = match self.a {
-                    Some(a) => &a[start * self.lines.0 + task.at.0 * depth..][..lines_a * depth],
+                    Some(a) => &a[start * self.lines.0 + task.at.0 * count..][..lines_a * count],
                     None => {
-                        let own = &mut own[..lines_a * depth];
-                        let lines = (task.first + task.at.0, task.rows.len());
-                        unpacked.pack(Part { lines, depth: (from + start, depth) }, mr, own);
+                        let own = &mut own_a[..lines_a * count];
+                        a.pack(Part { lines: (task.first.0 + task.at.0, rows), depth }, mr, own);
                         &*own
                     }
                 };
-                arch().dispatch(Block { depth, a, b, to: &mut *block, first: start == 0 });
+                let b = match self.b {
+                    Some(b) => &b[start * self.lines.1 + task.at.1 * count..][..lines_b * count],
+                    None => {
+                        let own = &mut own_b[..lines_b * count];
+                        b.pack(Part { lines: (task.first.1 + task.at.1, columns), depth }, nr, own);
+                        &*own
+                    }
+                };
+                arch().dispatch(Block {
+                    depth: count,
+                    size: (rows, columns),
+                    a,
+                    b,
+                    to: &mut *block,
+                    first: start == 0,
+                });
             }
             for (i, row) in task.rows.iter_mut().enumerate() {
                 for (j, to) in row.chunks_mut(nr).enumerate() {

@@ -61,6 +61,8 @@ fn exact_for_all_layouts_sizes_and_types() {
         (30, 300, 1100),
         (500, 90, 600),
         (13, 4200, 3),
+        (19, 5003, 9),
+        (100, 20, 1200),
         (3, 0, 2),
         (0, 3, 2),
         (2, 3, 0),
@@ -88,28 +90,42 @@ fn exact_for_all_layouts_sizes_and_types() {
     }
 }
 
+/// The bits of a result that is computed with a number of threads.
+fn bits(len: usize, threads: usize, product: impl Fn(&mut [f32]) + Sync) -> Vec<u32> {
+    let mut out = vec![f32::NAN; len];
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+    pool.install(|| product(&mut out));
+    out.into_iter().map(f32::to_bits).collect()
+}
+
 #[test]
 fn same_bits_on_any_thread_count() {
     // Products with rounded sums, including single rows and columns, and shallow and deep products.
     let sizes = [(257, 200, 131), (1, 1500, 3001), (3001, 1500, 1), (2100, 1, 2100), (9, 4000, 129), (131, 2000, 17)];
-    let bits = |out: &[f32]| out.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-    let with_threads = |threads: usize, f: &(dyn Fn() + Sync)| {
-        rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(f);
-    };
     for (m, k, n) in sizes {
         let single = |data: Vec<f64>| data.iter().map(|&x| narrow(x) / 7.0).collect::<Vec<f32>>();
         let (a, b) = (single(values(2 * m * k + 4, 1)), single(values(2 * k * n + 4, 77)));
         for (a_layout, b_layout) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
             let results = [1, 2, 3, 16].map(|threads| {
-                let out = std::sync::Mutex::new(vec![0f32; m * n]);
-                with_threads(threads, &|| {
-                    let (a, b) = (layouts(&a, m, k)[a_layout], layouts(&b, k, n)[b_layout]);
-                    gemm(m, k, n, a, b, &mut out.lock().unwrap(), None);
-                });
-                bits(&out.into_inner().unwrap())
+                let (a, b) = (layouts(&a, m, k)[a_layout], layouts(&b, k, n)[b_layout]);
+                bits(m * n, threads, |out| gemm(m, k, n, a, b, out, None))
             });
             assert!(results.iter().all(|r| *r == results[0]), "{m} {k} {n} layouts {a_layout} {b_layout}");
         }
+    }
+}
+
+#[test]
+fn same_bits_of_packed_products_on_any_thread_count() {
+    // Sums that are split, sums that are not, and operands that are packed by the tasks or before them.
+    for (m, k, n) in [(9, 5000, 17), (144, 6300, 40), (64, 700, 1500), (1500, 700, 33), (300, 9000, 260)] {
+        let single = |data: Vec<f64>| data.iter().map(|&x| narrow(x) / 7.0).collect::<Vec<f32>>();
+        let (a, b) = (single(values(m * k + 4, 1)), single(values(k * n + 4, 77)));
+        let (a, b) = (layouts(&a, m, k)[1], layouts(&b, k, n)[0].transposed());
+        let results = [1, 2, 3, 16].map(|threads| {
+            bits(m * n, threads, |out| product((m, k, n), &a, &b, out, Out { row: n, column: 0 }, None))
+        });
+        assert!(results.iter().all(|r| *r == results[0]), "{m} {k} {n}");
     }
 }
 

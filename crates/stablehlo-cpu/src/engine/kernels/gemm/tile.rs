@@ -10,15 +10,17 @@ use super::number::Wide;
 pub(super) const FEW_ROWS: usize = 6;
 pub(super) const MANY_ROWS: usize = 12;
 
-/// Calls a method with the rows of this machine's register block as its last generic argument. This is the only place
-/// that chooses the number of rows.
+/// Calls a method with the rows of this machine's register block as a generic argument. A second argument is the number
+/// of rows that strips with few rows are multiplied by. This is the only place that chooses these numbers.
 macro_rules! with_rows {
-    ($S:ident, $rows:ident => $call:expr) => {
+    ($S:ident, $rows:ident $(, $third:ident)? => $call:expr) => {
         if $S::REGISTER_COUNT >= 32 {
             const $rows: usize = crate::engine::kernels::gemm::tile::MANY_ROWS;
+            $(const $third: usize = $rows / 3;)?
             $call
         } else {
             const $rows: usize = crate::engine::kernels::gemm::tile::FEW_ROWS;
+            $(const $third: usize = $rows / 3;)?
             $call
         }
     };
@@ -41,6 +43,8 @@ impl<W: Wide> WithSimd for Shape<W> {
 /// A block of the output over the depth of one panel.
 pub(super) struct Block<'a, W> {
     pub(super) depth: usize,
+    /// Number of rows and columns. The last strip of each operand may have fewer than a register block.
+    pub(super) size: (usize, usize),
     /// Strips of both operands.
     pub(super) a: &'a [W],
     pub(super) b: &'a [W],
@@ -55,44 +59,92 @@ impl<W: Wide> WithSimd for Block<'_, W> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        with_rows!(S, ROWS => self.tiles::<S, ROWS>(simd));
+        with_rows!(S, ROWS, THIRD => self.tiles::<S, ROWS, THIRD>(simd));
     }
 }
 
 impl<W: Wide> Block<'_, W> {
     #[inline(always)]
-    fn tiles<S: Simd, const MR: usize>(self, simd: S) {
-        let Block { depth, a, b, to, first } = self;
+    fn tiles<S: Simd, const MR: usize, const THIRD: usize>(self, simd: S) {
+        let Block { depth, size: (rows, columns), a, b, to, first } = self;
         let nr = 2 * W::lanes::<S>();
-        let rows = a.len() / depth;
-        for (b, to) in b.chunks_exact(nr * depth).zip(to.chunks_exact_mut(nr * rows)) {
-            for (a, to) in a.chunks_exact(MR * depth).zip(to.chunks_exact_mut(MR * nr)) {
-                let acc = product::<W, S, MR>(simd, a, b);
-                for (pair, acc) in W::vectors_mut::<S>(to).chunks_exact_mut(2).zip(&acc) {
-                    for (to, &acc) in pair.iter_mut().zip(acc) {
-                        *to = if first { acc } else { W::plus(simd, *to, acc) };
-                    }
-                }
+        let padded = a.len() / depth;
+        for (j, (b, to)) in b.chunks_exact(nr * depth).zip(to.chunks_exact_mut(nr * padded)).enumerate() {
+            let strip = Strip { depth, rows, b, to, first };
+            if columns - j * nr > nr / 2 {
+                strip.tiles::<S, MR, THIRD, 2>(simd, a);
+            } else {
+                strip.tiles::<S, MR, THIRD, 1>(simd, a);
             }
         }
     }
 }
 
-/// The product of two strips: `MR` rows of two vectors.
+/// The part of a block that belongs to one strip of B.
+struct Strip<'a, W> {
+    depth: usize,
+    rows: usize,
+    b: &'a [W],
+    to: &'a mut [W],
+    first: bool,
+}
+
+impl<W: Wide> Strip<'_, W> {
+    /// Multiplies the strips of A by `VECTORS` vectors of B. If the last strip has few rows, it is multiplied in steps of
+    /// `THIRD` rows, because a whole register block would mostly consist of missing rows.
+    #[inline(always)]
+    fn tiles<S: Simd, const MR: usize, const THIRD: usize, const VECTORS: usize>(self, simd: S, a: &[W]) {
+        let Strip { depth, rows, b, to, first } = self;
+        let nr = 2 * W::lanes::<S>();
+        for (i, (a, to)) in a.chunks_exact(MR * depth).zip(to.chunks_exact_mut(MR * nr)).enumerate() {
+            let left = rows - i * MR;
+            if left > 2 * THIRD {
+                store(simd, &product::<W, S, MR, MR, VECTORS>(simd, a, 0, b), to, first);
+                continue;
+            }
+            for (third, to) in to.chunks_exact_mut(THIRD * nr).take(left.div_ceil(THIRD)).enumerate() {
+                store(simd, &product::<W, S, MR, THIRD, VECTORS>(simd, a, third * THIRD, b), to, first);
+            }
+        }
+    }
+}
+
+/// Stores the rows of a product, or adds them to `to`, whose rows have two vectors.
 #[inline(always)]
-pub(super) fn product<W: Wide, S: Simd, const MR: usize>(simd: S, a: &[W], b: &[W]) -> [[W::Vector<S>; 2]; MR] {
+fn store<W: Wide, S: Simd, const VECTORS: usize>(
+    simd: S,
+    acc: &[[W::Vector<S>; VECTORS]],
+    to: &mut [W],
+    replace: bool,
+) {
+    for (pair, acc) in W::vectors_mut::<S>(to).chunks_exact_mut(2).zip(acc) {
+        for (to, &acc) in pair.iter_mut().zip(acc) {
+            *to = if replace { acc } else { W::plus(simd, *to, acc) };
+        }
+    }
+}
+
+/// The product of two strips: `ROWS` rows from `first` on, of the `MR` rows of a strip, times one or two vectors.
+#[inline(always)]
+pub(super) fn product<W: Wide, S: Simd, const MR: usize, const ROWS: usize, const VECTORS: usize>(
+    simd: S,
+    a: &[W],
+    first: usize,
+    b: &[W],
+) -> [[W::Vector<S>; VECTORS]; ROWS] {
     let zero = W::splat(simd, W::default());
-    let mut acc = [[zero; 2]; MR];
+    let mut acc = [[zero; VECTORS]; ROWS];
     // Use indices, because whether iterator adapters are compiled into the loop depends on the build's settings.
     let (a, b) = (a.as_chunks::<MR>().0, W::vectors::<S>(b).as_chunks::<2>().0);
     let depth = a.len().min(b.len());
     let (a, b) = (&a[..depth], &b[..depth]);
     for p in 0..depth {
-        let [b0, b1] = b[p];
-        for i in 0..MR {
-            let x = W::splat(simd, a[p][i]);
-            acc[i][0] = W::mul_add(simd, x, b0, acc[i][0]);
-            acc[i][1] = W::mul_add(simd, x, b1, acc[i][1]);
+        let (a, b) = (&a[p][first..first + ROWS], &b[p][..VECTORS]);
+        for i in 0..ROWS {
+            let x = W::splat(simd, a[i]);
+            for j in 0..VECTORS {
+                acc[i][j] = W::mul_add(simd, x, b[j], acc[i][j]);
+            }
         }
     }
     acc

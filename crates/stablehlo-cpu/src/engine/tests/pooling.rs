@@ -1,0 +1,148 @@
+//! Compares the gradients of poolings, `select_and_scatter`, with their definition.
+
+use half::{bf16, f16};
+
+use super::{DType, program, run, tensor};
+
+/// A dimension of the operand and its windows.
+#[derive(Clone, Copy)]
+struct Dimension {
+    size: usize,
+    window: usize,
+    step: usize,
+    padding: (i64, i64),
+}
+
+impl Dimension {
+    fn windows(&self) -> usize {
+        let padded = self.size as i64 + self.padding.0 + self.padding.1 - self.window as i64;
+        usize::try_from(padded).map_or(0, |padded| padded / self.step + 1)
+    }
+
+    /// The index that an element of a window has in the operand. Returns `None` in the padding.
+    fn index(&self, window: usize, element: usize) -> Option<usize> {
+        let at = (window * self.step + element) as i64 - self.padding.0;
+        usize::try_from(at).ok().filter(|&at| at < self.size)
+    }
+}
+
+const fn whole(size: usize) -> Dimension {
+    Dimension { size, window: 1, step: 1, padding: (0, 0) }
+}
+
+const fn pooled(size: usize, window: usize, step: usize, padding: (i64, i64)) -> Dimension {
+    Dimension { size, window, step, padding }
+}
+
+fn unflat(dims: &[usize], mut flat: usize) -> Vec<usize> {
+    let mut index = vec![0; dims.len()];
+    for (i, &d) in index.iter_mut().zip(dims).rev() {
+        *i = flat % d;
+        flat /= d;
+    }
+    index
+}
+
+/// The result by definition, with the initial value 1.
+fn defined(dims: &[Dimension], x: &[f64], source: &[f64], keeps: fn(f64, f64) -> bool) -> Vec<f64> {
+    let mut out = vec![1.0; x.len()];
+    let windows: Vec<usize> = dims.iter().map(Dimension::windows).collect();
+    let shape: Vec<usize> = dims.iter().map(|d| d.window).collect();
+    for (i, s) in source.iter().enumerate() {
+        let window = unflat(&windows, i);
+        let mut best: Option<usize> = None;
+        for element in 0..shape.iter().product() {
+            let element = unflat(&shape, element);
+            let at = dims
+                .iter()
+                .enumerate()
+                .try_fold(0, |at, (d, dim)| Some(at * dim.size + dim.index(window[d], element[d])?));
+            let Some(at) = at else { continue };
+            best = Some(best.filter(|&best| keeps(x[best], x[at])).unwrap_or(at));
+        }
+        if let Some(best) = best {
+            out[best] += s;
+        }
+    }
+    out
+}
+
+fn check(dims: &[Dimension], direction: &str, keeps: fn(f64, f64) -> bool) {
+    let extents: Vec<usize> = dims.iter().map(|d| d.size).collect();
+    let windows: Vec<usize> = dims.iter().map(Dimension::windows).collect();
+    // Few different numbers, so that a window often has several maxima. All types represent them and their sums.
+    let numbers = |count: usize, factor: usize| -> Vec<f64> {
+        (0..count).map(|i| ((i * factor) >> 3) as f64 % 5.0 - 2.0).collect()
+    };
+    let mut x = numbers(extents.iter().product(), 2_654_435_761);
+    let source = numbers(windows.iter().product(), 40_503);
+    if let Some(x) = x.get_mut(1) {
+        *x = f64::NAN;
+    }
+    let want = defined(dims, &x, &source, keeps);
+    macro_rules! compare {
+        ($t:ty, $dtype:expr, $name:literal, $cast:expr) => {{
+            let ty = |dims: &[usize]| {
+                format!("tensor<{}{}>", dims.iter().map(|d| format!("{d}x")).collect::<String>(), $name)
+            };
+            let (tx, ts, scalar) = (ty(&extents), ty(&windows), ty(&[]));
+            let list =
+                |f: fn(&Dimension) -> usize| dims.iter().map(|d| f(d).to_string()).collect::<Vec<_>>().join(", ");
+            let padding: Vec<String> = dims.iter().map(|d| format!("[{}, {}]", d.padding.0, d.padding.1)).collect();
+            let body = format!(
+                "%one = stablehlo.constant dense<1.0> : {scalar}
+                 %0 = \"stablehlo.select_and_scatter\"(%x, %s, %one) <{{padding = dense<[{}]> : tensor<{}x2xi64>, \
+                 window_dimensions = array<i64: {}>, window_strides = array<i64: {}>}}> ({{
+                 ^bb0(%a: {scalar}, %b: {scalar}):
+                   %c = stablehlo.compare {direction}, %a, %b, FLOAT : ({scalar}, {scalar}) -> tensor<i1>
+                   stablehlo.return %c : tensor<i1>
+                 }}, {{
+                 ^bb0(%a: {scalar}, %b: {scalar}):
+                   %c = stablehlo.add %a, %b : {scalar}
+                   stablehlo.return %c : {scalar}
+                 }}) : ({tx}, {ts}, {scalar}) -> {tx}
+                 return %0 : {tx}",
+                padding.join(", "),
+                dims.len(),
+                list(|d| d.window),
+                list(|d| d.step)
+            );
+            let program = program(&format!("%x: {tx}, %s: {ts}"), &tx, &body);
+            let cast = |x: &[f64]| x.iter().map($cast).collect::<Vec<$t>>();
+            let inputs = vec![tensor($dtype, &extents, &cast(&x)), tensor($dtype, &windows, &cast(&source))];
+            assert_eq!(run::<$t>(&program, inputs), cast(&want), "{body}");
+        }};
+    }
+    compare!(f32, DType::F32, "f32", |&x| bf16::from_f64(x).to_f32());
+    compare!(f64, DType::F64, "f64", |&x| x);
+    compare!(bf16, DType::Bf16, "bf16", |&x| bf16::from_f64(x));
+    compare!(f16, DType::F16, "f16", |&x| f16::from_f64(x));
+}
+
+#[test]
+fn gradients_match_definition() {
+    let cases: &[&[Dimension]] = &[
+        // Channels last and channels first, with windows that touch, overlap and leave gaps.
+        &[whole(3), pooled(6, 2, 2, (0, 0)), pooled(8, 2, 2, (0, 0)), whole(16)],
+        &[whole(2), pooled(7, 3, 2, (1, 1)), pooled(9, 3, 2, (0, 1)), whole(70)],
+        &[whole(2), whole(3), pooled(7, 3, 2, (1, 1)), pooled(9, 2, 1, (0, 0))],
+        &[whole(2), whole(3), pooled(9, 2, 4, (0, 0)), pooled(5, 1, 2, (0, 0))],
+        // Windows in the padding, and a padding that removes elements.
+        &[pooled(4, 2, 2, (3, 4)), whole(5)],
+        &[whole(2), pooled(9, 3, 3, (-1, -2)), whole(3)],
+        // Every dimension has windows, no dimension has windows, and no window fits.
+        &[pooled(5, 2, 1, (0, 0)), pooled(6, 3, 2, (1, 0)), pooled(4, 4, 1, (2, 2))],
+        &[whole(4), whole(3)],
+        &[whole(2), pooled(3, 5, 1, (0, 0)), whole(2)],
+        &[pooled(4, 1, 1, (0, 1)), whole(3)],
+    ];
+    for dims in cases {
+        check(dims, "GE", |a, b| a >= b);
+    }
+    for (direction, keeps) in
+        [("GT", (|a, b| a > b) as fn(f64, f64) -> bool), ("LE", |a, b| a <= b), ("LT", |a, b| a < b)]
+    {
+        check(cases[1], direction, keeps);
+        check(cases[2], direction, keeps);
+    }
+}
