@@ -2,10 +2,10 @@
 
 use half::{bf16, f16};
 
-use super::{DType, program, run, tensor};
+use super::{DType, Program, program, run, tensor};
 
 /// A dimension of the operand and its windows.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Dimension {
     size: usize,
     window: usize,
@@ -67,6 +67,42 @@ fn defined(dims: &[Dimension], x: &[f64], source: &[f64], keeps: fn(f64, f64) ->
     out
 }
 
+/// The region that selects by a comparison.
+fn compared(direction: &str, name: &str) -> String {
+    format!(
+        "%c = stablehlo.compare {direction}, %a, %b, FLOAT : (tensor<{name}>, tensor<{name}>) -> tensor<i1>
+         stablehlo.return %c : tensor<i1>"
+    )
+}
+
+/// The gradient of a pooling of floats called `name`, and its text.
+fn gradient(dims: &[Dimension], name: &str, select: &str) -> (Program, String) {
+    let ty = |f: fn(&Dimension) -> usize| {
+        format!("tensor<{}{name}>", dims.iter().map(|d| format!("{}x", f(d))).collect::<String>())
+    };
+    let (tx, ts, scalar) = (ty(|d| d.size), ty(Dimension::windows), format!("tensor<{name}>"));
+    let list = |f: fn(&Dimension) -> usize| dims.iter().map(|d| f(d).to_string()).collect::<Vec<_>>().join(", ");
+    let padding: Vec<String> = dims.iter().map(|d| format!("[{}, {}]", d.padding.0, d.padding.1)).collect();
+    let body = format!(
+        "%one = stablehlo.constant dense<1.0> : {scalar}
+         %0 = \"stablehlo.select_and_scatter\"(%x, %s, %one) <{{padding = dense<[{}]> : tensor<{}x2xi64>, \
+         window_dimensions = array<i64: {}>, window_strides = array<i64: {}>}}> ({{
+         ^bb0(%a: {scalar}, %b: {scalar}):
+           {select}
+         }}, {{
+         ^bb0(%a: {scalar}, %b: {scalar}):
+           %c = stablehlo.add %a, %b : {scalar}
+           stablehlo.return %c : {scalar}
+         }}) : ({tx}, {ts}, {scalar}) -> {tx}
+         return %0 : {tx}",
+        padding.join(", "),
+        dims.len(),
+        list(|d| d.window),
+        list(|d| d.step)
+    );
+    (program(&format!("%x: {tx}, %s: {ts}"), &tx, &body), body)
+}
+
 fn check(dims: &[Dimension], direction: &str, keeps: fn(f64, f64) -> bool) {
     let extents: Vec<usize> = dims.iter().map(|d| d.size).collect();
     let windows: Vec<usize> = dims.iter().map(Dimension::windows).collect();
@@ -82,35 +118,10 @@ fn check(dims: &[Dimension], direction: &str, keeps: fn(f64, f64) -> bool) {
     let want = defined(dims, &x, &source, keeps);
     macro_rules! compare {
         ($t:ty, $dtype:expr, $name:literal, $cast:expr) => {{
-            let ty = |dims: &[usize]| {
-                format!("tensor<{}{}>", dims.iter().map(|d| format!("{d}x")).collect::<String>(), $name)
-            };
-            let (tx, ts, scalar) = (ty(&extents), ty(&windows), ty(&[]));
-            let list =
-                |f: fn(&Dimension) -> usize| dims.iter().map(|d| f(d).to_string()).collect::<Vec<_>>().join(", ");
-            let padding: Vec<String> = dims.iter().map(|d| format!("[{}, {}]", d.padding.0, d.padding.1)).collect();
-            let body = format!(
-                "%one = stablehlo.constant dense<1.0> : {scalar}
-                 %0 = \"stablehlo.select_and_scatter\"(%x, %s, %one) <{{padding = dense<[{}]> : tensor<{}x2xi64>, \
-                 window_dimensions = array<i64: {}>, window_strides = array<i64: {}>}}> ({{
-                 ^bb0(%a: {scalar}, %b: {scalar}):
-                   %c = stablehlo.compare {direction}, %a, %b, FLOAT : ({scalar}, {scalar}) -> tensor<i1>
-                   stablehlo.return %c : tensor<i1>
-                 }}, {{
-                 ^bb0(%a: {scalar}, %b: {scalar}):
-                   %c = stablehlo.add %a, %b : {scalar}
-                   stablehlo.return %c : {scalar}
-                 }}) : ({tx}, {ts}, {scalar}) -> {tx}
-                 return %0 : {tx}",
-                padding.join(", "),
-                dims.len(),
-                list(|d| d.window),
-                list(|d| d.step)
-            );
-            let program = program(&format!("%x: {tx}, %s: {ts}"), &tx, &body);
+            let (program, text) = gradient(dims, $name, &compared(direction, $name));
             let cast = |x: &[f64]| x.iter().map($cast).collect::<Vec<$t>>();
             let inputs = vec![tensor($dtype, &extents, &cast(&x)), tensor($dtype, &windows, &cast(&source))];
-            assert_eq!(run::<$t>(&program, inputs), cast(&want), "{body}");
+            assert_eq!(run::<$t>(&program, inputs), cast(&want), "{text}");
         }};
     }
     compare!(f32, DType::F32, "f32", |&x| bf16::from_f64(x).to_f32());
@@ -135,6 +146,10 @@ fn gradients_match_definition() {
         &[whole(4), whole(3)],
         &[whole(2), pooled(3, 5, 1, (0, 0)), whole(2)],
         &[pooled(4, 1, 1, (0, 1)), whole(3)],
+        // No images, no features, and an empty dimension whose windows consist of padding.
+        &[whole(0), pooled(4, 2, 2, (0, 0)), whole(3)],
+        &[whole(2), pooled(4, 2, 2, (0, 0)), whole(0)],
+        &[whole(2), pooled(0, 2, 1, (1, 1)), whole(3)],
     ];
     for dims in cases {
         check(dims, "GE", |a, b| a >= b);
@@ -144,5 +159,50 @@ fn gradients_match_definition() {
     {
         check(cases[1], direction, keeps);
         check(cases[2], direction, keeps);
+    }
+}
+
+/// The general kernel runs a selection that negates its result twice. Both kernels add in the same order, so they agree
+/// on every bit, also for rounded sums, ties of both zeros, and NaN.
+#[test]
+#[expect(clippy::cast_possible_truncation, reason = "inputs are rounded to the type, and the hash has few bits")]
+fn gradients_have_the_bits_of_the_general_kernel() {
+    let cases: &[&[Dimension]] = &[
+        &[whole(2), pooled(7, 3, 1, (1, 1)), pooled(9, 3, 2, (0, 1)), whole(67)],
+        &[whole(3), whole(2), pooled(8, 3, 1, (1, 2)), pooled(6, 2, 1, (0, 0))],
+        &[pooled(5, 2, 1, (1, 0)), pooled(6, 3, 1, (1, 1)), pooled(4, 2, 2, (-1, 0))],
+        // Enough elements for several threads.
+        &[whole(16), pooled(40, 3, 2, (0, 1)), pooled(40, 3, 2, (1, 1)), whole(33)],
+    ];
+    let special = [f64::NAN, -0.0, 0.0, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, 1.0, -1.0, f64::NAN];
+    for dims in cases {
+        let extents: Vec<usize> = dims.iter().map(|d| d.size).collect();
+        let windows: Vec<usize> = dims.iter().map(Dimension::windows).collect();
+        let hash = |i: usize| (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        let x: Vec<f64> = (0..extents.iter().product()).map(|i| special[hash(i) as usize % special.len()]).collect();
+        let source: Vec<f64> = (0..windows.iter().product()).map(|i| (hash(i) % 1000) as f64 / 7.0 - 70.0).collect();
+        for direction in ["GE", "GT", "LE", "LT"] {
+            macro_rules! compare {
+                ($t:ty, $dtype:expr, $name:literal, $cast:expr) => {{
+                    let cast = |x: &[f64]| x.iter().map($cast).collect::<Vec<$t>>();
+                    let compared = compared(direction, $name);
+                    let general = compared.replace(
+                        "stablehlo.return %c :",
+                        "%d = stablehlo.not %c : tensor<i1>\n%e = stablehlo.not %d : tensor<i1>\nstablehlo.return %e :",
+                    );
+                    let [fast, general] = [compared, general].map(|select| {
+                        let inputs =
+                            vec![tensor($dtype, &extents, &cast(&x)), tensor($dtype, &windows, &cast(&source))];
+                        let out = run::<$t>(&gradient(dims, $name, &select).0, inputs);
+                        out.into_iter().map(|x| x.to_bits()).collect::<Vec<_>>()
+                    });
+                    assert!(fast == general, "{direction} of {} for {dims:?}", $name);
+                }};
+            }
+            compare!(f32, DType::F32, "f32", |&x| x as f32);
+            compare!(f64, DType::F64, "f64", |&x| x);
+            compare!(bf16, DType::Bf16, "bf16", |&x| bf16::from_f64(x));
+            compare!(f16, DType::F16, "f16", |&x| f16::from_f64(x));
+        }
     }
 }
