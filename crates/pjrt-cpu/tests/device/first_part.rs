@@ -20,7 +20,9 @@ func.func @main(%x: tensor<64xf32> {tf.aliasing_output = 0 : i32}, %n: tensor<i3
   return %r#1 : tensor<64xf32>
 }";
 
+/// Interpreted loops do not start on the caller's thread.
 #[test]
+#[cfg_attr(not(feature = "jit"), ignore = "it needs the feature jit")]
 fn short_loops_end_before_the_call_returns() {
     let client = client(1);
     let program = compile(&client, LOOP);
