@@ -114,8 +114,9 @@ impl Fake {
     }
 
     fn log(&self, what: &'static str) {
-        self.live.fetch_sub(1, SeqCst);
+        // `all_gone` reads the log as soon as nothing is left.
         self.destroyed.lock().expect("log").push(what);
+        self.live.fetch_sub(1, SeqCst);
     }
 
     /// Creates an event that runs `work` when it completes.
