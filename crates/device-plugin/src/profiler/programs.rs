@@ -3,7 +3,7 @@
 //! A profile refers to operations by the names in their program. XLA's profiler therefore adds each program to a plane
 //! of its own, as an `HloProto`, and viewers look for it there.
 
-use crate::{ExecutableInfo, Program, Result, hlo};
+use crate::{Error, ExecutableInfo, Program, Result, hlo};
 
 /// A program that ran on a plugin.
 #[derive(Clone, Debug)]
@@ -28,13 +28,30 @@ impl RecordedProgram {
     ///
     /// # Errors
     ///
-    /// If neither can be converted to HLO.
-    pub(super) fn hlo_proto(&self) -> Result<Vec<u8>> {
+    /// If neither can be converted to HLO, or the message is larger than `limit`.
+    pub(super) fn hlo_proto(&self, limit: usize) -> Result<Vec<u8>> {
         const HLO_MODULE: u8 = 1;
         let optimized = self.optimized.as_ref().and_then(|program| hlo::module(program).ok());
         let module = optimized.map_or_else(|| hlo::module(&self.received), Ok)?;
+        if module.len() > limit {
+            return Err(Error::resource_exhausted("all programs of a profile together may have at most 512 MiB"));
+        }
         let mut proto = Vec::with_capacity(module.len() + 8);
         hlo::message(&mut proto, HLO_MODULE, &module);
         Ok(proto)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorCode;
+
+    #[test]
+    fn programs_beyond_limit_are_errors() {
+        let module = Program::new("hlo", vec![7; 100]);
+        let program = RecordedProgram::new("test", &ExecutableInfo::new("main", [], []), &module);
+        assert_eq!(program.hlo_proto(100).unwrap(), [&[0x0a, 100][..], &[7; 100]].concat());
+        assert_eq!(program.hlo_proto(99).unwrap_err().code(), ErrorCode::RESOURCE_EXHAUSTED);
     }
 }

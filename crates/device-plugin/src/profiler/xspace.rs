@@ -179,25 +179,21 @@ impl Programs {
         number(&mut plane, field::PLANE_ID, id);
         message(&mut plane, field::PLANE_NAME, b"/host:metadata");
         for program in programs {
-            let mut missing =
-                |why: &str| warnings.push(format!("the profile lacks the program {:?}: {why}", program.name));
-            let proto = match program.hlo_proto() {
-                Ok(proto) if plane.len() + proto.len() <= PROGRAMS_LIMIT => proto,
-                Ok(_) => {
-                    missing("all programs together exceed 512 MiB");
-                    continue;
+            let left = PROGRAMS_LIMIT.saturating_sub(plane.len());
+            match program.hlo_proto(left) {
+                Ok(proto) => {
+                    len += 1;
+                    let (mut stat, mut field) = (Vec::new(), Vec::new());
+                    number(&mut stat, field::STAT_METADATA_ID, stats.id("hlo_proto"));
+                    message(&mut stat, field::STAT_BYTES, &proto);
+                    message(&mut field, field::EVENT_METADATA_STATS, &stat);
+                    let name = format!("{}({len})", program.name);
+                    write_metadata(&mut plane, field::PLANE_EVENT_METADATA, len, &name, &field);
                 }
                 Err(error) => {
-                    missing(error.message());
-                    continue;
+                    warnings.push(format!("the profile lacks the program {:?}: {}", program.name, error.message()));
                 }
-            };
-            len += 1;
-            let (mut stat, mut field) = (Vec::new(), Vec::new());
-            number(&mut stat, field::STAT_METADATA_ID, stats.id("hlo_proto"));
-            message(&mut stat, field::STAT_BYTES, &proto);
-            message(&mut field, field::EVENT_METADATA_STATS, &stat);
-            write_metadata(&mut plane, field::PLANE_EVENT_METADATA, len, &format!("{}({len})", program.name), &field);
+            }
         }
         stats.write(&mut plane, field::PLANE_STAT_METADATA);
         Self { plane, len, warnings }

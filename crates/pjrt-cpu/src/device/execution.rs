@@ -10,11 +10,11 @@ use device_plugin::{Backend, Error, ErrorCode, Event, Launch, Result};
 use super::buffer::{CpuBuffer, Promise};
 use super::compile::CpuExecutable;
 use super::custom_calls;
-use super::first_part::{FirstPart, Paused, fail};
+use super::first_part::{FirstPart, Paused};
 use super::job::Turn;
 use super::memory::run_error;
 use super::running::{Target, Ticket};
-use super::state::{State, on_host, take};
+use super::state::{State, on_host, promises, ready_inputs, take};
 use super::workers::Job;
 use stablehlo_cpu::{Communicator, Member, Stop, Tensor, alone};
 
@@ -132,7 +132,7 @@ impl State {
                 Ok(FirstPart::Paused(run)) => paused = Some(run),
                 Err(error) => {
                     let event = Event::failed(error);
-                    fail(executable, launch, &event)?;
+                    promises(executable, launch, &event)?;
                     return Ok(Started { event, is_awaited: false });
                 }
             }
@@ -312,9 +312,7 @@ impl State {
         member: Option<&Member>,
         stop: Option<&Stop>,
     ) -> Result<Vec<Tensor>> {
-        let count = launch.inputs.len();
-        let input = |index| take(launch, index).into_tensor();
-        let inputs = (0..count).map(input).collect::<Result<Vec<_>>>()?;
+        let inputs = ready_inputs(launch)?;
         let on_host = |index| on_host(launch, index);
         let compute = || self.compute(executable, launch.device, inputs, (member, stop), on_host);
         custom_calls::within(launch.options.context(), compute)
@@ -356,13 +354,8 @@ impl Execution {
         (work, member): (Work, Option<Member>),
         ready: &Event,
     ) -> Result<Self> {
-        let count = launch.outputs.len();
-        let on_host = (0..count).map(|index| on_host(launch, index)).collect();
-        let promise = |index| Promise::new(ready.clone(), executable.program().is_bounded_output(index));
-        let outputs: Vec<_> = (0..count).map(promise).collect();
-        for output in &outputs {
-            launch.outputs.push(Arc::clone(output).into())?;
-        }
+        let on_host = (0..launch.outputs.len()).map(|index| on_host(launch, index)).collect();
+        let outputs = promises(executable, launch, ready)?;
         let (state, executable) = (Arc::clone(state), Arc::clone(executable));
         let context = launch.options.context().cloned();
         Ok(Self { state, executable, device: launch.device, work, member, context, on_host, outputs })

@@ -4,12 +4,12 @@
 //! caller runs up to [`FIRST_PART`] operations of them. A run that has not ended then continues on a thread of the client,
 //! where it can be stopped.
 
-use device_plugin::{Backend, Event, Launch, Result};
+use device_plugin::{Backend, Launch, Result};
 
-use super::buffer::{CpuBuffer, Promise};
+use super::buffer::CpuBuffer;
 use super::compile::{CpuExecutable, FIRST_PART};
 use super::memory::run_error;
-use super::state::{State, on_host, take};
+use super::state::{State, on_host, ready_inputs};
 use stablehlo_cpu::{PausedRun, Progress, Stop, Tensor};
 
 /// The result of the first part.
@@ -33,8 +33,7 @@ impl State {
         executable: &CpuExecutable,
         launch: &mut Launch<'_, B>,
     ) -> Result<FirstPart> {
-        let (device, count) = (launch.device, launch.inputs.len());
-        let inputs = (0..count).map(|index| take(launch, index).into_tensor()).collect::<Result<Vec<_>>>()?;
+        let (device, inputs) = (launch.device, ready_inputs(launch)?);
         let (kept, pool) = (self.kept(&inputs), self.memories.device(device));
         let progress = executable.program().start(inputs, pool, FIRST_PART);
         Ok(match progress.map_err(|error| run_error(error, device))? {
@@ -60,17 +59,4 @@ impl State {
         drop(paused.kept);
         self.owned(outputs.map_err(|error| run_error(error, device))?, device, false, on_host)
     }
-}
-
-/// Gives a launch the outputs of a run that failed.
-pub(crate) fn fail<B: Backend<Buffer = CpuBuffer>>(
-    executable: &CpuExecutable,
-    launch: &mut Launch<'_, B>,
-    event: &Event,
-) -> Result<()> {
-    for index in 0..launch.outputs.len() {
-        let promise = Promise::new(event.clone(), executable.program().is_bounded_output(index));
-        launch.outputs.push(promise.into())?;
-    }
-    Ok(())
 }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use device_plugin::{Backend, Launch, Result};
+use device_plugin::{Backend, Event, Launch, Result};
 
-use super::buffer::CpuBuffer;
+use super::buffer::{CpuBuffer, Promise};
+use super::compile::CpuExecutable;
 use super::job::Job as Processes;
 use super::memory::{Memories, is_host, run_error};
 use super::running::Running;
@@ -66,6 +67,26 @@ impl State {
 #[inline]
 pub(crate) fn on_host<B: Backend<Buffer = CpuBuffer>>(launch: &Launch<'_, B>, index: usize) -> bool {
     launch.outputs.placement(index).is_some_and(|placement| is_host(placement.memory))
+}
+
+/// Takes the inputs of a launch, which are ready.
+#[inline]
+pub(crate) fn ready_inputs<B: Backend<Buffer = CpuBuffer>>(launch: &mut Launch<'_, B>) -> Result<Vec<Tensor>> {
+    (0..launch.inputs.len()).map(|index| take(launch, index).into_tensor()).collect()
+}
+
+/// Gives a launch outputs that become ready with an event.
+pub(crate) fn promises<B: Backend<Buffer = CpuBuffer>>(
+    executable: &CpuExecutable,
+    launch: &mut Launch<'_, B>,
+    ready: &Event,
+) -> Result<Vec<Arc<Promise>>> {
+    let promise = |index| Promise::new(ready.clone(), executable.program().is_bounded_output(index));
+    let outputs: Vec<_> = (0..launch.outputs.len()).map(promise).collect();
+    for output in &outputs {
+        launch.outputs.push(Arc::clone(output).into())?;
+    }
+    Ok(outputs)
 }
 
 /// Takes an input of a launch: the framework's buffer if it is donated, otherwise a clone.

@@ -23,6 +23,11 @@ pub struct TpuExecutables(Functions<PJRT_TpuExecutable_Extension>);
 
 plugin_extension!(TpuExecutables(PJRT_TpuExecutable_Extension));
 
+type Table = PJRT_TpuExecutable_Extension;
+
+/// Bytes that a function returned: address, size, owner, and the function that frees the owner.
+type Returned<T> = (*const c_char, usize, *mut T, Option<unsafe extern "C" fn(*mut T)>);
+
 fn lent(bytes: &[u8]) -> (*const c_char, usize) {
     (bytes.as_ptr().cast(), bytes.len())
 }
@@ -35,15 +40,19 @@ impl TpuExecutables {
     /// An executable that another plugin serialized.
     #[doc(alias = "PJRT_TpuExecutable_GetHloModuleWithConfig")]
     pub fn hlo_module(&self, executable: &SerializedExecutable) -> Result<Program, Error> {
-        type Function = function::PJRT_TpuExecutable_GetHloModuleWithConfig;
         let mut args = PJRT_TpuExecutable_GetHloModuleWithConfig_Args::new();
         (args.serialized_executable, args.serialized_executable_size) = self.payload(executable)?;
         // SAFETY: C2, P2: the bytes live through the call, and this plugin made them.
-        unsafe { self.0.call::<Function>(&mut args) }?;
-        let (bytes, size) = (args.hlo_module_with_config, args.hlo_module_with_config_size);
-        let (owner, deleter) = (args.hlo_module_with_config_ptr, args.hlo_module_with_config_deleter);
-        // SAFETY: the call succeeded and returned all four values.
-        let module = unsafe { serialized(Function::NAME, bytes, size, owner, deleter) }?;
+        let module = unsafe {
+            self.bytes::<function::PJRT_TpuExecutable_GetHloModuleWithConfig, _>(&mut args, |args| {
+                (
+                    args.hlo_module_with_config,
+                    args.hlo_module_with_config_size,
+                    args.hlo_module_with_config_ptr,
+                    args.hlo_module_with_config_deleter,
+                )
+            })
+        }?;
         Ok(Program::new("hlo_with_config", module))
     }
 
@@ -54,15 +63,19 @@ impl TpuExecutables {
     /// An executable that another plugin serialized.
     #[doc(alias = "PJRT_TpuExecutable_GetCompiledMemoryStats")]
     pub fn compiled_memory_stats(&self, executable: &SerializedExecutable) -> Result<Vec<u8>, Error> {
-        type Function = function::PJRT_TpuExecutable_GetCompiledMemoryStats;
         let mut args = PJRT_TpuExecutable_GetCompiledMemoryStats_Args::new();
         (args.serialized_executable, args.serialized_executable_size) = self.payload(executable)?;
         // SAFETY: C2, P2: the bytes live through the call, and this plugin made them.
-        unsafe { self.0.call::<Function>(&mut args) }?;
-        let (bytes, size) = (args.compiled_memory_stats, args.compiled_memory_stats_size);
-        let (owner, deleter) = (args.compiled_memory_stats_ptr, args.compiled_memory_stats_deleter);
-        // SAFETY: the call succeeded and returned all four values.
-        unsafe { serialized(Function::NAME, bytes, size, owner, deleter) }
+        unsafe {
+            self.bytes::<function::PJRT_TpuExecutable_GetCompiledMemoryStats, _>(&mut args, |args| {
+                (
+                    args.compiled_memory_stats,
+                    args.compiled_memory_stats_size,
+                    args.compiled_memory_stats_ptr,
+                    args.compiled_memory_stats_deleter,
+                )
+            })
+        }
     }
 
     /// A description of the TPU for which the program was compiled, for [`TpuExecutables::cost_analysis`].
@@ -72,15 +85,19 @@ impl TpuExecutables {
     /// An executable that another plugin serialized.
     #[doc(alias = "PJRT_TpuExecutable_GetTargetArguments")]
     pub fn target_arguments(&self, executable: &SerializedExecutable) -> Result<Vec<u8>, Error> {
-        type Function = function::PJRT_TpuExecutable_GetTargetArguments;
         let mut args = PJRT_TpuExecutable_GetTargetArguments_Args::new();
         (args.serialized_executable, args.serialized_executable_size) = self.payload(executable)?;
         // SAFETY: C2, P2: the bytes live through the call, and this plugin made them.
-        unsafe { self.0.call::<Function>(&mut args) }?;
-        let (bytes, size) = (args.target_arguments, args.target_arguments_size);
-        let (owner, deleter) = (args.target_arguments_ptr, args.target_arguments_deleter);
-        // SAFETY: the call succeeded and returned all four values.
-        unsafe { serialized(Function::NAME, bytes, size, owner, deleter) }
+        unsafe {
+            self.bytes::<function::PJRT_TpuExecutable_GetTargetArguments, _>(&mut args, |args| {
+                (
+                    args.target_arguments,
+                    args.target_arguments_size,
+                    args.target_arguments_ptr,
+                    args.target_arguments_deleter,
+                )
+            })
+        }
     }
 
     /// Estimates the costs of HLO modules on a TPU, such as the number of floating-point operations. The modules are
@@ -108,15 +125,19 @@ impl TpuExecutables {
     /// `xla.CompilationEnvironmentsProto` messages.
     #[doc(alias = "PJRT_TpuExecutable_SetTpuCompilationEnv")]
     pub fn set_compilation_environment(&self, environments: &[u8]) -> Result<Vec<u8>, Error> {
-        type Function = function::PJRT_TpuExecutable_SetTpuCompilationEnv;
         let mut args = PJRT_TpuExecutable_SetTpuCompilationEnv_Args::new();
         (args.serialized_compilation_environments, args.serialized_compilation_environments_size) = lent(environments);
         // SAFETY: C2: the bytes live through the call.
-        unsafe { self.0.call::<Function>(&mut args) }?;
-        let (bytes, size) = (args.result_compilation_environments, args.result_compilation_environments_size);
-        let (owner, deleter) = (args.result_compilation_environments_ptr, args.result_compilation_environments_deleter);
-        // SAFETY: the call succeeded and returned all four values.
-        unsafe { serialized(Function::NAME, bytes, size, owner, deleter) }
+        unsafe {
+            self.bytes::<function::PJRT_TpuExecutable_SetTpuCompilationEnv, _>(&mut args, |args| {
+                (
+                    args.result_compilation_environments,
+                    args.result_compilation_environments_size,
+                    args.result_compilation_environments_ptr,
+                    args.result_compilation_environments_deleter,
+                )
+            })
+        }
     }
 
     /// A setting of the TPU compiler in compilation environments, as text.
@@ -126,15 +147,15 @@ impl TpuExecutables {
     /// An unknown field.
     #[doc(alias = "PJRT_TpuExecutable_GetTpuCompilationEnvFieldAsString")]
     pub fn compilation_environment_field(&self, environments: &[u8], field: &str) -> Result<String, Error> {
-        type Function = function::PJRT_TpuExecutable_GetTpuCompilationEnvFieldAsString;
         let mut args = PJRT_TpuExecutable_GetTpuCompilationEnvFieldAsString_Args::new();
         (args.serialized_compilation_environments, args.serialized_compilation_environments_size) = lent(environments);
         (args.field_name, args.field_name_size) = lent(field.as_bytes());
         // SAFETY: C2: the bytes and the name live through the call.
-        unsafe { self.0.call::<Function>(&mut args) }?;
-        let (bytes, size) = (args.field_value, args.field_value_size);
-        // SAFETY: the call succeeded and returned all four values.
-        let value = unsafe { serialized(Function::NAME, bytes, size, args.field_value_ptr, args.field_value_deleter) }?;
+        let value = unsafe {
+            self.bytes::<function::PJRT_TpuExecutable_GetTpuCompilationEnvFieldAsString, _>(&mut args, |args| {
+                (args.field_value, args.field_value_size, args.field_value_ptr, args.field_value_deleter)
+            })
+        }?;
         Ok(String::from_utf8_lossy(&value).into_owned())
     }
 
@@ -158,5 +179,22 @@ impl TpuExecutables {
     fn payload(&self, executable: &SerializedExecutable) -> Result<(*const c_char, usize), Error> {
         executable.check(&identity(&self.0.plugin, None, None))?;
         Ok(lent(executable.payload()))
+    }
+
+    /// Calls a function that returns bytes, and copies them. `returned` reads them from the arguments.
+    ///
+    /// # Safety
+    ///
+    /// C2 for `args`, and P2 for a serialized executable in it.
+    unsafe fn bytes<S: Slot<Table = Table, Return = *mut PJRT_Error>, T>(
+        &self,
+        args: &mut S::Args,
+        returned: impl FnOnce(&S::Args) -> Returned<T>,
+    ) -> Result<Vec<u8>, Error> {
+        // SAFETY: C2, P2: this function's contract.
+        unsafe { self.0.call::<S>(args) }?;
+        let (bytes, size, owner, deleter) = returned(args);
+        // SAFETY: C3: the call succeeded, and the bytes live until the deleter runs.
+        unsafe { serialized(S::NAME, bytes, size, owner, deleter) }
     }
 }

@@ -419,6 +419,7 @@ mod tests {
         assert_eq!(tanh(C64::new(1000.0, 1.0)), C64::new(1.0, 0.0));
         assert!((ln(C64::new(1.0, 1e-10)).re - 5e-21).abs() < 1e-30);
     }
+
     #[test]
     #[expect(clippy::float_cmp, reason = "the same rounding")]
     fn absolute_values_agree_with_hypot() {

@@ -210,8 +210,8 @@ fn float_comparison(region: &Region) -> Option<ComparisonDirection> {
     }
 }
 
-/// The gradient of a pooling of `x` with `fit` windows, whose selection compares floats. Returns `None` if there is no
-/// loop for the element type.
+/// A `select_and_scatter` that is the gradient of a max or min pooling. `fit` is the number of windows in each dimension of
+/// `x`. Returns `None` if the element type is not supported, or if an image has no features.
 fn pool_gradient(x: &TensorType, spec: &Spec, fit: &[usize], direction: ComparisonDirection) -> Option<PoolGradient> {
     let run = PoolGradient::run_fn(direction, x.dtype)?;
     let covered = |d: usize| {

@@ -131,8 +131,8 @@ fn whole<T: Operand>(
     });
 }
 
-/// The operand of which each line is read by only one task. That task packs its lines, into its own caches, and a part
-/// consists of all lines.
+/// The operand whose lines are each read by only one task of a part. That task packs them, into its own caches, and a part
+/// contains all lines of the operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Alone {
     A,
