@@ -1,7 +1,7 @@
 //! Conversion of StableHLO programs to HLO, for profiles.
 
 use stablehlo::VerifyLevel;
-use stablehlo::ir::{Attributes, OpKind, Region};
+use stablehlo::ir::{Attributes, OpKind, Region, is_sharding};
 
 use super::read;
 use crate::Program;
@@ -20,7 +20,7 @@ pub(crate) fn to_hlo(program: &Program) -> Option<stablehlo::Result<Vec<u8>>> {
 }
 
 fn remove_sharding(attributes: &mut Attributes) {
-    attributes.retain(|(name, _)| !matches!(name.as_str(), "mhlo.sharding" | "sdy.sharding"));
+    attributes.retain(|(name, _)| !is_sharding(name));
 }
 
 fn remove_shardings(region: &mut Region) {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use stablehlo::ir::{
     Binary, ChannelHandle, ElementType, Literal, LocationId, Op, OpKind, Region, ReplicaGroups, TensorType, Type,
-    ValueId,
+    ValueId, is_sharding,
 };
 
 use crate::error::CompileError;
@@ -65,7 +65,7 @@ impl<'g> Builder<'g> {
     /// Adds an op whose results exist already.
     pub(super) fn push(&mut self, mut op: Op) {
         // A split program has no meshes. Readers reject annotations that refer to a missing mesh.
-        op.attributes.retain(|(name, _)| name != "sdy.sharding" && name != "mhlo.sharding");
+        op.attributes.retain(|(name, _)| !is_sharding(name));
         if let Some(block) = self.blocks.last_mut() {
             block.push(op);
         }

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use stablehlo::ir::{
-    Binary, Dims, ElementType, Func, Literal, Module, Op, OpKind, Region, ReplicaGroups, TensorType, Type, ValueId,
+    Attributes, Binary, Dims, ElementType, Func, Literal, Module, Op, OpKind, Region, ReplicaGroups, TensorType, Type,
+    ValueId, is_sharding,
 };
 
 use super::build::{Builder, replica_groups};
@@ -93,9 +94,8 @@ pub(super) fn split(module: &Module, plan: &Plan<'_>, replicas: usize) -> Result
     let ret = splitter.build.op(OpKind::Return, operands, Vec::new());
     splitter.build.push(ret);
     let (ops, values) = splitter.build.finish();
-    let plain = |attributes: &Vec<_>| {
-        let other = |(name, _): &&(String, _)| name != "sdy.sharding" && name != "mhlo.sharding";
-        attributes.iter().filter(other).cloned().collect()
+    let plain = |attributes: &Attributes| -> Attributes {
+        attributes.iter().filter(|(name, _)| !is_sharding(name)).cloned().collect()
     };
     Ok(Func {
         arg_attributes: func.arg_attributes.iter().map(plain).collect(),

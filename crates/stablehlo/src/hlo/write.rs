@@ -57,7 +57,7 @@ fn donations(main: &Func, out: &mut proto::Module) -> Result<()> {
                     let parameter_number = long(number);
                     donors.push(proto::DonorEntry { parameter_number, parameter_shape_index: Vec::new() });
                 }
-                "mhlo.sharding" | "sdy.sharding" => {
+                name if is_sharding(name) => {
                     return Err(Error::new(
                         ErrorKind::Unsupported,
                         format_args!(
@@ -257,7 +257,7 @@ impl<'m> Writer<'m> {
 
     fn op<'a>(&mut self, to: &mut Computation<'a>, op: &'a Op) -> Result<()> {
         let func = to.func;
-        if op.attributes.iter().any(|(name, _)| matches!(name.as_str(), "mhlo.sharding" | "sdy.sharding")) {
+        if op.attributes.iter().any(|(name, _)| is_sharding(name)) {
             return Err(Error::new(
                 ErrorKind::Unsupported,
                 "a sharding cannot be written as HLO; send the program as StableHLO",

@@ -32,3 +32,9 @@ pub enum Attribute {
 
 /// Named attributes in program order.
 pub type Attributes = Vec<(String, Attribute)>;
+
+/// Whether an attribute of this name is a sharding, of Shardy (`sdy.sharding`) or of GSPMD (`mhlo.sharding`).
+#[must_use]
+pub fn is_sharding(name: &str) -> bool {
+    matches!(name, "sdy.sharding" | "mhlo.sharding")
+}

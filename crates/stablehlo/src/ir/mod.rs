@@ -18,7 +18,7 @@ mod program;
 mod types;
 mod values;
 
-pub use attribute::{Attribute, Attributes};
+pub use attribute::{Attribute, Attributes, is_sharding};
 pub use collectives::{ChannelHandle, ReplicaGroups};
 pub use literal::Literal;
 #[cfg(feature = "hlo")]
