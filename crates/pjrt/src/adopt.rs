@@ -18,7 +18,8 @@ use crate::executable::Executable;
 use crate::execute_context::ExecuteContext;
 use crate::execute_options::ExecuteOptions;
 use crate::extensions::{
-    ExecutableAbiVersion, MegascaleContext, MultiSliceConfig, PhaseCompiler, RawBuffer, RuntimeAbiVersion,
+    Collectives, Communicator, ExecutableAbiVersion, MegascaleContext, MultiSliceConfig, PhaseCompiler, RawBuffer,
+    RuntimeAbiVersion,
 };
 use crate::load_error::LoadError;
 use crate::loaded_executable::LoadedExecutable;
@@ -79,6 +80,8 @@ as_raw! {
     CopyToDeviceStream => PJRT_CopyToDeviceStream, |this| this.handle();
     MultiSliceConfig => PJRT_MultiSlice_Config, |this| this.handle();
     MegascaleContext => PJRT_Megascale_ClientContext, |this| this.handle();
+    Collectives => PJRT_Collectives, |this| this.handle();
+    Communicator => PJRT_Collectives_Communicator, |this| this.handle();
     RawBuffer => PJRT_RawBuffer, |this| this.handle();
     PhaseCompiler => PJRT_PhaseCompiler, |this| this.handle();
     RuntimeAbiVersion => PJRT_RuntimeAbiVersion, |this| this.handle();

@@ -163,15 +163,9 @@ pub(super) const NOT_WANTED: &[NotWanted] = &[
         ],
     },
     NotWanted {
-        side: Side::Both,
-        reason: "Collectives outside programs, between threads of the host. Only Megascale creates their communicators, \
-                 and XLA's own runtime uses them.",
-        items: &[
-            "PJRT_Collectives_Extension",
-            "PJRT_Collectives_CpuExecutor",
-            "PJRT_Megascale_CreateMegascaleCollectives",
-            "PJRT_Megascale_ProcessesInfo",
-        ],
+        side: Side::Vendor,
+        reason: "Collectives outside programs, between threads of the host. Only Megascale creates them.",
+        items: &["PJRT_Collectives_Extension", "PJRT_Collectives_CpuExecutor", "PJRT_Megascale_ProcessesInfo"],
     },
     NotWanted {
         side: Side::Caller,

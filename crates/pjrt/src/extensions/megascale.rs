@@ -2,16 +2,19 @@
 
 use std::ffi::c_char;
 use std::ptr::null_mut;
+use std::sync::Arc;
 
 use pjrt_sys::extension_slot as function;
 use pjrt_sys::*;
 
+use super::collective_functions::CollectiveFunctions;
+use super::collectives::Collectives;
 use super::functions::Functions;
 use super::plugin_extension::plugin_extension;
 use crate::api::Api;
 use crate::client::Client;
 use crate::error::Error;
-use crate::handle::{Destroy, Handle, Owned, Owner as _};
+use crate::handle::{Destroy, Handle, Owned};
 use crate::query::serialized;
 use crate::read;
 use crate::topology::TopologyDescription;
@@ -78,7 +81,8 @@ impl Megascale {
     ) -> Result<MegascaleContext, Error> {
         let raw = read::object(raw).map_err(|broken| Error::malformed(function, broken))?;
         // SAFETY: C3: the plugin created the context for this caller.
-        Ok(MegascaleContext { raw: unsafe { Owned::new(raw, self.clone()) }, _client: client })
+        let raw = unsafe { Owned::new(raw, self.clone()) };
+        Ok(MegascaleContext(Arc::new(ConnectedContext { raw, _client: client })))
     }
 
     /// The configuration with which programs are compiled ahead of time for `num_slices` slices of a topology.
@@ -119,7 +123,7 @@ impl Megascale {
         type Function = function::PJRT_Megascale_CreateMultiSliceConfig;
         self.0.check(topology.handle().api())?;
         if let Some(context) = context {
-            self.0.check(context.raw.owner().api())?;
+            self.0.check(context.handle().api())?;
         }
         let functions = self.multi_slice()?;
         let size = |message: &[u8]| {
@@ -135,7 +139,7 @@ impl Megascale {
         args.endpoint_addresses_size = size(local.endpoint_addresses)?;
         args.dcn_topology = local.dcn_topology.as_ptr().cast::<c_char>();
         args.dcn_topology_size = size(local.dcn_topology)?;
-        args.client_context = context.map_or(null_mut(), |context| context.raw.as_ptr());
+        args.client_context = context.map_or(null_mut(), |context| context.handle().as_ptr());
         // SAFETY: C2: topology and context are live and of this plugin; the messages live through the call.
         unsafe { self.0.call::<Function>(&mut args) }?;
         MultiSliceConfig::new(args.multi_slice_config, functions, Function::NAME)
@@ -183,27 +187,45 @@ unsafe impl Destroy<Megascale> for PJRT_Megascale_ClientContext {
     }
 }
 
-/// A process's connection to the other slices.
+/// A context and its client.
 #[derive(Debug)]
-#[doc(alias = "PJRT_Megascale_ClientContext")]
-pub struct MegascaleContext {
+pub(crate) struct ConnectedContext {
     raw: Owned<PJRT_Megascale_ClientContext, Megascale>,
     /// Dropped after the context that was created for it.
     _client: Option<Client>,
 }
 
+/// A process's connection to the other slices.
+#[derive(Debug)]
+#[doc(alias = "PJRT_Megascale_ClientContext")]
+pub struct MegascaleContext(Arc<ConnectedContext>);
+
+/// The processes that collectives connect.
+#[derive(Clone, Copy, Debug, Default)]
+#[doc(alias = "PJRT_Megascale_ProcessesInfo")]
+pub struct Processes<'a> {
+    /// The address of each process, such as `host:port`.
+    pub addresses: &'a [&'a str],
+    /// The number of each process's slice. Empty if there are no slices.
+    pub slice_indexes: &'a [i32],
+    /// The number of each process in its slice. Empty if there are no slices.
+    pub per_slice_indexes: &'a [i32],
+    /// The number of devices of each process.
+    pub devices_per_process: i32,
+}
+
 impl MegascaleContext {
     pub(crate) fn handle(&self) -> &Handle<PJRT_Megascale_ClientContext, Megascale> {
-        &self.raw
+        &self.0.raw
     }
 
     /// Connects to the other slices.
     #[doc(alias = "PJRT_Megascale_ClientContext_Initialize")]
     pub fn initialize(&self) -> Result<(), Error> {
         let mut args = PJRT_Megascale_ClientContext_Initialize_Args::new();
-        args.client_context = self.raw.as_ptr();
+        args.client_context = self.0.raw.as_ptr();
         // SAFETY: C2: the context is live.
-        unsafe { self.raw.owner().0.call::<function::PJRT_Megascale_ClientContext_Initialize>(&mut args) }
+        unsafe { self.0.raw.owner().0.call::<function::PJRT_Megascale_ClientContext_Initialize>(&mut args) }
     }
 
     /// Ends transfers of a launch that wait for other slices. Later transfers of the launch fail, too, for
@@ -211,21 +233,67 @@ impl MegascaleContext {
     #[doc(alias = "PJRT_Megascale_ClientContext_UnblockPendingWork")]
     pub fn unblock_pending_work(&self, launch_id: i32, expire_after_ms: i64) -> Result<(), Error> {
         let mut args = PJRT_Megascale_ClientContext_UnblockPendingWork_Args::new();
-        args.client_context = self.raw.as_ptr();
+        args.client_context = self.0.raw.as_ptr();
         args.launch_id = launch_id;
         args.expire_after_ms = expire_after_ms;
         // SAFETY: C2: the context is live.
-        unsafe { self.raw.owner().0.call::<function::PJRT_Megascale_ClientContext_UnblockPendingWork>(&mut args) }
+        unsafe { self.0.raw.owner().0.call::<function::PJRT_Megascale_ClientContext_UnblockPendingWork>(&mut args) }
     }
 
     /// The port on which the process accepts connections of other slices.
     #[doc(alias = "PJRT_Megascale_ClientContext_MegascalePort")]
     pub fn port(&self) -> Result<i32, Error> {
         let mut args = PJRT_Megascale_ClientContext_MegascalePort_Args::new();
-        args.client_context = self.raw.as_ptr();
+        args.client_context = self.0.raw.as_ptr();
         // SAFETY: C2: the context is live.
-        unsafe { self.raw.owner().0.call::<function::PJRT_Megascale_ClientContext_MegascalePort>(&mut args) }?;
+        unsafe { self.0.raw.owner().0.call::<function::PJRT_Megascale_ClientContext_MegascalePort>(&mut args) }?;
         Ok(args.port)
+    }
+    /// Creates collectives between processes, over the connections of this context. `dcn_topology` describes the network
+    /// between slices: a serialized `xla.megascale.runtime.DCNTopology` message.
+    ///
+    /// # Errors
+    ///
+    /// Lists of different lengths, or a plugin that lacks the functions of collectives.
+    #[doc(alias = "PJRT_Megascale_CreateMegascaleCollectives")]
+    pub fn collectives(&self, processes: &Processes<'_>, dcn_topology: Option<&[u8]>) -> Result<Collectives, Error> {
+        type Function = function::PJRT_Megascale_CreateMegascaleCollectives;
+        let count = processes.addresses.len();
+        for (list, len) in
+            [("slice_indexes", processes.slice_indexes.len()), ("per_slice_indexes", processes.per_slice_indexes.len())]
+        {
+            if len != 0 && len != count {
+                return Err(Error::invalid(format!(
+                    "the length of `{list}` is {len}, but there are {count} processes"
+                )));
+            }
+        }
+        let megascale = self.0.raw.owner();
+        let functions = CollectiveFunctions::complete(&megascale.0.plugin)?;
+        let (mut addresses, mut sizes): (Vec<*const c_char>, Vec<usize>) =
+            processes.addresses.iter().map(|address| (address.as_ptr().cast::<c_char>(), address.len())).unzip();
+        let (mut slices, mut per_slice) = (processes.slice_indexes.to_vec(), processes.per_slice_indexes.to_vec());
+        let optional = |list: &mut Vec<i32>| if list.is_empty() { null_mut() } else { list.as_mut_ptr() };
+        let mut info = PJRT_Megascale_ProcessesInfo {
+            addresses: addresses.as_mut_ptr(),
+            address_sizes: sizes.as_mut_ptr(),
+            num_addresses: count,
+            slice_indexes: optional(&mut slices),
+            num_slice_indexes: slices.len(),
+            per_slice_indexes: optional(&mut per_slice),
+            num_per_slice_indexes: per_slice.len(),
+            num_devices_per_process: processes.devices_per_process,
+        };
+        let mut args = PJRT_Megascale_CreateMegascaleCollectives_Args::new();
+        args.client_context = self.0.raw.as_ptr();
+        args.processes_info = &raw mut info;
+        if let Some(topology) = dcn_topology {
+            (args.dcn_topology, args.dcn_topology_size) = (topology.as_ptr().cast::<c_char>(), topology.len());
+        }
+        // SAFETY: C2: the context is live; the lists have these lengths and live through the call.
+        unsafe { megascale.0.call::<Function>(&mut args) }?;
+        // SAFETY: C3: the plugin created the collectives for this caller.
+        unsafe { Collectives::new(args.collectives, functions, self.0.clone(), Function::NAME) }
     }
 }
 

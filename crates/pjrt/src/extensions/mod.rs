@@ -3,6 +3,9 @@
 
 mod abi_version;
 mod callbacks;
+mod collective_functions;
+mod collectives;
+mod communicator;
 mod cross_host_transfers;
 mod custom_calls;
 mod custom_partitioner;
@@ -26,6 +29,8 @@ mod xla_transform;
 
 pub use abi_version::{AbiVersions, ExecutableAbiVersion, RuntimeAbiVersion};
 pub use callbacks::{Callbacks, SliceFailure};
+pub use collectives::Collectives;
+pub use communicator::{CollectiveReduction, CollectiveRun, CollectiveScope, Communicator};
 pub use cross_host_transfers::{CrossHostTransfers, Receive, Send, TaskIncarnation};
 pub use custom_calls::{GpuCustomCalls, GpuHandlers};
 pub use custom_partitioner::{CustomPartitioner, CustomPartitioners, Partitioned, PartitionedArray};
@@ -35,7 +40,7 @@ pub(crate) use functions::Functions;
 pub use host_memory_allocator::{HostMemory, HostMemoryAllocator};
 pub use layouts::Layouts;
 pub use lent_results::CallbackError;
-pub use megascale::{LocalSlice, Megascale, MegascaleContext, MultiSliceConfig};
+pub use megascale::{LocalSlice, Megascale, MegascaleContext, MultiSliceConfig, Processes};
 pub use memory_descriptions::{MemoryDescription, MemoryDescriptions};
 pub use phase_compile::{PhaseCompile, PhaseCompiler};
 pub use pjrt_types::HandlerTraits;

@@ -14,6 +14,7 @@ mod plain;
 mod real;
 
 mod accidents;
+mod collectives;
 mod cross_host_transfers;
 mod device_memory;
 mod direct_reads;

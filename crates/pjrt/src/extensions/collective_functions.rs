@@ -1,0 +1,82 @@
+//! The functions of `PJRT_Collectives_Extension`, and what collectives and communicators share.
+
+use std::fmt;
+use std::sync::Arc;
+
+use pjrt_sys::extension_slot as function;
+use pjrt_sys::*;
+
+use super::functions::Functions;
+use super::plugin_extension::plugin_extension;
+use crate::api::Api;
+use crate::error::Error;
+use crate::handle::{Destroy, Handle, Owned, Owner};
+use crate::plugin::Plugin;
+
+/// The functions of collectives and communicators.
+#[derive(Clone, Debug)]
+#[doc(alias = "PJRT_Collectives_Extension")]
+pub(crate) struct CollectiveFunctions(pub(super) Functions<PJRT_Collectives_Extension>);
+
+plugin_extension!(CollectiveFunctions(PJRT_Collectives_Extension));
+
+impl CollectiveFunctions {
+    /// The functions of a plugin that can also destroy collectives.
+    pub(super) fn complete(plugin: &Plugin) -> Result<Self, Error> {
+        let functions = plugin.extension::<Self>();
+        let complete = functions.filter(|functions| functions.0.supports::<function::PJRT_Collectives_Destroy>());
+        complete.ok_or_else(|| missing::<function::PJRT_Collectives_Destroy>(plugin))
+    }
+}
+
+// SAFETY: the body is one call of the object's destroy function.
+unsafe impl Destroy<CollectiveFunctions> for PJRT_Collectives {
+    unsafe fn destroy(owner: &CollectiveFunctions, raw: *mut Self) -> Result<(), Error> {
+        let mut args = PJRT_Collectives_Destroy_Args::new();
+        args.collectives = raw;
+        // SAFETY: C2: the only input is a live object that is not used afterwards, by this function's contract.
+        unsafe { owner.0.call::<function::PJRT_Collectives_Destroy>(&mut args) }
+    }
+}
+
+/// The connection to other processes that collectives use.
+pub(super) type Context = Arc<dyn fmt::Debug + Send + Sync>;
+
+/// Collectives and their connection.
+#[derive(Debug)]
+pub(crate) struct CollectivesInner {
+    raw: Owned<PJRT_Collectives, CollectiveFunctions>,
+    /// Dropped after the collectives that use it.
+    _context: Context,
+}
+
+impl CollectivesInner {
+    pub(super) fn new(raw: Owned<PJRT_Collectives, CollectiveFunctions>, context: Context) -> Self {
+        Self { raw, _context: context }
+    }
+
+    pub(super) fn raw(&self) -> &Handle<PJRT_Collectives, CollectiveFunctions> {
+        &self.raw
+    }
+
+    pub(super) fn functions(&self) -> &Functions<PJRT_Collectives_Extension> {
+        &self.raw.owner().0
+    }
+}
+
+impl Owner for CollectivesInner {
+    fn api(&self) -> &Api {
+        self.raw.api()
+    }
+}
+
+/// Converts the rank of one of `devices` devices.
+pub(super) fn rank_id(rank: usize, devices: usize) -> Result<i64, Error> {
+    let valid = i64::try_from(rank).ok().filter(|_| rank < devices);
+    valid.ok_or_else(|| Error::invalid(format!("rank {rank} is not the position of one of {devices} devices")))
+}
+
+/// The error for a plugin that lacks a function of collectives.
+pub(super) fn missing<S: Slot<Table = PJRT_Collectives_Extension>>(plugin: &Plugin) -> Error {
+    Error::missing_in(S::NAME, PJRT_Collectives_Extension::NAME, plugin.api_version())
+}
