@@ -282,7 +282,7 @@ impl Function {
     }
 }
 
-/// Some bytes of an array.
+/// A range of an array's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The array.

@@ -19,7 +19,7 @@ use crate::engine::kernels::shape::{Concatenate, DynamicSlice, DynamicUpdateSlic
 use crate::engine::scalar_fn::Combine;
 use crate::engine::view::View;
 
-/// Maximum number of elements that a loop computes one by one. The interpreter's vector code computes more faster.
+/// Maximum number of elements that a loop computes one by one. For more elements, the interpreter's vector code is faster.
 const MAX_ELEMENTS: usize = 128;
 /// Maximum number of calls of functions of many steps in a loop over elements. For more, the interpreter's vector code is
 /// faster.

@@ -15,7 +15,8 @@ use crate::engine::kernels::Kernel;
 
 /// A compiled loop.
 pub(crate) struct CompiledLoop {
-    /// The step. Its inputs are the initial values, of which its outputs start as copies, and the captured values.
+    /// The step. Its inputs are the initial values and the captured values. Its outputs start as copies of the initial
+    /// values.
     pub(crate) kernel: Arc<dyn Kernel>,
     pub(crate) captured: Vec<ValueIndex>,
 }

@@ -10,8 +10,8 @@ use super::signature::signature;
 use crate::engine::elementwise::Map;
 use crate::engine::graph::{BlockGraph, Node, Op, Value, ValueIndex};
 
-/// Classes of values that have the same bits at some time, with the functions that read or compute them as floats and as
-/// others.
+/// Classes of values that may share a register, with the number of functions that use each class as a float and as another
+/// type.
 pub(super) struct Floats<'g> {
     values: &'g [Value],
     classes: Classes,

@@ -9,7 +9,8 @@ use crate::engine::stop::Stop;
 use crate::engine::tile::TileProgram;
 use crate::error::RunError;
 
-/// A compiled loop. Inputs are the initial values, whose copies the outputs start as, and the values that the loop captures.
+/// A compiled loop. Its inputs are the initial values and the values that the loop captures. The outputs start as copies of
+/// the initial values.
 pub(super) struct LoopKernel {
     pub(super) code: Code,
     /// Number of values that the loop carries.
@@ -25,7 +26,7 @@ pub(super) struct LoopKernel {
 /// A step of the interpreter in a compiled loop.
 pub(super) enum HostWork {
     Kernel(Arc<dyn Kernel>),
-    /// Elementwise functions over so many elements.
+    /// Elementwise functions, and the number of elements.
     Tile(TileProgram, usize),
 }
 

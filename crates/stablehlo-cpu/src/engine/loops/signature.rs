@@ -26,8 +26,8 @@ pub(super) fn element_of(dtype: DType) -> Option<Element> {
     })
 }
 
-/// The types of the operands and of the result, if compiled code can compute the function. `None` in place of a type stands
-/// for any type of the element's size.
+/// The types of the operands and of the result of a function that compiled code can compute. `None` in place of a type
+/// accepts every type of the element's size.
 pub(super) struct Signature {
     pub(super) operands: Vec<Option<Element>>,
     pub(super) result: Option<Element>,

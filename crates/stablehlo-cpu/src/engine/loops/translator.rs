@@ -145,7 +145,7 @@ impl<'g> Translator<'g> {
         self.sharers.entry(place).or_default().push(v);
     }
 
-    /// Translates `translate` into a block of its own.
+    /// Runs `translate` with a new block, and returns the block.
     pub(super) fn within(&mut self, translate: impl FnOnce(&mut Self) -> Option<Vec<Value>>) -> Option<Block> {
         let outer = std::mem::take(&mut self.out);
         let results = translate(self);
@@ -265,7 +265,7 @@ impl<'g> Translator<'g> {
         self.hold_results(&node.outs, &homes, &results)
     }
 
-    /// Records the results of a loop: the arrays in memory, and the values in registers in order.
+    /// Records the results of a loop. Arrays are in memory at `homes`; values in registers are `results`, in order.
     fn hold_results(&mut self, outs: &[ValueIndex], homes: &[Place], mut results: &[Value]) -> Option<()> {
         let mut homes = homes.iter();
         for &out in outs {

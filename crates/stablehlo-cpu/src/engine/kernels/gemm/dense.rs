@@ -14,9 +14,9 @@ use crate::engine::stop::Stop;
 /// Minimum number of multiplications per piece. Above it we cut more pieces than threads, so that one slow thread does
 /// not delay the others.
 const PIECE: usize = 32 << 20;
-/// Multiplications after which a piece checks for a stop request. They take a second or two.
+/// Number of multiplications between two checks for a request to stop. They take a second or two.
 const LONG: usize = 64 << 30;
-/// Minimum rows and columns of the output for another piece, and minimum rows if threads would otherwise be idle.
+/// Minimum number of rows and of columns of a piece of the output. If threads would otherwise be idle, `ROWS` rows suffice.
 const SIDE: usize = 128;
 const ROWS: usize = 32;
 /// Units of rows and columns that are not divided between pieces.
