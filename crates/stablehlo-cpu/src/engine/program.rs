@@ -51,8 +51,13 @@ pub(crate) struct Fill {
 
 impl Fill {
     fn apply(&self, out: &mut [u8]) {
-        let (bytes, element) = (out.len(), &self.element[..usize::from(self.size)]);
-        parallel::chunks(out, 64, bytes, |_, part| fill(part, element));
+        let bytes = out.len();
+        parallel::chunks(out, 64, bytes, |_, part| self.apply_to(part));
+    }
+
+    /// Fills `out` on the calling thread.
+    pub(crate) fn apply_to(&self, out: &mut [u8]) {
+        fill(out, &self.element[..usize::from(self.size)]);
     }
 }
 

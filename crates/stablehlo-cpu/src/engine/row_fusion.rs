@@ -1,17 +1,18 @@
-//! Joins elementwise ops and reductions over the same rows into one step. The step processes a few rows at a time, so
-//! that intermediate values stay in the cache.
+//! Joins elementwise ops, reductions and scatters over the same rows into one step. The step processes a few rows at a
+//! time, so that intermediate values stay in the cache.
 
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::graph::{Op, Value, ValueIndex};
+use super::graph::{Node, Op, Value, ValueIndex};
 use super::group_compiler::compile_group;
 use super::kernels::reduce::{Extents, Reduce, ReduceFn};
 use super::kernels::{Context, Kernel};
 use super::parallel;
 use super::pool::Line;
+use super::row_scatter::{RowScatter, SortedWindows};
 use super::schedule::{Group, Item, Rows};
 use super::tile::{TileProgram, reserve};
 use crate::error::RunError;
@@ -41,28 +42,45 @@ fn row_reduction(item: &Item) -> Option<&Reduce> {
     }
 }
 
-/// Joins consecutive items around reductions of rows into steps.
+/// Rows and columns of an item around which others are joined: a reduction of rows or a scatter.
+fn anchor(item: &Item, values: &[Value]) -> Option<(usize, usize)> {
+    match row_reduction(item) {
+        Some(reduce) => Some((reduce.extents.outer, reduce.extents.reduced)).filter(|&(_, c)| c >= MIN_COLUMNS),
+        None => RowScatter::of_item(item, values).map(|scatter| scatter.shape()),
+    }
+    .filter(|&(rows, columns)| rows > 1 && columns <= MAX_COLUMNS)
+}
+
+/// Joins consecutive items around reductions of rows and scatters into steps.
 pub(crate) fn join(items: Vec<Item>, values: &[Value]) -> Vec<Item> {
     let mut joined: Vec<Item> = Vec::with_capacity(items.len());
     let mut rest: std::collections::VecDeque<Item> = items.into();
     while let Some(item) = rest.pop_front() {
-        let shape = row_reduction(&item).map(|r| (r.extents.outer, r.extents.reduced));
-        let Some((rows, columns)) = shape.filter(|&(r, c)| r > 1 && (MIN_COLUMNS..=MAX_COLUMNS).contains(&c)) else {
+        let Some((rows, columns)) = anchor(&item, values) else {
             joined.push(item);
             continue;
         };
+        // A scatter starts from a constant, so the items before it compute nothing for its rows.
+        let extends_back = row_reduction(&item).is_some();
         let mut run = std::collections::VecDeque::from([item]);
-        while joined.last().is_some_and(|item| over(item, rows, columns)) {
+        while extends_back && joined.last().is_some_and(|item| over(item, rows, columns, values)) {
             run.extend(joined.pop());
             run.rotate_right(1);
         }
-        while rest.front().is_some_and(|item| over(item, rows, columns)) {
-            run.extend(rest.pop_front());
-        }
         let mut run = Vec::from(run);
+        while let Some(next) = rest.front() {
+            if over(next, rows, columns, values) {
+                run.extend(rest.pop_front());
+            } else if is_scalar(next) && !reads_from(next, &run) {
+                // It does not separate the run from the items after it.
+                joined.extend(rest.pop_front());
+            } else {
+                break;
+            }
+        }
         // Split the run at the first item that does not fit, then examine that item and the following ones again.
         while let Some(cut) = misfit(&run, rows, columns, values) {
-            let first = run.iter().position(|item| row_reduction(item).is_some()).unwrap_or(0);
+            let first = run.iter().position(|item| matches!(item, Item::Node(_))).unwrap_or(0);
             if cut <= first {
                 joined.extend(run.drain(..cut.max(1)));
             } else {
@@ -81,11 +99,30 @@ pub(crate) fn join(items: Vec<Item>, values: &[Value]) -> Vec<Item> {
 }
 
 /// Whether the item works on all elements of rows of this size, or on one element per row.
-fn over(item: &Item, rows: usize, columns: usize) -> bool {
+fn over(item: &Item, rows: usize, columns: usize, values: &[Value]) -> bool {
     match item {
         Item::Group(group) => group.n == rows || group.n == rows * columns,
-        _ => row_reduction(item).is_some_and(|r| (r.extents.outer, r.extents.reduced) == (rows, columns)),
+        _ => match row_reduction(item) {
+            Some(reduce) => (reduce.extents.outer, reduce.extents.reduced) == (rows, columns),
+            None => RowScatter::of_item(item, values).is_some_and(|scatter| scatter.fits(rows, columns)),
+        },
     }
+}
+
+/// Whether the item computes single elements.
+fn is_scalar(item: &Item) -> bool {
+    matches!(item, Item::Group(group) if group.n == 1)
+}
+
+/// Whether the item reads a value that the run computes.
+fn reads_from(item: &Item, run: &[Item]) -> bool {
+    let read = read_by(item);
+    let reads = |node: &Node| node.outs.iter().any(|v| read.contains(v));
+    run.iter().any(|item| match item {
+        Item::Node(node) => reads(node),
+        Item::Group(group) => group.nodes.iter().any(reads),
+        Item::Rows(_) => true,
+    })
 }
 
 /// The first item that reads a value of the run from another row.
@@ -110,7 +147,8 @@ fn misfit(run: &[Item], rows: usize, columns: usize, values: &[Value]) -> Option
                 made.extend(group.nodes.iter().flat_map(|node| &node.outs));
             }
             Item::Node(node) => {
-                if node.ins.get(1).is_none_or(|init| made.contains(init)) {
+                // The rows of the first operand suffice. The others are read at other positions.
+                if node.ins[1..].iter().any(|v| made.contains(v)) {
                     return Some(at);
                 }
                 made.extend(&node.outs);
@@ -149,6 +187,13 @@ enum Part {
         init: Place,
         out: usize,
     },
+    Scatter {
+        scatter: RowScatter,
+        /// The inputs of the step with the indices and the updates.
+        indices: usize,
+        updates: usize,
+        out: usize,
+    },
 }
 
 /// The compiled step.
@@ -167,15 +212,18 @@ pub(crate) fn compile_rows(run: &Rows, wanted: &[ValueIndex], values: &[Value]) 
     let mut own: Vec<(ValueIndex, Own)> = Vec::new();
     let mut parts = Vec::with_capacity(run.items.len());
     let row_bytes = |v: ValueIndex| values[v as usize].bytes() / run.rows;
+    let input = |v: ValueIndex, ins: &mut Vec<ValueIndex>| {
+        ins.iter().position(|&i| i == v).unwrap_or_else(|| {
+            ins.push(v);
+            ins.len() - 1
+        })
+    };
     let place = |v: ValueIndex, own: &[(ValueIndex, Own)], ins: &mut Vec<ValueIndex>| match own
         .iter()
         .position(|(o, _)| *o == v)
     {
         Some(at) => Place::Own(at),
-        None => Place::Input(ins.iter().position(|&i| i == v).unwrap_or_else(|| {
-            ins.push(v);
-            ins.len() - 1
-        })),
+        None => Place::Input(input(v, ins)),
     };
     let define = |v: ValueIndex, own: &mut Vec<(ValueIndex, Own)>| {
         own.push((v, Own { bytes: row_bytes(v), out: wanted.iter().position(|&w| w == v) }));
@@ -198,6 +246,10 @@ pub(crate) fn compile_rows(run: &Rows, wanted: &[ValueIndex], values: &[Value]) 
                     let init = place(node.ins[1], &own, &mut ins);
                     let out = define(node.outs[0], &mut own);
                     parts.push(Part::Reduce { run: reduce.run, from, bytes: row_bytes(node.ins[0]), init, out });
+                } else if let Some(scatter) = RowScatter::of_node(node, values) {
+                    let (indices, updates) = (input(node.ins[1], &mut ins), input(node.ins[2], &mut ins));
+                    let out = define(node.outs[0], &mut own);
+                    parts.push(Part::Scatter { scatter, indices, updates, out });
                 }
             }
             Item::Rows(_) => {}
@@ -231,6 +283,11 @@ impl Kernel for RowProgram {
         let bytes = self.rows * self.columns * 4 * self.parts.len();
         let block = (BLOCK / self.columns).max(1);
         let chunk = self.rows.div_ceil(parallel::threads(bytes) * 4).next_multiple_of(block);
+        let sort = |part: &Part| match part {
+            Part::Scatter { scatter, indices, .. } => Some(scatter.sort(ins[*indices], block, self.columns)),
+            _ => None,
+        };
+        let sorted: Vec<Option<SortedWindows>> = self.parts.iter().map(sort).collect();
         let mut rest: Vec<&mut [u8]> = outs.iter_mut().map(|out| &mut **out).collect();
         let mut tasks = Vec::new();
         for start in (0..self.rows).step_by(chunk) {
@@ -243,14 +300,23 @@ impl Kernel for RowProgram {
             }
             tasks.push((start..start + count, mine));
         }
-        parallel::each_until(cx.stop, tasks, bytes, |(rows, mut outs)| self.range(rows, block, ins, &mut outs));
+        parallel::each_until(cx.stop, tasks, bytes, |(rows, mut outs)| {
+            self.range(rows, block, ins, &sorted, &mut outs);
+        });
         Ok(())
     }
 }
 
 impl RowProgram {
     /// Processes a range of rows. `outs` hold only these rows.
-    fn range(&self, rows: Range<usize>, block: usize, ins: &[&[u8]], outs: &mut [&mut [u8]]) {
+    fn range(
+        &self,
+        rows: Range<usize>,
+        block: usize,
+        ins: &[&[u8]],
+        sorted: &[Option<SortedWindows>],
+        outs: &mut [&mut [u8]],
+    ) {
         let mut between = BETWEEN.take();
         if between.len() < self.own.len() {
             between.resize_with(self.own.len(), Vec::new);
@@ -259,7 +325,7 @@ impl RowProgram {
         while start < rows.end {
             let count = block.min(rows.end - start);
             let mut at = Block { first: rows.start, start, count, own: &self.own, between: &mut between, outs };
-            self.parts.iter().for_each(|part| at.run(part, ins));
+            self.parts.iter().zip(sorted).for_each(|(part, sorted)| at.run(part, ins, sorted.as_ref()));
             start += count;
         }
         BETWEEN.set(between);
@@ -293,7 +359,8 @@ impl<'b> Block<'_, 'b> {
         }
     }
 
-    fn run(&mut self, part: &Part, ins: &[&[u8]]) {
+    /// Runs a part. `sorted` are the windows of a scatter.
+    fn run(&mut self, part: &Part, ins: &[&[u8]], sorted: Option<&SortedWindows>) {
         match part {
             Part::Tile { program, width, ins: places, outs } => {
                 // Short lists are kept on the stack, because allocating them takes longer than many parts.
@@ -351,6 +418,14 @@ impl<'b> Block<'_, 'b> {
                     // The input and output elements have the same type.
                     let reduced = source.len() / target.len().max(1);
                     run(&Extents { outer: self.count, reduced, inner: 1 }, source, init, target, None);
+                }
+                taken.give_back(self);
+            }
+            Part::Scatter { scatter, updates, out, .. } => {
+                let mut taken = TakenRow::new(self, *out);
+                if let Some(sorted) = sorted {
+                    let target = taken.bytes(self.start - self.first, self.count);
+                    scatter.run(self.start, ins[*updates], sorted, target);
                 }
                 taken.give_back(self);
             }

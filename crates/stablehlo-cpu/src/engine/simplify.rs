@@ -1,8 +1,8 @@
-//! Rewrites a block before it is scheduled: merges equal computations, and computes products in the layout in which
-//! they are read.
+//! Rewrites a block before it is scheduled: merges equal computations, computes products in the layout in which they are
+//! read, and fills outputs in place of copying constants to them.
 
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::elementwise::Loop;
@@ -13,6 +13,7 @@ use super::kernels::dot::Dot;
 pub(crate) fn simplify(block: &mut BlockGraph, values: &[Value]) {
     merge_equal(block, values);
     transpose_products(block);
+    pass_constants(block, values);
 }
 
 /// The function of an elementwise node. Functions are compared by address. If two functions have the same address, they
@@ -127,6 +128,33 @@ fn transpose_products(block: &mut BlockGraph) {
         at += 1;
         !dropped.contains(&(at - 1))
     });
+}
+
+/// Passes constants of equal elements to the kernels whose outputs start as copies of them, in place of arrays with these
+/// elements. Such outputs are filled.
+fn pass_constants(block: &mut BlockGraph, values: &[Value]) {
+    let constant = |node: &Node| {
+        let is_splat =
+            matches!(node.op, Op::Copy) && matches!(values[node.ins[0] as usize].constant, Some(Constant::Splat(_)));
+        is_splat.then(|| (node.outs[0], node.ins[0]))
+    };
+    let arrays: HashMap<ValueIndex, ValueIndex> = block.nodes.iter().filter_map(constant).collect();
+    if arrays.is_empty() {
+        return;
+    }
+    for Node { op, ins, .. } in &mut block.nodes {
+        if let Op::Kernel { starts, .. } = op {
+            for &start in starts.iter().flatten() {
+                let v = &mut ins[usize::from(start)];
+                *v = arrays.get(v).copied().unwrap_or(*v);
+            }
+        }
+    }
+    let mut read = HashSet::new();
+    block.for_each_use(&mut |v| {
+        read.insert(v);
+    });
+    block.nodes.retain(|node| node.outs.iter().any(|v| !arrays.contains_key(v) || read.contains(v)));
 }
 
 fn product(node: &Node) -> Option<&Dot> {

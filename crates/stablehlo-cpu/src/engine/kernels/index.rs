@@ -37,7 +37,7 @@ impl Windows {
     }
 
     /// Offset of a window, or `None` if the window is not completely inside the tensor.
-    fn inside(&self, indices: &[u8], window: usize) -> Option<usize> {
+    pub(crate) fn inside(&self, indices: &[u8], window: usize) -> Option<usize> {
         let first = window * self.parts.len();
         let mut at = self.base(window);
         for (i, &(max, stride)) in self.parts.iter().enumerate() {
@@ -49,6 +49,14 @@ impl Windows {
 
     fn len(&self) -> usize {
         self.runs.len() * self.run
+    }
+
+    /// Whether each window is contiguous and starts at a multiple of its length.
+    pub(crate) fn are_aligned(&self) -> bool {
+        let is_multiple = |at: usize| self.run > 0 && at.is_multiple_of(self.run);
+        self.runs == [0]
+            && self.base.iter().all(|&at| is_multiple(at))
+            && self.parts.iter().all(|&(max, stride)| max == 0 || is_multiple(stride))
     }
 }
 

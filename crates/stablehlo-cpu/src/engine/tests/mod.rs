@@ -19,6 +19,7 @@ mod quantized;
 mod regions;
 mod remote;
 mod row_fusion;
+mod row_scatter;
 mod semantics;
 mod simplify;
 mod vector_chains;
