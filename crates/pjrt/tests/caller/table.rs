@@ -62,7 +62,7 @@ fn protect(page: *mut c_void) {
 /// Places the first `size` bytes of a table directly before memory that cannot be read.
 fn at_page_end(table: &PJRT_Api, size: usize) -> *const PJRT_Api {
     let pages = two_pages();
-    assert!(pages.addr() % PAGE == 0 && !pages.is_null());
+    assert!(pages.addr().is_multiple_of(PAGE) && !pages.is_null());
     let start = unsafe { pages.byte_add(PAGE - size) };
     unsafe { start.cast::<u8>().copy_from_nonoverlapping((&raw const *table).cast(), size) };
     protect(unsafe { pages.byte_add(PAGE) });
