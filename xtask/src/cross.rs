@@ -15,6 +15,9 @@ use self::wine::Wine;
 use crate::test::Report;
 use crate::{Error, sh};
 
+/// The default features of the packages, except the CPU plugin's compiler for loops, which takes long to build.
+const FEATURES: &str = "stablehlo-rs/default,plugin-manifest/default,device-plugin/default,plugin-registry/default";
+
 const OPTIONS: &[&str] = &["--skip-missing", "--programs"];
 
 /// The arguments of the task: `[--skip-missing] [--programs] PLATFORM ...`. With the first option, a platform whose
@@ -37,6 +40,11 @@ pub(crate) fn arguments(args: &[&str]) -> Result<(), Error> {
     for platform in platforms {
         match Emulated::prepare(platform) {
             Ok(emulated) => {
+                println!("\n== {}", platform.name);
+                if let Err(error) = timed("building the programs and libraries", || emulated.build()) {
+                    report.check(&format!("building the programs for {}", platform.name), Err(error));
+                    continue;
+                }
                 if !only_programs {
                     emulated.test(&mut report);
                 }
@@ -70,30 +78,39 @@ impl Emulated {
         cargo
     }
 
+    /// Returns a command of cargo for the packages with tests and, if the platform has programs, the command `pjrt`.
+    /// Dependencies get the same features in the builds of the programs and of the tests, so that cargo builds them once.
+    fn packages(&self, task: &str) -> Command {
+        let mut cargo = self.cargo(task);
+        self.platform.packages.iter().for_each(|package| _ = cargo.args(["-p", package]));
+        cargo.arg("--lib");
+        if !self.platform.programs.is_empty() {
+            cargo.args(["-p", "pjrt-cli", "--no-default-features", "--features", FEATURES]);
+        }
+        cargo
+    }
+
+    /// Builds the programs, the CPU plugin and the plugin libraries of the tests.
+    fn build(&self) -> Result<(), Error> {
+        if self.platform.programs.is_empty() {
+            return Ok(());
+        }
+        let mut build = self.packages("build");
+        build.args(["-p", "pjrt-cpu-plugin", "--bin", "pjrt"]);
+        self.platform.libraries.iter().for_each(|library| _ = build.args(["--example", library]));
+        sh::shown(&mut build)
+    }
+
     /// Builds and runs the tests.
     fn test(&self, report: &mut Report) {
         let name = self.platform.name;
-        println!("\n== {name}");
-        let packages = |task: &str| {
-            let mut cargo = self.cargo(task);
-            self.platform.packages.iter().for_each(|package| _ = cargo.args(["-p", package]));
-            cargo
-        };
         let tests = || {
-            let mut tests = packages("test");
-            tests.args(["--no-fail-fast", "--lib"]);
+            let mut tests = self.packages("test");
+            tests.arg("--no-fail-fast");
             self.platform.tests.iter().for_each(|test| _ = tests.args(["--test", test]));
             tests
         };
-        let build = || {
-            if !self.platform.libraries.is_empty() {
-                let mut libraries = packages("build");
-                self.platform.libraries.iter().for_each(|library| _ = libraries.args(["--example", library]));
-                sh::shown(&mut libraries)?;
-            }
-            sh::shown(tests().arg("--no-run"))
-        };
-        if let Err(error) = timed("building the tests", build) {
+        if let Err(error) = timed("building the tests", || sh::shown(tests().arg("--no-run"))) {
             return report.check(&format!("building the tests for {name}"), Err(error));
         }
         let mut tests = tests();
@@ -107,20 +124,15 @@ impl Emulated {
         report.check(&format!("cargo test for {name}"), outcome);
     }
 
-    /// Builds the programs and runs them.
+    /// Runs the programs.
     fn run_programs(&self, report: &mut Report) {
-        let platform = self.platform;
-        if platform.programs.is_empty() {
+        if self.platform.programs.is_empty() {
             return;
         }
-        println!("\n== programs on {}", platform.name);
-        let mut build = self.cargo("build");
-        build.args(["-p", "pjrt-cli", "-p", "pjrt-cpu-plugin"]);
-        if let Err(error) = timed("building the programs", || sh::shown(&mut build)) {
-            return report.check(&format!("building the programs for {}", platform.name), Err(error));
-        }
-        for program in platform.programs {
-            let line = format!("{} {}", program.name, program.arguments.join(" "));
+        println!("\n== programs on {}", self.platform.name);
+        for program in self.platform.programs {
+            let line = format!("{} {}", self.platform.command, program.arguments.join(" "));
+            let line = line.replace(PLUGIN, self.platform.plugin);
             let outcome = timed(&line, || self.run(program));
             report.count(&line, outcome);
         }
@@ -129,12 +141,12 @@ impl Emulated {
     /// Runs a program and checks its output.
     fn run(&self, program: &Program) -> Result<(), Error> {
         let built = self.platform.built();
-        let mut command = self.platform.emulate(&built.join(program.name));
+        let mut command = self.platform.emulate(&built.join(self.platform.command));
         self.wine.iter().for_each(|wine| wine.set_variables(&mut command));
         command.current_dir(sh::root());
         for argument in program.arguments {
             if *argument == PLUGIN {
-                command.arg(built.join(PLUGIN))
+                command.arg(built.join(self.platform.plugin))
             } else {
                 command.arg(argument)
             };
@@ -143,7 +155,7 @@ impl Emulated {
         if output.contains(program.prints) {
             return Ok(());
         }
-        Err(format!("{} did not print {:?}, but:\n{output}", program.name, program.prints).into())
+        Err(format!("{} did not print {:?}, but:\n{output}", self.platform.command, program.prints).into())
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::fmt::{Display, Write};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use expect_test::expect_file;
 use plugin_manifest::manifest::LibraryFile;
@@ -55,9 +55,12 @@ fn list<E: Display>(text: &mut String, errors: &[E], number: fn(&E) -> usize, co
     assert!(seen.iter().all(|seen| *seen), "a variant is missing: {seen:?}");
 }
 
-/// The system's message for a file that does not exist, which differs between systems.
+/// A path without a file.
+const NO_FILE: &str = "/there/is/no/acme.so";
+
+/// The system's message for this path, which differs between systems.
 fn no_such_file() -> String {
-    io::Error::from_raw_os_error(2).to_string()
+    Path::new(NO_FILE).canonicalize().expect_err("there is no such file").to_string()
 }
 
 fn name() -> String {
@@ -117,7 +120,7 @@ fn errors() -> Vec<Error> {
 
 fn load_error() -> pjrt::LoadError {
     // SAFETY: R1 (the library is trusted), there is no file, so no code runs.
-    unsafe { pjrt::Plugin::load("/there/is/no/acme.so") }.expect_err("there is no such file")
+    unsafe { pjrt::Plugin::load(NO_FILE) }.expect_err("there is no such file")
 }
 
 /// The position of a variant. A new variant needs a number here and an example in [`errors`].

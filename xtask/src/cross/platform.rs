@@ -25,6 +25,10 @@ pub(super) struct Platform {
     pub(super) tests: &'static [&'static str],
     /// The plugin libraries that the tests load. A test cannot build them in an emulator.
     pub(super) libraries: &'static [&'static str],
+    /// The file of the command `pjrt`.
+    pub(super) command: &'static str,
+    /// The file of the CPU plugin.
+    pub(super) plugin: &'static str,
     pub(super) programs: &'static [Program],
     /// The tests that cannot pass here, by a part of their path, and the reason.
     pub(super) skipped: &'static [(&'static str, &'static str)],
@@ -44,6 +48,19 @@ const NO_CHILDREN: &str = "it starts itself again, and an emulated process canno
 /// The vendor's side, and what it depends on. The embedded CPU device has three times as many dependencies.
 const VENDOR: &[&str] = &["pjrt-types", "stablehlo-rs", "plugin-manifest", "device-plugin"];
 
+/// Both sides.
+const PACKAGES: &[&str] = &[
+    "pjrt-types",
+    "stablehlo-rs",
+    "plugin-manifest",
+    "device-plugin",
+    "device-plugin-testing",
+    "pjrt-rs",
+    "plugin-registry",
+];
+
+const LIBRARIES: &[&str] = &["closing_plugin", "dlpack_exchange", "echo_plugin", "rendezvous_plugin", "witness_plugin"];
+
 const AARCH64: Platform = Platform {
     name: "aarch64",
     triple: "aarch64-unknown-linux-gnu",
@@ -58,6 +75,8 @@ const AARCH64: Platform = Platform {
     packages: VENDOR,
     tests: &["protocol"],
     libraries: &[],
+    command: "pjrt",
+    plugin: "libpjrt_plugin_cpu.so",
     programs: &[],
     skipped: &[
         ("abi::objects::client::at_exit::tests", NO_CHILDREN),
@@ -79,17 +98,21 @@ const WINDOWS: Platform = Platform {
         Need { file: "/usr/bin/wine", package: "wine" },
         Need { file: "/usr/lib/wine/wine64", package: "wine64" },
     ],
-    packages: &[
-        "pjrt-types",
-        "stablehlo-rs",
-        "plugin-manifest",
-        "device-plugin",
-        "device-plugin-testing",
-        "pjrt-rs",
-        "plugin-registry",
+    packages: PACKAGES,
+    tests: &[
+        "golden",
+        "malformed",
+        "printed",
+        "round_trip",
+        "protocol",
+        "caller",
+        "discovery",
+        "registry",
+        "process_environment",
     ],
-    tests: &["golden", "malformed", "printed", "round_trip", "protocol", "registry", "process_environment"],
-    libraries: &["closing_plugin", "echo_plugin", "rendezvous_plugin", "witness_plugin"],
+    libraries: LIBRARIES,
+    command: "pjrt.exe",
+    plugin: "pjrt_plugin_cpu.dll",
     programs: programs::WINDOWS,
     skipped: &[],
 };
@@ -125,9 +148,12 @@ impl Platform {
         cargo.args([task, "--target", self.triple]).env("RUSTC", toolchain.rustc());
         cargo.env("CARGO_TARGET_DIR", target()).env("CARGO_INCREMENTAL", "0");
         cargo.env(self.variable("LINKER"), self.linker);
+        // The stable compiler accepts `build-std` only with this variable. If only one platform had it, procedural macros and
+        // everything that uses them would be built again after each change of platform.
+        cargo.env("RUSTC_BOOTSTRAP", "1");
         if self.standard_library == StandardLibrary::Built {
-            // The stable compiler accepts the option only with this variable.
-            cargo.args(["-Z", "build-std=std,panic_unwind"]).env("RUSTC_BOOTSTRAP", "1");
+            // Cargo adds the crate `test` for tests. Without it, programs would not share dependencies with tests.
+            cargo.args(["-Z", "build-std=std,panic_unwind,test"]);
         }
         cargo.env(self.variable("RUNNER"), self.emulator_words().join(" "));
         cargo

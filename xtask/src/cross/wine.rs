@@ -35,6 +35,8 @@ impl Wine {
     /// Sets the variables that Wine reads.
     pub(super) fn set_variables(&self, command: &mut Command) {
         command.env("WINEPREFIX", &self.prefix).env("WINEPATH", windows_path(&self.libraries)).env("WINEDEBUG", "-all");
+        // Wine reads the names of files in the encoding of the locale.
+        command.env("LC_ALL", "C.UTF-8");
         // No window asks whether to install .NET and a browser.
         command.env("WINEDLLOVERRIDES", "mscoree=;mshtml=").env_remove("DISPLAY");
     }

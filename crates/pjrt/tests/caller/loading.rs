@@ -1,7 +1,6 @@
 //! Tests loading files: files that are not plugins are errors, and the same file returns the same plugin.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 
 use pjrt::{LoadError, LoadErrorKind, LoaderError, Plugin};
@@ -15,17 +14,20 @@ fn directory() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// Builds a library from C, with the compiler that Rust uses as its linker.
+/// Builds a library from C, with the compiler that Rust uses as its linker. Windows has no such compiler.
+#[cfg(unix)]
 fn build(name: &str, source: &str) -> PathBuf {
     let (c, library) = (directory().join(format!("{name}.c")), directory().join(format!("{name}.so")));
     std::fs::write(&c, source).unwrap();
     let cc = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
-    let status = Command::new(cc).args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&c).status().unwrap();
+    let status =
+        std::process::Command::new(cc).args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&c).status().unwrap();
     assert!(status.success());
     library
 }
 
 /// A plugin with the minimum of required functions, and the given version and initialization.
+#[cfg(unix)]
 fn plugin_source(major: i32, minor: i32, initialize: &str) -> String {
     format!(
         "#include <stddef.h>
@@ -61,8 +63,24 @@ fn rejects_files_that_are_not_plugins() {
     let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<LoaderError>());
     assert!(cause.is_some_and(|cause| error.to_string().ends_with(&cause.to_string())), "{error}");
     assert!(cause.is_some_and(|cause| std::error::Error::source(cause).is_some()), "the loader's own error is kept");
-    assert!(matches!(load(directory()).unwrap_err().kind(), LoadErrorKind::Library(_)));
+    let error = load(directory()).unwrap_err();
+    // Windows does not open folders as files.
+    let expected =
+        |kind: &_| matches!((kind, cfg!(windows)), (LoadErrorKind::Library(_), false) | (LoadErrorKind::File(_), true));
+    assert!(expected(error.kind()), "{error}");
 
+    // A library with other functions.
+    let error = load(device_plugin_testing::library("dlpack_exchange")).unwrap_err();
+    assert!(matches!(error.kind(), LoadErrorKind::NoEntryPoint(_)), "{error}");
+    // SAFETY: a null table is refused.
+    let error = Plugin::from_static(unsafe { pjrt::StaticApi::new(std::ptr::null()) }).unwrap_err();
+    assert!(matches!(error.kind(), LoadErrorKind::NullTable), "{error}");
+    assert_eq!(error.path(), None);
+}
+
+#[cfg(unix)]
+#[test]
+fn rejects_faulty_plugins() {
     let error = load(build(
         "missing_symbol",
         "void undefined_elsewhere(void); void f(void) { undefined_elsewhere(); }
@@ -82,10 +100,6 @@ fn rejects_files_that_are_not_plugins() {
     let error = load(build("null_too", "void *GetPjrtApi(void) { return 0; }")).unwrap_err();
     assert!(matches!(error.kind(), LoadErrorKind::NullTable), "{error}");
     assert_eq!(error.path(), Some(directory().join("null_too.so").as_path()), "its own path");
-    // SAFETY: a null table is refused.
-    let error = Plugin::from_static(unsafe { pjrt::StaticApi::new(std::ptr::null()) }).unwrap_err();
-    assert!(matches!(error.kind(), LoadErrorKind::NullTable), "{error}");
-    assert_eq!(error.path(), None);
 
     let error = load(build("major", &plugin_source(1, 0, "return 0;"))).unwrap_err();
     assert!(matches!(error.kind(), LoadErrorKind::MajorVersion { .. }), "{error}");
@@ -102,15 +116,40 @@ fn rejects_files_that_are_not_plugins() {
     assert!(as_error.load_error().is_some());
 }
 
+/// A plugin that cannot be initialized twice.
+#[cfg(unix)]
+fn once() -> PathBuf {
+    build("once", &plugin_source(0, 100, "return calls == 1 ? 0 : \"error\";"))
+}
+
+/// A plugin that no other test loads. Its path cannot be written in the 8-bit characters of Windows.
+#[cfg(windows)]
+fn once() -> PathBuf {
+    let path = directory().join("数 é.dll");
+    std::fs::copy(device_plugin_testing::library("echo_plugin"), &path).unwrap();
+    path
+}
+
+/// Creates a symbolic link.
+#[cfg(unix)]
+fn link(path: &Path, link: &Path) {
+    std::os::unix::fs::symlink(path, link).unwrap();
+}
+
+/// Creates a second name of the file, because only some users of Windows may create symbolic links.
+#[cfg(windows)]
+fn link(path: &Path, link: &Path) {
+    std::fs::hard_link(path, link).unwrap();
+}
+
 #[test]
 fn same_file_is_same_plugin() {
-    // A second initialization would fail.
-    let path = build("once", &plugin_source(0, 100, "return calls == 1 ? 0 : \"error\";"));
+    let path = once();
     let (symbolic, hard) = (directory().join("once_symbolic.so"), directory().join("once_hard.so"));
     for link in [&symbolic, &hard] {
         drop(std::fs::remove_file(link));
     }
-    std::os::unix::fs::symlink(&path, &symbolic).unwrap();
+    link(&path, &symbolic);
     std::fs::hard_link(&path, &hard).unwrap();
     let plugins: Vec<Plugin> = std::thread::scope(|scope| {
         let paths = [&path, &symbolic, &hard, &path, &symbolic, &hard];
@@ -119,6 +158,7 @@ fn same_file_is_same_plugin() {
     });
     assert!(plugins.iter().all(|plugin| *plugin == plugins[0]));
     assert_eq!(load(&path).unwrap(), plugins[0]);
+    #[cfg(unix)]
     assert_eq!(plugins[0].api_version().to_string(), "0.100");
     let copy = directory().join("once_copy.so");
     std::fs::copy(&path, &copy).unwrap();

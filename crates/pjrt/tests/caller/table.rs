@@ -17,20 +17,55 @@ use pjrt::extensions::{Ffi, Layouts, Profiler, RawBuffers, Streams};
 use pjrt::{ApiVersion, ErrorKind, Function, LoadErrorKind, Plugin, StaticApi};
 use pjrt_sys::*;
 
+#[cfg(unix)]
 unsafe extern "C" {
     fn mmap(addr: *mut c_void, len: usize, prot: c_int, flags: c_int, fd: c_int, offset: i64) -> *mut c_void;
     fn mprotect(addr: *mut c_void, len: usize, prot: c_int) -> c_int;
 }
 
+#[cfg(windows)]
+unsafe extern "system" {
+    fn VirtualAlloc(address: *mut c_void, size: usize, kind: u32, protection: u32) -> *mut c_void;
+    fn VirtualProtect(address: *mut c_void, size: usize, protection: u32, old: *mut u32) -> c_int;
+}
+
+const PAGE: usize = 4096;
+
+/// Two pages of memory.
+#[cfg(unix)]
+fn two_pages() -> *mut c_void {
+    // PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS.
+    unsafe { mmap(null_mut(), 2 * PAGE, 3, 0x22, -1, 0) }
+}
+
+/// Makes a page unreadable.
+#[cfg(unix)]
+fn protect(page: *mut c_void) {
+    assert_eq!(unsafe { mprotect(page, PAGE, 0) }, 0);
+}
+
+/// Two pages of memory.
+#[cfg(windows)]
+fn two_pages() -> *mut c_void {
+    // MEM_COMMIT | MEM_RESERVE, PAGE_READWRITE.
+    unsafe { VirtualAlloc(null_mut(), 2 * PAGE, 0x3000, 4) }
+}
+
+/// Makes a page unreadable.
+#[cfg(windows)]
+fn protect(page: *mut c_void) {
+    let mut old = 0;
+    // PAGE_NOACCESS.
+    assert_ne!(unsafe { VirtualProtect(page, PAGE, 1, &raw mut old) }, 0);
+}
+
 /// Places the first `size` bytes of a table directly before memory that cannot be read.
 fn at_page_end(table: &PJRT_Api, size: usize) -> *const PJRT_Api {
-    const PAGE: usize = 4096;
-    // PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS.
-    let pages = unsafe { mmap(null_mut(), 2 * PAGE, 3, 0x22, -1, 0) };
-    assert!(pages.addr() % PAGE == 0 && !pages.is_null());
+    let pages = two_pages();
+    assert!(pages.addr().is_multiple_of(PAGE) && !pages.is_null());
     let start = unsafe { pages.byte_add(PAGE - size) };
     unsafe { start.cast::<u8>().copy_from_nonoverlapping((&raw const *table).cast(), size) };
-    assert_eq!(unsafe { mprotect(pages.byte_add(PAGE), PAGE, 0) }, 0);
+    protect(unsafe { pages.byte_add(PAGE) });
     start.cast()
 }
 

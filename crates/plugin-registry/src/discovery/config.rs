@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use plugin_manifest::variants::MachineProperties;
 
 use super::library::LibrarySearch;
-use super::target::Target;
+use super::target::{OperatingSystem, Target};
 
 /// The machine to search, and the options of the search.
 #[derive(Clone, Debug)]
@@ -26,10 +26,19 @@ pub struct Discovery {
 
 impl Discovery {
     /// Searches this machine with this process's environment, home folder and privileges.
+    ///
+    /// On Windows, fixed folders such as `/etc` are looked up below `%ProgramFiles%\pjrt`, because every user can create
+    /// folders at the root of a drive.
     pub fn from_environment() -> Self {
         let environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
         let home = std::env::home_dir();
-        Self { environment, home, elevated: process_privileges::elevated(), ..Self::isolated("/") }
+        let root = if cfg!(windows) {
+            let programs = std::env::var_os("ProgramFiles").filter(|folder| !folder.is_empty());
+            PathBuf::from(programs.unwrap_or_else(|| r"C:\Program Files".into())).join("pjrt")
+        } else {
+            PathBuf::from("/")
+        };
+        Self { environment, home, elevated: process_privileges::elevated(), ..Self::isolated(root) }
     }
 
     /// Searches a machine whose file system is below `root`, with an empty environment, no home folder and no elevated
@@ -152,7 +161,18 @@ impl Discovery {
 
     /// Returns a variable's value. An empty one counts as unset.
     pub(crate) fn get(&self, name: &str) -> Option<&OsStr> {
-        self.environment.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
+        let exact = self.environment.get(OsStr::new(name));
+        // Windows ignores the case of names, and calls `PATH` `Path`.
+        let value = exact.or_else(|| {
+            let mut others = self.environment.iter().filter(|_| self.is_windows());
+            others.find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+        });
+        value.map(OsString::as_os_str).filter(|value| !value.is_empty())
+    }
+
+    /// Whether the machine has the conventions of Windows.
+    pub(super) fn is_windows(&self) -> bool {
+        self.host.os == OperatingSystem::Windows
     }
 
     /// Returns the folders that a variable lists in the system's syntax, without empty ones.
@@ -176,6 +196,16 @@ impl Discovery {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn case_of_variables() {
+        let machine = Discovery::isolated("/does/not/exist").variable("Path", "1");
+        let on = |os| machine.clone().host(Target { os, ..Target::host() });
+        assert_eq!(on(OperatingSystem::Windows).get("PATH"), Some(OsStr::new("1")));
+        assert_eq!(on(OperatingSystem::Linux).get("PATH"), None);
+        let both = on(OperatingSystem::Windows).variable("PATH", "2");
+        assert_eq!(both.get("PATH"), Some(OsStr::new("2")));
+    }
 
     #[test]
     fn elevated_privileges_skip_user_folders() {

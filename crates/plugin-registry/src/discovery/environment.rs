@@ -227,6 +227,10 @@ impl Collector<'_> {
     }
 
     fn platform_libraries(&mut self) {
+        let windows = self.discovery.is_windows();
+        let begins = |name: &str| {
+            name.starts_with(PLATFORM_PREFIX) || (windows && name.to_ascii_uppercase().starts_with(PLATFORM_PREFIX))
+        };
         // The map is sorted, which fixes the order.
         let found: Vec<(String, PathBuf)> = self
             .discovery
@@ -234,7 +238,7 @@ impl Collector<'_> {
             .iter()
             .filter(|(_, value)| !value.is_empty())
             .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), PathBuf::from(value))))
-            .filter(|(name, _)| name.strip_prefix(PLATFORM_PREFIX).is_some_and(|platform| !platform.is_empty()))
+            .filter(|(name, _)| name.len() > PLATFORM_PREFIX.len() && begins(name))
             .collect();
         for (variable, path) in found {
             let platform = variable[PLATFORM_PREFIX.len()..].to_owned();

@@ -54,6 +54,9 @@ impl Collector<'_> {
             set
         };
         let mut folders: Vec<PathBuf> = own("XDG_CONFIG_HOME", ".config").into_iter().collect();
+        if discovery.is_windows() {
+            folders.extend(discovery.trusted("APPDATA").map(PathBuf::from));
+        }
         folders.extend(shared("XDG_CONFIG_DIRS", &["/etc/xdg"]));
         folders.push(discovery.system("/etc"));
         folders.extend(own("XDG_DATA_HOME", ".local/share"));

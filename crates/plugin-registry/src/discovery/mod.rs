@@ -24,9 +24,10 @@
 //! 1. With `PJRT_REGISTRY_MANIFESTS`: the manifests that it names, and nothing else.
 //! 2. Manifests that `PJRT_REGISTRY_ADD_MANIFESTS` names.
 //! 3. Environment variables that name libraries, in the order of [`variables`].
-//! 4. Manifests in `pjrt/plugins.d` below `XDG_CONFIG_HOME`, `XDG_CONFIG_DIRS`, `/etc`, `XDG_DATA_HOME` and
-//!    `XDG_DATA_DIRS`.
-//! 5. Python environments: `VIRTUAL_ENV`, `CONDA_PREFIX`, the interpreters on `PATH`, `/usr`. In each, along its module
+//! 4. Manifests in `pjrt/plugins.d` below `XDG_CONFIG_HOME`, on Windows `APPDATA`, `XDG_CONFIG_DIRS`, `/etc`,
+//!    `XDG_DATA_HOME` and `XDG_DATA_DIRS`.
+//! 5. Python environments: `VIRTUAL_ENV`, `CONDA_PREFIX`, the interpreters on `PATH`, on Windows those in
+//!    `%LOCALAPPDATA%\Programs\Python` and `%ProgramFiles%`, and `/usr`. In each, along its module
 //!    search path: entry points of the groups `jax_plugins`, `torch_xla.plugins` and `xla_plugins`; modules of the namespace
 //!    packages `jax_plugins` and `xla_plugins`; packages that announce no plugin.
 //! 6. TensorFlow: `TF_PLUGGABLE_DEVICE_LIBRARY_PATH`, and `tensorflow-plugins` in each folder of 5.

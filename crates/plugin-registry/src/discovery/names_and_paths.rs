@@ -139,13 +139,15 @@ fn read(path: &Path) -> Result<Config, Refusal> {
 mod tests {
     use super::*;
 
-    #[cfg(not(windows))]
     #[test]
     fn items() {
-        assert_eq!(split("cpu:/a/b.so"), Ok(("cpu", "/a/b.so")));
-        assert_eq!(split(" cpu:/a/b.so "), Ok(("cpu", "/a/b.so")));
-        for item in ["", "cpu", "cpu:", ":/a.so", "cpu:C:/a.so", "a:b:c"] {
-            assert!(split(item).is_err(), "{item}");
+        let item = |text: &str| text.replace('|', &SEPARATOR.to_string());
+        assert_eq!(split(&item("cpu|/a/b.so")), Ok(("cpu", "/a/b.so")));
+        assert_eq!(split(&item(" cpu|/a/b.so ")), Ok(("cpu", "/a/b.so")));
+        for text in ["", "cpu", "cpu|", "|/a.so", "cpu|C|/a.so", "a|b|c"] {
+            assert!(split(&item(text)).is_err(), "{text}");
         }
+        #[cfg(windows)]
+        assert_eq!(split(r"cpu;C:\a.dll"), Ok(("cpu", r"C:\a.dll")));
     }
 }

@@ -1,10 +1,11 @@
 //! Tests every environment variable, with its exact syntax and with invalid values. Also tests TensorFlow's folders and
 //! conventional names.
 
-use crate::common::{Elf, Machine, line, list, named};
+use crate::common::{Elf, Machine, SEPARATOR, line, list, named, names_and_paths};
 use device_plugin::{NamedValue, Value};
 use plugin_registry::discovery::{Discovered, NameOrigin, Place, Refusal, SourceKind, variables};
 use recorded_messages::assert_message;
+use std::path::Path;
 
 fn search(machine: &Machine, variables: &[(&str, String)]) -> Discovered {
     let mut discovery = machine.discovery().conventional(false);
@@ -18,11 +19,11 @@ fn search(machine: &Machine, variables: &[(&str, String)]) -> Discovered {
 fn names_and_library_paths() {
     let machine = Machine::new("env-names");
     let (a, b) = (machine.plugin("a.so"), machine.plugin("b.so"));
-    let value = format!("One:{},two:{}", a.display(), b.display());
+    let value = names_and_paths(&[("One", &a), ("two", &b)]);
     let found = search(&machine, &[("PJRT_NAMES_AND_LIBRARY_PATHS", value)]);
     assert_eq!(list(&machine, &found), ["one a.so", "two b.so"]);
     assert_eq!(found.candidates[0].names[0].origin, NameOrigin::Given);
-    let item = format!("One:{}", a.display());
+    let item = names_and_paths(&[("One", &a)]);
     let name = "PJRT_NAMES_AND_LIBRARY_PATHS".to_owned();
     assert_eq!(found.candidates[0].provenance.place, Place::Variable { name, item, config: None });
 }
@@ -31,8 +32,10 @@ fn names_and_library_paths() {
 fn faulty_items_of_names_and_library_paths() {
     let machine = Machine::new("env-faults");
     let a = machine.plugin("a.so");
+    let (a, ghost) = (a.display(), machine.path("no/file.so"));
+    let (s, ghost) = (SEPARATOR, ghost.display());
     let value =
-        format!("nocolon,x:C:/y.so,:{0},z:,dup:/ghost.so,,dup:{0},ghost:/no/file.so,bare:libnone.so", a.display());
+        format!("nocolon,x{s}C{s}/y.so,{s}{a},z{s},dup{s}/ghost.so,,dup{s}{a},ghost{s}{ghost},bare{s}libnone.so");
     let found = search(&machine, &[("PJRT_NAMES_AND_LIBRARY_PATHS", value)]);
     let expected = [
         "? - !environment",
@@ -42,12 +45,14 @@ fn faulty_items_of_names_and_library_paths() {
         "dup - !duplicate",
         "? - !environment",
         "dup a.so",
-        "ghost /no/file.so !missing",
+        "ghost no/file.so !missing",
         "bare - !missing",
     ];
     assert_eq!(list(&machine, &found), expected);
     for index in 0..5 {
         let refusal = machine.relative(&found.candidates[index].refusals[0]);
+        // The semicolons of Windows. Those of the text precede a space.
+        let refusal = refusal.split("; ").map(|part| part.replace(';', ":")).collect::<Vec<_>>().join("; ");
         assert_message!("discovery::named_libraries", index, refusal);
     }
     assert!(
@@ -59,14 +64,16 @@ fn faulty_items_of_names_and_library_paths() {
 fn configuration_files() {
     let machine = Machine::new("env-config");
     let a = machine.plugin("a.so");
-    let config = |name: &str, text: &str| machine.file(name, text.replace("LIB", a.to_str().unwrap()));
+    // JSON escapes the separators of Windows.
+    let escaped = a.to_str().unwrap().replace('\\', r"\\");
+    let config = |name: &str, text: &str| machine.file(name, text.replace("LIB", &escaped));
     let good = config(
         "good.json",
         r#"{"library_path": "LIB", "create_option": 1,
         "create_options": {"s": "x", "i": -3, "f": 0.5, "b": true, "l": [1, 2]}}"#,
     );
     let plain = config("plain.json", r#"{"library_path": "LIB"}"#);
-    let value = format!("with:{},without:{},also:{}", good.display(), plain.display(), a.display());
+    let value = names_and_paths(&[("with", &good), ("without", &plain), ("also", &a)]);
     let found = search(&machine, &[("PJRT_NAMES_AND_LIBRARY_PATHS", value)]);
     // One library with two sets of options becomes two plugins. With the same set, it becomes one plugin with two
     // names.
@@ -95,7 +102,7 @@ fn configuration_files() {
         (r#"{"library_path": "LIB", "create_options": {"x": [0.5]}}"#, "create_options.x"),
     ] {
         let path = config("bad.json", text);
-        let found = search(&machine, &[("PJRT_NAMES_AND_LIBRARY_PATHS", format!("bad:{}", path.display()))]);
+        let found = search(&machine, &[("PJRT_NAMES_AND_LIBRARY_PATHS", names_and_paths(&[("bad", &path)]))]);
         match &named(&found, "bad").refusals[..] {
             [Refusal::MalformedManifest { field: f, message, .. }] => {
                 assert_eq!(f, field, "{text}");
@@ -104,7 +111,8 @@ fn configuration_files() {
             other => panic!("{text}: {other:?}"),
         }
     }
-    let found = search(&machine, &[("PJRT_NAMES_AND_LIBRARY_PATHS", "x:/no/such.json".to_owned())]);
+    let found =
+        search(&machine, &[("PJRT_NAMES_AND_LIBRARY_PATHS", names_and_paths(&[("x", Path::new("/no/such.json"))]))]);
     assert!(matches!(&named(&found, "x").refusals[..], [Refusal::Missing { .. }]));
 }
 
@@ -207,6 +215,19 @@ fn folders_of_libraries() {
 }
 
 #[test]
+fn paths_beyond_ascii() {
+    let machine = Machine::new("env-größe");
+    let library = machine.plugin("数 é/pjrt_plugin_a.so");
+    let variables = [
+        ("PJRT_NAMES_AND_LIBRARY_PATHS", names_and_paths(&[("b", &library)])),
+        ("PJRT_PLUGIN_LIBRARY_PATH", machine.text("数 é")),
+    ];
+    let found = search(&machine, &variables);
+    assert_eq!(list(&machine, &found), ["b 数 é/pjrt_plugin_a.so"]);
+    assert!(found.candidates[0].is_named("a") && found.candidates[0].is_usable());
+}
+
+#[test]
 fn tensorflow_folders() {
     let machine = Machine::new("env-tensorflow");
     let site = "usr/lib/python3.12/site-packages";
@@ -275,7 +296,7 @@ fn one_candidate_per_file_lists_places() {
     std::fs::hard_link(&real, machine.path("hard/pjrt_plugin_z.so")).unwrap();
     let folders = std::env::join_paths([machine.path("link"), machine.path("hard")]).unwrap().into_string().unwrap();
     let variables = [
-        ("PJRT_NAMES_AND_LIBRARY_PATHS", format!("a:{0},b:{0}", real.display())),
+        ("PJRT_NAMES_AND_LIBRARY_PATHS", names_and_paths(&[("a", &real), ("b", &real)])),
         ("TPU_LIBRARY_PATH", real.display().to_string()),
         ("PJRT_PLUGIN_LIBRARY_PATH", folders),
     ];
@@ -287,7 +308,7 @@ fn one_candidate_per_file_lists_places() {
     assert_eq!(candidate.provenances().count(), 5, "{:#?}", candidate.also);
     // A copy is another library, although it has the same name.
     let copy = machine.plugin("copy/pjrt_plugin_x.so");
-    let value = format!("a:{}", copy.display());
+    let value = names_and_paths(&[("a", &copy)]);
     let found = search(
         &machine,
         &[("PJRT_NAMES_AND_LIBRARY_PATHS", value), ("PJRT_PLUGIN_PATH_A", real.display().to_string())],

@@ -1,9 +1,9 @@
 //! Tests that libraries of every format are recognised by their headers, and that missing parts are reported.
 
 use crate::common::binaries::{
-    MACHO_ARM64, MACHO_X86_64, PE_AMD64, PE_ARM64, fat, host_machine, macho, other_machine, pe,
+    MACHO_ARM64, MACHO_X86_64, PE_AMD64, PE_ARM64, X86_64, fat, host_machine, macho, other_machine, pe,
 };
-use crate::common::{Elf, Machine, line};
+use crate::common::{Elf, Machine, line, names_and_paths};
 use plugin_registry::discovery::{
     Architecture, LibraryFacts, LibraryFormat, OperatingSystem, Refusal, Target, inspect,
 };
@@ -32,7 +32,7 @@ fn elf_with_either_hash_table() {
         let facts = facts(&machine, "all.so", library.needing(&["liba.so.1", "libb.so"]).bytes());
         assert!(facts.exports.get_pjrt_api && facts.exports.descriptor && facts.exports.tensorflow, "{facts:?}");
         assert_eq!(facts.format, LibraryFormat::Elf);
-        assert_eq!(facts.targets, [Target::host()]);
+        assert_eq!(facts.targets, [target(OperatingSystem::Linux, Target::host().architecture)]);
         assert_eq!(facts.needed, ["liba.so.1", "libb.so"]);
         assert_eq!(facts.runpath, ["$ORIGIN/a", "$ORIGIN/b"]);
     }
@@ -45,13 +45,16 @@ fn elf_with_either_hash_table() {
     }
 }
 
+// A compiler for Windows writes other libraries, which the tests with MinGW load.
+#[cfg(unix)]
 #[test]
 fn compiled_library() {
     let machine = Machine::new("compiled");
     let source = machine.file("p.c", "void *GetPjrtApi(void) { return 0; } int other(void) { return 1; }");
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     for style in ["gnu", "sysv", "both"] {
         let output = machine.path(&format!("lib{style}.so"));
-        let status = std::process::Command::new("cc")
+        let status = std::process::Command::new(&compiler)
             .args(["-shared", "-fPIC", &format!("-Wl,--hash-style={style}"), "-Wl,-rpath,$ORIGIN/x", "-o"])
             .arg(&output)
             .arg(&source)
@@ -192,17 +195,24 @@ fn damage_is_survived() {
 fn wrong_hosts_are_refused_with_both() {
     let machine = Machine::new("hosts");
     let arm = machine.library("arm.so", &Elf { machine: other_machine(), ..Elf::plugin() });
-    let dll = machine.file("win.so", pe(PE_AMD64, &["GetPjrtApi"], &[]));
-    let value = format!("arm:{},win:{}", arm.display(), dll.display());
+    let (foreign, os) = if cfg!(windows) {
+        (Elf { machine: X86_64, ..Elf::plugin() }.bytes(), OperatingSystem::Linux)
+    } else {
+        (pe(PE_AMD64, &["GetPjrtApi"], &[]), OperatingSystem::Windows)
+    };
+    let foreign = machine.file("foreign.so", foreign);
+    let value = names_and_paths(&[("arm", &arm), ("foreign", &foreign)]);
     let found = machine.discovery().variable("PJRT_NAMES_AND_LIBRARY_PATHS", value).python(false).discover();
     let lines: Vec<String> = found.candidates.iter().map(|candidate| line(&machine, candidate)).collect();
-    assert_eq!(lines, ["arm arm.so !architecture", "win win.so !architecture"]);
+    assert_eq!(lines, ["arm arm.so !architecture", "foreign foreign.so !architecture"]);
     let Refusal::WrongTarget { library, host, .. } = &found.candidates[1].refusals[0] else { panic!("{lines:?}") };
-    assert_eq!(library[..], [Target { os: OperatingSystem::Windows, architecture: Architecture::X86_64 }]);
+    assert_eq!(library[..], [target(os, Architecture::X86_64)]);
     assert_eq!(*host, Target::host());
     assert_ne!(host_machine(), other_machine());
 }
 
+// Windows has neither these folders nor folders in libraries. Discovery does not search for the imports of its libraries.
+#[cfg(unix)]
 #[test]
 fn resolves_dependencies_like_linker() {
     let machine = Machine::new("needed");

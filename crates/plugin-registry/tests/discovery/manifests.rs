@@ -1,7 +1,7 @@
 //! Tests manifests in directories, and the variables for override, addition, selection and disabling. Also tests
 //! elevated privileges.
 
-use crate::common::{Elf, Machine, list, named};
+use crate::common::{Elf, Machine, list, named, names_and_paths};
 use plugin_registry::discovery::{Candidate, Discovery, Refusal, SourceKind, verify_sha256};
 use recorded_messages::assert_message;
 
@@ -10,7 +10,8 @@ fn manifest(name: &str, rest: &str) -> String {
 }
 
 fn library(path: &str) -> String {
-    format!(r#", "library": {{"path": "{path}"}}"#)
+    // JSON escapes the separators of Windows in the same way as Rust.
+    format!(r#", "library": {{"path": {path:?}}}"#)
 }
 
 fn discovery(machine: &Machine) -> Discovery {
@@ -71,7 +72,8 @@ fn library_location_of_manifest() {
     write("e", library("libnowhere.so"));
     write("f", library("./ghost.so"));
     write("g", String::new());
-    write("h", r#", "library": [{"path": "x.dll", "os": "windows"}, {"path": "x.so", "arch": "vax"}]"#.to_owned());
+    let other = if cfg!(windows) { "linux" } else { "windows" };
+    write("h", format!(r#", "library": [{{"path": "x.dll", "os": "{other}"}}, {{"path": "x.so", "arch": "vax"}}]"#));
     let here = format!(
         r#", "library": [{{"path": "x.dll", "os": "plan9"}}, {{"path": "beside.so", "os": "{}", "arch": "{}"}}]"#,
         std::env::consts::OS,
@@ -84,7 +86,8 @@ fn library_location_of_manifest() {
     let expected = [
         // The plugin `i` names the same file.
         "a P/beside.so",
-        "b P/../lib/below.so",
+        // Windows removes `..` from absolute paths without regard to links.
+        if cfg!(windows) { "b etc/pjrt/lib/below.so" } else { "b P/../lib/below.so" },
         "c usr/lib/libsearched.so",
         "d opt/absolute.so",
         "e - !missing",
@@ -140,7 +143,7 @@ fn beside_library_found_otherwise() {
         machine.plugin("p/libone.so");
         machine.plugin("p/libtwo.so");
         machine.file("p/pjrt_plugin.json", content);
-        let value = format!("one:{},two:{}", machine.text("p/libone.so"), machine.text("p/libtwo.so"));
+        let value = names_and_paths(&[("one", &machine.path("p/libone.so")), ("two", &machine.path("p/libtwo.so"))]);
         discovery(&machine).variable("PJRT_NAMES_AND_LIBRARY_PATHS", value).discover()
     };
     let good = found(&manifest("acme", &library("libone.so")));
@@ -165,7 +168,7 @@ fn override_and_add() {
     let names = |discovery: &Discovery| -> Vec<String> {
         discovery.candidates().iter().map(|c| format!("{} {}", c.provenance.source, c.name().unwrap())).collect()
     };
-    let environment = format!("env:{}", machine.text("lib/env.so"));
+    let environment = names_and_paths(&[("env", &machine.path("lib/env.so"))]);
     let plain = discovery(&machine).variable("PJRT_NAMES_AND_LIBRARY_PATHS", environment);
     assert_eq!(names(&plain), ["environment env", "manifest system"]);
     let with_added = plain.clone().variable("PJRT_REGISTRY_ADD_MANIFESTS", &added);
@@ -296,7 +299,7 @@ fn elevated_privileges_trust_only_machine_folders() {
         ("PJRT_REGISTRY_MANIFESTS", user.display().to_string()),
         ("PJRT_REGISTRY_ADD_MANIFESTS", user.display().to_string()),
         ("PJRT_REGISTRY_ALLOWLIST", allow.display().to_string()),
-        ("PJRT_NAMES_AND_LIBRARY_PATHS", format!("x:{plugin}")),
+        ("PJRT_NAMES_AND_LIBRARY_PATHS", names_and_paths(&[("x", plugin.as_ref())])),
         ("TPU_LIBRARY_PATH", plugin.clone()),
         ("TF_PLUGGABLE_DEVICE_LIBRARY_PATH", plugin.clone()),
     ];

@@ -2,12 +2,13 @@
 
 use crate::common;
 use crate::common::Content::{Bytes, Library, Text};
-use crate::common::binaries::{PE_ARM64, pe};
+use crate::common::binaries::{PE_AMD64, PE_ARM64, pe};
 use crate::common::{Elf, Machine, list, named};
 #[cfg(unix)]
 use crate::hostile::soon;
 use plugin_registry::discovery::{
-    Discovered, Discovery, NameOrigin, Place, Provenance, PythonAnnouncement, Refusal, SourceKind,
+    Architecture, Candidate, Discovered, Discovery, NameOrigin, OperatingSystem, Place, Provenance, PythonAnnouncement,
+    Refusal, SourceKind, Target,
 };
 use recorded_messages::assert_message;
 
@@ -225,6 +226,7 @@ fn first_distribution_shadows_others() {
     let found = discovery.discover();
     assert_eq!(list(&machine, &found), ["mine extra/jax_plugins/m/m.so"]);
     let shadowed = &found.candidates[0].provenance.shadowed;
+    let shadowed: Vec<String> = shadowed.iter().map(|text| machine.relative(text)).collect();
     assert!(shadowed[0].starts_with("my_plugin 1 in ") && shadowed[0].contains(SITE), "{shadowed:?}");
     assert!(shadowed[1].ends_with("site-packages/jax_plugins/m/__init__.py"), "{shadowed:?}");
     assert!(found.candidates[0].provenance.to_string().contains("[shadows my_plugin 1"));
@@ -240,7 +242,7 @@ fn regular_package_hides_namespace() {
     machine.plugin("extra/jax_plugins/b/b.so");
     let found = discovery(&machine).variable("PYTHONPATH", machine.path("extra")).discover();
     assert_eq!(list(&machine, &found), ["b extra/jax_plugins/b/b.so"]);
-    let note = found.notes.iter().find(|note| note.about.contains(SITE)).unwrap();
+    let note = found.notes.iter().find(|note| machine.relative(&note.about).contains(SITE)).unwrap();
     assert_message!("python::hidden_namespace", "note", machine.relative(&note.message));
 }
 
@@ -329,6 +331,65 @@ fn interpreters_on_path() {
     assert_eq!(given.candidates[0].name(), Some("tool"));
 }
 
+/// The layouts of Windows can be searched on every system.
+#[test]
+fn windows_layouts() {
+    let machine = Machine::new("py-windows");
+    for (root, name) in [
+        ("venv/Lib", "environment"),
+        ("base/Lib", "base"),
+        ("roaming/Python/Python312", "own"),
+        ("roaming/Python/Python39", "own_old"),
+        ("tools/Lib", "on_path"),
+        ("msys/lib/python3.11", "msys"),
+        ("local/Programs/Python/Python39/Lib", "installed_39"),
+        ("local/Programs/Python/Python310-arm64/Lib", "installed_310"),
+        ("local/Programs/Python/Python313/Lib", "removed"),
+        ("programs/Python311/Lib", "machine"),
+        ("usr/Lib", "fixed"),
+    ] {
+        let folder = format!("{root}/site-packages/jax_plugins/{name}");
+        machine.file(&format!("{folder}/__init__.py"), "");
+        machine.file(&format!("{folder}/{name}.dll"), pe(PE_AMD64, &["GetPjrtApi"], &[]));
+    }
+    let settings = "include-system-site-packages = true\nversion = 3.12.1\n";
+    machine.file("venv/pyvenv.cfg", format!("home = {}\n{settings}", machine.text("base")));
+    for interpreter in [
+        "venv/Scripts",
+        "base",
+        "tools",
+        "msys/bin",
+        "local/Programs/Python/Python39",
+        "local/Programs/Python/Python310-arm64",
+        "programs/Python311",
+    ] {
+        machine.file(&format!("{interpreter}/python.exe"), "MZ");
+    }
+    machine.file("tools/python311.dll", "MZ");
+    machine.file("tools/python3.dll", "MZ");
+    let path = ["venv/Scripts", "tools", "msys/bin", "none"].map(|folder| machine.path(folder));
+    let host = Target { os: OperatingSystem::Windows, architecture: Architecture::X86_64 };
+    // Windows calls the variable `Path`.
+    let discovery = machine.discovery().host(host).conventional(false);
+    let discovery = discovery.variable("Path", std::env::join_paths(path).unwrap());
+    let discovery = discovery
+        .variable("APPDATA", machine.path("roaming"))
+        .variable("LOCALAPPDATA", machine.path("local"))
+        .variable("ProgramFiles", machine.path("programs"));
+    let names = |discovery: &Discovery| -> Vec<String> {
+        discovery.candidates().iter().filter_map(|candidate| candidate.name().map(str::to_owned)).collect()
+    };
+    assert!(discovery.candidates().iter().all(Candidate::is_usable), "{:#?}", discovery.candidates());
+    let installed = ["installed_310", "own_old", "installed_39", "machine", "fixed"];
+    let expected = [&["environment", "own", "base", "on_path", "msys"][..], &installed].concat();
+    assert_eq!(names(&discovery), expected);
+    // Only the machine's fixed folders.
+    assert_eq!(names(&discovery.clone().elevated(true)), ["fixed"]);
+    // Another system has other names of interpreters.
+    let linux = Target { os: OperatingSystem::Linux, ..host };
+    assert_eq!(names(&discovery.host(linux).variable("PATH", machine.path("tools"))), ["fixed"]);
+}
+
 #[test]
 fn eggs_and_editable_installations() {
     let machine = venv("py-eggs");
@@ -348,8 +409,10 @@ fn eggs_and_editable_installations() {
     machine.plugin("src2/hooked/libhooked.so");
     machine.file("src2/jax_plugins/spaced/__init__.py", "");
     machine.plugin("src2/jax_plugins/spaced/spaced.so");
-    let (hooked, spaced) = (machine.text("src2/hooked"), machine.text("src2/jax_plugins/spaced"));
-    let spaces = machine.text("src2/jax_plugins");
+    // Python escapes the separators of Windows.
+    let escaped = |path| machine.text(path).replace('\\', r"\\");
+    let (hooked, spaced) = (escaped("src2/hooked"), escaped("src2/jax_plugins/spaced"));
+    let spaces = escaped("src2/jax_plugins");
     machine.file(
         &format!("{SITE}/__editable___hooked_1_finder.py"),
         format!(

@@ -4,7 +4,8 @@ use plugin_manifest::variants::{ChoiceReason, CpuLevel, Fit, MachineProperties};
 use plugin_registry::discovery::{Architecture, Discovery, OperatingSystem, Refusal, Target};
 use recorded_messages::assert_message;
 
-use crate::common::{Content, Elf, Machine, list, named};
+use crate::common::binaries::X86_64;
+use crate::common::{Content, Elf, Machine, list, named, names_and_paths};
 
 /// A manifest with a library for each list of needs, named after the variant.
 fn manifest(variants: &[(&str, &str)]) -> String {
@@ -15,16 +16,25 @@ fn manifest(variants: &[(&str, &str)]) -> String {
 
 const LEVELS: &[(&str, &str)] = &[("any", ""), ("v3", r#""cpu": "x86-64-v3""#), ("v4", r#""cpu": "x86-64-v4""#)];
 
+/// The levels are those of x86.
+const HOST: Target = Target {
+    os: if cfg!(windows) { OperatingSystem::Windows } else { OperatingSystem::Linux },
+    architecture: Architecture::X86_64,
+};
+
+fn plugin() -> Elf {
+    Elf { machine: X86_64, ..Elf::plugin() }
+}
+
 fn discovery(machine: &Machine) -> Discovery {
-    let host = Target { os: OperatingSystem::Linux, architecture: Architecture::X86_64 };
-    machine.discovery().host(host).python(false).conventional(false)
+    machine.discovery().host(HOST).python(false).conventional(false)
 }
 
 /// A machine with a manifest in `/etc` and its libraries.
 fn machine(name: &str, variants: &[(&str, &str)]) -> Machine {
     let machine = Machine::new(name);
     for (variant, _) in variants {
-        machine.library(&format!("etc/pjrt/plugins.d/libpjrt_{variant}.so"), &Elf::plugin());
+        machine.library(&format!("etc/pjrt/plugins.d/libpjrt_{variant}.so"), &plugin());
     }
     machine.file("etc/pjrt/plugins.d/acme.json", manifest(variants));
     machine
@@ -107,9 +117,9 @@ fn libraries_of_wheel_are_one_plugin() {
     let text = manifest(LEVELS);
     let files = [
         ("jax_plugins/acme/__init__.py", Content::Text("")),
-        ("jax_plugins/acme/libpjrt_v4.so", Content::Library(Elf::plugin())),
-        ("jax_plugins/acme/libpjrt_any.so", Content::Library(Elf::plugin())),
-        ("jax_plugins/acme/libpjrt_v3.so", Content::Library(Elf::plugin())),
+        ("jax_plugins/acme/libpjrt_v4.so", Content::Library(plugin())),
+        ("jax_plugins/acme/libpjrt_any.so", Content::Library(plugin())),
+        ("jax_plugins/acme/libpjrt_v3.so", Content::Library(plugin())),
         ("jax_plugins/acme/pjrt_plugin.json", Content::Text(&text)),
     ];
     machine.wheel(site, "acme", "1.0", &files, "[jax_plugins]\nacme = jax_plugins.acme\n");
@@ -130,9 +140,13 @@ fn user_names_another_library() {
     let machine = machine("variants-named", LEVELS);
     let folder = machine.path("etc/pjrt/plugins.d");
     std::fs::rename(folder.join("acme.json"), folder.join("pjrt_plugin.json")).unwrap();
-    let value = format!("acme:{}", folder.join("libpjrt_v4.so").display());
-    let found = machine.discovery().host(Target { os: OperatingSystem::Linux, architecture: Architecture::X86_64 });
-    let found = found.python(false).conventional(false).variable("PJRT_NAMES_AND_LIBRARY_PATHS", value);
+    let value = names_and_paths(&[("acme", &folder.join("libpjrt_v4.so"))]);
+    let found = machine
+        .discovery()
+        .host(HOST)
+        .python(false)
+        .conventional(false)
+        .variable("PJRT_NAMES_AND_LIBRARY_PATHS", value);
     let found = found.machine(with(CpuLevel::X86_64V3)).discover();
     let candidate = &found.candidates[0];
     assert_eq!(candidate.location.path(), Some(folder.join("libpjrt_v4.so").as_path()));

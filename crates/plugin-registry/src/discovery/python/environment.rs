@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::source;
+use super::installation::{Installation, Minor};
+use super::{source, windows};
 use crate::discovery::collector::Collector;
 use crate::discovery::config::Discovery;
 use crate::discovery::folder;
@@ -22,18 +23,10 @@ pub(super) struct PythonEnvironment {
     pub(super) namespaces: Vec<(String, PathBuf)>,
 }
 
-/// `3.minor`.
-type Minor = u32;
-
-/// A root and the version of its interpreter, if known.
-struct Installation {
-    root: PathBuf,
-    minor: Option<Minor>,
-}
-
 impl Collector<'_> {
     /// Returns every Python environment of the machine, each once: `VIRTUAL_ENV`, `CONDA_PREFIX`, the interpreters on `PATH`,
-    /// and last the packages that the user and the machine have installed for any interpreter.
+    /// on Windows those in the installer's folders, and last the packages that the user and the machine have installed for
+    /// any interpreter.
     pub(super) fn python_environments(&mut self) -> Vec<PythonEnvironment> {
         let discovery = self.discovery;
         let mut roots: Vec<Installation> = Vec::new();
@@ -47,10 +40,14 @@ impl Collector<'_> {
                 }
             }
             let folders = discovery.interpreters.clone().unwrap_or_else(|| discovery.paths("PATH"));
+            let interpreters = if discovery.is_windows() { windows::INTERPRETERS } else { &["python3", "python"] };
             for folder in folders {
-                for interpreter in ["python3", "python"] {
+                for interpreter in interpreters {
                     roots.extend(self.interpreter(&folder.join(interpreter)));
                 }
+            }
+            if discovery.is_windows() {
+                roots.extend(windows::installations(discovery));
             }
         }
         roots.push(Installation { root: discovery.system("/usr"), minor: None });
@@ -90,6 +87,9 @@ impl Collector<'_> {
             }
             return root.map(|root| Installation { root, minor: None });
         }
+        if self.discovery.is_windows() {
+            return Some(windows::installation(windows::root(folder)));
+        }
         let minor = folder::name(&real).strip_prefix("python3.").and_then(|minor| minor.parse().ok());
         Some(Installation { root: real.parent()?.parent()?.to_owned(), minor })
     }
@@ -121,8 +121,8 @@ impl Collector<'_> {
         }
         if configuration.is_some()
             && system_site
-            && let Some(home) = setting("home")
-            && let Some(base) = Path::new(&home).parent()
+            && let Some(home) = setting("home").map(PathBuf::from)
+            && let Some(base) = if discovery.is_windows() { Some(windows::root(&home)) } else { home.parent() }
         {
             sites.extend(packages(base, minor));
         }
@@ -169,10 +169,10 @@ impl Collector<'_> {
             return Vec::new();
         }
         let base = discovery.get("PYTHONUSERBASE").map(PathBuf::from);
-        let Some(base) = base.or_else(|| discovery.home.as_ref().map(|home| home.join(".local"))) else {
-            return Vec::new();
-        };
-        let mut sites = packages(&base, None);
+        let mut sites = if discovery.is_windows() { windows::user_packages(discovery) } else { Vec::new() };
+        if let Some(base) = base.or_else(|| discovery.home.as_ref().map(|home| home.join(".local"))) {
+            sites.extend(packages(&base, None));
+        }
         sites.retain(|site| minors.is_empty() || minor_of(site).is_none_or(|minor| minors.contains(&minor)));
         sites
     }
@@ -251,9 +251,12 @@ fn packages(root: &Path, minor: Option<Minor>) -> Vec<PathBuf> {
     sites
 }
 
-/// Returns the version in a path such as `lib/python3.11/site-packages`.
+/// Returns the version in a path such as `lib/python3.11/site-packages`, or Windows' `Python311\site-packages`.
 fn minor_of(path: &Path) -> Option<Minor> {
-    path.components().rev().find_map(|component| component.as_os_str().to_str()?.strip_prefix("python3.")?.parse().ok())
+    path.components().rev().find_map(|component| {
+        let name = component.as_os_str().to_str()?;
+        name.strip_prefix("python3.").and_then(|minor| minor.parse().ok()).or_else(|| windows::minor(name))
+    })
 }
 
 fn starts_a_script(path: &Path) -> bool {

@@ -7,9 +7,11 @@
 
 mod distribution;
 mod environment;
+mod installation;
 mod known_packages;
 mod module;
 mod source;
+mod windows;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};

@@ -81,7 +81,8 @@ pub(super) fn dictionary(source: &str, variable: &str) -> Vec<(String, String)> 
         if let [Token::Text(key), Token::Punctuation(':'), values @ ..] = item {
             for value in values {
                 if let Token::Text(value) = value {
-                    pairs.push(((*key).to_owned(), (*value).to_owned()));
+                    // The separators in paths of Windows.
+                    pairs.push(((*key).to_owned(), value.replace(r"\\", r"\")));
                 }
             }
         }
@@ -187,6 +188,7 @@ mod tests {
         assert_eq!(pairs("SPACES"), [pair("n", "/1"), pair("n", "/2")]);
         assert_eq!(pairs("OTHER"), []);
         assert_eq!(dictionary("MAPPING = {'a': '/x'", "MAPPING"), []);
+        assert_eq!(dictionary(r"MAPPING = {'a': 'C:\\b\\c'}", "MAPPING"), [pair("a", r"C:\b\c")]);
     }
 
     /// The processor time of this thread in seconds.

@@ -26,7 +26,9 @@ pub enum Content<'a> {
 impl Machine {
     /// An empty machine. The name must be unique to the test.
     pub fn new(name: &str) -> Self {
-        let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("discovery-{name}"));
+        // A path without a drive, from a build on another system, is not absolute on Windows.
+        let target = std::path::absolute(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let root = target.join(format!("discovery-{name}"));
         let _ = fs::remove_dir_all(&root);
         fs::create_dir_all(&root).unwrap();
         Self { root }
@@ -113,12 +115,21 @@ impl Machine {
     }
 }
 
+/// The separator of name and path in `PJRT_NAMES_AND_LIBRARY_PATHS`.
+pub const SEPARATOR: char = if cfg!(windows) { ';' } else { ':' };
+
+/// The value of `PJRT_NAMES_AND_LIBRARY_PATHS` with these names and libraries.
+pub fn names_and_paths(items: &[(&str, &Path)]) -> String {
+    let items: Vec<String> = items.iter().map(|(name, path)| format!("{name}{SEPARATOR}{}", path.display())).collect();
+    items.join(",")
+}
+
 /// A library with the same contents in the format of this system, so that discovery does not refuse it.
 fn native(library: &Elf) -> Vec<u8> {
-    if !cfg!(windows) || library.machine != binaries::host_machine() {
+    if !cfg!(windows) {
         return library.bytes();
     }
-    let machine = if cfg!(target_arch = "aarch64") { binaries::PE_ARM64 } else { binaries::PE_AMD64 };
+    let machine = if library.machine == binaries::AARCH64 { binaries::PE_ARM64 } else { binaries::PE_AMD64 };
     let needed: Vec<&str> = library.needed.iter().map(String::as_str).collect();
     binaries::pe(machine, &library.exports, &needed)
 }
