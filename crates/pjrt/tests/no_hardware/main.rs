@@ -6,6 +6,8 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
+mod tpu;
+
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
@@ -148,7 +150,9 @@ fn topologies_compile_or_are_errors() {
     each("topologies_compile_or_are_errors", topology_compiles_or_is_error, |path, ended| {
         assert!(ended.status.success(), "{}", path.display());
         if path.ends_with("libtpu.so") {
-            assert!(ended.output.contains("compile: ok"), "libtpu compiles without hardware");
+            for part in ["compile", "arrangement of chips", "slices", "serialized program"] {
+                assert!(ended.output.contains(&format!("{part}: ok")), "{part}");
+            }
         }
     });
 }
@@ -157,9 +161,11 @@ fn topology_compiles_or_is_error(plugin: &Plugin) {
     for name in TOPOLOGIES {
         let Some(topology) = report(name, TopologyDescription::create(plugin, name, &[])) else { continue };
         query_topology(plugin, &topology);
+        tpu::query_topology(plugin, &topology);
         let compiled = topology.compile(&Program::mlir(DOUBLE), &CompileOptions::default());
         if let Some(executable) = report("compile", compiled) {
             query_executable(plugin, &executable);
+            tpu::query_executable(plugin, &executable);
         }
     }
     let error = TopologyDescription::create(plugin, "no such topology", &[]).expect_err("an unknown name");
