@@ -32,6 +32,8 @@ fn cargo(task: &str) -> Command {
 
 /// Checks the sources, and runs the tests on the embedded device and on the newest XLA CPU plugin.
 fn run() -> Result<(), Error> {
+    // Fails if the lock file is not up to date. The other commands of cargo would update it.
+    sh::output(cargo("metadata").args(["--format-version", "1"]))?;
     let mut format = sh::cargo();
     format.current_dir(sh::root().join("examples/burn-pjrt")).args(["fmt", "--all", "--check"]);
     sh::run(&mut format)?;

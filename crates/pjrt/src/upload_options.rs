@@ -1,7 +1,7 @@
 //! Uploads with a layout on the device, and with other promises about the host data.
 
 use bytemuck::AnyBitPattern;
-use pjrt_types::{Element, HostBufferSemantics, Layout};
+use pjrt_types::{Element, HostBufferSemantics, Layout, Shape};
 
 use crate::buffer::Buffer;
 use crate::client::Client;
@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::loan::Loan;
 use crate::send_ptr::SendPtr;
-use crate::upload::{HostData, Placement, shape_of};
+use crate::upload::{HostData, Placement, check_bytes, shape_of};
 
 /// Options of an upload from memory that the transfer owns.
 #[derive(Clone, Debug)]
@@ -67,6 +67,26 @@ impl Client {
     ) -> Result<Buffer, Error> {
         let shape = shape_of::<T>(data.len(), dims)?;
         let host = HostData { data: data.as_ptr().cast::<u8>(), shape: &shape, byte_strides: &[] };
+        let semantics = HostBufferSemantics::ImmutableOnlyDuringCall;
+        // SAFETY: C5: with these semantics the plugin reads during the call only.
+        unsafe { self.send_with_layout(&host, semantics, placement.into(), Some(device_layout)) }?.0
+    }
+
+    /// Copies a row-major array of any element type, given as bytes like those of [`Client::buffer_from_bytes`], to a buffer
+    /// with this layout in the device's memory.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::buffer_from_bytes`] and [`Client::buffer_from_host_with_layout`].
+    pub fn buffer_from_bytes_with_layout<'a>(
+        &self,
+        bytes: &[u8],
+        shape: &Shape,
+        device_layout: &Layout,
+        placement: impl Into<Placement<'a>>,
+    ) -> Result<Buffer, Error> {
+        check_bytes(bytes.len(), shape)?;
+        let host = HostData { data: bytes.as_ptr(), shape, byte_strides: &[] };
         let semantics = HostBufferSemantics::ImmutableOnlyDuringCall;
         // SAFETY: C5: with these semantics the plugin reads during the call only.
         unsafe { self.send_with_layout(&host, semantics, placement.into(), Some(device_layout)) }?.0

@@ -3,7 +3,7 @@
 use burn_backend::{DType, DTypeUsage, DTypeUsageSet, TensorData};
 use burn_ir::TensorIr;
 use burn_std::BoolStore;
-use pjrt::{Buffer, Client, ElementType, Shape};
+use pjrt::{Buffer, Client, ElementType, Layout, Shape};
 use plugin_manifest::Capabilities;
 use stablehlo::ir::{ElementType as IrElement, TensorType};
 
@@ -93,6 +93,12 @@ impl Types {
         Ok(TensorType::new(extents(tensor), self.element(tensor.dtype)?))
     }
 
+    /// The order in which the device stores the dimensions of tensors with this shape, from minor to major. `None` for
+    /// row-major.
+    pub(crate) fn minor_to_major(&self, shape: &[i64]) -> Option<Vec<usize>> {
+        self.capabilities.layout.minor_to_major(shape)
+    }
+
     /// The uses of a type that Burn may rely on.
     pub(crate) fn usage(&self, dtype: DType) -> DTypeUsageSet {
         if self.stored(dtype).is_ok() { DTypeUsage::Storage | DTypeUsage::Arithmetic } else { DTypeUsageSet::empty() }
@@ -109,7 +115,15 @@ impl Types {
             _ => data,
         };
         let device = client.default_device()?;
-        Ok(client.buffer_from_bytes(data.as_bytes(), &Shape::new(stored, dims), &device)?)
+        let order = self.minor_to_major(&dims);
+        let shape = Shape::new(stored, dims);
+        Ok(match order {
+            None => client.buffer_from_bytes(data.as_bytes(), &shape, &device)?,
+            Some(order) => {
+                let layout = Layout::new(order.into_iter().map(|dimension| dimension as i64).collect::<Vec<_>>());
+                client.buffer_from_bytes_with_layout(data.as_bytes(), &shape, &layout, &device)?
+            }
+        })
     }
 
     /// Copies a buffer to the host, and converts it to the tensor's type in Burn.

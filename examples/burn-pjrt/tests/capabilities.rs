@@ -2,13 +2,14 @@
 //! in one field result in programs that differ only in the way that the field describes.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use burn_pjrt::{Pjrt, PjrtDevice, Settings};
 use burn_tensor::activation::softmax;
 use burn_tensor::{DType, Distribution, IndexingUpdateOp, Int, Tensor};
 use pjrt::ElementType;
-use plugin_manifest::capabilities::{Int64Policy, RngBitGenerator};
+use plugin_manifest::capabilities::{Int64Policy, LayoutPolicy, RngBitGenerator};
 use plugin_manifest::{Autocast, Capabilities, Descriptor};
 use plugin_registry::PluginRegistry;
 
@@ -130,6 +131,19 @@ fn last_uses_are_donated_if_memory_is_reusable() {
     assert_eq!(donated.matches("tf.aliasing_output").count(), 1, "{donated}");
     assert_eq!(donated.replace(" {tf.aliasing_output = 0 : i32}", ""), kept);
     assert_eq!(device.statistics().donated, 2);
+}
+
+#[test]
+fn long_dimensions_are_stored_last_if_tiles_need_it() {
+    let (expected, rows) = run(&described("rows", plain()));
+    let tile = [8, 128].map(|extent| NonZeroU32::new(extent).expect("an extent"));
+    let capabilities = plain().into_builder().layout(LayoutPolicy::tiled(tile, 1.5)).build();
+    let (found, tiled) = run(&described("tiled", capabilities));
+    assert_eq!(found, expected);
+    assert!(!rows.contains("layout_mode"), "{rows}");
+    // The table is `8x4`, as an argument and as a result. The weights are `4x4`, so no dimension is longer.
+    assert_eq!(tiled.matches("mhlo.layout_mode = \"{0,1}\"").count(), 2, "{tiled}");
+    assert_eq!(tiled.replace(" {mhlo.layout_mode = \"{0,1}\"}", ""), rows);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::{Error, sh};
 
@@ -22,6 +22,8 @@ impl Wine {
         library.args(["-shared", "-O1", "-o"]).arg(wine.libraries.join("bcryptprimitives.dll"));
         library.arg(sh::root().join("xtask/src/cross/bcryptprimitives.c")).arg("-ladvapi32");
         sh::output(&mut library)?;
+        fs::create_dir_all(&wine.prefix)?;
+        wine.start_server()?;
         let complete = folder.join(".complete");
         if !complete.is_file() {
             let mut boot = Command::new("/usr/bin/wine");
@@ -32,6 +34,28 @@ impl Wine {
         Ok(wine)
     }
 
+    /// Starts Wine's server, which runs until this value is dropped. A server that Wine starts ends soon after a program, and
+    /// the next program may still try to connect to it.
+    fn start_server(&self) -> Result<(), Error> {
+        self.stop_server();
+        let mut server = self.server();
+        sh::run(server.arg("--persistent").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()))
+    }
+
+    /// Stops the server, if one runs, and waits for its end.
+    fn stop_server(&self) {
+        for action in ["--kill", "--wait"] {
+            // The command fails if no server runs.
+            let _ = self.server().arg(action).stderr(Stdio::null()).status();
+        }
+    }
+
+    fn server(&self) -> Command {
+        let mut server = Command::new("/usr/bin/wineserver");
+        self.set_variables(&mut server);
+        server
+    }
+
     /// Sets the variables that Wine reads.
     pub(super) fn set_variables(&self, command: &mut Command) {
         command.env("WINEPREFIX", &self.prefix).env("WINEPATH", windows_path(&self.libraries)).env("WINEDEBUG", "-all");
@@ -39,6 +63,12 @@ impl Wine {
         command.env("LC_ALL", "C.UTF-8");
         // No window asks whether to install .NET and a browser.
         command.env("WINEDLLOVERRIDES", "mscoree=;mshtml=").env_remove("DISPLAY");
+    }
+}
+
+impl Drop for Wine {
+    fn drop(&mut self) {
+        self.stop_server();
     }
 }
 

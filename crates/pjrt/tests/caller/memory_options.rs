@@ -217,6 +217,15 @@ fn uploads_and_downloads_have_layouts() {
         assert_eq!(y.to_host::<f32>().unwrap(), data);
         assert_eq!(y.to_host_with_layout::<f32>(&columns).unwrap(), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
         assert_eq!(y.memory_layout().unwrap().unwrap().minor_to_major, [0, 1]);
+        let bytes: &[u8] = bytemuck::cast_slice(&data);
+        let y = client.buffer_from_bytes_with_layout(bytes, &f32s(&[2, 3]), &columns, &device).unwrap();
+        assert_eq!(y.to_host::<f32>().unwrap(), data);
+        assert_eq!(y.memory_layout().unwrap().unwrap().minor_to_major, [0, 1]);
+        refused(
+            client.buffer_from_bytes_with_layout(&bytes[1..], &f32s(&[2, 3]), &columns, &device),
+            "buffer_from_host_with_layout",
+            "too few bytes",
+        );
         let options = UploadOptions::new().with_device_layout(columns);
         let z = client.buffer_from_owned_with(data.to_vec(), &[2, 3], &device, &options).unwrap();
         assert_eq!(z.to_host::<f32>().unwrap(), data);

@@ -32,6 +32,40 @@ impl LayoutPolicy {
     pub fn tiled(tile: [NonZeroU32; 2], max_padding: f32) -> Self {
         Self::Tiled(Tiling { tile, max_padding })
     }
+
+    /// The order in which to store the dimensions of an array, from minor to major. `None` for row-major, and for arrays of
+    /// unknown extents.
+    ///
+    /// The order depends only on the extents, so that all programs agree about it.
+    pub fn minor_to_major(&self, dimensions: &[i64]) -> Option<Vec<usize>> {
+        let Self::Tiled(tiling) = self else { return None };
+        let extents = dimensions.iter().map(|extent| u64::try_from(*extent).ok()).collect::<Option<Vec<u64>>>()?;
+        if tiling.padding(&extents)? < f64::from(tiling.max_padding) {
+            return None;
+        }
+        let row_major: Vec<usize> = (0..extents.len()).rev().collect();
+        let mut order = row_major.clone();
+        // Equal extents keep their order.
+        order.sort_by_key(|dimension| std::cmp::Reverse(extents[*dimension]));
+        (order != row_major).then_some(order)
+    }
+}
+
+impl Tiling {
+    /// By how much padding to whole tiles multiplies the memory of a row-major array. `None` for arrays without elements and
+    /// of fewer than two dimensions.
+    fn padding(&self, extents: &[u64]) -> Option<f64> {
+        let [.., rows, columns] = extents else { return None };
+        if extents.contains(&0) {
+            return None;
+        }
+        let factor = |extent: u64, tile: NonZeroU32| {
+            let tile = f64::from(tile.get());
+            let extent = extent as f64;
+            (extent / tile).ceil() * tile / extent
+        };
+        Some(factor(*rows, self.tile[0]) * factor(*columns, self.tile[1]))
+    }
 }
 
 /// The order in which a collective operation visits the devices of one physical mesh, to follow its physical links.

@@ -287,3 +287,21 @@ fn stablehlo_versions_from_attributes() {
         assert!(bad.parse::<StablehloVersion>().is_err(), "{bad}");
     }
 }
+
+#[test]
+fn longest_dimensions_are_minor_if_padding_is_large() {
+    let policy = LayoutPolicy::tiled([8, 128].map(|extent| NonZeroU32::new(extent).unwrap()), 1.5);
+    // Whole tiles, and little padding.
+    assert_eq!(policy.minor_to_major(&[16, 256]), None);
+    assert_eq!(policy.minor_to_major(&[3, 8, 100]), None);
+    // A row of 4 fills 1/32 of a tile.
+    assert_eq!(policy.minor_to_major(&[1000, 4]), Some(vec![0, 1]));
+    assert_eq!(policy.minor_to_major(&[200, 30, 4, 4]), Some(vec![0, 1, 3, 2]));
+    // No other order is better.
+    assert_eq!(policy.minor_to_major(&[4, 4]), None);
+    assert_eq!(policy.minor_to_major(&[2, 3, 5]), None);
+    for shape in [&[][..], &[5], &[0, 4], &[1000, -1]] {
+        assert_eq!(policy.minor_to_major(shape), None, "{shape:?}");
+    }
+    assert_eq!(LayoutPolicy::Descending.minor_to_major(&[1000, 4]), None);
+}

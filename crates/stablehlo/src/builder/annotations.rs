@@ -66,6 +66,12 @@ impl Argument {
         self.attribute("mhlo.memory_kind", string(kind))
     }
 
+    /// Sets the order in which the argument's dimensions are stored, from minor to major (`mhlo.layout_mode`).
+    #[must_use]
+    pub fn minor_to_major(self, order: &[usize]) -> Self {
+        self.attribute("mhlo.layout_mode", layout(order))
+    }
+
     /// Sets any attribute.
     #[must_use]
     pub fn attribute(mut self, name: &str, value: Attribute) -> Self {
@@ -103,6 +109,12 @@ impl Output {
         self.attribute("mhlo.memory_kind", string(kind))
     }
 
+    /// Sets the order in which the result's dimensions are stored, from minor to major (`mhlo.layout_mode`).
+    #[must_use]
+    pub fn minor_to_major(self, order: &[usize]) -> Self {
+        self.attribute("mhlo.layout_mode", layout(order))
+    }
+
     /// Sets the framework's name for the result (`jax.result_info`).
     #[must_use]
     pub fn info(self, name: &str) -> Self {
@@ -124,6 +136,11 @@ impl Output {
 fn set(attributes: &mut Attributes, name: &str, value: Attribute) {
     attributes.retain(|(known, _)| known != name);
     attributes.push((name.to_owned(), value));
+}
+
+fn layout(minor_to_major: &[usize]) -> Attribute {
+    let order: Vec<String> = minor_to_major.iter().map(usize::to_string).collect();
+    string(&format!("{{{}}}", order.join(",")))
 }
 
 pub(super) fn string(text: &str) -> Attribute {

@@ -7,7 +7,7 @@ use stablehlo::ir::*;
 use super::{build, expect_round_trip, floats, tensor};
 
 #[test]
-fn donation_shardings_and_memory_kinds() {
+fn donation_shardings_memory_kinds_and_layouts() {
     let module = ModuleBuilder::new("step");
     module.partitions(4).replicas(1).mesh("mesh", &[("x", 2), ("y", 2)]).unwrap();
     assert!(module.mesh("mesh", &[("x", 2)]).is_err() && module.mesh("empty", &[("x", 0)]).is_err());
@@ -15,12 +15,12 @@ fn donation_shardings_and_memory_kinds() {
     let rows = Sharding::mesh("mesh").dimension(&["x", "y"]).dimension(&[]);
     let main = module.function("main", |f| {
         let x = f.argument(Argument::new(&ty).donated_to(0).sharding(&rows))?;
-        let y = f.argument(Argument::new(&ty).donated().memory_kind("pinned_host"))?;
+        let y = f.argument(Argument::new(&ty).donated().memory_kind("pinned_host").minor_to_major(&[0, 1]))?;
         f.output(
             0,
             Output::new().sharding(&Sharding::mesh("mesh").dimension(&["x"]).dimension(&[]).replicated_along(&["y"])),
         );
-        f.output(1, Output::new().memory_kind("device").info("y"));
+        f.output(1, Output::new().memory_kind("device").info("y").minor_to_major(&[1, 0]));
         let x = f.sharding_constraint(x, &rows)?;
         Ok((f.add(x, y)?, y))
     });
@@ -37,6 +37,8 @@ fn donation_shardings_and_memory_kinds() {
         "mhlo.memory_kind = \"pinned_host\"",
         "#sdy.sharding<@mesh, [{\"x\"}, {}], replicated={\"y\"}>",
         "jax.result_info = \"y\"",
+        "mhlo.layout_mode = \"{0,1}\"",
+        "mhlo.layout_mode = \"{1,0}\"",
         "sdy.sharding_constraint",
     ] {
         assert!(text.contains(expected), "{expected} in {text}");

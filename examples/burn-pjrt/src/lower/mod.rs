@@ -15,7 +15,7 @@ mod support;
 use std::collections::HashMap;
 
 use burn_ir::{BoolOperationIr, FloatOperationIr, ModuleOperationIr, OperationIr, ScalarIr, TensorId, TensorIr};
-use stablehlo::builder::{Argument, DotGeneral, FunctionBuilder, ModuleBuilder, Value};
+use stablehlo::builder::{Argument, DotGeneral, FunctionBuilder, ModuleBuilder, Output, Value};
 use stablehlo::ir::{ElementType, Literal, Module, TensorType};
 
 use crate::dtype::{Types, extents};
@@ -35,7 +35,13 @@ pub(crate) fn module(graph: &Graph, scalars: &Scalars, types: &Types, autocast: 
     f.numpy_broadcasting(true);
     let mut lower = Lower::new(&f, types, autocast);
     for (input, donation) in graph.inputs.iter().zip(&graph.donations) {
-        let argument = Argument::new(types.tensor(input)?);
+        let ty = types.tensor(input)?;
+        let order = types.minor_to_major(&ty.shape);
+        let argument = Argument::new(ty);
+        let argument = match order {
+            Some(order) => argument.minor_to_major(&order),
+            None => argument,
+        };
         let argument = match donation.map(u32::try_from) {
             Some(Ok(output)) => argument.donated_to(output),
             _ => argument,
@@ -54,6 +60,11 @@ pub(crate) fn module(graph: &Graph, scalars: &Scalars, types: &Types, autocast: 
         lower.op(op).map_err(|error| error.in_operation(|| support::name(op)))?;
     }
     let results: Vec<Value> = graph.outputs.iter().map(|output| lower.value(output)).collect::<Result<_>>()?;
+    for (index, output) in graph.outputs.iter().enumerate() {
+        if let Some(order) = types.minor_to_major(&extents(output)) {
+            f.output(index, Output::new().minor_to_major(&order));
+        }
+    }
     let module = ModuleBuilder::new("burn");
     module.add(f.finish(results)?)?;
     Ok(module.build()?)
