@@ -12,7 +12,7 @@ use super::{Context, Kernel};
 use crate::error::RunError;
 
 /// Number of columns of a block.
-const BLOCK: usize = 64;
+const BLOCK: usize = 32;
 /// Smaller matrices are factorised by the definition.
 const SMALL: usize = 32;
 
