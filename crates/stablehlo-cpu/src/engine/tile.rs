@@ -95,15 +95,18 @@ impl Iota {
         {
             let mut position = (start / inner) % extent;
             let mut within = start % inner;
-            for o in cast_slice_mut::<u8, T>(out) {
-                *o = (position as u64).cast();
-                within += 1;
-                if within == inner {
-                    within = 0;
-                    position += 1;
-                    if position == extent {
-                        position = 0;
-                    }
+            let mut rest = cast_slice_mut::<u8, T>(out);
+            // Fill runs of equal or ascending positions, because loops without branches are vectorized.
+            while !rest.is_empty() {
+                let run = if inner > 1 { inner - within } else { extent - position };
+                let (run, later) = rest.split_at_mut(run.min(rest.len()));
+                rest = later;
+                if inner > 1 {
+                    run.fill((position as u64).cast());
+                    (position, within) = ((position + 1) % extent, 0);
+                } else {
+                    run.iter_mut().enumerate().for_each(|(i, o)| *o = ((position + i) as u64).cast());
+                    position = 0;
                 }
             }
         }

@@ -2,18 +2,23 @@
 //! vectors below it, and their factors in a separate array.
 
 use bytemuck::{cast_slice, cast_slice_mut};
+use faer::MatMut;
 
-use super::linalg::Scalar;
+use super::linalg::{C64, Field, Scalar};
+use super::reflections::Panel;
 use super::{Context, Kernel};
 use crate::engine::stop::Stop;
 use crate::error::RunError;
+
+/// Number of reflections that are applied together, by matrix products.
+const BLOCK: usize = 32;
 
 /// Batches of `m x n` factorisations. Outputs are the packed factors, which start as the input, and the `min(m, n)`
 /// factors `tau`.
 pub(crate) struct Qr {
     pub(crate) m: usize,
     pub(crate) n: usize,
-    pub(crate) factor: fn(&Qr, &mut [u8], &mut [u8], Option<&Stop>),
+    pub(crate) field: Field,
 }
 
 impl Kernel for Qr {
@@ -21,49 +26,41 @@ impl Kernel for Qr {
         let [a, tau] = outs else {
             return Err(RunError::Internal("two outputs are needed".into()));
         };
-        (self.factor)(self, a, tau, cx.stop);
+        match self.field {
+            Field::F32 => self.factor::<f32>(a, tau, cx),
+            Field::F64 => self.factor::<f64>(a, tau, cx),
+            Field::C128 => self.factor::<C64>(a, tau, cx),
+        }
+    }
+}
+
+impl Qr {
+    fn factor<T: Scalar>(&self, a: &mut [u8], tau: &mut [u8], cx: &Context<'_>) -> Result<(), RunError> {
+        let (m, n) = (self.m, self.n);
+        if m * n == 0 {
+            return Ok(());
+        }
+        let (a, tau): (&mut [T], &mut [T]) = (cast_slice_mut(a), cast_slice_mut(tau));
+        for (a, tau) in a.chunks_exact_mut(m * n).zip(tau.chunks_exact_mut(m.min(n))) {
+            for (block, tau) in tau.chunks_mut(BLOCK).enumerate() {
+                cx.check()?;
+                let first = block * BLOCK;
+                let mut panel = Panel::read(a, n, first, tau.len());
+                tau.copy_from_slice(panel.reduce());
+                panel.write(a, n, first);
+                if let Some(later) = later(a, n, first, tau.len()) {
+                    panel.multiply(later, true);
+                }
+            }
+        }
         Ok(())
     }
 }
 
-pub(crate) fn factor<T: Scalar>(qr: &Qr, a: &mut [u8], tau: &mut [u8], stop: Option<&Stop>) {
-    let (m, n) = (qr.m, qr.n);
-    if m * n == 0 {
-        return;
-    }
-    let (a, tau): (&mut [T], &mut [T]) = (cast_slice_mut(a), cast_slice_mut(tau));
-    for (a, tau) in a.chunks_exact_mut(m * n).zip(tau.chunks_exact_mut(m.min(n))) {
-        for (k, tau) in tau.iter_mut().enumerate() {
-            if Stop::check(stop).is_err() {
-                return;
-            }
-            // The reflection that zeroes the column's elements below the diagonal.
-            let alpha = a[k * n + k];
-            let below = (k + 1..m).fold(0.0, |sum: f64, i| sum.hypot(a[i * n + k].abs()));
-            if below == 0.0 && alpha.imaginary() == 0.0 {
-                *tau = T::real(0.0);
-                continue;
-            }
-            let beta = -alpha.abs().hypot(below).copysign(alpha.real_part());
-            *tau = T::real(beta).sub(alpha).div(T::real(beta));
-            let scale = T::real(1.0).div(alpha.sub(T::real(beta)));
-            for i in k + 1..m {
-                a[i * n + k] = a[i * n + k].mul(scale);
-            }
-            a[k * n + k] = T::real(beta);
-            for j in k + 1..n {
-                let mut dot = a[k * n + j];
-                for i in k + 1..m {
-                    dot = dot.add(a[i * n + k].conj().mul(a[i * n + j]));
-                }
-                let dot = dot.mul(tau.conj());
-                a[k * n + j] = a[k * n + j].sub(dot);
-                for i in k + 1..m {
-                    a[i * n + j] = a[i * n + j].sub(a[i * n + k].mul(dot));
-                }
-            }
-        }
-    }
+/// The columns after those of a block, without the rows above its diagonal. `None` if the block is the last.
+fn later<T>(a: &mut [T], n: usize, first: usize, count: usize) -> Option<MatMut<'_, T>> {
+    let (m, next) = (a.len() / n, first + count);
+    (next < n).then(|| MatMut::from_row_major_slice_mut(a, m, n).submatrix_mut(first, next, m - first, n - next))
 }
 
 /// Batches of the first `n` columns of the product of `k` reflections of `m` elements. Inputs are the packed vectors
@@ -72,48 +69,56 @@ pub(crate) struct HouseholderProduct {
     pub(crate) m: usize,
     pub(crate) n: usize,
     pub(crate) k: usize,
-    pub(crate) form: fn(&HouseholderProduct, &[u8], &mut [u8], Option<&Stop>),
+    pub(crate) field: Field,
 }
 
 impl Kernel for HouseholderProduct {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
-        (self.form)(self, ins[1], outs[0], cx.stop);
+        match self.field {
+            Field::F32 => self.form::<f32>(ins[1], outs[0], cx),
+            Field::F64 => self.form::<f64>(ins[1], outs[0], cx),
+            Field::C128 => self.form::<C64>(ins[1], outs[0], cx),
+        }
+    }
+}
+
+impl HouseholderProduct {
+    fn form<T: Scalar>(&self, tau: &[u8], q: &mut [u8], cx: &Context<'_>) -> Result<(), RunError> {
+        let (m, n, k) = (self.m, self.n, self.k);
+        if m * n == 0 {
+            return Ok(());
+        }
+        let (tau, q): (&[T], &mut [T]) = (cast_slice(tau), cast_slice_mut(q));
+        for (batch, q) in q.chunks_exact_mut(m * n).enumerate() {
+            cx.check()?;
+            form(&tau[batch * k..(batch + 1) * k], q, n, cx.stop);
+        }
         Ok(())
     }
 }
 
-pub(crate) fn form<T: Scalar>(p: &HouseholderProduct, tau: &[u8], q: &mut [u8], stop: Option<&Stop>) {
-    let (m, n, k) = (p.m, p.n, p.k);
-    if m * n == 0 {
-        return;
+/// Replaces the packed vectors of reflections by the first `n` columns of their product. Returns early after a stop
+/// request.
+pub(super) fn form<T: Scalar>(tau: &[T], q: &mut [T], n: usize, stop: Option<&Stop>) {
+    let k = tau.len();
+    for (i, row) in q.chunks_exact_mut(n).enumerate() {
+        row[k..].iter_mut().zip(k..).for_each(|(x, j)| *x = T::real(if i == j { 1.0 } else { 0.0 }));
     }
-    let (tau, q): (&[T], &mut [T]) = (cast_slice(tau), cast_slice_mut(q));
-    let none: &[T] = &[];
-    for (batch, q) in q.chunks_exact_mut(m * n).enumerate() {
-        let tau = if k == 0 { none } else { &tau[batch * k..(batch + 1) * k] };
-        for j in k..n {
-            for i in 0..m {
-                q[i * n + j] = T::real(if i == j { 1.0 } else { 0.0 });
-            }
+    // Apply the reflections from the last to the first. The columns of a block are overwritten after the block was
+    // applied to the later columns.
+    for (block, tau) in tau.chunks(BLOCK).enumerate().rev() {
+        if Stop::check(stop).is_err() {
+            return;
         }
-        // Apply the reflections from the last to the first. The column of a reflection is overwritten after the
-        // reflection was applied.
-        for r in (0..k).rev() {
-            if Stop::check(stop).is_err() {
-                return;
-            }
-            let v = |i: usize, q: &[T]| if i == r { T::real(1.0) } else { q[i * n + r] };
-            for j in r + 1..n {
-                let dot = (r..m).fold(T::real(0.0), |sum, i| sum.add(v(i, q).conj().mul(q[i * n + j])));
-                let dot = dot.mul(tau[r]);
-                for i in r..m {
-                    q[i * n + j] = q[i * n + j].sub(v(i, q).mul(dot));
-                }
-            }
-            for i in 0..m {
-                let unit = T::real(if i == r { 1.0 } else { 0.0 });
-                q[i * n + r] = if i < r { unit } else { unit.sub(v(i, q).mul(tau[r])) };
-            }
+        let first = block * BLOCK;
+        let mut panel = Panel::read(q, n, first, tau.len()).with_factors(tau);
+        if let Some(later) = later(q, n, first, tau.len()) {
+            panel.multiply(later, false);
+        }
+        panel.form();
+        panel.write(q, n, first);
+        for row in q.chunks_exact_mut(n).take(first) {
+            row[first..first + tau.len()].fill(T::real(0.0));
         }
     }
 }

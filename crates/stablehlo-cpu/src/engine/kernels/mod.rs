@@ -1,5 +1,6 @@
 //! Ops that are not elementwise. Each family has a file, with the op after shape inference and the loop that runs it.
 
+pub(crate) mod cholesky;
 pub(crate) mod collective;
 pub(crate) mod combine;
 pub(crate) mod conv;
@@ -19,10 +20,12 @@ pub(crate) mod pool_gradient;
 pub(crate) mod ragged_exchange;
 pub(crate) mod random;
 pub(crate) mod reduce;
+mod reflections;
 pub(crate) mod rng;
 pub(crate) mod shape;
 pub(crate) mod sort;
 mod split_reduction;
+pub(crate) mod triangular_solve;
 pub(crate) mod window;
 
 pub(crate) use kernel::{Context, Kernel};

@@ -5,10 +5,11 @@ use stablehlo::ir::{Attribute, Attributes, OpKind, Type};
 use super::context::find_attribute;
 use super::{Binding, LoweringContext, Result, TypedValue};
 use crate::engine::custom_calls::{self, Bound, CustomCall};
-use crate::engine::dtype::{DType, TensorType};
+use crate::engine::dtype::TensorType;
 use crate::engine::graph::{Node, Op, ValueIndex};
 use crate::engine::kernels::custom::Custom;
-use crate::engine::kernels::householder::{HouseholderProduct, Qr, factor, form};
+use crate::engine::kernels::householder::{HouseholderProduct, Qr};
+use crate::engine::kernels::linalg::Field;
 use crate::engine::kernels::sort::{Order, Sort};
 use crate::engine::tile::Iota;
 use crate::engine::view::{View, strides_of};
@@ -159,28 +160,23 @@ impl<'m> LoweringContext<'_, 'm> {
         Ok(aliases)
     }
 
-    /// Converts `x` to the type in which the factorisations compute.
-    pub(super) fn factored(&mut self, x: &TypedValue) -> Result<(TypedValue, [usize; 2])> {
-        let wide = match x.ty.dtype {
-            DType::F32 | DType::F64 | DType::Bf16 | DType::F16 => DType::F64,
-            DType::C64 | DType::C128 => DType::C128,
-            _ => return Err(self.unsupported()),
-        };
+    /// Converts `x` to the type in which reflections compute.
+    fn reflected(&mut self, x: &TypedValue) -> Result<(Field, TypedValue, [usize; 2])> {
+        let (field, wide) = self.field(&x.ty)?;
         let &[.., m, n] = &x.ty.dims[..] else {
             return Err(self.invalid(format!("cannot take a {}", x.ty)));
         };
-        Ok((self.converted(x.clone(), wide)?, [m, n]))
+        Ok((field, self.converted(x.clone(), wide)?, [m, n]))
     }
 
     pub(super) fn qr(&mut self) -> Result<()> {
         let [x] = self.take()?;
-        let (wide, [m, n]) = self.factored(&x)?;
+        let (field, wide, [m, n]) = self.reflected(&x)?;
         let mut dims = x.ty.dims[..x.ty.rank() - 2].to_vec();
         dims.push(m.min(n));
         let tau = self.typed(wide.ty.dtype, &dims)?;
-        let factor = if wide.ty.dtype == DType::F64 { factor::<f64> } else { factor::<num_complex::Complex<f64>> };
         let types = [wide.ty.clone(), tau];
-        let outs = self.kernel(Qr { m, n, factor }, &[wide.value], &[Some(0), None], &types);
+        let outs = self.kernel(Qr { m, n, field }, &[wide.value], &[Some(0), None], &types);
         let results =
             outs.into_iter().zip(types).map(|(v, ty)| self.converted(TypedValue { value: v, ty }, x.ty.dtype));
         let results = results.collect::<Result<_>>()?;
@@ -189,14 +185,13 @@ impl<'m> LoweringContext<'_, 'm> {
 
     pub(super) fn householder_product(&mut self) -> Result<()> {
         let [x, tau] = self.take()?;
-        let (wide, [m, n]) = self.factored(&x)?;
+        let (field, wide, [m, n]) = self.reflected(&x)?;
         let batch = &x.ty.dims[..x.ty.rank() - 2];
         let k = tau.ty.dims.last().copied().unwrap_or(0);
         let fits = tau.ty.dtype == x.ty.dtype && tau.ty.rank() + 1 == x.ty.rank() && tau.ty.dims.starts_with(batch);
         self.ensure(fits && k <= n && n <= m, || format!("{} reflections of {}", tau.ty, x.ty))?;
         let tau = self.converted(tau, wide.ty.dtype)?;
-        let form = if wide.ty.dtype == DType::F64 { form::<f64> } else { form::<num_complex::Complex<f64>> };
-        let kernel = HouseholderProduct { m, n, k, form };
+        let kernel = HouseholderProduct { m, n, k, field };
         let v = self.kernel(kernel, &[wide.value, tau.value], &[Some(0)], std::slice::from_ref(&wide.ty))[0];
         let y = self.converted(TypedValue { value: v, ty: wide.ty }, x.ty.dtype)?;
         self.finish(vec![y])

@@ -73,6 +73,19 @@ impl LoweringContext<'_, '_> {
         Some(self.factorize(routine, dtype))
     }
 
+    /// Converts `x` to the type in which the factorisations compute.
+    fn factored(&mut self, x: &TypedValue) -> Result<(TypedValue, [usize; 2])> {
+        let wide = match x.ty.dtype {
+            DType::F32 | DType::F64 | DType::Bf16 | DType::F16 => DType::F64,
+            DType::C64 | DType::C128 => DType::C128,
+            _ => return Err(self.unsupported()),
+        };
+        let &[.., m, n] = &x.ty.dims[..] else {
+            return Err(self.invalid(format!("cannot take a {}", x.ty)));
+        };
+        Ok((self.converted(x.clone(), wide)?, [m, n]))
+    }
+
     /// XLA's `Eigh`: computes eigenvectors, then ascending eigenvalues. The first number of the configuration selects
     /// the triangle, `1` for the lower one. The other numbers limit the iterations of an algorithm that this device
     /// does not use.

@@ -5,9 +5,11 @@ use stablehlo::ir::{Binary, DotDimensions, FftType, TransposeA, Unary};
 
 use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::{DType, TensorType};
+use crate::engine::kernels::cholesky::Cholesky;
 use crate::engine::kernels::dot::{Dot, Side, dot_fn};
 use crate::engine::kernels::fft::Fft;
-use crate::engine::kernels::linalg::{Cholesky, Field, TriangularSolve};
+use crate::engine::kernels::linalg::Field;
+use crate::engine::kernels::triangular_solve::TriangularSolve;
 use crate::engine::view::strides_of;
 
 impl LoweringContext<'_, '_> {
@@ -164,7 +166,7 @@ fn offsets(dims: &[usize], strides: &[isize], list: &[usize]) -> Vec<usize> {
 
 impl LoweringContext<'_, '_> {
     /// The numbers that the dense solvers compute with, and the type that represents them.
-    fn field(&self, ty: &TensorType) -> Result<(Field, DType)> {
+    pub(super) fn field(&self, ty: &TensorType) -> Result<(Field, DType)> {
         match ty.dtype {
             DType::F32 | DType::Bf16 | DType::F16 => Ok((Field::F32, DType::F32)),
             DType::F64 => Ok((Field::F64, DType::F64)),

@@ -4,6 +4,7 @@ mod bounded;
 mod chlo;
 mod collectives;
 mod custom_calls;
+mod dense_solvers;
 mod dynamic;
 mod errors;
 mod fft;

@@ -344,3 +344,17 @@ fn cholesky_of_indefinite_matrix() {
         assert_eq!(l, if lower { [2.0, 0.0, 1.0, 1.0] } else { [2.0, 1.0, 0.0, 1.0] });
     }
 }
+
+/// Tiles begin and end within runs of equal and of ascending positions.
+#[test]
+fn iota_along_each_dimension() {
+    let dims = [5usize, 7, 300];
+    for (dimension, inner) in [(0, 2100), (1, 300), (2, 1)] {
+        let body =
+            format!("%0 = stablehlo.iota dim = {dimension} : tensor<5x7x300xf32>\n return %0 : tensor<5x7x300xf32>");
+        let x = run::<f32>(&program("", "tensor<5x7x300xf32>", &body), vec![]);
+        let expected = |at: usize| f32::from(u16::try_from(at / inner % dims[dimension]).unwrap());
+        assert!(x.iter().enumerate().all(|(at, x)| *x == expected(at)), "{dimension}: {x:?}");
+        assert_eq!(x.len(), 10500);
+    }
+}

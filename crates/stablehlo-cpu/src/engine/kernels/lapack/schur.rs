@@ -8,7 +8,7 @@
 
 use super::packed::hessenberg;
 use super::precision::Precision;
-use crate::engine::kernels::householder::{HouseholderProduct, form};
+use crate::engine::kernels::householder::form;
 use crate::engine::kernels::linalg::{C64, Scalar};
 
 /// Maximum number of steps for one eigenvalue. The routine fails if it takes more.
@@ -45,12 +45,7 @@ fn prepare<T: Scalar>(t: &mut [T], z: &mut [T], n: usize) {
             }
         }
     }
-    form::<T>(
-        &HouseholderProduct { m, n: m, k: m, form: form::<T> },
-        bytemuck::cast_slice(&tau),
-        bytemuck::cast_slice_mut(&mut q),
-        None,
-    );
+    form(&tau, &mut q, m, None);
     for i in 0..m {
         z[(i + 1) * n + 1..(i + 2) * n].copy_from_slice(&q[i * m..(i + 1) * m]);
     }

@@ -1,0 +1,128 @@
+//! Cholesky factorisation. Large matrices are factorised by blocks of columns, with matrix products.
+
+use bytemuck::{cast_slice, cast_slice_mut};
+use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::linalg::cholesky::llt::factor::{cholesky_in_place, cholesky_in_place_scratch};
+use faer::linalg::matmul::matmul;
+use faer::linalg::triangular_solve::solve_lower_triangular_in_place_with_conj;
+use faer::{Accum, Conj, Mat, MatMut, Par};
+
+use super::linalg::{C64, Field, Scalar};
+use super::{Context, Kernel};
+use crate::error::RunError;
+
+/// Number of columns of a block.
+const BLOCK: usize = 32;
+/// Smaller matrices are factorised by the definition.
+const SMALL: usize = 32;
+
+/// Batches of factorisations of `n x n` matrices. The other triangle of the result is zero.
+pub(crate) struct Cholesky {
+    pub(crate) n: usize,
+    pub(crate) lower: bool,
+    pub(crate) field: Field,
+}
+
+impl Kernel for Cholesky {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
+        match self.field {
+            Field::F32 => self.factor::<f32>(ins[0], outs[0], cx),
+            Field::F64 => self.factor::<f64>(ins[0], outs[0], cx),
+            Field::C128 => self.factor::<C64>(ins[0], outs[0], cx),
+        }
+    }
+}
+
+impl Cholesky {
+    fn factor<T: Scalar>(&self, a: &[u8], out: &mut [u8], cx: &Context<'_>) -> Result<(), RunError> {
+        let n = self.n;
+        if n == 0 {
+            return Ok(());
+        }
+        let (a, out): (&[T], &mut [T]) = (cast_slice(a), cast_slice_mut(out));
+        let own = |i: usize| if self.lower { 0..i + 1 } else { i..n };
+        for (a, l) in a.chunks_exact(n * n).zip(out.chunks_exact_mut(n * n)) {
+            l.fill(T::zeroed());
+            for (i, (a, l)) in a.chunks_exact(n).zip(l.chunks_exact_mut(n)).enumerate() {
+                l[own(i)].copy_from_slice(&a[own(i)]);
+            }
+            // A matrix that is not positive definite has no factor. XLA also handles it this way.
+            let definite = if n < SMALL { self.small(l, cx)? } else { self.large(l, cx)? };
+            if !definite {
+                for (i, l) in l.chunks_exact_mut(n).enumerate() {
+                    l.fill(T::zeroed());
+                    l[own(i)].fill(T::real(f64::NAN));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Factorises a triangle by the definition. Returns whether the matrix is positive definite.
+    fn small<T: Scalar>(&self, l: &mut [T], cx: &Context<'_>) -> Result<bool, RunError> {
+        let n = self.n;
+        // Row i, column j of the lower factor, in either layout.
+        let at = |i: usize, j: usize| if self.lower { i * n + j } else { j * n + i };
+        cx.check()?;
+        for j in 0..n {
+            let mut d = l[at(j, j)];
+            for k in 0..j {
+                d = d.sub(l[at(j, k)].mul(l[at(j, k)].conj()));
+            }
+            if d.real_part().is_nan() || d.real_part() <= 0.0 {
+                return Ok(false);
+            }
+            let d = d.root();
+            l[at(j, j)] = d;
+            for i in j + 1..n {
+                let mut s = l[at(i, j)];
+                for k in 0..j {
+                    // The expression is the same for both, because the upper factor's transpose is the lower one's
+                    // conjugate.
+                    s = s.sub(l[at(i, k)].mul(l[at(j, k)].conj()));
+                }
+                l[at(i, j)] = s.div(d);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Factorises a triangle by blocks. Returns whether the matrix is positive definite.
+    fn large<T: Scalar>(&self, l: &mut [T], cx: &Context<'_>) -> Result<bool, RunError> {
+        let n = self.n;
+        let mut l = MatMut::from_row_major_slice_mut(l, n, n);
+        if !self.lower {
+            // The transpose of the upper factor is the lower factor of the transposed matrix.
+            l = l.transpose_mut();
+        }
+        let scratch = cholesky_in_place_scratch::<T>(BLOCK, Par::Seq, faer::prelude::default());
+        let mut memory = MemBuffer::new(scratch);
+        for first in (0..n).step_by(BLOCK) {
+            cx.check()?;
+            let count = BLOCK.min(n - first);
+            let (done, rest) = l.as_mut().subrows_mut(first, n - first).split_at_col_mut(first);
+            let done = done.as_ref();
+            let mut block = rest.subcols_mut(0, count);
+            let across = done.subrows(0, count).adjoint();
+            matmul(block.as_mut(), Accum::Add, done, across, T::real(-1.0), Par::Seq);
+            let (mut diagonal, below) = block.split_at_row_mut(count);
+            // `faer` factorises matrices in column-major order faster.
+            let mut square = Mat::from_fn(count, count, |i, j| match i == j {
+                true => T::real(diagonal[(i, i)].real_part()),
+                false => diagonal[(i, j)],
+            });
+            let (stack, options) = (MemStack::new(&mut memory), faer::prelude::default());
+            let factored = cholesky_in_place(square.as_mut(), Default::default(), Par::Seq, stack, options);
+            if factored.is_err() {
+                return Ok(false);
+            }
+            for j in 0..count {
+                (0..j).for_each(|i| diagonal[(i, j)] = T::zeroed());
+                (j..count).for_each(|i| diagonal[(i, j)] = square[(i, j)]);
+            }
+            let below = below.transpose_mut();
+            solve_lower_triangular_in_place_with_conj(square.as_ref(), Conj::Yes, below, Par::Seq);
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,192 @@
+//! Householder reflections `H = I - tau v v*`. The first element of `v` is 1 and is not stored.
+
+use faer::linalg::matmul::matmul;
+use faer::{Accum, MatMut, MatRef, Par};
+use pulp::NullaryFnOnce;
+
+use super::linalg::Scalar;
+use crate::engine::elementwise::map::vectorized;
+
+/// Number of partial sums of a scalar product. The compiler turns them into vectors.
+const LANES: usize = 16;
+
+/// Reflections of adjacent columns. The vector of each starts one row below that of the one before it.
+pub(super) struct Panel<T> {
+    rows: usize,
+    /// The columns, one after the other. They hold the vectors below the diagonal.
+    columns: Vec<T>,
+    tau: Vec<T>,
+}
+
+impl<T: Scalar> Panel<T> {
+    /// Copies `count` columns of a matrix with `n` columns, from `first` on. Rows above the diagonal are left out.
+    pub(super) fn read(a: &[T], n: usize, first: usize, count: usize) -> Self {
+        let rows = a.len() / n - first;
+        let mut columns = vec![T::zeroed(); rows * count];
+        for (i, row) in a.chunks_exact(n).skip(first).enumerate() {
+            for (j, x) in row[first..first + count].iter().enumerate() {
+                columns[j * rows + i] = *x;
+            }
+        }
+        Self { rows, columns, tau: Vec::with_capacity(count) }
+    }
+
+    pub(super) fn with_factors(self, tau: &[T]) -> Self {
+        Self { tau: tau.to_vec(), ..self }
+    }
+
+    /// Copies the columns back.
+    pub(super) fn write(&self, a: &mut [T], n: usize, first: usize) {
+        for (i, row) in a.chunks_exact_mut(n).skip(first).enumerate() {
+            for (x, column) in row[first..].iter_mut().zip(self.columns.chunks_exact(self.rows)) {
+                *x = column[i];
+            }
+        }
+    }
+
+    /// Factorises the columns. Returns the factors of the reflections.
+    pub(super) fn reduce(&mut self) -> &[T] {
+        let count = self.columns.len() / self.rows;
+        for k in 0..count {
+            let (done, later) = self.columns.split_at_mut((k + 1) * self.rows);
+            let column = &mut done[k * self.rows + k..];
+            let tau = reflect(column);
+            self.tau.push(tau);
+            vectorized(Apply { v: &column[1..], tau: tau.conj(), columns: later, rows: self.rows });
+        }
+        &self.tau
+    }
+
+    /// Replaces the columns by those of the product of the reflections.
+    pub(super) fn form(&mut self) {
+        for (k, &tau) in self.tau.iter().enumerate().rev() {
+            let (done, later) = self.columns.split_at_mut((k + 1) * self.rows);
+            let (above, column) = done[k * self.rows..].split_at_mut(k);
+            vectorized(Apply { v: &column[1..], tau, columns: later, rows: self.rows });
+            above.fill(T::real(0.0));
+            column[0] = T::real(1.0).sub(tau);
+            column[1..].iter_mut().for_each(|x| *x = T::real(0.0).sub(x.mul(tau)));
+        }
+    }
+
+    /// Multiplies a matrix by the product of the reflections, or by its adjoint.
+    ///
+    /// The product is `I - V T V*` with an upper triangular `T`.
+    pub(super) fn multiply(&self, a: MatMut<'_, T>, adjoint: bool) {
+        let count = self.tau.len();
+        let mut v = self.columns.clone();
+        for (k, column) in v.chunks_exact_mut(self.rows).enumerate() {
+            column[..k].fill(T::real(0.0));
+            column[k] = T::real(1.0);
+        }
+        let v = MatRef::from_column_major_slice(&v, self.rows, count);
+        let t = self.triangle(v);
+        let t = MatRef::from_row_major_slice(&t, count, count);
+        let mut products = vec![T::zeroed(); 2 * count * a.ncols()];
+        let (w, tw) = products.split_at_mut(count * a.ncols());
+        let mut w = MatMut::from_row_major_slice_mut(w, count, a.ncols());
+        let mut tw = MatMut::from_row_major_slice_mut(tw, count, a.ncols());
+        let one = || T::real(1.0);
+        matmul(w.as_mut(), Accum::Replace, v.adjoint(), a.as_ref(), one(), Par::Seq);
+        match adjoint {
+            true => matmul(tw.as_mut(), Accum::Replace, t.adjoint(), w.as_ref(), one(), Par::Seq),
+            false => matmul(tw.as_mut(), Accum::Replace, t, w.as_ref(), one(), Par::Seq),
+        }
+        matmul(a, Accum::Add, v, tw.as_ref(), T::real(-1.0), Par::Seq);
+    }
+
+    /// The matrix `T` of [`multiply`](Self::multiply), by rows.
+    fn triangle(&self, v: MatRef<'_, T>) -> Vec<T> {
+        let count = self.tau.len();
+        let mut products = vec![T::zeroed(); count * count];
+        let view = MatMut::from_row_major_slice_mut(&mut products, count, count);
+        matmul(view, Accum::Replace, v.adjoint(), v, T::real(1.0), Par::Seq);
+        let mut t = vec![T::zeroed(); count * count];
+        for (k, &tau) in self.tau.iter().enumerate() {
+            for i in 0..k {
+                let sum = (i..k).fold(T::real(0.0), |sum, j| sum.add(t[i * count + j].mul(products[j * count + k])));
+                t[i * count + k] = T::real(0.0).sub(tau.mul(sum));
+            }
+            t[k * count + k] = tau;
+        }
+        t
+    }
+}
+
+/// Computes the reflection whose adjoint zeroes all elements except the first, which becomes real. The vector replaces
+/// the other elements. Returns `tau`.
+fn reflect<T: Scalar>(column: &mut [T]) -> T {
+    let Some((head, tail)) = column.split_first_mut() else { return T::real(0.0) };
+    let mut below = norm(tail);
+    if below == 0.0 && head.imaginary() == 0.0 {
+        return T::real(0.0);
+    }
+    // Scale tiny columns up, because subnormal numbers are too coarse.
+    let lift = if head.abs().max(below) < T::TINY { 1.0 / T::TINY } else { 1.0 };
+    let mut alpha = *head;
+    if lift > 1.0 {
+        alpha = alpha.mul(T::real(lift));
+        tail.iter_mut().for_each(|x| *x = x.mul(T::real(lift)));
+        below = norm(tail);
+    }
+    let beta = -alpha.abs().hypot(below).copysign(alpha.real_part());
+    let scale = alpha.sub(T::real(beta)).reciprocal();
+    tail.iter_mut().for_each(|x| *x = x.mul(scale));
+    *head = T::real(beta / lift);
+    T::real(beta).sub(alpha).mul(T::real(beta).reciprocal())
+}
+
+/// The Euclidean norm.
+fn norm<T: Scalar>(x: &[T]) -> f64 {
+    let squares = |scale: f64| {
+        x.iter().fold(0.0, |sum, x| {
+            let (re, im) = (x.real_part() * scale, x.imaginary() * scale);
+            sum + re * re + im * im
+        })
+    };
+    // Numbers whose squares overflow or underflow are scaled.
+    let scaled = |scale: f64| squares(scale).sqrt() / scale;
+    match squares(1.0) {
+        sum if sum < 1e-270 => scaled(1e180),
+        sum if sum > 1e300 => scaled(1e-180),
+        sum => sum.sqrt(),
+    }
+}
+
+/// Subtracts `tau v v* x` from the last elements `x` of each column. The first element of `v`, which is 1, is left out.
+struct Apply<'a, T> {
+    v: &'a [T],
+    tau: T,
+    columns: &'a mut [T],
+    rows: usize,
+}
+
+impl<T: Scalar> NullaryFnOnce for Apply<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        for column in self.columns.chunks_exact_mut(self.rows) {
+            let (_, x) = column.split_at_mut(self.rows - self.v.len() - 1);
+            let Some((head, tail)) = x.split_first_mut() else { continue };
+            let dot = head.add(dot(self.v, tail)).mul(self.tau);
+            *head = head.sub(dot);
+            tail.iter_mut().zip(self.v).for_each(|(x, v)| *x = x.sub(v.mul(dot)));
+        }
+    }
+}
+
+/// The product `v* x`.
+#[inline(always)]
+fn dot<T: Scalar>(v: &[T], x: &[T]) -> T {
+    let mut sums = [T::real(0.0); LANES];
+    let (v, x) = (v.chunks_exact(LANES), x.chunks_exact(LANES));
+    let rest = v.remainder().iter().zip(x.remainder());
+    let rest = rest.fold(T::real(0.0), |sum, (v, x)| sum.add(v.conj().mul(*x)));
+    for (v, x) in v.zip(x) {
+        for ((sum, v), x) in sums.iter_mut().zip(v).zip(x) {
+            *sum = sum.add(v.conj().mul(*x));
+        }
+    }
+    sums.into_iter().fold(rest, T::add)
+}
