@@ -41,11 +41,12 @@ impl Qr {
             return Ok(());
         }
         let (a, tau): (&mut [T], &mut [T]) = (cast_slice_mut(a), cast_slice_mut(tau));
+        let mut panel = Panel::new();
         for (a, tau) in a.chunks_exact_mut(m * n).zip(tau.chunks_exact_mut(m.min(n))) {
             for (block, tau) in tau.chunks_mut(BLOCK).enumerate() {
                 cx.check()?;
                 let first = block * BLOCK;
-                let mut panel = Panel::read(a, n, first, tau.len());
+                panel.read(a, n, first, tau.len());
                 tau.copy_from_slice(panel.reduce());
                 panel.write(a, n, first);
                 if let Some(later) = later(a, n, first, tau.len()) {
@@ -89,17 +90,18 @@ impl HouseholderProduct {
             return Ok(());
         }
         let (tau, q): (&[T], &mut [T]) = (cast_slice(tau), cast_slice_mut(q));
+        let mut panel = Panel::new();
         for (batch, q) in q.chunks_exact_mut(m * n).enumerate() {
             cx.check()?;
-            form(&tau[batch * k..(batch + 1) * k], q, n, cx.stop);
+            form(&tau[batch * k..(batch + 1) * k], q, n, &mut panel, cx.stop);
         }
         Ok(())
     }
 }
 
-/// Replaces the packed vectors of reflections by the first `n` columns of their product. Returns early after a stop
-/// request.
-pub(super) fn form<T: Scalar>(tau: &[T], q: &mut [T], n: usize, stop: Option<&Stop>) {
+/// Replaces the packed vectors of reflections by the first `n` columns of their product. `panel` is memory for blocks of
+/// columns. Returns early after a stop request.
+pub(super) fn form<T: Scalar>(tau: &[T], q: &mut [T], n: usize, panel: &mut Panel<T>, stop: Option<&Stop>) {
     let k = tau.len();
     for (i, row) in q.chunks_exact_mut(n).enumerate() {
         row[k..].iter_mut().zip(k..).for_each(|(x, j)| *x = T::real(if i == j { 1.0 } else { 0.0 }));
@@ -111,7 +113,8 @@ pub(super) fn form<T: Scalar>(tau: &[T], q: &mut [T], n: usize, stop: Option<&St
             return;
         }
         let first = block * BLOCK;
-        let mut panel = Panel::read(q, n, first, tau.len()).with_factors(tau);
+        panel.read(q, n, first, tau.len());
+        panel.set_factors(tau);
         if let Some(later) = later(q, n, first, tau.len()) {
             panel.multiply(later, false);
         }

@@ -19,20 +19,24 @@ pub(super) struct Panel<T> {
 }
 
 impl<T: Scalar> Panel<T> {
-    /// Copies `count` columns of a matrix with `n` columns, from `first` on. Rows above the diagonal are left out.
-    pub(super) fn read(a: &[T], n: usize, first: usize, count: usize) -> Self {
-        let rows = a.len() / n - first;
-        let mut columns = vec![T::zeroed(); rows * count];
-        for (i, row) in a.chunks_exact(n).skip(first).enumerate() {
-            for (j, x) in row[first..first + count].iter().enumerate() {
-                columns[j * rows + i] = *x;
-            }
-        }
-        Self { rows, columns, tau: Vec::with_capacity(count) }
+    pub(super) fn new() -> Self {
+        Self { rows: 0, columns: Vec::new(), tau: Vec::new() }
     }
 
-    pub(super) fn with_factors(self, tau: &[T]) -> Self {
-        Self { tau: tau.to_vec(), ..self }
+    /// Copies `count` columns of a matrix with `n` columns, from `first` on. Rows above the diagonal are left out.
+    pub(super) fn read(&mut self, a: &[T], n: usize, first: usize, count: usize) {
+        self.rows = a.len() / n - first;
+        self.columns.resize(self.rows * count, T::zeroed());
+        for (i, row) in a.chunks_exact(n).skip(first).enumerate() {
+            for (j, x) in row[first..first + count].iter().enumerate() {
+                self.columns[j * self.rows + i] = *x;
+            }
+        }
+        self.tau.clear();
+    }
+
+    pub(super) fn set_factors(&mut self, tau: &[T]) {
+        self.tau.extend_from_slice(tau);
     }
 
     /// Copies the columns back.
@@ -183,6 +187,9 @@ fn dot<T: Scalar>(v: &[T], x: &[T]) -> T {
     let (v, x) = (v.chunks_exact(LANES), x.chunks_exact(LANES));
     let rest = v.remainder().iter().zip(x.remainder());
     let rest = rest.fold(T::real(0.0), |sum, (v, x)| sum.add(v.conj().mul(*x)));
+    if v.len() == 0 {
+        return rest;
+    }
     for (v, x) in v.zip(x) {
         for ((sum, v), x) in sums.iter_mut().zip(v).zip(x) {
             *sum = sum.add(v.conj().mul(*x));

@@ -10,6 +10,7 @@ use super::packed::hessenberg;
 use super::precision::Precision;
 use crate::engine::kernels::householder::form;
 use crate::engine::kernels::linalg::{C64, Scalar};
+use crate::engine::kernels::reflections::Panel;
 
 /// Maximum number of steps for one eigenvalue. The routine fails if it takes more.
 const STEPS: usize = 300;
@@ -45,7 +46,7 @@ fn prepare<T: Scalar>(t: &mut [T], z: &mut [T], n: usize) {
             }
         }
     }
-    form(&tau, &mut q, m, None);
+    form(&tau, &mut q, m, &mut Panel::new(), None);
     for i in 0..m {
         z[(i + 1) * n + 1..(i + 2) * n].copy_from_slice(&q[i * m..(i + 1) * m]);
     }
