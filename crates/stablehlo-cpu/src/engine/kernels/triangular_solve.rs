@@ -49,7 +49,9 @@ impl TriangularSolve {
         }
         for (a, x) in a.chunks_exact(n * n).zip(x.chunks_exact_mut(self.rows * self.columns)) {
             cx.check()?;
-            if n < SMALL {
+            // Blocks are multiplied by reciprocals of the diagonal.
+            let is_finite = |d: &T| d.reciprocal().abs().is_finite();
+            if n < SMALL || !(self.unit || a.iter().step_by(n + 1).all(is_finite)) {
                 self.small(a, x);
             } else {
                 self.large(a, x, cx)?;

@@ -90,3 +90,16 @@ fn singular() {
         }
     }
 }
+
+/// The reciprocals of these diagonals overflow, but the solutions do not.
+#[test]
+fn subnormal_diagonals() {
+    let tiny = f64::MIN_POSITIVE / 1024.0;
+    for n in [5, 40] {
+        for solver in solvers(n, 2, Field::F64).into_iter().filter(|solver| !solver.unit) {
+            let mut a = vec![0.0; n * n];
+            a.iter_mut().step_by(n + 1).for_each(|d| *d = tiny);
+            assert_eq!(solve(&solver, &a, &vec![3.0 * tiny; 2 * n]), vec![3.0; 2 * n]);
+        }
+    }
+}
