@@ -103,7 +103,6 @@ const WINDOWS: Platform = Platform {
         "golden",
         "malformed",
         "printed",
-        "round_trip",
         "protocol",
         "caller",
         "discovery",
