@@ -71,7 +71,7 @@ impl Collectives {
         let mut args = PJRT_Collectives_CreateCommunicators_Args::new();
         args.collectives = self.0.raw().as_ptr();
         (args.device_ids, args.num_device_ids) = (device_ids.as_ptr(), device_ids.len());
-        // Null means that there are no names. Without a name, a pointer that is not null means an empty list.
+        // A null pointer means that the transport uses no names. The pointer of an empty list is not null.
         args.clique_ids = if clique_ids.is_some() { ids.as_mut_ptr() } else { null_mut() };
         (args.clique_id_sizes, args.num_clique_ids) = (sizes.as_ptr(), ids.len());
         (args.rank_ids, args.num_device_ranks) = (rank_ids.as_mut_ptr(), rank_ids.len());
@@ -93,7 +93,7 @@ impl Collectives {
                 let raw = read::object(raw).map_err(malformed)?;
                 // SAFETY: C3: the plugin created the communicator for this caller.
                 let raw = unsafe { Owned::new(raw, self.0.clone()) };
-                Ok(Communicator::new(raw, device_ids.len()))
+                Ok(Communicator::new(raw, device_ids.to_vec()))
             })
             .collect();
         let communicators = taken.into_iter().collect::<Result<Vec<_>, _>>()?;

@@ -55,15 +55,13 @@ pub enum CollectiveScope {
     CrossReplica,
 }
 
-/// The collective that a call belongs to. All devices pass the same values.
-#[derive(Clone, Debug)]
+/// The collective that a call belongs to. All devices pass the same values, except for `num_local_participants`.
+#[derive(Clone, Copy, Debug)]
 #[doc(alias = "PJRT_Collectives_CpuExecutor")]
-pub struct CollectiveRun<'a> {
+pub struct CollectiveRun {
     /// The number of the program's execution.
     pub run_id: i64,
-    /// The global ids of the devices that take part.
-    pub device_ids: &'a [i64],
-    /// How many of these devices belong to this process.
+    /// How many of the communicator's devices belong to this process.
     pub num_local_participants: i32,
     /// The executions that take part.
     pub scope: CollectiveScope,
@@ -73,8 +71,8 @@ pub struct CollectiveRun<'a> {
     pub timeout: Duration,
 }
 
-impl CollectiveRun<'_> {
-    /// The struct of the C API. It refers to `device_ids`, a copy of the ids.
+impl CollectiveRun {
+    /// The struct of the C API. It refers to `device_ids`.
     fn raw(&self, device_ids: &mut [i64]) -> PJRT_Collectives_CpuExecutor {
         type Kind = PJRT_Collectives_CollectiveOpKind;
         PJRT_Collectives_CpuExecutor {
@@ -104,12 +102,13 @@ unsafe impl Destroy<Arc<CollectivesInner>> for PJRT_Collectives_Communicator {
 
 /// One device's part in collectives. [`Collectives::communicators`](super::Collectives::communicators) creates it.
 ///
-/// A collective waits until all devices have called it. It takes one operation at a time, so each device needs a thread.
+/// A collective waits until all devices take part in it, so each device needs a thread of its own.
 #[derive(Debug)]
 #[doc(alias = "PJRT_Collectives_Communicator")]
 pub struct Communicator {
     raw: Owned<PJRT_Collectives_Communicator, Arc<CollectivesInner>>,
-    size: usize,
+    /// The global ids of all devices, by rank.
+    device_ids: Vec<i64>,
 }
 
 /// Memory that a plugin reads and writes during a collective.
@@ -127,8 +126,8 @@ struct Addresses {
 }
 
 impl Communicator {
-    pub(super) fn new(raw: Owned<PJRT_Collectives_Communicator, Arc<CollectivesInner>>, size: usize) -> Self {
-        Self { raw, size }
+    pub(super) fn new(raw: Owned<PJRT_Collectives_Communicator, Arc<CollectivesInner>>, device_ids: Vec<i64>) -> Self {
+        Self { raw, device_ids }
     }
 
     pub(crate) fn handle(&self) -> &Handle<PJRT_Collectives_Communicator, Arc<CollectivesInner>> {
@@ -137,7 +136,7 @@ impl Communicator {
 
     /// The number of devices.
     pub fn size(&self) -> usize {
-        self.size
+        self.device_ids.len()
     }
 
     /// A description for people, which the plugin defines.
@@ -160,7 +159,7 @@ impl Communicator {
         &mut self,
         send: Vec<T>,
         reduction: CollectiveReduction,
-        run: &CollectiveRun<'_>,
+        run: &CollectiveRun,
     ) -> Result<Vec<T>, Error> {
         let count = send.len();
         self.run::<function::PJRT_Collectives_Communicator_AllReduce, T>(send, count, run, |at, executor| {
@@ -185,7 +184,7 @@ impl Communicator {
         &mut self,
         send: Vec<T>,
         reduction: CollectiveReduction,
-        run: &CollectiveRun<'_>,
+        run: &CollectiveRun,
     ) -> Result<Vec<T>, Error> {
         let count = self.part(send.len())?;
         self.run::<function::PJRT_Collectives_Communicator_ReduceScatter, T>(send, count, run, |at, executor| {
@@ -209,14 +208,14 @@ impl Communicator {
     pub fn all_gather<T: Element + AnyBitPattern>(
         &mut self,
         send: Vec<T>,
-        run: &CollectiveRun<'_>,
+        run: &CollectiveRun,
     ) -> Result<Vec<T>, Error> {
         let count = send.len();
-        let all = size_of_val(send.as_slice()).checked_mul(self.size).filter(|size| isize::try_from(*size).is_ok());
+        let all = size_of_val(send.as_slice()).checked_mul(self.size()).filter(|size| isize::try_from(*size).is_ok());
         if all.is_none() {
-            return Err(Error::invalid(format!("{count} elements of each of {} devices are too many", self.size)));
+            return Err(Error::invalid(format!("{count} elements of each of {} devices are too many", self.size())));
         }
-        let received = count * self.size;
+        let received = count * self.size();
         self.run::<function::PJRT_Collectives_Communicator_AllGather, T>(send, received, run, |at, executor| {
             let mut args = PJRT_Collectives_Communicator_AllGather_Args::new();
             args.communicator = self.raw.as_ptr();
@@ -239,11 +238,11 @@ impl Communicator {
         send: Vec<T>,
         source: Option<usize>,
         targets: &[usize],
-        run: &CollectiveRun<'_>,
+        run: &CollectiveRun,
     ) -> Result<Vec<T>, Error> {
         let count = send.len();
-        let source_rank = source.map(|source| rank_id(source, self.size)).transpose()?;
-        let ranks = targets.iter().map(|target| rank_id(*target, self.size));
+        let source_rank = source.map(|source| rank_id(source, self.size())).transpose()?;
+        let ranks = targets.iter().map(|target| rank_id(*target, self.size()));
         let mut targets = ranks.collect::<Result<Vec<i64>, Error>>()?;
         self.run::<function::PJRT_Collectives_Communicator_CollectivePermute, T>(send, count, run, |at, executor| {
             let mut args = PJRT_Collectives_Communicator_CollectivePermute_Args::new();
@@ -266,10 +265,10 @@ impl Communicator {
     pub fn all_to_all<T: Element + AnyBitPattern>(
         &mut self,
         send: Vec<T>,
-        run: &CollectiveRun<'_>,
+        run: &CollectiveRun,
     ) -> Result<Vec<T>, Error> {
         let (count, received) = (self.part(send.len())?, send.len());
-        let sizes = vec![count * size_of::<T>(); self.size];
+        let sizes = vec![count * size_of::<T>(); self.size()];
         let (mut sends, mut receives) = (Vec::new(), Vec::new());
         self.run::<function::PJRT_Collectives_Communicator_AllToAll, T>(send, received, run, |at, executor| {
             let parts = |data: *mut c_void| -> Vec<*mut c_void> {
@@ -289,10 +288,10 @@ impl Communicator {
 
     /// The number of elements of each device, of `len` elements of all devices.
     fn part(&self, len: usize) -> Result<usize, Error> {
-        if len.is_multiple_of(self.size) {
-            return Ok(len / self.size);
+        if len.is_multiple_of(self.size()) {
+            return Ok(len / self.size());
         }
-        Err(Error::invalid(format!("{len} elements cannot be divided among {} devices", self.size)))
+        Err(Error::invalid(format!("{len} elements cannot be divided among {} devices", self.size())))
     }
 
     /// Sends `send`, waits, and returns the `received` elements. `start` sets the arguments, and returns them with the
@@ -301,7 +300,7 @@ impl Communicator {
         &self,
         send: Vec<T>,
         received: usize,
-        run: &CollectiveRun<'_>,
+        run: &CollectiveRun,
         start: impl FnOnce(&Addresses, *mut PJRT_Collectives_CpuExecutor) -> (S::Args, fn(&S::Args) -> *mut PJRT_Event),
     ) -> Result<Vec<T>, Error> {
         let api = self.raw.api();
@@ -323,7 +322,7 @@ impl Communicator {
             receive: memory.receive.as_mut_ptr().cast(),
             receive_size: size_of_val(memory.receive.as_slice()),
         };
-        let mut device_ids = run.device_ids.to_vec();
+        let mut device_ids = self.device_ids.clone();
         let mut executor = run.raw(&mut device_ids);
         let (mut args, event) = start(&addresses, &raw mut executor);
         // SAFETY: C2: the communicator is live; arrays and executor live through the call, and the memory until the

@@ -206,9 +206,9 @@ pub struct MegascaleContext(Arc<ConnectedContext>);
 pub struct Processes<'a> {
     /// The address of each process, such as `host:port`.
     pub addresses: &'a [&'a str],
-    /// The number of each process's slice. Empty if there are no slices.
+    /// The index of each process's slice, in the order of `addresses`. Empty if the processes form no slices.
     pub slice_indexes: &'a [i32],
-    /// The number of each process in its slice. Empty if there are no slices.
+    /// The index of each process within its slice, in the same order. Empty if the processes form no slices.
     pub per_slice_indexes: &'a [i32],
     /// The number of devices of each process.
     pub devices_per_process: i32,
@@ -223,9 +223,9 @@ impl MegascaleContext {
     #[doc(alias = "PJRT_Megascale_ClientContext_Initialize")]
     pub fn initialize(&self) -> Result<(), Error> {
         let mut args = PJRT_Megascale_ClientContext_Initialize_Args::new();
-        args.client_context = self.0.raw.as_ptr();
+        args.client_context = self.handle().as_ptr();
         // SAFETY: C2: the context is live.
-        unsafe { self.0.raw.owner().0.call::<function::PJRT_Megascale_ClientContext_Initialize>(&mut args) }
+        unsafe { self.handle().owner().0.call::<function::PJRT_Megascale_ClientContext_Initialize>(&mut args) }
     }
 
     /// Ends transfers of a launch that wait for other slices. Later transfers of the launch fail, too, for
@@ -233,22 +233,23 @@ impl MegascaleContext {
     #[doc(alias = "PJRT_Megascale_ClientContext_UnblockPendingWork")]
     pub fn unblock_pending_work(&self, launch_id: i32, expire_after_ms: i64) -> Result<(), Error> {
         let mut args = PJRT_Megascale_ClientContext_UnblockPendingWork_Args::new();
-        args.client_context = self.0.raw.as_ptr();
+        args.client_context = self.handle().as_ptr();
         args.launch_id = launch_id;
         args.expire_after_ms = expire_after_ms;
         // SAFETY: C2: the context is live.
-        unsafe { self.0.raw.owner().0.call::<function::PJRT_Megascale_ClientContext_UnblockPendingWork>(&mut args) }
+        unsafe { self.handle().owner().0.call::<function::PJRT_Megascale_ClientContext_UnblockPendingWork>(&mut args) }
     }
 
     /// The port on which the process accepts connections of other slices.
     #[doc(alias = "PJRT_Megascale_ClientContext_MegascalePort")]
     pub fn port(&self) -> Result<i32, Error> {
         let mut args = PJRT_Megascale_ClientContext_MegascalePort_Args::new();
-        args.client_context = self.0.raw.as_ptr();
+        args.client_context = self.handle().as_ptr();
         // SAFETY: C2: the context is live.
-        unsafe { self.0.raw.owner().0.call::<function::PJRT_Megascale_ClientContext_MegascalePort>(&mut args) }?;
+        unsafe { self.handle().owner().0.call::<function::PJRT_Megascale_ClientContext_MegascalePort>(&mut args) }?;
         Ok(args.port)
     }
+
     /// Creates collectives between processes, over the connections of this context. `dcn_topology` describes the network
     /// between slices: a serialized `xla.megascale.runtime.DCNTopology` message.
     ///
@@ -268,7 +269,7 @@ impl MegascaleContext {
                 )));
             }
         }
-        let megascale = self.0.raw.owner();
+        let megascale = self.handle().owner();
         let functions = CollectiveFunctions::complete(&megascale.0.plugin)?;
         let (mut addresses, mut sizes): (Vec<*const c_char>, Vec<usize>) =
             processes.addresses.iter().map(|address| (address.as_ptr().cast::<c_char>(), address.len())).unzip();
@@ -285,7 +286,7 @@ impl MegascaleContext {
             num_devices_per_process: processes.devices_per_process,
         };
         let mut args = PJRT_Megascale_CreateMegascaleCollectives_Args::new();
-        args.client_context = self.0.raw.as_ptr();
+        args.client_context = self.handle().as_ptr();
         args.processes_info = &raw mut info;
         if let Some(topology) = dcn_topology {
             (args.dcn_topology, args.dcn_topology_size) = (topology.as_ptr().cast::<c_char>(), topology.len());

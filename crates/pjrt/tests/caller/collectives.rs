@@ -141,7 +141,7 @@ fn plain() -> PJRT_Api {
     unsafe { *Plain::api().as_raw() }
 }
 
-/// Runs an operation on another thread. It fails if there is no time.
+/// Starts an operation on another thread. With a timeout of zero, the operation fails.
 fn start(
     communicator: *mut PJRT_Collectives_Communicator,
     run: *mut PJRT_Collectives_CpuExecutor,
@@ -299,9 +299,9 @@ const TARGETS: [&[i64]; 3] = [&[1, 2], &[0], &[]];
 const PROCESSES: Processes<'_> =
     Processes { addresses: &["a:1", "host:2"], slice_indexes: &[0, 1], per_slice_indexes: &[], devices_per_process: 1 };
 
-fn run(op_id: i64, timeout: Duration) -> CollectiveRun<'static> {
+fn run(op_id: i64, timeout: Duration) -> CollectiveRun {
     let scope = CollectiveScope::CrossReplica;
-    CollectiveRun { run_id: 7, device_ids: &DEVICES, num_local_participants: 3, scope, op_id, timeout }
+    CollectiveRun { run_id: 7, num_local_participants: 3, scope, op_id, timeout }
 }
 
 fn connect(plugin: &Plugin) -> MegascaleContext {
@@ -316,7 +316,7 @@ fn collectives(plugin: &Plugin) -> Collectives {
 fn on_all(
     communicators: &mut [Communicator],
     op_id: i64,
-    operation: impl Fn(&mut Communicator, usize, &CollectiveRun<'_>) -> Result<Vec<i32>, pjrt::Error> + Sync,
+    operation: impl Fn(&mut Communicator, usize, &CollectiveRun) -> Result<Vec<i32>, pjrt::Error> + Sync,
 ) -> Vec<Vec<i32>> {
     let operation = &operation;
     thread::scope(|scope| {

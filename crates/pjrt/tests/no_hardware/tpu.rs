@@ -41,7 +41,7 @@ pub(crate) fn query_topology(plugin: &Plugin, topology: &TopologyDescription) {
     assert_eq!((tpu.chip_count(&chip).unwrap(), tpu.is_subslice(&chip).unwrap()), (1, true));
     report("device of a part", tpu.subslice_device_id(topology, &chip, &[0, 0, 0], 0));
     report("other hosts", tpu.with_hosts(topology, &[1, 1, 1]));
-    // The names are not published.
+    // The names of platforms are not published, so only errors are tested.
     for error in [
         tpu.slice_config("no such platform", "2x2x1").unwrap_err(),
         tpu.slice_configs("no such platform").unwrap_err(),

@@ -43,11 +43,11 @@ impl LayoutPolicy {
         if tiling.padding(&extents)? < f64::from(tiling.max_padding) {
             return None;
         }
-        let row_major: Vec<usize> = (0..extents.len()).rev().collect();
-        let mut order = row_major.clone();
+        let row_major = (0..extents.len()).rev();
+        let mut order: Vec<usize> = row_major.clone().collect();
         // Equal extents keep their order.
         order.sort_by_key(|dimension| std::cmp::Reverse(extents[*dimension]));
-        (order != row_major).then_some(order)
+        row_major.ne(order.iter().copied()).then_some(order)
     }
 }
 

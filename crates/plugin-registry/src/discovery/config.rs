@@ -32,13 +32,14 @@ impl Discovery {
     pub fn from_environment() -> Self {
         let environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
         let home = std::env::home_dir();
+        let elevated = process_privileges::elevated();
         let root = if cfg!(windows) {
-            let programs = std::env::var_os("ProgramFiles").filter(|folder| !folder.is_empty());
+            let programs = std::env::var_os("ProgramFiles").filter(|folder| !elevated && !folder.is_empty());
             PathBuf::from(programs.unwrap_or_else(|| r"C:\Program Files".into())).join("pjrt")
         } else {
             PathBuf::from("/")
         };
-        Self { environment, home, elevated: process_privileges::elevated(), ..Self::isolated(root) }
+        Self { environment, home, elevated, ..Self::isolated(root) }
     }
 
     /// Searches a machine whose file system is below `root`, with an empty environment, no home folder and no elevated

@@ -192,6 +192,8 @@ enum Part {
         /// The inputs of the step with the indices and the updates.
         indices: usize,
         updates: usize,
+        /// The position among the scatters of the step.
+        at: usize,
         out: usize,
     },
 }
@@ -249,7 +251,8 @@ pub(crate) fn compile_rows(run: &Rows, wanted: &[ValueIndex], values: &[Value]) 
                 } else if let Some(scatter) = RowScatter::of_node(node, values) {
                     let (indices, updates) = (input(node.ins[1], &mut ins), input(node.ins[2], &mut ins));
                     let out = define(node.outs[0], &mut own);
-                    parts.push(Part::Scatter { scatter, indices, updates, out });
+                    let at = parts.iter().filter(|part| matches!(part, Part::Scatter { .. })).count();
+                    parts.push(Part::Scatter { scatter, indices, updates, at, out });
                 }
             }
             Item::Rows(_) => {}
@@ -287,7 +290,7 @@ impl Kernel for RowProgram {
             Part::Scatter { scatter, indices, .. } => Some(scatter.sort(ins[*indices], block, self.columns)),
             _ => None,
         };
-        let sorted: Vec<Option<SortedWindows>> = self.parts.iter().map(sort).collect();
+        let sorted: Vec<SortedWindows> = self.parts.iter().filter_map(sort).collect();
         let mut rest: Vec<&mut [u8]> = outs.iter_mut().map(|out| &mut **out).collect();
         let mut tasks = Vec::new();
         for start in (0..self.rows).step_by(chunk) {
@@ -309,14 +312,7 @@ impl Kernel for RowProgram {
 
 impl RowProgram {
     /// Processes a range of rows. `outs` hold only these rows.
-    fn range(
-        &self,
-        rows: Range<usize>,
-        block: usize,
-        ins: &[&[u8]],
-        sorted: &[Option<SortedWindows>],
-        outs: &mut [&mut [u8]],
-    ) {
+    fn range(&self, rows: Range<usize>, block: usize, ins: &[&[u8]], sorted: &[SortedWindows], outs: &mut [&mut [u8]]) {
         let mut between = BETWEEN.take();
         if between.len() < self.own.len() {
             between.resize_with(self.own.len(), Vec::new);
@@ -325,7 +321,7 @@ impl RowProgram {
         while start < rows.end {
             let count = block.min(rows.end - start);
             let mut at = Block { first: rows.start, start, count, own: &self.own, between: &mut between, outs };
-            self.parts.iter().zip(sorted).for_each(|(part, sorted)| at.run(part, ins, sorted.as_ref()));
+            self.parts.iter().for_each(|part| at.run(part, ins, sorted));
             start += count;
         }
         BETWEEN.set(between);
@@ -359,8 +355,8 @@ impl<'b> Block<'_, 'b> {
         }
     }
 
-    /// Runs a part. `sorted` are the windows of a scatter.
-    fn run(&mut self, part: &Part, ins: &[&[u8]], sorted: Option<&SortedWindows>) {
+    /// Runs a part. `sorted` are the windows of each scatter.
+    fn run(&mut self, part: &Part, ins: &[&[u8]], sorted: &[SortedWindows]) {
         match part {
             Part::Tile { program, width, ins: places, outs } => {
                 // Short lists are kept on the stack, because allocating them takes longer than many parts.
@@ -421,12 +417,10 @@ impl<'b> Block<'_, 'b> {
                 }
                 taken.give_back(self);
             }
-            Part::Scatter { scatter, updates, out, .. } => {
+            Part::Scatter { scatter, updates, at, out, .. } => {
                 let mut taken = TakenRow::new(self, *out);
-                if let Some(sorted) = sorted {
-                    let target = taken.bytes(self.start - self.first, self.count);
-                    scatter.run(self.start, ins[*updates], sorted, target);
-                }
+                let target = taken.bytes(self.start - self.first, self.count);
+                scatter.run(self.start, ins[*updates], &sorted[*at], target);
                 taken.give_back(self);
             }
         }

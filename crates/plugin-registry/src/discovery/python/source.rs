@@ -81,7 +81,7 @@ pub(super) fn dictionary(source: &str, variable: &str) -> Vec<(String, String)> 
         if let [Token::Text(key), Token::Punctuation(':'), values @ ..] = item {
             for value in values {
                 if let Token::Text(value) = value {
-                    // The separators in paths of Windows.
+                    // `setuptools` writes the mapping with `repr`, which doubles backslashes.
                     pairs.push(((*key).to_owned(), value.replace(r"\\", r"\")));
                 }
             }

@@ -7,7 +7,7 @@ use faer::linalg::matmul::matmul;
 use faer::linalg::triangular_solve::solve_lower_triangular_in_place_with_conj;
 use faer::{Accum, Conj, Mat, MatMut, Par};
 
-use super::linalg::{C64, Field, Scalar};
+use super::linalg::{Field, Scalar, in_field};
 use super::{Context, Kernel};
 use crate::error::RunError;
 
@@ -25,11 +25,7 @@ pub(crate) struct Cholesky {
 
 impl Kernel for Cholesky {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
-        match self.field {
-            Field::F32 => self.factor::<f32>(ins[0], outs[0], cx),
-            Field::F64 => self.factor::<f64>(ins[0], outs[0], cx),
-            Field::C128 => self.factor::<C64>(ins[0], outs[0], cx),
-        }
+        in_field!(self.field, T => self.factor::<T>(ins[0], outs[0], cx))
     }
 }
 

@@ -4,7 +4,7 @@
 use bytemuck::{cast_slice, cast_slice_mut};
 use faer::MatMut;
 
-use super::linalg::{C64, Field, Scalar};
+use super::linalg::{Field, Scalar, in_field};
 use super::reflections::Panel;
 use super::{Context, Kernel};
 use crate::engine::stop::Stop;
@@ -26,11 +26,7 @@ impl Kernel for Qr {
         let [a, tau] = outs else {
             return Err(RunError::Internal("two outputs are needed".into()));
         };
-        match self.field {
-            Field::F32 => self.factor::<f32>(a, tau, cx),
-            Field::F64 => self.factor::<f64>(a, tau, cx),
-            Field::C128 => self.factor::<C64>(a, tau, cx),
-        }
+        in_field!(self.field, T => self.factor::<T>(a, tau, cx))
     }
 }
 
@@ -75,11 +71,7 @@ pub(crate) struct HouseholderProduct {
 
 impl Kernel for HouseholderProduct {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
-        match self.field {
-            Field::F32 => self.form::<f32>(ins[1], outs[0], cx),
-            Field::F64 => self.form::<f64>(ins[1], outs[0], cx),
-            Field::C128 => self.form::<C64>(ins[1], outs[0], cx),
-        }
+        in_field!(self.field, T => self.form::<T>(ins[1], outs[0], cx))
     }
 }
 

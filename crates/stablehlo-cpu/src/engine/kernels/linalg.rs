@@ -90,6 +90,27 @@ impl Scalar for Complex<f64> {
     }
 }
 
+/// Evaluates an expression in which `$T` is the number type of a field.
+macro_rules! in_field {
+    ($field:expr, $T:ident => $result:expr) => {
+        match $field {
+            $crate::engine::kernels::linalg::Field::F32 => {
+                type $T = f32;
+                $result
+            }
+            $crate::engine::kernels::linalg::Field::F64 => {
+                type $T = f64;
+                $result
+            }
+            $crate::engine::kernels::linalg::Field::C128 => {
+                type $T = $crate::engine::kernels::linalg::C64;
+                $result
+            }
+        }
+    };
+}
+pub(super) use in_field;
+
 /// The number type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field {

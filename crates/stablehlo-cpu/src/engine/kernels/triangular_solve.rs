@@ -7,7 +7,7 @@ use faer::linalg::triangular_solve::{
 };
 use faer::{Accum, Conj, MatMut, MatRef, Par};
 
-use super::linalg::{C64, Field, Scalar};
+use super::linalg::{Field, Scalar, in_field};
 use super::{Context, Kernel};
 use crate::error::RunError;
 
@@ -32,11 +32,7 @@ pub(crate) struct TriangularSolve {
 
 impl Kernel for TriangularSolve {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
-        match self.field {
-            Field::F32 => self.solve::<f32>(ins[0], outs[0], cx),
-            Field::F64 => self.solve::<f64>(ins[0], outs[0], cx),
-            Field::C128 => self.solve::<C64>(ins[0], outs[0], cx),
-        }
+        in_field!(self.field, T => self.solve::<T>(ins[0], outs[0], cx))
     }
 }
 
