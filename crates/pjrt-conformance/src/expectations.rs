@@ -147,7 +147,7 @@ impl Expectations {
     ///
     /// # Errors
     ///
-    /// If TOML cannot represent a text.
+    /// If a value cannot be represented in TOML.
     pub fn to_toml(&self) -> Result<String, String> {
         toml::to_string(self).map_err(|error| error.to_string())
     }

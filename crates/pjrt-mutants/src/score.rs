@@ -152,8 +152,8 @@ impl Bench {
         let outcomes: Mutex<BTreeMap<usize, Found>> = Mutex::default();
         let work = |worker: usize| -> Result<(), String> {
             loop {
-                // The last mutants take the longest: leaks, and processes that do not end. One worker begins with them, so
-                // that the cases about leaks share the processor with little else.
+                // The last mutants take the longest: leaks, and processes that do not end. One worker takes these first,
+                // so that the cases about leaks do not run at the same time as each other.
                 let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
                 let next = if worker == 0 { left.pop_back() } else { left.pop_front() };
                 drop(left);

@@ -3,8 +3,8 @@
 //!
 //! `[PJRT_TEST_PLUGINS=…] cargo bench -p pjrt-rs --bench execute [-- --assert 1.05]`. C and Rust run alternately, batch
 //! by batch, in one process with the same plugin, program and arguments: first a plugin that does nothing, then those of the environment
-//! variable. The numbers are medians over the batches. With `--assert`, a ratio of a run above the limit on one of the
-//! latter is a failure.
+//! variable. The numbers are medians over the batches. With `--assert`, the benchmark fails if
+//! the ratio of a run on a plugin of the environment variable exceeds the limit.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};

@@ -109,7 +109,7 @@ pub(crate) fn raw(values: &[NamedValue]) -> Vec<PJRT_NamedValue> {
                 raw.type_ = PJRT_NamedValue_Type::PJRT_NamedValue_kBool;
                 raw.__bindgen_anon_1.bool_value = Bool::from(*value);
             }
-            // New variants of `Value` must be added here. The plugin rejects a value without a type.
+            // Add new variants of `Value` above. Without an arm, the plugin receives an empty string, because `kString` is 0.
             _ => raw.value_size = 0,
         }
         raw

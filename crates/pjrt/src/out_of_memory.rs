@@ -120,7 +120,7 @@ impl LoadedExecutable {
     ///
     /// # Safety
     ///
-    /// As for the failed call, whose arguments are unchanged.
+    /// `args` are the unchanged arguments of the failed call, and meet its safety requirements.
     #[cold]
     pub(crate) unsafe fn free_and_launch(
         &self,

@@ -53,7 +53,7 @@ pub enum Error {
         /// Rank of the process.
         rank: usize,
     },
-    /// The ranks or addresses contradict each other.
+    /// A rank or an address is invalid, or they contradict each other.
     #[error("{0}")]
     Invalid(String),
     /// The system failed.

@@ -24,13 +24,7 @@ impl Wine {
         sh::output(&mut library)?;
         fs::create_dir_all(&wine.prefix)?;
         wine.start_server()?;
-        let complete = folder.join(".complete");
-        if !complete.is_file() {
-            let mut boot = Command::new("/usr/bin/wine");
-            wine.set_variables(&mut boot);
-            sh::output(boot.args(["wineboot", "--init"]))?;
-            fs::write(complete, "")?;
-        }
+        wine.boot(&folder.join("boot.log"))?;
         Ok(wine)
     }
 
@@ -40,6 +34,20 @@ impl Wine {
         self.stop_server();
         let mut server = self.server();
         sh::run(server.arg("--persistent").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()))
+    }
+
+    /// Creates the files of Windows if needed, and starts the services, which run as long as the server.
+    fn boot(&self, log: &Path) -> Result<(), Error> {
+        let mut boot = Command::new("timeout");
+        boot.args(["300", "/usr/bin/wine", "wineboot", "--init"]);
+        self.set_variables(&mut boot);
+        // The services inherit the output. If it were a pipe, reading it would end only when they end.
+        let output = fs::File::create(log)?;
+        boot.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        sh::run(&mut boot).map_err(|error| {
+            let said = fs::read_to_string(log).unwrap_or_default();
+            format!("cannot start Wine (124 means that it took longer than 300 s): {error}\n{said}").into()
+        })
     }
 
     /// Stops the server, if one runs, and waits for its end.

@@ -314,7 +314,7 @@ pub(crate) fn declare(suite: &mut Suite) {
         .check(|cx| {
             let mapping = cx.client()?.dma_map(vec![0u8; 1 << 16])?;
             drop(mapping);
-            // The same size again, because an allocator returns the same memory.
+            // An allocator usually returns the same memory for the same size. Mapping it fails if it is still mapped.
             drop(cx.client()?.dma_map(vec![0u8; 1 << 16])?);
             Ok(())
         });

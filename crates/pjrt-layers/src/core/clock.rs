@@ -29,7 +29,8 @@ impl Clock {
         u64::try_from(self.instant.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Returns the scale that converts ticks. Compares both clocks over the time since this one was created.
+    /// Returns the scale that converts ticks. Divides the system's elapsed time by the ticks
+    /// since the clock was created.
     pub(crate) fn scale(&self) -> Scale {
         let (now, elapsed) = (self.now(), self.instant.elapsed());
         let ticks = now.saturating_sub(self.ticks).max(1);

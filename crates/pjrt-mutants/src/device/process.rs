@@ -26,7 +26,7 @@ pub(crate) fn ignore_children() {
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
 }
 
-/// Makes this thread treat numbers below the smallest normal one as 0.
+/// Makes this thread flush subnormal numbers to zero.
 pub(crate) fn flush_subnormals() {
     #[cfg(target_arch = "x86_64")]
     {

@@ -141,7 +141,7 @@ impl RuntimeAbiVersion {
     ///
     /// # Errors
     ///
-    /// A version of another plugin, or the plugin's error if the versions are incompatible.
+    /// If the versions belong to different plugins, or if the plugin reports that they are incompatible.
     #[doc(alias = "PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime")]
     pub fn check_runtime(&self, other: &Self) -> Result<(), Error> {
         let versions = self.0.owner();
@@ -157,7 +157,7 @@ impl RuntimeAbiVersion {
     ///
     /// # Errors
     ///
-    /// A version of another plugin, or the plugin's error if the versions are incompatible.
+    /// If the versions belong to different plugins, or if the plugin reports that they are incompatible.
     #[doc(alias = "PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable")]
     pub fn check_executable(&self, executable: &ExecutableAbiVersion) -> Result<(), Error> {
         let versions = self.0.owner();

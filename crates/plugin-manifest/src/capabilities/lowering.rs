@@ -22,9 +22,9 @@ codes! {
 codes! {
     /// The list of PyTorch's operations that automatic mixed precision follows.
     pub enum AutocastKind, "a kind of autocast" {
-        /// The list made for XLA devices.
+        /// PyTorch's list of autocast operations for XLA devices.
         Xla = 1 "xla",
-        /// The list made for CUDA devices.
+        /// PyTorch's list of autocast operations for CUDA devices.
         Cuda = 2 "cuda",
     }
 }

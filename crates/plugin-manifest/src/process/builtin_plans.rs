@@ -27,7 +27,8 @@ const TPU_PORT: u16 = 8476;
 /// `TPU_CHIPS_PER_HOST_BOUNDS` must therefore be known, from the environment or from the metadata of the TPU VM. A
 /// single host has the bounds `1,1,1`. For generations before v4, whose metadata lacks the bounds, set them by hand.
 /// The mesh of TPU v7 has a fourth axis, of size 2. If you set the variables by hand, `TPU_HOST_BOUNDS` ends in `,1`
-/// and `TPU_CHIPS_PER_HOST_BOUNDS` in `,2`. Values from the metadata are completed in this way.
+/// and `TPU_CHIPS_PER_HOST_BOUNDS` in `,2`. Values from the metadata lack this axis,
+/// so the plan appends it.
 pub fn tpu() -> ProcessPlan {
     let chip = [When::OneDevice];
     let alone = [When::OneDevice, When::SingleProcess];

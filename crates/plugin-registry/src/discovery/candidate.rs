@@ -47,7 +47,8 @@ pub struct CandidateName {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Candidate {
-    /// Names, the most reliable first. Empty only if no name is known, as for a malformed item of a variable.
+    /// Names, the most reliable first. Empty only if no name is known, for example
+    /// for a malformed entry of an environment variable.
     pub names: Vec<CandidateName>,
     /// Rank among candidates. A higher one is preferred. JAX's default is 400. `None` if no source states one.
     pub priority: Option<i32>,

@@ -172,8 +172,8 @@ impl PluginRegistry {
     }
 
     /// Ends the registry's use of its plugins. All handles become stale. A plugin without clients is shut down now. Any
-    /// other plugin is shut down after its last client is destroyed. Returns the plugins that have clients, with their
-    /// number.
+    /// other plugin is shut down after its last client is destroyed. Returns each plugin that has clients, and the number
+    /// of its clients.
     ///
     /// Call this, or [`Self::shutdown_within`], before the process ends. A plugin that has pending work at that time
     /// may crash.

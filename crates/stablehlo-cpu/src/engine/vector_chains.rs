@@ -15,7 +15,7 @@ const MIN_LINE: usize = 256;
 
 /// Decisions about a group before it is compiled.
 pub(crate) struct Plan {
-    /// For each node, the later node whose chain it begins.
+    /// For each node, the next node of its chain. `None` if it ends a chain or is in none.
     pub(crate) joined: Vec<Option<usize>>,
     /// Views that are not materialized. Maps the value of the view to the viewed value and the view.
     pub(crate) viewed: HashMap<ValueIndex, (ValueIndex, View)>,

@@ -201,7 +201,7 @@ impl<'a> Tables<'a> {
         String::from_utf8_lossy(bytes.strip_suffix(b"\0").unwrap_or(bytes)).into_owned()
     }
 
-    /// Reads the number of an attribute and returns a copy of it.
+    /// Reads the index of an attribute and returns a copy of that attribute.
     pub(super) fn child(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
         let index = cursor.index()?;
         self.child_at(cursor, index, depth)

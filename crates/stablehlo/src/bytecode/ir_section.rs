@@ -100,7 +100,7 @@ pub(super) struct Head {
     isolated: bool,
 }
 
-/// One op with its attributes by name.
+/// The attributes of one op.
 #[derive(Default)]
 pub(super) struct Gathered {
     /// Numbers of the attributes in the op's properties.

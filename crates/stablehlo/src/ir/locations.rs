@@ -45,7 +45,8 @@ pub(crate) trait EncodedLocations: Send + Sync {
 /// Source locations of a module's ops, indexed by [`LocationId`]. The readers of this crate assign number 0 to
 /// [`Location::Unknown`].
 ///
-/// The locations of an artifact stay encoded. A location is decoded on request. A malformed location is unknown.
+/// The locations of an artifact stay encoded. A location is decoded on request. A malformed location becomes
+/// [`Location::Unknown`].
 ///
 /// ```
 /// use stablehlo::ir::{Location, LocationId, Locations};

@@ -42,7 +42,7 @@ impl DeviceRules {
         self
     }
 
-    /// Converts the operands of products and convolutions to this shorter float type. The results keep their types.
+    /// Converts the operands of dot products and convolutions to this narrower float type. The results keep their types.
     #[must_use]
     pub fn autocast(mut self, element: ElementType) -> Self {
         self.autocast = Some(element);

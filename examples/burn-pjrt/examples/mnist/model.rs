@@ -119,7 +119,7 @@ pub(crate) fn train<B: AutodiffBackend>(
     (network, losses)
 }
 
-/// The part of images that a network classifies correctly.
+/// The fraction of images that a network classifies correctly.
 pub(crate) fn accuracy<B: Backend>(network: &Network<B>, device: &B::Device) -> f32 {
     let (images, classes) = images::<B>(256, 999, device);
     let found = network.forward(images).argmax(1).flatten::<1>(0, 1);

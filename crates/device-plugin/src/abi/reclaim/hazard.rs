@@ -166,7 +166,7 @@ impl Drop for LocalSlots {
         self.domain.set(null());
         let all = std::mem::take(&mut *self.all.borrow_mut());
         for slots in all {
-            // Another thread may take over the slots with these counters.
+            // From this store on, another thread may claim the slots, and continues their counters.
             slots.taken.store(false, Ordering::Release);
             slots.domain.free_if_unused();
         }

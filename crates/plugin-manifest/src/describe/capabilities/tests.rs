@@ -87,7 +87,7 @@ fn reads_structs_of_every_size() {
     let ends: BTreeMap<&str, usize> = FIELDS.iter().map(|field| (field.name, field.end)).collect();
     assert_eq!(ends.len(), FIELDS.len());
     assert_eq!(sorted().last().unwrap().1, C_SIZE, "no padding at the end that a later field could fall into");
-    // If a field is cut off, fields that depend on it are reported as faults. The following fields depend on others.
+    // If a field is cut off, each field that depends on it is reported as a fault.
     let mut checked = 0;
     let json = serde_json::to_value(&full).unwrap();
     let names: Vec<String> = json.as_object().unwrap().keys().cloned().collect();

@@ -90,7 +90,7 @@ impl Scalar for Complex<f64> {
     }
 }
 
-/// Evaluates an expression in which `$T` is the number type of a field.
+/// Evaluates `$result` with `$T` as the Rust type of a [`Field`].
 macro_rules! in_field {
     ($field:expr, $T:ident => $result:expr) => {
         match $field {
