@@ -33,9 +33,6 @@ pub(crate) fn arguments(args: &[&str]) -> Result<(), Error> {
     }
     let platforms = names.iter().map(|name| Platform::named(name)).collect::<Result<Vec<_>, _>>()?;
     let only_programs = options.contains(&"--programs");
-    if let Some(platform) = platforms.iter().find(|platform| only_programs && platform.programs.is_empty()) {
-        return Err(format!("--programs: no programs are set up for {}", platform.name).into());
-    }
     let mut report = Report::default();
     for platform in platforms {
         match Emulated::prepare(platform) {
@@ -78,23 +75,18 @@ impl Emulated {
         cargo
     }
 
-    /// Returns a command of cargo for the packages with tests and, if the platform has programs, the command `pjrt`.
+    /// Returns a command of cargo for the packages with tests and for the command `pjrt`.
     /// Dependencies get the same features in the builds of the programs and of the tests, so that cargo builds them once.
     fn packages(&self, task: &str) -> Command {
         let mut cargo = self.cargo(task);
         self.platform.packages.iter().for_each(|package| _ = cargo.args(["-p", package]));
         cargo.arg("--lib");
-        if !self.platform.programs.is_empty() {
-            cargo.args(["-p", "pjrt-cli", "--no-default-features", "--features", FEATURES]);
-        }
+        cargo.args(["-p", "pjrt-cli", "--no-default-features", "--features", FEATURES]);
         cargo
     }
 
     /// Builds the programs, the CPU plugin and the plugin libraries of the tests.
     fn build(&self) -> Result<(), Error> {
-        if self.platform.programs.is_empty() {
-            return Ok(());
-        }
         let mut build = self.packages("build");
         build.args(["-p", "pjrt-cpu-plugin", "--bin", "pjrt"]);
         self.platform.libraries.iter().for_each(|library| _ = build.args(["--example", library]));
@@ -126,9 +118,6 @@ impl Emulated {
 
     /// Runs the programs.
     fn run_programs(&self, report: &mut Report) {
-        if self.platform.programs.is_empty() {
-            return;
-        }
         println!("\n== programs on {}", self.platform.name);
         for program in self.platform.programs {
             let line = format!("{} {}", self.platform.command, program.arguments.join(" "));

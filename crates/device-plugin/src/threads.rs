@@ -182,7 +182,7 @@ fn run(job: Job) {
 }
 
 /// Whether a thread has called [`rest`].
-#[cfg(test)]
+#[cfg(all(test, unix))]
 pub(crate) fn is_awaited() -> bool {
     AWAITED.load(Ordering::SeqCst)
 }

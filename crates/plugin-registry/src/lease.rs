@@ -329,6 +329,7 @@ fn program() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(unix)]
     use recorded_messages::assert_message;
 
     /// An empty folder for one test.

@@ -45,18 +45,28 @@ const TIMEOUT: &[&str] = &["timeout", "600"];
 const EXHAUSTIVE: &str = "it tries millions of numbers, which takes minutes in an emulator";
 const NO_CHILDREN: &str = "it starts itself again, and an emulated process cannot start another one";
 
-/// The vendor's side, and what it depends on. The embedded CPU device has three times as many dependencies.
-const VENDOR: &[&str] = &["pjrt-types", "stablehlo-rs", "plugin-manifest", "device-plugin"];
-
-/// Both sides.
+/// The caller's and the vendor's packages, and the kernels of the CPU device.
 const PACKAGES: &[&str] = &[
     "pjrt-types",
     "stablehlo-rs",
+    "stablehlo-cpu",
     "plugin-manifest",
     "device-plugin",
     "device-plugin-testing",
     "pjrt-rs",
     "plugin-registry",
+];
+
+const TESTS: &[&str] = &[
+    "golden",
+    "malformed",
+    "printed",
+    "expected",
+    "protocol",
+    "caller",
+    "discovery",
+    "registry",
+    "process_environment",
 ];
 
 const LIBRARIES: &[&str] = &["closing_plugin", "dlpack_exchange", "echo_plugin", "rendezvous_plugin", "witness_plugin"];
@@ -66,21 +76,25 @@ const AARCH64: Platform = Platform {
     triple: "aarch64-unknown-linux-gnu",
     linker: "/usr/bin/aarch64-linux-gnu-gcc",
     standard_library: StandardLibrary::Packaged,
-    emulator: &["/usr/bin/qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"],
+    // Tests that compile C read `CC`.
+    emulator: &["/usr/bin/qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", "-E", "CC=/usr/bin/aarch64-linux-gnu-gcc"],
     needs: &[
         Need { file: "/usr/bin/aarch64-linux-gnu-gcc", package: "gcc-aarch64-linux-gnu" },
         Need { file: "/usr/aarch64-linux-gnu/lib/crt1.o", package: "libc6-dev-arm64-cross" },
         Need { file: "/usr/bin/qemu-aarch64", package: "qemu-user" },
     ],
-    packages: VENDOR,
-    tests: &["protocol"],
-    libraries: &[],
+    packages: PACKAGES,
+    tests: TESTS,
+    libraries: LIBRARIES,
     command: "pjrt",
     plugin: "libpjrt_plugin_cpu.so",
-    programs: &[],
+    programs: programs::AARCH64,
     skipped: &[
         ("abi::objects::client::at_exit::tests", NO_CHILDREN),
         ("deferred_launch::end_of_the_process", NO_CHILDREN),
+        ("executable_cache::processes_share_a_directory", NO_CHILDREN),
+        ("leases::exclusive_lease_spans_processes", NO_CHILDREN),
+        ("lifetime::c_function_shuts_library_down_once", NO_CHILDREN),
         ("history::", "it makes a call for each older version of each struct, which takes minutes in an emulator"),
         ("print::float::tests::every_pattern_round_trips", EXHAUSTIVE),
         ("print::float::tests::text_round_trip", EXHAUSTIVE),
@@ -99,7 +113,7 @@ const WINDOWS: Platform = Platform {
         Need { file: "/usr/lib/wine/wine64", package: "wine64" },
     ],
     packages: PACKAGES,
-    tests: &["golden", "malformed", "printed", "protocol", "caller", "discovery", "registry", "process_environment"],
+    tests: TESTS,
     libraries: LIBRARIES,
     command: "pjrt.exe",
     plugin: "pjrt_plugin_cpu.dll",

@@ -26,4 +26,7 @@ const RUN_ON_PLUGIN: Program =
 /// Starts child processes, and ends those that exceed the time limit.
 const DOCTOR: Program = Program { arguments: &["doctor", "--plugin", PLUGIN, "--timeout", "2m"], prints: "ok" };
 
+/// Not `doctor`, because an emulated process cannot start another one.
+pub(super) const AARCH64: &[Program] = &[LIST, RUN, RUN_ON_PLUGIN];
+
 pub(super) const WINDOWS: &[Program] = &[LIST, RUN, RUN_ON_PLUGIN, DOCTOR];
