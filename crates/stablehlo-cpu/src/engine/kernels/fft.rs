@@ -17,6 +17,8 @@ use crate::error::RunError;
 const TOGETHER: usize = 2048;
 /// Maximum number of columns that are transformed together. This many numbers fill at least one cache line.
 const COLUMNS: usize = 16;
+/// Transforms of fewer numbers than this may be computed two at a time.
+const PAIRED: usize = 64;
 
 /// The transform of a batch. Outputs are complex, except that those of `irfft` are real.
 pub(crate) struct Fft<T: FftNum> {
@@ -119,7 +121,7 @@ where
             let rows = (TOGETHER / n).max(1) * n;
             for (x, out) in x[start..][..part.len()].chunks(rows).zip(part.chunks_mut(rows)) {
                 out.copy_from_slice(x);
-                plan.process_with_scratch(out, &mut scratch);
+                transform(plan, out, &mut scratch);
                 if let Some(factor) = self.factor {
                     out.iter_mut().for_each(|z| *z = Complex { re: z.re * factor, im: z.im * factor });
                 }
@@ -177,7 +179,7 @@ where
                         let count = together.min(inner - at);
                         let lines = &mut lines[..count * n];
                         gather(matrix, inner, at, lines, n);
-                        plan.process_with_scratch(lines, &mut scratch);
+                        transform(plan, lines, &mut scratch);
                         for (i, row) in matrix.chunks_exact_mut(inner).enumerate() {
                             for (j, x) in row[at..][..count].iter_mut().enumerate() {
                                 *x = lines[j * n + i];
@@ -201,7 +203,7 @@ where
                 let count = together.min(inner - at).min(rest.len() / n);
                 let (lines, others) = std::mem::take(&mut rest).split_at_mut(count * n);
                 gather(&from[column / inner * n * inner..], inner, at, lines, n);
-                plan.process_with_scratch(lines, &mut scratch);
+                transform(plan, lines, &mut scratch);
                 (column, rest) = (column + count, others);
             }
         });
@@ -219,6 +221,25 @@ where
         });
         Ok(())
     }
+}
+
+/// Transforms consecutive lines in place.
+///
+/// Without AVX, `rustfft` computes two short transforms of `f32` with the same vector instructions, and the last one of an
+/// odd count with different operations. To get the same bits for each distribution of the lines to threads, this function
+/// adds a line of zeros to an odd count.
+fn transform<T: FftNum>(plan: &dyn rustfft::Fft<T>, lines: &mut [Complex<T>], scratch: &mut [Complex<T>]) {
+    let n = plan.len();
+    if n >= PAIRED || (lines.len() / n).is_multiple_of(2) {
+        plan.process_with_scratch(lines, scratch);
+        return;
+    }
+    let (pairs, last) = lines.split_at_mut(lines.len() - n);
+    plan.process_with_scratch(pairs, scratch);
+    let mut pair = [Complex { re: T::zero(), im: T::zero() }; 2 * PAIRED];
+    pair[..n].copy_from_slice(last);
+    plan.process_with_scratch(&mut pair[..2 * n], scratch);
+    last.copy_from_slice(&pair[..n]);
 }
 
 /// Copies columns of a matrix, from column `at`, to consecutive lines of length `n`.
