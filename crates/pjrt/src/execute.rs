@@ -191,7 +191,7 @@ impl LoadedExecutable {
         // SAFETY: `check` accepted every argument. The caller keeps the borrowed buffers alive, and `donated` the
         // donated buffers.
         let run = unsafe { self.run_one(device, &arguments, &kept, Some(options)) };
-        // Drop donated buffers, even if the plugin did not take them.
+        // Drop the donated buffers, even if the plugin did not consume them.
         drop(donated);
         let (outputs, done) = run?;
         let name = slot::PJRT_LoadedExecutable_Execute::NAME;

@@ -11,7 +11,8 @@ use super::functions::Functions;
 use super::plugin_extension::plugin_extension;
 use crate::error::Error;
 
-/// Registers custom calls with XLA's GPU plugins. Other plugins, and newer GPU plugins, have [`Ffi`](super::Ffi).
+/// Registers custom calls with XLA's GPU plugins. Other plugins and newer GPU plugins support [`Ffi`](super::Ffi)
+/// instead.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_Gpu_Custom_Call")]
 pub struct GpuCustomCalls(Functions<PJRT_Gpu_Custom_Call>);
@@ -31,17 +32,18 @@ pub struct GpuHandlers {
     pub execute: NonNull<c_void>,
 }
 
-/// `api_version` of a call without types.
+/// `api_version` of a custom call with the untyped calling convention.
 const UNTYPED: c_int = 0;
-/// `api_version` of a typed call.
+/// `api_version` of a typed custom call.
 const TYPED: c_int = 1;
 
 impl GpuCustomCalls {
-    /// Registers a typed custom call for the process. `target` is its name in programs.
+    /// Registers a typed custom call for the process. `target` is the name of the call in programs.
     ///
     /// # Errors
     ///
-    /// Traits other than the default if the plugin ignores traits, as those before version 3 of the extension do.
+    /// Returns an error if the plugin ignores traits and `traits` is not the default. Plugins with an extension older
+    /// than version 3 ignore traits.
     ///
     /// # Safety
     ///
@@ -59,12 +61,13 @@ impl GpuCustomCalls {
         unsafe { self.call(TYPED, target, handlers, traits) }
     }
 
-    /// Registers a custom call without types for the process.
+    /// Registers a custom call with the untyped calling convention for the process. `target` is the name of the call in
+    /// programs.
     ///
     /// # Safety
     ///
-    /// `function` is a function with the signature that XLA calls for custom calls without types. It stays callable,
-    /// from any thread, until the process ends.
+    /// `function` is a function with the signature of XLA's untyped custom calls. It stays callable, from any thread,
+    /// until the process ends.
     #[doc(alias = "PJRT_Gpu_Register_Custom_Call")]
     pub unsafe fn register_untyped(&self, target: &str, function: NonNull<c_void>) -> Result<(), Error> {
         let handlers = GpuHandlers { instantiate: None, prepare: None, initialize: None, execute: function };
@@ -74,7 +77,8 @@ impl GpuCustomCalls {
 
     /// # Safety
     ///
-    /// As for [`GpuCustomCalls::register`], or [`GpuCustomCalls::register_untyped`] for that version.
+    /// The requirements of [`GpuCustomCalls::register`] apply if `api_version` is [`TYPED`], and those of
+    /// [`GpuCustomCalls::register_untyped`] if it is [`UNTYPED`].
     unsafe fn call(
         &self,
         api_version: c_int,
@@ -92,7 +96,7 @@ impl GpuCustomCalls {
         args.handler_initialize = raw(handlers.initialize);
         args.handler_execute = handlers.execute.as_ptr();
         args.traits = traits.0;
-        // SAFETY: C2: the name lives through the call; the handlers are right by this function's contract.
+        // SAFETY: C2: the name lives through the call; the handlers are valid by this function's contract.
         unsafe { self.0.call::<function::PJRT_Gpu_Register_Custom_Call>(&mut args) }
     }
 }
