@@ -232,7 +232,7 @@ impl Deref for AdoptedBuffer {
 
 impl Drop for AdoptedBuffer {
     fn drop(&mut self) {
-        // SAFETY: a value is dropped once, and not used afterwards.
+        // SAFETY: `drop` runs once, and the buffer is not used afterwards.
         let buffer = unsafe { ManuallyDrop::take(&mut self.0) };
         buffer.release();
     }

@@ -39,8 +39,8 @@ use crate::send_ptr::SendPtr;
 #[repr(transparent)]
 pub struct Buffer(pub(crate) Fields<Arc<ClientInner>>);
 
-/// The fields of a [`Buffer`], which holds its client through an `O`. The memory layout of this struct depends only on
-/// the layout of `O`.
+/// The fields of a [`Buffer`]. An `O` holds the buffer's client. The memory layout of this struct depends only on the
+/// layout of `O`.
 #[repr(C)]
 pub(crate) struct Fields<O: Owner> {
     raw: Owned<PJRT_Buffer, O>,
@@ -70,7 +70,7 @@ impl Drop for LazyDetails {
     fn drop(&mut self) {
         #[cold]
         fn free(details: &mut ManuallyDrop<OnceBox<Details>>) {
-            // SAFETY: a value is dropped once, and not used afterwards.
+            // SAFETY: `drop` runs once, and the details are not used afterwards.
             unsafe { ManuallyDrop::drop(details) };
         }
         // Most buffers have no details, so keep the code that frees them out of line.
@@ -84,8 +84,7 @@ impl Drop for LazyDetails {
 #[derive(Default)]
 struct Details {
     shape: OnceLock<Shape>,
-    /// Unset until the layout has been queried. Then the layout if its dimension order is not row-major, otherwise
-    /// `None`.
+    /// The layout if its dimension order is not row-major, otherwise `None`. Unset until the layout has been queried.
     non_default: OnceLock<Option<Layout>>,
     deleted: AtomicBool,
     /// Counts the external references to the memory.
@@ -93,8 +92,8 @@ struct Details {
 }
 
 impl Details {
-    /// Returns whether the shape is known and equals `expected`. It is not inlined, because it is only called if the
-    /// plugin reports the shapes of the program's parameters, which not all plugins do.
+    /// Returns whether the shape is known and equals `expected`. Not inlined, because many plugins do not report the
+    /// shapes of parameters, so that this function is never called.
     #[inline(never)]
     fn has_shape(&self, expected: &Shape) -> bool {
         self.shape.get() == Some(expected)
@@ -121,7 +120,7 @@ impl<O: Owner> Fields<O> {
 }
 
 impl Fields<Uncounted<ClientInner>> {
-    /// Converts fields that do not keep their client alive to a [`Buffer`], which does. `client` is the buffer's
+    /// Converts fields that do not keep their client alive to a [`Buffer`] that does. `client` must be the buffer's
     /// client.
     #[inline]
     pub(crate) fn held(self, client: Arc<ClientInner>) -> Buffer {
@@ -135,8 +134,9 @@ impl Fields<Uncounted<ClientInner>> {
     /// the client while the slice exists.
     #[inline]
     pub(crate) fn as_buffers(these: &[Self]) -> &[Buffer] {
-        // SAFETY: a `Buffer` is transparent, and the layouts of `Fields`, `Owned` and `Handle` depend only on that of
-        // the owner. An `Uncounted` has the layout of an `Arc`. An `Arc` cannot be dropped through a shared reference.
+        // SAFETY: a `Buffer` has the layout of its `Fields`, and the layouts of `Fields`, `Owned` and `Handle` depend
+        // only on the layout of the owner. An `Uncounted` has the layout of an `Arc`. An `Arc` cannot be dropped
+        // through a shared reference.
         unsafe { &*(ptr::from_ref(these) as *const [Buffer]) }
     }
 }
@@ -184,7 +184,7 @@ impl Buffer {
         Ok(&self.0.raw)
     }
 
-    /// Returns the counter of external references. While it is not zero, [`Buffer::delete`] fails or waits.
+    /// Returns the counter of external references. While the count is not zero, [`Buffer::delete`] fails or waits.
     pub(crate) fn external(&self) -> &References {
         &self.details().external
     }
@@ -295,8 +295,8 @@ impl Buffer {
         }
     }
 
-    /// Returns `true` if the cached details show that the buffer is not deleted, has a row-major layout and, if
-    /// `expected` is given, has this shape. Does not call the plugin.
+    /// Returns `true` if the cached details show that the buffer is not deleted, has a row-major layout, and has the
+    /// shape `expected`, if a shape is given. Does not call the plugin.
     #[inline]
     pub(crate) fn is_known_plain(&self, expected: Option<&Shape>) -> bool {
         self.0.details.get().is_some_and(|details| {
@@ -312,8 +312,9 @@ impl Buffer {
         self.0.device.load(Ordering::Relaxed) == device.0.as_ptr()
     }
 
-    /// Queries whether the buffer has a row-major layout and, if `expected` is given, this shape. Returns `false` if
-    /// this is uncertain. The function caches nothing, so it suits a buffer that is used for the last time.
+    /// Queries whether the buffer has a row-major layout, and the shape `expected`, if a shape is given. Returns
+    /// `false` if the plugin cannot answer or if the buffer already has details. The function caches nothing, so it
+    /// suits a buffer that is used for the last time.
     pub(crate) fn is_plain(&self, expected: Option<&Shape>) -> bool {
         self.0.details.get().is_none() && self.query_plain(expected) == Some(true)
     }
@@ -412,8 +413,9 @@ impl Buffer {
         if details.deleted.swap(true, Ordering::SeqCst) {
             return Ok(());
         }
-        // The order matters. This function sets the flag and then checks the count. `external_reference` increments the
-        // count and then checks the flag. At least one of two concurrent calls therefore notices the other.
+        // The order matters. This function first sets `deleted` and then checks the count of references.
+        // `external_reference` first increments the count and then checks `deleted`. At least one of two concurrent
+        // calls therefore notices the other.
         if !details.external.wait_for_copies() {
             details.deleted.store(false, Ordering::SeqCst);
             return Err(Error::invalid("the buffer's memory has external references; drop them before deleting it"));
@@ -482,7 +484,7 @@ impl Buffer {
         Ok(unsafe { Self::new(raw, self.0.raw.owner().clone(), None) })
     }
 
-    /// Returns whether the buffer is in memory of the host's processor.
+    /// Returns whether the buffer is in host memory, as on CPU devices.
     #[doc(alias = "PJRT_Buffer_IsOnCpu")]
     pub fn is_on_cpu(&self) -> Result<bool, Error> {
         self.live()?.query::<slot::PJRT_Buffer_IsOnCpu>()

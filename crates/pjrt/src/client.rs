@@ -85,7 +85,7 @@ impl ClientInner {
         &self.parts.raw
     }
 
-    /// Returns whether this crate created the client. Other code created an adopted client.
+    /// Returns whether this crate created the client, in contrast to an adopted client of other code.
     pub(crate) fn is_owned(&self) -> bool {
         self.parts.raw.is_owned()
     }
@@ -128,7 +128,7 @@ impl Client {
         unsafe { plugin.api().call::<slot::PJRT_Client_Create>(&mut args) }?;
         let raw =
             read::object(args.client).map_err(|broken| Error::malformed(slot::PJRT_Client_Create::NAME, broken))?;
-        // SAFETY: C3: the plugin created the client for us.
+        // SAFETY: C3: the plugin created the client for this caller.
         let raw = MaybeOwned::owned(unsafe { Owned::new(raw, plugin.inner().clone()) });
         Self::start(raw, store, options)
     }
@@ -183,7 +183,7 @@ impl Client {
     /// between host and device, callbacks, polled futures, and runs with an execute context or with callbacks. All runs
     /// count if the client was created with
     /// [`ClientOptions::with_tracked_runs`](crate::ClientOptions::with_tracked_runs). The wait includes operations that
-    /// other threads start in the meantime. It does not include host memory that is lent to buffers; see
+    /// other threads start in the meantime. This function does not wait for host memory that is lent to buffers; see
     /// [`Client::wait_for_lent_memory`].
     ///
     /// # Errors
@@ -233,8 +233,8 @@ impl Client {
         self.0.raw().query::<slot::PJRT_Client_PlatformName>().map(String::from)
     }
 
-    /// Returns the index of this process among the processes of a distributed program. It is 0 if there is only one
-    /// process.
+    /// Returns the index of this process among the processes of a distributed program. The index is 0 if there is only
+    /// one process.
     #[doc(alias = "PJRT_Client_ProcessIndex")]
     pub fn process_index(&self) -> Result<i32, Error> {
         self.0.raw().query::<slot::PJRT_Client_ProcessIndex>()
@@ -250,7 +250,7 @@ impl Client {
     #[doc(alias = "PJRT_Client_TopologyDescription")]
     pub fn topology(&self) -> Result<TopologyDescription, Error> {
         let raw = self.0.raw().query::<slot::PJRT_Client_TopologyDescription>()?;
-        // SAFETY: C3: the topology belongs to the client and lives as long as it.
+        // SAFETY: C3: the topology belongs to the client and lives as long as the client.
         let handle = unsafe { Handle::new(raw, Parent::Client(self.0.clone())) };
         Ok(TopologyDescription::borrowed(handle))
     }
@@ -275,7 +275,7 @@ impl Client {
     /// Returns an error if the client has no addressable devices.
     pub fn default_device(&self) -> Result<Device, Error> {
         let raw = self.default_device_raw()?;
-        // SAFETY: C3: the device belongs to the client and lives as long as it.
+        // SAFETY: C3: the device belongs to the client and lives as long as the client.
         Ok(unsafe { Device::new(raw.0, self.0.clone()) })
     }
 
@@ -297,7 +297,7 @@ impl Client {
         unsafe { self.api().call::<slot::PJRT_Client_LookupDevice>(&mut args) }?;
         let raw = read::object(args.device)
             .map_err(|broken| Error::malformed(slot::PJRT_Client_LookupDevice::NAME, broken))?;
-        // SAFETY: C3: the device belongs to the client and lives as long as it.
+        // SAFETY: C3: the device belongs to the client and lives as long as the client.
         Ok(unsafe { Device::new(raw, self.0.clone()) })
     }
 
@@ -315,7 +315,7 @@ impl Client {
         unsafe { self.api().call::<slot::PJRT_Client_LookupAddressableDevice>(&mut args) }?;
         let raw = read::object(args.addressable_device)
             .map_err(|broken| Error::malformed(slot::PJRT_Client_LookupAddressableDevice::NAME, broken))?;
-        // SAFETY: C3: the device belongs to the client and lives as long as it.
+        // SAFETY: C3: the device belongs to the client and lives as long as the client.
         Ok(unsafe { Device::new(raw, self.0.clone()) })
     }
 
@@ -330,11 +330,11 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// XLA's plugins end the process if some options are out of range. This function returns an error before it calls
-    /// the plugin if a count of replicas or partitions is less than 1, if the product of both counts exceeds 2^20, if
-    /// the device ordinal is outside -1 to 2^31 - 1, or if the device assignment has different counts or a device id
-    /// outside 0 to 2^31 - 1. The plugin returns an error if it cannot read the program, or if it does not support an
-    /// operation or an option.
+    /// XLA's plugins end the process if some options are out of range, so this function checks these options before it
+    /// calls the plugin. It returns an error if a count of replicas or partitions is less than 1, if the product of
+    /// both counts exceeds 2^20, if the device ordinal is outside -1 to 2^31 - 1, or if the device assignment has other
+    /// counts or a device id outside 0 to 2^31 - 1. The plugin returns an error if it cannot read the program, or if it
+    /// does not support an operation or an option.
     #[doc(alias = "PJRT_Client_Compile")]
     pub fn compile(&self, program: &Program, options: &CompileOptions) -> Result<LoadedExecutable, Error> {
         self.compile_encoded(program, &encode(options)?)
@@ -467,7 +467,7 @@ fn refuse_in_callback() -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the instant at which `timeout` has passed from now.
+/// Returns the current time plus `timeout`.
 pub(crate) fn deadline(timeout: Duration) -> Instant {
     let now = Instant::now();
     // If the clock cannot represent the deadline, use one that is 34 years away.

@@ -17,7 +17,8 @@ use crate::read;
 /// The channel through which the host sends one value to a running program; see
 /// [`ExecuteOptions::with_recv_callback`](crate::ExecuteOptions::with_recv_callback).
 ///
-/// The value is sent in chunks. If the stream is dropped before all bytes were sent, the plugin decides how the run ends.
+/// The value is sent in chunks. If the stream is dropped before all bytes were sent, the plugin decides how the run
+/// ends.
 pub struct CopyToDeviceStream(Owned<PJRT_CopyToDeviceStream, Arc<ClientInner>>);
 
 impl CopyToDeviceStream {

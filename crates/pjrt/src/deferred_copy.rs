@@ -74,7 +74,7 @@ impl DeferredCopy {
         self.len
     }
 
-    /// Starts the copy into `destination`. The returned future returns `destination` when the copy has ended.
+    /// Starts the copy into `destination`. When the copy has ended, the returned future yields `destination`.
     ///
     /// # Errors
     ///

@@ -23,8 +23,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Returns an error if the code is `OK`, if the memory belongs to another client, or if a buffer cannot have the
-    /// shape.
+    /// Returns an error if the code is `OK`, if the memory belongs to another client, or if the shape is not valid for
+    /// a buffer.
     #[doc(alias = "PJRT_Client_CreateErrorBuffer")]
     pub fn create_error_buffer(
         &self,
@@ -36,7 +36,7 @@ impl Client {
         self.create_error_buffer_with(code, message, &[], shape, None, memory)
     }
 
-    /// Creates a buffer like [`Client::create_error_buffer`], with a payload of the error and with a layout. If
+    /// Creates a buffer like [`Client::create_error_buffer`], and also sets the payload of the error and the layout. If
     /// `layout` is `None`, the plugin uses its default layout. Plugins older than API 0.103 ignore `payload`.
     ///
     /// # Errors

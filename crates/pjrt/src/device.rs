@@ -196,7 +196,7 @@ impl Device {
 
     /// Informs the plugin that the device waits for work of the caller. The plugin's diagnostics show `description`
     /// until the returned value is dropped. Returns `None` if the plugin does not track such work. XLA's CPU plugins do
-    /// not track it.
+    /// not track such work.
     ///
     /// # Errors
     ///
@@ -234,7 +234,8 @@ impl Device {
     }
 }
 
-/// Informs the plugin that a device waits for work of the caller, until this value is dropped; see [`Device::track`].
+/// A guard that informs the plugin that a device waits for work of the caller, until the guard is dropped; see
+/// [`Device::track`].
 ///
 /// ```
 /// # use pjrt::ClientOptions;

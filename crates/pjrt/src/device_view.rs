@@ -16,7 +16,7 @@ use crate::memory::Memory;
 use crate::read;
 
 impl Client {
-    /// Creates a buffer in memory of a device that another library allocated, without a copy. `keep` is dropped when the
+    /// Creates a buffer in device memory that another library allocated, without a copy. `keep` is dropped when the
     /// plugin no longer uses the memory. This may happen on a thread of the plugin, after the buffer was destroyed.
     ///
     /// If `layout` is `None`, the contents are row-major. `stream` is a handle to a stream of the platform, such as a
@@ -75,8 +75,8 @@ impl Client {
         let kept = Box::into_raw(Box::new(keep));
         args.on_delete_callback = Some(on_delete::<D>);
         args.on_delete_callback_arg = kept.cast::<c_void>();
-        // SAFETY: C2, A4: client, device and memory are live and belong to one client; shape and layout live through the
-        // call; the memory stays allocated until the callback runs.
+        // SAFETY: C2, A4: client, device and memory are live and belong to one client; shape and layout live through
+        // the call; the memory stays allocated until the callback runs.
         if let Err(error) = unsafe { self.api().call::<Function>(&mut args) } {
             // SAFETY: C5: after a failed call the callback never runs, so this function still owns the box.
             drop(unsafe { Box::from_raw(kept) });

@@ -128,9 +128,9 @@ impl Client {
     ///
     /// # Safety
     ///
-    /// [Contract](crate::contracts) P5: the tensor's elements are readable until the tensor is dropped, and no code writes
-    /// them before then. Other references can write to a NumPy array or a PyTorch tensor. Pass a copy, or make sure
-    /// that no code writes to the original.
+    /// [Contract](crate::contracts) P5: the tensor's elements are readable until the tensor is dropped, and no code
+    /// writes them before then. Other references can write to a NumPy array or a PyTorch tensor. Pass a copy, or make
+    /// sure that no code writes to the original.
     pub unsafe fn buffer_from_dlpack<'a, M: ManagedTensorBase + 'static>(
         &self,
         tensor: Managed<M>,

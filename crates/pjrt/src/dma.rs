@@ -27,7 +27,7 @@ struct Registration<D: AsRef<[u8]> + Send + Sync + 'static> {
 }
 
 impl Client {
-    /// Registers host memory with this client's devices. To upload from it, pass a clone of the mapping to
+    /// Registers host memory with this client's devices. To upload from this memory, pass a clone of the mapping to
     /// [`Client::buffer_from_owned`].
     ///
     /// ```
@@ -95,7 +95,7 @@ impl<D: AsRef<[u8]> + Send + Sync + 'static> Drop for Registration<D> {
         // SAFETY: C2: the client is live, and the memory is registered with it.
         match unsafe { self.client.api().call::<slot::PJRT_Client_DmaUnmap>(&mut args) } {
             Ok(()) => data.give_back(),
-            // Devices may still access the memory, so it is leaked.
+            // Devices may still access the memory, so leak it.
             Err(error) => tracing::warn!(%error, "host memory is leaked, because it could not be unregistered"),
         }
     }

@@ -48,7 +48,7 @@ pub(crate) fn extend(ty: ElementType, bytes: &mut [u8]) {
     }
 }
 
-/// Returns the element type of `T`, and checks at compile time that both have the same size.
+/// Returns the element type of `T`, and checks at compile time that `T` has the size of this element type.
 pub(crate) const fn type_of<T: Element>() -> ElementType {
     const { assert!(size_of::<T>() == T::TYPE.host_size()) }
     T::TYPE

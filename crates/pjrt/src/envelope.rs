@@ -1,5 +1,5 @@
-//! The envelope of serialized executables and topologies: the identity of the plugin that wrote them, their length, and
-//! a checksum.
+//! The envelope of serialized executables and topologies: the identity of the plugin that wrote the contents, the
+//! length of the contents, and a checksum.
 //!
 //! All integers are little-endian:
 //!

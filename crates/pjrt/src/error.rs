@@ -121,7 +121,7 @@ impl Error {
         self.0.kind
     }
 
-    /// Returns the status code. For errors of this crate, it is the code that fits best.
+    /// Returns the status code. Errors of this crate have the code that fits best.
     #[doc(alias = "PJRT_Error_GetCode")]
     pub fn code(&self) -> ErrorCode {
         self.0.code
@@ -154,9 +154,9 @@ impl Error {
     }
 
     /// Returns the memory statistics of devices at the time of an out-of-memory error. After a failed upload,
-    /// allocation, copy or run, these are the devices of the operation. After a failed compilation or wait for an
-    /// event, they are all addressable devices of the client. Empty for other errors, and if the plugin does not report
-    /// statistics.
+    /// allocation, copy or run, the list contains the devices of the operation. After a failed compilation or wait for
+    /// an event, the list contains all addressable devices of the client. The list is empty for other errors, and if
+    /// the plugin does not report statistics.
     ///
     /// ```
     /// use pjrt::ClientOptions;

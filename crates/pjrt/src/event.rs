@@ -35,7 +35,7 @@ use crate::in_flight::Ticket;
 #[must_use = "only the event reports a failure of the operation"]
 pub struct Event {
     raw: Owned<PJRT_Event, Arc<ClientInner>>,
-    /// The outcome that the future waits for. Set when the event is first polled before it is ready.
+    /// The outcome for which the future waits. `None` unless the future was polled before the event was ready.
     completion: Option<Arc<Completion>>,
 }
 
@@ -51,13 +51,13 @@ struct Pending {
     ticket: Ticket,
 }
 
-/// The counter of the client that counts a pending callback.
+/// Selects the client's counter that counts a pending callback.
 #[derive(Clone, Copy)]
 enum Count {
-    /// Counts operations, which `Client::synchronize` waits for.
+    /// The counter of operations. `Client::synchronize` waits until it is zero.
     Operation,
-    /// Counts uses of host memory that may last as long as a buffer lives. `Client::wait_for_lent_memory` waits for
-    /// them.
+    /// The counter of uses of host memory that may last as long as a buffer lives. `Client::wait_for_lent_memory` waits
+    /// until it is zero.
     Loan,
 }
 
@@ -174,7 +174,7 @@ impl Event {
             // The plugin cannot register callbacks, so wait on this thread.
             match self.outcome() {
                 Ok(result) => contain(move || callback(result)),
-                // The end of the operation is unknown, so the data must stay valid and is leaked.
+                // It is unknown when the operation ends, so leak the data.
                 Err(_) => std::mem::forget(callback),
             }
         }

@@ -46,8 +46,8 @@ thread_local! {
     static USER_THREAD: UserThread = const { UserThread };
 }
 
-/// A thread-local object of each thread that has started operations. Its destructor waits if the thread calls `exit`, and
-/// does nothing if only the thread ends.
+/// A thread-local object of each thread that has started operations. Its destructor waits if the thread calls `exit`,
+/// and does nothing if only the thread ends.
 struct UserThread;
 
 impl Drop for UserThread {

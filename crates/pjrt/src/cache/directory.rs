@@ -90,7 +90,7 @@ impl Directory {
         }
     }
 
-    /// Removes the file of `key`, unless another process has already done so.
+    /// Removes the file of `key`, unless another process has already removed it.
     pub(super) fn remove(&self, key: &Key) {
         if let Err(error) = fs::remove_file(self.file(key))
             && error.kind() != io::ErrorKind::NotFound
@@ -99,7 +99,7 @@ impl Directory {
         }
     }
 
-    /// Marks the file of `key` as the most recently used one.
+    /// Marks the file of `key` as the most recently used file.
     pub(super) fn mark_used(&self, key: &Key) {
         // Ignore a failure. Its only effect is that the file may be evicted earlier.
         let _ = File::options().append(true).open(self.file(key)).and_then(|file| file.set_modified(SystemTime::now()));
@@ -192,7 +192,7 @@ fn create(path: &Path) -> io::Result<()> {
 }
 
 /// Rejects a directory that another user owns or may write to. `own` is a file that this process created in the
-/// directory, so its owner is the user of this process.
+/// directory, so the owner of `own` is the user of this process.
 #[cfg(unix)]
 fn check_owner(path: &Path, own: &File) -> Result<(), String> {
     use std::os::unix::fs::MetadataExt;

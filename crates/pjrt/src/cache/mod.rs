@@ -152,7 +152,7 @@ impl ExecutableCache {
     }
 
     /// Sets the maximum total size of the executables in the directory, in bytes, including executables of other
-    /// processes. The cache removes the least recently used files first. The default is 4 GiB.
+    /// processes. The cache removes the least recently used executables first. The default is 4 GiB.
     #[must_use]
     pub fn with_max_bytes(mut self, bytes: u64) -> Self {
         if let Some(directory) = &mut self.directory {

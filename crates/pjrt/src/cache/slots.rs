@@ -101,9 +101,9 @@ impl Slots {
         Self { max, state: Mutex::default() }
     }
 
-    /// Returns the executable of `key`, and calls `create` if there is none in memory or if `usable` rejects it. The
-    /// flag is `true` if the executable was in memory or if another thread created it. For each key, `create` runs on
-    /// one thread at a time.
+    /// Returns the executable of `key`. Calls `create` if memory contains no executable of `key`, or if `usable`
+    /// rejects the executable in memory. The flag is `true` if the executable was in memory or if another thread
+    /// created it. For each key, `create` runs on one thread at a time.
     pub(super) fn get_or_create(
         &self,
         key: SlotKey,
@@ -136,7 +136,7 @@ impl Slots {
             if let Some(outcome) = other.wait() {
                 return (outcome, true);
             }
-            // The other thread panicked, so look again.
+            // The other thread panicked, so try again.
         };
         let mut end = End { slots: self, key, running, outcome: None };
         let outcome = create().map(Arc::new);

@@ -14,8 +14,8 @@ use crate::handle::{Destroy, Handle, Owned, Owner as _};
 use crate::query::serialized;
 use crate::read;
 
-/// Functions for the versions of a plugin's binary interface. They check whether a runtime can run a stored executable,
-/// without loading the executable.
+/// Functions for the versions of a plugin's binary interface. These functions check whether a runtime can run a stored
+/// executable, without loading the executable.
 ///
 /// ```no_run
 /// # fn example(client: pjrt::Client, stored: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
@@ -171,7 +171,7 @@ impl RuntimeAbiVersion {
         unsafe { versions.0.call::<function::PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable>(&mut args) }
     }
 
-    /// Returns the plugin's id of the platform.
+    /// Returns the id of the platform, which the plugin defines.
     #[doc(alias = "PJRT_RuntimeAbiVersion_PlatformId")]
     pub fn platform_id(&self) -> Result<u64, Error> {
         let mut args = PJRT_RuntimeAbiVersion_PlatformId_Args::new();
@@ -181,7 +181,7 @@ impl RuntimeAbiVersion {
         Ok(args.platform_id)
     }
 
-    /// Serializes the version. XLA's plugins write an `xla.PjRtRuntimeAbiVersionProto` message.
+    /// Serializes the version. XLA's plugins return an `xla.PjRtRuntimeAbiVersionProto` message.
     #[doc(alias = "PJRT_RuntimeAbiVersion_ToProto")]
     pub fn serialize(&self) -> Result<Vec<u8>, Error> {
         type Function = function::PJRT_RuntimeAbiVersion_ToProto;
@@ -206,7 +206,7 @@ impl ExecutableAbiVersion {
         &self.0
     }
 
-    /// Returns the plugin's id of the platform.
+    /// Returns the id of the platform, which the plugin defines.
     #[doc(alias = "PJRT_ExecutableAbiVersion_PlatformId")]
     pub fn platform_id(&self) -> Result<u64, Error> {
         let mut args = PJRT_ExecutableAbiVersion_PlatformId_Args::new();
@@ -216,7 +216,7 @@ impl ExecutableAbiVersion {
         Ok(args.platform_id)
     }
 
-    /// Serializes the version. XLA's plugins write an `xla.PjRtExecutableAbiVersionProto` message.
+    /// Serializes the version. XLA's plugins return an `xla.PjRtExecutableAbiVersionProto` message.
     #[doc(alias = "PJRT_ExecutableAbiVersion_ToProto")]
     pub fn serialize(&self) -> Result<Vec<u8>, Error> {
         type Function = function::PJRT_ExecutableAbiVersion_ToProto;

@@ -13,7 +13,8 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::read;
 
-/// Registers functions that a plugin calls when a TPU slice fails, or before it ends the process.
+/// Functions that register callbacks. The plugin calls these callbacks when a TPU slice fails, or before it ends the
+/// process.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_Callback_Extension")]
 pub struct Callbacks(Functions<PJRT_Callback_Extension>);
@@ -78,7 +79,7 @@ impl Kind for Prefatal {
 }
 
 impl Callbacks {
-    /// Registers a callback for failures of the client's TPU slice. The plugin calls it on a thread of its own.
+    /// Registers a callback for failures of the client's TPU slice. The plugin calls `callback` on one of its threads.
     ///
     /// The PJRT API cannot unregister a callback, so `callback` lives until the process ends.
     ///
@@ -95,7 +96,7 @@ impl Callbacks {
     }
 
     /// Registers a callback for fatal errors. Before the plugin ends the process because of an error, it calls
-    /// `callback` with the error's code and message, on a thread of its own.
+    /// `callback` with the error's code and message, on one of its threads.
     ///
     /// The PJRT API cannot unregister a callback, so `callback` lives until the process ends.
     ///

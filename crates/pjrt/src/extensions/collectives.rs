@@ -27,7 +27,7 @@ impl Collectives {
     ///
     /// # Safety
     ///
-    /// `raw` is null, or a live object of the plugin of `functions` that the caller owns.
+    /// `raw` is null, or a live object that belongs to the plugin of `functions` and that the caller owns.
     pub(super) unsafe fn new(
         raw: *mut PJRT_Collectives,
         functions: CollectiveFunctions,
@@ -76,7 +76,7 @@ impl Collectives {
         args.clique_ids = if clique_ids.is_some() { ids.as_mut_ptr() } else { null_mut() };
         (args.clique_id_sizes, args.num_clique_ids) = (sizes.as_ptr(), ids.len());
         (args.rank_ids, args.num_device_ranks) = (rank_ids.as_mut_ptr(), rank_ids.len());
-        // SAFETY: C2: the collectives are live; the arrays have these lengths and live through the call.
+        // SAFETY: C2: the collectives are live; the arrays have the given lengths and live through the call.
         unsafe { functions.call::<Function>(&mut args) }?;
         // SAFETY: C3: the array lives until the deleter runs. The communicators live longer.
         let communicators = unsafe { read::slice(args.communicators, args.num_communicators) };

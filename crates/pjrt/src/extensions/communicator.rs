@@ -202,8 +202,8 @@ impl Communicator {
         })
     }
 
-    /// Returns the elements of all devices, in the order of the ranks, on all devices. All devices must send the same
-    /// number of elements.
+    /// Gathers the elements of all devices, in the order of the ranks. Every device receives all elements. All devices
+    /// must send the same number of elements.
     ///
     /// # Errors
     ///
@@ -277,7 +277,7 @@ impl Communicator {
         let (mut sends, mut receives) = (Vec::new(), Vec::new());
         self.run::<function::PJRT_Collectives_Communicator_AllToAll, T>(send, received, run, |at, executor| {
             let parts = |data: *mut c_void| -> Vec<*mut c_void> {
-                // The parts are within the memory that begins at `data`.
+                // The addresses are within the memory that begins at `data`, so they do not wrap around.
                 (0..sizes.len()).map(|part| data.wrapping_byte_add(part * count * size_of::<T>())).collect()
             };
             (sends, receives) = (parts(at.send), parts(at.receive));

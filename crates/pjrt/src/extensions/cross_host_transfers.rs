@@ -91,8 +91,8 @@ impl CrossHostTransfers {
         args.num_tasks = tasks.len();
         args.task_ids = tasks.as_ptr();
         args.incarnation_ids = incarnations.as_ptr();
-        // SAFETY: C2: client and buffers are live and of this plugin; the arrays have these lengths and live through the
-        // call.
+        // SAFETY: C2: client and buffers are live and of this plugin; the arrays have the given lengths and live
+        // through the call.
         unsafe { self.0.call::<Function>(&mut args) }?;
         // Take ownership of all events before returning an error, so that the error path destroys them.
         let taken: Vec<Result<Event, Error>> = events
@@ -150,8 +150,8 @@ impl CrossHostTransfers {
         args.num_tasks = tasks.len();
         args.task_ids = tasks.as_ptr();
         args.incarnation_ids = incarnations.as_ptr();
-        // SAFETY: C2: client and device are live and of this plugin; the arrays have these lengths and live through the
-        // call.
+        // SAFETY: C2: client and device are live and of this plugin; the arrays have the given lengths and live through
+        // the call.
         unsafe { self.0.call::<Function>(&mut args) }.map_err(|error| client.describe_memory(error))?;
         let taken: Vec<Result<Buffer, Error>> = buffers
             .into_iter()

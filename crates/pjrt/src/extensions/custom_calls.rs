@@ -11,8 +11,8 @@ use super::functions::Functions;
 use super::plugin_extension::plugin_extension;
 use crate::error::Error;
 
-/// Registers custom calls with XLA's GPU plugins. Other plugins and newer GPU plugins support [`Ffi`](super::Ffi)
-/// instead.
+/// Functions that register custom calls with XLA's GPU plugins. Other plugins and newer GPU plugins support
+/// [`Ffi`](super::Ffi) instead.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_Gpu_Custom_Call")]
 pub struct GpuCustomCalls(Functions<PJRT_Gpu_Custom_Call>);
@@ -48,7 +48,7 @@ impl GpuCustomCalls {
     /// # Safety
     ///
     /// The handlers are `XLA_FFI_Handler*` for the version of XLA's FFI that the plugin uses. They stay callable, from
-    /// any thread, until the process ends. `traits` describe them correctly.
+    /// any thread, until the process ends. `traits` describes the handlers correctly.
     #[doc(alias = "PJRT_Gpu_Register_Custom_Call")]
     pub unsafe fn register(&self, target: &str, handlers: GpuHandlers, traits: HandlerTraits) -> Result<(), Error> {
         if traits != HandlerTraits::default() && !self.0.table.0.custom_call_handles_traits.get() {

@@ -16,7 +16,7 @@ use crate::send_ptr::SendPtr;
 /// The version of the structs that the plugin and a partitioner exchange.
 const VERSION: i64 = 1;
 
-/// Registers rules by which XLA's partitioner splits custom calls over devices.
+/// Functions that register rules by which XLA's partitioner splits custom calls over devices.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_Custom_Partitioner_Extension")]
 pub struct CustomPartitioners(Functions<PJRT_Custom_Partitioner_Extension>);
@@ -124,8 +124,8 @@ impl CustomPartitioners {
         unsafe { self.0.call::<function::PJRT_Register_Custom_Partitioner>(&mut args) }
     }
 
-    /// Declares for the process that a custom call treats the elements of a batch independently, so that the partitioner
-    /// may split it along the batch dimensions.
+    /// Declares for the process that a custom call treats the elements of a batch independently, so that the
+    /// partitioner may split it along the batch dimensions.
     #[doc(alias = "PJRT_Register_Batch_Partitionable")]
     pub fn register_batch_partitionable(&self, target: &str) -> Result<(), Error> {
         let mut args = PJRT_Register_Batch_Partitionable_Args::new();

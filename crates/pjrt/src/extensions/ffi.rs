@@ -73,7 +73,7 @@ impl Ffi {
     /// # Safety
     ///
     /// `handler` is an `XLA_FFI_Handler*`, for the version of XLA's FFI that the plugin uses. It stays callable, from
-    /// any thread, until the process ends. `traits` describe it correctly.
+    /// any thread, until the process ends. `traits` describes the handler correctly.
     #[doc(alias = "PJRT_FFI_Register_Handler")]
     pub unsafe fn register_handler(
         &self,

@@ -28,7 +28,7 @@ impl<E: Extension> Functions<E> {
         S::get(&self.table.0).is_some()
     }
 
-    /// Returns an error if `api` is not the function table of this plugin. The caller passes the table of an object.
+    /// Checks that an object belongs to this plugin. `api` is the function table of the object's plugin.
     pub(crate) fn check(&self, api: &Api) -> Result<(), Error> {
         if std::ptr::eq(api, self.plugin.api()) {
             return Ok(());

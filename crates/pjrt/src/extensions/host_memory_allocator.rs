@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::read;
 use crate::send_ptr::SendPtr;
 
-/// Allocates host memory from the plugin, such as memory that is pinned for the device.
+/// The plugin's allocator of host memory, such as memory that is pinned for the device.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_HostMemoryAllocator_Extension")]
 pub struct HostMemoryAllocator(Functions<PJRT_HostMemoryAllocator_Extension>);
@@ -76,7 +76,7 @@ pub struct HostMemory {
     data: SendPtr<NonNull<u8>>,
     size: usize,
     free: SendPtr<(Deleter, *mut c_void, *mut c_void)>,
-    /// Keeps the client alive, which owns the plugin's allocator.
+    /// Keeps the client alive, because the client owns the plugin's allocator.
     _client: Arc<ClientInner>,
 }
 

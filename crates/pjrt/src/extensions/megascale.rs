@@ -19,7 +19,7 @@ use crate::query::serialized;
 use crate::read;
 use crate::topology::TopologyDescription;
 
-/// Creates configurations for programs on several TPU slices.
+/// Functions that create connections and configurations for programs on several TPU slices.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_Megascale_Extension")]
 pub struct Megascale(Functions<PJRT_Megascale_Extension>);
@@ -167,8 +167,8 @@ impl Megascale {
         Ok((args.slice_id, args.per_slice_device_id))
     }
 
-    /// Returns the functions of configurations, or an error if the plugin cannot destroy configurations. This is
-    /// checked before a configuration is created.
+    /// Returns the functions of configurations, or an error if the plugin cannot destroy configurations. The caller
+    /// checks this before it creates a configuration.
     fn multi_slice(&self) -> Result<MultiSlice, Error> {
         let functions = self.0.plugin.extension::<MultiSlice>();
         functions.filter(|functions| functions.0.table.0.config_destroy.is_some()).ok_or_else(|| {
@@ -231,8 +231,8 @@ impl MegascaleContext {
         unsafe { self.handle().owner().0.call::<function::PJRT_Megascale_ClientContext_Initialize>(&mut args) }
     }
 
-    /// Makes the transfers of a launch fail that wait for other slices. Transfers of the launch that start within the
-    /// next `expire_after_ms` milliseconds also fail.
+    /// Ends the transfers of a launch that are waiting for other slices. These transfers fail. Transfers of the launch
+    /// that start within the next `expire_after_ms` milliseconds also fail.
     #[doc(alias = "PJRT_Megascale_ClientContext_UnblockPendingWork")]
     pub fn unblock_pending_work(&self, launch_id: i32, expire_after_ms: i64) -> Result<(), Error> {
         let mut args = PJRT_Megascale_ClientContext_UnblockPendingWork_Args::new();
@@ -253,8 +253,8 @@ impl MegascaleContext {
         Ok(args.port)
     }
 
-    /// Creates collectives between processes, over the connections of this context. `dcn_topology` describes the network
-    /// between slices: a serialized `xla.megascale.runtime.DCNTopology` message.
+    /// Creates collectives between processes, over the connections of this context. `dcn_topology` describes the
+    /// network between slices: a serialized `xla.megascale.runtime.DCNTopology` message.
     ///
     /// # Errors
     ///
@@ -295,7 +295,7 @@ impl MegascaleContext {
         if let Some(topology) = dcn_topology {
             (args.dcn_topology, args.dcn_topology_size) = (topology.as_ptr().cast::<c_char>(), topology.len());
         }
-        // SAFETY: C2: the context is live; the lists have these lengths and live through the call.
+        // SAFETY: C2: the context is live; the lists have the given lengths and live through the call.
         unsafe { megascale.0.call::<Function>(&mut args) }?;
         // SAFETY: C3: the plugin created the collectives for this caller.
         unsafe { Collectives::new(args.collectives, functions, self.0.clone(), Function::NAME) }

@@ -41,7 +41,7 @@ pub struct ExtensionInfo {
     pub number: u32,
     /// The name of the extension type. `None` if the type is newer than this crate.
     pub name: Option<&'static str>,
-    /// The size of the plugin's struct, in bytes. It grows with each version of the extension.
+    /// The size of the plugin's struct, in bytes. Newer versions of an extension have larger structs.
     pub struct_size: usize,
 }
 

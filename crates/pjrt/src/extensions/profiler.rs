@@ -15,7 +15,7 @@ use crate::plugin::Plugin;
 use crate::read;
 use crate::send_ptr::SendPtr;
 
-/// Records profiles of the plugin and its devices.
+/// The plugin's profiler, which records profiles of the plugin and its devices.
 ///
 /// ```
 /// # use pjrt::ClientOptions;

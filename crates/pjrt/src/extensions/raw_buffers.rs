@@ -182,7 +182,7 @@ impl RawBuffer {
     }
 
     /// Starts overwriting the buffer's memory with `bytes`, starting at byte `offset`. The copy begins when the
-    /// buffer's contents are ready. It owns `bytes` until it has ended.
+    /// buffer's contents are ready. The copy owns `bytes` until it has ended.
     ///
     /// # Errors
     ///

@@ -13,7 +13,7 @@ use crate::named_value;
 use crate::query::serialized;
 use crate::serialized::{SerializedExecutable, identity};
 
-/// Reads serialized executables for TPUs. The functions do not require a TPU.
+/// Functions that read serialized executables for TPUs. These functions do not require a TPU.
 ///
 /// Protobuf messages are passed as bytes. The message types of the target arguments and of libtpu's part of the
 /// compilation environments are not public, so only libtpu can parse these messages.
@@ -171,7 +171,7 @@ impl TpuExecutables {
         Ok(args.is_predetermined.get())
     }
 
-    /// Returns the plugin's bytes of a serialized executable, without the envelope.
+    /// Returns the address and the size of the plugin's bytes in a serialized executable, without the envelope.
     ///
     /// # Errors
     ///

@@ -18,7 +18,7 @@ pub struct TpuTopology(Functions<PJRT_TpuTopology_Extension>);
 
 plugin_extension!(TpuTopology(PJRT_TpuTopology_Extension));
 
-/// Maximum number of dimensions of coordinates and bounds. TPU systems have at most three dimensions.
+/// Maximum number of dimensions of coordinates and bounds. TPU topologies have fewer dimensions.
 const MAX_DIMENSIONS: usize = 8;
 /// Maximum number of slice configurations of a platform.
 const MAX_CONFIGS: usize = 256;
@@ -130,7 +130,7 @@ macro_rules! bounds {
                     args.$topology = self.topology(topology)?;
                     args.$max = bounds.len();
                     args.$out = bounds.as_mut_ptr();
-                    // SAFETY: C2: the topology is live and of this plugin; the array has this length.
+                    // SAFETY: C2: the topology is live and of this plugin; the array has the given length.
                     unsafe { self.0.call::<function::$slot>(&mut args) }?;
                     bounds.truncate(args.$len);
                     Ok(bounds)
@@ -168,8 +168,8 @@ impl TpuTopology {
         &self.0.plugin
     }
 
-    /// Returns a part of a topology. In each dimension, it has the number of chips per host in `chips_per_host`, and
-    /// the number of hosts in `hosts`.
+    /// Returns a part of a topology. `chips_per_host` is the number of chips per host in each dimension, and `hosts` is
+    /// the number of hosts in each dimension.
     #[doc(alias = "PJRT_TpuTopology_Subslice")]
     pub fn subslice(
         &self,
@@ -245,7 +245,7 @@ impl TpuTopology {
         args.topology = self.topology(topology)?;
         args.max_process_ids = i32::try_from(ids.len()).unwrap_or(i32::MAX);
         args.process_ids = ids.as_mut_ptr();
-        // SAFETY: C2: the topology is live and of this plugin; the array has this length.
+        // SAFETY: C2: the topology is live and of this plugin; the array has the given length.
         unsafe { self.0.call::<function::PJRT_TpuTopology_ProcessIds>(&mut args) }?;
         ids.truncate(args.num_process_ids);
         Ok(ids)
@@ -260,7 +260,7 @@ impl TpuTopology {
         args.process_id = process_id;
         args.max_logical_device_ids = i32::try_from(ids.len()).unwrap_or(i32::MAX);
         args.logical_device_of_default_type_ids = ids.as_mut_ptr();
-        // SAFETY: C2: the topology is live and of this plugin; the array has this length.
+        // SAFETY: C2: the topology is live and of this plugin; the array has the given length.
         unsafe { self.0.call::<function::PJRT_TpuTopology_LogiDeviceIdsOnProcess>(&mut args) }?;
         ids.truncate(args.num_logical_device_ids);
         Ok(ids)
@@ -297,7 +297,7 @@ impl TpuTopology {
         args.process_id = process_id;
         args.coords_max_dims = coordinates.len();
         args.coords = coordinates.as_mut_ptr();
-        // SAFETY: C2: the topology is live and of this plugin; the array has this length.
+        // SAFETY: C2: the topology is live and of this plugin; the array has the given length.
         unsafe { self.0.call::<function::PJRT_TpuTopology_ProcessCoordFromId>(&mut args) }?;
         coordinates.truncate(args.coords_num_dims);
         Ok(coordinates)
@@ -315,7 +315,8 @@ impl TpuTopology {
         Ok(args.chip_id)
     }
 
-    /// Returns the id of a logical device, given the coordinates of its chip and its index on the chip.
+    /// Returns the id of a logical device, given the coordinates of the device's chip and the device's index on the
+    /// chip.
     #[doc(alias = "PJRT_TpuTopology_LogiDeviceIdFromChipCoordAndIdx")]
     pub fn device_at(&self, topology: &TopologyDescription, chip: &[i32], index: i32) -> Result<i32, Error> {
         let mut args = PJRT_TpuTopology_LogiDeviceIdFromChipCoordAndIdx_Args::new();
@@ -337,7 +338,7 @@ impl TpuTopology {
         args.device_id = device_id;
         args.chip_coords_max_dims = coordinates.len();
         args.chip_coords = coordinates.as_mut_ptr();
-        // SAFETY: C2: the topology is live and of this plugin; the array has this length.
+        // SAFETY: C2: the topology is live and of this plugin; the array has the given length.
         unsafe { self.0.call::<function::PJRT_TpuTopology_ChipCoordAndIdxForLogiDevice>(&mut args) }?;
         coordinates.truncate(args.chip_coords_num_dims);
         Ok((coordinates, args.device_index_on_chip))
@@ -351,7 +352,7 @@ impl TpuTopology {
         args.topology = self.topology(topology)?;
         args.routing_strategy = name.as_mut_ptr().cast::<c_char>();
         args.routing_strategy_len = name.len();
-        // SAFETY: C2: the topology is live and of this plugin; the array has this length.
+        // SAFETY: C2: the topology is live and of this plugin; the array has the given length.
         unsafe { self.0.call::<function::PJRT_TpuTopology_GetRoutingStrategy>(&mut args) }?;
         name.truncate(args.routing_strategy_len);
         // The name may end in a null byte before the end of the array.
@@ -383,7 +384,7 @@ impl TpuTopology {
         args.platform_type_name_len = platform.len();
         args.slice_configs = configs.as_mut_ptr();
         args.max_slice_configs = configs.len();
-        // SAFETY: C2: the name lives through the call; the array has this length.
+        // SAFETY: C2: the name lives through the call; the array has the given length.
         unsafe { self.0.call::<function::PJRT_TpuTopology_GetSliceConfigs>(&mut args) }?;
         Ok(configs.iter().take(args.num_slice_configs).map(read).collect())
     }

@@ -15,7 +15,7 @@ use crate::read;
 /// The version of the structs that the plugin and a transformation exchange.
 const VERSION: i64 = 1;
 
-/// Registers transformations of programs, and reports the passes that XLA runs.
+/// Functions that register transformations of programs, and that report the passes that XLA runs.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_Xla_Transform_Extension")]
 pub struct XlaTransforms(Functions<PJRT_Xla_Transform_Extension>);
