@@ -151,7 +151,7 @@ impl Buffer {
         client: Arc<ClientInner>,
         device: Option<SendPtr<NonNull<PJRT_Device>>>,
     ) -> Self {
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: the buffer is live, and the caller owned it.
         Self(unsafe { Fields::new(raw, client, device) })
     }
 

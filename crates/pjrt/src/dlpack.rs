@@ -70,7 +70,7 @@ impl Buffer {
     /// # Errors
     ///
     /// Returns an error if the buffer is in other memory or has another layout, if DLPack does not support the element
-    /// type, if the element type has less than 8 bits, or if the operation that computes the contents failed.
+    /// type, if the element type has fewer than 8 bits, or if the operation that computes the contents failed.
     #[doc(alias = "PJRT_Buffer_OpaqueDeviceMemoryDataPointer")]
     pub fn to_dlpack<M: ManagedTensorBase>(self: &Arc<Self>) -> Result<Managed<M>, Error> {
         if !self.is_on_cpu()? {
@@ -123,7 +123,7 @@ impl Client {
     /// # Errors
     ///
     /// Returns an error if the tensor is invalid or not in host memory, if PJRT does not support the element type, if
-    /// the element type has less than 8 bits or several lanes, or if the address is not aligned for the elements. The
+    /// the element type has fewer than 8 bits or several lanes, or if the address is not aligned for the elements. The
     /// errors of [`Client::buffer_from_host_to`] also apply.
     ///
     /// # Safety

@@ -154,9 +154,9 @@ impl Error {
     }
 
     /// Returns the memory statistics of devices at the time of an out-of-memory error. After a failed upload,
-    /// allocation, copy or run, the list contains the devices of the operation. After a failed compilation or wait for
-    /// an event, the list contains all addressable devices of the client. The list is empty for other errors, and if
-    /// the plugin does not report statistics.
+    /// allocation, copy or run, the list contains the statistics of the operation's devices. After a failed compilation
+    /// or wait for an event, the list contains the statistics of all addressable devices of the client. The list is
+    /// empty for other errors, and if the plugin does not report statistics.
     ///
     /// ```
     /// use pjrt::ClientOptions;

@@ -220,15 +220,15 @@ impl Executable {
         unsafe { texts(Function::NAME, args.memory_kinds, args.memory_kind_sizes, args.num_outputs) }
     }
 
-    /// Serializes the executable, for [`Client::deserialize_and_load`](crate::Client::deserialize_and_load) with the
-    /// same build of the plugin in this or another process.
+    /// Serializes the executable. [`Client::deserialize_and_load`](crate::Client::deserialize_and_load) can load it
+    /// with the same build of the plugin, in this process or another process.
     #[doc(alias = "PJRT_Executable_Serialize")]
     pub fn serialize(&self) -> Result<SerializedExecutable, Error> {
         type Function = slot::PJRT_Executable_Serialize;
         let args = self.0.query::<Function>()?;
         let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
         let (owner, deleter) = (args.serialized_executable, args.serialized_executable_deleter);
-        // SAFETY: the call succeeded and returned all four values.
+        // SAFETY: the call succeeded and returned the bytes, their length, their owner and its deleter.
         let payload = unsafe { serialized(Function::NAME, bytes, len, owner, deleter) }?;
         let identity = match self.0.owner() {
             Parent::Client(client) => Client::from_inner(client.clone()).identity(),
@@ -250,7 +250,7 @@ impl Executable {
         let args = self.0.query::<Function>()?;
         let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
         let (owner, deleter) = (args.serialized_compile_options, args.serialized_compile_options_deleter);
-        // SAFETY: the call succeeded and returned all four values.
+        // SAFETY: the call succeeded and returned the bytes, their length, their owner and its deleter.
         let bytes = unsafe { serialized(Function::NAME, bytes, len, owner, deleter) }?;
         CompileOptions::decode(&bytes).map_err(|error| Error::malformed_text(Function::NAME, error.to_string()))
     }

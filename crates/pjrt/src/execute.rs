@@ -92,7 +92,8 @@ impl Pointers {
 /// Indices of arguments. Up to 32 indices need no allocation.
 type Indices = SmallVec<[i64; 32]>;
 
-/// Returns the number of elements to reserve memory for. It is limited, because an iterator may report any lower bound.
+/// Returns the number of elements to reserve memory for. The number is limited, because an iterator may report any
+/// lower bound.
 fn expected(inputs: &impl Iterator) -> usize {
     inputs.size_hint().0.min(4096)
 }
@@ -459,8 +460,9 @@ impl LoadedExecutable {
     ///
     /// # Safety
     ///
-    /// Each list of `arguments` has `launch.num_args` live buffers of this client. Each list of `outputs` has a place
-    /// for each output. `outputs` has as many lists as `arguments`. `events` is empty or has a place for each list.
+    /// Each list of `arguments` has `launch.num_args` live buffers of this client. Each list of `outputs` has an
+    /// element for each output. `outputs` has as many lists as `arguments`. `events` is empty or has an element for
+    /// each list.
     #[inline]
     unsafe fn launch(
         &self,

@@ -46,8 +46,8 @@ thread_local! {
     static USER_THREAD: UserThread = const { UserThread };
 }
 
-/// A thread-local object of each thread that has started operations. Its destructor waits if the thread calls `exit`,
-/// and does nothing if only the thread ends.
+/// A thread-local object of each thread that has started operations. Its destructor waits for pending operations if the
+/// thread calls `exit`, and returns immediately if only the thread ends.
 struct UserThread;
 
 impl Drop for UserThread {
@@ -137,8 +137,8 @@ pub(crate) fn watch(in_flight: &Arc<InFlight>) {
 /// earlier. Call this function again when a plugin may have registered exit handlers.
 pub(crate) fn guard() {
     PROCESS.store(std::process::id(), Relaxed);
-    // SAFETY: the function has the type that C requires. It stays mapped until it has run, because `atexit` runs the
-    // handlers of a library before it is unloaded.
+    // SAFETY: the function has the type that C requires. The function stays mapped until it has run, because a
+    // library's exit handlers run before the library is unloaded.
     let refused = unsafe { atexit(at_exit) } != 0;
     if refused {
         tracing::warn!("no exit handler could be registered; operations that are pending at exit may crash the plugin");

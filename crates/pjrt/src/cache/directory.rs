@@ -105,8 +105,8 @@ impl Directory {
         let _ = File::options().append(true).open(self.file(key)).and_then(|file| file.set_modified(SystemTime::now()));
     }
 
-    /// Writes an executable to its file and evicts the least recently used files; see [`Self::evict`]. Returns the
-    /// number of evicted executables.
+    /// Writes an executable to its file. If the directory then exceeds the size limit, removes the least recently used
+    /// executables and returns their number; see [`Self::evict`].
     pub(super) fn write(&self, key: &Key, executable: &SerializedExecutable) -> io::Result<u64> {
         let bytes = (HEADER + executable.as_bytes().len()) as u64;
         if bytes > self.max_bytes {

@@ -35,7 +35,7 @@ impl Collectives {
         function: &'static str,
     ) -> Result<Self, Error> {
         let raw = read::object(raw).map_err(|broken| Error::malformed(function, broken))?;
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: the object is live, and the caller owned it.
         let raw = unsafe { Owned::new(raw, functions) };
         Ok(Self(Arc::new(CollectivesInner::new(raw, context))))
     }

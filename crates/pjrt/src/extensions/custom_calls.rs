@@ -22,13 +22,13 @@ plugin_extension!(GpuCustomCalls(PJRT_Gpu_Custom_Call));
 /// The handlers of a typed custom call: pointers to `XLA_FFI_Handler` functions, one for each stage of an execution.
 #[derive(Clone, Copy, Debug)]
 pub struct GpuHandlers {
-    /// Creates the state of the call.
+    /// Handler of the stage that creates the state of the call.
     pub instantiate: Option<NonNull<c_void>>,
-    /// Requests resources.
+    /// Handler of the stage that requests resources for an execution.
     pub prepare: Option<NonNull<c_void>>,
-    /// Initializes resources.
+    /// Handler of the stage that initializes the requested resources.
     pub initialize: Option<NonNull<c_void>>,
-    /// Runs the call.
+    /// Handler of the stage that executes the call.
     pub execute: NonNull<c_void>,
 }
 
@@ -57,7 +57,7 @@ impl GpuCustomCalls {
                 PJRT_Gpu_Custom_Call::NAME
             )));
         }
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: the handlers are valid for typed calls.
         unsafe { self.call(TYPED, target, handlers, traits) }
     }
 
@@ -71,7 +71,7 @@ impl GpuCustomCalls {
     #[doc(alias = "PJRT_Gpu_Register_Custom_Call")]
     pub unsafe fn register_untyped(&self, target: &str, function: NonNull<c_void>) -> Result<(), Error> {
         let handlers = GpuHandlers { instantiate: None, prepare: None, initialize: None, execute: function };
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: `function` is valid for untyped calls.
         unsafe { self.call(UNTYPED, target, handlers, HandlerTraits::default()) }
     }
 

@@ -147,7 +147,7 @@ fn malformed(broken: read::Malformed) -> CallbackError {
 ///
 /// The bytes that `text` points to are valid during the call.
 unsafe fn bytes(text: &Text) -> Result<Vec<u8>, CallbackError> {
-    // SAFETY: C11: this function's contract.
+    // SAFETY: C11: this function's contract: the bytes are valid during the call.
     unsafe { read::slice(text.data.cast::<u8>(), text.size) }.map(<[u8]>::to_vec).map_err(malformed)
 }
 
@@ -155,9 +155,9 @@ unsafe fn bytes(text: &Text) -> Result<Vec<u8>, CallbackError> {
 ///
 /// The bytes that `raw` points to are valid during the call.
 unsafe fn array(raw: &JAX_CustomCallPartitioner_aval) -> Result<PartitionedArray, CallbackError> {
-    // SAFETY: C11: this function's contract.
+    // SAFETY: C11: this function's contract: the shape is valid during the call.
     let shape = unsafe { bytes(&raw.shape) }?;
-    // SAFETY: C11: this function's contract.
+    // SAFETY: C11: this function's contract: the sharding is valid during the call.
     let sharding = raw.has_sharding.get().then(|| unsafe { bytes(&raw.sharding) }).transpose()?;
     Ok(PartitionedArray { shape, sharding })
 }
@@ -169,9 +169,9 @@ unsafe fn arrays(
     raw: *const JAX_CustomCallPartitioner_aval,
     len: usize,
 ) -> Result<Vec<PartitionedArray>, CallbackError> {
-    // SAFETY: C11: this function's contract.
+    // SAFETY: C11: this function's contract: the array has `len` elements.
     let raw = unsafe { read::slice(raw, len) }.map_err(malformed)?;
-    // SAFETY: C11: this function's contract.
+    // SAFETY: C11: this function's contract: the bytes of each element are valid during the call.
     raw.iter().map(|raw| unsafe { array(raw) }).collect()
 }
 
@@ -182,9 +182,9 @@ unsafe fn arrays(
 /// `data` points to callbacks that [`CustomPartitioners::register`] created for the type `P` and that have not been
 /// destroyed.
 unsafe fn partitioner<'a, P>(data: *const JAX_CustomCallPartitioner_Callbacks) -> &'a P {
-    // SAFETY: C11: this function's contract.
+    // SAFETY: C11: this function's contract: the callbacks have not been destroyed.
     let address = unsafe { (*data).private_data };
-    // SAFETY: C11: this function's contract.
+    // SAFETY: C11: this function's contract: `register` stored the address of a `P`, which has not been destroyed.
     unsafe { &*address.cast::<P>() }
 }
 

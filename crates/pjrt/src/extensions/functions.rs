@@ -52,7 +52,8 @@ impl<E: Extension> Functions<E> {
         if !self.supports::<S>() {
             return Err(Error::missing_in(S::NAME, E::NAME, self.plugin.api_version()));
         }
-        // SAFETY: this function's contract; the table is a copy of this plugin's extension.
+        // SAFETY: this function's contract: the arguments keep the header's contract. The table is a copy of this
+        // plugin's extension.
         unsafe { self.plugin.api().call_in::<S>(&self.table.0, args) }
     }
 }

@@ -180,7 +180,7 @@ impl Layouts {
         // SAFETY: C2: the layout is live.
         unsafe { self.0.call::<Function>(&mut args) }?;
         let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
-        // SAFETY: the call succeeded and returned all four values.
+        // SAFETY: the call succeeded and returned the bytes, their length, their owner and its deleter.
         let bytes =
             unsafe { serialized(Function::NAME, bytes, len, args.serialized_layout, args.serialized_layout_deleter) }?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -39,7 +39,7 @@ impl LentResults {
     /// `data` came from [`LentResults::into_raw`], and is not used afterwards.
     pub(super) unsafe extern "C" fn free(data: *mut c_void) {
         if !data.is_null() {
-            // SAFETY: this function's contract.
+            // SAFETY: this function's contract: the pointer came from `into_raw`, and nothing uses it afterwards.
             drop(unsafe { Box::from_raw(data.cast::<Self>()) });
         }
     }

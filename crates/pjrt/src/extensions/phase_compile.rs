@@ -134,7 +134,7 @@ impl PhaseCompiler {
         let functions = self.0.owner();
         // SAFETY: C2: the compiler is live.
         unsafe { functions.0.call::<Function>(&mut args) }?;
-        // SAFETY: the call succeeded and returned all three values.
+        // SAFETY: the call succeeded and returned the strings, their sizes and their count.
         let names =
             unsafe { functions.take(Function::NAME, args.phase_names, args.phase_names_sizes, args.num_phase_names) }?;
         Ok(names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect())
@@ -180,7 +180,7 @@ impl PhaseCompiler {
         // call.
         unsafe { functions.0.call::<Function>(&mut args) }?;
         let (programs, sizes, count) = (args.output_programs, args.output_programs_sizes, args.num_output_programs);
-        // SAFETY: the call succeeded and returned all three values.
+        // SAFETY: the call succeeded and returned the strings, their sizes and their count.
         unsafe { functions.take(Function::NAME, programs, sizes, count) }
     }
 }

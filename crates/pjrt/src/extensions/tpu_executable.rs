@@ -186,7 +186,7 @@ impl TpuExecutables {
     ///
     /// # Safety
     ///
-    /// `args` keeps C2. If `args` contains a serialized executable, the executable keeps P2.
+    /// `args` keeps contract C2. If `args` contains a serialized executable, the executable keeps contract P2.
     unsafe fn bytes<S: Slot<Table = Table, Return = *mut PJRT_Error>, T>(
         &self,
         args: &mut S::Args,
