@@ -195,9 +195,9 @@ impl Client {
         self.wait_for_operations(deadline(timeout), timeout)
     }
 
-    /// Waits until the plugin no longer uses host memory that it reads in place, without a copy, for buffers of this
-    /// client. First drop or delete these buffers, because the plugin may use the memory as long as they live. Then
-    /// call [`Client::synchronize`], and finally this function.
+    /// Waits until the plugin has released all host memory that buffers of this client use in place, without a copy.
+    /// First drop or delete these buffers, because the plugin may use the memory as long as they live. Then call
+    /// [`Client::synchronize`], and finally this function.
     ///
     /// For an adopted client, call this function before the client's owner destroys the client
     /// ([contract](crate::contracts) A1).

@@ -132,7 +132,7 @@ impl Event {
         args.event = self.raw.as_ptr();
         args.callback = Some(on_ready);
         args.user_arg = pending.cast::<c_void>();
-        // SAFETY: C6: the event is live; the callback owns its argument whenever it is called.
+        // SAFETY: C6: the event is live. If the plugin calls the callback, the callback owns its argument.
         let registered = unsafe { self.raw.api().call::<slot::PJRT_Event_OnReady>(&mut args) };
         registered.map_err(|error| {
             // SAFETY: C6: a registration that failed never calls back, so this function still owns the argument.
