@@ -36,8 +36,8 @@ mod sealed {
 /// A handle that provides the raw pointer of its C object.
 ///
 /// The pointer is valid as long as the handle or a clone of it exists. To call functions of the plugin with it, use
-/// [`Api::call`](crate::raw::Api::call). Its caller keeps [contract](crate::contracts) A3: the call neither destroys the
-/// object nor changes it in a way that a safe function of this crate could not.
+/// [`Api::call`](crate::raw::Api::call). The caller of `Api::call` must keep [contract](crate::contracts) A3: the call
+/// must not destroy the object or change it in a way that a safe function of this crate could not.
 pub trait AsRaw: sealed::Sealed {
     /// The C type of the object.
     type Raw;
@@ -88,50 +88,52 @@ as_raw! {
     ExecutableAbiVersion => PJRT_ExecutableAbiVersion, |this| this.handle();
 }
 
-/// Returns the plugin of a function table that another part of the process obtained and initialized, for example the
-/// framework that this code is an extension of. `PJRT_Plugin_Initialize` is not called.
+/// Returns the plugin for a function table that another part of the process has already obtained and initialized, for
+/// example the framework that this code extends. Does not call `PJRT_Plugin_Initialize`.
 ///
-/// Two calls with the same table return the same plugin, also if the plugin was loaded before.
+/// Calls with the same table return the same plugin, even if the table was first loaded with [`Plugin::load`].
 ///
 /// # Errors
 ///
-/// [`LoadError`] for a null pointer, an unsupported version and a table that is too short.
+/// Returns a [`LoadError`] if the pointer is null or misaligned, if the API version is not supported, or if the table
+/// lacks the functions that read and destroy errors.
 ///
 /// # Safety
 ///
-/// [Contracts](crate::contracts) C1 to C11 hold for the table, and the plugin was initialized.
+/// The table keeps [contracts](crate::contracts) C1 to C11, and the plugin has been initialized.
 pub unsafe fn adopt_plugin(table: *const PJRT_Api) -> Result<Plugin, LoadError> {
     // SAFETY: this function's contract: the table keeps C1 to C11.
     unsafe { Plugin::adopt(table) }
 }
 
-/// The adopted clients of which a handle exists.
+/// The adopted clients. [`known`] removes a client from this list after its last handle was dropped.
 static ADOPTED: Mutex<Vec<Weak<ClientInner>>> = Mutex::new(Vec::new());
 
-/// Returns a handle of a client that another part of the process owns. Dropping the handle and its clones does not
+/// Returns a handle to a client that another part of the process owns. Dropping the handle and its clones does not
 /// destroy the client.
 ///
-/// While a handle of an adopted client exists, adopting the client again returns a clone of that handle. Buffers of
-/// both can therefore be used together.
+/// While a handle to an adopted client exists, adopting the client again returns a clone of that handle. A run can
+/// therefore use buffers that were created through either handle.
 ///
 /// # Errors
 ///
-/// A null pointer, or an error of the plugin.
+/// Returns an error if `client` is null.
 ///
 /// # Safety
 ///
-/// [Contract](crate::contracts) A1: `client` is null or a live client of the plugin. It is destroyed only after all
-/// handles that come from the result are dropped and its pending callbacks have run.
+/// [Contract](crate::contracts) A1: `client` is null or a live client of the plugin. The client's owner destroys the
+/// client only after all handles that come from the returned handle are dropped and the client's pending callbacks have
+/// run.
 pub unsafe fn adopt_client(plugin: &Plugin, client: *mut PJRT_Client) -> Result<Client, Error> {
     let raw = NonNull::new(client).ok_or_else(|| Error::invalid("the client to adopt is null"))?;
     if let Some(known) = known(&mut adopted(), raw) {
         return Ok(Client::from_inner(known));
     }
-    // The plugin is called without the lock, because its code may adopt a client, too.
+    // Do not hold the lock while calling the plugin, because the plugin's code may also call `adopt_client`.
     // SAFETY: A1: the client lives as long as the handles.
     let client = unsafe { Client::adopt(plugin, raw) }?;
     let mut adopted = adopted();
-    // Another thread may have adopted the same client meanwhile. All users must have the same handle.
+    // Another thread may have adopted the same client in the meantime. All handles must share one `ClientInner`.
     if let Some(known) = known(&mut adopted, raw) {
         drop(adopted);
         return Ok(Client::from_inner(known));
@@ -144,7 +146,8 @@ fn adopted() -> MutexGuard<'static, Vec<Weak<ClientInner>>> {
     ADOPTED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the adopted client with that pointer, and removes clients that no longer exist from the list.
+/// Returns the adopted client whose raw pointer is `client`, if its handle still exists. Also removes all clients
+/// without handles from the list.
 fn known(adopted: &mut Vec<Weak<ClientInner>>, client: NonNull<PJRT_Client>) -> Option<Arc<ClientInner>> {
     let mut found = None;
     adopted.retain(|known| {
@@ -160,56 +163,56 @@ fn known(adopted: &mut Vec<Weak<ClientInner>>, client: NonNull<PJRT_Client>) -> 
 /// A buffer that another part of the process owns. It can be used like a [`Buffer`], except that it cannot be donated.
 /// Dropping this value does not destroy the buffer.
 ///
-/// [`Buffer::delete`] frees the memory for all users, as in the frameworks that share a buffer between several of their
-/// own handles. The owner's handle remains valid, and its later uses are errors of the plugin
-/// ([contract](crate::contracts) C8).
+/// [`Buffer::delete`] frees the memory for all users of the buffer, including its owner. The owner's handle remains
+/// valid, but later operations on the contents fail with an error of the plugin ([contract](crate::contracts) C8).
 pub struct AdoptedBuffer(ManuallyDrop<Buffer>);
 
-/// Returns a handle of a buffer that another part of the process owns.
+/// Returns a handle to a buffer that another part of the process owns.
 ///
 /// # Errors
 ///
-/// A null pointer.
+/// Returns an error if `buffer` is null.
 ///
 /// # Safety
 ///
-/// [Contract](crate::contracts) A2: `buffer` is null or a live buffer of the client. Until the result is dropped, other
-/// code does not destroy, delete or donate it.
+/// [Contract](crate::contracts) A2: `buffer` is null or a live buffer of the client. Until the returned handle is
+/// dropped, other code does not destroy, delete or donate the buffer.
 pub unsafe fn adopt_buffer(client: &Client, buffer: *mut PJRT_Buffer) -> Result<AdoptedBuffer, Error> {
-    // SAFETY: A2: the buffer lives as long as the result, which does not destroy it.
+    // SAFETY: A2: the buffer lives as long as the returned handle, which does not destroy it.
     unsafe { own_buffer(client, buffer) }.map(|buffer| AdoptedBuffer(ManuallyDrop::new(buffer)))
 }
 
-/// Takes over a buffer from another part of the process, which no longer uses it.
+/// Takes ownership of a buffer from another part of the process. Dropping the returned [`Buffer`] destroys the buffer.
 ///
 /// # Errors
 ///
-/// A null pointer.
+/// Returns an error if `buffer` is null.
 ///
 /// # Safety
 ///
-/// [Contract](crate::contracts) A2: `buffer` is null or a live buffer of the client, and other code no longer uses it.
+/// [Contract](crate::contracts) A2: `buffer` is null or a live buffer of the client, and other code no longer uses the
+/// buffer.
 pub unsafe fn own_buffer(client: &Client, buffer: *mut PJRT_Buffer) -> Result<Buffer, Error> {
     let raw = NonNull::new(buffer).ok_or_else(|| Error::invalid("the buffer to adopt is null"))?;
-    // SAFETY: A2: the buffer is live, belongs to the client, and the caller owned it.
+    // SAFETY: A2: the buffer is live and belongs to the client, and the caller owned the buffer.
     Ok(unsafe { Buffer::new(raw, client.inner().clone(), None) })
 }
 
-/// Converts a buffer into its raw pointer, for example to return it to the framework that owns an adopted client. The
-/// code that receives the pointer destroys the buffer with `PJRT_Buffer_Destroy`.
+/// Converts a buffer into its raw pointer, for example to pass the buffer to the framework that owns an adopted client.
+/// The code that receives the pointer must destroy the buffer with `PJRT_Buffer_Destroy`.
 ///
-/// The buffer no longer keeps its client alive.
+/// The raw pointer does not keep the client alive.
 pub fn into_raw_buffer(buffer: Buffer) -> *mut PJRT_Buffer {
     buffer.release().0.as_ptr()
 }
 
-/// Sets the configuration of a run on several slices, `PJRT_ExecuteOptions::multi_slice_config`. The run fails if the
-/// plugin is older than API 0.97.
+/// Sets `PJRT_ExecuteOptions::multi_slice_config`, the configuration of a run on several TPU slices. The run fails if
+/// the plugin is older than API 0.97.
 ///
 /// # Safety
 ///
-/// `config` is null or a live configuration of the plugin that runs the program, and lives until all runs with these
-/// options have ended.
+/// `config` is null or a live configuration of the plugin that runs the program, and the configuration lives until all
+/// runs with these options have ended.
 #[must_use]
 pub unsafe fn with_multi_slice_config(
     mut options: ExecuteOptions,
@@ -229,7 +232,7 @@ impl Deref for AdoptedBuffer {
 
 impl Drop for AdoptedBuffer {
     fn drop(&mut self) {
-        // SAFETY: a value is dropped once, and not used afterwards.
+        // SAFETY: `drop` runs once, and the buffer is not used afterwards.
         let buffer = unsafe { ManuallyDrop::take(&mut self.0) };
         buffer.release();
     }

@@ -13,16 +13,16 @@ use crate::load_error::LoadErrorKind;
 use crate::read;
 use crate::send_ptr::SendPtr;
 
-/// Maximum length of the extension chain. The interface names 25 extensions.
+/// Maximum number of nodes that are read from an extension chain. The PJRT header defines 25 extension types.
 const MAX_EXTENSIONS: usize = 128;
 
-/// A plugin's function table: a copy of its `PJRT_Api`, cut to the size that both sides know. The remaining fields are
-/// zero.
+/// A copy of a plugin's function table, `PJRT_Api`. If the plugin's table is shorter than that of this crate's header,
+/// the remaining fields are zero. If it is longer, the additional fields are not copied.
 pub struct Api {
     table: SendPtr<PJRT_Api>,
     raw: SendPtr<*const PJRT_Api>,
     struct_size: usize,
-    /// The size of `PJRT_ExecuteOptions` for this plugin, because every run needs it.
+    /// Size of `PJRT_ExecuteOptions` in the plugin's API version. It is stored because every run needs it.
     execute_options_size: usize,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct ExtensionNode {
     raw: SendPtr<*const PJRT_Extension_Base>,
 }
 
-/// A function of the main table that returns an error or null.
+/// A slot of the main table whose function returns a `PJRT_Error`, or null if it succeeds.
 pub trait FallibleSlot: Slot<Table = PJRT_Api, Return = *mut PJRT_Error> {}
 impl<S: Slot<Table = PJRT_Api, Return = *mut PJRT_Error>> FallibleSlot for S {}
 
@@ -43,12 +43,13 @@ impl Api {
     ///
     /// # Errors
     ///
-    /// A null or misaligned pointer, a table too short for its version or for the functions that read errors, or an
-    /// unsupported version.
+    /// Returns an error if the pointer is null or misaligned, if the API version is not supported, or if the table is
+    /// too short to contain its version or lacks a function that reads or destroys errors.
     ///
     /// # Safety
     ///
-    /// `raw` is null or keeps [contracts](crate::contracts) C1 to C11, which every later call relies on.
+    /// `raw` is null or points to a table that keeps [contracts](crate::contracts) C1 to C11. Every later call relies
+    /// on these contracts.
     pub unsafe fn from_raw(raw: *const PJRT_Api) -> Result<Self, LoadErrorKind> {
         const HEADER: usize = std::mem::offset_of!(PJRT_Api, PJRT_Error_Destroy);
         if raw.is_null() {
@@ -62,10 +63,10 @@ impl Api {
         if struct_size < HEADER {
             return Err(LoadErrorKind::TruncatedTable { struct_size, needed: HEADER });
         }
-        // A size that ends within a slot hides that slot.
+        // If the size ends within a slot, ignore that slot.
         let known = struct_size.min(PJRT_Api::STRUCT_SIZE) / size_of::<usize>() * size_of::<usize>();
         let mut table = PJRT_Api::new();
-        // SAFETY: C1: the table is readable for the size it announces; ours has at least `known` bytes.
+        // SAFETY: C1: the table is readable for the size that it announces, and the copy has at least `known` bytes.
         unsafe { std::ptr::copy_nonoverlapping(raw.cast::<u8>(), (&raw mut table).cast::<u8>(), known) };
         let version =
             ApiVersion { major: table.pjrt_api_version.major_version, minor: table.pjrt_api_version.minor_version };
@@ -87,29 +88,29 @@ impl Api {
         Ok(Self { table: SendPtr(table), raw: SendPtr(raw), struct_size, execute_options_size })
     }
 
-    /// The plugin's own table.
+    /// Returns the pointer to the plugin's own table.
     pub fn as_raw(&self) -> *const PJRT_Api {
         self.raw.0
     }
 
-    /// The API version that the plugin was built with.
+    /// Returns the API version that the plugin was built with.
     pub fn version(&self) -> ApiVersion {
         let version = &self.table.0.pjrt_api_version;
         ApiVersion { major: version.major_version, minor: version.minor_version }
     }
 
-    /// The size of `PJRT_ExecuteOptions` that a caller of the plugin's version announces.
+    /// Returns the size of `PJRT_ExecuteOptions` in the plugin's API version, in bytes.
     #[inline]
     pub(crate) fn execute_options_size(&self) -> usize {
         self.execute_options_size
     }
 
-    /// The size that the plugin's table announces, in bytes.
+    /// Returns the `struct_size` of the plugin's table, in bytes.
     pub fn struct_size(&self) -> usize {
         self.struct_size
     }
 
-    /// Whether the plugin's table contains the function `S`. The function may still return `UNIMPLEMENTED`.
+    /// Returns whether the plugin's table contains the function `S`. The function may still return `UNIMPLEMENTED`.
     #[inline]
     pub fn supports<S: Slot<Table = PJRT_Api>>(&self) -> bool {
         S::get(&self.table.0).is_some()
@@ -119,8 +120,7 @@ impl Api {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the plugin lacks the function, otherwise an error
-    /// of the plugin.
+    /// Returns an error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin lacks the function.
     ///
     /// # Safety
     ///
@@ -136,7 +136,7 @@ impl Api {
     ///
     /// # Safety
     ///
-    /// As for [`Api::call`], and `table` is a copy of this plugin's extension.
+    /// The requirements of [`Api::call`] apply. `table` is a copy of an extension struct of this plugin.
     #[inline]
     pub(crate) unsafe fn call_in<S: Slot<Return = *mut PJRT_Error>>(
         &self,
@@ -146,22 +146,22 @@ impl Api {
         let Some(function) = S::get(table) else {
             return Err(Error::missing(S::NAME, S::SINCE, self.version()));
         };
-        // Some plugins accept only the size of their own version.
+        // Some plugins reject every `struct_size` except that of their own API version.
         if const { !S::Args::HISTORY.is_empty() || S::Args::ANNOUNCED.is_some() } {
             let size = S::Args::size_at(minor(self.version()));
-            // SAFETY: `AbiStruct`: the struct begins with its size, and no plugin has seen it yet.
+            // SAFETY: `AbiStruct`: the struct begins with its size, and no plugin has received the struct yet.
             unsafe { std::ptr::from_mut(args).cast::<usize>().write(size) };
         }
-        // SAFETY: C1: the table holds a function of this type; the arguments are right by this function's contract.
+        // SAFETY: C1: the slot contains a function of this type. The arguments are valid by this function's contract.
         let error = unsafe { function(args) };
         if error.is_null() {
             return Ok(());
         }
-        // SAFETY: C2: an error that a function returned is live and ours.
+        // SAFETY: C2: an error that a function returned is live and owned by its caller.
         Err(unsafe { self.take_error(S::NAME, error) })
     }
 
-    /// Converts a plugin's error to an owned one and destroys it.
+    /// Copies a plugin's error to an [`Error`] and destroys the plugin's error.
     ///
     /// # Safety
     ///
@@ -175,7 +175,7 @@ impl Api {
             args.error = error;
             // SAFETY: C2: the error is live.
             unsafe { get(&mut args) };
-            // SAFETY: C3: the text lives as long as the error, and is copied before the error is destroyed.
+            // SAFETY: C3: the message lives as long as the error, and is copied before the error is destroyed.
             let text = unsafe { read::text(args.message, args.message_size) };
             message = text.map_or_else(|broken| format!("<{broken}>"), String::from);
         }
@@ -188,7 +188,7 @@ impl Api {
             if second.is_null() {
                 code = ErrorCode::from_raw(args.code.0);
             } else {
-                // SAFETY: C2: the error is live and ours.
+                // SAFETY: C2: the second error is live and owned by its receiver.
                 unsafe { self.destroy_error(second) };
             }
         }
@@ -201,11 +201,11 @@ impl Api {
             // SAFETY: C2: the error is live, and the visitor is called with `payloads` during this call only.
             let second = unsafe { each(&mut args) };
             if !second.is_null() {
-                // SAFETY: C2: the error is live and ours.
+                // SAFETY: C2: the second error is live and owned by its receiver.
                 unsafe { self.destroy_error(second) };
             }
         }
-        // SAFETY: this function's contract: the error is live and ours.
+        // SAFETY: this function's contract: the error is live and owned by the caller.
         unsafe { self.destroy_error(error) };
         Error::plugin(function, code, message, payloads)
     }
@@ -222,7 +222,7 @@ impl Api {
         }
     }
 
-    /// Reads the extension chain, up to the first invalid node. A cyclic chain is cut at its maximum length.
+    /// Reads the extension chain up to the first invalid or repeated node, and at most [`MAX_EXTENSIONS`] nodes.
     pub(crate) fn extensions(&self) -> Vec<ExtensionNode> {
         let mut nodes: Vec<ExtensionNode> = Vec::new();
         let mut next: *const PJRT_Extension_Base = self.table.0.extension_start;
@@ -238,7 +238,7 @@ impl Api {
                 tracing::warn!(struct_size, "an extension of the plugin is too short; the rest is ignored");
                 break;
             }
-            // SAFETY: C1: the node is readable for its size, which holds a base.
+            // SAFETY: C1: the node is readable for its size, which is at least that of `PJRT_Extension_Base`.
             let base = unsafe { next.read() };
             nodes.push(ExtensionNode { ty: base.type_.0, struct_size, raw: SendPtr(next) });
             next = base.next;
@@ -247,25 +247,26 @@ impl Api {
     }
 }
 
-/// The minor version as the ledger of struct sizes numbers it.
+/// Converts the minor version to the type of the argument of `AbiStruct::size_at`.
 #[inline]
 fn minor(version: ApiVersion) -> u32 {
     u32::try_from(version.minor).unwrap_or(0)
 }
 
 impl ExtensionNode {
-    /// Copies the extension struct. If the plugin's struct is shorter than ours, the remaining fields are zero.
+    /// Copies the extension struct, or returns `None` if the node is of another extension type. If the plugin's struct
+    /// is shorter than `E`, the remaining fields are zero.
     pub(crate) fn copy<E: Extension>(&self) -> Option<SendPtr<E>> {
         if self.ty != E::TYPE.0 {
             return None;
         }
         let known = match self.struct_size.checked_sub(E::STRUCT_SIZE) {
             Some(_) => E::STRUCT_SIZE,
-            // A size that ends within a field hides that field.
+            // If the size ends within a field, ignore that field.
             None => self.struct_size / size_of::<usize>() * size_of::<usize>(),
         };
         let mut copy = E::new();
-        // SAFETY: C1: a node of this type is readable for its size; ours has at least `known` bytes.
+        // SAFETY: C1: a node of this type is readable for its size, and the copy has at least `known` bytes.
         unsafe { std::ptr::copy_nonoverlapping(self.raw.0.cast::<u8>(), (&raw mut copy).cast::<u8>(), known) };
         Some(SendPtr(copy))
     }
@@ -277,7 +278,7 @@ impl fmt::Debug for Api {
     }
 }
 
-/// `PJRT_Error_PayloadVisitor`: appends to the list that `user_arg` points to.
+/// Appends a payload of an error to the `Vec` that `user_arg` points to. This is a `PJRT_Error_PayloadVisitor`.
 unsafe extern "C" fn collect_payload(
     key: *const std::ffi::c_char,
     key_size: usize,
@@ -286,11 +287,11 @@ unsafe extern "C" fn collect_payload(
     user_arg: *mut c_void,
 ) {
     contain(|| {
-        // SAFETY: C2: the visitor's text is valid during the visit.
+        // SAFETY: C2: the key is valid during the call of the visitor.
         let key = unsafe { read::text(key, key_size) };
-        // SAFETY: C2: as above.
+        // SAFETY: C2: the value is valid during the call of the visitor.
         let value = unsafe { read::slice(value.cast::<u8>(), value_size) };
-        // SAFETY: C2: the visitor runs within `take_error`, which passed this pointer and does not use the list
+        // SAFETY: C2: the visitor runs within `take_error`, which passed this pointer and does not use the `Vec`
         // meanwhile.
         let payloads = unsafe { &mut *user_arg.cast::<Vec<(String, Vec<u8>)>>() };
         if let (Ok(key), Ok(value)) = (key, value) {
@@ -300,13 +301,13 @@ unsafe extern "C" fn collect_payload(
 }
 
 thread_local! {
-    /// Number of plugin callbacks on this thread's stack.
+    /// Number of callbacks on this thread's stack that plugins called.
     static CALLBACKS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Whether a plugin's callback is on this thread's stack.
+/// Returns whether this thread is running a callback that a plugin called.
 pub(crate) fn in_callback() -> bool {
-    // A thread that is ending has no count. Assume that it is in a callback.
+    // The counter of a thread that is ending may already be destroyed. Assume that such a thread is in a callback.
     CALLBACKS.try_with(|depth| depth.get() > 0).unwrap_or(true)
 }
 
@@ -315,18 +316,19 @@ fn catch(f: impl FnOnce()) -> std::thread::Result<()> {
     std::panic::catch_unwind(AssertUnwindSafe(f))
 }
 
-/// Runs a callback of a plugin, and catches its panic before it reaches the plugin's frames.
+/// Runs the body of a callback that a plugin called, and catches a panic before it unwinds into the plugin's stack
+/// frames.
 pub(crate) fn contain(f: impl FnOnce()) {
     let enter = |by: isize| CALLBACKS.try_with(|depth| depth.set(depth.get().saturating_add_signed(by)));
     let entered = enter(1);
-    // The panic hook has already reported the panic. The drop of its payload might panic again.
+    // The panic hook has already reported the panic. Dropping the panic's payload may panic again.
     if let Err(panic) = catch(f)
         && let Err(again) = catch(|| drop(panic))
     {
         std::mem::forget(again);
     }
     if entered.is_ok() {
-        // The thread-local counter still exists, because the thread increased it above.
+        // Ignore the result. The thread-local counter still exists, because this function incremented it above.
         let _left = enter(-1);
     }
 }

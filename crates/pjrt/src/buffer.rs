@@ -22,11 +22,11 @@ use crate::read;
 use crate::references::References;
 use crate::send_ptr::SendPtr;
 
-/// An array on a device. Its contents may not be ready yet. Operations on the buffer wait for them.
+/// An array on a device. Its contents may still be pending. Operations that use the contents wait until they are ready.
 ///
-/// A buffer has one owner and cannot be cloned, because donation gives up its memory: an
-/// [`Input::Donate`](crate::Input::Donate) must be the last use. Several owners that only read share an `Arc<Buffer>`.
-/// The array itself is not part of the handle, which has four words.
+/// A `Buffer` cannot be cloned, because [donating](crate::Input::Donate) a buffer to a run gives up its memory and must
+/// be its last use. To share a buffer that is only read, use an `Arc<Buffer>`. The handle has a size of four words and
+/// does not contain the array itself.
 ///
 /// ```
 /// # use pjrt::ClientOptions;
@@ -39,17 +39,18 @@ use crate::send_ptr::SendPtr;
 #[repr(transparent)]
 pub struct Buffer(pub(crate) Fields<Arc<ClientInner>>);
 
-/// A buffer whose client is held by an `O`. The layout depends only on that of `O`.
+/// The fields of a [`Buffer`]. An `O` holds the buffer's client. The memory layout of this struct depends only on the
+/// layout of `O`.
 #[repr(C)]
 pub(crate) struct Fields<O: Owner> {
     raw: Owned<PJRT_Buffer, O>,
-    /// Null if it has not been queried yet.
+    /// The buffer's device, or null if it has not been queried yet.
     device: AtomicPtr<PJRT_Device>,
     details: LazyDetails,
 }
 
-/// The details of a buffer. They are allocated at the first use, because most outputs of a run are only passed to the
-/// next run.
+/// The [`Details`] of a buffer, allocated on first use. Most buffers never need details, because a run's outputs are
+/// usually only passed to the next run.
 #[derive(Default)]
 struct LazyDetails(ManuallyDrop<OnceBox<Details>>);
 
@@ -69,30 +70,30 @@ impl Drop for LazyDetails {
     fn drop(&mut self) {
         #[cold]
         fn free(details: &mut ManuallyDrop<OnceBox<Details>>) {
-            // SAFETY: a value is dropped once, and not used afterwards.
+            // SAFETY: `drop` runs once, and the details are not used afterwards.
             unsafe { ManuallyDrop::drop(details) };
         }
-        // Runs drop many outputs without details.
+        // Most buffers have no details, so keep the code that frees them out of line.
         if self.get().is_some() {
             free(&mut self.0);
         }
     }
 }
 
-/// The state of a buffer apart from its handle and its device. A new buffer has none.
+/// The state of a buffer apart from its handle and its device. A new buffer has no such state.
 #[derive(Default)]
 struct Details {
     shape: OnceLock<Shape>,
-    /// The layout, if it is known and its order is not row-major.
+    /// The layout if its dimension order is not row-major, otherwise `None`. Unset until the layout has been queried.
     non_default: OnceLock<Option<Layout>>,
     deleted: AtomicBool,
-    /// External references to the memory.
+    /// Counts the external references to the memory.
     external: References,
 }
 
 impl Details {
-    /// Whether the shape is known and is this one. It is not inlined, because some plugins do not report the shapes of
-    /// their programs' parameters.
+    /// Returns whether the shape is known and equals `expected`. Not inlined, because many plugins do not report the
+    /// shapes of parameters, so that this function is never called.
     #[inline(never)]
     fn has_shape(&self, expected: &Shape) -> bool {
         self.shape.get() == Some(expected)
@@ -102,7 +103,7 @@ impl Details {
 impl<O: Owner> Fields<O> {
     /// # Safety
     ///
-    /// `raw` is a live buffer of that client that the caller owns.
+    /// `raw` is a live buffer of `client`, and the caller owns the buffer.
     #[inline]
     pub(crate) unsafe fn new(
         raw: NonNull<PJRT_Buffer>,
@@ -119,7 +120,8 @@ impl<O: Owner> Fields<O> {
 }
 
 impl Fields<Uncounted<ClientInner>> {
-    /// Returns the buffer, which holds its client from now on.
+    /// Converts fields that do not keep their client alive to a [`Buffer`] that does. `client` must be the buffer's
+    /// client.
     #[inline]
     pub(crate) fn held(self, client: Arc<ClientInner>) -> Buffer {
         let raw = self.raw.release().raw();
@@ -128,11 +130,13 @@ impl Fields<Uncounted<ClientInner>> {
         Buffer(Fields { raw, device: self.device, details: self.details })
     }
 
-    /// Shows these as buffers, while another value holds their client.
+    /// Converts a slice of fields that do not keep their client alive to a slice of buffers. Another value must hold
+    /// the client while the slice exists.
     #[inline]
     pub(crate) fn as_buffers(these: &[Self]) -> &[Buffer] {
-        // SAFETY: a `Buffer` is transparent, and the layouts of `Fields`, `Owned` and `Handle` depend only on that of
-        // the owner. An `Uncounted` is a transparent `Arc`. Nothing drops an `Arc` through a shared reference.
+        // SAFETY: a `Buffer` has the layout of its `Fields`, and the layouts of `Fields`, `Owned` and `Handle` depend
+        // only on the layout of the owner. An `Uncounted` has the layout of an `Arc`. An `Arc` cannot be dropped
+        // through a shared reference.
         unsafe { &*(ptr::from_ref(these) as *const [Buffer]) }
     }
 }
@@ -140,14 +144,14 @@ impl Fields<Uncounted<ClientInner>> {
 impl Buffer {
     /// # Safety
     ///
-    /// `raw` is a live buffer of that client that the caller owns.
+    /// `raw` is a live buffer of `client`, and the caller owns the buffer.
     #[inline]
     pub(crate) unsafe fn new(
         raw: NonNull<PJRT_Buffer>,
         client: Arc<ClientInner>,
         device: Option<SendPtr<NonNull<PJRT_Device>>>,
     ) -> Self {
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: the buffer is live, and the caller owned it.
         Self(unsafe { Fields::new(raw, client, device) })
     }
 
@@ -155,13 +159,13 @@ impl Buffer {
         self.0.details.get_or_init()
     }
 
-    /// Whether [`Buffer::delete`] was called.
+    /// Returns whether [`Buffer::delete`] was called.
     #[inline]
     fn was_deleted(&self) -> bool {
         self.0.details.get().is_some_and(|details| details.deleted.load(Ordering::SeqCst))
     }
 
-    /// Gives up the buffer without destroying it.
+    /// Returns the raw pointer and gives up the ownership of the buffer without destroying it.
     pub(crate) fn release(self) -> SendPtr<NonNull<PJRT_Buffer>> {
         self.0.raw.release().raw()
     }
@@ -180,21 +184,21 @@ impl Buffer {
         Ok(&self.0.raw)
     }
 
-    /// External references, which keep the buffer from being deleted.
+    /// Returns the counter of external references. While the count is not zero, [`Buffer::delete`] fails or waits.
     pub(crate) fn external(&self) -> &References {
         &self.details().external
     }
 
-    /// The client this buffer belongs to.
+    /// Returns the client that this buffer belongs to.
     pub fn client(&self) -> Client {
         Client::from_inner(self.0.raw.owner().clone())
     }
 
-    /// Element type and extents.
+    /// Returns the element type and the extents.
     ///
     /// # Errors
     ///
-    /// An element type that this crate does not know.
+    /// Returns an error if this crate does not know the element type.
     #[doc(alias = "PJRT_Buffer_ElementType")]
     #[doc(alias = "PJRT_Buffer_Dimensions")]
     #[inline]
@@ -216,37 +220,39 @@ impl Buffer {
         Ok(self.details().shape.get_or_init(|| Shape::new(element_type, dimensions)))
     }
 
-    /// Type of the elements.
+    /// Returns the type of the elements.
     ///
     /// # Errors
     ///
-    /// As for [`Buffer::shape`].
+    /// The errors of [`Buffer::shape`] apply.
     pub fn element_type(&self) -> Result<ElementType, Error> {
         self.shape().map(|shape| shape.element_type)
     }
 
-    /// Extents. Empty for a scalar.
+    /// Returns the extents of the dimensions. The slice is empty for a scalar.
     ///
     /// # Errors
     ///
-    /// As for [`Buffer::shape`].
+    /// The errors of [`Buffer::shape`] apply.
     pub fn dimensions(&self) -> Result<&[i64], Error> {
         self.shape().map(|shape| shape.dimensions.as_slice())
     }
 
-    /// The actual extents. For a dynamic dimension, the extent may be smaller than in [`Buffer::dimensions`].
+    /// Returns the extents without padding. The extent of a dynamic dimension may be smaller than in
+    /// [`Buffer::dimensions`].
     #[doc(alias = "PJRT_Buffer_UnpaddedDimensions")]
     pub fn unpadded_dimensions(&self) -> Result<Vec<i64>, Error> {
         self.live()?.query::<slot::PJRT_Buffer_UnpaddedDimensions>().map(<[i64]>::to_vec)
     }
 
-    /// Which dimensions are dynamic.
+    /// Returns the indices of the dynamic dimensions.
     #[doc(alias = "PJRT_Buffer_DynamicDimensionIndices")]
     pub fn dynamic_dimension_indices(&self) -> Result<Vec<usize>, Error> {
         self.live()?.query::<slot::PJRT_Buffer_DynamicDimensionIndices>().map(<[usize]>::to_vec)
     }
 
-    /// The layout in the device's memory. `None` if the plugin describes it by strides that no dense array has.
+    /// Returns the layout in the device's memory, or `None` if the plugin reports strides that do not describe a dense
+    /// array.
     #[doc(alias = "PJRT_Buffer_GetMemoryLayout")]
     pub fn memory_layout(&self) -> Result<Option<Layout>, Error> {
         type Function = slot::PJRT_Buffer_GetMemoryLayout;
@@ -254,15 +260,16 @@ impl Buffer {
         let shape = self.shape()?;
         let layout = self.live()?.query::<Function>()?.layout;
         if layout.type_ == PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled {
-            // SAFETY: the type field selects the member; any bytes are valid for it.
+            // SAFETY: the type field selects this member of the union, and any bytes are a valid value of the member.
             let tiled = unsafe { layout.__bindgen_anon_1.tiled };
             // SAFETY: C3: the array lives as long as the buffer.
             let order = unsafe { read::slice(tiled.minor_to_major, tiled.minor_to_major_size) }.map_err(malformed)?;
-            // SAFETY: C3: as above.
+            // SAFETY: C3: this array also lives as long as the buffer.
             let sizes = unsafe { read::slice(tiled.tile_dim_sizes, tiled.num_tiles) }.map_err(malformed)?;
             let total = sizes.iter().try_fold(0usize, |sum, n| sum.checked_add(*n));
             let total = total.ok_or_else(|| malformed(read::Malformed("an implausible number of tile dimensions")))?;
-            // SAFETY: C3: as above; the tiles' dimensions are concatenated.
+            // SAFETY: C3: this array also lives as long as the buffer. It contains the dimensions of all tiles, one
+            // tile after the other.
             let mut rest = unsafe { read::slice(tiled.tile_dims, total) }.map_err(malformed)?;
             let mut tiles = Vec::with_capacity(sizes.len());
             for size in sizes {
@@ -272,14 +279,14 @@ impl Buffer {
             }
             return Ok(Some(Layout::new(order.to_vec()).with_tiles(tiles)));
         }
-        // SAFETY: the type field selects the member; any bytes are valid for it.
+        // SAFETY: the type field selects this member of the union, and any bytes are a valid value of the member.
         let strided = unsafe { layout.__bindgen_anon_1.strides };
         // SAFETY: C3: the array lives as long as the buffer.
         let strides = unsafe { read::slice(strided.byte_strides, strided.num_byte_strides) }.map_err(malformed)?;
         Ok(dense_order(strides, shape))
     }
 
-    /// The layout, if it is known and its order is not row-major.
+    /// Returns the layout if it is known and its dimension order is not row-major.
     #[inline]
     pub(crate) fn non_default_layout(&self) -> Option<&Layout> {
         match self.0.details.get().and_then(|details| details.non_default.get()) {
@@ -288,7 +295,8 @@ impl Buffer {
         }
     }
 
-    /// Whether the buffer is not deleted, and is stored to have this shape, if one is given, and a row-major layout.
+    /// Returns `true` if the cached details show that the buffer is not deleted, has a row-major layout, and has the
+    /// shape `expected`, if a shape is given. Does not call the plugin.
     #[inline]
     pub(crate) fn is_known_plain(&self, expected: Option<&Shape>) -> bool {
         self.0.details.get().is_some_and(|details| {
@@ -298,13 +306,14 @@ impl Buffer {
         })
     }
 
-    /// Whether the buffer is stored to be on this device.
+    /// Returns whether the buffer's cached device is `device`. Does not call the plugin.
     #[inline]
     pub(crate) fn is_known_on(&self, device: SendPtr<NonNull<PJRT_Device>>) -> bool {
         self.0.device.load(Ordering::Relaxed) == device.0.as_ptr()
     }
 
-    /// Whether the buffer certainly has this shape, if one is given, and a row-major layout. Nothing is stored, so this
+    /// Queries whether the buffer has a row-major layout, and the shape `expected`, if a shape is given. Returns
+    /// `false` if the plugin cannot answer or if the buffer already has details. The function caches nothing, so it
     /// suits a buffer that is used for the last time.
     pub(crate) fn is_plain(&self, expected: Option<&Shape>) -> bool {
         self.0.details.get().is_none() && self.query_plain(expected) == Some(true)
@@ -319,7 +328,7 @@ impl Buffer {
                 return Some(false);
             }
         }
-        // A vector has only one order.
+        // An array with fewer than two dimensions has only one dimension order.
         if dimensions.len() < 2 {
             return Some(true);
         }
@@ -327,7 +336,7 @@ impl Buffer {
         if layout.type_ != PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled {
             return None;
         }
-        // SAFETY: the type field selects the member; any bytes are valid for it.
+        // SAFETY: the type field selects this member of the union, and any bytes are a valid value of the member.
         let tiled = unsafe { layout.__bindgen_anon_1.tiled };
         // SAFETY: C3: the array lives as long as the buffer.
         let order = unsafe { read::slice(tiled.minor_to_major, tiled.minor_to_major_size) }.ok()?;
@@ -336,13 +345,13 @@ impl Buffer {
 
     #[cold]
     fn find_non_default_layout(&self) -> Option<&Layout> {
-        // A vector has only one order.
+        // An array with fewer than two dimensions has only one dimension order.
         let shape = self.shape().ok()?;
         let found = if shape.dimensions.len() > 1 { self.any_layout() } else { Ok(None) };
         let known = match found {
             Ok(found) => found.filter(|layout| layout::is_non_default(layout, shape)),
             Err(error) if error.kind() == ErrorKind::Unsupported => None,
-            // A later call may succeed, so do not store this.
+            // A later query may succeed, so do not cache the failure.
             Err(_) => return None,
         };
         self.details().non_default.get_or_init(|| known).as_ref()
@@ -360,13 +369,13 @@ impl Buffer {
         }
     }
 
-    /// Size of the buffer on the device, in bytes.
+    /// Returns the size of the buffer on the device, in bytes.
     #[doc(alias = "PJRT_Buffer_OnDeviceSizeInBytes")]
     pub fn on_device_size(&self) -> Result<usize, Error> {
         self.live()?.query::<slot::PJRT_Buffer_OnDeviceSizeInBytes>()
     }
 
-    /// The device whose memory holds the buffer.
+    /// Returns the device whose memory holds the buffer.
     #[doc(alias = "PJRT_Buffer_Device")]
     pub fn device(&self) -> Result<Device, Error> {
         let raw = self.device_raw()?;
@@ -384,7 +393,7 @@ impl Buffer {
         Ok(SendPtr(device))
     }
 
-    /// The memory that holds the buffer.
+    /// Returns the memory that holds the buffer.
     #[doc(alias = "PJRT_Buffer_Memory")]
     pub fn memory(&self) -> Result<Memory, Error> {
         let raw = self.live()?.query::<slot::PJRT_Buffer_Memory>()?;
@@ -392,19 +401,21 @@ impl Buffer {
         Ok(unsafe { Memory::new(raw, self.0.raw.owner().clone()) })
     }
 
-    /// Frees the device's memory when pending operations no longer use it. Handles remain valid. Dropping the buffer
-    /// does the same.
+    /// Frees the buffer's memory on the device as soon as no pending operation uses it. The handle remains valid.
+    /// Dropping the buffer also frees the memory.
     ///
     /// # Errors
     ///
-    /// An [`ExternalReference`](crate::ExternalReference) to the memory.
+    /// Returns an error if an [`ExternalReference`](crate::ExternalReference) to the memory exists.
     #[doc(alias = "PJRT_Buffer_Delete")]
     pub fn delete(&self) -> Result<(), Error> {
         let details = self.details();
         if details.deleted.swap(true, Ordering::SeqCst) {
             return Ok(());
         }
-        // The order matters: `external_reference` counts first and then checks whether the buffer is deleted.
+        // The order matters. This function first sets `deleted` and then checks the count of references.
+        // `external_reference` first increments the count and then checks `deleted`. At least one of two concurrent
+        // calls therefore notices the other.
         if !details.external.wait_for_copies() {
             details.deleted.store(false, Ordering::SeqCst);
             return Err(Error::invalid("the buffer's memory has external references; drop them before deleting it"));
@@ -412,7 +423,7 @@ impl Buffer {
         self.0.raw.query::<slot::PJRT_Buffer_Delete>()
     }
 
-    /// Whether the buffer was deleted, by [`Buffer::delete`] or by donation.
+    /// Returns whether the buffer was deleted, by [`Buffer::delete`] or by donation.
     #[doc(alias = "PJRT_Buffer_IsDeleted")]
     pub fn is_deleted(&self) -> Result<bool, Error> {
         if self.was_deleted() {
@@ -425,7 +436,8 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// A device of another client, or an error of the plugin, such as a device that holds the buffer already.
+    /// Returns an error if the device belongs to another client. The plugin may also reject a device that already holds
+    /// the buffer.
     #[doc(alias = "PJRT_Buffer_CopyToDevice")]
     pub fn copy_to_device(&self, device: &Device) -> Result<Self, Error> {
         if !Arc::ptr_eq(self.0.raw.owner(), device.handle().owner()) {
@@ -450,7 +462,8 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// A memory of another client, or an error of the plugin, such as a memory that holds the buffer already.
+    /// Returns an error if the memory belongs to another client. The plugin may also reject a memory that already holds
+    /// the buffer.
     #[doc(alias = "PJRT_Buffer_CopyToMemory")]
     pub fn copy_to_memory(&self, memory: &Memory) -> Result<Self, Error> {
         if !Arc::ptr_eq(self.0.raw.owner(), memory.handle().owner()) {
@@ -471,7 +484,7 @@ impl Buffer {
         Ok(unsafe { Self::new(raw, self.0.raw.owner().clone(), None) })
     }
 
-    /// Whether the buffer is in memory of the host's processor.
+    /// Returns whether the buffer is in host memory, as on CPU devices.
     #[doc(alias = "PJRT_Buffer_IsOnCpu")]
     pub fn is_on_cpu(&self) -> Result<bool, Error> {
         self.live()?.query::<slot::PJRT_Buffer_IsOnCpu>()
@@ -481,7 +494,7 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// A deleted buffer.
+    /// Returns an error if the buffer has been deleted.
     #[doc(alias = "PJRT_Buffer_ReadyEvent")]
     pub fn ready_event(&self) -> Result<Event, Error> {
         let raw = self.live()?.query::<slot::PJRT_Buffer_ReadyEvent>()?;
@@ -493,14 +506,15 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// The error of the operation that computes them.
+    /// Returns the error of the operation that computes the contents, if the operation failed.
     #[inline]
     pub fn wait(&self) -> Result<(), Error> {
         if !self.0.raw.api().supports::<slot::PJRT_Event_Await>() {
             return self.ready_event()?.wait();
         }
         let raw = self.live()?.query::<slot::PJRT_Buffer_ReadyEvent>()?;
-        // SAFETY: C3: the plugin made the event for us; the buffer keeps its client meanwhile.
+        // SAFETY: C3: the plugin created the event for this caller. The buffer keeps the client alive while the event
+        // exists.
         let event = unsafe { Owned::new(raw, self.0.raw.owner()) };
         event.query::<slot::PJRT_Event_Await>().map_err(|error| self.0.raw.owner().describe_memory(error))
     }
@@ -512,8 +526,8 @@ fn dense_order(strides: &[i64], shape: &Shape) -> Option<Layout> {
         return None;
     }
     let mut order: Vec<usize> = (0..strides.len()).collect();
-    // If strides are equal, put the later dimension first, so that dimensions of extent 1 do not disturb row-major
-    // order.
+    // If two strides are equal, list the later dimension first. A row-major array with dimensions of extent 1 then
+    // keeps its row-major order.
     order.sort_by_key(|i| (strides[*i], std::cmp::Reverse(*i)));
     let mut expected = i64::try_from(shape.element_type.host_size()).ok()?;
     for i in &order {
@@ -543,7 +557,8 @@ mod tests {
 
     #[test]
     fn buffer_has_four_words() {
-        // The outputs of a run are in one vector. The allocator serves up to 1 KiB quickly: 32 outputs.
+        // The outputs of a run are stored in one `Vec`. Allocators often have a fast path for sizes up to 1 KiB, which
+        // is 32 buffers of four words.
         assert_eq!(size_of::<Buffer>(), 4 * size_of::<usize>());
     }
 

@@ -1,10 +1,11 @@
-//! The range of bytes that a copy of a part reads or writes.
+//! Checks the byte ranges of copies that read or write a part of a buffer.
 
 use std::fmt::Display;
 
 use crate::error::Error;
 
-/// Converts the offset and the length of a range for the C API, if the range is within the `size` bytes of `whole`.
+/// Converts a byte range to the signed integers of the C API. Returns an error if the range exceeds `size` bytes.
+/// `whole` names the memory in the error message.
 pub(crate) fn byte_range(offset: usize, len: usize, size: usize, whole: impl Display) -> Result<(i64, i64), Error> {
     let within = offset.checked_add(len).is_some_and(|end| end <= size);
     let numbers = i64::try_from(offset).ok().zip(i64::try_from(len).ok());

@@ -55,13 +55,13 @@ pub(crate) struct ClientInner {
     parts: DeferredDrop<Parts>,
     /// The first addressable device, which is the default for transfers.
     default_device: Option<SendPtr<NonNull<PJRT_Device>>>,
-    /// Whether each run requests an event and is counted.
+    /// Whether each run requests an event and counts as a pending operation until this event is ready.
     tracks_runs: bool,
     /// The options that the client was created with.
     options: Vec<NamedValue>,
     /// Counts uploads whose host memory the plugin may use as long as their buffers live.
     lent: Arc<InFlight>,
-    /// Frees memory after a failed allocation.
+    /// The hook that frees memory after a failed allocation.
     out_of_memory: Option<Hook>,
 }
 
@@ -69,7 +69,7 @@ struct Parts {
     raw: MaybeOwned<PJRT_Client, Arc<PluginInner>>,
     /// Dropped after `raw`, because the plugin may call the store until the client is destroyed.
     _store: Option<Store>,
-    /// Dropped last, so that the drop of such a value means that the client is destroyed.
+    /// Dropped last, so that the client is already destroyed when one of these values is dropped.
     _kept: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -85,7 +85,7 @@ impl ClientInner {
         &self.parts.raw
     }
 
-    /// Whether the client was created here, not adopted.
+    /// Returns whether this crate created the client, in contrast to an adopted client of other code.
     pub(crate) fn is_owned(&self) -> bool {
         self.parts.raw.is_owned()
     }
@@ -128,14 +128,14 @@ impl Client {
         unsafe { plugin.api().call::<slot::PJRT_Client_Create>(&mut args) }?;
         let raw =
             read::object(args.client).map_err(|broken| Error::malformed(slot::PJRT_Client_Create::NAME, broken))?;
-        // SAFETY: C3: the plugin created the client for us.
+        // SAFETY: C3: the plugin created the client for this caller.
         let raw = MaybeOwned::owned(unsafe { Owned::new(raw, plugin.inner().clone()) });
         Self::start(raw, store, options)
     }
 
     /// # Safety
     ///
-    /// A1 for the client and every handle that comes from the result.
+    /// A1 holds for the client and for every handle that comes from the returned client.
     pub(crate) unsafe fn adopt(plugin: &Plugin, raw: NonNull<PJRT_Client>) -> Result<Self, Error> {
         // SAFETY: this function's contract: the client lives as long as the handles.
         let raw = unsafe { MaybeOwned::adopted(raw, plugin.inner().clone()) };
@@ -170,7 +170,7 @@ impl Client {
         Self(inner)
     }
 
-    /// The plugin of this client.
+    /// Returns the plugin of this client.
     pub fn plugin(&self) -> Plugin {
         Plugin::from_inner(self.0.raw().owner().clone())
     }
@@ -179,28 +179,32 @@ impl Client {
         self.0.raw().api()
     }
 
-    /// Waits until the operations of this client and its objects have ended. These are copies to the host, callbacks,
-    /// polled futures, execute contexts, and runs if the client was created with
-    /// [`ClientOptions::with_tracked_runs`](crate::ClientOptions::with_tracked_runs). They include operations that
-    /// other threads start meanwhile. It does not wait for host memory that is lent to buffers; see
+    /// Waits until the pending operations of this client and its objects have ended. These operations are copies
+    /// between host and device, callbacks, polled futures, and runs with an execute context or with callbacks. All runs
+    /// count if the client was created with
+    /// [`ClientOptions::with_tracked_runs`](crate::ClientOptions::with_tracked_runs). The wait includes operations that
+    /// other threads start in the meantime. This function does not wait for host memory that is lent to buffers; see
     /// [`Client::wait_for_lent_memory`].
     ///
     /// # Errors
     ///
-    /// An error of kind [`Timeout`](crate::ErrorKind::Timeout) if operations are still pending after `timeout`; they
-    /// continue. A call from within a callback is an error, because it would wait for itself.
+    /// Returns an error of kind [`Timeout`](crate::ErrorKind::Timeout) if operations are still pending after `timeout`.
+    /// These operations continue. Also returns an error if it is called within a callback, because the callback would
+    /// wait for its own end.
     pub fn synchronize(&self, timeout: Duration) -> Result<(), Error> {
         self.wait_for_operations(deadline(timeout), timeout)
     }
 
-    /// Waits until the plugin has returned all host memory that buffers of this client use in place. Drop or delete these
-    /// buffers first, because a plugin may use the memory as long as they live, and then [`Client::synchronize`].
+    /// Waits until the plugin has released all host memory that buffers of this client use in place, without a copy.
+    /// First drop or delete these buffers, because the plugin may use the memory as long as they live. Then call
+    /// [`Client::synchronize`], and finally this function.
     ///
-    /// Whoever owns an adopted client calls this before the client is destroyed ([contract](crate::contracts) A1).
+    /// For an adopted client, call this function before the client's owner destroys the client
+    /// ([contract](crate::contracts) A1).
     ///
     /// # Errors
     ///
-    /// As for [`Client::synchronize`].
+    /// The errors of [`Client::synchronize`] apply.
     pub fn wait_for_lent_memory(&self, timeout: Duration) -> Result<(), Error> {
         refuse_in_callback()?;
         match self.0.lent.wait(deadline(timeout)) {
@@ -223,54 +227,55 @@ impl Client {
         }
     }
 
-    /// Kind of platform, such as `cpu` or `tpu`.
+    /// Returns the name of the platform, such as `cpu` or `tpu`.
     #[doc(alias = "PJRT_Client_PlatformName")]
     pub fn platform_name(&self) -> Result<String, Error> {
         self.0.raw().query::<slot::PJRT_Client_PlatformName>().map(String::from)
     }
 
-    /// Index of this process among those of a distributed program; 0 for a single process.
+    /// Returns the index of this process among the processes of a distributed program. The index is 0 if there is only
+    /// one process.
     #[doc(alias = "PJRT_Client_ProcessIndex")]
     pub fn process_index(&self) -> Result<i32, Error> {
         self.0.raw().query::<slot::PJRT_Client_ProcessIndex>()
     }
 
-    /// The platform's description of its version.
+    /// Returns a human-readable description of the platform's version, such as the version of libtpu.
     #[doc(alias = "PJRT_Client_PlatformVersion")]
     pub fn platform_version(&self) -> Result<String, Error> {
         self.0.raw().query::<slot::PJRT_Client_PlatformVersion>().map(String::from)
     }
 
-    /// The topology this client runs on.
+    /// Returns the description of the topology that this client runs on.
     #[doc(alias = "PJRT_Client_TopologyDescription")]
     pub fn topology(&self) -> Result<TopologyDescription, Error> {
         let raw = self.0.raw().query::<slot::PJRT_Client_TopologyDescription>()?;
-        // SAFETY: C3: the topology belongs to the client and lives as long as it.
+        // SAFETY: C3: the topology belongs to the client and lives as long as the client.
         let handle = unsafe { Handle::new(raw, Parent::Client(self.0.clone())) };
         Ok(TopologyDescription::borrowed(handle))
     }
 
-    /// All devices, including those of other processes.
+    /// Returns all devices, including devices of other processes.
     #[doc(alias = "PJRT_Client_Devices")]
     pub fn devices(&self) -> Result<Vec<Device>, Error> {
         Device::list(&self.0, self.0.raw().query::<slot::PJRT_Client_Devices>()?, slot::PJRT_Client_Devices::NAME)
     }
 
-    /// The devices this client can run programs on.
+    /// Returns the devices that this client can run programs on.
     #[doc(alias = "PJRT_Client_AddressableDevices")]
     pub fn addressable_devices(&self) -> Result<Vec<Device>, Error> {
         let devices = self.0.raw().query::<slot::PJRT_Client_AddressableDevices>()?;
         Device::list(&self.0, devices, slot::PJRT_Client_AddressableDevices::NAME)
     }
 
-    /// The first addressable device, which is the default for transfers.
+    /// Returns the first addressable device, which is the default for transfers.
     ///
     /// # Errors
     ///
-    /// A client without addressable devices.
+    /// Returns an error if the client has no addressable devices.
     pub fn default_device(&self) -> Result<Device, Error> {
         let raw = self.default_device_raw()?;
-        // SAFETY: C3: the device belongs to the client and lives as long as it.
+        // SAFETY: C3: the device belongs to the client and lives as long as the client.
         Ok(unsafe { Device::new(raw.0, self.0.clone()) })
     }
 
@@ -282,7 +287,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// An error of the plugin, such as an unknown id.
+    /// The plugin returns an error if the id is unknown.
     #[doc(alias = "PJRT_Client_LookupDevice")]
     pub fn lookup_device(&self, id: i32) -> Result<Device, Error> {
         let mut args = PJRT_Client_LookupDevice_Args::new();
@@ -292,7 +297,7 @@ impl Client {
         unsafe { self.api().call::<slot::PJRT_Client_LookupDevice>(&mut args) }?;
         let raw = read::object(args.device)
             .map_err(|broken| Error::malformed(slot::PJRT_Client_LookupDevice::NAME, broken))?;
-        // SAFETY: C3: the device belongs to the client and lives as long as it.
+        // SAFETY: C3: the device belongs to the client and lives as long as the client.
         Ok(unsafe { Device::new(raw, self.0.clone()) })
     }
 
@@ -300,7 +305,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// An error of the plugin, such as an unknown id.
+    /// The plugin returns an error if the id is unknown.
     #[doc(alias = "PJRT_Client_LookupAddressableDevice")]
     pub fn lookup_addressable_device(&self, local_hardware_id: i32) -> Result<Device, Error> {
         let mut args = PJRT_Client_LookupAddressableDevice_Args::new();
@@ -310,11 +315,11 @@ impl Client {
         unsafe { self.api().call::<slot::PJRT_Client_LookupAddressableDevice>(&mut args) }?;
         let raw = read::object(args.addressable_device)
             .map_err(|broken| Error::malformed(slot::PJRT_Client_LookupAddressableDevice::NAME, broken))?;
-        // SAFETY: C3: the device belongs to the client and lives as long as it.
+        // SAFETY: C3: the device belongs to the client and lives as long as the client.
         Ok(unsafe { Device::new(raw, self.0.clone()) })
     }
 
-    /// The memories this client can transfer data to and from.
+    /// Returns the memories that this client can transfer data to and from.
     #[doc(alias = "PJRT_Client_AddressableMemories")]
     pub fn memories(&self) -> Result<Vec<Memory>, Error> {
         let memories = self.0.raw().query::<slot::PJRT_Client_AddressableMemories>()?;
@@ -325,29 +330,31 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Some numbers end the process of XLA's plugins, so they are errors before the call: fewer than one replica or
-    /// partition, more than 2^20 of them together, a device ordinal outside -1 to 2^31 - 1, a device assignment with
-    /// other counts or with an id outside 0 to 2^31 - 1. Errors of the plugin are programs it cannot read, unsupported
-    /// operations and invalid options.
+    /// XLA's plugins end the process if some options are out of range, so this function checks these options before it
+    /// calls the plugin. It returns an error if a count of replicas or partitions is less than 1, if the product of
+    /// both counts exceeds 2^20, if the device ordinal is outside -1 to 2^31 - 1, or if the device assignment has other
+    /// counts or a device id outside 0 to 2^31 - 1. The plugin returns an error if it cannot read the program, or if it
+    /// does not support an operation or an option.
     #[doc(alias = "PJRT_Client_Compile")]
     pub fn compile(&self, program: &Program, options: &CompileOptions) -> Result<LoadedExecutable, Error> {
         self.compile_encoded(program, &encode(options)?)
     }
 
-    /// Compiles a program with options given as a serialized `CompileOptionsProto`, for options that
-    /// [`CompileOptions`] does not name.
+    /// Compiles a program with options from a serialized `CompileOptionsProto`, which may set fields that
+    /// [`CompileOptions`] lacks.
     ///
-    /// The options are decoded and checked as in [`Client::compile`], and absent counts are set to 1. Fields that
-    /// [`CompileOptions`] lacks reach the plugin unchanged.
+    /// The options are decoded and checked as in [`Client::compile`]. Absent counts of replicas and partitions are set
+    /// to 1. The plugin receives the fields that [`CompileOptions`] lacks unchanged.
     ///
     /// # Errors
     ///
-    /// Empty bytes, bytes that are not such a message, and the errors of [`Client::compile`].
+    /// Returns an error if `options` is empty or not a valid `CompileOptionsProto`. The errors of [`Client::compile`]
+    /// also apply.
     pub fn compile_with_raw_options(&self, program: &Program, options: &[u8]) -> Result<LoadedExecutable, Error> {
         self.compile_encoded(program, &encode_raw(options)?)
     }
 
-    /// Calls a function that allocates on all devices; see [`ClientInner::allocating`].
+    /// Calls a plugin function that may allocate memory on all addressable devices; see [`ClientInner::allocating`].
     fn allocating(&self, call: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
         self.0.allocating(|| self.addressable_devices().unwrap_or_default(), call)
     }
@@ -382,11 +389,12 @@ impl Client {
         Ok(executable)
     }
 
-    /// Loads an executable that was compiled ahead of time, such as by [`TopologyDescription::compile`].
+    /// Loads an executable that was compiled ahead of time, for example by [`TopologyDescription::compile`].
     ///
     /// # Errors
     ///
-    /// An executable of another plugin, invalid options as in [`Client::compile`], or an error of the plugin.
+    /// Returns an error if another plugin compiled the executable, or if the options are invalid as in
+    /// [`Client::compile`].
     #[doc(alias = "PJRT_Client_Load")]
     pub fn load_executable(
         &self,
@@ -404,24 +412,24 @@ impl Client {
         args.compile_options_size = options.len();
         self.allocating(|| {
             args.loaded_executable = ptr::null_mut();
-            // SAFETY: C2: client and executable are live and of one plugin; the options live through the call.
+            // SAFETY: C2: client and executable are live and belong to one plugin; the options live through the call.
             unsafe { self.api().call::<slot::PJRT_Client_Load>(&mut args) }
         })?;
         // SAFETY: C3: the plugin created the executable for this caller.
         unsafe { LoadedExecutable::new(args.loaded_executable, self, slot::PJRT_Client_Load::NAME) }
     }
 
-    /// The identity of this client's plugin, for serialized executables.
+    /// Returns the identity of this client's plugin, which serialized executables contain.
     pub(crate) fn identity(&self) -> Identity {
         identity(&self.plugin(), self.platform_name().ok(), self.platform_version().ok())
     }
 
-    /// The default device of each replica and partition.
+    /// Returns the plugin's default assignment of devices to replicas and partitions.
     ///
     /// # Errors
     ///
-    /// Counts of 0, counts of more than 2^20 together, or an error of the plugin, such as more replicas and partitions
-    /// than devices.
+    /// Returns an error if a count is 0 or if the product of both counts exceeds 2^20. The plugin returns an error if
+    /// the product exceeds the number of devices.
     #[doc(alias = "PJRT_Client_DefaultDeviceAssignment")]
     pub fn default_device_assignment(
         &self,
@@ -459,7 +467,7 @@ fn refuse_in_callback() -> Result<(), Error> {
     Ok(())
 }
 
-/// The time after `timeout`.
+/// Returns the current time plus `timeout`.
 pub(crate) fn deadline(timeout: Duration) -> Instant {
     let now = Instant::now();
     // If the clock cannot represent the deadline, use one that is 34 years away.

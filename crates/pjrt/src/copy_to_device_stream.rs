@@ -17,13 +17,14 @@ use crate::read;
 /// The channel through which the host sends one value to a running program; see
 /// [`ExecuteOptions::with_recv_callback`](crate::ExecuteOptions::with_recv_callback).
 ///
-/// The value is sent in chunks. If the stream is dropped before all bytes were sent, the plugin decides how the run ends.
+/// The value is sent in chunks. If the stream is dropped before all bytes were sent, the plugin decides how the run
+/// ends.
 pub struct CopyToDeviceStream(Owned<PJRT_CopyToDeviceStream, Arc<ClientInner>>);
 
 impl CopyToDeviceStream {
     /// # Safety
     ///
-    /// `raw` is a live stream of a run of that client, and the caller owns it.
+    /// `raw` is a live stream of a run of `client`, and the caller owns the stream.
     pub(crate) unsafe fn new(raw: NonNull<PJRT_CopyToDeviceStream>, client: Arc<ClientInner>) -> Self {
         // SAFETY: this function's contract: the stream is live, and the caller owned it.
         Self(unsafe { Owned::new(raw, client) })
@@ -33,21 +34,21 @@ impl CopyToDeviceStream {
         &self.0
     }
 
-    /// Size of the value, in bytes.
+    /// Returns the size of the value, in bytes.
     #[doc(alias = "PJRT_CopyToDeviceStream_TotalBytes")]
     pub fn total_bytes(&self) -> Result<usize, Error> {
         type Function = slot::PJRT_CopyToDeviceStream_TotalBytes;
         size(Function::NAME, self.0.query::<Function>()?)
     }
 
-    /// The unit of chunks: the size of each chunk is a multiple of it, in bytes.
+    /// Returns the granule size, in bytes. The size of each chunk must be a multiple of the granule size.
     #[doc(alias = "PJRT_CopyToDeviceStream_GranuleSize")]
     pub fn granule_size(&self) -> Result<usize, Error> {
         type Function = slot::PJRT_CopyToDeviceStream_GranuleSize;
         size(Function::NAME, self.0.query::<Function>()?)
     }
 
-    /// Number of bytes that were sent.
+    /// Returns the number of bytes that were passed to [`add_chunk`](Self::add_chunk) so far.
     #[doc(alias = "PJRT_CopyToDeviceStream_CurrentBytes")]
     pub fn current_bytes(&self) -> Result<usize, Error> {
         type Function = slot::PJRT_CopyToDeviceStream_CurrentBytes;
@@ -58,8 +59,8 @@ impl CopyToDeviceStream {
     ///
     /// # Errors
     ///
-    /// More bytes than the value has left, or a size that is not a multiple of [`granule_size`](Self::granule_size). The
-    /// event returns errors of the transfer itself.
+    /// Returns an error if `chunk` is longer than the rest of the value, or if its length is not a multiple of
+    /// [`granule_size`](Self::granule_size). The returned event reports errors of the transfer itself.
     #[doc(alias = "PJRT_CopyToDeviceStream_AddChunk")]
     pub fn add_chunk<D: AsRef<[u8]> + Send + Sync + 'static>(&mut self, chunk: D) -> Result<Event, Error> {
         type Function = slot::PJRT_CopyToDeviceStream_AddChunk;
@@ -76,7 +77,7 @@ impl CopyToDeviceStream {
             return Err(Error::invalid(format!("a chunk of {len} bytes is not a multiple of {granule} bytes")));
         }
         let owned = Box::into_raw(Box::new(chunk));
-        // SAFETY: the box is freed by the deleter, which runs after the last use of this reference.
+        // SAFETY: only the deleter frees the box, and it runs after the last use of this reference.
         let bytes: &[u8] = unsafe { &*owned }.as_ref();
         let mut raw = PJRT_Chunk {
             data: bytes.as_ptr().cast::<c_void>().cast_mut(),
@@ -95,7 +96,7 @@ impl CopyToDeviceStream {
     }
 }
 
-/// `PJRT_Chunk::deleter`.
+/// Drops the chunk that `add_chunk` boxed. This is the `deleter` of a `PJRT_Chunk`.
 unsafe extern "C" fn delete<D>(_: *mut c_void, deleter_arg: *mut c_void) {
     contain(|| {
         // SAFETY: C5: the deleter runs once, with the box of `add_chunk`.

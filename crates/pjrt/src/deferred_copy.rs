@@ -15,8 +15,8 @@ use crate::send_ptr::SendPtr;
 
 type Start = unsafe extern "C" fn(*mut PJRT_Buffer_CopyRawToHostFuture_Callback_Args);
 
-/// A copy to the host that starts when its destination is provided. If it is dropped before, the copy ends with an error of
-/// code `CANCELLED`.
+/// A copy to the host that starts when its destination is provided. If this value is dropped before the copy has
+/// started, the copy ends with an error of code `CANCELLED`.
 ///
 /// ```
 /// # use pjrt::ClientOptions;
@@ -29,20 +29,22 @@ type Start = unsafe extern "C" fn(*mut PJRT_Buffer_CopyRawToHostFuture_Callback_
 /// ```
 #[must_use = "the copy starts when its destination is provided"]
 pub struct DeferredCopy {
-    /// The plugin's function and its argument. `None` once it was called.
+    /// The plugin's function that receives the destination, and the function's argument. `None` after the function was
+    /// called.
     callback: Option<SendPtr<(Start, *mut c_void)>>,
-    /// `None` once the copy has started.
+    /// The event of the copy. `None` after the copy has started.
     event: Option<Event>,
     len: usize,
 }
 
 impl Buffer {
-    /// Prepares a copy of `len` bytes at byte `offset` of the buffer as it is on the device, in its layout.
+    /// Prepares a copy of `len` bytes, starting at byte `offset`, of the buffer's memory on the device. The bytes have
+    /// the layout of the device's memory.
     ///
     /// # Errors
     ///
-    /// As for [`Buffer::copy_raw_to_host`]. Of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older
-    /// than API 0.84.
+    /// The errors of [`Buffer::copy_raw_to_host`] apply. Returns an error of kind
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.84.
     #[doc(alias = "PJRT_Buffer_CopyRawToHostFuture")]
     pub fn copy_raw_to_host_future(&self, offset: usize, len: usize) -> Result<DeferredCopy, Error> {
         type Function = slot::PJRT_Buffer_CopyRawToHostFuture;
@@ -66,24 +68,24 @@ impl Buffer {
 }
 
 impl DeferredCopy {
-    /// Number of bytes that the copy writes.
+    /// Returns the number of bytes that the copy writes.
     #[expect(clippy::len_without_is_empty, reason = "a copy is not a collection")]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Starts the copy into `destination`. The future returns the same memory.
+    /// Starts the copy into `destination`. When the copy has ended, the returned future yields `destination`.
     ///
     /// # Errors
     ///
-    /// A destination of another length. The copy then ends with an error.
+    /// Returns an error if the length of `destination` differs from [`Self::len`]. The copy then ends with an error.
     pub fn start(mut self, mut destination: Vec<u8>) -> Result<HostRead<u8>, Error> {
         if destination.len() != self.len {
             let found = destination.len();
             return Err(Error::invalid(format!("the copy has {} bytes, but its destination {found}", self.len)));
         }
         let Some(event) = self.event.take() else { unreachable!("only functions that take `self` start the copy") };
-        // The callback is called before the memory moves into the future. Its address does not change.
+        // Moving the `Vec` into the future afterwards does not change the address of its memory.
         self.call(ErrorCode::OK, "", destination.as_mut_ptr().cast::<c_void>());
         Ok(HostRead::of(&event, destination, None))
     }
@@ -92,7 +94,7 @@ impl DeferredCopy {
     ///
     /// # Errors
     ///
-    /// The code `OK`.
+    /// Returns an error if `code` is `OK`.
     pub fn fail(mut self, code: ErrorCode, message: &str) -> Result<(), Error> {
         if code == ErrorCode::OK {
             return Err(Error::invalid("a copy cannot end with an error whose code is OK"));
@@ -109,8 +111,8 @@ impl DeferredCopy {
         args.error_message = message.as_ptr().cast::<c_char>();
         args.error_message_size = message.len();
         args.dst = destination;
-        // SAFETY: C2, C5: the function is called once, with the argument that came with it. The text lives through the
-        // call, and the destination until the event is ready.
+        // SAFETY: C2, C5: the function is called once, with the argument that came with it. The message lives through
+        // the call, and the destination until the event is ready.
         unsafe { callback(&mut args) }
     }
 }

@@ -1,4 +1,4 @@
-//! Buffers made from an error, and buffers that reinterpret the bytes of another one.
+//! Buffers that hold an error, and buffers that reinterpret the bytes of another buffer.
 
 use std::ffi::c_char;
 
@@ -14,15 +14,17 @@ use crate::memory::Memory;
 use crate::named_value;
 use crate::read;
 
-/// The first API version with `PJRT_Client_CreateErrorBuffer_Args::device_layout`. Older ones have `shape_layout`.
+/// First API minor version whose `PJRT_Client_CreateErrorBuffer_Args` has the field `device_layout`. Older versions
+/// have `shape_layout`.
 const DEVICE_LAYOUT: i32 = 117;
 
 impl Client {
-    /// Creates a buffer that holds an error instead of contents. Operations on it fail with that error.
+    /// Creates a buffer that holds an error instead of contents. Operations on the buffer fail with this error.
     ///
     /// # Errors
     ///
-    /// The code `OK`, a memory of another client, or an error of the plugin.
+    /// Returns an error if the code is `OK`, if the memory belongs to another client, or if the shape is not valid for
+    /// a buffer.
     #[doc(alias = "PJRT_Client_CreateErrorBuffer")]
     pub fn create_error_buffer(
         &self,
@@ -34,12 +36,12 @@ impl Client {
         self.create_error_buffer_with(code, message, &[], shape, None, memory)
     }
 
-    /// Creates a buffer like [`Client::create_error_buffer`], with data for whoever receives the error, and with a layout.
-    /// `layout` is the plugin's default if it is `None`. Plugins older than API 0.103 ignore `payload`.
+    /// Creates a buffer like [`Client::create_error_buffer`], and also sets the payload of the error and the layout. If
+    /// `layout` is `None`, the plugin uses its default layout. Plugins older than API 0.103 ignore `payload`.
     ///
     /// # Errors
     ///
-    /// As for [`Client::create_error_buffer`]. In addition, a layout of another shape.
+    /// The errors of [`Client::create_error_buffer`] apply. Also returns an error if the layout does not fit the shape.
     pub fn create_error_buffer_with(
         &self,
         code: ErrorCode,
@@ -73,8 +75,8 @@ impl Client {
             let field = if is_newer { &mut args.device_layout } else { &mut args.shape_layout };
             *field = layout;
         }
-        // SAFETY: C2: client and memory are live and belong to one client; text, payload, dimensions and layout live through
-        // the call.
+        // SAFETY: C2: client and memory are live and belong to one client; message, payload, dimensions and layout live
+        // through the call.
         unsafe { self.api().call::<Function>(&mut args) }?;
         let raw = read::object(args.buffer).map_err(|broken| Error::malformed(Function::NAME, broken))?;
         // SAFETY: C3: the plugin created the buffer for this caller.
@@ -83,13 +85,14 @@ impl Client {
 }
 
 impl Buffer {
-    /// Returns a buffer with the same bytes and another element type, shape or layout. `layout` is the plugin's default if
-    /// it is `None`. The buffers may share their memory.
+    /// Returns a buffer with the same bytes and another element type, shape or layout. If `layout` is `None`, the
+    /// plugin uses its default layout. Both buffers may share the same memory.
     ///
     /// # Errors
     ///
-    /// A shape of another size, a layout of another shape, a deleted buffer, or an error of the plugin. Of kind
-    /// [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.98.
+    /// Returns an error if the new shape has another size in bits, if the layout does not fit the new shape, or if the
+    /// buffer has been deleted. Returns an error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin
+    /// is older than API 0.98.
     #[doc(alias = "PJRT_Buffer_Bitcast")]
     pub fn bitcast(&self, shape: &Shape, layout: Option<&Layout>) -> Result<Self, Error> {
         type Function = slot::PJRT_Buffer_Bitcast;

@@ -36,7 +36,7 @@ pub struct Device(Handle<PJRT_Device, Arc<ClientInner>>);
 impl Device {
     /// # Safety
     ///
-    /// `raw` is a live device of that client.
+    /// `raw` is a live device of `client`.
     pub(crate) unsafe fn new(raw: NonNull<PJRT_Device>, client: Arc<ClientInner>) -> Self {
         // SAFETY: this function's contract: the device is live and of this client.
         Self(unsafe { Handle::new(raw, client) })
@@ -49,7 +49,7 @@ impl Device {
     ) -> Result<Vec<Self>, Error> {
         let one = |raw: &*mut PJRT_Device| {
             let raw = read::object(*raw).map_err(|broken| Error::malformed(function, broken))?;
-            // SAFETY: C3: the devices a plugin lists belong to the client.
+            // SAFETY: C3: the devices that the plugin returned belong to the client.
             Ok(unsafe { Self::new(raw, client.clone()) })
         };
         devices.iter().map(one).collect()
@@ -63,12 +63,12 @@ impl Device {
         self.0.raw()
     }
 
-    /// The client this device belongs to.
+    /// Returns the client that this device belongs to.
     pub fn client(&self) -> Client {
         Client::from_inner(self.0.owner().clone())
     }
 
-    /// The description of this device, such as its id and its kind.
+    /// Returns the description of this device, such as its id and its kind.
     #[doc(alias = "PJRT_Device_GetDescription")]
     pub fn description(&self) -> Result<DeviceDescription, Error> {
         let raw = self.0.query::<slot::PJRT_Device_GetDescription>()?;
@@ -76,41 +76,42 @@ impl Device {
         Ok(DeviceDescription::new(unsafe { Handle::new(raw, Parent::Client(self.0.owner().clone())) }))
     }
 
-    /// Id, unique among the devices of all processes; see [`DeviceDescription::id`].
+    /// Returns the device's id, which is unique among the devices of all processes; see [`DeviceDescription::id`].
     pub fn id(&self) -> Result<i32, Error> {
         self.description()?.id()
     }
 
-    /// The vendor's name of the device kind; see [`DeviceDescription::kind`].
+    /// Returns the vendor's name of the device kind; see [`DeviceDescription::kind`].
     pub fn kind(&self) -> Result<String, Error> {
         self.description()?.kind()
     }
 
-    /// Index of the process the device belongs to; see [`DeviceDescription::process_index`].
+    /// Returns the index of the process that the device belongs to; see [`DeviceDescription::process_index`].
     pub fn process_index(&self) -> Result<i32, Error> {
         self.description()?.process_index()
     }
 
-    /// Whether the client can run programs on this device.
+    /// Returns whether the client can run programs on this device.
     #[doc(alias = "PJRT_Device_IsAddressable")]
     pub fn is_addressable(&self) -> Result<bool, Error> {
         self.0.query::<slot::PJRT_Device_IsAddressable>()
     }
 
-    /// The hardware's own number, such as that of a CUDA device; -1 if it has none.
+    /// Returns the hardware's own id of the device, such as the ordinal of a CUDA device, or -1 if the device has no
+    /// such id.
     #[doc(alias = "PJRT_Device_LocalHardwareId")]
     pub fn local_hardware_id(&self) -> Result<i32, Error> {
         self.0.query::<slot::PJRT_Device_LocalHardwareId>()
     }
 
-    /// The memories the device can use.
+    /// Returns the memories that the device can use.
     #[doc(alias = "PJRT_Device_AddressableMemories")]
     pub fn memories(&self) -> Result<Vec<Memory>, Error> {
         let memories = self.0.query::<slot::PJRT_Device_AddressableMemories>()?;
         Memory::list(self.0.owner(), memories, slot::PJRT_Device_AddressableMemories::NAME)
     }
 
-    /// The default memory for the device's data.
+    /// Returns the default memory for the device's data.
     #[doc(alias = "PJRT_Device_DefaultMemory")]
     pub fn default_memory(&self) -> Result<Memory, Error> {
         let raw = self.0.query::<slot::PJRT_Device_DefaultMemory>()?;
@@ -118,11 +119,11 @@ impl Device {
         Ok(unsafe { Memory::new(raw, self.0.owner().clone()) })
     }
 
-    /// Statistics of the device's allocator.
+    /// Returns statistics of the device's allocator.
     ///
     /// # Errors
     ///
-    /// An error of the plugin. Many plugins do not support this.
+    /// Many plugins do not support statistics and return an error.
     #[doc(alias = "PJRT_Device_MemoryStats")]
     pub fn memory_stats(&self) -> Result<MemoryStats, Error> {
         let args = self.0.query::<slot::PJRT_Device_MemoryStats>()?;
@@ -142,33 +143,33 @@ impl Device {
         Ok(stats)
     }
 
-    /// Resets the peaks of [`Device::memory_stats`].
+    /// Resets the peak values of [`Device::memory_stats`].
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.106.
+    /// Returns an error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.106.
     #[doc(alias = "PJRT_Device_ClearMemoryStats")]
     pub fn clear_memory_stats(&self) -> Result<(), Error> {
         self.0.query::<slot::PJRT_Device_ClearMemoryStats>()
     }
 
-    /// Fails the earliest pending run on this device with that [`launch_id`](crate::ExecuteOptions::launch_id). Its
-    /// outputs and its event receive the error. Returns false if there is no such run.
+    /// Makes the earliest pending run on this device with the given [`launch_id`](crate::ExecuteOptions::launch_id)
+    /// fail. The run's outputs and its event receive the error. Returns `false` if no such run is pending.
     ///
     /// # Errors
     ///
-    /// The code `OK`, which is not an error, or an error of the plugin.
+    /// Returns an error if `code` is `OK`.
     #[doc(alias = "PJRT_Device_PoisonExecution")]
     pub fn poison_execution(&self, launch_id: i32, code: ErrorCode, message: &str) -> Result<bool, Error> {
         self.poison_execution_with_payload(launch_id, code, message, &[])
     }
 
-    /// Ends a run like [`Device::poison_execution`], with data for whoever receives the error. Plugins older than API 0.100
-    /// ignore the data.
+    /// Makes a run fail like [`Device::poison_execution`], and attaches `payload` to the error. Plugins older than API
+    /// 0.100 ignore the payload.
     ///
     /// # Errors
     ///
-    /// As for [`Device::poison_execution`].
+    /// The errors of [`Device::poison_execution`] apply.
     pub fn poison_execution_with_payload(
         &self,
         launch_id: i32,
@@ -188,24 +189,25 @@ impl Device {
         args.error_message_size = message.len();
         args.payload = payload.as_ptr();
         args.num_payload = payload.len();
-        // SAFETY: C2: the device is live; text and payload live through the call.
+        // SAFETY: C2: the device is live; message and payload live through the call.
         unsafe { self.0.api().call::<slot::PJRT_Device_PoisonExecution>(&mut args) }?;
         Ok(args.poisoned.get())
     }
 
-    /// Informs the plugin that the device waits for work of the caller. The plugin's diagnostics show this until the
-    /// result is dropped. Returns `None` if the plugin does not track such work, as XLA's CPU plugins do.
+    /// Informs the plugin that the device waits for work of the caller. The plugin's diagnostics show `description`
+    /// until the returned value is dropped. Returns `None` if the plugin does not track such work. XLA's CPU plugins do
+    /// not track such work.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.86.
+    /// Returns an error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.86.
     #[doc(alias = "PJRT_Device_CreateAsyncTrackingEvent")]
     pub fn track(&self, description: &str) -> Result<Option<AsyncTrackingEvent>, Error> {
         let mut args = PJRT_Device_CreateAsyncTrackingEvent_Args::new();
         args.device = self.0.as_ptr();
         args.description = description.as_ptr().cast::<c_char>();
         args.description_size = description.len();
-        // SAFETY: C2: the device is live; the text lives through the call.
+        // SAFETY: C2: the device is live; the description lives through the call.
         unsafe { self.0.api().call::<slot::PJRT_Device_CreateAsyncTrackingEvent>(&mut args) }?;
         Ok(NonNull::new(args.event).map(|raw| {
             // SAFETY: C3: the plugin created the event for this caller.
@@ -213,25 +215,27 @@ impl Device {
         }))
     }
 
-    /// The plugin's attributes of this device. Unlike those of the description, they may change.
+    /// Returns the plugin's attributes of this device. Unlike the attributes of the [description](Device::description),
+    /// they may change over time.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.92.
+    /// Returns an error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.92.
     #[doc(alias = "PJRT_Device_GetAttributes")]
     pub fn attributes(&self) -> Result<Vec<NamedValue>, Error> {
         let args = self.0.query::<slot::PJRT_Device_GetAttributes>()?;
         // SAFETY: C3: the values live until the deleter runs.
         let values = unsafe { named_value::read(args.attributes, args.num_attributes) };
         if let Some(deleter) = args.attributes_deleter {
-            // SAFETY: C3: the deleter runs once for its object.
+            // SAFETY: C3: the deleter runs once, with the object that came with it.
             unsafe { deleter(args.device_attributes) };
         }
         values.map_err(|broken| Error::malformed(slot::PJRT_Device_GetAttributes::NAME, broken))
     }
 }
 
-/// Informs the plugin that a device waits for work of the caller, until this value is dropped; see [`Device::track`].
+/// A guard that informs the plugin that a device waits for work of the caller, until the guard is dropped; see
+/// [`Device::track`].
 ///
 /// ```
 /// # use pjrt::ClientOptions;
@@ -268,7 +272,8 @@ impl fmt::Debug for Device {
     }
 }
 
-/// The description of a device: its id, kind, process and attributes. The device itself may be absent.
+/// The description of a device: its id, kind, process and attributes. The device itself may be absent, for example if
+/// the description comes from a topology for ahead-of-time compilation.
 ///
 /// ```
 /// # use pjrt::ClientOptions;
@@ -289,37 +294,37 @@ impl DeviceDescription {
         &self.0
     }
 
-    /// Id, unique among the devices of all processes.
+    /// Returns the device's id, which is unique among the devices of all processes.
     #[doc(alias = "PJRT_DeviceDescription_Id")]
     pub fn id(&self) -> Result<i32, Error> {
         self.0.query::<slot::PJRT_DeviceDescription_Id>()
     }
 
-    /// Index of the process the device belongs to.
+    /// Returns the index of the process that the device belongs to.
     #[doc(alias = "PJRT_DeviceDescription_ProcessIndex")]
     pub fn process_index(&self) -> Result<i32, Error> {
         self.0.query::<slot::PJRT_DeviceDescription_ProcessIndex>()
     }
 
-    /// The plugin's attributes of this device, such as its coordinates.
+    /// Returns the plugin's attributes of this device, such as its coordinates.
     #[doc(alias = "PJRT_DeviceDescription_Attributes")]
     pub fn attributes(&self) -> Result<Vec<NamedValue>, Error> {
         self.0.query::<slot::PJRT_DeviceDescription_Attributes>()
     }
 
-    /// The vendor's name of the device kind.
+    /// Returns the vendor's name of the device kind.
     #[doc(alias = "PJRT_DeviceDescription_Kind")]
     pub fn kind(&self) -> Result<String, Error> {
         self.0.query::<slot::PJRT_DeviceDescription_Kind>().map(String::from)
     }
 
-    /// A long, unambiguous description for logs.
+    /// Returns a long, unambiguous description for logs.
     #[doc(alias = "PJRT_DeviceDescription_DebugString")]
     pub fn debug_string(&self) -> Result<String, Error> {
         self.0.query::<slot::PJRT_DeviceDescription_DebugString>().map(String::from)
     }
 
-    /// A short description for users, such as `CpuDevice(id=0)`.
+    /// Returns a short description for users, such as `CpuDevice(id=0)`.
     #[doc(alias = "PJRT_DeviceDescription_ToString")]
     pub fn display_string(&self) -> Result<String, Error> {
         self.0.query::<slot::PJRT_DeviceDescription_ToString>().map(String::from)

@@ -1,4 +1,4 @@
-//! Memory statistics of a device, which an error carries.
+//! Memory statistics of a device, for out-of-memory errors.
 
 use pjrt_types::MemoryStats;
 

@@ -16,22 +16,24 @@ use crate::memory::Memory;
 use crate::read;
 
 impl Client {
-    /// Creates a buffer in memory of a device that another library allocated, without a copy. `keep` is dropped when the
+    /// Creates a buffer in device memory that another library allocated, without a copy. `keep` is dropped when the
     /// plugin no longer uses the memory. This may happen on a thread of the plugin, after the buffer was destroyed.
     ///
-    /// `layout` is row-major if it is `None`. `stream` is a stream of the platform whose work writes the memory, or `None`
-    /// if the contents are ready.
+    /// If `layout` is `None`, the contents are row-major. `stream` is a handle to a stream of the platform, such as a
+    /// CUDA stream, whose pending work writes the contents. Pass `None` if the contents are already written.
     ///
     /// # Errors
     ///
-    /// A null address, a shape with negative extents, a layout of another shape, a memory of another client, or an error of
-    /// the plugin, such as an address that is not aligned. `keep` is then dropped.
+    /// Returns an error if the address of a non-empty buffer is null, if the shape has negative extents, if the layout
+    /// does not fit the shape, or if the memory belongs to another client. The plugin may also reject an address that
+    /// is not aligned. In all these cases, `keep` is dropped.
     ///
     /// # Safety
     ///
-    /// [Contract](crate::contracts) A4: the memory at `address` is in `memory`, has the size of the shape in that layout, and
-    /// stays allocated until `keep` is dropped. Until then, no other code writes it. If the buffer is donated, the program
-    /// writes it, so that no other code may read it either. `stream` is `None` or a live stream of the platform.
+    /// [Contract](crate::contracts) A4: the memory at `address` is in `memory`, has the size of the shape in the given
+    /// layout, and stays allocated until `keep` is dropped. Until then, no other code writes to the memory. If the
+    /// buffer is donated, no other code reads the memory either, because the program writes to it. `stream` is `None`
+    /// or a live stream of the platform.
     #[doc(alias = "PJRT_Client_CreateViewOfDeviceBuffer")]
     pub unsafe fn create_view_of_device_buffer<D: Send + 'static>(
         &self,
@@ -58,7 +60,7 @@ impl Client {
         let layout = MemoryLayout::new(layout.unwrap_or(&row_major), shape)?;
         let mut layout = layout.raw();
         let mut args = PJRT_Client_CreateViewOfDeviceBuffer_Args::new();
-        // Plugins older than API 0.66 ignore the memory.
+        // Plugins older than API 0.66 ignore `args.memory`, so pass the memory's first device as well.
         if let Some(device) = memory.devices()?.first() {
             args.device = device.handle().as_ptr();
         }
@@ -73,10 +75,10 @@ impl Client {
         let kept = Box::into_raw(Box::new(keep));
         args.on_delete_callback = Some(on_delete::<D>);
         args.on_delete_callback_arg = kept.cast::<c_void>();
-        // SAFETY: C2, A4: client, device and memory are live and belong to one client; shape and layout live through the
-        // call; the memory stays allocated until the callback runs.
+        // SAFETY: C2, A4: client, device and memory are live and belong to one client; shape and layout live through
+        // the call; the memory stays allocated until the callback runs.
         if let Err(error) = unsafe { self.api().call::<Function>(&mut args) } {
-            // SAFETY: C5: after a failed call the callback never runs, so the value is still ours.
+            // SAFETY: C5: after a failed call the callback never runs, so this function still owns the box.
             drop(unsafe { Box::from_raw(kept) });
             return Err(error);
         }
@@ -86,7 +88,7 @@ impl Client {
     }
 }
 
-/// The callback for the end of a view.
+/// Drops the `keep` of a view when the plugin no longer uses the memory. This is an `on_delete_callback`.
 unsafe extern "C" fn on_delete<D>(_: *mut c_void, user_arg: *mut c_void) {
     contain(|| {
         // SAFETY: C5: the callback runs once, with the box of `create_view_of_device_buffer`.

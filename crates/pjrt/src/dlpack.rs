@@ -14,7 +14,7 @@ use crate::external_reference::Reference;
 use crate::references::Holder;
 use crate::upload::{HostData, Placement};
 
-/// The element types of at least one byte that both PJRT and DLPack support.
+/// Element types of at least 8 bits that PJRT and DLPack both support.
 const TYPES: [(ElementType, DLDataType); 23] = [
     (ElementType::Pred, DLDataType::BOOL),
     (ElementType::S8, DLDataType::I8),
@@ -41,17 +41,18 @@ const TYPES: [(ElementType, DLDataType); 23] = [
     (ElementType::F8E8M0FNU, DLDataType::F8E8M0FNU),
 ];
 
-/// Devices whose memory the host's processor can read.
+/// DLPack devices whose memory the host's processor can read.
 const HOST: [DLDeviceType; 3] = [DLDeviceType::CPU, DLDeviceType::CUDAHOST, DLDeviceType::ROCMHOST];
 
-/// Exports to DLPack, with the feature `dlpack`. `M` is the C struct of the tensor:
-/// `dlpark::ffi::DLManagedTensorVersioned`, or `dlpark::ffi::DLManagedTensor` for libraries older than DLPack 1.0.
+/// Exports to DLPack, with the feature `dlpack`. The type parameter `M` is the C struct of the tensor:
+/// `dlpark::ffi::DLManagedTensorVersioned`, or `dlpark::ffi::DLManagedTensor` for libraries that only support versions
+/// before DLPack 1.0.
 impl Buffer {
     /// Waits for the contents and exports them as a DLPack tensor, without a copy. The buffer must be row-major and in
     /// memory that the host's processor can read, as on CPU devices.
     ///
-    /// While the tensor exists, the buffer can be used and read, but neither donated nor deleted. The tensor is marked as
-    /// read-only. The older C struct has no such mark, but other libraries must not write to its elements either.
+    /// While the tensor exists, the buffer can be used and read, but neither donated nor deleted. The tensor is marked
+    /// as read-only. `DLManagedTensor` has no flag for this, but other libraries must not write to its elements either.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -68,8 +69,8 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// A buffer in another memory or with another layout, an element type that DLPack does not support or that has less
-    /// than 8 bits, or the error of the operation that computes the contents.
+    /// Returns an error if the buffer is in other memory or has another layout, if DLPack does not support the element
+    /// type, if the element type has fewer than 8 bits, or if the operation that computes the contents failed.
     #[doc(alias = "PJRT_Buffer_OpaqueDeviceMemoryDataPointer")]
     pub fn to_dlpack<M: ManagedTensorBase>(self: &Arc<Self>) -> Result<Managed<M>, Error> {
         if !self.is_on_cpu()? {
@@ -78,15 +79,15 @@ impl Buffer {
                 self.shape()?
             )));
         }
-        // SAFETY: P4: the plugin reports that the memory is the host's.
+        // SAFETY: P4: the plugin reports that the buffer is in host memory.
         unsafe { self.to_dlpack_on(DLDevice::CPU) }
     }
 
-    /// Exports the buffer like [`Self::to_dlpack`], as memory of `device`, such as `DLDevice::cuda(0)`.
+    /// Exports the buffer like [`Self::to_dlpack`], as a tensor on `device`, such as `DLDevice::cuda(0)`.
     ///
     /// # Errors
     ///
-    /// As for [`Self::to_dlpack`], except that the buffer may be in any memory.
+    /// The errors of [`Self::to_dlpack`] apply, except that the buffer may be in any memory.
     ///
     /// # Safety
     ///
@@ -100,12 +101,12 @@ impl Buffer {
         let elements = self.row_major_elements(shape)?;
         self.wait()?;
         let reference = Reference::new(Arc::clone(self), Holder::Caller)?;
-        // DLPack requires null for a tensor without elements.
+        // DLPack requires a null address for a tensor without elements.
         let address = if elements == 0 { std::ptr::null_mut() } else { reference.address()? };
         let tensor = Dynamic::compact(&shape.dimensions[..]).initialize_as::<M>(Box::new(reference));
         let mut tensor = tensor.map_err(|error| Error::invalid(format!("{shape} as a DLPack tensor: {error}")))?;
         tensor.set_data(address).set_dtype(dtype).set_device(device);
-        // SAFETY: the data is not declared to be a copy.
+        // SAFETY: the flags do not declare the data to be a copy.
         unsafe { tensor.set_flags_unchecked(DlpackFlags::READ_ONLY) };
         // SAFETY: P4, C3: row-major elements of this shape and type are at the address while the reference exists, and
         // the plugin does not write them.
@@ -115,21 +116,21 @@ impl Buffer {
 
 /// Imports from DLPack, with the feature `dlpack`.
 impl Client {
-    /// Creates a buffer from a DLPack tensor in host memory. The elements are not copied if the device can use host
-    /// memory with this alignment. The tensor is dropped when the plugin no longer uses it. This may happen when the
-    /// buffer is destroyed, and on a thread of the plugin.
+    /// Creates a buffer from a DLPack tensor in host memory. If the device can use host memory with the tensor's
+    /// alignment, the elements are not copied. The tensor is dropped when the plugin no longer uses it. This may happen
+    /// as late as the destruction of the buffer, and on a thread of the plugin.
     ///
     /// # Errors
     ///
-    /// An invalid tensor, a tensor that is not in host memory, an element type that PJRT does not support or that has
-    /// less than 8 bits, elements that are vectors (several lanes), or an address that is not aligned for the elements.
-    /// Also the errors of [`Client::buffer_from_host_to`].
+    /// Returns an error if the tensor is invalid or not in host memory, if PJRT does not support the element type, if
+    /// the element type has fewer than 8 bits or several lanes, or if the address is not aligned for the elements. The
+    /// errors of [`Client::buffer_from_host_to`] also apply.
     ///
     /// # Safety
     ///
-    /// [Contract](crate::contracts) P5: the tensor's elements are readable until the tensor is dropped, and no code writes
-    /// them before then. Other references can write to a NumPy array or a PyTorch tensor. Pass a copy, or make sure
-    /// that no code writes to the original.
+    /// [Contract](crate::contracts) P5: the tensor's elements are readable until the tensor is dropped, and no code
+    /// writes them before then. Other references can write to a NumPy array or a PyTorch tensor. Pass a copy, or make
+    /// sure that no code writes to the original.
     pub unsafe fn buffer_from_dlpack<'a, M: ManagedTensorBase + 'static>(
         &self,
         tensor: Managed<M>,
@@ -141,14 +142,16 @@ impl Client {
         let sent = unsafe { self.send(&host, HostBufferSemantics::ImmutableZeroCopy, placement.into()) };
         let (buffer, done) = sent?;
         if let Some(done) = done {
-            // The plugin may use the memory as long as the buffer lives, so `Client::synchronize` must not wait for this.
+            // The plugin may use the memory as long as the buffer lives, so `Client::synchronize` must not wait for the
+            // end of this use.
             done.lend(tensor, |tensor, _| drop(tensor));
         }
         buffer
     }
 }
 
-/// Returns the address of the first element, the shape, and the strides in bytes. Empty strides mean row-major.
+/// Returns the address of the first element, the shape, and the strides in bytes. The list of strides is empty if the
+/// tensor is row-major.
 fn layout<M: ManagedTensorBase>(tensor: &Managed<M>) -> Result<(*const u8, Shape, Vec<i64>), Error> {
     let invalid = |error: &dyn std::fmt::Display| Error::invalid(format!("an invalid DLPack tensor: {error}"));
     let view = tensor.validate().map_err(|error| invalid(&error))?;
@@ -179,7 +182,7 @@ fn layout<M: ManagedTensorBase>(tensor: &Managed<M>) -> Result<(*const u8, Shape
     }
     let offset = usize::try_from(view.byte_offset()).map_err(|_| invalid(&"its offset exceeds the address space"))?;
     let data = view.data_ptr().cast::<u8>().wrapping_add(offset);
-    // Complex numbers are aligned like their parts.
+    // A complex number has the alignment of its real part.
     let alignment = if matches!(ty, ElementType::C64 | ElementType::C128) { size / 2 } else { size };
     if view.data_ptr().is_null() || data.addr() % alignment != 0 {
         let address = data.addr();

@@ -13,13 +13,13 @@ use crate::handle::Owner;
 use crate::loan::Loan;
 use crate::send_ptr::SendPtr;
 
-/// Host memory that is registered with a client's devices, so that transfers from it need no copy in between. Clones share
-/// the registration. It ends when the last clone is dropped.
+/// Host memory that is registered with a client's devices, so that transfers from the memory need no intermediate copy.
+/// Clones share the registration, which ends when the last clone is dropped.
 pub struct DmaMapping<D: AsRef<[u8]> + Send + Sync + 'static>(Arc<Registration<D>>);
 
-/// Unregisters the memory when it is dropped.
+/// A registration of host memory. Dropping this value unregisters the memory.
 struct Registration<D: AsRef<[u8]> + Send + Sync + 'static> {
-    /// `None` only within `drop`.
+    /// The owner of the memory. `None` only within `drop`.
     data: Option<Loan<D>>,
     /// The registered memory, which belongs to `data`.
     registered: SendPtr<NonNull<[u8]>>,
@@ -27,7 +27,7 @@ struct Registration<D: AsRef<[u8]> + Send + Sync + 'static> {
 }
 
 impl Client {
-    /// Registers host memory with this client's devices. To upload from it, pass a clone of the mapping to
+    /// Registers host memory with this client's devices. To upload from this memory, pass a clone of the mapping to
     /// [`Client::buffer_from_owned`].
     ///
     /// ```
@@ -41,7 +41,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Empty memory, or an error of the plugin, such as memory that is registered already or not aligned to pages.
+    /// Returns an error if the memory is empty. The plugin may also reject memory that is already registered or not
+    /// aligned to pages.
     #[doc(alias = "PJRT_Client_DmaMap")]
     pub fn dma_map<D: AsRef<[u8]> + Send + Sync + 'static>(&self, data: D) -> Result<DmaMapping<D>, Error> {
         let data = Loan::new(data);
@@ -58,7 +59,7 @@ impl Client {
         };
         match mapped {
             Ok(()) => {
-                // Remember the memory, because `as_ref` may return other memory at the next call.
+                // Store the slice, because the next call of `as_ref` may return another slice.
                 let registered = SendPtr(NonNull::from(bytes));
                 let client = self.inner().clone();
                 Ok(DmaMapping(Arc::new(Registration { data: Some(data), registered, client })))
@@ -73,7 +74,7 @@ impl Client {
 
 impl<D: AsRef<[u8]> + Send + Sync + 'static> AsRef<[u8]> for DmaMapping<D> {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: the loan keeps the memory until the last clone is dropped, and lends it as bytes that do not change.
+        // SAFETY: the loan keeps the memory until the last clone is dropped, and the bytes do not change before then.
         unsafe { self.0.registered.0.as_ref() }
     }
 }
@@ -94,7 +95,7 @@ impl<D: AsRef<[u8]> + Send + Sync + 'static> Drop for Registration<D> {
         // SAFETY: C2: the client is live, and the memory is registered with it.
         match unsafe { self.client.api().call::<slot::PJRT_Client_DmaUnmap>(&mut args) } {
             Ok(()) => data.give_back(),
-            // Devices may still access the memory, so it is leaked.
+            // Devices may still access the memory, so leak it.
             Err(error) => tracing::warn!(%error, "host memory is leaked, because it could not be unregistered"),
         }
     }

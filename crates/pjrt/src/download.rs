@@ -23,17 +23,17 @@ use crate::layout::Reorder;
 use crate::read;
 
 impl Buffer {
-    /// Waits for the contents and copies them to the host, row-major. Contents that the host can read are copied without
-    /// a call of the plugin's function.
+    /// Waits for the contents and copies them to the host, row-major. If the host can read the buffer's memory, this
+    /// crate copies the contents itself instead of calling `PJRT_Buffer_ToHostBuffer`.
     ///
-    /// The result has as many elements as the [shape](Buffer::shape). If the buffer has [dynamic
-    /// dimensions](Buffer::dynamic_dimension_indices), it begins with the elements of an array of the [actual
-    /// extents](Buffer::unpadded_dimensions), and the rest is zero.
+    /// The vector has as many elements as the [shape](Buffer::shape). If the buffer has [dynamic
+    /// dimensions](Buffer::dynamic_dimension_indices), the vector begins with the elements of an array of the [actual
+    /// extents](Buffer::unpadded_dimensions), and the remaining elements are zero.
     ///
     /// # Errors
     ///
-    /// An element type other than that of `T`, the error of the operation that computes the contents, or an error of
-    /// the plugin.
+    /// Returns an error if the buffer does not have the element type of `T`, or if the operation that computes the
+    /// contents failed.
     #[doc(alias = "PJRT_Buffer_ToHostBuffer")]
     pub fn to_host<T: Element>(&self) -> Result<Vec<T>, Error> {
         let shape = self.typed_shape::<T>()?;
@@ -41,17 +41,18 @@ impl Buffer {
         checked(self.fetch::<T::Bits>(len, 1)?)
     }
 
-    /// Waits for the contents and copies them into `data`, row-major. `bool` is excluded, because not every byte is a
+    /// Waits for the contents and copies them into `data`, row-major. `T` cannot be `bool`, because not every byte is a
     /// valid `bool`.
     ///
     /// # Errors
     ///
-    /// As for [`Buffer::to_host`]. In addition, `data` of another length than the buffer.
+    /// The errors of [`Buffer::to_host`] apply. Also returns an error if the length of `data` differs from the buffer's
+    /// number of elements.
     ///
     /// # Aborts
     ///
-    /// If the plugin cannot wait for the copy it started, the process aborts, because the plugin may still write to `data`.
-    /// [`Buffer::to_host`] and [`Buffer::to_host_async`] return an error in this case.
+    /// If the plugin has started the copy but fails to wait for its end, the process aborts, because the plugin may
+    /// still write to `data`. [`Buffer::to_host`] and [`Buffer::to_host_async`] return an error in this case.
     pub fn to_host_into<T: Element + AnyBitPattern>(&self, data: &mut [T]) -> Result<(), Error> {
         let shape = self.typed_shape::<T>()?;
         let len = elements(shape)?;
@@ -64,11 +65,12 @@ impl Buffer {
         }
         let api = self.handle().api();
         if !(api.supports::<slot::PJRT_Event_Await>() && api.supports::<slot::PJRT_Event_IsReady>()) {
-            // This plugin may not be able to report the end of the copy, so use memory that can be leaked.
+            // A plugin without these functions may be unable to report the end of the copy, so copy to memory that can
+            // be leaked.
             data.copy_from_slice(&self.fetch::<T>(len, 1)?);
             return Ok(());
         }
-        // SAFETY: any bytes are valid elements, and the event is waited for below.
+        // SAFETY: any bytes are valid elements, and this function does not return before the event is ready.
         let (event, reorder) = unsafe { self.start(data.as_mut_ptr().cast::<u8>(), size_of_val(data)) }?;
         match event.outcome() {
             Ok(result) => {
@@ -86,13 +88,13 @@ impl Buffer {
         }
     }
 
-    /// Waits for the contents and copies them to the host as bytes: row-major, native byte order, and one byte for
-    /// each element of a type that is smaller than a byte. The other bits of such a byte are copies of the sign of a
-    /// signed integer, and otherwise zero: -2 in `s4` is 0xfe.
+    /// Waits for the contents and copies them to the host as bytes, in row-major order and native byte order. An
+    /// element that is smaller than a byte occupies one byte. The unused high bits of this byte are copies of the sign
+    /// bit of a signed integer, and zero for other types. For example, -2 in `s4` is 0xfe.
     ///
     /// # Errors
     ///
-    /// As for [`Buffer::to_host`], for any element type.
+    /// The errors of [`Buffer::to_host`] apply, except that any element type is allowed.
     pub fn to_host_bytes(&self) -> Result<Vec<u8>, Error> {
         let shape = self.shape()?;
         let size = shape.host_size().ok_or_else(|| too_large(shape))?;
@@ -101,21 +103,22 @@ impl Buffer {
         Ok(bytes)
     }
 
-    /// Waits for the contents and copies them to the host, with their shape.
+    /// Waits for the contents and copies them to a host array with the buffer's shape.
     ///
     /// # Errors
     ///
-    /// As for [`Buffer::to_host_bytes`].
+    /// The errors of [`Buffer::to_host_bytes`] apply.
     pub fn to_host_array(&self) -> Result<HostArray, Error> {
         let bytes = self.to_host_bytes()?;
         HostArray::new(self.shape()?.clone(), bytes)
     }
 
-    /// Starts copying the contents to the host. If the future is dropped, the copy continues into its own memory.
+    /// Starts copying the contents to the host. Dropping the returned future does not stop the copy, which owns its
+    /// destination memory.
     ///
     /// # Errors
     ///
-    /// As for [`Buffer::to_host`]. The future returns errors of the copy itself.
+    /// The errors of [`Buffer::to_host`] apply. The future returns errors of the copy itself.
     pub fn to_host_async<T: Element>(&self) -> Result<HostRead<T>, Error>
     where
         T::Bits: Send,
@@ -123,18 +126,20 @@ impl Buffer {
         let len = elements(self.typed_shape::<T>()?)?;
         let mut memory = zeroed::<T::Bits>(len);
         let (data, size) = (memory.as_mut_ptr().cast::<u8>(), size_of_val(memory.as_slice()));
-        // SAFETY: `hold` keeps the memory until the event is ready. Its address does not change when its owner moves.
+        // SAFETY: `hold` keeps the memory until the event is ready. Moving the vector does not change the address of
+        // its memory.
         let (event, reorder) = unsafe { self.start(data, size) }?;
         Ok(HostRead::of(&event, memory, reorder))
     }
 
-    /// Starts copying `len` bytes at byte `offset` of the buffer as it is on the device, in its layout. If the future is
-    /// dropped, the copy continues into its own memory.
+    /// Starts copying `len` bytes, starting at byte `offset`, of the buffer's memory on the device. The bytes have the
+    /// layout of the device's memory. Dropping the returned future does not stop the copy, which owns its destination
+    /// memory.
     ///
     /// # Errors
     ///
-    /// A range that is not within the buffer's [`on_device_size`](Buffer::on_device_size), a deleted buffer, or an error
-    /// of the plugin. The future returns errors of the copy itself.
+    /// Returns an error if the range is not within the buffer's [`on_device_size`](Buffer::on_device_size), or if the
+    /// buffer has been deleted. The future returns errors of the copy itself.
     #[doc(alias = "PJRT_Buffer_CopyRawToHost")]
     pub fn copy_raw_to_host(&self, offset: usize, len: usize) -> Result<HostRead<u8>, Error> {
         type Function = slot::PJRT_Buffer_CopyRawToHost;
@@ -146,8 +151,8 @@ impl Buffer {
         args.dst = memory.as_mut_ptr().cast::<c_void>();
         args.offset = offset;
         args.transfer_size = transfer_size;
-        // SAFETY: C2, C5: the buffer is live; `HostRead` keeps the memory until the event is ready. Its address does not
-        // change when its owner moves.
+        // SAFETY: C2, C5: the buffer is live; `HostRead` keeps the memory until the event is ready. Moving the vector
+        // does not change the address of its memory.
         unsafe { raw.api().call::<Function>(&mut args) }?;
         match read::object(args.event) {
             Ok(event) => {
@@ -156,14 +161,14 @@ impl Buffer {
                 Ok(HostRead::of(&event, memory, None))
             }
             Err(broken) => {
-                // The end of the copy is unknown, so the memory must stay valid.
+                // It is unknown when the copy ends, so leak the memory.
                 std::mem::forget(memory);
                 Err(Error::malformed(Function::NAME, broken))
             }
         }
     }
 
-    /// Converts the range of a raw copy, if it is within the buffer.
+    /// Converts the byte range of a raw copy for the C API. Returns an error if the range is not within the buffer.
     pub(crate) fn raw_range(&self, offset: usize, len: usize) -> Result<(i64, i64), Error> {
         byte_range(offset, len, self.on_device_size()?, "the buffer")
     }
@@ -177,26 +182,28 @@ impl Buffer {
         Ok(shape)
     }
 
-    /// Copies the contents into new memory and waits for the copy. Each element has `unit` items.
+    /// Copies the contents into new memory and waits for the copy. Each element of the buffer consists of `unit` items
+    /// of type `B`.
     fn fetch<B: AnyBitPattern>(&self, len: usize, unit: usize) -> Result<Vec<B>, Error> {
         if let Some(contents) = self.direct_read(len.saturating_mul(size_of::<B>()))? {
             return Ok(contents.to_vec(len));
         }
         let mut memory = zeroed::<B>(len);
-        // SAFETY: the memory is valid until the event is ready, or is leaked.
+        // SAFETY: the memory stays valid until the event is ready, or is leaked.
         let started = unsafe { self.start(memory.as_mut_ptr().cast::<u8>(), size_of_val(memory.as_slice())) };
         let (event, reorder) = started?;
         match event.outcome() {
             Ok(result) => result.map(|()| row_major(memory, unit, reorder.as_ref())),
             Err(error) => {
-                // The end of the copy is unknown, so the memory must stay valid.
+                // It is unknown when the copy ends, so leak the memory.
                 std::mem::forget(memory);
                 Err(error)
             }
         }
     }
 
-    /// Starts copying the contents. They arrive row-major, or the returned `Reorder` makes them row-major.
+    /// Starts copying the contents to `dst`. If a `Reorder` is returned, the caller must apply it after the copy to get
+    /// the elements in row-major order.
     ///
     /// # Safety
     ///
@@ -205,7 +212,8 @@ impl Buffer {
         let shape = self.shape()?;
         element::check_data(shape.element_type, self.handle().api().version())?;
         let non_default = self.non_default_layout();
-        // XLA 0.81 ignores the requested order and uses the buffer's own, so request that order.
+        // XLA of API 0.81 ignores the requested dimension order and uses the buffer's own order. Request the buffer's
+        // own order, so that all plugins return the same order.
         let (order, reorder) = match non_default {
             None => (Order::row_major(shape.dimensions.len()), None),
             Some(own) => {
@@ -226,7 +234,8 @@ impl Buffer {
         // SAFETY: this function's contract: `dst` is valid until the event is ready.
         let event = match unsafe { self.start_with_layout(dst, size, &raw mut layout) } {
             Err(error) if error.kind() == ErrorKind::Unsupported => {
-                // A plugin without layouts uses the buffer's own order, which must be the requested one.
+                // A plugin that does not support layouts uses the buffer's own order, which must therefore be the
+                // requested order.
                 let rank = shape.dimensions.len();
                 let is_plain = |own: Layout| own.tiles.is_empty() && own.minor_to_major.len() == rank;
                 let is_own = || non_default.is_some() || self.memory_layout().ok().flatten().is_some_and(is_plain);
@@ -243,7 +252,7 @@ impl Buffer {
 
     /// # Safety
     ///
-    /// As for [`Buffer::start`]; `layout` is null or valid.
+    /// The requirements of [`Buffer::start`] apply. `layout` is null or points to a valid layout.
     pub(crate) unsafe fn start_with_layout(
         &self,
         dst: *mut u8,
@@ -256,8 +265,8 @@ impl Buffer {
         args.src = raw.as_ptr();
         args.host_layout = layout;
         if self.shape()?.element_type.bits() % 8 != 0 {
-            // Elements smaller than a byte may be packed or not, so query the number of bytes. SAFETY: C2, C5: without
-            // a destination the function only returns the size.
+            // Plugins may pack elements that are smaller than a byte, so query the size of the copy. SAFETY: C2, C5:
+            // without a destination the function only returns the size.
             unsafe { raw.api().call::<Function>(&mut args) }?;
             if args.dst_size != size {
                 let message =
@@ -278,7 +287,7 @@ impl Buffer {
     }
 }
 
-/// An order of dimensions for the plugin, on the stack for small ranks.
+/// A minor-to-major order of dimensions, stored inline for ranks up to 8.
 struct Order(SmallVec<[i64; 8]>);
 
 impl Order {
@@ -294,7 +303,7 @@ impl Order {
         Self(SmallVec::from_slice(&layout.minor_to_major))
     }
 
-    /// Returns the C struct, which points into `self`.
+    /// Returns the C struct of the layout, which points into `self`.
     fn layout(&self) -> PJRT_Buffer_MemoryLayout {
         let order = self.0.as_slice();
         let mut tiled = PJRT_Buffer_MemoryLayout_Tiled::new();
@@ -312,16 +321,16 @@ fn too_large(shape: &Shape) -> Error {
 }
 
 pub(crate) fn elements(shape: &Shape) -> Result<usize, Error> {
-    // The size in bytes must fit as well.
+    // `host_size` checks that the size in bytes does not overflow.
     shape.host_size().and(shape.num_elements()).ok_or_else(|| too_large(shape))
 }
 
-/// Returns zeroed memory, which the system allocates lazily.
+/// Returns zeroed memory. The system allocates the pages of large sizes lazily.
 pub(crate) fn zeroed<B: Zeroable>(len: usize) -> Vec<B> {
     bytemuck::allocation::zeroed_vec(len)
 }
 
-/// Returns the items in row-major order.
+/// Returns the contents of `memory` in row-major order.
 fn row_major<B: Copy>(memory: Vec<B>, unit: usize, reorder: Option<&Reorder>) -> Vec<B> {
     match reorder {
         Some(reorder) => reorder.apply(&memory, unit),
@@ -329,7 +338,7 @@ fn row_major<B: Copy>(memory: Vec<B>, unit: usize, reorder: Option<&Reorder>) ->
     }
 }
 
-/// Converts bits to elements, if all are valid.
+/// Converts bit patterns to elements, or returns an error if a bit pattern is not valid.
 pub(crate) fn checked<T: Element>(bits: Vec<T::Bits>) -> Result<Vec<T>, Error> {
     if !bits.iter().all(T::is_valid_bit_pattern) {
         let message = format!("the plugin returned bytes that are not a valid {}", T::TYPE);
@@ -341,13 +350,14 @@ pub(crate) fn checked<T: Element>(bits: Vec<T::Bits>) -> Result<Vec<T>, Error> {
     }
     let mut bits = ManuallyDrop::new(bits);
     // SAFETY: the elements were checked; `T` and `T::Bits` have the same layout, as `CheckedBitPattern` requires and
-    // the assertions confirm; the parts are those of a vector that is not used again.
+    // the assertions confirm; pointer, length and capacity are those of a vector that is not used again.
     Ok(unsafe { Vec::from_raw_parts(bits.as_mut_ptr().cast::<T>(), bits.len(), bits.capacity()) })
 }
 
-/// A pending copy to the host, and a future of its elements.
+/// A pending copy to the host, and a future that returns the copied elements.
 ///
-/// It may be dropped or leaked at any time, because the copy owns the memory that the plugin writes to.
+/// A `HostRead` may be dropped or leaked at any time, because the pending copy owns the memory that the plugin writes
+/// to.
 ///
 /// ```
 /// # use pjrt::ClientOptions;
@@ -365,9 +375,9 @@ pub struct HostRead<T: Element> {
 
 struct ReadState<B> {
     completion: Completion,
-    /// The memory, after the plugin has written it.
+    /// The copied contents. `None` until the copy has ended, and after the contents were returned.
     memory: Mutex<Option<Vec<B>>>,
-    /// The conversion to row-major order.
+    /// The conversion of the copied contents to row-major order. `None` if they are row-major.
     reorder: Option<Reorder>,
 }
 
@@ -375,7 +385,7 @@ impl<T: Element> HostRead<T>
 where
     T::Bits: Send,
 {
-    /// Creates the future of a copy that writes to the memory until the event is ready.
+    /// Creates the future of a copy that writes to `memory` until `event` is ready.
     pub(crate) fn of(event: &Event, memory: Vec<T::Bits>, reorder: Option<Reorder>) -> Self {
         let state = Arc::new(ReadState { completion: Completion::default(), memory: Mutex::default(), reorder });
         let theirs = state.clone();
@@ -386,16 +396,16 @@ where
         Self { state }
     }
 
-    /// Whether the copy has ended, with or without an error.
+    /// Returns whether the copy has ended, with or without an error.
     pub fn is_ready(&self) -> bool {
         self.state.completion.is_complete()
     }
 
-    /// Blocks until the copy has ended.
+    /// Blocks until the copy has ended, and returns the elements.
     ///
     /// # Errors
     ///
-    /// The error of the copy, or of the operation that computes the contents.
+    /// Returns the error of the copy, or of the operation that computes the contents.
     pub fn wait(self) -> Result<Vec<T>, Error> {
         self.state.completion.wait()?;
         self.take()
@@ -446,7 +456,7 @@ mod tests {
             let order = Order::row_major(rank);
             // SAFETY: `layout` sets this member.
             let tiled = unsafe { order.layout().__bindgen_anon_1.tiled };
-            // SAFETY: the array is in `order`.
+            // SAFETY: the array belongs to `order`, which is live.
             let dims = unsafe { read::slice(tiled.minor_to_major, tiled.minor_to_major_size) }.unwrap();
             assert_eq!(dims, Layout::row_major(rank).minor_to_major);
         }

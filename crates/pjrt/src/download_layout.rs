@@ -1,4 +1,4 @@
-//! `PJRT_Buffer_ToHostBuffer` with a layout of the caller.
+//! `PJRT_Buffer_ToHostBuffer` with a layout that the caller chooses.
 
 use pjrt_types::{Element, Layout};
 
@@ -7,16 +7,17 @@ use crate::download::{checked, elements, zeroed};
 use crate::error::{Error, ErrorKind};
 use crate::layout::{MemoryLayout, Reorder};
 
-/// XLA 0.81 ignores the requested order, and 0.106 does not. Plugins older than this version receive no order.
+/// First API minor version at which the plugin is asked for the requested layout. XLA of API 0.81 ignores the requested
+/// order, and XLA of API 0.106 uses it. Copies from older plugins are reordered on the host.
 const HONOURS_LAYOUT: i32 = 106;
 
 impl Buffer {
-    /// Waits for the contents and copies them to the host in the order of `layout`, for example column-major for a
-    /// library that expects it.
+    /// Waits for the contents and copies them to the host in the order of `layout`, for example in column-major order
+    /// for a Fortran library.
     ///
     /// # Errors
     ///
-    /// As for [`Buffer::to_host`]. In addition, a tiled layout, and one of another shape.
+    /// The errors of [`Buffer::to_host`] apply. Also returns an error if the layout is tiled or does not fit the shape.
     pub fn to_host_with_layout<T: Element>(&self, layout: &Layout) -> Result<Vec<T>, Error> {
         let shape = self.typed_shape::<T>()?;
         let len = elements(shape)?;
@@ -28,13 +29,13 @@ impl Buffer {
             let mut raw = raw.raw();
             let mut memory = zeroed::<T::Bits>(len);
             let size = size_of_val(memory.as_slice());
-            // SAFETY: the memory is valid until the event is ready, or is leaked.
+            // SAFETY: the memory stays valid until the event is ready, or is leaked.
             match unsafe { self.start_with_layout(memory.as_mut_ptr().cast::<u8>(), size, &raw mut raw) } {
                 Ok(event) => {
                     return match event.outcome() {
                         Ok(result) => result.and_then(|()| checked(memory)),
                         Err(error) => {
-                            // The end of the copy is unknown, so the memory must stay valid.
+                            // It is unknown when the copy ends, so leak the memory.
                             std::mem::forget(memory);
                             Err(error)
                         }

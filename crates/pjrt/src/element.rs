@@ -4,7 +4,7 @@ use pjrt_types::{ApiVersion, Element, ElementType};
 
 use crate::error::Error;
 
-/// API minor that added an element type; 0 if every supported version has it.
+/// Returns the API minor version that added an element type, or 0 if every supported version has the type.
 fn since(ty: ElementType) -> i32 {
     match ty {
         ElementType::F8E8M0FNU | ElementType::F4E2M1FN => 63,
@@ -14,7 +14,8 @@ fn since(ty: ElementType) -> i32 {
     }
 }
 
-/// Rejects element types that are newer than the plugin. XLA's plugins crash on unknown numbers.
+/// Rejects element types that are newer than the plugin's API version, because XLA's plugins crash on unknown type
+/// numbers.
 pub(crate) fn check(ty: ElementType, plugin: ApiVersion) -> Result<(), Error> {
     let since = since(ty);
     if plugin.minor < since {
@@ -24,7 +25,7 @@ pub(crate) fn check(ty: ElementType, plugin: ApiVersion) -> Result<(), Error> {
     Ok(())
 }
 
-/// Like [`check`], but also rejects types without data.
+/// Like [`check`], but also rejects tokens, which have no data.
 pub(crate) fn check_data(ty: ElementType, plugin: ApiVersion) -> Result<(), Error> {
     if ty == ElementType::Token {
         return Err(Error::invalid("a token has no data to transfer"));
@@ -32,8 +33,9 @@ pub(crate) fn check_data(ty: ElementType, plugin: ApiVersion) -> Result<(), Erro
     check(ty, plugin)
 }
 
-/// Sets the unused high bits of each byte, if elements are smaller than a byte. Signed integers are extended with the
-/// sign bit, other types with zeros. Plugins leave different values in these bits.
+/// Sets the unused high bits of each byte if elements are smaller than a byte. The bits of signed integers become
+/// copies of the sign bit, and the bits of other types become zero. This is necessary because plugins differ in the
+/// values of these bits.
 pub(crate) fn extend(ty: ElementType, bytes: &mut [u8]) {
     let unused = match ty.bits() {
         bits @ 1..8 => 8 - bits,
@@ -46,7 +48,7 @@ pub(crate) fn extend(ty: ElementType, bytes: &mut [u8]) {
     }
 }
 
-/// Returns the element type of `T`, and checks at compile time that both have the same size.
+/// Returns the element type of `T`, and checks at compile time that `T` has the size of this element type.
 pub(crate) const fn type_of<T: Element>() -> ElementType {
     const { assert!(size_of::<T>() == T::TYPE.host_size()) }
     T::TYPE

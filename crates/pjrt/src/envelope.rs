@@ -1,4 +1,5 @@
-//! The envelope of serialized bytes: the identity of their plugin, their length, and a checksum.
+//! The envelope of serialized executables and topologies: the identity of the plugin that wrote the contents, the
+//! length of the contents, and a checksum.
 //!
 //! All integers are little-endian:
 //!
@@ -9,9 +10,9 @@
 //! | 4 | number of the [`Kind`] |
 //! | 8 | length of the identity |
 //! | 8 | length of the payload |
-//! | … | identity: a name and a value for each item, each with its length in 4 bytes before it |
-//! | … | payload: the plugin's own bytes |
-//! | 32 | SHA-256 of everything before |
+//! | … | identity: pairs of a name and a value; 4 bytes with its length precede each string |
+//! | … | payload: the bytes that the plugin returned |
+//! | 32 | SHA-256 of all preceding bytes |
 
 use std::ops::Range;
 
@@ -19,13 +20,14 @@ use sha2::{Digest, Sha256};
 
 use crate::error::Error;
 
-/// Modelled on PNG's, so that a transfer that changes line ends or drops the eighth bit is detected.
+/// The magic number of an envelope. Like that of PNG, it reveals a transfer that changed line endings or cleared the
+/// highest bit of each byte.
 const MAGIC: [u8; 8] = *b"\x89PJX\r\n\x1a\n";
 const VERSION: u32 = 1;
 const HEADER: usize = 32;
 const CHECKSUM: usize = 32;
 
-/// The content of an envelope.
+/// The type of object that an envelope contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Executable = 1,
@@ -40,7 +42,7 @@ impl Kind {
         }
     }
 
-    /// The remedy for unusable bytes.
+    /// Returns the remedy for unusable bytes, for error messages.
     fn remedy(self) -> &'static str {
         match self {
             Self::Executable => "compile the program again",
@@ -52,7 +54,7 @@ impl Kind {
 /// Names and values that identify a build of a plugin.
 pub(crate) type Identity = Vec<(String, String)>;
 
-/// Bytes in their envelope, whose form, lengths and checksum were checked.
+/// Bytes of an envelope whose format, lengths and checksum are valid.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Sealed {
     kind: Kind,
@@ -134,10 +136,11 @@ impl Sealed {
         &self.identity
     }
 
-    /// Rejects contents that another plugin than `reader` wrote.
+    /// Returns an error if the envelope's identity differs from `reader`, the identity of the plugin that reads the
+    /// contents.
     ///
-    /// An item that only one side has is a difference, except for the items in `optional`, which the writer does not
-    /// always know.
+    /// A name that occurs in only one identity is a difference, unless it is in `optional`. The writer does not always
+    /// know the values of the optional names.
     pub(crate) fn check(&self, reader: &[(String, String)], optional: &[&str]) -> Result<(), Error> {
         let find = |items: &[(String, String)], name: &str| {
             items.iter().find(|(item, _)| item == name).map(|(_, value)| value.clone())

@@ -14,19 +14,19 @@ use crate::read::Malformed;
 pub enum ErrorKind {
     /// The plugin could not be loaded.
     Load,
-    /// The plugin lacks the function, or returned `UNIMPLEMENTED`.
+    /// The plugin lacks the function or returned `UNIMPLEMENTED`, or the request is valid but not supported.
     Unsupported,
     /// This crate rejected the request before it called the plugin.
     InvalidArgument,
     /// The plugin reported an error.
     Plugin,
-    /// The plugin's answer violates the interface.
+    /// The plugin returned data that violates the PJRT interface.
     Malformed,
     /// Operations did not end within the caller's time limit.
     Timeout,
 }
 
-/// An error of this crate. It owns its memory, so it may outlive the plugin's objects.
+/// An error of the plugin or of this crate. It owns a copy of all its data, so it may outlive the plugin's objects.
 ///
 /// ```
 /// # use pjrt::{ClientOptions, CompileOptions, ErrorKind, Program};
@@ -116,46 +116,47 @@ impl Error {
         Self::new(ErrorKind::Malformed, ErrorCode::INTERNAL, Some(function), message)
     }
 
-    /// The origin of the error.
+    /// Returns the origin of the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The status code. Errors of this crate have the closest code.
+    /// Returns the status code. Errors of this crate have the code that fits best.
     #[doc(alias = "PJRT_Error_GetCode")]
     pub fn code(&self) -> ErrorCode {
         self.0.code
     }
 
-    /// The C function that reported the error or is missing.
+    /// Returns the name of the C function that reported the error or that the plugin lacks.
     pub fn function(&self) -> Option<&'static str> {
         self.0.function
     }
 
-    /// The reason, without the code and the function.
+    /// Returns the error message, without the code and the name of the function.
     #[doc(alias = "PJRT_Error_Message")]
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// Values that the plugin attached to the error, by name.
+    /// Returns the payloads that the plugin attached to the error, as pairs of a name and a value.
     #[doc(alias = "PJRT_Error_ForEachPayload")]
     pub fn payloads(&self) -> &[(String, Vec<u8>)] {
         &self.0.payloads
     }
 
-    /// Whether the plugin ran out of memory, which is the code `RESOURCE_EXHAUSTED`. Some plugins also use this code for
-    /// other limited resources.
+    /// Returns whether the plugin ran out of memory, which it reports with the code `RESOURCE_EXHAUSTED`. Some plugins
+    /// also use this code for other limited resources.
     ///
     /// [`ClientOptions::with_out_of_memory_hook`](crate::ClientOptions::with_out_of_memory_hook) sets a function that
-    /// frees memory.
+    /// frees memory when such an error occurs.
     pub fn is_out_of_memory(&self) -> bool {
         self.0.kind == ErrorKind::Plugin && self.0.code == ErrorCode::RESOURCE_EXHAUSTED
     }
 
-    /// The memory of the devices whose memory was exhausted, when the error was returned. Uploads, allocations, copies
-    /// and runs report their own devices. Compilations, and waits for events, report all addressable devices of the
-    /// client. Empty for other errors, and if the plugin does not report statistics.
+    /// Returns the memory statistics of devices at the time of an out-of-memory error. After a failed upload,
+    /// allocation, copy or run, the list contains the statistics of the operation's devices. After a failed compilation
+    /// or wait for an event, the list contains the statistics of all addressable devices of the client. The list is
+    /// empty for other errors, and if the plugin does not report statistics.
     ///
     /// ```
     /// use pjrt::ClientOptions;
@@ -175,7 +176,7 @@ impl Error {
         self.0.device_memory = memory;
     }
 
-    /// Why the plugin could not be loaded, for errors of kind [`ErrorKind::Load`].
+    /// Returns the reason why the plugin could not be loaded, for errors of kind [`ErrorKind::Load`].
     pub fn load_error(&self) -> Option<&LoadError> {
         self.0.load.as_ref()
     }
@@ -198,7 +199,7 @@ impl fmt::Display for Error {
         if matches!(kind, ErrorKind::Plugin | ErrorKind::Unsupported) {
             write!(f, "{code}: ")?;
         }
-        // Plugins written with `device-plugin` name the function themselves.
+        // The messages of plugins that are written with `device-plugin` already begin with the name of the function.
         let named = function.and_then(|function| message.strip_prefix(function)?.strip_prefix(": "));
         f.write_str(named.unwrap_or(message))?;
         for (index, DeviceMemory { device_id, stats, .. }) in device_memory.iter().enumerate() {
@@ -227,7 +228,7 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {
-    /// The cause of a failure to load, for errors of kind [`ErrorKind::Load`].
+    /// Returns the cause of a failed load, for errors of kind [`ErrorKind::Load`].
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.load.as_ref().and_then(std::error::Error::source)
     }

@@ -1,4 +1,4 @@
-//! `PJRT_Event_*`: handles of asynchronous operations.
+//! `PJRT_Event_*`: events that report the end of asynchronous operations.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -18,10 +18,10 @@ use crate::exit;
 use crate::handle::{Handle, Owned, Owner};
 use crate::in_flight::Ticket;
 
-/// A handle of an asynchronous operation, such as a transfer, an execution, or the computation of a buffer.
+/// A handle to an asynchronous operation, such as a transfer, a run, or the computation of a buffer.
 ///
-/// Wait with [`Event::wait`] or `.await`. Both return the error of the operation. An event may be dropped at any time;
-/// the operation continues.
+/// To wait for the operation, use [`Event::wait`] or `.await`, which return the operation's error if it fails. Dropping
+/// an event does not stop the operation.
 ///
 /// ```
 /// # use pjrt::ClientOptions;
@@ -35,35 +35,36 @@ use crate::in_flight::Ticket;
 #[must_use = "only the event reports a failure of the operation"]
 pub struct Event {
     raw: Owned<PJRT_Event, Arc<ClientInner>>,
-    /// Set if the event was polled before it was ready.
+    /// The outcome for which the future waits. `None` unless the future was polled before the event was ready.
     completion: Option<Arc<Completion>>,
 }
 
-/// Runs when an event is ready.
+/// A function that receives the outcome of an operation when its event is ready.
 pub(crate) type Callback = Box<dyn FnOnce(Result<(), Error>) + Send>;
 
 /// The argument of a callback that the plugin has not called yet.
 struct Pending {
-    /// Some plugins crash if a client is destroyed while an operation is pending.
+    /// Keeps the client alive, because some plugins crash if a client is destroyed while an operation is pending.
     client: Arc<ClientInner>,
     callback: Callback,
     /// Dropped last, so that the callback and its data are dropped before a wait for the client's operations returns.
     ticket: Ticket,
 }
 
-/// How an event's callback is counted.
+/// Selects the client's counter that counts a pending callback.
 #[derive(Clone, Copy)]
 enum Count {
-    /// An operation, which `Client::synchronize` waits for.
+    /// The counter of operations. `Client::synchronize` waits until it is zero.
     Operation,
-    /// Host memory that the plugin may use as long as a buffer lives.
+    /// The counter of uses of host memory that may last as long as a buffer lives. `Client::wait_for_lent_memory` waits
+    /// until it is zero.
     Loan,
 }
 
 impl Event {
     /// # Safety
     ///
-    /// `raw` is a live event of that client that the caller owns.
+    /// `raw` is a live event of `client`, and the caller owns the event.
     #[inline]
     pub(crate) unsafe fn new(raw: NonNull<PJRT_Event>, client: Arc<ClientInner>) -> Self {
         // SAFETY: this function's contract: the event is live, and the caller owned it.
@@ -74,11 +75,11 @@ impl Event {
         &self.raw
     }
 
-    /// Whether the operation has ended, with or without an error.
+    /// Returns whether the operation has ended, with or without an error.
     ///
     /// # Errors
     ///
-    /// An error of the query, not of the operation.
+    /// Returns an error if the query fails, not if the operation failed.
     #[doc(alias = "PJRT_Event_IsReady")]
     #[inline]
     pub fn is_ready(&self) -> Result<bool, Error> {
@@ -89,19 +90,20 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// The error of the operation, even if it ended before this call. Of kind
-    /// [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin has no function to wait, poll or register a
-    /// callback.
+    /// Returns the error of the operation, even if the operation ended before this call. Returns an error of kind
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin cannot wait, poll or register a callback.
     #[doc(alias = "PJRT_Event_Await")]
     #[doc(alias = "PJRT_Event_Error")]
     pub fn wait(&self) -> Result<(), Error> {
         self.outcome()?.map_err(|error| self.raw.owner().describe_memory(error))
     }
 
-    /// Runs `callback` when the operation has ended, with its error if it failed. It runs on a thread of the plugin, or
-    /// on this one before `on_ready` returns. It must not block. A panic in it is caught.
+    /// Runs `callback` with the outcome of the operation when the operation has ended. The callback runs on a thread of
+    /// the plugin, or on the calling thread before `on_ready` returns. It must not block. If it panics, the panic is
+    /// caught.
     ///
-    /// It must own its data, which may be dropped later and on another thread:
+    /// The callback must own its data, because it may run after the caller has returned. This example therefore does
+    /// not compile:
     ///
     /// ```compile_fail,E0373
     /// # fn example(event: &pjrt::Event) -> Result<(), pjrt::Error> {
@@ -112,7 +114,7 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// An error of the registration. The callback is then dropped without running.
+    /// Returns an error if the plugin cannot register the callback. The callback is then dropped without running.
     #[doc(alias = "PJRT_Event_OnReady")]
     pub fn on_ready(&self, callback: impl FnOnce(Result<(), Error>) + Send + 'static) -> Result<(), Error> {
         self.register(Box::new(callback), Count::Operation).map_err(|(error, _)| error)
@@ -130,26 +132,28 @@ impl Event {
         args.event = self.raw.as_ptr();
         args.callback = Some(on_ready);
         args.user_arg = pending.cast::<c_void>();
-        // SAFETY: C6: the event is live; the callback owns its argument whenever it is called.
+        // SAFETY: C6: the event is live. If the plugin calls the callback, the callback owns its argument.
         let registered = unsafe { self.raw.api().call::<slot::PJRT_Event_OnReady>(&mut args) };
         registered.map_err(|error| {
-            // SAFETY: C6: a registration that failed never calls back, so the argument is still ours.
+            // SAFETY: C6: a registration that failed never calls back, so this function still owns the argument.
             let pending = unsafe { Box::from_raw(pending) };
             (error, pending.callback)
         })
     }
 
-    /// Keeps `held` alive until the operation has ended, and runs `then` with its outcome.
+    /// Keeps `held` alive until the operation has ended, and then calls `then` with `held` and the outcome of the
+    /// operation.
     pub(crate) fn hold<T: Send + 'static>(&self, held: T, then: impl FnOnce(T, Result<(), Error>) + Send + 'static) {
         self.keep(held, then, Count::Operation);
     }
 
-    /// Like [`Event::hold`], for data that the plugin may use as long as another object lives.
+    /// Like [`Event::hold`], for data that the plugin may use as long as a buffer lives. `Client::synchronize` does not
+    /// wait for the end of this use.
     pub(crate) fn lend<T: Send + 'static>(&self, held: T, then: impl FnOnce(T, Result<(), Error>) + Send + 'static) {
         self.keep(held, then, Count::Loan);
     }
 
-    /// Counts the run as pending until it has ended.
+    /// Counts the run of this event as a pending operation until the run has ended.
     pub(crate) fn track(&self, launch_id: i32) {
         let in_flight = self.raw.owner().in_flight().clone();
         in_flight.began_run(launch_id);
@@ -167,16 +171,17 @@ impl Event {
     fn keep<T: Send + 'static>(&self, held: T, then: impl FnOnce(T, Result<(), Error>) + Send + 'static, count: Count) {
         let callback: Callback = Box::new(move |result| then(held, result));
         if let Err((_, callback)) = self.register(callback, count) {
-            // This plugin has no callbacks, so wait here.
+            // The plugin cannot register callbacks, so wait on this thread.
             match self.outcome() {
                 Ok(result) => contain(move || callback(result)),
-                // The end of the operation is unknown, so the data must stay valid and is leaked.
+                // It is unknown when the operation ends, so leak the data.
                 Err(_) => std::mem::forget(callback),
             }
         }
     }
 
-    /// Waits. The outer error is a failure to wait; the inner one is the operation's.
+    /// Waits for the operation. The outer result is an error if the wait failed. The inner result is the outcome of the
+    /// operation.
     pub(crate) fn outcome(&self) -> Result<Result<(), Error>, Error> {
         let Err(error) = self.raw.query::<slot::PJRT_Event_Await>() else {
             return Ok(Ok(()));
@@ -200,12 +205,13 @@ impl Event {
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(5));
         }
-        // If the plugin lacks this function, the outcome of the operation is unknown, although the operation has ended.
+        // The operation has ended. If the plugin lacks `PJRT_Event_Error`, the outcome of the operation is unknown, and
+        // this returns an error.
         Some(Ok(self.raw.query::<slot::PJRT_Event_Error>()))
     }
 }
 
-/// `PJRT_Event_OnReadyCallback`.
+/// Calls the callback of a [`Pending`] with the outcome of the operation. This is a `PJRT_Event_OnReadyCallback`.
 unsafe extern "C" fn on_ready(error: *mut PJRT_Error, user_arg: *mut c_void) {
     // SAFETY: C6: the argument is the box of `Event::register`, and at most one call receives it.
     let Pending { client, callback, ticket } = *unsafe { Box::from_raw(user_arg.cast::<Pending>()) };
@@ -223,7 +229,7 @@ unsafe extern "C" fn on_ready(error: *mut PJRT_Error, user_arg: *mut c_void) {
     drop(ticket);
 }
 
-/// Resolves to the operation's outcome.
+/// The future returns the outcome of the operation.
 impl Future for Event {
     type Output = Result<(), Error>;
 
@@ -234,7 +240,7 @@ impl Future for Event {
         match self.is_ready() {
             Ok(true) => return Poll::Ready(self.wait()),
             Ok(false) => {}
-            // The plugin cannot be polled, but the callback below also reports the end.
+            // The plugin does not support polling. The callback below also reports the end of the operation.
             Err(_) if !self.raw.api().supports::<slot::PJRT_Event_IsReady>() => {}
             Err(error) => return Poll::Ready(Err(error)),
         }
@@ -243,7 +249,7 @@ impl Future for Event {
         debug_assert!(poll.is_pending());
         let theirs = completion.clone();
         self.on_ready(move |result| theirs.complete(result))?;
-        // The callback may have run already.
+        // Check again, because the callback may have already run.
         self.completion.insert(completion).poll(cx)
     }
 }
@@ -254,7 +260,7 @@ impl fmt::Debug for Event {
     }
 }
 
-/// An outcome that one thread sets and others wait for.
+/// The outcome of an operation, which one thread sets and other threads wait for.
 #[derive(Default)]
 pub(crate) struct Completion {
     state: Mutex<State>,

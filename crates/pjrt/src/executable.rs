@@ -39,7 +39,7 @@ pub struct Executable(Owned<PJRT_Executable, Parent>);
 impl Executable {
     /// # Safety
     ///
-    /// `raw` is null or an executable that the caller owns and `parent` keeps valid.
+    /// `raw` is null or a live executable that the caller owns, and stays valid as long as `parent` lives.
     pub(crate) unsafe fn new(raw: *mut PJRT_Executable, parent: Parent, function: &'static str) -> Result<Self, Error> {
         let raw = read::object(raw).map_err(|broken| Error::malformed(function, broken))?;
         // SAFETY: this function's contract: the executable is live, and the caller owned it.
@@ -50,19 +50,19 @@ impl Executable {
         &self.0
     }
 
-    /// Name of the program.
+    /// Returns the name of the program.
     #[doc(alias = "PJRT_Executable_Name")]
     pub fn name(&self) -> Result<String, Error> {
         self.0.query::<slot::PJRT_Executable_Name>().map(String::from)
     }
 
-    /// Number of copies of the program that run on different data.
+    /// Returns the number of replicas, which run the program on different data.
     #[doc(alias = "PJRT_Executable_NumReplicas")]
     pub fn num_replicas(&self) -> Result<usize, Error> {
         self.0.query::<slot::PJRT_Executable_NumReplicas>()
     }
 
-    /// Number of devices that run one copy together.
+    /// Returns the number of partitions: the number of devices that run one replica together.
     #[doc(alias = "PJRT_Executable_NumPartitions")]
     pub fn num_partitions(&self) -> Result<usize, Error> {
         self.0.query::<slot::PJRT_Executable_NumPartitions>()
@@ -77,12 +77,12 @@ impl Executable {
     }
 
     /// Copies the optimized program from the plugin if `wanted` accepts its format. The plugin returns the format with
-    /// the program's size. A program in another format therefore costs one call and no copy.
+    /// the program's size. A program that `wanted` rejects therefore costs one call and no copy.
     pub(crate) fn optimized_program_if(&self, wanted: impl FnOnce(&str) -> bool) -> Result<Option<Program>, Error> {
         let sized = self.size_optimized_program()?;
         // SAFETY: C3: the format belongs to the plugin and lives as long as the executable.
         let format = unsafe { program_format(&sized) }?;
-        // If the format is empty, the plugin returns it only with the program.
+        // An empty format means that the plugin returns the format only together with the code.
         if format.is_empty() || wanted(&format) { self.copy_optimized_program(sized).map(Some) } else { Ok(None) }
     }
 
@@ -118,32 +118,32 @@ impl Executable {
         Ok(Program::new(format, code))
     }
 
-    /// Number of outputs on each device.
+    /// Returns the number of outputs on each device.
     #[doc(alias = "PJRT_Executable_NumOutputs")]
     pub fn num_outputs(&self) -> Result<usize, Error> {
         self.0.query::<slot::PJRT_Executable_NumOutputs>()
     }
 
-    /// Size of the machine code in bytes.
+    /// Returns the size of the machine code in bytes.
     #[doc(alias = "PJRT_Executable_SizeOfGeneratedCodeInBytes")]
     pub fn size_of_generated_code(&self) -> Result<i64, Error> {
         self.0.query::<slot::PJRT_Executable_SizeOfGeneratedCodeInBytes>()
     }
 
-    /// A key that is the same for equal programs, options and compilers.
+    /// Returns a fingerprint that is the same for equal programs, options and compilers.
     #[doc(alias = "PJRT_Executable_Fingerprint")]
     pub fn fingerprint(&self) -> Result<Vec<u8>, Error> {
         let bytes = self.0.query::<slot::PJRT_Executable_Fingerprint>()?;
         Ok(bytes.iter().map(|byte| byte.to_ne_bytes()[0]).collect())
     }
 
-    /// The compiler's estimates of the cost of a run.
+    /// Returns the compiler's estimates of the cost of a run.
     #[doc(alias = "PJRT_Executable_GetCostAnalysis")]
     pub fn cost_analysis(&self) -> Result<Vec<NamedValue>, Error> {
         self.0.query::<slot::PJRT_Executable_GetCostAnalysis>()
     }
 
-    /// The memory a run needs.
+    /// Returns the sizes of the memory that a run needs.
     #[doc(alias = "PJRT_Executable_GetCompiledMemoryStats")]
     pub fn compiled_memory_stats(&self) -> Result<CompiledMemoryStats, Error> {
         let args = self.0.query::<slot::PJRT_Executable_GetCompiledMemoryStats>()?;
@@ -166,11 +166,11 @@ impl Executable {
         Ok(stats)
     }
 
-    /// Shapes of the outputs on each device.
+    /// Returns the shapes of the outputs on each device.
     ///
     /// # Errors
     ///
-    /// An element type that this crate does not know.
+    /// Returns an error if this crate does not know an element type of the outputs.
     #[doc(alias = "PJRT_Executable_OutputElementTypes")]
     #[doc(alias = "PJRT_Executable_OutputDimensions")]
     pub fn output_shapes(&self) -> Result<Vec<Shape>, Error> {
@@ -198,11 +198,11 @@ impl Executable {
         Ok(shapes)
     }
 
-    /// Memory kinds of the parameters.
+    /// Returns the memory kinds of the parameters.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.102.
+    /// Returns an error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.102.
     #[doc(alias = "PJRT_Executable_ParameterMemoryKinds")]
     pub fn parameter_memory_kinds(&self) -> Result<Vec<String>, Error> {
         type Function = slot::PJRT_Executable_ParameterMemoryKinds;
@@ -211,7 +211,7 @@ impl Executable {
         unsafe { texts(Function::NAME, args.memory_kinds, args.memory_kind_sizes, args.num_parameters) }
     }
 
-    /// Memory kinds of the outputs.
+    /// Returns the memory kinds of the outputs.
     #[doc(alias = "PJRT_Executable_OutputMemoryKinds")]
     pub fn output_memory_kinds(&self) -> Result<Vec<String>, Error> {
         type Function = slot::PJRT_Executable_OutputMemoryKinds;
@@ -220,36 +220,37 @@ impl Executable {
         unsafe { texts(Function::NAME, args.memory_kinds, args.memory_kind_sizes, args.num_outputs) }
     }
 
-    /// The executable as bytes, for [`Client::deserialize_and_load`](crate::Client::deserialize_and_load) with the
-    /// same build of the plugin, in this process or another.
+    /// Serializes the executable. [`Client::deserialize_and_load`](crate::Client::deserialize_and_load) can load it
+    /// with the same build of the plugin, in this process or another process.
     #[doc(alias = "PJRT_Executable_Serialize")]
     pub fn serialize(&self) -> Result<SerializedExecutable, Error> {
         type Function = slot::PJRT_Executable_Serialize;
         let args = self.0.query::<Function>()?;
         let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
         let (owner, deleter) = (args.serialized_executable, args.serialized_executable_deleter);
-        // SAFETY: the call succeeded and returned all four values.
+        // SAFETY: the call succeeded and returned the bytes, their length, their owner and its deleter.
         let payload = unsafe { serialized(Function::NAME, bytes, len, owner, deleter) }?;
         let identity = match self.0.owner() {
             Parent::Client(client) => Client::from_inner(client.clone()).identity(),
-            // A topology may have another platform version than the client that loads the executable.
+            // Omit the platform's name and version, because a topology may have another platform version than the
+            // client that loads the executable.
             Parent::Topology(topology) => identity(&Plugin::from_inner(topology.owner().clone()), None, None),
         };
         SerializedExecutable::new(identity, &payload)
     }
 
-    /// The options that the program was compiled with.
+    /// Returns the options that the program was compiled with.
     ///
     /// # Errors
     ///
-    /// Bytes that are not a `CompileOptionsProto`.
+    /// Returns an error if the plugin's bytes are not a valid `CompileOptionsProto`.
     #[doc(alias = "PJRT_Executable_GetCompileOptions")]
     pub fn compile_options(&self) -> Result<CompileOptions, Error> {
         type Function = slot::PJRT_Executable_GetCompileOptions;
         let args = self.0.query::<Function>()?;
         let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
         let (owner, deleter) = (args.serialized_compile_options, args.serialized_compile_options_deleter);
-        // SAFETY: the call succeeded and returned all four values.
+        // SAFETY: the call succeeded and returned the bytes, their length, their owner and its deleter.
         let bytes = unsafe { serialized(Function::NAME, bytes, len, owner, deleter) }?;
         CompileOptions::decode(&bytes).map_err(|error| Error::malformed_text(Function::NAME, error.to_string()))
     }
@@ -257,7 +258,7 @@ impl Executable {
 
 /// # Safety
 ///
-/// `data` and `lens` are null, or arrays of `len` texts and of their lengths.
+/// `data` is null or an array of `len` strings. `lens` is null or an array of the lengths of these strings.
 unsafe fn texts(
     function: &'static str,
     data: *const *const c_char,
@@ -270,7 +271,7 @@ unsafe fn texts(
     // SAFETY: this function's contract: the array has `len` elements.
     let lens = unsafe { read::slice(lens, len) }.map_err(malformed)?;
     let one = |(data, len): (&*const c_char, &usize)| {
-        // SAFETY: this function's contract: each text has its length.
+        // SAFETY: this function's contract: each string is readable for its length.
         unsafe { read::text(*data, *len) }.map(String::from).map_err(malformed)
     };
     data.iter().zip(lens).map(one).collect()
@@ -286,7 +287,7 @@ impl fmt::Debug for Executable {
 ///
 /// # Safety
 ///
-/// C3: the plugin filled `program`, and the executable it belongs to is alive for as long as the text is used.
+/// The plugin filled `program`. The executable of `program` lives as long as the returned string is used (C3).
 unsafe fn program_format(program: &PJRT_Program) -> Result<Cow<'_, str>, Error> {
     let name = slot::PJRT_Executable_OptimizedProgram::NAME;
     // SAFETY: this function's contract: the plugin filled `program`.

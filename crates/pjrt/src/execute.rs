@@ -25,7 +25,7 @@ use crate::send_ptr::SendPtr;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Input<'a> {
-    /// The program reads the buffer and does not change it, even if the program could update it in place.
+    /// The program reads the buffer without changing it, even if the program could update this argument in place.
     Borrow(&'a Buffer),
     /// The program may reuse the buffer's memory for its outputs. The buffer is deleted even if the program does not
     /// reuse the memory.
@@ -64,7 +64,7 @@ pub struct ShardedExecution {
     pub done: Vec<Event>,
 }
 
-/// Arguments or outputs of one device. Up to 32 of them need no allocation.
+/// Pointers to the arguments or outputs of one device. Up to 32 pointers need no allocation.
 struct Pointers {
     few: [*mut PJRT_Buffer; 32],
     many: Vec<*mut PJRT_Buffer>,
@@ -89,15 +89,17 @@ impl Pointers {
     }
 }
 
-/// Indices of arguments. Up to 32 of them need no allocation.
+/// Indices of arguments. Up to 32 indices need no allocation.
 type Indices = SmallVec<[i64; 32]>;
 
-/// The number of elements to reserve memory for. An iterator may announce any number.
+/// Returns the number of elements to reserve memory for. The number is limited, because an iterator may report any
+/// lower bound.
 fn expected(inputs: &impl Iterator) -> usize {
     inputs.size_hint().0.min(4096)
 }
 
-/// 0, 1, 2, …: the indices of non-donatable inputs for a run that donates nothing.
+/// Returns the indices from 0 to `len - 1`. These are the indices of the non-donatable inputs of a run that donates
+/// nothing.
 #[inline]
 fn indices(len: usize) -> Cow<'static, [i64]> {
     static INDICES: [i64; 128] = {
@@ -115,7 +117,7 @@ fn indices(len: usize) -> Cow<'static, [i64]> {
     }
 }
 
-/// Arguments of the plugin's function other than the argument lists.
+/// Arguments of `PJRT_LoadedExecutable_Execute` other than the lists of buffers and events.
 struct Launch<'a> {
     num_args: usize,
     keep: &'a [i64],
@@ -123,15 +125,17 @@ struct Launch<'a> {
 }
 
 impl LoadedExecutable {
-    /// Runs a program with a single device. The buffers do not change and can be used again at once.
+    /// Runs a program that was compiled for a single device. The input buffers do not change and can be used again
+    /// immediately.
     ///
-    /// The outputs may not be ready when this returns. Operations on them wait.
+    /// The outputs may not be ready when this function returns. Operations that use their contents wait.
     ///
     /// # Errors
     ///
-    /// Before the call of the plugin: an argument of another client or device, or a deleted buffer. If the plugin
-    /// reports the program's parameters ([`LoadedExecutable::parameters`]), also a wrong number of arguments, shape or
-    /// layout. Otherwise an error of the plugin. The code is `INVALID_ARGUMENT` in both cases.
+    /// Before it calls the plugin, this function returns an error if an argument belongs to another client or device,
+    /// has been deleted, or does not have the layout of the parameter. If the plugin reports the program's parameters
+    /// ([`LoadedExecutable::parameters`]), it also returns an error if the number of arguments or a shape is wrong.
+    /// Parameters whose layout is unknown are assumed to be row-major. These errors have the code `INVALID_ARGUMENT`.
     #[doc(alias = "PJRT_LoadedExecutable_Execute")]
     pub fn execute(&self, inputs: &[&Buffer]) -> Result<Outputs, Error> {
         let device = self.only_device(None)?;
@@ -145,15 +149,16 @@ impl LoadedExecutable {
         unsafe { self.run_one(device, arguments, &indices(inputs.len()), None) }.map(|(outputs, _)| outputs)
     }
 
-    /// Runs a program with a single device, with buffers to donate, options, and an event for the end of the run.
+    /// Runs a program on a single device. Inputs can be donated, `options` apply to the run, and an event reports the
+    /// end of the run.
     ///
     /// The inputs are an array, a vector or another iterator, such as
-    /// `cache.map(Input::Donate).chain(weights.iter().map(Input::Borrow))`. They are not stored, so no list of them has
-    /// to be built for each run.
+    /// `cache.map(Input::Donate).chain(weights.iter().map(Input::Borrow))`. An iterator avoids building a list of
+    /// inputs for each run.
     ///
     /// # Errors
     ///
-    /// As for [`LoadedExecutable::execute`]. Donated buffers are dropped even if the call fails.
+    /// The errors of [`LoadedExecutable::execute`] apply. Donated buffers are dropped even if the call fails.
     pub fn execute_with<'a>(
         &self,
         inputs: impl IntoIterator<Item = Input<'a>>,
@@ -163,7 +168,7 @@ impl LoadedExecutable {
         let device = self.only_device(options.device.as_ref())?;
         let mut arguments: SmallVec<[*mut PJRT_Buffer; 32]> = SmallVec::new();
         arguments.reserve(expected(&inputs));
-        // The indices of borrowed inputs, from the first donated input on.
+        // The indices of all borrowed inputs so far. Empty until the first donated input.
         let mut kept = Indices::new();
         let mut donated: SmallVec<[Buffer; 32]> = SmallVec::new();
         while let Some((index, input)) = inputs.next() {
@@ -184,9 +189,10 @@ impl LoadedExecutable {
         }
         self.check_count(arguments.len())?;
         let kept = if donated.is_empty() { indices(arguments.len()) } else { Cow::Borrowed(&kept[..]) };
-        // SAFETY: `check` accepted every argument, and `donated` keeps those alive that the caller does not.
+        // SAFETY: `check` accepted every argument. The caller keeps the borrowed buffers alive, and `donated` the
+        // donated buffers.
         let run = unsafe { self.run_one(device, &arguments, &kept, Some(options)) };
-        // Drop donated buffers, even if the plugin did not take them.
+        // Drop the donated buffers, even if the plugin did not consume them.
         drop(donated);
         let (outputs, done) = run?;
         let name = slot::PJRT_LoadedExecutable_Execute::NAME;
@@ -194,15 +200,16 @@ impl LoadedExecutable {
         Ok(Execution { outputs, done })
     }
 
-    /// Runs the program on all its addressable devices: one list of inputs for each of
-    /// [`LoadedExecutable::addressable_devices`], in that order.
+    /// Runs the program on all its addressable devices. `inputs` contains one list of inputs for each device, in the
+    /// order of [`LoadedExecutable::addressable_devices`].
     ///
-    /// If an input is borrowed on one device, it is not donated on the others.
+    /// If the input at an index is borrowed on one device, the inputs at this index are not donated on the other
+    /// devices either.
     ///
     /// # Errors
     ///
-    /// As for [`LoadedExecutable::execute_with`]. In addition, a number of lists that differs from the number of
-    /// devices.
+    /// The errors of [`LoadedExecutable::execute_with`] apply. Also returns an error if the number of lists differs
+    /// from the number of devices, or if the options select a device.
     pub fn execute_sharded(
         &self,
         inputs: Vec<Vec<Input<'_>>>,
@@ -220,7 +227,7 @@ impl LoadedExecutable {
         self.run_all(inputs, &devices, options)
     }
 
-    /// Runs on one device. With options, also returns the event for the end of the run.
+    /// Runs the program on one device. If `options` is set, also returns the event for the end of the run.
     ///
     /// # Safety
     ///
@@ -248,7 +255,8 @@ impl LoadedExecutable {
             done.track(options.map_or(0, |options| options.launch_id));
         }
         if let Some(options) = options {
-            // The run may use the context and the callbacks even if the plugin returned invalid outputs.
+            // Keep the context and the callbacks before checking the outputs, because the run may use them even if the
+            // outputs are invalid.
             options.keep(callbacks, done.as_ref());
         }
         // SAFETY: the call succeeded, so the plugin filled the list.
@@ -284,7 +292,8 @@ impl LoadedExecutable {
         let launch = Launch { num_args, keep: &keep, options: Some(options) };
         // SAFETY: `check` accepted every argument, and each list has `launch.num_args` of them.
         let launched = unsafe { self.launch(&launch, &lists, &places, &mut events) };
-        // Drop donated buffers, even if the plugin did not take them. It keeps the memory that it still uses.
+        // Drop the donated buffers, even if the plugin did not consume them. The plugin does not free memory that the
+        // run still uses.
         drop(inputs);
         let callbacks = launched?;
         let name = slot::PJRT_LoadedExecutable_Execute::NAME;
@@ -314,7 +323,7 @@ impl LoadedExecutable {
         broken.map_or(Ok(execution), Err)
     }
 
-    /// The device of a run on one device. `None` if the plugin does not report it.
+    /// Returns the device of a run on one device, or `None` if the plugin does not report the program's devices.
     #[inline]
     fn only_device(&self, chosen: Option<&Device>) -> Result<Option<SendPtr<NonNull<PJRT_Device>>>, Error> {
         if let Some(device) = chosen {
@@ -344,7 +353,7 @@ impl LoadedExecutable {
         }
     }
 
-    /// Returns the pointer of a buffer that is valid for this argument.
+    /// Returns the raw pointer of the input's buffer, or an error if the buffer is not valid as argument `index`.
     #[inline]
     fn check_input(
         &self,
@@ -368,13 +377,14 @@ impl LoadedExecutable {
         }
     }
 
-    /// Whether the buffer belongs to the program's client.
+    /// Returns whether the buffer belongs to the program's client.
     #[inline]
     fn owns(&self, buffer: &Buffer) -> bool {
         Arc::ptr_eq(buffer.handle().owner(), self.handle().owner())
     }
 
-    /// Returns the buffer's pointer, if the buffer is valid for this argument.
+    /// Returns the buffer's raw pointer, or an error if the buffer is not valid as argument `index`. Does not call the
+    /// plugin if the buffer has cached the properties to check.
     #[inline(always)]
     fn check(
         &self,
@@ -393,7 +403,8 @@ impl LoadedExecutable {
         self.check_all(index, buffer, device)
     }
 
-    /// Checks the buffer with the plugin's answers. The buffer stores its shape, layout and device for the next run.
+    /// Like [`Self::check`], but queries properties from the plugin. The buffer caches its shape, layout and device for
+    /// the next run.
     #[inline(never)]
     fn check_all(
         &self,
@@ -412,7 +423,7 @@ impl LoadedExecutable {
                 return Err(Error::invalid(format!("argument {index} is {found}, but the program expects {expected}")));
             }
         }
-        // Plugins do not check the layout. They read memory of any layout as if it had the parameter's.
+        // Plugins do not check the layout. They read memory of any layout as if it had the parameter's layout.
         if buffer.non_default_layout().is_some() || parameter.is_some_and(Parameter::has_non_default_layout) {
             check_layout(index, buffer, parameter)?;
         }
@@ -444,12 +455,14 @@ impl LoadedExecutable {
         Error::invalid(format!("argument {index} is on device {found}, but the program runs on device {expected}"))
     }
 
-    /// Calls the plugin. Returns the arguments of the run's callbacks, which must live until the run has ended.
+    /// Calls `PJRT_LoadedExecutable_Execute`. Returns the arguments of the run's callbacks, which must live until the
+    /// run has ended.
     ///
     /// # Safety
     ///
-    /// Each list of `arguments` has `launch.num_args` live buffers of this client. Each list of `outputs` has a place
-    /// for each output. `outputs` has as many lists as `arguments`. `events` is empty or has a place for each list.
+    /// Each list of `arguments` has `launch.num_args` live buffers of this client. Each list of `outputs` has an
+    /// element for each output. `outputs` has as many lists as `arguments`. `events` is empty or has an element for
+    /// each list.
     #[inline]
     unsafe fn launch(
         &self,
@@ -488,8 +501,8 @@ impl LoadedExecutable {
         if !events.is_empty() {
             args.device_complete_events = events.as_mut_ptr();
         }
-        // SAFETY: C2, C7: the executable is live, the lists have the lengths in the arguments, and all of them live
-        // through the call. After a failed call no callback of the run is called (C10).
+        // SAFETY: C2, C7: the executable is live, the lists have the lengths in `args`, and all lists live through the
+        // call. After a failed call no callback of the run is called (C10).
         let called = unsafe { self.handle().api().call::<slot::PJRT_LoadedExecutable_Execute>(&mut args) };
         if let Err(error) = called {
             // SAFETY: the arguments are those of the failed call.
@@ -498,11 +511,11 @@ impl LoadedExecutable {
         Ok(more.and_then(MoreOptions::into_callbacks))
     }
 
-    /// Takes the outputs of one device.
+    /// Takes ownership of the outputs of one device.
     ///
     /// # Safety
     ///
-    /// Each is null or a buffer of this client that the caller owns.
+    /// Each pointer in `raw` is null or a buffer of this client that the caller owns.
     #[inline]
     unsafe fn take_outputs(
         &self,
@@ -521,7 +534,7 @@ impl LoadedExecutable {
 #[cold]
 fn check_layout(index: usize, buffer: &Buffer, parameter: Option<&Parameter>) -> Result<(), Error> {
     let dimensions = buffer.dimensions()?;
-    // The default layout of both is row-major.
+    // The default layout of buffers and parameters is row-major.
     let row_major = Layout::row_major(dimensions.len());
     let found = buffer.non_default_layout().unwrap_or(&row_major);
     let expected = parameter.and_then(Parameter::layout).unwrap_or(&row_major);

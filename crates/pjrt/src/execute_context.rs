@@ -9,9 +9,10 @@ use crate::handle::{Handle, Owned};
 use crate::plugin::{Plugin, PluginInner};
 use crate::read;
 
-/// Data for the custom calls of runs. [`Ffi::add_user_data`](crate::extensions::Ffi::add_user_data) adds data to it.
+/// Data for the custom calls of runs. [`Ffi::add_user_data`](crate::extensions::Ffi::add_user_data) adds data to a
+/// context.
 ///
-/// Clones refer to the same context. It is destroyed when its last clone is dropped and all runs with it
+/// Clones refer to the same context. The context is destroyed when its last clone is dropped and all runs that use it
 /// ([`ExecuteOptions::context`](crate::ExecuteOptions::context)) have ended.
 ///
 /// ```
@@ -39,7 +40,7 @@ impl ExecuteContext {
     ///
     /// # Errors
     ///
-    /// An error of the plugin. Plugins without custom calls may not support contexts.
+    /// Plugins that do not support custom calls may not support contexts either.
     #[doc(alias = "PJRT_ExecuteContext_Create")]
     pub fn new(plugin: &Plugin) -> Result<Self, Error> {
         type Function = slot::PJRT_ExecuteContext_Create;

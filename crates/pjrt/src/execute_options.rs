@@ -40,16 +40,16 @@ use crate::send_ptr::SendPtr;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ExecuteOptions {
-    /// Identifies a launch that several processes or devices share; 0 for any other launch.
+    /// Identifies a launch in which several processes or devices take part. 0 for other launches.
     pub launch_id: i32,
-    /// Location in the caller's source, such as `train.rs:12`, for the plugin's messages.
+    /// Location in the caller's source code, such as `train.rs:12`, for the plugin's messages.
     pub call_location: Option<CString>,
-    /// Device to run on instead of the one that the program was compiled for. The executable must be compiled as
-    /// portable.
+    /// Device to run on instead of the one that the program was compiled for. The executable must be compiled with
+    /// [`CompileOptions::compile_portable_executable`](crate::CompileOptions::compile_portable_executable).
     pub device: Option<Device>,
     /// Data for the custom calls of this run.
     pub context: Option<ExecuteContext>,
-    /// Options that only this plugin defines.
+    /// Options that are specific to the plugin.
     pub custom_options: Vec<NamedValue>,
     /// Whether values in send and receive callbacks are row-major. Otherwise they have the device's own layout.
     pub major_to_minor_callbacks: bool,
@@ -63,7 +63,8 @@ pub struct ExecuteOptions {
 #[derive(Clone, Debug)]
 enum SliceConfig {
     Owned(Arc<MultiSliceConfig>),
-    /// Lives until all runs with it have ended, by the contract of `raw::with_multi_slice_config`.
+    /// A configuration of other code. It lives until all runs with it have ended, by the contract of
+    /// `raw::with_multi_slice_config`.
     Adopted(SendPtr<*mut PJRT_MultiSlice_Config>),
 }
 
@@ -74,47 +75,47 @@ impl ExecuteOptions {
         Self::default()
     }
 
-    /// Sets the number of the launch, [`ExecuteOptions::launch_id`].
+    /// Sets [`ExecuteOptions::launch_id`], which identifies a launch on several processes or devices.
     #[must_use]
     pub fn with_launch_id(mut self, launch_id: i32) -> Self {
         self.launch_id = launch_id;
         self
     }
 
-    /// Sets the place in the caller's source, [`ExecuteOptions::call_location`].
+    /// Sets [`ExecuteOptions::call_location`], the location in the caller's source code.
     #[must_use]
     pub fn with_call_location(mut self, location: impl Into<CString>) -> Self {
         self.call_location = Some(location.into());
         self
     }
 
-    /// Sets the device of a portable executable's run, [`ExecuteOptions::device`].
+    /// Sets [`ExecuteOptions::device`], the device that runs a portable executable.
     #[must_use]
     pub fn with_device(mut self, device: &Device) -> Self {
         self.device = Some(device.clone());
         self
     }
 
-    /// Sets the data for custom calls, [`ExecuteOptions::context`].
+    /// Sets [`ExecuteOptions::context`], the data for custom calls.
     #[must_use]
     pub fn with_context(mut self, context: ExecuteContext) -> Self {
         self.context = Some(context);
         self
     }
 
-    /// Adds an option that only this plugin defines, [`ExecuteOptions::custom_options`].
+    /// Adds an option that is specific to the plugin to [`ExecuteOptions::custom_options`].
     ///
-    /// A run is an error if the plugin is older than API 0.116.
+    /// A run with a custom option fails if the plugin is older than API 0.116.
     #[must_use]
     pub fn with_custom_option(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.custom_options.push(NamedValue::new(name, value));
         self
     }
 
-    /// Names the incarnation of a process that takes part in the run. The plugin ends collective operations with other
-    /// incarnations.
+    /// Sets the expected incarnation of a process that takes part in the run. The plugin ends collective operations
+    /// with other incarnations of the process.
     ///
-    /// A run is an error if the plugin is older than API 0.78.
+    /// A run with incarnations fails if the plugin is older than API 0.78.
     #[doc(alias = "incarnation_ids")]
     #[must_use]
     pub fn with_incarnation(mut self, process_index: i32, incarnation: i64) -> Self {
@@ -123,9 +124,9 @@ impl ExecuteOptions {
         self
     }
 
-    /// Receives what the program sends to the host on a channel. Each device calls it with the chunks of a value, in order.
-    /// It runs on a thread of the plugin and must not wait for the run. Its error ends the run. A panic in it is caught and
-    /// becomes an error.
+    /// Adds a callback that receives the values that the program sends to the host on a channel. Each device calls the
+    /// callback with the chunks of a value, in order. The callback runs on a thread of the plugin and must not wait for
+    /// the run. If it returns an error, the run fails. If it panics, the panic is caught and becomes an error.
     #[doc(alias = "send_callbacks")]
     #[must_use]
     pub fn with_send_callback(
@@ -137,9 +138,10 @@ impl ExecuteOptions {
         self
     }
 
-    /// Sends what the program receives from the host on a channel. Each device calls it with the index of the device among
-    /// those of the run, and a stream for the value. It runs on a thread of the plugin and must not wait for the run. It may
-    /// keep the stream and send the value later. A panic in it is caught.
+    /// Adds a callback that sends the values that the program receives from the host on a channel. Each device calls
+    /// the callback with the index of the device among the devices of the run, and with a stream for the value. The
+    /// callback runs on a thread of the plugin and must not wait for the run. It may keep the stream and send the value
+    /// later. If it panics, the panic is caught.
     #[doc(alias = "recv_callbacks")]
     #[must_use]
     pub fn with_recv_callback(
@@ -151,10 +153,11 @@ impl ExecuteOptions {
         self
     }
 
-    /// Receives the values that operations with this id output while the program runs. The operation has `num_operands`
-    /// operands. The callback runs on a thread of the plugin and must not wait for the run. A panic in it is caught.
+    /// Adds a callback that receives the operands of output operations with the given `callback_id` while the program
+    /// runs. Such an operation must have `num_operands` operands. The callback runs on a thread of the plugin and must
+    /// not wait for the run. If it panics, the panic is caught.
     ///
-    /// A run is an error if the plugin is older than API 0.112.
+    /// A run with output callbacks fails if the plugin is older than API 0.112.
     #[doc(alias = "hlo_output_callbacks")]
     #[must_use]
     pub fn with_output_callback(
@@ -167,18 +170,20 @@ impl ExecuteOptions {
         self
     }
 
-    /// Selects the layout of values in callbacks, [`ExecuteOptions::major_to_minor_callbacks`].
+    /// Sets [`ExecuteOptions::major_to_minor_callbacks`], which selects the layout of values in callbacks.
     ///
-    /// A run is an error if the plugin is older than API 0.108.
+    /// A run with row-major callbacks fails if the plugin is older than API 0.108.
     #[must_use]
     pub fn with_major_to_minor_callbacks(mut self, major_to_minor: bool) -> Self {
         self.major_to_minor_callbacks = major_to_minor;
         self
     }
 
-    /// Sets the arrangement of devices for a run on several slices. The configuration lives until the run has ended.
+    /// Sets the configuration of slices for a run on several TPU slices. The configuration is kept alive until the run
+    /// has ended.
     ///
-    /// A run is an error if the plugin is older than API 0.97, and with a configuration of another plugin.
+    /// A run with such a configuration fails if the plugin is older than API 0.97, or if the configuration belongs to
+    /// another plugin.
     #[doc(alias = "multi_slice_config")]
     #[must_use]
     pub fn with_multi_slice_config(mut self, config: Arc<MultiSliceConfig>) -> Self {
@@ -190,7 +195,7 @@ impl ExecuteOptions {
         self.multi_slice_config = Some(SliceConfig::Adopted(SendPtr(config)));
     }
 
-    /// Whether options are set that few programs need.
+    /// Returns whether an option is set that [`Self::fill_more`] passes to the plugin.
     #[inline]
     pub(crate) fn has_more(&self) -> bool {
         !self.custom_options.is_empty()
@@ -200,7 +205,7 @@ impl ExecuteOptions {
             || self.multi_slice_config.is_some()
     }
 
-    /// Sets the options that few programs need. They point into the result and into `self`.
+    /// Fills the fields of `options` that few programs need. The fields point into the returned value and into `self`.
     #[cold]
     pub(crate) fn fill_more(
         &self,
@@ -248,8 +253,8 @@ impl ExecuteOptions {
         Ok(more)
     }
 
-    /// Keeps the context, the configuration of slices and the callbacks until the run of that event has ended. Without an
-    /// event the end of the run is unknown, so they are leaked.
+    /// Keeps the context, the configuration of slices and the callbacks until the run of the event `run` has ended.
+    /// Without an event, it is unknown when the run ends, so these objects are leaked.
     pub(crate) fn keep(&self, callbacks: Option<Arc<CallbackArguments>>, run: Option<&Event>) {
         if self.context.is_none() && callbacks.is_none() && self.multi_slice_config.is_none() {
             return;
@@ -262,14 +267,14 @@ impl ExecuteOptions {
     }
 }
 
-/// Memory of the options that few programs need. It lives through the call.
+/// Memory that the fields of the rarely used options point to. It lives through the call.
 pub(crate) struct MoreOptions {
     custom: Vec<PJRT_NamedValue>,
     callbacks: Option<CallbackLists>,
 }
 
 impl MoreOptions {
-    /// The arguments of the callbacks, which must live until the run has ended.
+    /// Returns the arguments of the callbacks, which must live until the run has ended.
     pub(crate) fn into_callbacks(self) -> Option<Arc<CallbackArguments>> {
         self.callbacks.map(|lists| lists.arguments)
     }

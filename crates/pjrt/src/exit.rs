@@ -2,10 +2,10 @@
 //! while their static objects are destroyed.
 //!
 //! C's `exit` first destroys the thread-local objects of the thread that called it, and then runs the exit handlers,
-//! the newest first. A plugin registers a handler for each static object, also for those that a run creates on a thread
-//! of the plugin. Such an object is destroyed before older handlers run. There are therefore two waits. A thread-local
-//! object of each thread that starts operations waits before all handlers if this thread calls `exit`. An exit handler
-//! waits for the operations of other threads.
+//! the newest first. A plugin registers an exit handler for each of its static objects. A run may create such an object
+//! on a thread of the plugin. The object is then destroyed before older handlers run. This module therefore waits at
+//! two times. If a thread that has started operations calls `exit`, a thread-local object of this thread waits before
+//! all exit handlers run. Later, an exit handler waits for operations that other threads started.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -15,11 +15,12 @@ use std::time::{Duration, Instant};
 use crate::api::{contain, in_callback};
 use crate::in_flight::{InFlight, Ticket};
 
-/// Maximum delay of the process's end, in milliseconds.
+/// Maximum time that the end of the process waits for pending operations, in milliseconds.
 static LIMIT: AtomicU64 = AtomicU64::new(5000);
-/// When the process's end stops waiting. The first exit handler sets it for all of them.
+/// Time at which the end of the process stops waiting. The first wait sets the deadline for all waits.
 static DEADLINE: OnceLock<Instant> = OnceLock::new();
-/// The process that registered the guard. A forked child has none of the threads that would end the operations.
+/// Id of the process that registered the exit handler. A forked child must not wait, because it lacks the threads that
+/// would end the operations.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// Pending operations of the clients of this process.
 static CLIENTS: Mutex<Vec<Weak<InFlight>>> = Mutex::new(Vec::new());
@@ -33,10 +34,10 @@ unsafe extern "C" {
 /// seconds. [`Duration::ZERO`] disables the wait.
 ///
 /// When the process calls `exit`, as it does when `main` returns, this crate waits for the same operations as
-/// [`Client::synchronize`](crate::Client::synchronize). XLA's plugins may crash if a callback or a transfer ends while
-/// the process ends. It waits once for all clients together and destroys nothing. It does not wait in a forked child,
-/// or if a callback ends the process. Call [`Client::shutdown`](crate::Client::shutdown) first to learn whether the
-/// operations ended.
+/// [`Client::synchronize`](crate::Client::synchronize). Without this wait, XLA's plugins may crash if a callback or a
+/// transfer ends while the process ends. The limit applies to all clients together. The wait does not destroy any
+/// objects. The crate does not wait in a forked child, or if a callback ends the process. To learn whether the
+/// operations ended, call [`Client::shutdown`](crate::Client::shutdown) before `exit`.
 pub fn set_exit_wait(limit: Duration) {
     LIMIT.store(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX), Relaxed);
 }
@@ -45,8 +46,8 @@ thread_local! {
     static USER_THREAD: UserThread = const { UserThread };
 }
 
-/// A thread-local object of each thread that has started operations. Its destructor waits if the thread calls `exit`, and
-/// does nothing if only the thread ends.
+/// A thread-local object of each thread that has started operations. Its destructor waits for pending operations if the
+/// thread calls `exit`, and returns immediately if only the thread ends.
 struct UserThread;
 
 impl Drop for UserThread {
@@ -57,7 +58,8 @@ impl Drop for UserThread {
     }
 }
 
-/// Whether C's `exit` called the calling function, directly or indirectly. `false` if the system cannot detect this.
+/// Returns whether C's `exit` is on the call stack of this thread. Returns `false` on systems on which this cannot be
+/// detected.
 ///
 /// Thread-local objects are destroyed both when their thread ends and when it calls `exit`. Only the call stack
 /// distinguishes the two cases.
@@ -67,7 +69,7 @@ fn called_by_exit() -> bool {
         use std::ffi::c_void;
         use std::ptr::from_mut;
 
-        /// Results of the function that `_Unwind_Backtrace` calls for each frame.
+        /// Return values of the function that `_Unwind_Backtrace` calls for each frame.
         const NO_REASON: c_int = 0;
         const NORMAL_STOP: c_int = 4;
 
@@ -86,7 +88,7 @@ fn called_by_exit() -> bool {
             // The call may be the last instruction of its function. The return address is then the start of the next
             // function.
             let call = std::ptr::without_provenance_mut(return_address.wrapping_sub(1));
-            // SAFETY: the function takes any address, and returns null if it belongs to no function it knows.
+            // SAFETY: the function takes any address, and returns null if no known function contains the address.
             let function = unsafe { _Unwind_FindEnclosingFunction(call) };
             if std::ptr::addr_eq(function, exit as *const ()) {
                 // SAFETY: `called_by_exit` passes a pointer to its `bool`, and waits for `_Unwind_Backtrace`.
@@ -105,22 +107,23 @@ fn called_by_exit() -> bool {
     false
 }
 
-/// Makes the process's end wait for pending operations before all exit handlers, if this thread calls `exit`.
+/// Makes a call of `exit` on this thread wait for pending operations before all exit handlers run.
 #[inline]
 pub(crate) fn watch_thread() {
-    // The first use registers the destructor. A thread that is ending can no longer register one.
+    // The first access registers the destructor. Ignore the error of a thread that is ending, which can no longer
+    // register a destructor.
     let _ = USER_THREAD.try_with(|_| ());
 }
 
 impl InFlight {
-    /// Counts an operation that the end of the process waits for.
+    /// Counts an operation as pending until the ticket is dropped. The end of the process waits for the operation.
     pub(crate) fn ticket(self: &Arc<Self>) -> Ticket {
         watch_thread();
         self.uncounted_at_exit()
     }
 }
 
-/// Makes the process's end wait for a client's operations.
+/// Makes the end of the process wait for a client's operations.
 pub(crate) fn watch(in_flight: &Arc<InFlight>) {
     let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
     clients.retain(|client| client.strong_count() > 0);
@@ -130,12 +133,12 @@ pub(crate) fn watch(in_flight: &Arc<InFlight>) {
     guard();
 }
 
-/// Registers the wait so that it runs before all handlers that are registered so far. Call this again when a plugin may
-/// have added handlers.
+/// Registers an exit handler that waits for pending operations. It runs before all exit handlers that were registered
+/// earlier. Call this function again when a plugin may have registered exit handlers.
 pub(crate) fn guard() {
     PROCESS.store(std::process::id(), Relaxed);
-    // SAFETY: the function has the type that C requires. It stays mapped until it has run, because `atexit` runs the
-    // handlers of a library before it is unloaded.
+    // SAFETY: the function has the type that C requires. The function stays mapped until it has run, because a
+    // library's exit handlers run before the library is unloaded.
     let refused = unsafe { atexit(at_exit) } != 0;
     if refused {
         tracing::warn!("no exit handler could be registered; operations that are pending at exit may crash the plugin");
@@ -143,7 +146,7 @@ pub(crate) fn guard() {
 }
 
 extern "C" fn at_exit() {
-    // A callback would wait for itself.
+    // A callback must not wait for its own end, and a forked child lacks the threads that would end the operations.
     if in_callback() || PROCESS.load(Relaxed) != std::process::id() {
         return;
     }
@@ -159,7 +162,7 @@ extern "C" fn at_exit() {
                 client.wait(until);
             }
         }
-        // Keep the clients, because handlers that were registered before this one run later and may start new
+        // Keep the clients for later waits, because older exit handlers run after this handler and may start new
         // operations.
         CLIENTS.lock().unwrap_or_else(PoisonError::into_inner).extend(clients);
     });

@@ -1,9 +1,9 @@
-//! Executables in a directory, which several processes may share.
+//! Storage of executables in a directory, which several processes may share.
 //!
-//! The file `K.pjrt` contains the executable of key `K`, which the name spells in hexadecimal. It consists of the eight
-//! bytes of [`MAGIC`], the 32 bytes of the key, and the envelope of the serialized executable. A process writes a file
-//! under another name and then renames it, so that other processes only see complete files. The modification time of a
-//! file is the time of its last use.
+//! The name of an executable's file is its key in hexadecimal with the extension `.pjrt`. The file consists of the
+//! eight bytes of [`MAGIC`], the 32 bytes of the key, and the bytes of the [`SerializedExecutable`]. A process first
+//! writes a file under a temporary name and then renames the file, so that other processes see only complete files. The
+//! modification time of a file is the time of its last use.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ use super::key::Key;
 use crate::error::Error;
 use crate::serialized::SerializedExecutable;
 
-/// The first bytes of each file.
+/// Magic number at the start of each executable's file.
 const MAGIC: [u8; 8] = *b"\x89PJC\r\n\x1a\n";
 const HEADER: usize = MAGIC.len() + 32;
 /// File extension of executables.
@@ -24,7 +24,7 @@ const EXECUTABLE: &str = "pjrt";
 const UNFINISHED: &str = "unfinished";
 /// Name of the file that a process locks while it removes files.
 const LOCK: &str = "lock";
-/// Age from which an unfinished file is assumed to belong to a process that has ended.
+/// Age after which an unfinished file is assumed to belong to a process that has ended.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
 pub(super) struct Directory {
@@ -32,11 +32,11 @@ pub(super) struct Directory {
     max_bytes: u64,
 }
 
-/// Result of reading the file of a key.
+/// Outcome of reading the file of a key.
 pub(super) enum Found {
     Executable(SerializedExecutable),
     Nothing,
-    /// A file that cannot be used, with the reason.
+    /// The file exists but cannot be used, for the given reason.
     Damaged(String),
 }
 
@@ -46,13 +46,13 @@ impl Directory {
             Error::invalid(format!("the cache directory {} {what}: {error}", path.display()))
         };
         create(path).map_err(|error| fail("cannot be created", &error))?;
-        // Later calls may run in another working directory.
+        // Store an absolute path, because the process may change its working directory.
         let path = path.canonicalize().map_err(|error| fail("cannot be opened", &error))?;
         let directory = Self { path, max_bytes };
         let (probe, file) = directory.unfinished().map_err(|error| fail("cannot be written to", &error))?;
         let checked = check_owner(&directory.path, &file);
         drop(file);
-        // If this fails, a later eviction removes the file as abandoned.
+        // If the probe file cannot be removed now, a later eviction removes it as abandoned.
         let _ = fs::remove_file(probe);
         checked.map_err(|reason| fail("is not safe to load code from", &reason))?;
         Ok(directory)
@@ -90,7 +90,7 @@ impl Directory {
         }
     }
 
-    /// Removes the file of `key`, unless another process has already done so.
+    /// Removes the file of `key`, unless another process has already removed it.
     pub(super) fn remove(&self, key: &Key) {
         if let Err(error) = fs::remove_file(self.file(key))
             && error.kind() != io::ErrorKind::NotFound
@@ -99,14 +99,14 @@ impl Directory {
         }
     }
 
-    /// Marks the file of `key` as the most recently used one.
+    /// Marks the file of `key` as the most recently used file.
     pub(super) fn mark_used(&self, key: &Key) {
-        // If this fails, the file is only evicted earlier.
+        // Ignore a failure. Its only effect is that the file may be evicted earlier.
         let _ = File::options().append(true).open(self.file(key)).and_then(|file| file.set_modified(SystemTime::now()));
     }
 
-    /// Writes an executable, and removes old files until the total size is within the limit. Returns the number of
-    /// removed files.
+    /// Writes an executable to its file. If the directory then exceeds the size limit, removes the least recently used
+    /// executables and returns their number; see [`Self::evict`].
     pub(super) fn write(&self, key: &Key, executable: &SerializedExecutable) -> io::Result<u64> {
         let bytes = (HEADER + executable.as_bytes().len()) as u64;
         if bytes > self.max_bytes {
@@ -127,7 +127,7 @@ impl Directory {
         Ok(self.evict(key))
     }
 
-    /// Creates a file to write, under a name that no other process uses.
+    /// Creates a temporary file under a name that no other process uses.
     fn unfinished(&self) -> io::Result<(PathBuf, File)> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         loop {
@@ -135,16 +135,17 @@ impl Directory {
             let path = self.path.join(format!("{process}-{number}.{UNFINISHED}"));
             match OpenOptions::new().write(true).create_new(true).open(&path) {
                 Ok(file) => return Ok((path, file)),
-                // The file is that of an ended process with the same id, or of a process on another machine.
+                // An earlier process with the same id left the file behind, or a process on another machine owns it.
+                // Try the next number.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Removes the least recently used files until the rest are within the limit, but never the file of `new`. Also
-    /// removes abandoned unfinished files. Does nothing while another process holds the lock. Returns the number of
-    /// removed executables.
+    /// Removes the least recently used executables until the total size is within the limit. Never removes the file of
+    /// `new`. Also removes abandoned unfinished files. Does nothing while another process holds the lock. Returns the
+    /// number of removed executables.
     fn evict(&self, new: &Key) -> u64 {
         let Ok(lock) = OpenOptions::new().create(true).truncate(false).write(true).open(self.path.join(LOCK)) else {
             return 0;
@@ -191,7 +192,7 @@ fn create(path: &Path) -> io::Result<()> {
 }
 
 /// Rejects a directory that another user owns or may write to. `own` is a file that this process created in the
-/// directory, so its owner is the user of this process.
+/// directory, so the owner of `own` is the user of this process.
 #[cfg(unix)]
 fn check_owner(path: &Path, own: &File) -> Result<(), String> {
     use std::os::unix::fs::MetadataExt;

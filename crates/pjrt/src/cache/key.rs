@@ -10,13 +10,13 @@ use sha2::{Digest, Sha256};
 use crate::client::Client;
 use crate::plugin::fingerprint;
 
-/// The version of the key's format. Change it whenever the meaning of a key changes.
+/// The version of the key's format. Change it whenever the inputs of the hash or their encoding change.
 const VERSION: &[u8] = b"pjrt executable cache 1";
 /// Environment variables that affect the code that XLA's compilers generate.
 const VARIABLES: [&str; 2] = ["XLA_FLAGS", "LIBTPU_INIT_ARGS"];
-/// The file in which Linux lists the instruction sets of the processor.
+/// Path of the file in which Linux lists the instruction sets of each processor.
 const PROCESSOR: &str = "/proc/cpuinfo";
-/// The names of these lists on x86-64 and AArch64.
+/// Names of the lines in [`PROCESSOR`] that list the instruction sets, on x86-64 and on AArch64.
 const INSTRUCTION_SETS: [&str; 2] = ["flags", "Features"];
 
 /// A hash of everything that identifies a compilation.
@@ -39,7 +39,8 @@ impl fmt::Display for Key {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Environment([u8; 32]);
 
-/// Hashes a list of items. The length of each item is hashed before the item, so that the boundaries of items matter.
+/// Hashes a sequence of byte strings. The length of each string is hashed before its bytes, so that sequences with
+/// different boundaries between the strings have different hashes.
 struct Items(Sha256);
 
 impl Items {
@@ -75,7 +76,8 @@ impl Environment {
             items.add(&option.name);
             items.add(format!("{:?}", option.value));
         }
-        // A plugin may lack some of these functions. The absence of such a property is hashed, too.
+        // If the plugin lacks the function for one of these properties, the property is hashed as `None` or as an empty
+        // list.
         items.add(format!("{:?}", client.process_index().ok()));
         for device in client.devices().unwrap_or_default() {
             let Ok(device) = device.description() else { continue };
@@ -95,7 +97,7 @@ impl Environment {
         Self(items.finish())
     }
 
-    /// The key of a program with these options.
+    /// Returns the key for compiling `program` with `options` in this environment.
     pub(super) fn key(&self, salt: &[u8], program: &Program, options: &CompileOptions) -> Key {
         let mut items = Items(Sha256::new());
         items.add(self.0);
@@ -107,7 +109,8 @@ impl Environment {
     }
 }
 
-/// The instruction sets of this machine's first processor, or nothing if the system does not list them.
+/// Returns the line that lists the instruction sets of the machine's first processor, or an empty string if the system
+/// does not provide such a line.
 fn instruction_sets() -> String {
     let text = std::fs::read_to_string(PROCESSOR).unwrap_or_default();
     let line = text.lines().find(|line| INSTRUCTION_SETS.iter().any(|name| line.starts_with(name)));

@@ -23,30 +23,31 @@ const MAX_EXECUTABLES: usize = 1024;
 /// Default of [`ExecutableCache::with_max_bytes`].
 const MAX_BYTES: u64 = 4 << 30;
 
-/// A cache of compiled programs. Threads share it by reference.
+/// A cache of compiled programs. Several threads can use a cache at the same time through shared references.
 ///
-/// Executables are kept in memory for each client. A cache with a directory also stores them as files, so that a later
-/// process loads them instead of compiling again. Several processes may use one directory.
+/// The cache keeps executables in memory, separately for each client. A cache with a directory also stores them as
+/// files, so that a later process loads them instead of compiling again. Several processes may use the same directory.
 ///
 /// The cache treats two compilations as the same if all of these are equal:
 /// - the program's bytes and format, and the compile options;
 /// - the plugin's API version and attributes, and the size, the modification time and a hash of the first and last
-///   bytes of its file (for an embedded plugin, of the process's executable file);
+///   bytes of the plugin's file (of the process's executable file if the plugin is embedded);
 /// - the client's platform, options and process index, and the ids, kinds and attributes of its devices;
 /// - the processor's instruction sets, on Linux, and the environment variables `XLA_FLAGS` and
 ///   `LIBTPU_INIT_ARGS`.
 ///
-/// If the machine code depends on anything else, pass it to [`Self::with_salt`].
+/// If the machine code depends on other inputs, pass a description of these inputs to [`Self::with_salt`].
 ///
-/// If several threads compile the same program at once, one compiles and the others wait for its result. A failed
-/// compilation is not kept.
+/// If several threads compile the same program at the same time, one thread compiles it and the other threads wait for
+/// the executable. The cache does not keep failed compilations.
 ///
-/// Do not use a directory for programs that contain an address of this process, such as that of a callback, because
-/// another process would load them.
+/// Do not use a directory for programs that contain memory addresses of this process, such as the address of a
+/// callback, because other processes load the executables from the directory.
 ///
 /// The directory contains machine code. Each file has a checksum, so the cache detects a damaged file and compiles the
-/// program again. Whoever can write to the directory can still make its users run any code
-/// ([contract](crate::contracts) P2). On Unix, the cache therefore rejects a directory that other users may write to.
+/// program again. A person who can write to the directory can still make other users of the directory run arbitrary
+/// code ([contract](crate::contracts) P2). On Unix, the cache therefore rejects a directory that other users may write
+/// to.
 ///
 /// ```
 /// use pjrt::{CompileOptions, ExecutableCache, Program};
@@ -90,8 +91,8 @@ pub struct CacheStatistics {
     pub compilations: u64,
     /// Files that were damaged or that the plugin rejected. The cache removed them and compiled the programs again.
     pub rejected_files: u64,
-    /// Executables that were not stored: the plugin cannot serialize them, they exceed the limit of the directory, or
-    /// writing failed. A `tracing` event contains the reason.
+    /// Executables that were not stored in the directory, because the plugin cannot serialize them, because they exceed
+    /// the size limit, or because writing the file failed. A `tracing` event contains the reason.
     pub not_stored: u64,
     /// Files that this cache removed to keep the directory within its limit.
     pub evicted_files: u64,
@@ -107,7 +108,7 @@ struct Counters {
     evicted_files: AtomicU64,
 }
 
-/// Identifies a client as long as it lives.
+/// Returns an address that identifies the client as long as the client lives.
 fn address(client: &Client) -> usize {
     Arc::as_ptr(client.inner()).addr()
 }
@@ -129,28 +130,29 @@ impl ExecutableCache {
         }
     }
 
-    /// Creates a cache that also stores executables in `directory`. Creates a missing directory, on Unix with access
-    /// for its owner only.
+    /// Creates a cache that also stores executables in `directory`. If the directory does not exist, this function
+    /// creates it, on Unix with access for its owner only.
     ///
     /// # Errors
     ///
-    /// A directory that cannot be created or written to. On Unix, also a directory that belongs to another user or that
-    /// other users may write to.
+    /// Returns an error if the directory cannot be created or written to. On Unix, also returns an error if the
+    /// directory belongs to another user or if other users may write to it.
     pub fn in_directory(directory: impl AsRef<Path>) -> Result<Self, Error> {
         let directory = Directory::open(directory.as_ref(), MAX_BYTES)?;
         Ok(Self { directory: Some(directory), ..Self::in_memory() })
     }
 
-    /// Sets how many executables the cache keeps in memory. It drops the least recently used ones first. The default is
-    /// 1024. With 0 the cache keeps none, but concurrent calls still share one compilation.
+    /// Sets how many executables the cache keeps in memory. It drops the least recently used executables first. The
+    /// default is 1024. With 0, the cache keeps no executables in memory, but concurrent calls still share one
+    /// compilation.
     #[must_use]
     pub fn with_max_executables(mut self, count: usize) -> Self {
         self.slots = Slots::new(count);
         self
     }
 
-    /// Sets the largest total size of the files in the directory, in bytes, including files of other processes. The
-    /// cache removes the least recently used files first. The default is 4 GiB.
+    /// Sets the maximum total size of the executables in the directory, in bytes, including executables of other
+    /// processes. The cache removes the least recently used executables first. The default is 4 GiB.
     #[must_use]
     pub fn with_max_bytes(mut self, bytes: u64) -> Self {
         if let Some(directory) = &mut self.directory {
@@ -159,7 +161,7 @@ impl ExecutableCache {
         self
     }
 
-    /// Makes `salt` a part of the key. Compilations with different salts do not share executables.
+    /// Adds `salt` to the key of each compilation. Compilations with different salts do not share executables.
     #[must_use]
     pub fn with_salt(mut self, salt: impl Into<Vec<u8>>) -> Self {
         self.salt = salt.into();
@@ -174,7 +176,7 @@ impl ExecutableCache {
     ///
     /// # Errors
     ///
-    /// Those of [`Client::compile`]. Threads that wait for the same compilation get the same error.
+    /// The errors of [`Client::compile`] apply. Threads that wait for the same compilation get the same error.
     pub fn compile(
         &self,
         client: &Client,
@@ -221,7 +223,7 @@ impl ExecutableCache {
         }
     }
 
-    /// Returns the environment of `client`, which is computed once for each client.
+    /// Returns the hash of the environment of `client`, which is computed at the client's first compilation.
     fn environment(&self, client: &Client) -> Environment {
         let lock = || self.environments.lock().unwrap_or_else(PoisonError::into_inner);
         let known = |(other, _): &&(Weak<ClientInner>, Environment)| other.as_ptr().addr() == address(client);
@@ -231,7 +233,8 @@ impl ExecutableCache {
         // Do not hold the lock while calling the plugin.
         let environment = Environment::of(client);
         let mut environments = lock();
-        // The weak reference keeps the allocation, so no other client can get the same address while it is listed.
+        // The weak reference keeps the client's memory allocated, so no other client can get the same address while the
+        // reference is in the list.
         environments.retain(|(other, _)| other.strong_count() > 0);
         environments.push((Arc::downgrade(client.inner()), environment));
         environment

@@ -1,4 +1,4 @@
-//! Executables in memory, and running compilations that several threads share.
+//! Storage of executables in memory, and the running compilations that several threads wait for.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ pub(super) struct Slots {
 struct State {
     ready: HashMap<SlotKey, Ready>,
     running: HashMap<SlotKey, Arc<Running>>,
-    /// Counts uses, to order them.
+    /// Number of insertions and lookups so far. It orders the executables by their last use.
     clock: u64,
 }
 
@@ -29,7 +29,7 @@ struct Ready {
     last_use: u64,
 }
 
-/// A compilation that one thread performs. It ends with an outcome, or without one if the thread panics.
+/// A running compilation, which one thread performs. It ends without an outcome if the thread panics.
 #[derive(Default)]
 struct Running {
     /// `None` while the compilation runs, and `Some(None)` if its thread panicked.
@@ -49,7 +49,7 @@ impl Running {
     }
 }
 
-/// Ends a compilation when it is dropped, also after a panic.
+/// A guard that ends a compilation when it is dropped, also if the compilation panics.
 struct End<'a> {
     slots: &'a Slots,
     key: SlotKey,
@@ -60,7 +60,8 @@ struct End<'a> {
 impl Drop for End<'_> {
     fn drop(&mut self) {
         let outcome = self.outcome.take();
-        // The evicted executables are dropped after the lock is released, because dropping them calls the plugin.
+        // Drop the evicted executables only after the lock is released, because dropping an executable calls the
+        // plugin.
         let evicted = {
             let mut state = self.slots.lock();
             state.running.remove(&self.key);
@@ -100,8 +101,9 @@ impl Slots {
         Self { max, state: Mutex::default() }
     }
 
-    /// Returns the executable of `key`, and `true` if it was in memory or came from another thread. For each key,
-    /// `create` runs on one thread at a time. An executable in memory that is not `usable` is created again.
+    /// Returns the executable of `key`. Calls `create` if memory contains no executable of `key`, or if `usable`
+    /// rejects the executable in memory. The flag is `true` if the executable was in memory or if another thread
+    /// created it. For each key, `create` runs on one thread at a time.
     pub(super) fn get_or_create(
         &self,
         key: SlotKey,
@@ -134,7 +136,7 @@ impl Slots {
             if let Some(outcome) = other.wait() {
                 return (outcome, true);
             }
-            // The other thread panicked.
+            // The other thread panicked, so try again.
         };
         let mut end = End { slots: self, key, running, outcome: None };
         let outcome = create().map(Arc::new);
@@ -143,7 +145,7 @@ impl Slots {
         (outcome, false)
     }
 
-    /// Removes `executable`, unless another one has replaced it.
+    /// Removes `executable` from memory, unless another executable has replaced it.
     fn remove(&self, key: &SlotKey, executable: &Arc<LoadedExecutable>) -> Option<Ready> {
         let mut state = self.lock();
         let same = state.ready.get(key).is_some_and(|ready| Arc::ptr_eq(&ready.executable, executable));

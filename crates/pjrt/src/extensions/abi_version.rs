@@ -1,4 +1,4 @@
-//! `PJRT_AbiVersion_Extension`: whether an executable compiled elsewhere runs on this runtime.
+//! `PJRT_AbiVersion_Extension`: checks whether a runtime can run an executable that was compiled elsewhere.
 
 use std::ffi::c_char;
 
@@ -14,8 +14,8 @@ use crate::handle::{Destroy, Handle, Owned, Owner as _};
 use crate::query::serialized;
 use crate::read;
 
-/// Versions of a plugin's binary interface. They tell whether a stored executable runs on another machine's runtime,
-/// without loading it.
+/// Functions for the versions of a plugin's binary interface. These functions check whether a runtime can run a stored
+/// executable, without loading the executable.
 ///
 /// ```no_run
 /// # fn example(client: pjrt::Client, stored: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
@@ -34,11 +34,11 @@ pub struct AbiVersions(Functions<PJRT_AbiVersion_Extension>);
 plugin_extension!(AbiVersions(PJRT_AbiVersion_Extension));
 
 impl AbiVersions {
-    /// The version of the runtime that a client uses.
+    /// Returns the version of the runtime that a client uses.
     ///
     /// # Errors
     ///
-    /// A client of another plugin.
+    /// Returns an error if the client belongs to another plugin.
     #[doc(alias = "PJRT_Client_RuntimeAbiVersion")]
     pub fn of_client(&self, client: &Client) -> Result<RuntimeAbiVersion, Error> {
         type Function = function::PJRT_Client_RuntimeAbiVersion;
@@ -50,11 +50,11 @@ impl AbiVersions {
         self.runtime(args.abi_version, Function::NAME)
     }
 
-    /// The version of the runtime for which an executable was compiled.
+    /// Returns the version of the runtime for which an executable was compiled.
     ///
     /// # Errors
     ///
-    /// An executable of another plugin.
+    /// Returns an error if the executable belongs to another plugin.
     #[doc(alias = "PJRT_Executable_GetAbiVersion")]
     pub fn of_executable(&self, executable: &Executable) -> Result<ExecutableAbiVersion, Error> {
         type Function = function::PJRT_Executable_GetAbiVersion;
@@ -66,7 +66,7 @@ impl AbiVersions {
         self.executable(args.abi_version, Function::NAME)
     }
 
-    /// Reads a version that [`RuntimeAbiVersion::serialize`] wrote.
+    /// Deserializes a version from the bytes of [`RuntimeAbiVersion::serialize`].
     #[doc(alias = "PJRT_RuntimeAbiVersion_FromProto")]
     pub fn parse_runtime(&self, serialized: &[u8]) -> Result<RuntimeAbiVersion, Error> {
         type Function = function::PJRT_RuntimeAbiVersion_FromProto;
@@ -78,7 +78,7 @@ impl AbiVersions {
         self.runtime(args.abi_version, Function::NAME)
     }
 
-    /// Reads a version that [`ExecutableAbiVersion::serialize`] wrote.
+    /// Deserializes a version from the bytes of [`ExecutableAbiVersion::serialize`].
     #[doc(alias = "PJRT_ExecutableAbiVersion_FromProto")]
     pub fn parse_executable(&self, serialized: &[u8]) -> Result<ExecutableAbiVersion, Error> {
         type Function = function::PJRT_ExecutableAbiVersion_FromProto;
@@ -137,11 +137,12 @@ impl RuntimeAbiVersion {
         &self.0
     }
 
-    /// Checks that executables for the other runtime run on this one.
+    /// Checks that this runtime can run executables that were compiled for the runtime of version `other`.
     ///
     /// # Errors
     ///
-    /// If the versions belong to different plugins, or if the plugin reports that they are incompatible.
+    /// Returns an error if the versions belong to different plugins, or if the plugin reports that they are
+    /// incompatible.
     #[doc(alias = "PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime")]
     pub fn check_runtime(&self, other: &Self) -> Result<(), Error> {
         let versions = self.0.owner();
@@ -153,11 +154,12 @@ impl RuntimeAbiVersion {
         unsafe { versions.0.call::<function::PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime>(&mut args) }
     }
 
-    /// Checks that an executable runs on this runtime.
+    /// Checks that this runtime can run an executable.
     ///
     /// # Errors
     ///
-    /// If the versions belong to different plugins, or if the plugin reports that they are incompatible.
+    /// Returns an error if the versions belong to different plugins, or if the plugin reports that they are
+    /// incompatible.
     #[doc(alias = "PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable")]
     pub fn check_executable(&self, executable: &ExecutableAbiVersion) -> Result<(), Error> {
         let versions = self.0.owner();
@@ -169,7 +171,7 @@ impl RuntimeAbiVersion {
         unsafe { versions.0.call::<function::PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable>(&mut args) }
     }
 
-    /// The plugin's number of the platform.
+    /// Returns the id of the platform, which the plugin defines.
     #[doc(alias = "PJRT_RuntimeAbiVersion_PlatformId")]
     pub fn platform_id(&self) -> Result<u64, Error> {
         let mut args = PJRT_RuntimeAbiVersion_PlatformId_Args::new();
@@ -179,7 +181,7 @@ impl RuntimeAbiVersion {
         Ok(args.platform_id)
     }
 
-    /// The version as bytes. XLA's plugins write an `xla.PjRtRuntimeAbiVersionProto` message.
+    /// Serializes the version. XLA's plugins return an `xla.PjRtRuntimeAbiVersionProto` message.
     #[doc(alias = "PJRT_RuntimeAbiVersion_ToProto")]
     pub fn serialize(&self) -> Result<Vec<u8>, Error> {
         type Function = function::PJRT_RuntimeAbiVersion_ToProto;
@@ -189,12 +191,12 @@ impl RuntimeAbiVersion {
         unsafe { self.0.owner().0.call::<Function>(&mut args) }?;
         let (bytes, len) = (args.serialized_proto, args.serialized_proto_size);
         let (holder, deleter) = (args.serialized_proto_holder, args.serialized_proto_deleter);
-        // SAFETY: the call succeeded and returned all four values.
+        // SAFETY: the call succeeded and returned the bytes, their length, their owner and its deleter.
         unsafe { serialized(Function::NAME, bytes, len, holder, deleter) }
     }
 }
 
-/// The version of the runtime's binary interface that an executable needs.
+/// The version of the runtime's binary interface that an executable requires.
 #[derive(Debug)]
 #[doc(alias = "PJRT_ExecutableAbiVersion")]
 pub struct ExecutableAbiVersion(Owned<PJRT_ExecutableAbiVersion, AbiVersions>);
@@ -204,7 +206,7 @@ impl ExecutableAbiVersion {
         &self.0
     }
 
-    /// The plugin's number of the platform.
+    /// Returns the id of the platform, which the plugin defines.
     #[doc(alias = "PJRT_ExecutableAbiVersion_PlatformId")]
     pub fn platform_id(&self) -> Result<u64, Error> {
         let mut args = PJRT_ExecutableAbiVersion_PlatformId_Args::new();
@@ -214,7 +216,7 @@ impl ExecutableAbiVersion {
         Ok(args.platform_id)
     }
 
-    /// The version as bytes. XLA's plugins write an `xla.PjRtExecutableAbiVersionProto` message.
+    /// Serializes the version. XLA's plugins return an `xla.PjRtExecutableAbiVersionProto` message.
     #[doc(alias = "PJRT_ExecutableAbiVersion_ToProto")]
     pub fn serialize(&self) -> Result<Vec<u8>, Error> {
         type Function = function::PJRT_ExecutableAbiVersion_ToProto;
@@ -224,7 +226,7 @@ impl ExecutableAbiVersion {
         unsafe { self.0.owner().0.call::<Function>(&mut args) }?;
         let (bytes, len) = (args.serialized_proto, args.serialized_proto_size);
         let (holder, deleter) = (args.serialized_proto_holder, args.serialized_proto_deleter);
-        // SAFETY: the call succeeded and returned all four values.
+        // SAFETY: the call succeeded and returned the bytes, their length, their owner and its deleter.
         unsafe { serialized(Function::NAME, bytes, len, holder, deleter) }
     }
 }

@@ -13,14 +13,15 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::read;
 
-/// Registers functions that a plugin calls when a TPU slice fails, or before it ends the process.
+/// Functions that register callbacks. The plugin calls these callbacks when a TPU slice fails, or before it ends the
+/// process.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_Callback_Extension")]
 pub struct Callbacks(Functions<PJRT_Callback_Extension>);
 
 plugin_extension!(Callbacks(PJRT_Callback_Extension));
 
-/// Why a TPU slice failed.
+/// The reason for the failure of a TPU slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[doc(alias = "PJRT_Callback_Tpu_SliceFailureType")]
 pub struct SliceFailure(pub i32);
@@ -40,13 +41,13 @@ impl SliceFailure {
     pub const CHIP_DRIVER_ERROR: Self = Self(5);
 }
 
-/// A type of callback: its number, its arguments, and how to read them.
+/// A type of callback: its constant in the C API, the C struct of its arguments, and the conversion of this struct.
 trait Kind {
     const TYPE: PJRT_Callback_Type;
     type Args: AbiStruct;
     type Event<'a>;
 
-    /// Reads the arguments of a callback.
+    /// Converts the arguments of a callback from the C struct.
     fn event(args: &Self::Args) -> Self::Event<'_>;
 }
 
@@ -70,7 +71,7 @@ impl Kind for Prefatal {
     type Event<'a> = (ErrorCode, String);
 
     fn event(args: &PJRT_Callback_PrefatalArgs) -> (ErrorCode, String) {
-        // SAFETY: C11: the text is valid during the callback.
+        // SAFETY: C11: the message is valid during the callback.
         let message = unsafe { read::text(args.error_message, args.error_message_size) };
         let message = message.map_or_else(|broken| format!("<{broken}>"), String::from);
         (ErrorCode::from_raw(args.error_code.0), message)
@@ -78,13 +79,13 @@ impl Kind for Prefatal {
 }
 
 impl Callbacks {
-    /// Calls `callback` when a TPU slice of the client fails, from a thread of the plugin.
+    /// Registers a callback for failures of the client's TPU slice. The plugin calls `callback` on one of its threads.
     ///
-    /// The interface cannot unregister a callback, so `callback` lives until the process ends.
+    /// The PJRT API cannot unregister a callback, so `callback` lives until the process ends.
     ///
     /// # Errors
     ///
-    /// A client of another plugin.
+    /// Returns an error if the client belongs to another plugin.
     #[doc(alias = "PJRT_Register_Callback")]
     pub fn on_slice_failure(
         &self,
@@ -94,14 +95,14 @@ impl Callbacks {
         self.register::<SliceBuilder, _>(client, callback)
     }
 
-    /// Calls `callback` with an error's code and message before the plugin ends the process because of it, from a thread
-    /// of the plugin.
+    /// Registers a callback for fatal errors. Before the plugin ends the process because of an error, it calls
+    /// `callback` with the error's code and message, on one of its threads.
     ///
-    /// The interface cannot unregister a callback, so `callback` lives until the process ends.
+    /// The PJRT API cannot unregister a callback, so `callback` lives until the process ends.
     ///
     /// # Errors
     ///
-    /// A client of another plugin.
+    /// Returns an error if the client belongs to another plugin.
     #[doc(alias = "PJRT_Register_Callback")]
     pub fn on_fatal_error(
         &self,
@@ -111,11 +112,11 @@ impl Callbacks {
         self.register::<Prefatal, _>(client, move |(code, message): (ErrorCode, String)| callback(code, &message))
     }
 
-    /// Calls the client's callbacks for a slice failure, such as to test them.
+    /// Calls the client's registered callbacks for slice failures, for example to test these callbacks.
     ///
     /// # Errors
     ///
-    /// A client of another plugin.
+    /// Returns an error if the client belongs to another plugin.
     #[doc(alias = "PJRT_Callback_InvokeCallback")]
     pub fn report_slice_failure(&self, client: &Client, failure: SliceFailure) -> Result<(), Error> {
         let mut args = PJRT_Callback_Tpu_SliceBuilderArgs::new();
@@ -123,11 +124,11 @@ impl Callbacks {
         self.invoke::<SliceBuilder>(client, &mut args)
     }
 
-    /// Calls the client's callbacks for a fatal error, such as to test them.
+    /// Calls the client's registered callbacks for fatal errors, for example to test these callbacks.
     ///
     /// # Errors
     ///
-    /// A client of another plugin.
+    /// Returns an error if the client belongs to another plugin.
     #[doc(alias = "PJRT_Callback_InvokeCallback")]
     pub fn report_fatal_error(&self, client: &Client, code: ErrorCode, message: &str) -> Result<(), Error> {
         let mut args = PJRT_Callback_PrefatalArgs::new();
@@ -142,7 +143,7 @@ impl Callbacks {
         F: for<'a> Fn(K::Event<'a>) + Send + Sync + 'static,
     {
         self.0.check(client.api())?;
-        // If the call fails, it is unknown whether the plugin kept the pointer, so the callback is leaked then, too.
+        // Leak the callback even if the call fails, because it is unknown whether the plugin has kept the pointer.
         let callback = Box::into_raw(Box::new(callback));
         let mut args = PJRT_Callback_RegisterCallback_Args::new();
         args.client = client.inner().raw().as_ptr();
@@ -164,7 +165,7 @@ impl Callbacks {
     }
 }
 
-/// `PJRT_Callback_Function`: calls the closure that `user_arg` points to.
+/// Calls the closure that `user_arg` points to. This is a `PJRT_Callback_Function`.
 unsafe extern "C" fn call<K: Kind, F: for<'a> Fn(K::Event<'a>)>(args: *mut c_void, user_arg: *mut c_void) {
     api::contain(|| {
         if args.is_null() || !args.cast::<K::Args>().is_aligned() {
@@ -177,9 +178,9 @@ unsafe extern "C" fn call<K: Kind, F: for<'a> Fn(K::Event<'a>)>(args: *mut c_voi
             return;
         }
         let mut copy = K::Args::new();
-        // SAFETY: C11: the arguments are readable for their size, which is at least ours.
+        // SAFETY: C11: the arguments are readable for their size, which is at least that of the copy.
         unsafe { (&raw mut copy).cast::<u8>().copy_from_nonoverlapping(args.cast(), K::Args::STRUCT_SIZE) };
-        // SAFETY: C11: this is the registered argument, a closure that is never freed.
+        // SAFETY: C11: `user_arg` is the registered argument, a closure that is never freed.
         let callback = unsafe { &*user_arg.cast::<F>() };
         callback(K::event(&copy));
     });

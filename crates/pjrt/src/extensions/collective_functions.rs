@@ -1,4 +1,5 @@
-//! The functions of `PJRT_Collectives_Extension`, and what collectives and communicators share.
+//! The functions of `PJRT_Collectives_Extension`, and the state that communicators share with the collectives that
+//! created them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use crate::error::Error;
 use crate::handle::{Destroy, Handle, Owned, Owner};
 use crate::plugin::Plugin;
 
-/// The functions of collectives and communicators.
+/// The functions of the collectives extension.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_Collectives_Extension")]
 pub(crate) struct CollectiveFunctions(pub(super) Functions<PJRT_Collectives_Extension>);
@@ -21,7 +22,7 @@ pub(crate) struct CollectiveFunctions(pub(super) Functions<PJRT_Collectives_Exte
 plugin_extension!(CollectiveFunctions(PJRT_Collectives_Extension));
 
 impl CollectiveFunctions {
-    /// The functions of a plugin that can also destroy collectives.
+    /// Returns the functions of a plugin, or an error if the plugin cannot destroy collectives.
     pub(super) fn complete(plugin: &Plugin) -> Result<Self, Error> {
         let functions = plugin.extension::<Self>();
         let complete = functions.filter(|functions| functions.0.supports::<function::PJRT_Collectives_Destroy>());
@@ -39,14 +40,14 @@ unsafe impl Destroy<CollectiveFunctions> for PJRT_Collectives {
     }
 }
 
-/// The connection to other processes that collectives use.
+/// An owner of the connection to other processes that collectives use.
 pub(super) type Context = Arc<dyn fmt::Debug + Send + Sync>;
 
-/// Collectives and their connection.
+/// The plugin's collectives object, and the owner of the connection that it uses.
 #[derive(Debug)]
 pub(crate) struct CollectivesInner {
     raw: Owned<PJRT_Collectives, CollectiveFunctions>,
-    /// Dropped after the collectives that use it.
+    /// Dropped after `raw`, which uses the connection.
     _context: Context,
 }
 
@@ -70,13 +71,13 @@ impl Owner for CollectivesInner {
     }
 }
 
-/// Converts the rank of one of `devices` devices.
+/// Converts a rank for the C API. Returns an error if `rank` is not less than the number of devices.
 pub(super) fn rank_id(rank: usize, devices: usize) -> Result<i64, Error> {
     let valid = i64::try_from(rank).ok().filter(|_| rank < devices);
     valid.ok_or_else(|| Error::invalid(format!("rank {rank} is not the position of one of {devices} devices")))
 }
 
-/// The error for a plugin that lacks a function of collectives.
+/// Returns the error for a plugin whose collectives extension lacks the function `S`.
 pub(super) fn missing<S: Slot<Table = PJRT_Collectives_Extension>>(plugin: &Plugin) -> Error {
     Error::missing_in(S::NAME, PJRT_Collectives_Extension::NAME, plugin.api_version())
 }

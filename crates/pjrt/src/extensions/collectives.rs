@@ -1,4 +1,4 @@
-//! `PJRT_Collectives_Extension`: creates communicators for collectives outside programs.
+//! `PJRT_Collectives_Extension`: creates communicators for collective operations outside of compiled programs.
 
 use std::ffi::c_char;
 use std::ptr::null_mut;
@@ -13,21 +13,21 @@ use crate::error::Error;
 use crate::handle::{Handle, Owned};
 use crate::read;
 
-/// Collectives between the memory of hosts, outside programs.
-/// [`MegascaleContext::collectives`](super::MegascaleContext::collectives) creates them.
+/// Collective operations on host memory, outside of compiled programs.
+/// [`MegascaleContext::collectives`](super::MegascaleContext::collectives) creates this object.
 ///
-/// A framework needs them only if it runs programs on CPUs and connects them over Megascale. Programs for TPUs use the
-/// collectives of StableHLO.
+/// A framework needs `Collectives` only if it runs programs on CPUs of several processes and connects these processes
+/// over Megascale. Programs for TPUs use StableHLO's collective operations.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_Collectives")]
 pub struct Collectives(Arc<CollectivesInner>);
 
 impl Collectives {
-    /// Takes collectives that use `context`.
+    /// Takes ownership of a collectives object. `context` owns the connection that the object uses.
     ///
     /// # Safety
     ///
-    /// `raw` is null, or a live object of the plugin of `functions` that the caller owns.
+    /// `raw` is null, or a live object that belongs to the plugin of `functions` and that the caller owns.
     pub(super) unsafe fn new(
         raw: *mut PJRT_Collectives,
         functions: CollectiveFunctions,
@@ -35,7 +35,7 @@ impl Collectives {
         function: &'static str,
     ) -> Result<Self, Error> {
         let raw = read::object(raw).map_err(|broken| Error::malformed(function, broken))?;
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: the object is live, and the caller owned it.
         let raw = unsafe { Owned::new(raw, functions) };
         Ok(Self(Arc::new(CollectivesInner::new(raw, context))))
     }
@@ -44,14 +44,15 @@ impl Collectives {
         self.0.raw()
     }
 
-    /// Connects devices, and returns a communicator for each of this process's `ranks`, in the same order.
+    /// Connects devices, and returns a communicator for each of this process's ranks, in the order of `ranks`.
     ///
-    /// `device_ids` are the global ids of all devices that take part. A device's rank is its position there.
-    /// `clique_ids` are names that all processes agreed on, if the transport requires any.
+    /// `device_ids` are the global ids of all devices that take part. The rank of a device is the index of its id in
+    /// `device_ids`. `clique_ids` are ids on which all processes have agreed, or `None` if the transport does not use
+    /// such ids.
     ///
     /// # Errors
     ///
-    /// A rank that is not the position of a device.
+    /// Returns an error if a rank is not an index into `device_ids`, or if the plugin cannot destroy communicators.
     #[doc(alias = "PJRT_Collectives_CreateCommunicators")]
     pub fn communicators(
         &self,
@@ -62,7 +63,7 @@ impl Collectives {
         type Function = function::PJRT_Collectives_CreateCommunicators;
         let functions = self.0.functions();
         if !functions.supports::<function::PJRT_Collectives_Communicator_Destroy>() {
-            // The communicators could not be destroyed.
+            // Without this function, the communicators could not be destroyed.
             return Err(missing::<function::PJRT_Collectives_Communicator_Destroy>(&functions.plugin));
         }
         let mut rank_ids = ranks.iter().map(|rank| rank_id(*rank, device_ids.len())).collect::<Result<Vec<_>, _>>()?;
@@ -71,21 +72,21 @@ impl Collectives {
         let mut args = PJRT_Collectives_CreateCommunicators_Args::new();
         args.collectives = self.0.raw().as_ptr();
         (args.device_ids, args.num_device_ids) = (device_ids.as_ptr(), device_ids.len());
-        // A null pointer means that the transport uses no names. The pointer of an empty list is not null.
+        // A null pointer means that the transport does not use clique ids. The pointer of an empty `Vec` is not null.
         args.clique_ids = if clique_ids.is_some() { ids.as_mut_ptr() } else { null_mut() };
         (args.clique_id_sizes, args.num_clique_ids) = (sizes.as_ptr(), ids.len());
         (args.rank_ids, args.num_device_ranks) = (rank_ids.as_mut_ptr(), rank_ids.len());
-        // SAFETY: C2: the collectives are live; the arrays have these lengths and live through the call.
+        // SAFETY: C2: the collectives are live; the arrays have the given lengths and live through the call.
         unsafe { functions.call::<Function>(&mut args) }?;
-        // SAFETY: C3: the array lives until the deleter runs, and its objects afterwards, too.
+        // SAFETY: C3: the array lives until the deleter runs. The communicators live longer.
         let communicators = unsafe { read::slice(args.communicators, args.num_communicators) };
         let communicators = communicators.map(<[*mut PJRT_Collectives_Communicator]>::to_vec);
         if let Some(deleter) = args.communicators_holder_deleter {
-            // SAFETY: C3: the deleter runs once for its object.
+            // SAFETY: C3: the deleter runs once, with the object that came with it.
             unsafe { deleter(args.communicators_holder) };
         }
         let malformed = |broken| Error::malformed(Function::NAME, broken);
-        // All communicators are taken before an error is returned, so that none is leaked.
+        // Take ownership of all communicators before returning an error, so that the error path destroys them.
         let taken: Vec<Result<Communicator, Error>> = communicators
             .map_err(malformed)?
             .into_iter()

@@ -1,4 +1,4 @@
-//! Collectives of a communicator: one device's part in operations of several devices.
+//! Communicators, through which a device takes part in collective operations.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::loan::Loan;
 use crate::query::serialized;
 use crate::read;
 
-/// How a collective combines the elements of several devices.
+/// The reduction by which a collective operation combines the elements of several devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "PJRT_Collectives_ReductionKind")]
 #[non_exhaustive]
@@ -43,36 +43,37 @@ impl CollectiveReduction {
     }
 }
 
-/// Which executions of a program a collective connects.
+/// The program executions that a collective operation connects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "PJRT_Collectives_CollectiveOpKind")]
 #[non_exhaustive]
 pub enum CollectiveScope {
-    /// Executions of several programs, or of partitions of one program. `op_id` is the id of the channel.
+    /// Executions of several programs, or of partitions of one program. [`CollectiveRun::op_id`] is the channel id.
     CrossModule,
-    /// Replicas of one program. `op_id` is the id of the program.
+    /// Replicas of one program. [`CollectiveRun::op_id`] is the id of the program.
     #[default]
     CrossReplica,
 }
 
-/// The collective that a call belongs to. All devices pass the same values, except for `num_local_participants`.
+/// Identifies the collective operation in which a call takes part. All devices must pass the same values, except for
+/// `num_local_participants`.
 #[derive(Clone, Copy, Debug)]
 #[doc(alias = "PJRT_Collectives_CpuExecutor")]
 pub struct CollectiveRun {
-    /// The number of the program's execution.
+    /// Id of the program's execution.
     pub run_id: i64,
-    /// How many of the communicator's devices belong to this process.
+    /// Number of the communicator's devices that belong to this process.
     pub num_local_participants: i32,
-    /// The executions that take part.
+    /// The program executions that take part.
     pub scope: CollectiveScope,
-    /// The number of the operation within `scope`.
+    /// Id of the operation within `scope`.
     pub op_id: i64,
-    /// How long to wait for the other devices.
+    /// Maximum time to wait for the other devices.
     pub timeout: Duration,
 }
 
 impl CollectiveRun {
-    /// The struct of the C API. It refers to `device_ids`.
+    /// Converts to the struct of the C API, which points to `device_ids`.
     fn raw(&self, device_ids: &mut [i64]) -> PJRT_Collectives_CpuExecutor {
         type Kind = PJRT_Collectives_CollectiveOpKind;
         PJRT_Collectives_CpuExecutor {
@@ -100,24 +101,25 @@ unsafe impl Destroy<Arc<CollectivesInner>> for PJRT_Collectives_Communicator {
     }
 }
 
-/// One device's part in collectives. [`Collectives::communicators`](super::Collectives::communicators) creates it.
+/// The object through which one device takes part in collective operations.
+/// [`Collectives::communicators`](super::Collectives::communicators) creates communicators.
 ///
-/// A collective waits until all devices take part in it, so each device needs a thread of its own.
+/// A collective operation blocks until all devices take part, so each device needs its own thread.
 #[derive(Debug)]
 #[doc(alias = "PJRT_Collectives_Communicator")]
 pub struct Communicator {
     raw: Owned<PJRT_Collectives_Communicator, Arc<CollectivesInner>>,
-    /// The global ids of all devices, by rank.
+    /// The global ids of all devices, in the order of their ranks.
     device_ids: Vec<i64>,
 }
 
-/// Memory that a plugin reads and writes during a collective.
+/// Memory that a plugin reads and writes during a collective operation.
 struct Memory<T> {
     send: Vec<T>,
     receive: Vec<T>,
 }
 
-/// The addresses in [`Memory`], for one operation.
+/// The addresses of the vectors in a [`Memory`], and their sizes in bytes.
 struct Addresses {
     send: *mut c_void,
     send_size: usize,
@@ -134,12 +136,12 @@ impl Communicator {
         &self.raw
     }
 
-    /// The number of devices.
+    /// Returns the number of devices that the communicator connects.
     pub fn size(&self) -> usize {
         self.device_ids.len()
     }
 
-    /// A description for people, which the plugin defines.
+    /// Returns a human-readable description, which the plugin defines.
     #[doc(alias = "PJRT_Collectives_Communicator_ToString")]
     pub fn description(&self) -> Result<String, Error> {
         type Function = function::PJRT_Collectives_Communicator_ToString;
@@ -148,12 +150,13 @@ impl Communicator {
         // SAFETY: C2: the communicator is live.
         unsafe { self.raw.owner().functions().call::<Function>(&mut args) }?;
         let (holder, deleter) = (args.str_holder, args.str_holder_deleter);
-        // SAFETY: the call succeeded and returned all four values.
+        // SAFETY: the call succeeded and returned the bytes, their length, their owner and its deleter.
         let text = unsafe { serialized(Function::NAME, args.str_, args.str_size, holder, deleter) }?;
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// Combines the elements of all devices. Each device sends as many, and receives all results.
+    /// Reduces the elements of all devices, element by element, and returns the results on all devices. All devices
+    /// must send the same number of elements.
     #[doc(alias = "PJRT_Collectives_Communicator_AllReduce")]
     pub fn all_reduce<T: Element + AnyBitPattern>(
         &mut self,
@@ -173,12 +176,13 @@ impl Communicator {
         })
     }
 
-    /// Combines the elements of all devices. Each device sends as many, and receives an equal part of the results, in
-    /// the order of the ranks.
+    /// Reduces the elements of all devices, element by element, and splits the results into one equal part for each
+    /// device. The parts are assigned to the devices in the order of the ranks. All devices must send the same number
+    /// of elements.
     ///
     /// # Errors
     ///
-    /// A number of elements that the number of devices does not divide.
+    /// Returns an error if the number of elements is not a multiple of the number of devices.
     #[doc(alias = "PJRT_Collectives_Communicator_ReduceScatter")]
     pub fn reduce_scatter<T: Element + AnyBitPattern>(
         &mut self,
@@ -198,12 +202,12 @@ impl Communicator {
         })
     }
 
-    /// Sends elements to all devices. Each device sends as many, and receives those of all devices, in the order of the
-    /// ranks.
+    /// Gathers the elements of all devices, in the order of the ranks. Every device receives all elements. All devices
+    /// must send the same number of elements.
     ///
     /// # Errors
     ///
-    /// More results than memory can hold.
+    /// Returns an error if the size of the received elements exceeds the address space.
     #[doc(alias = "PJRT_Collectives_Communicator_AllGather")]
     pub fn all_gather<T: Element + AnyBitPattern>(
         &mut self,
@@ -226,12 +230,12 @@ impl Communicator {
         })
     }
 
-    /// Sends elements to the devices of rank `targets`, and receives as many from the device of rank `source`. Without a
-    /// source, the results are zero.
+    /// Sends elements to the devices whose ranks are in `targets`, and returns the same number of elements from the
+    /// device of rank `source`. If `source` is `None`, the returned elements are zero.
     ///
     /// # Errors
     ///
-    /// A rank that no device has.
+    /// Returns an error if a rank is not less than the number of devices.
     #[doc(alias = "PJRT_Collectives_Communicator_CollectivePermute")]
     pub fn collective_permute<T: Element + AnyBitPattern>(
         &mut self,
@@ -256,11 +260,12 @@ impl Communicator {
         })
     }
 
-    /// Sends an equal part of the elements to each device, and receives as many from each, both in the order of the ranks.
+    /// Splits the elements into one equal part for each device, and sends the parts to the devices in the order of the
+    /// ranks. Returns the parts that the devices sent to this device, in the order of the ranks.
     ///
     /// # Errors
     ///
-    /// A number of elements that the number of devices does not divide.
+    /// Returns an error if the number of elements is not a multiple of the number of devices.
     #[doc(alias = "PJRT_Collectives_Communicator_AllToAll")]
     pub fn all_to_all<T: Element + AnyBitPattern>(
         &mut self,
@@ -272,7 +277,7 @@ impl Communicator {
         let (mut sends, mut receives) = (Vec::new(), Vec::new());
         self.run::<function::PJRT_Collectives_Communicator_AllToAll, T>(send, received, run, |at, executor| {
             let parts = |data: *mut c_void| -> Vec<*mut c_void> {
-                // The parts are within the memory that begins at `data`.
+                // The addresses are within the memory that begins at `data`, so they do not wrap around.
                 (0..sizes.len()).map(|part| data.wrapping_byte_add(part * count * size_of::<T>())).collect()
             };
             (sends, receives) = (parts(at.send), parts(at.receive));
@@ -286,7 +291,7 @@ impl Communicator {
         })
     }
 
-    /// The number of elements of each device, of `len` elements of all devices.
+    /// Returns the number of elements for each device if `len` elements are split among all devices.
     fn part(&self, len: usize) -> Result<usize, Error> {
         if len.is_multiple_of(self.size()) {
             return Ok(len / self.size());
@@ -294,8 +299,9 @@ impl Communicator {
         Err(Error::invalid(format!("{len} elements cannot be divided among {} devices", self.size())))
     }
 
-    /// Sends `send`, waits, and returns the `received` elements. `start` sets the arguments, and returns them with the
-    /// field of the event.
+    /// Calls the function `S` with the elements of `send`, waits for the operation, and returns the received elements,
+    /// whose number is `received`. `start` returns the arguments of `S`, and a function that reads the operation's
+    /// event from them.
     fn run<S: Slot<Table = PJRT_Collectives_Extension, Return = *mut PJRT_Error>, T: Element + AnyBitPattern>(
         &self,
         send: Vec<T>,
@@ -310,7 +316,7 @@ impl Communicator {
             (api.supports::<slot::PJRT_Event_IsReady>(), slot::PJRT_Event_IsReady::NAME),
         ] {
             if !is_supported {
-                // The end of the operation would be unknown.
+                // Without this function, the end of the operation would be unknown.
                 return Err(Error::missing(name, 0, api.version()));
             }
         }
@@ -328,7 +334,7 @@ impl Communicator {
         // SAFETY: C2: the communicator is live; arrays and executor live through the call, and the memory until the
         // event is ready, or is leaked.
         if let Err(error) = unsafe { self.raw.owner().functions().call::<S>(&mut args) } {
-            // An operation that could not be started does not use the memory.
+            // By C5, the plugin does not use the memory after a failed call.
             loan.give_back();
             return Err(error);
         }
@@ -337,7 +343,7 @@ impl Communicator {
         let event = unsafe { Owned::<PJRT_Event, _>::new(event, self.raw.owner().clone()) };
         let outcome = event.query::<slot::PJRT_Event_Await>();
         if outcome.is_err() && !matches!(event.query::<slot::PJRT_Event_IsReady>(), Ok(true)) {
-            // The plugin may still use the memory, which is leaked with the loan.
+            // The plugin may still use the memory, so drop the loan without `take`, which leaks the memory.
             return outcome.map(|()| Vec::new());
         }
         let memory = loan.take();

@@ -16,9 +16,9 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::read;
 
-/// Sends buffers to devices of other processes, and receives them, over the network that connects the devices.
+/// Transfers buffers between devices of different processes, over the network that connects the devices.
 ///
-/// Both processes must use the same key for a transfer. The framework agrees on keys by its own means, such as the
+/// The sender and the receiver of a transfer must use the same key. They must agree on keys by other means, such as the
 /// key-value store.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_CrossHostTransfers_Extension")]
@@ -29,41 +29,43 @@ plugin_extension!(CrossHostTransfers(PJRT_CrossHostTransfers_Extension));
 /// A buffer to send.
 #[derive(Clone, Copy, Debug)]
 pub struct Send<'a> {
-    /// The buffer. Its contents must stay unchanged until the event is ready.
+    /// The buffer to send. Its contents must stay unchanged until the event of the transfer is ready.
     pub buffer: &'a Buffer,
     /// The global id of the receiving device.
     pub to: i32,
-    /// The number by which the receiver recognizes the transfer.
+    /// The key of the transfer, which must equal the receiver's [`Receive::key`].
     pub key: i64,
 }
 
 /// A buffer to receive.
 #[derive(Clone, Debug)]
 pub struct Receive {
-    /// Type and extents of the array.
+    /// Element type and extents of the buffer.
     pub shape: Shape,
     /// The global id of the sending device.
     pub from: i32,
-    /// The number by which the sender marks the transfer.
+    /// The key of the transfer, which must equal the sender's [`Send::key`].
     pub key: i64,
 }
 
-/// A process that takes part, and which of its restarts it is. Plugins end transfers with processes that have restarted.
+/// A process and its incarnation, which changes each time the process restarts. Plugins end transfers with processes
+/// that have restarted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskIncarnation {
-    /// The number of the process.
+    /// Index of the process.
     pub task: i32,
-    /// The number of its restart.
+    /// Incarnation id of the process.
     pub incarnation: i64,
 }
 
 impl CrossHostTransfers {
-    /// Starts sending buffers. The events become ready, in the same order, when the plugin has sent them. `alive` lists
-    /// the processes that were alive recently; it may be empty, and plugins before version 8 of the extension ignore it.
+    /// Starts sending buffers. Returns an event for each element of `sends`, in the same order. The event becomes ready
+    /// when the plugin has sent the buffer. `alive` lists the processes that were alive recently. The list may be
+    /// empty. Plugins with an extension older than version 8 ignore the list.
     ///
     /// # Errors
     ///
-    /// Buffers of another client, or deleted ones.
+    /// Returns an error if a buffer belongs to another client or has been deleted.
     #[doc(alias = "PJRT_Transfers_PJRT_Client_CrossHostSendBuffers")]
     pub fn send(&self, client: &Client, sends: &[Send<'_>], alive: &[TaskIncarnation]) -> Result<Vec<Event>, Error> {
         type Function = function::PJRT_Transfers_PJRT_Client_CrossHostSendBuffers;
@@ -89,10 +91,10 @@ impl CrossHostTransfers {
         args.num_tasks = tasks.len();
         args.task_ids = tasks.as_ptr();
         args.incarnation_ids = incarnations.as_ptr();
-        // SAFETY: C2: client and buffers are live and of this plugin; the arrays have these lengths and live through the
-        // call.
+        // SAFETY: C2: client and buffers are live and of this plugin; the arrays have the given lengths and live
+        // through the call.
         unsafe { self.0.call::<Function>(&mut args) }?;
-        // All events are taken before an error is returned, so that none is leaked.
+        // Take ownership of all events before returning an error, so that the error path destroys them.
         let taken: Vec<Result<Event, Error>> = events
             .into_iter()
             .map(|raw| {
@@ -104,12 +106,12 @@ impl CrossHostTransfers {
         taken.into_iter().collect()
     }
 
-    /// Starts receiving buffers on a device. They are ready when their data has arrived. For `alive`, see
-    /// [`CrossHostTransfers::send`].
+    /// Starts receiving buffers on a device. A returned buffer becomes ready when its contents have arrived. For
+    /// `alive`, see [`CrossHostTransfers::send`].
     ///
     /// # Errors
     ///
-    /// A device of another plugin, or an extent below 0.
+    /// Returns an error if the device belongs to another plugin, or if an extent is negative.
     #[doc(alias = "PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers")]
     pub fn receive(
         &self,
@@ -148,8 +150,8 @@ impl CrossHostTransfers {
         args.num_tasks = tasks.len();
         args.task_ids = tasks.as_ptr();
         args.incarnation_ids = incarnations.as_ptr();
-        // SAFETY: C2: client and device are live and of this plugin; the arrays have these lengths and live through the
-        // call.
+        // SAFETY: C2: client and device are live and of this plugin; the arrays have the given lengths and live through
+        // the call.
         unsafe { self.0.call::<Function>(&mut args) }.map_err(|error| client.describe_memory(error))?;
         let taken: Vec<Result<Buffer, Error>> = buffers
             .into_iter()

@@ -11,7 +11,8 @@ use super::functions::Functions;
 use super::plugin_extension::plugin_extension;
 use crate::error::Error;
 
-/// Registers custom calls with XLA's GPU plugins. Other plugins, and newer GPU plugins, have [`Ffi`](super::Ffi).
+/// Functions that register custom calls with XLA's GPU plugins. Other plugins and newer GPU plugins support
+/// [`Ffi`](super::Ffi) instead.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_Gpu_Custom_Call")]
 pub struct GpuCustomCalls(Functions<PJRT_Gpu_Custom_Call>);
@@ -21,32 +22,33 @@ plugin_extension!(GpuCustomCalls(PJRT_Gpu_Custom_Call));
 /// The handlers of a typed custom call: pointers to `XLA_FFI_Handler` functions, one for each stage of an execution.
 #[derive(Clone, Copy, Debug)]
 pub struct GpuHandlers {
-    /// Creates the state of the call.
+    /// Handler of the stage that creates the state of the call.
     pub instantiate: Option<NonNull<c_void>>,
-    /// Requests resources.
+    /// Handler of the stage that requests resources for an execution.
     pub prepare: Option<NonNull<c_void>>,
-    /// Initializes resources.
+    /// Handler of the stage that initializes the requested resources.
     pub initialize: Option<NonNull<c_void>>,
-    /// Runs the call.
+    /// Handler of the stage that executes the call.
     pub execute: NonNull<c_void>,
 }
 
-/// `api_version` of a call without types.
+/// `api_version` of a custom call with the untyped calling convention.
 const UNTYPED: c_int = 0;
-/// `api_version` of a typed call.
+/// `api_version` of a typed custom call.
 const TYPED: c_int = 1;
 
 impl GpuCustomCalls {
-    /// Registers a typed custom call for the process. `target` is its name in programs.
+    /// Registers a typed custom call for the process. `target` is the name of the call in programs.
     ///
     /// # Errors
     ///
-    /// Traits other than the default if the plugin ignores traits, as those before version 3 of the extension do.
+    /// Returns an error if the plugin ignores traits and `traits` is not the default. Plugins with an extension older
+    /// than version 3 ignore traits.
     ///
     /// # Safety
     ///
     /// The handlers are `XLA_FFI_Handler*` for the version of XLA's FFI that the plugin uses. They stay callable, from
-    /// any thread, until the process ends. `traits` describe them correctly.
+    /// any thread, until the process ends. `traits` describes the handlers correctly.
     #[doc(alias = "PJRT_Gpu_Register_Custom_Call")]
     pub unsafe fn register(&self, target: &str, handlers: GpuHandlers, traits: HandlerTraits) -> Result<(), Error> {
         if traits != HandlerTraits::default() && !self.0.table.0.custom_call_handles_traits.get() {
@@ -55,26 +57,28 @@ impl GpuCustomCalls {
                 PJRT_Gpu_Custom_Call::NAME
             )));
         }
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: the handlers are valid for typed calls.
         unsafe { self.call(TYPED, target, handlers, traits) }
     }
 
-    /// Registers a custom call without types for the process.
+    /// Registers a custom call with the untyped calling convention for the process. `target` is the name of the call in
+    /// programs.
     ///
     /// # Safety
     ///
-    /// `function` is a function with the signature that XLA calls for custom calls without types. It stays callable,
-    /// from any thread, until the process ends.
+    /// `function` is a function with the signature of XLA's untyped custom calls. It stays callable, from any thread,
+    /// until the process ends.
     #[doc(alias = "PJRT_Gpu_Register_Custom_Call")]
     pub unsafe fn register_untyped(&self, target: &str, function: NonNull<c_void>) -> Result<(), Error> {
         let handlers = GpuHandlers { instantiate: None, prepare: None, initialize: None, execute: function };
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: `function` is valid for untyped calls.
         unsafe { self.call(UNTYPED, target, handlers, HandlerTraits::default()) }
     }
 
     /// # Safety
     ///
-    /// As for [`GpuCustomCalls::register`], or [`GpuCustomCalls::register_untyped`] for that version.
+    /// The requirements of [`GpuCustomCalls::register`] apply if `api_version` is [`TYPED`], and those of
+    /// [`GpuCustomCalls::register_untyped`] if it is [`UNTYPED`].
     unsafe fn call(
         &self,
         api_version: c_int,
@@ -92,7 +96,7 @@ impl GpuCustomCalls {
         args.handler_initialize = raw(handlers.initialize);
         args.handler_execute = handlers.execute.as_ptr();
         args.traits = traits.0;
-        // SAFETY: C2: the name lives through the call; the handlers are right by this function's contract.
+        // SAFETY: C2: the name lives through the call; the handlers are valid by this function's contract.
         unsafe { self.0.call::<function::PJRT_Gpu_Register_Custom_Call>(&mut args) }
     }
 }

@@ -1,4 +1,4 @@
-//! `PJRT_Custom_Partitioner_Extension`: lets a framework say how a custom call is split over devices.
+//! `PJRT_Custom_Partitioner_Extension`: lets a framework define how a custom call is split over devices.
 
 use std::ffi::c_char;
 
@@ -13,10 +13,10 @@ use crate::error::Error;
 use crate::read;
 use crate::send_ptr::SendPtr;
 
-/// The version of the structs that are exchanged with a partitioner.
+/// The version of the structs that the plugin and a partitioner exchange.
 const VERSION: i64 = 1;
 
-/// Registers rules by which XLA's partitioner splits custom calls over devices.
+/// Functions that register rules by which XLA's partitioner splits custom calls over devices.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_Custom_Partitioner_Extension")]
 pub struct CustomPartitioners(Functions<PJRT_Custom_Partitioner_Extension>);
@@ -33,24 +33,25 @@ pub struct PartitionedArray {
     pub sharding: Option<Vec<u8>>,
 }
 
-/// How a custom call is split.
+/// The result of splitting a custom call over devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partitioned {
-    /// The program of one device, as an MLIR module. Its arguments and results have the shapes of one device.
+    /// The program that replaces the call on each device, as an MLIR module. The program's arguments and results have
+    /// the shapes of the parts on one device.
     pub mlir_module: Vec<u8>,
-    /// The sharding that each argument needs, as a serialized `xla.OpSharding` message.
+    /// The sharding that the program requires for each argument, as a serialized `xla.OpSharding` message.
     pub argument_shardings: Vec<Vec<u8>>,
     /// The sharding of the result, as a serialized `xla.OpSharding` message.
     pub result_sharding: Vec<u8>,
 }
 
-/// The rules of one custom call. The plugin calls them while it compiles, on any thread.
+/// The partitioning rules of one custom call. The plugin calls the methods during compilation, on any thread.
 pub trait CustomPartitioner: Send + Sync + 'static {
-    /// Splits a call. `backend_config` is the text of the call's attribute.
+    /// Splits a call over devices. `backend_config` is the value of the call's attribute of this name.
     ///
     /// # Errors
     ///
-    /// An error ends the compilation, which reports it.
+    /// If this method returns an error, the compilation fails with this error.
     fn partition(
         &self,
         arguments: &[PartitionedArray],
@@ -58,11 +59,12 @@ pub trait CustomPartitioner: Send + Sync + 'static {
         backend_config: &[u8],
     ) -> Result<Partitioned, CallbackError>;
 
-    /// Infers the sharding of the result from those of the arguments. `None` if they do not determine it.
+    /// Infers the sharding of the result from the shardings of the arguments. Returns `None` if the arguments do not
+    /// determine the sharding.
     ///
     /// # Errors
     ///
-    /// An error ends the compilation, which reports it.
+    /// If this method returns an error, the compilation fails with this error.
     fn infer_sharding(
         &self,
         arguments: &[PartitionedArray],
@@ -70,11 +72,12 @@ pub trait CustomPartitioner: Send + Sync + 'static {
         backend_config: &[u8],
     ) -> Result<Option<Vec<u8>>, CallbackError>;
 
-    /// Changes the sharding that a use of the result asks for. By default it is kept.
+    /// Changes the sharding that a user of the call's result requests. The default implementation returns `sharding`
+    /// unchanged.
     ///
     /// # Errors
     ///
-    /// An error ends the compilation, which reports it.
+    /// If this method returns an error, the compilation fails with this error.
     fn propagate_user_sharding(
         &self,
         sharding: Vec<u8>,
@@ -85,20 +88,21 @@ pub trait CustomPartitioner: Send + Sync + 'static {
         Ok(sharding)
     }
 
-    /// Whether a call with side effects may be replicated. By default it may not.
+    /// Returns whether a call with side effects may have a replicated sharding. The default is `false`.
     fn can_side_effecting_have_replicated_sharding(&self) -> bool {
         false
     }
 }
 
 impl CustomPartitioners {
-    /// Registers the rules of a custom call for the process. `target` is its name in programs.
+    /// Registers the rules of a custom call for the process. `target` is the name of the call in programs.
     ///
-    /// The plugin owns `partitioner` from then on and drops it when it does not need it any more, which may be never.
+    /// The plugin owns `partitioner` after this call. It drops `partitioner` when it no longer needs it, which may be
+    /// never.
     ///
     /// # Errors
     ///
-    /// An error of the plugin, such as a name that is registered already.
+    /// The plugin may return an error if the name is already registered.
     #[doc(alias = "PJRT_Register_Custom_Partitioner")]
     pub fn register<P: CustomPartitioner>(&self, target: &str, partitioner: P) -> Result<(), Error> {
         let may_replicate = partitioner.can_side_effecting_have_replicated_sharding();
@@ -115,13 +119,13 @@ impl CustomPartitioners {
         args.name = target.as_ptr().cast::<c_char>();
         args.name_size = target.len();
         args.callbacks = Box::into_raw(Box::new(callbacks));
-        // If the call fails, it is unknown whether the plugin kept the callbacks, so they are leaked then.
+        // If the call fails, it is unknown whether the plugin has kept the callbacks, so they are leaked.
         // SAFETY: C2, C11: the name lives through the call, and the callbacks until the plugin destroys them.
         unsafe { self.0.call::<function::PJRT_Register_Custom_Partitioner>(&mut args) }
     }
 
-    /// Declares for the process that a custom call treats the elements of a batch independently, so that the partitioner
-    /// may split it along the batch dimensions.
+    /// Declares for the process that a custom call treats the elements of a batch independently, so that the
+    /// partitioner may split it along the batch dimensions.
     #[doc(alias = "PJRT_Register_Batch_Partitionable")]
     pub fn register_batch_partitionable(&self, target: &str) -> Result<(), Error> {
         let mut args = PJRT_Register_Batch_Partitionable_Args::new();
@@ -141,45 +145,46 @@ fn malformed(broken: read::Malformed) -> CallbackError {
 
 /// # Safety
 ///
-/// The text is valid during the call.
+/// The bytes that `text` points to are valid during the call.
 unsafe fn bytes(text: &Text) -> Result<Vec<u8>, CallbackError> {
-    // SAFETY: C11: this function's contract.
+    // SAFETY: C11: this function's contract: the bytes are valid during the call.
     unsafe { read::slice(text.data.cast::<u8>(), text.size) }.map(<[u8]>::to_vec).map_err(malformed)
 }
 
 /// # Safety
 ///
-/// The texts are valid during the call.
+/// The bytes that `raw` points to are valid during the call.
 unsafe fn array(raw: &JAX_CustomCallPartitioner_aval) -> Result<PartitionedArray, CallbackError> {
-    // SAFETY: C11: this function's contract.
+    // SAFETY: C11: this function's contract: the shape is valid during the call.
     let shape = unsafe { bytes(&raw.shape) }?;
-    // SAFETY: C11: this function's contract.
+    // SAFETY: C11: this function's contract: the sharding is valid during the call.
     let sharding = raw.has_sharding.get().then(|| unsafe { bytes(&raw.sharding) }).transpose()?;
     Ok(PartitionedArray { shape, sharding })
 }
 
 /// # Safety
 ///
-/// The array has `len` elements, and their texts are valid during the call.
+/// The array has `len` elements, and the bytes that the elements point to are valid during the call.
 unsafe fn arrays(
     raw: *const JAX_CustomCallPartitioner_aval,
     len: usize,
 ) -> Result<Vec<PartitionedArray>, CallbackError> {
-    // SAFETY: C11: this function's contract.
+    // SAFETY: C11: this function's contract: the array has `len` elements.
     let raw = unsafe { read::slice(raw, len) }.map_err(malformed)?;
-    // SAFETY: C11: this function's contract.
+    // SAFETY: C11: this function's contract: the bytes of each element are valid during the call.
     raw.iter().map(|raw| unsafe { array(raw) }).collect()
 }
 
-/// Finds the partitioner behind the callbacks.
+/// Returns the partitioner to which the callbacks belong.
 ///
 /// # Safety
 ///
-/// `data` are callbacks that [`CustomPartitioners::register`] created for this type and that are not destroyed.
+/// `data` points to callbacks that [`CustomPartitioners::register`] created for the type `P` and that have not been
+/// destroyed.
 unsafe fn partitioner<'a, P>(data: *const JAX_CustomCallPartitioner_Callbacks) -> &'a P {
-    // SAFETY: C11: this function's contract.
+    // SAFETY: C11: this function's contract: the callbacks have not been destroyed.
     let address = unsafe { (*data).private_data };
-    // SAFETY: C11: this function's contract.
+    // SAFETY: C11: this function's contract: `register` stored the address of a `P`, which has not been destroyed.
     unsafe { &*address.cast::<P>() }
 }
 
@@ -195,7 +200,7 @@ fn text((data, size): (*const c_char, usize)) -> Text {
     Text { data, size }
 }
 
-/// The header of results. They live until the plugin calls its cleanup function.
+/// Returns the header of a callback's results. The results live until the plugin calls the header's cleanup function.
 fn header(api_version: i64, mut results: LentResults, error: Option<CallbackError>) -> Header {
     let (has_error, code, message) = match error {
         None => (false, PJRT_Error_Code(0), Text { data: std::ptr::null(), size: 0 }),
@@ -216,12 +221,12 @@ fn header(api_version: i64, mut results: LentResults, error: Option<CallbackErro
 
 /// # Safety
 ///
-/// The plugin passes callbacks that it does not use afterwards.
+/// The plugin passes registered callbacks, which it does not use afterwards.
 unsafe extern "C" fn destroy<P: CustomPartitioner>(data: *mut JAX_CustomCallPartitioner_Callbacks) {
     crate::api::contain(|| {
         // SAFETY: C11: the callbacks came from `register` and are destroyed once.
         let callbacks = unsafe { Box::from_raw(data) };
-        // SAFETY: C11: as above.
+        // SAFETY: C11: the partitioner came from `register`, too, and is destroyed once.
         drop(unsafe { Box::from_raw(callbacks.private_data.cast::<P>()) });
     });
 }
@@ -240,9 +245,9 @@ unsafe extern "C" fn partition<P: CustomPartitioner>(
         check(version)?;
         // SAFETY: C11: the arguments are valid during the call.
         let arguments = unsafe { arrays(args.op_args, args.num_args) }?;
-        // SAFETY: C11: as above.
+        // SAFETY: C11: the result is valid during the call.
         let result = unsafe { array(&args.op_result) }?;
-        // SAFETY: C11: as above.
+        // SAFETY: C11: the configuration is valid during the call.
         let config = unsafe { bytes(&args.backend_config) }?;
         // SAFETY: C11: the plugin passes registered callbacks.
         let answer = unsafe { partitioner::<P>(data) }.partition(&arguments, &result, &config)?;
@@ -272,7 +277,7 @@ unsafe extern "C" fn partition<P: CustomPartitioner>(
 
 /// # Safety
 ///
-/// As for [`partition`].
+/// The requirements of [`partition`] apply.
 unsafe extern "C" fn infer_sharding<P: CustomPartitioner>(
     data: *mut JAX_CustomCallPartitioner_Callbacks,
     args: *mut JAX_CustomCallPartitioner_InferShardingFromOperands_Args,
@@ -284,9 +289,9 @@ unsafe extern "C" fn infer_sharding<P: CustomPartitioner>(
         check(version)?;
         // SAFETY: C11: the arguments are valid during the call.
         let arguments = unsafe { arrays(args.op_args, args.num_args) }?;
-        // SAFETY: C11: as above.
+        // SAFETY: C11: the shape is valid during the call.
         let shape = unsafe { bytes(&args.result_shape) }?;
-        // SAFETY: C11: as above.
+        // SAFETY: C11: the configuration is valid during the call.
         let config = unsafe { bytes(&args.backend_config) }?;
         // SAFETY: C11: the plugin passes registered callbacks.
         unsafe { partitioner::<P>(data) }.infer_sharding(&arguments, &shape, &config)
@@ -308,7 +313,7 @@ unsafe extern "C" fn infer_sharding<P: CustomPartitioner>(
 
 /// # Safety
 ///
-/// As for [`partition`].
+/// The requirements of [`partition`] apply.
 unsafe extern "C" fn propagate_user_sharding<P: CustomPartitioner>(
     data: *mut JAX_CustomCallPartitioner_Callbacks,
     args: *mut JAX_CustomCallPartitioner_PropagateUserSharding_Args,
@@ -320,9 +325,9 @@ unsafe extern "C" fn propagate_user_sharding<P: CustomPartitioner>(
         check(version)?;
         // SAFETY: C11: the arguments are valid during the call.
         let sharding = unsafe { bytes(&args.result_sharding) }?;
-        // SAFETY: C11: as above.
+        // SAFETY: C11: the shape is valid during the call.
         let shape = unsafe { bytes(&args.result_shape) }?;
-        // SAFETY: C11: as above.
+        // SAFETY: C11: the configuration is valid during the call.
         let config = unsafe { bytes(&args.backend_config) }?;
         // SAFETY: C11: the plugin passes registered callbacks.
         unsafe { partitioner::<P>(data) }.propagate_user_sharding(sharding, &shape, &config)

@@ -1,4 +1,4 @@
-//! `PJRT_ExecutableMetadata_Extension`: a description of a compiled program, as the platform writes it.
+//! `PJRT_ExecutableMetadata_Extension`: metadata of compiled programs, in a format that the plugin defines.
 
 use pjrt_sys::*;
 
@@ -18,12 +18,12 @@ plugin_extension!(ExecutableMetadata(PJRT_ExecutableMetadata_Extension));
 const GET: &str = "PJRT_ExecutableMetadata_GetExecutableMetadata";
 
 impl ExecutableMetadata {
-    /// The metadata of an executable. The plugin defines the bytes; those of XLA are an `xla.PjRtExecutableMetadata`
-    /// message.
+    /// Returns the metadata of an executable. The plugin defines the format. XLA's plugins return a serialized
+    /// `xla.PjRtExecutableMetadata` message.
     ///
     /// # Errors
     ///
-    /// An executable of another plugin.
+    /// Returns an error if the executable belongs to another plugin.
     #[doc(alias = "PJRT_ExecutableMetadata_GetExecutableMetadata")]
     #[doc(alias = "PJRT_ExecutableMetadata_DestroySerializedMetadata")]
     pub fn of(&self, executable: &Executable) -> Result<Vec<u8>, Error> {
@@ -40,10 +40,10 @@ impl ExecutableMetadata {
             executable: executable.handle().as_ptr(),
             metadata: std::ptr::null_mut(),
         };
-        // SAFETY: C1, C2: the table holds a function of this type; the executable is live and of this plugin.
+        // SAFETY: C1, C2: the table contains a function of this type; the executable is live and of this plugin.
         let error = unsafe { get(&mut args) };
         if !error.is_null() {
-            // SAFETY: C2: an error that a function returned is live and ours.
+            // SAFETY: C2: an error that a function returned is live and owned by its caller.
             return Err(unsafe { self.0.plugin.api().take_error(GET, error) });
         }
         let metadata = read::object(args.metadata).map_err(|broken| Error::malformed(GET, broken))?;

@@ -37,12 +37,12 @@ impl PluginExtension for Ffi {
 }
 
 impl Ffi {
-    /// Registers a type of user data for the process. Returns the requested id, or one that the plugin chooses. The
-    /// caller keeps ownership of the data.
+    /// Registers a type of user data for the process. Returns `id`, or an id that the plugin chooses if `id` is `None`.
+    /// The plugin never frees data of this type, which belongs to the caller.
     ///
     /// # Errors
     ///
-    /// An id of 0, or an error of the plugin, such as a name that is registered with another id.
+    /// Returns an error if `id` is 0. The plugin may return an error if the name is registered with another id.
     #[doc(alias = "PJRT_FFI_Type_Register")]
     pub fn register_type(&self, name: &str, id: Option<i64>) -> Result<i64, Error> {
         if id == Some(0) {
@@ -50,7 +50,7 @@ impl Ffi {
                 "0 is not a valid id for the type {name:?}; pass None to let the plugin choose one"
             )));
         }
-        // The plugin frees nothing, so it needs no functions.
+        // The plugin neither frees nor serializes the data, so it needs no functions for this.
         let mut info = PJRT_FFI_Type_Info { deleter: None, serialize: None, deserialize: None };
         let mut args = PJRT_FFI_Type_Register_Args::new();
         args.type_name = name.as_ptr().cast::<c_char>();
@@ -62,17 +62,18 @@ impl Ffi {
         Ok(args.type_id)
     }
 
-    /// Registers the handler of a custom call for the process. `target` is the name in programs. `platform` is the name
-    /// from [`Client::platform_name`](crate::Client::platform_name), except that XLA's CPU plugins use `Host` here.
+    /// Registers the handler of a custom call for the process. `target` is the name of the custom call in programs.
+    /// `platform` is the name from [`Client::platform_name`](crate::Client::platform_name), except that XLA's CPU
+    /// plugins use `Host` here.
     ///
     /// # Errors
     ///
-    /// An error of the plugin, such as a target that already has another handler.
+    /// The plugin may return an error if the target already has another handler.
     ///
     /// # Safety
     ///
     /// `handler` is an `XLA_FFI_Handler*`, for the version of XLA's FFI that the plugin uses. It stays callable, from
-    /// any thread, until the process ends. `traits` describe it correctly.
+    /// any thread, until the process ends. `traits` describes the handler correctly.
     #[doc(alias = "PJRT_FFI_Register_Handler")]
     pub unsafe fn register_handler(
         &self,
@@ -88,15 +89,16 @@ impl Ffi {
         args.platform_name = platform.as_ptr().cast::<c_char>();
         args.platform_name_size = platform.len();
         args.traits = PJRT_FFI_Handler_TraitsBits(traits.0);
-        // SAFETY: C2: the names live through the call; the handler is right by this function's contract.
+        // SAFETY: C2: the names live through the call; the handler is valid by this function's contract.
         unsafe { self.0.call::<function::PJRT_FFI_Register_Handler>(&mut args) }
     }
 
-    /// Adds user data of a registered type to a context, for the handlers of runs with that context.
+    /// Adds user data of a registered type to a context, for the handlers of runs that use this context.
     ///
     /// # Errors
     ///
-    /// A context of another plugin, or an error of the plugin, such as existing data of that type.
+    /// Returns an error if the context belongs to another plugin. The plugin may return an error if the context already
+    /// has data of this type.
     ///
     /// # Safety
     ///
@@ -113,7 +115,7 @@ impl Ffi {
         let mut args = PJRT_FFI_UserData_Add_Args::new();
         args.context = context.handle().as_ptr();
         args.user_data = PJRT_FFI_UserData { type_id, data: data.as_ptr() };
-        // SAFETY: C2: the context is live and of this plugin; the data is right by this function's contract.
+        // SAFETY: C2: the context is live and of this plugin; the data is valid by this function's contract.
         unsafe { self.0.call::<function::PJRT_FFI_UserData_Add>(&mut args) }
     }
 }

@@ -1,4 +1,4 @@
-//! Access to the table of an extension.
+//! Access to the function table of an extension.
 
 use std::fmt;
 
@@ -9,7 +9,8 @@ use crate::error::Error;
 use crate::plugin::Plugin;
 use crate::send_ptr::SendPtr;
 
-/// A plugin's extension: a copy of its struct. If it is shorter than ours, the remaining fields are zero.
+/// A plugin, and a copy of one of its extension structs. If the plugin's struct is shorter than `E`, the remaining
+/// fields are zero.
 #[derive(Clone)]
 pub(crate) struct Functions<E> {
     pub(crate) plugin: Plugin,
@@ -17,7 +18,7 @@ pub(crate) struct Functions<E> {
 }
 
 impl<E: Extension> Functions<E> {
-    /// Returns the plugin's extension of this type, if it has one.
+    /// Returns the plugin's extension of type `E`, if the plugin has this extension.
     pub(crate) fn of(plugin: &Plugin) -> Option<Self> {
         let table = plugin.extension_nodes().iter().find_map(|node| node.copy::<E>())?;
         Some(Self { plugin: plugin.clone(), table })
@@ -27,7 +28,7 @@ impl<E: Extension> Functions<E> {
         S::get(&self.table.0).is_some()
     }
 
-    /// Rejects objects of other plugins.
+    /// Checks that an object belongs to this plugin. `api` is the function table of the object's plugin.
     pub(crate) fn check(&self, api: &Api) -> Result<(), Error> {
         if std::ptr::eq(api, self.plugin.api()) {
             return Ok(());
@@ -39,11 +40,11 @@ impl<E: Extension> Functions<E> {
     ///
     /// # Errors
     ///
-    /// As for [`Api::call`].
+    /// The errors of [`Api::call`] apply.
     ///
     /// # Safety
     ///
-    /// As for [`Api::call`].
+    /// The requirements of [`Api::call`] apply.
     pub(crate) unsafe fn call<S: Slot<Table = E, Return = *mut PJRT_Error>>(
         &self,
         args: &mut S::Args,
@@ -51,7 +52,8 @@ impl<E: Extension> Functions<E> {
         if !self.supports::<S>() {
             return Err(Error::missing_in(S::NAME, E::NAME, self.plugin.api_version()));
         }
-        // SAFETY: this function's contract; the table is a copy of this plugin's extension.
+        // SAFETY: this function's contract: the arguments keep the header's contract. The table is a copy of this
+        // plugin's extension.
         unsafe { self.plugin.api().call_in::<S>(&self.table.0, args) }
     }
 }

@@ -15,23 +15,24 @@ use crate::error::Error;
 use crate::read;
 use crate::send_ptr::SendPtr;
 
-/// Allocates host memory from the plugin, such as memory that is pinned for the device.
+/// The plugin's allocator of host memory, such as memory that is pinned for the device.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_HostMemoryAllocator_Extension")]
 pub struct HostMemoryAllocator(Functions<PJRT_HostMemoryAllocator_Extension>);
 
 plugin_extension!(HostMemoryAllocator(PJRT_HostMemoryAllocator_Extension));
 
-/// The number with which a caller accepts memory of any NUMA node.
+/// The value of `numa_node` with which the plugin chooses the NUMA node.
 const ANY_NODE: c_int = -1;
 
 impl HostMemoryAllocator {
-    /// Allocates `size` bytes and fills them with zeros. `numa_node` is the number of the NUMA node whose memory is
-    /// used; with `None` the plugin chooses.
+    /// Allocates `size` bytes and fills them with zeros. `numa_node` is the index of the NUMA node whose memory is
+    /// used. If it is `None`, the plugin chooses the node.
     ///
     /// # Errors
     ///
-    /// A client of another plugin, or a NUMA node that no C `int` can name.
+    /// Returns an error if the client belongs to another plugin, if `size` exceeds the address space, or if the index
+    /// of the NUMA node does not fit in a C `int`.
     #[doc(alias = "PJRT_HostMemoryAllocator_Allocate")]
     pub fn allocate(&self, client: &Client, size: usize, numa_node: Option<u32>) -> Result<HostMemory, Error> {
         type Function = function::PJRT_HostMemoryAllocator_Allocate;
@@ -48,7 +49,7 @@ impl HostMemoryAllocator {
         unsafe { self.0.call::<Function>(&mut args) }?;
         let data = match read::object(args.ptr) {
             Ok(data) => data,
-            // An allocation of no bytes may have no address.
+            // The plugin may return null for an allocation of zero bytes.
             Err(_) if size == 0 => NonNull::dangling(),
             Err(broken) => return Err(Error::malformed(Function::NAME, broken)),
         };
@@ -64,17 +65,18 @@ impl HostMemoryAllocator {
     }
 }
 
-/// Frees the memory at an address, with the allocator's own argument.
+/// A function that frees memory. Its arguments are the address of the memory and the plugin's `deleter_arg`.
 type Deleter = Option<unsafe extern "C" fn(*mut c_void, *mut c_void)>;
 
-/// Host memory of a plugin. It derefs to its bytes and is freed on drop.
+/// Host memory that a plugin allocated. It dereferences to its bytes, and is freed when it is dropped.
 ///
-/// As an `AsRef<[u8]>` it can be passed by value to uploads that own their data.
+/// It implements `AsRef<[u8]>`, so it can be passed by value to uploads that own their data, such as
+/// [`Client::buffer_from_owned`].
 pub struct HostMemory {
     data: SendPtr<NonNull<u8>>,
     size: usize,
     free: SendPtr<(Deleter, *mut c_void, *mut c_void)>,
-    /// The plugin's allocator belongs to the client.
+    /// Keeps the client alive, because the client owns the plugin's allocator.
     _client: Arc<ClientInner>,
 }
 

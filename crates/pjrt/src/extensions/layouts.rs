@@ -16,7 +16,7 @@ use crate::query::serialized;
 use crate::read;
 use crate::topology::TopologyDescription;
 
-/// Functions for layouts. A layout is text in XLA's notation, such as `{1,0}`.
+/// Functions for layouts. A layout is a string in XLA's notation, such as `{1,0}`.
 ///
 /// ```
 /// # use pjrt::ClientOptions;
@@ -40,11 +40,12 @@ impl PluginExtension for Layouts {
 }
 
 impl Layouts {
-    /// The default layout of a client for arrays of a shape.
+    /// Returns the default layout of a client for arrays of the given shape.
     ///
     /// # Errors
     ///
-    /// A client of another plugin, a token, invalid extents, or an error of the plugin.
+    /// Returns an error if the client belongs to another plugin, if the shape is a token, or if its extents are
+    /// invalid.
     #[doc(alias = "PJRT_Layouts_PJRT_Client_GetDefaultLayout")]
     pub fn default_layout(&self, client: &Client, shape: &Shape) -> Result<String, Error> {
         self.0.check(client.api())?;
@@ -60,11 +61,11 @@ impl Layouts {
         unsafe { self.take(function::PJRT_Layouts_PJRT_Client_GetDefaultLayout::NAME, args.layout) }
     }
 
-    /// The layout of a buffer.
+    /// Returns the layout of a buffer.
     ///
     /// # Errors
     ///
-    /// A buffer of another plugin.
+    /// Returns an error if the buffer belongs to another plugin or has been deleted.
     #[doc(alias = "PJRT_Layouts_PJRT_Buffer_MemoryLayout")]
     pub fn buffer_layout(&self, buffer: &Buffer) -> Result<String, Error> {
         self.0.check(buffer.handle().api())?;
@@ -76,11 +77,12 @@ impl Layouts {
         unsafe { self.take(function::PJRT_Layouts_PJRT_Buffer_MemoryLayout::NAME, args.layout) }
     }
 
-    /// The default layout of a topology's devices for arrays of a shape.
+    /// Returns the default layout of a topology's devices for arrays of the given shape.
     ///
     /// # Errors
     ///
-    /// A topology of another plugin, a token, invalid extents, or an error of the plugin.
+    /// Returns an error if the topology belongs to another plugin, if the shape is a token, or if its extents are
+    /// invalid.
     #[doc(alias = "PJRT_Layouts_PJRT_Topology_GetDefaultLayout")]
     pub fn topology_default_layout(&self, topology: &TopologyDescription, shape: &Shape) -> Result<String, Error> {
         self.0.check(topology.handle().api())?;
@@ -96,11 +98,11 @@ impl Layouts {
         unsafe { self.take(function::PJRT_Layouts_PJRT_Topology_GetDefaultLayout::NAME, args.layout) }
     }
 
-    /// The layouts of a program's outputs.
+    /// Returns the layouts of a program's outputs.
     ///
     /// # Errors
     ///
-    /// An executable of another plugin.
+    /// Returns an error if the executable belongs to another plugin.
     #[doc(alias = "PJRT_Layouts_PJRT_Executable_GetOutputLayouts")]
     pub fn output_layouts(&self, executable: &Executable) -> Result<Vec<String>, Error> {
         type Function = function::PJRT_Layouts_PJRT_Executable_GetOutputLayouts;
@@ -116,11 +118,11 @@ impl Layouts {
         layouts.iter().map(|layout| unsafe { self.serialize(*layout) }).collect()
     }
 
-    /// The layouts of a program's parameters.
+    /// Returns the layouts of a program's parameters.
     ///
     /// # Errors
     ///
-    /// An executable of another plugin.
+    /// Returns an error if the executable belongs to another plugin.
     #[doc(alias = "PJRT_Layouts_PJRT_Executable_GetParameterLayouts")]
     pub fn parameter_layouts(&self, executable: &Executable) -> Result<Vec<String>, Error> {
         // SAFETY: C3: the executable is live.
@@ -134,7 +136,7 @@ impl Layouts {
         args.executable = executable.handle().as_ptr();
         // SAFETY: C2: the executable is live and of this plugin.
         unsafe { self.0.call::<Function>(&mut args) }?;
-        // SAFETY: C3: the layouts belong to the executable and live as long as it.
+        // SAFETY: C3: the layouts belong to the executable and live as long as the executable.
         let layouts = unsafe { read::slice(args.layouts, args.num_parameters) };
         layouts.map_err(|broken| Error::malformed(Function::NAME, broken))
     }
@@ -150,13 +152,13 @@ impl Layouts {
         element::check(shape.element_type, self.0.plugin.api_version())
     }
 
-    /// Returns the text of a layout and destroys the layout.
+    /// Serializes a layout and destroys it.
     ///
     /// # Safety
     ///
     /// `layout` is null or a live layout of this plugin that the caller owns.
     unsafe fn take(&self, function: &'static str, layout: *mut PJRT_Layouts_MemoryLayout) -> Result<String, Error> {
-        // Plugins crash on the destruction of a null layout, so check first.
+        // Plugins crash if a null layout is destroyed, so check the pointer first.
         let layout = read::object(layout).map_err(|broken| Error::malformed(function, broken))?;
         // SAFETY: this function's contract: `layout` is live.
         let text = unsafe { self.serialize(layout.as_ptr()) };
@@ -178,7 +180,7 @@ impl Layouts {
         // SAFETY: C2: the layout is live.
         unsafe { self.0.call::<Function>(&mut args) }?;
         let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
-        // SAFETY: the call succeeded and returned all four values.
+        // SAFETY: the call succeeded and returned the bytes, their length, their owner and its deleter.
         let bytes =
             unsafe { serialized(Function::NAME, bytes, len, args.serialized_layout, args.serialized_layout_deleter) }?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())

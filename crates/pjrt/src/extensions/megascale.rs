@@ -19,26 +19,26 @@ use crate::query::serialized;
 use crate::read;
 use crate::topology::TopologyDescription;
 
-/// Creates configurations for programs on several TPU slices.
+/// Functions that create connections and configurations for programs on several TPU slices.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_Megascale_Extension")]
 pub struct Megascale(Functions<PJRT_Megascale_Extension>);
 
 plugin_extension!(Megascale(PJRT_Megascale_Extension));
 
-/// The functions of configurations.
+/// The functions that read and destroy configurations.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_MultiSlice_Extension")]
 pub(crate) struct MultiSlice(Functions<PJRT_MultiSlice_Extension>);
 
 plugin_extension!(MultiSlice(PJRT_MultiSlice_Extension));
 
-/// This process's part of a system of several slices.
+/// The position of this process in a system of several slices, and the connections between the slices.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LocalSlice<'a> {
-    /// The number of this process's slice.
+    /// Id of this process's slice.
     pub slice_id: i32,
-    /// The number of this host in its slice.
+    /// Id of this host within its slice.
     pub host_id: i32,
     /// The addresses of all hosts: a serialized `xla.megascale.runtime.EndpointAddresses` message.
     pub endpoint_addresses: &'a [u8],
@@ -47,11 +47,11 @@ pub struct LocalSlice<'a> {
 }
 
 impl Megascale {
-    /// The connection of a client to the other slices.
+    /// Creates the connection of a client to the other slices.
     ///
     /// # Errors
     ///
-    /// A client of another plugin.
+    /// Returns an error if the client belongs to another plugin.
     #[doc(alias = "PJRT_Megascale_CreateClientContextFromPjRtClient")]
     pub fn context(&self, client: &Client) -> Result<MegascaleContext, Error> {
         type Function = function::PJRT_Megascale_CreateClientContextFromPjRtClient;
@@ -63,7 +63,7 @@ impl Megascale {
         self.owned(args.client_context, Some(client.clone()), Function::NAME)
     }
 
-    /// A connection with default options, without a client.
+    /// Creates a connection to the other slices with default options, without a client.
     #[doc(alias = "PJRT_Megascale_CreateDefaultClientContext")]
     pub fn default_context(&self) -> Result<MegascaleContext, Error> {
         type Function = function::PJRT_Megascale_CreateDefaultClientContext;
@@ -85,11 +85,11 @@ impl Megascale {
         Ok(MegascaleContext(Arc::new(ConnectedContext { raw, _client: client })))
     }
 
-    /// The configuration with which programs are compiled ahead of time for `num_slices` slices of a topology.
+    /// Creates the configuration with which programs are compiled ahead of time for `num_slices` slices of a topology.
     ///
     /// # Errors
     ///
-    /// A topology of another plugin.
+    /// Returns an error if the topology belongs to another plugin.
     #[doc(alias = "PJRT_Megascale_CreateAoTConfig")]
     pub fn ahead_of_time_config(
         &self,
@@ -107,11 +107,12 @@ impl Megascale {
         MultiSliceConfig::new(args.multi_slice_config, functions, Function::NAME)
     }
 
-    /// The configuration with which programs run on `num_slices` slices of a topology.
+    /// Creates the configuration with which programs run on `num_slices` slices of a topology.
     ///
     /// # Errors
     ///
-    /// A topology or context of another plugin, or messages of more than 2^31 - 1 bytes.
+    /// Returns an error if the topology or the context belongs to another plugin, or if a message of `local` is longer
+    /// than 2^31 - 1 bytes.
     #[doc(alias = "PJRT_Megascale_CreateMultiSliceConfig")]
     pub fn config(
         &self,
@@ -145,29 +146,29 @@ impl Megascale {
         MultiSliceConfig::new(args.multi_slice_config, functions, Function::NAME)
     }
 
-    /// Megascale's number of a device of a slice.
+    /// Converts the id of a slice and the id of a device within this slice to Megascale's id of the device.
     #[doc(alias = "PJRT_Megascale_DeviceId_To_MegascaleId")]
     pub fn megascale_id(&self, slice_id: i32, device_id: i32) -> Result<i64, Error> {
         let mut args = PJRT_Megascale_DeviceId_To_MegascaleId_Args::new();
         args.slice_id = slice_id;
         args.per_slice_device_id = device_id;
-        // SAFETY: C2: the inputs are numbers.
+        // SAFETY: C2: the inputs are integers.
         unsafe { self.0.call::<function::PJRT_Megascale_DeviceId_To_MegascaleId>(&mut args) }?;
         Ok(args.megascale_id)
     }
 
-    /// The slice of a device, and the device's number in the slice, by Megascale's number.
+    /// Converts Megascale's id of a device to the id of the device's slice and the id of the device within the slice.
     #[doc(alias = "PJRT_Megascale_MegascaleId_To_DeviceId")]
     pub fn device_id(&self, megascale_id: i64) -> Result<(i32, i32), Error> {
         let mut args = PJRT_Megascale_MegascaleId_To_DeviceId_Args::new();
         args.megascale_id = megascale_id;
-        // SAFETY: C2: the input is a number.
+        // SAFETY: C2: the input is an integer.
         unsafe { self.0.call::<function::PJRT_Megascale_MegascaleId_To_DeviceId>(&mut args) }?;
         Ok((args.slice_id, args.per_slice_device_id))
     }
 
-    /// The functions that configurations need. They are checked before a configuration is created, so that it can be
-    /// destroyed.
+    /// Returns the functions of configurations, or an error if the plugin cannot destroy configurations. The caller
+    /// checks this before it creates a configuration.
     fn multi_slice(&self) -> Result<MultiSlice, Error> {
         let functions = self.0.plugin.extension::<MultiSlice>();
         functions.filter(|functions| functions.0.table.0.config_destroy.is_some()).ok_or_else(|| {
@@ -187,11 +188,11 @@ unsafe impl Destroy<Megascale> for PJRT_Megascale_ClientContext {
     }
 }
 
-/// A context and its client.
+/// A context and the client that it was created for.
 #[derive(Debug)]
 pub(crate) struct ConnectedContext {
     raw: Owned<PJRT_Megascale_ClientContext, Megascale>,
-    /// Dropped after the context that was created for it.
+    /// Dropped after `raw`, which was created for this client.
     _client: Option<Client>,
 }
 
@@ -200,15 +201,17 @@ pub(crate) struct ConnectedContext {
 #[doc(alias = "PJRT_Megascale_ClientContext")]
 pub struct MegascaleContext(Arc<ConnectedContext>);
 
-/// The processes that collectives connect.
+/// The processes that collective operations connect.
 #[derive(Clone, Copy, Debug, Default)]
 #[doc(alias = "PJRT_Megascale_ProcessesInfo")]
 pub struct Processes<'a> {
     /// The address of each process, such as `host:port`.
     pub addresses: &'a [&'a str],
-    /// The index of each process's slice, in the order of `addresses`. Empty if the processes form no slices.
+    /// The index of each process's slice, in the order of `addresses`. Empty if the processes are not grouped into
+    /// slices.
     pub slice_indexes: &'a [i32],
-    /// The index of each process within its slice, in the same order. Empty if the processes form no slices.
+    /// The index of each process within its slice, in the order of `addresses`. Empty if the processes are not grouped
+    /// into slices.
     pub per_slice_indexes: &'a [i32],
     /// The number of devices of each process.
     pub devices_per_process: i32,
@@ -228,8 +231,8 @@ impl MegascaleContext {
         unsafe { self.handle().owner().0.call::<function::PJRT_Megascale_ClientContext_Initialize>(&mut args) }
     }
 
-    /// Ends transfers of a launch that wait for other slices. Later transfers of the launch fail, too, for
-    /// `expire_after_ms` milliseconds.
+    /// Ends the transfers of a launch that are waiting for other slices. These transfers fail. Transfers of the launch
+    /// that start within the next `expire_after_ms` milliseconds also fail.
     #[doc(alias = "PJRT_Megascale_ClientContext_UnblockPendingWork")]
     pub fn unblock_pending_work(&self, launch_id: i32, expire_after_ms: i64) -> Result<(), Error> {
         let mut args = PJRT_Megascale_ClientContext_UnblockPendingWork_Args::new();
@@ -240,7 +243,7 @@ impl MegascaleContext {
         unsafe { self.handle().owner().0.call::<function::PJRT_Megascale_ClientContext_UnblockPendingWork>(&mut args) }
     }
 
-    /// The port on which the process accepts connections of other slices.
+    /// Returns the port on which the process accepts connections from other slices.
     #[doc(alias = "PJRT_Megascale_ClientContext_MegascalePort")]
     pub fn port(&self) -> Result<i32, Error> {
         let mut args = PJRT_Megascale_ClientContext_MegascalePort_Args::new();
@@ -250,12 +253,13 @@ impl MegascaleContext {
         Ok(args.port)
     }
 
-    /// Creates collectives between processes, over the connections of this context. `dcn_topology` describes the network
-    /// between slices: a serialized `xla.megascale.runtime.DCNTopology` message.
+    /// Creates collectives between processes, over the connections of this context. `dcn_topology` describes the
+    /// network between slices: a serialized `xla.megascale.runtime.DCNTopology` message.
     ///
     /// # Errors
     ///
-    /// Lists of different lengths, or a plugin that lacks the functions of collectives.
+    /// Returns an error if a list in `processes` is not empty and its length differs from the number of addresses, or
+    /// if the plugin lacks the functions of collectives.
     #[doc(alias = "PJRT_Megascale_CreateMegascaleCollectives")]
     pub fn collectives(&self, processes: &Processes<'_>, dcn_topology: Option<&[u8]>) -> Result<Collectives, Error> {
         type Function = function::PJRT_Megascale_CreateMegascaleCollectives;
@@ -291,7 +295,7 @@ impl MegascaleContext {
         if let Some(topology) = dcn_topology {
             (args.dcn_topology, args.dcn_topology_size) = (topology.as_ptr().cast::<c_char>(), topology.len());
         }
-        // SAFETY: C2: the context is live; the lists have these lengths and live through the call.
+        // SAFETY: C2: the context is live; the lists have the given lengths and live through the call.
         unsafe { megascale.0.call::<Function>(&mut args) }?;
         // SAFETY: C3: the plugin created the collectives for this caller.
         unsafe { Collectives::new(args.collectives, functions, self.0.clone(), Function::NAME) }
@@ -309,7 +313,8 @@ unsafe impl Destroy<MultiSlice> for PJRT_MultiSlice_Config {
 }
 
 /// The arrangement of devices in several slices.
-/// [`ExecuteOptions::with_multi_slice_config`](crate::ExecuteOptions::with_multi_slice_config) passes it to runs.
+/// [`ExecuteOptions::with_multi_slice_config`](crate::ExecuteOptions::with_multi_slice_config) passes a configuration
+/// to runs.
 #[derive(Debug)]
 #[doc(alias = "PJRT_MultiSlice_Config")]
 pub struct MultiSliceConfig(Owned<PJRT_MultiSlice_Config, MultiSlice>);
@@ -319,7 +324,7 @@ impl MultiSliceConfig {
         &self.0
     }
 
-    /// The functions of the plugin that created the configuration.
+    /// Returns the function table of the plugin that created the configuration.
     pub(crate) fn api(&self) -> &Api {
         self.0.owner().0.plugin.api()
     }
@@ -330,7 +335,7 @@ impl MultiSliceConfig {
         Ok(Self(unsafe { Owned::new(raw, functions) }))
     }
 
-    /// The number of slices.
+    /// Returns the number of slices.
     #[doc(alias = "PJRT_MultiSlice_Config_NumSlices")]
     pub fn num_slices(&self) -> Result<i32, Error> {
         let mut args = PJRT_MultiSlice_Config_NumSlices_Args::new();
@@ -340,7 +345,7 @@ impl MultiSliceConfig {
         Ok(args.num_slices)
     }
 
-    /// The number of this process's slice.
+    /// Returns the id of this process's slice.
     #[doc(alias = "PJRT_MultiSlice_Config_SliceId")]
     pub fn slice_id(&self) -> Result<i32, Error> {
         let mut args = PJRT_MultiSlice_Config_SliceId_Args::new();
@@ -350,7 +355,7 @@ impl MultiSliceConfig {
         Ok(args.slice_id)
     }
 
-    /// The number of each slice, and the number of its devices.
+    /// Returns the id of each slice and the slice's number of devices.
     #[doc(alias = "PJRT_MultiSlice_Config_NumDevicesPerSlice")]
     pub fn devices_per_slice(&self) -> Result<Vec<(i32, i32)>, Error> {
         type Function = function::PJRT_MultiSlice_Config_NumDevicesPerSlice;
@@ -361,17 +366,17 @@ impl MultiSliceConfig {
         let len = args.num_devices_per_slice_map;
         // SAFETY: C3: the arrays live until the deleter runs.
         let ids = unsafe { read::slice(args.slice_ids, len) }.map(<[i32]>::to_vec);
-        // SAFETY: C3: as above.
+        // SAFETY: C3: this array also lives until the deleter runs.
         let counts = unsafe { read::slice(args.num_devices, len) }.map(<[i32]>::to_vec);
         if let Some(deleter) = args.devices_per_slice_map_deleter {
-            // SAFETY: C3: the deleter runs once for its object.
+            // SAFETY: C3: the deleter runs once, with the object that came with it.
             unsafe { deleter(args.devices_per_slice_map) };
         }
         let malformed = |broken| Error::malformed(Function::NAME, broken);
         Ok(ids.map_err(malformed)?.into_iter().zip(counts.map_err(malformed)?).collect())
     }
 
-    /// The configuration as bytes, which the plugin defines.
+    /// Serializes the configuration, in a format that the plugin defines.
     #[doc(alias = "PJRT_MultiSlice_Config_Serialize")]
     pub fn serialize(&self) -> Result<Vec<u8>, Error> {
         type Function = function::PJRT_MultiSlice_Config_Serialize;
@@ -380,7 +385,7 @@ impl MultiSliceConfig {
         // SAFETY: C2: the configuration is live.
         unsafe { self.0.owner().0.call::<Function>(&mut args) }?;
         let (owner, deleter) = (args.serialized_config, args.serialized_config_deleter);
-        // SAFETY: the call succeeded and returned all four values.
+        // SAFETY: the call succeeded and returned the bytes, their length, their owner and its deleter.
         unsafe { serialized(Function::NAME, args.serialized, args.size, owner, deleter) }
     }
 }

@@ -1,4 +1,4 @@
-//! `PJRT_MemoryDescriptions_Extension`: the memories of devices that may be absent.
+//! `PJRT_MemoryDescriptions_Extension`: describes the memories of devices, which may be absent.
 
 use pjrt_sys::extension_slot as function;
 use pjrt_sys::*;
@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::plugin::Plugin;
 use crate::read;
 
-/// Functions for the memories of described devices, for ahead-of-time compilation.
+/// Functions that describe the memories of a device, given the device's description, for ahead-of-time compilation.
 ///
 /// ```
 /// # use pjrt::ClientOptions;
@@ -40,18 +40,18 @@ impl PluginExtension for MemoryDescriptions {
 pub struct MemoryDescription {
     /// The platform's name of the kind, such as `device` or `pinned_host`.
     pub kind: String,
-    /// The platform's number of the kind.
+    /// The platform's id of the kind.
     pub kind_id: i32,
-    /// Whether this is the default memory.
+    /// Whether this memory is the default memory of the device.
     pub is_default: bool,
 }
 
 impl MemoryDescriptions {
-    /// The memories of a device, in no particular order.
+    /// Returns the memories of a device, in no particular order.
     ///
     /// # Errors
     ///
-    /// A description of another plugin.
+    /// Returns an error if the description belongs to another plugin.
     #[doc(alias = "PJRT_DeviceDescription_MemoryDescriptions")]
     pub fn memories(&self, device: &DeviceDescription) -> Result<Vec<MemoryDescription>, Error> {
         type Function = function::PJRT_DeviceDescription_MemoryDescriptions;
@@ -65,9 +65,10 @@ impl MemoryDescriptions {
         let all = unsafe { read::slice(args.memory_descriptions, args.num_memory_descriptions) }.map_err(malformed)?;
         let one = |(index, raw): (usize, &*const PJRT_MemoryDescription)| {
             let raw = read::object(raw.cast_mut()).map_err(malformed)?;
-            // SAFETY: C3: it lives as long as the description.
+            // SAFETY: C3: the memory description lives as long as the device description.
             let (kind, kind_id) = unsafe { self.kind(raw.as_ptr()) }?;
-            // If there is no default, the index is the maximum, which no memory has.
+            // If there is no default memory, `default_memory_index` is the maximum of `usize`, which is not the index
+            // of any memory.
             Ok(MemoryDescription { kind, kind_id, is_default: index == args.default_memory_index })
         };
         all.iter().enumerate().map(one).collect()
@@ -83,7 +84,7 @@ impl MemoryDescriptions {
         args.memory_description = raw;
         // SAFETY: C2: the description is live.
         unsafe { self.0.call::<Function>(&mut args) }?;
-        // SAFETY: C3: the text lives as long as the description.
+        // SAFETY: C3: the name lives as long as the description.
         let kind = unsafe { read::text(args.kind, args.kind_size) };
         let kind = kind.map_err(|broken| Error::malformed(Function::NAME, broken))?.into_owned();
         Ok((kind, args.kind_id))

@@ -1,5 +1,6 @@
-//! Extensions: optional groups of functions, each in its own file. `plugin.extension::<Layouts>()` returns one. Older
-//! plugins have extension structs with fewer functions; [`Plugin::supports`](crate::Plugin::supports) checks for a function.
+//! Extensions: optional groups of functions. For example, `plugin.extension::<Layouts>()` returns the layouts extension
+//! if the plugin has it. Extensions of older plugins may lack some functions.
+//! [`Plugin::supports`](crate::Plugin::supports) checks whether a plugin has a function.
 
 mod abi_version;
 mod callbacks;

@@ -36,11 +36,11 @@ impl Owner for PhaseCompile {
 }
 
 impl PhaseCompile {
-    /// The plugin's compiler.
+    /// Returns the plugin's compiler.
     ///
     /// # Errors
     ///
-    /// An error of the plugin. Many plugins have the extension without a compiler.
+    /// Many plugins have the extension but no compiler, and return an error.
     #[doc(alias = "PJRT_PhaseCompile_Get_Compiler")]
     pub fn compiler(&self) -> Result<PhaseCompiler, Error> {
         type Function = function::PJRT_PhaseCompile_Get_Compiler;
@@ -69,7 +69,7 @@ impl PhaseCompile {
         sizes: *const usize,
         count: usize,
     ) -> Result<Vec<Vec<u8>>, Error> {
-        // SAFETY: C3: the arrays and what they point to live until they are destroyed below.
+        // SAFETY: C3: the arrays and the strings that they point to live until they are destroyed below.
         let copies = unsafe { copies(bytes, sizes, count) }.map_err(|broken| Error::malformed(function, broken));
         if let Some(destroy) = self.0.table.0.phase_compile_c_buffers_destroy
             && !(bytes.is_null() && sizes.is_null())
@@ -85,7 +85,7 @@ impl PhaseCompile {
 
 /// # Safety
 ///
-/// As for [`read::slice`], for both arrays and for each text that the first one points to.
+/// The requirements of [`read::slice`] apply to both arrays, and to each string that an element of `bytes` points to.
 unsafe fn copies(
     bytes: *mut *const c_char,
     sizes: *const usize,
@@ -96,7 +96,7 @@ unsafe fn copies(
     // SAFETY: this function's contract: the array has `count` elements.
     let sizes = unsafe { read::slice(sizes, count) }?;
     let one = |(text, size): (&*const c_char, &usize)| {
-        // SAFETY: this function's contract: each text has its length.
+        // SAFETY: this function's contract: each string is readable for its length.
         unsafe { read::slice(text.cast::<u8>(), *size) }.map(<[u8]>::to_vec)
     };
     bytes.iter().zip(sizes).map(one).collect()
@@ -115,7 +115,7 @@ unsafe impl Destroy<PhaseCompile> for PJRT_PhaseCompiler {
     }
 }
 
-/// A compiler with phases.
+/// A compiler whose phases run separately.
 #[derive(Debug)]
 #[doc(alias = "PJRT_PhaseCompiler")]
 pub struct PhaseCompiler(Owned<PJRT_PhaseCompiler, PhaseCompile>);
@@ -125,7 +125,7 @@ impl PhaseCompiler {
         &self.0
     }
 
-    /// The names of the phases, in the order of execution.
+    /// Returns the names of the phases, in the order of execution.
     #[doc(alias = "PJRT_PhaseCompile_Get_PhaseNames")]
     pub fn phase_names(&self) -> Result<Vec<String>, Error> {
         type Function = function::PJRT_PhaseCompile_Get_PhaseNames;
@@ -134,7 +134,7 @@ impl PhaseCompiler {
         let functions = self.0.owner();
         // SAFETY: C2: the compiler is live.
         unsafe { functions.0.call::<Function>(&mut args) }?;
-        // SAFETY: the call succeeded and returned all three values.
+        // SAFETY: the call succeeded and returned the strings, their sizes and their count.
         let names =
             unsafe { functions.take(Function::NAME, args.phase_names, args.phase_names_sizes, args.num_phase_names) }?;
         Ok(names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect())
@@ -145,7 +145,8 @@ impl PhaseCompiler {
     ///
     /// # Errors
     ///
-    /// A topology of another plugin, or an error of the plugin, such as unknown phases or a wrong order.
+    /// Returns an error if the topology belongs to another plugin. The plugin returns an error if it does not know a
+    /// phase or if the phases are in the wrong order.
     #[doc(alias = "PJRT_PhaseCompile_Run_Phase")]
     pub fn run_phases(
         &self,
@@ -158,7 +159,7 @@ impl PhaseCompiler {
         let functions = self.0.owner();
         functions.0.check(topology.handle().api())?;
         let options = encode(options)?;
-        // Names end in a null byte that their sizes do not count.
+        // Each name ends in a null byte, which its size does not include.
         let names: Vec<Vec<u8>> = phases.iter().map(|name| [name.as_bytes(), &[0]].concat()).collect();
         let mut name_pointers: Vec<*const c_char> = names.iter().map(|name| name.as_ptr().cast()).collect();
         let name_sizes: Vec<usize> = phases.iter().map(|name| name.len()).collect();
@@ -179,7 +180,7 @@ impl PhaseCompiler {
         // call.
         unsafe { functions.0.call::<Function>(&mut args) }?;
         let (programs, sizes, count) = (args.output_programs, args.output_programs_sizes, args.num_output_programs);
-        // SAFETY: the call succeeded and returned all three values.
+        // SAFETY: the call succeeded and returned the strings, their sizes and their count.
         unsafe { functions.take(Function::NAME, programs, sizes, count) }
     }
 }

@@ -1,4 +1,4 @@
-//! The trait by which a plugin returns its extensions, and their names.
+//! The trait of extensions, and the names of extension types.
 
 use crate::api::ExtensionNode;
 use crate::plugin::Plugin;
@@ -7,7 +7,7 @@ pub(super) mod sealed {
     pub trait Sealed {}
 }
 
-/// Implements [`PluginExtension`] for a newtype around the functions of a table.
+/// Implements [`PluginExtension`] and `Owner` for a newtype around the functions of a table.
 macro_rules! plugin_extension {
     ($name:ident($table:ident)) => {
         impl $crate::extensions::plugin_extension::sealed::Sealed for $name {}
@@ -29,24 +29,24 @@ pub(super) use plugin_extension;
 
 /// An optional group of functions; see [`Plugin::extension`].
 pub trait PluginExtension: Sized + sealed::Sealed {
-    /// Returns the plugin's extension of this type, if it has one.
+    /// Returns the plugin's extension of this type, if the plugin has it.
     fn of(plugin: &Plugin) -> Option<Self>;
 }
 
-/// An extension of a plugin, which may be one that this crate does not know.
+/// Properties of a plugin's extension, which may be unknown to this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExtensionInfo {
-    /// The number in `PJRT_Extension_Type`.
+    /// The type of the extension, as the value of its `PJRT_Extension_Type`.
     pub number: u32,
-    /// The name. `None` if the number is newer than this crate.
+    /// The name of the extension type. `None` if the type is newer than this crate.
     pub name: Option<&'static str>,
-    /// The size of the plugin's struct, in bytes. It grows with each version of the extension.
+    /// The size of the plugin's struct, in bytes. Newer versions of an extension have larger structs.
     pub struct_size: usize,
 }
 
 impl Plugin {
-    /// The plugin's extensions, in the order of its chain, unknown ones included.
+    /// Returns the plugin's extensions, including unknown extensions, in the order of the plugin's extension chain.
     #[doc(alias = "PJRT_Extension_Base")]
     pub fn extensions(&self) -> Vec<ExtensionInfo> {
         let info = |node: &ExtensionNode| ExtensionInfo {
@@ -57,13 +57,13 @@ impl Plugin {
         self.extension_nodes().iter().map(info).collect()
     }
 
-    /// Returns an extension of the plugin, if it has one of this type.
+    /// Returns the plugin's extension of type `E`, if the plugin has it.
     pub fn extension<E: PluginExtension>(&self) -> Option<E> {
         E::of(self)
     }
 }
 
-/// Names of the extension types of `PJRT_Extension_Type`, by number.
+/// Names of the extension types. The index of a name is the value of its `PJRT_Extension_Type`.
 const NAMES: [&str; 25] = [
     "Gpu_Custom_Call",
     "Profiler",
@@ -92,7 +92,8 @@ const NAMES: [&str; 25] = [
     "XlaTransform",
 ];
 
-/// Name of an extension type. `None` if the number is newer than this crate.
+/// Returns the name of an extension type, given the value of its `PJRT_Extension_Type`. Returns `None` if the type is
+/// newer than this crate.
 pub fn name(ty: u32) -> Option<&'static str> {
     NAMES.get(usize::try_from(ty).ok()?).copied()
 }

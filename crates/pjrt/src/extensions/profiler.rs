@@ -1,4 +1,4 @@
-//! `PJRT_Profiler_Extension`: profiles of the plugin. It has a separate table, with a separate type of errors.
+//! `PJRT_Profiler_Extension`: profiles of the plugin. The extension has its own function table and its own error type.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -15,7 +15,7 @@ use crate::plugin::Plugin;
 use crate::read;
 use crate::send_ptr::SendPtr;
 
-/// Records profiles of the plugin and its devices.
+/// The plugin's profiler, which records profiles of the plugin and its devices.
 ///
 /// ```
 /// # use pjrt::ClientOptions;
@@ -46,10 +46,10 @@ impl PluginExtension for Profiler {
         }
         // SAFETY: C1: a table begins with its size.
         let struct_size = unsafe { table.cast::<usize>().read() };
-        // Older plugins have fewer functions. A size that ends within a slot hides that slot.
+        // The tables of older plugins have fewer slots. If the size ends within a slot, ignore that slot.
         let known = struct_size.min(PLUGIN_Profiler_Api::STRUCT_SIZE) / size_of::<usize>() * size_of::<usize>();
         let mut copy = PLUGIN_Profiler_Api::new();
-        // SAFETY: C1: the table is readable for the size it announces; ours has at least `known` bytes.
+        // SAFETY: C1: the table is readable for the size that it announces, and the copy has at least `known` bytes.
         unsafe { std::ptr::copy_nonoverlapping(table.cast::<u8>(), (&raw mut copy).cast::<u8>(), known) };
         Some(Self { plugin: plugin.clone(), table: SendPtr(copy) })
     }
@@ -63,7 +63,7 @@ impl Profiler {
     ///
     /// # Errors
     ///
-    /// An error of the plugin, such as a profile that is already running.
+    /// The plugin may return an error if a profile is already running.
     #[doc(alias = "PLUGIN_Profiler_Create")]
     #[doc(alias = "PLUGIN_Profiler_Start")]
     pub fn start(&self, options: &[u8]) -> Result<Profile, Error> {
@@ -87,20 +87,20 @@ impl Profiler {
     ///
     /// # Safety
     ///
-    /// As for [`Api::call`]; `function` is of this table.
+    /// The requirements of [`Api::call`] apply. `function` is a function of this table.
     unsafe fn call<A>(&self, name: &'static str, function: Option<Function<A>>, args: &mut A) -> Result<(), Error> {
         let Some(function) = function else {
             return Err(Error::missing_in(name, PLUGIN_Profiler_Api::NAME, self.plugin.api_version()));
         };
-        // SAFETY: C1: the table holds a function of this type; the arguments are right by this function's contract.
+        // SAFETY: C1: the table contains a function of this type. The arguments are valid by this function's contract.
         match NonNull::new(unsafe { function(args) }) {
             None => Ok(()),
-            // SAFETY: C2: an error that a function returned is live and ours.
+            // SAFETY: C2: an error that a function returned is live and owned by its caller.
             Some(error) => Err(unsafe { self.take_error(name, error.as_ptr()) }),
         }
     }
 
-    /// Converts an error of this table to an owned one and destroys it.
+    /// Copies an error of this table to an [`Error`] and destroys the plugin's error.
     ///
     /// # Safety
     ///
@@ -114,7 +114,7 @@ impl Profiler {
             args.error = error;
             // SAFETY: C2: the error is live.
             unsafe { get(&mut args) };
-            // SAFETY: C3: the text lives as long as the error, and is copied before the error is destroyed.
+            // SAFETY: C3: the message lives as long as the error, and is copied before the error is destroyed.
             let text = unsafe { read::text(args.message, args.message_size) };
             message = text.map_or_else(|broken| format!("<{broken}>"), String::from);
         }
@@ -127,11 +127,11 @@ impl Profiler {
             if second.is_null() {
                 code = ErrorCode::from_raw(args.code.cast_unsigned());
             } else {
-                // SAFETY: C2: the error is live and ours.
+                // SAFETY: C2: the second error is live and owned by its receiver.
                 unsafe { self.destroy_error(second) };
             }
         }
-        // SAFETY: this function's contract: the error is live and ours.
+        // SAFETY: this function's contract: the error is live and owned by the caller.
         unsafe { self.destroy_error(error) };
         Error::plugin(name, code, message, Vec::new())
     }
@@ -171,8 +171,8 @@ unsafe impl Destroy<Profiler> for PLUGIN_Profiler {
     }
 }
 
-/// A running profile. A backend adds records to it by the trait `device_plugin::features::Profiler`.
-/// If this is dropped before [`Profile::stop`], it ends and its records are lost.
+/// A running profile. If it is dropped without calling [`Profile::stop`], the profile ends and its records are lost. A
+/// backend that is written with `device-plugin` adds records through the trait `device_plugin::features::Profiler`.
 #[must_use = "the profile ends when this is dropped"]
 #[derive(Debug)]
 #[doc(alias = "PLUGIN_Profiler")]
@@ -206,8 +206,8 @@ impl Profile {
                 return Ok(bytes);
             }
         }
-        // Contrary to the header, plugins return their own memory. SAFETY: C3: it lives as long as the profiler, and is
-        // copied before the profiler is destroyed.
+        // Contrary to the header, plugins return a pointer to their own memory. SAFETY: C3: the memory lives as long as
+        // the profiler, and is copied before the profiler is destroyed.
         let bytes = unsafe { read::slice(args.buffer.cast_const(), args.buffer_size_in_bytes) };
         bytes.map(<[u8]>::to_vec).map_err(|broken| Error::malformed(COLLECT, broken))
     }

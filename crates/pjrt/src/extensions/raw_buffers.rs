@@ -1,4 +1,4 @@
-//! `PJRT_RawBuffer_Extension`: buffers as bytes in the device's layout.
+//! `PJRT_RawBuffer_Extension`: the memory of buffers as bytes, in the device's layout.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -23,8 +23,8 @@ use crate::memory::Memory;
 use crate::plugin::Plugin;
 use crate::read;
 
-/// Functions for buffers as bytes. The header calls the extension experimental, so its structs may differ between
-/// versions.
+/// Functions that access the memory of buffers as bytes. According to the header, the extension is experimental, so its
+/// structs may differ between versions.
 ///
 /// ```
 /// # use pjrt::ClientOptions;
@@ -54,7 +54,7 @@ impl RawBuffers {
     ///
     /// # Errors
     ///
-    /// A buffer of another plugin, a deleted buffer, or an error of the plugin.
+    /// Returns an error if the buffer belongs to another plugin or has been deleted.
     #[doc(alias = "PJRT_RawBuffer_CreateRawAliasOfBuffer")]
     pub fn alias(&self, buffer: &Buffer) -> Result<RawBuffer, Error> {
         type Function = function::PJRT_RawBuffer_CreateRawAliasOfBuffer;
@@ -92,7 +92,7 @@ unsafe impl Destroy<RawOwner> for PJRT_RawBuffer {
     }
 }
 
-/// A buffer's memory as bytes, in the device's layout. It keeps the memory and the client alive.
+/// The memory of a buffer as bytes, in the device's layout. This value keeps the memory and the client alive.
 ///
 /// A copy waits until the contents of the buffer are ready. If the buffer was donated, a copy returns the data that the
 /// program wrote.
@@ -105,12 +105,12 @@ impl RawBuffer {
         &self.raw
     }
 
-    /// The client this memory belongs to.
+    /// Returns the client that this memory belongs to.
     pub fn client(&self) -> Client {
         Client::from_inner(self.raw.owner().client.clone())
     }
 
-    /// Size of the buffer on the device, in bytes.
+    /// Returns the size of the buffer on the device, in bytes.
     #[doc(alias = "PJRT_RawBuffer_GetOnDeviceSizeInBytes")]
     pub fn on_device_size(&self) -> Result<usize, Error> {
         let mut args = PJRT_RawBuffer_GetOnDeviceSizeInBytes_Args::new();
@@ -120,7 +120,7 @@ impl RawBuffer {
         Ok(args.on_device_size_in_bytes)
     }
 
-    /// The memory that holds the buffer.
+    /// Returns the memory that holds the buffer.
     #[doc(alias = "PJRT_RawBuffer_GetMemorySpace")]
     pub fn memory(&self) -> Result<Memory, Error> {
         type Function = function::PJRT_RawBuffer_GetMemorySpace;
@@ -133,9 +133,9 @@ impl RawBuffer {
         Ok(unsafe { Memory::new(raw, self.raw.owner().client.clone()) })
     }
 
-    /// Address of the memory on the host. `None` if the host cannot access it. The address is valid as long as this
-    /// alias. Before you access the memory, make sure that no thread and no program writes the bytes you read, or uses
-    /// the bytes you write.
+    /// Returns the address of the memory on the host, or `None` if the host cannot access the memory. The address is
+    /// valid as long as this alias lives. Before you read bytes, make sure that no thread or program writes them.
+    /// Before you write bytes, make sure that no thread or program reads or writes them.
     #[doc(alias = "PJRT_RawBuffer_GetHostPointer")]
     pub fn host_pointer(&self) -> Result<Option<NonNull<c_void>>, Error> {
         let mut args = PJRT_RawBuffer_GetHostPointer_Args::new();
@@ -145,20 +145,21 @@ impl RawBuffer {
         Ok(NonNull::new(args.host_pointer))
     }
 
-    /// Copies `len` bytes at `offset`, and waits for the copy.
+    /// Copies `len` bytes, starting at byte `offset`, to the host and waits for the copy.
     ///
     /// # Errors
     ///
-    /// A range beyond the buffer, the error of the operation that computes the contents, or an error of the plugin.
+    /// Returns an error if the range exceeds the buffer, or if the operation that computes the contents failed.
     pub fn read(&self, offset: usize, len: usize) -> Result<Vec<u8>, Error> {
         self.read_async(offset, len)?.wait()
     }
 
-    /// Starts copying `len` bytes at `offset`. If the future is dropped, the copy continues into its own memory.
+    /// Starts copying `len` bytes, starting at byte `offset`, to the host. Dropping the returned future does not stop
+    /// the copy, which owns its destination memory.
     ///
     /// # Errors
     ///
-    /// As for [`RawBuffer::read`]. The future returns errors of the copy itself.
+    /// The errors of [`RawBuffer::read`] apply. The future returns errors of the copy itself.
     #[doc(alias = "PJRT_RawBuffer_CopyRawDeviceToHost")]
     pub fn read_async(&self, offset: usize, len: usize) -> Result<HostRead<u8>, Error> {
         type Function = function::PJRT_RawBuffer_CopyRawDeviceToHost;
@@ -167,39 +168,39 @@ impl RawBuffer {
         let mut memory = vec![0u8; len];
         args.buffer = self.raw.as_ptr();
         args.dst = memory.as_mut_ptr().cast();
-        // SAFETY: C2, C5: the alias is live; `HostRead` keeps the memory until the event is ready. Its address does not
-        // change when its owner moves.
+        // SAFETY: C2, C5: the alias is live; `HostRead` keeps the memory until the event is ready. Moving the vector
+        // does not change the address of its memory.
         unsafe { self.functions().call::<Function>(&mut args) }?;
         match self.event(args.event, Function::NAME) {
             Ok(event) => Ok(HostRead::of(&event, memory, None)),
             Err(error) => {
-                // The end of the copy is unknown, so the memory must stay valid.
+                // It is unknown when the copy ends, so leak the memory.
                 std::mem::forget(memory);
                 Err(error)
             }
         }
     }
 
-    /// Starts overwriting the bytes at `offset`, when the buffer's contents are ready. The copy owns `bytes` until it
-    /// has ended.
+    /// Starts overwriting the buffer's memory with `bytes`, starting at byte `offset`. The copy begins when the
+    /// buffer's contents are ready. The copy owns `bytes` until it has ended.
     ///
     /// # Errors
     ///
-    /// A range beyond the buffer, or an error of the plugin. The event returns errors of the copy itself.
+    /// Returns an error if the range exceeds the buffer. The returned event reports errors of the copy itself.
     ///
     /// # Safety
     ///
-    /// Until the copy has ended, no program with this argument, no transfer and no view reads or writes these bytes of
-    /// the buffer. The memory belongs to the device, or its owner expects the write. In particular, the buffer does not
+    /// Until the copy has ended, no run, transfer or view reads or writes the bytes of the buffer that the copy
+    /// overwrites. The memory belongs to the device, or its owner expects the write. In particular, the buffer does not
     /// alias host memory that the plugin promised not to change.
     #[doc(alias = "PJRT_RawBuffer_CopyRawHostToDevice")]
     pub unsafe fn write(&self, offset: usize, bytes: impl AsRef<[u8]> + Send + 'static) -> Result<Event, Error> {
         type Function = function::PJRT_RawBuffer_CopyRawHostToDevice;
         let mut loan = Loan::new(bytes);
         let source: *const [u8] = (*loan.data_mut()).as_ref();
-        // SAFETY: this function's contract; the loan keeps the bytes until the event is ready.
+        // SAFETY: this function's contract: the write is allowed. The loan keeps the bytes until the event is ready.
         match unsafe { self.start_write(offset, source) } {
-            // If the plugin returns no event, the end of the copy is unknown, so the bytes are leaked.
+            // If the plugin returns no event, it is unknown when the copy ends, so the bytes are leaked.
             Ok(raw) => {
                 let event = self.event(raw, Function::NAME)?;
                 loan.until(&event);
@@ -213,11 +214,11 @@ impl RawBuffer {
         }
     }
 
-    /// Calls the plugin. The returned event is null or owned by the caller.
+    /// Calls `PJRT_RawBuffer_CopyRawHostToDevice`. The returned event is null or owned by the caller.
     ///
     /// # Safety
     ///
-    /// The contract of [`RawBuffer::write`], and `source` lives until the event is ready.
+    /// The requirements of [`RawBuffer::write`] apply, and `source` lives until the event is ready.
     unsafe fn start_write(&self, offset: usize, source: *const [u8]) -> Result<*mut PJRT_Event, Error> {
         let mut args = PJRT_RawBuffer_CopyRawHostToDevice_Args::new();
         (args.offset, args.transfer_size) = self.range(offset, source.len())?;
@@ -233,7 +234,7 @@ impl RawBuffer {
         &self.raw.owner().functions
     }
 
-    /// Converts an offset and a length, if they are within the buffer.
+    /// Converts a byte range for the C API. Returns an error if the range is not within the buffer.
     fn range(&self, offset: usize, len: usize) -> Result<(i64, i64), Error> {
         byte_range(offset, len, self.on_device_size()?, "the raw buffer")
     }

@@ -1,4 +1,4 @@
-//! `PJRT_Shardings_Extension`: shardings of arguments and outputs.
+//! `PJRT_Shardings_Extension`: shardings of a program's parameters and outputs.
 
 use std::ffi::c_char;
 
@@ -43,11 +43,12 @@ impl PluginExtension for Shardings {
 }
 
 impl Shardings {
-    /// The shardings of a program's parameters. `None` if the plugin or the program has none.
+    /// Returns the shardings of a program's parameters, or `None` if the plugin does not report shardings for the
+    /// program.
     ///
     /// # Errors
     ///
-    /// An executable of another plugin.
+    /// Returns an error if the executable belongs to another plugin.
     #[doc(alias = "PJRT_Shardings_PJRT_Executable_ParameterShardings")]
     pub fn parameter_shardings(&self, executable: &Executable) -> Result<Option<Vec<Vec<u8>>>, Error> {
         type Function = function::PJRT_Shardings_PJRT_Executable_ParameterShardings;
@@ -61,11 +62,11 @@ impl Shardings {
         texts.map_err(|broken| Error::malformed(Function::NAME, broken))
     }
 
-    /// The shardings of a program's outputs. `None` if the plugin or the program has none.
+    /// Returns the shardings of a program's outputs, or `None` if the plugin does not report shardings for the program.
     ///
     /// # Errors
     ///
-    /// An executable of another plugin.
+    /// Returns an error if the executable belongs to another plugin.
     #[doc(alias = "PJRT_Shardings_PJRT_Executable_OutputShardings")]
     pub fn output_shardings(&self, executable: &Executable) -> Result<Option<Vec<Vec<u8>>>, Error> {
         type Function = function::PJRT_Shardings_PJRT_Executable_OutputShardings;
@@ -84,7 +85,7 @@ impl Shardings {
 ///
 /// # Safety
 ///
-/// As for [`read::slice`], for both arrays and for each text that the first one points to.
+/// The requirements of [`read::slice`] apply to both arrays, and to each string that an element of `texts` points to.
 unsafe fn texts(
     texts: *const *const c_char,
     sizes: *const usize,
@@ -98,7 +99,7 @@ unsafe fn texts(
     // SAFETY: this function's contract: the array has `count` elements.
     let sizes = unsafe { read::slice(sizes, count) }?;
     let one = |(text, size): (&*const c_char, &usize)| {
-        // SAFETY: this function's contract: each text has its length.
+        // SAFETY: this function's contract: each string is readable for its length.
         unsafe { read::slice(text.cast::<u8>(), *size) }.map(<[u8]>::to_vec)
     };
     texts.iter().zip(sizes).map(one).collect::<Result<_, _>>().map(Some)

@@ -1,4 +1,4 @@
-//! `PJRT_Stream_Extension`: streams of a device, for libraries that share its memory.
+//! `PJRT_Stream_Extension`: streams of a device, for libraries that share the device's memory.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use crate::error::Error;
 use crate::handle::Owner as _;
 use crate::plugin::Plugin;
 
-/// Functions for a device's streams. Libraries use them to share memory (DLPack) without waiting on the host.
+/// Functions for a device's streams. With streams, libraries can share device memory, for example through DLPack,
+/// without blocking a host thread.
 ///
 /// ```
 /// # use pjrt::ClientOptions;
@@ -40,7 +41,7 @@ impl PluginExtension for Streams {
     }
 }
 
-/// A stream: the platform's own handle, such as a `cudaStream_t`, and its client.
+/// A stream of a device: the platform's own handle, such as a `cudaStream_t`, and the device's client.
 #[derive(Clone)]
 pub struct Stream {
     raw: isize,
@@ -52,12 +53,13 @@ impl Stream {
     ///
     /// # Safety
     ///
-    /// `raw` is a handle of a stream of the device's platform, which lives as long as the result and its clones.
+    /// `raw` is a handle to a stream of the device's platform. The stream lives as long as the returned value and its
+    /// clones.
     pub unsafe fn from_raw(raw: isize, device: &Device) -> Self {
         Self { raw, client: device.handle().owner().clone() }
     }
 
-    /// The platform's handle, for the platform's own functions.
+    /// Returns the platform's handle, for calls of the platform's own functions.
     pub fn as_raw(&self) -> isize {
         self.raw
     }
@@ -70,11 +72,11 @@ impl std::fmt::Debug for Stream {
 }
 
 impl Streams {
-    /// The stream on which another library makes the device wait for shared memory.
+    /// Returns the stream on which another library signals to the device that shared memory is ready.
     ///
     /// # Errors
     ///
-    /// A device of another plugin.
+    /// Returns an error if the device belongs to another plugin.
     #[doc(alias = "PJRT_Get_Stream_For_External_Ready_Events")]
     pub fn stream_for_external_ready_events(&self, device: &Device) -> Result<Stream, Error> {
         self.0.check(device.handle().api())?;
@@ -89,7 +91,8 @@ impl Streams {
     ///
     /// # Errors
     ///
-    /// Objects of another plugin or of different clients, a deleted buffer, or an error of the plugin.
+    /// Returns an error if the stream belongs to another plugin, if stream and buffer belong to different clients, or
+    /// if the buffer has been deleted.
     #[doc(alias = "PJRT_Wait_Until_Buffer_Ready_On_Stream")]
     pub fn wait_until_buffer_ready_on_stream(&self, stream: &Stream, buffer: &Buffer) -> Result<(), Error> {
         self.0.check(stream.client.api())?;
@@ -99,8 +102,8 @@ impl Streams {
         let mut args = PJRT_Wait_Until_Buffer_Ready_On_Stream_Args::new();
         args.stream = stream.raw;
         args.buffer = buffer.live()?.as_ptr();
-        // SAFETY: C2: the buffer is live and of this plugin; the stream is the plugin's own, which lives as long as its
-        // client, or one for which the caller of `Stream::from_raw` vouches.
+        // SAFETY: C2: the buffer is live and of this plugin; the stream came from the plugin and lives as long as its
+        // client, or the caller of `Stream::from_raw` vouches for it.
         unsafe { self.0.call::<function::PJRT_Wait_Until_Buffer_Ready_On_Stream>(&mut args) }
     }
 }

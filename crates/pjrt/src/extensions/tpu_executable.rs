@@ -13,10 +13,10 @@ use crate::named_value;
 use crate::query::serialized;
 use crate::serialized::{SerializedExecutable, identity};
 
-/// Reads serialized executables for TPUs. This requires no TPU.
+/// Functions that read serialized executables for TPUs. These functions do not require a TPU.
 ///
-/// Messages are passed as bytes. libtpu does not publish the types of the target arguments and of its part of the
-/// compilation environments, so only libtpu can read these.
+/// Protobuf messages are passed as bytes. The message types of the target arguments and of libtpu's part of the
+/// compilation environments are not public, so only libtpu can parse these messages.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_TpuExecutable_Extension")]
 pub struct TpuExecutables(Functions<PJRT_TpuExecutable_Extension>);
@@ -33,16 +33,16 @@ fn lent(bytes: &[u8]) -> (*const c_char, usize) {
 }
 
 impl TpuExecutables {
-    /// The compiled program, with format `hlo_with_config`.
+    /// Returns the compiled program, in the format `hlo_with_config`.
     ///
     /// # Errors
     ///
-    /// An executable that another plugin serialized.
+    /// Returns an error if another plugin serialized the executable.
     #[doc(alias = "PJRT_TpuExecutable_GetHloModuleWithConfig")]
     pub fn hlo_module(&self, executable: &SerializedExecutable) -> Result<Program, Error> {
         let mut args = PJRT_TpuExecutable_GetHloModuleWithConfig_Args::new();
         (args.serialized_executable, args.serialized_executable_size) = self.payload(executable)?;
-        // SAFETY: C2, P2: the bytes live through the call, and this plugin made them.
+        // SAFETY: C2, P2: the bytes live through the call, and this plugin serialized them.
         let module = unsafe {
             self.bytes::<function::PJRT_TpuExecutable_GetHloModuleWithConfig, _>(&mut args, |args| {
                 (
@@ -56,16 +56,16 @@ impl TpuExecutables {
         Ok(Program::new("hlo_with_config", module))
     }
 
-    /// The memory a run needs: a serialized `xla.CompiledMemoryStatsProto` message.
+    /// Returns the sizes of the memory that a run needs, as a serialized `xla.CompiledMemoryStatsProto` message.
     ///
     /// # Errors
     ///
-    /// An executable that another plugin serialized.
+    /// Returns an error if another plugin serialized the executable.
     #[doc(alias = "PJRT_TpuExecutable_GetCompiledMemoryStats")]
     pub fn compiled_memory_stats(&self, executable: &SerializedExecutable) -> Result<Vec<u8>, Error> {
         let mut args = PJRT_TpuExecutable_GetCompiledMemoryStats_Args::new();
         (args.serialized_executable, args.serialized_executable_size) = self.payload(executable)?;
-        // SAFETY: C2, P2: the bytes live through the call, and this plugin made them.
+        // SAFETY: C2, P2: the bytes live through the call, and this plugin serialized them.
         unsafe {
             self.bytes::<function::PJRT_TpuExecutable_GetCompiledMemoryStats, _>(&mut args, |args| {
                 (
@@ -78,16 +78,16 @@ impl TpuExecutables {
         }
     }
 
-    /// A description of the TPU for which the program was compiled, for [`TpuExecutables::cost_analysis`].
+    /// Returns a description of the TPU for which the program was compiled, for [`TpuExecutables::cost_analysis`].
     ///
     /// # Errors
     ///
-    /// An executable that another plugin serialized.
+    /// Returns an error if another plugin serialized the executable.
     #[doc(alias = "PJRT_TpuExecutable_GetTargetArguments")]
     pub fn target_arguments(&self, executable: &SerializedExecutable) -> Result<Vec<u8>, Error> {
         let mut args = PJRT_TpuExecutable_GetTargetArguments_Args::new();
         (args.serialized_executable, args.serialized_executable_size) = self.payload(executable)?;
-        // SAFETY: C2, P2: the bytes live through the call, and this plugin made them.
+        // SAFETY: C2, P2: the bytes live through the call, and this plugin serialized them.
         unsafe {
             self.bytes::<function::PJRT_TpuExecutable_GetTargetArguments, _>(&mut args, |args| {
                 (
@@ -115,14 +115,14 @@ impl TpuExecutables {
         // SAFETY: C3: the values live until the deleter runs.
         let values = unsafe { named_value::read(args.analysis_results, args.num_analysis_results) };
         if let Some(deleter) = args.analysis_results_deleter {
-            // SAFETY: C3: the deleter runs once for its object.
+            // SAFETY: C3: the deleter runs once, with the object that came with it.
             unsafe { deleter(args.analysis_results_ptr) };
         }
         values.map_err(|broken| Error::malformed(Function::NAME, broken))
     }
 
-    /// Completes compilation environments with the settings of the TPU compiler. Both are serialized
-    /// `xla.CompilationEnvironmentsProto` messages.
+    /// Adds the settings of the TPU compiler to compilation environments. The argument and the returned bytes are
+    /// serialized `xla.CompilationEnvironmentsProto` messages.
     #[doc(alias = "PJRT_TpuExecutable_SetTpuCompilationEnv")]
     pub fn set_compilation_environment(&self, environments: &[u8]) -> Result<Vec<u8>, Error> {
         let mut args = PJRT_TpuExecutable_SetTpuCompilationEnv_Args::new();
@@ -140,11 +140,11 @@ impl TpuExecutables {
         }
     }
 
-    /// A setting of the TPU compiler in compilation environments, as text.
+    /// Returns a setting of the TPU compiler from compilation environments, as a string.
     ///
     /// # Errors
     ///
-    /// An unknown field.
+    /// The plugin returns an error if it does not know the field.
     #[doc(alias = "PJRT_TpuExecutable_GetTpuCompilationEnvFieldAsString")]
     pub fn compilation_environment_field(&self, environments: &[u8], field: &str) -> Result<String, Error> {
         let mut args = PJRT_TpuExecutable_GetTpuCompilationEnvFieldAsString_Args::new();
@@ -159,8 +159,8 @@ impl TpuExecutables {
         Ok(String::from_utf8_lossy(&value).into_owned())
     }
 
-    /// Whether an error occurs in every run of a program, so that it is pointless to try again. The error is a
-    /// serialized `tensorflow.StatusProto` message.
+    /// Returns whether every run of the program would fail with the same error, so that retrying is useless. `status`
+    /// is the error, as a serialized `tensorflow.StatusProto` message.
     #[doc(alias = "PJRT_TpuExecutable_IsTpuPredeterminedError")]
     pub fn is_predetermined_error(&self, status: &[u8]) -> Result<bool, Error> {
         type Function = function::PJRT_TpuExecutable_IsTpuPredeterminedError;
@@ -171,21 +171,22 @@ impl TpuExecutables {
         Ok(args.is_predetermined.get())
     }
 
-    /// The plugin's bytes of an executable.
+    /// Returns the address and the size of the plugin's bytes in a serialized executable, without the envelope.
     ///
     /// # Errors
     ///
-    /// An executable that another plugin serialized.
+    /// Returns an error if another plugin serialized the executable.
     fn payload(&self, executable: &SerializedExecutable) -> Result<(*const c_char, usize), Error> {
         executable.check(&identity(&self.0.plugin, None, None))?;
         Ok(lent(executable.payload()))
     }
 
-    /// Calls a function that returns bytes, and copies them. `returned` reads them from the arguments.
+    /// Calls a function that returns bytes, and copies these bytes. `returned` reads the output fields of the
+    /// arguments.
     ///
     /// # Safety
     ///
-    /// C2 for `args`, and P2 for a serialized executable in it.
+    /// `args` keeps contract C2. If `args` contains a serialized executable, the executable keeps contract P2.
     unsafe fn bytes<S: Slot<Table = Table, Return = *mut PJRT_Error>, T>(
         &self,
         args: &mut S::Args,

@@ -1,4 +1,4 @@
-//! `PJRT_TpuTopology_Extension`: how the chips of a TPU system are arranged.
+//! `PJRT_TpuTopology_Extension`: the arrangement of the chips of a TPU system.
 
 use std::ffi::c_char;
 
@@ -11,14 +11,14 @@ use crate::error::Error;
 use crate::plugin::Plugin;
 use crate::topology::TopologyDescription;
 
-/// Queries of TPU topologies: their chips, processes and logical devices, and their coordinates.
+/// Queries about TPU topologies: the chips, the processes, the logical devices, and their coordinates.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_TpuTopology_Extension")]
 pub struct TpuTopology(Functions<PJRT_TpuTopology_Extension>);
 
 plugin_extension!(TpuTopology(PJRT_TpuTopology_Extension));
 
-/// Maximum number of dimensions of coordinates and bounds. TPU systems have three.
+/// Maximum number of dimensions of coordinates and bounds. TPU topologies have fewer dimensions.
 const MAX_DIMENSIONS: usize = 8;
 /// Maximum number of slice configurations of a platform.
 const MAX_CONFIGS: usize = 256;
@@ -31,13 +31,13 @@ const MAX_NAME: usize = 256;
 pub struct SliceConfig {
     /// The number of chips in each dimension.
     pub dimensions: Vec<i32>,
-    /// Whether the links of each dimension wrap around.
+    /// For each dimension, whether the links wrap around.
     pub wrap: Vec<bool>,
     /// Whether the torus is twisted.
     pub twist: bool,
 }
 
-/// The trays of a platform.
+/// The number and the size of a platform's trays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlatformConfig {
     /// The number of chips on a tray.
@@ -46,7 +46,7 @@ pub struct PlatformConfig {
     pub trays: i64,
 }
 
-/// Functions that take a topology and return one number or flag.
+/// Defines methods that take a topology and return one integer or one Boolean.
 macro_rules! properties {
     (@type flag) => { bool };
     (@type number) => { i32 };
@@ -69,55 +69,55 @@ macro_rules! properties {
 }
 
 properties! {
-    /// Whether the topology is a part of a larger one.
+    /// Returns whether the topology is a part of a larger topology.
     #[doc(alias = "PJRT_TpuTopology_IsSubsliceTopology")]
     is_subslice: PJRT_TpuTopology_IsSubsliceTopology(PJRT_TpuTopology_IsSubsliceTopology_Args, topology)
         => flag(is_subslice_topology);
-    /// Whether the enhanced barrier is enabled.
+    /// Returns whether the enhanced barrier is enabled.
     #[doc(alias = "PJRT_TpuTopology_IsEnhancedBarrierEnabled")]
     is_enhanced_barrier_enabled: PJRT_TpuTopology_IsEnhancedBarrierEnabled(PJRT_TpuTopology_IsEnhancedBarrierEnabled_Args, topology)
         => flag(is_enhanced_barrier_enabled);
-    /// Whether only some chips are connected with each other.
+    /// Returns whether the topology has limited ICI connectivity, in which some chips cannot reach each other directly.
     #[doc(alias = "PJRT_TpuTopology_HasLimitedIciConnectivity")]
     has_limited_connectivity: PJRT_TpuTopology_HasLimitedIciConnectivity(PJRT_TpuTopology_HasLimitedIciConnectivity_Args, topology)
         => flag(has_limited_ici_connectivity);
-    /// The number of processes.
+    /// Returns the number of processes.
     #[doc(alias = "PJRT_TpuTopology_ProcessCount")]
     process_count: PJRT_TpuTopology_ProcessCount(PJRT_TpuTopology_ProcessCount_Args, topology) => number(process_count);
-    /// The number of chips of each process.
+    /// Returns the number of chips of each process.
     #[doc(alias = "PJRT_TpuTopology_ChipsPerProcess")]
     chips_per_process: PJRT_TpuTopology_ChipsPerProcess(PJRT_TpuTopology_ChipsPerProcess_Args, topology)
         => number(chips_per_process);
-    /// The number of cores of each chip.
+    /// Returns the number of cores of the default type on each chip.
     #[doc(alias = "PJRT_TpuTopology_CoreCountPerChip")]
     cores_per_chip: PJRT_TpuTopology_CoreCountPerChip(PJRT_TpuTopology_CoreCountPerChip_Args, topology)
         => number(core_count_of_default_type_per_chip);
-    /// The number of chips.
+    /// Returns the number of chips.
     #[doc(alias = "PJRT_TpuTopology_ChipCount")]
     chip_count: PJRT_TpuTopology_ChipCount(PJRT_TpuTopology_ChipCount_Args, topology) => number(chip_count);
-    /// The number of cores.
+    /// Returns the number of cores of the default type.
     #[doc(alias = "PJRT_TpuTopology_CoreCount")]
     core_count: PJRT_TpuTopology_CoreCount(PJRT_TpuTopology_CoreCount_Args, topology)
         => number(core_count_of_default_type);
-    /// The number of logical devices.
+    /// Returns the number of logical devices of the default type.
     #[doc(alias = "PJRT_TpuTopology_LogiDeviceCount")]
     logical_device_count: PJRT_TpuTopology_LogiDeviceCount(PJRT_TpuTopology_LogiDeviceCount_Args, topology)
         => number(logical_device_count_of_default_type);
-    /// The number of logical devices of each process.
+    /// Returns the number of logical devices of the default type of each process.
     #[doc(alias = "PJRT_TpuTopology_LogiDeviceCountPerProcess")]
     logical_devices_per_process: PJRT_TpuTopology_LogiDeviceCountPerProcess(PJRT_TpuTopology_LogiDeviceCountPerProcess_Args, topology)
         => number(logical_device_count_of_default_type_per_process);
-    /// The number of logical devices of each chip.
+    /// Returns the number of logical devices of the default type on each chip.
     #[doc(alias = "PJRT_TpuTopology_LogiDeviceCountPerChip")]
     logical_devices_per_chip: PJRT_TpuTopology_LogiDeviceCountPerChip(PJRT_TpuTopology_LogiDeviceCountPerChip_Args, topology)
         => number(logical_device_count_of_default_type_per_chip);
-    /// The number of cores of each process.
+    /// Returns the number of cores of the default type of each process.
     #[doc(alias = "PJRT_TpuTopology_CoreCountPerProcess")]
     cores_per_process: PJRT_TpuTopology_CoreCountPerProcess(PJRT_TpuTopology_CoreCountPerProcess_Args, topology)
         => number(core_count_of_default_type_per_process);
 }
 
-/// Functions that fill an array with the bounds of a topology.
+/// Defines methods that take a topology and return its bounds, one integer for each dimension.
 macro_rules! bounds {
     ($($(#[$meta:meta])* $name:ident: $slot:ident($args:ident, $topology:ident, $max:ident, $out:ident)
         => bounds($len:ident);)*) => {
@@ -130,7 +130,7 @@ macro_rules! bounds {
                     args.$topology = self.topology(topology)?;
                     args.$max = bounds.len();
                     args.$out = bounds.as_mut_ptr();
-                    // SAFETY: C2: the topology is live and of this plugin; the array has this length.
+                    // SAFETY: C2: the topology is live and of this plugin; the array has the given length.
                     unsafe { self.0.call::<function::$slot>(&mut args) }?;
                     bounds.truncate(args.$len);
                     Ok(bounds)
@@ -141,17 +141,17 @@ macro_rules! bounds {
 }
 
 bounds! {
-    /// The number of chips of a process in each dimension.
+    /// Returns the number of chips of a process in each dimension.
     #[doc(alias = "PJRT_TpuTopology_ChipsPerProcessBounds")]
     chips_per_process_bounds: PJRT_TpuTopology_ChipsPerProcessBounds(
         PJRT_TpuTopology_ChipsPerProcessBounds_Args, topology, chip_per_process_bounds_max_dims, chip_per_process_bounds
     ) => bounds(chip_per_process_bounds_num_dims);
-    /// The number of chips in each dimension.
+    /// Returns the number of chips in each dimension.
     #[doc(alias = "PJRT_TpuTopology_ChipBounds")]
     chip_bounds: PJRT_TpuTopology_ChipBounds(
         PJRT_TpuTopology_ChipBounds_Args, topology, chip_bounds_max_dims, chip_bounds
     ) => bounds(chip_bounds_num_dims);
-    /// The number of processes in each dimension.
+    /// Returns the number of processes in each dimension.
     #[doc(alias = "PJRT_TpuTopology_ProcessBounds")]
     process_bounds: PJRT_TpuTopology_ProcessBounds(
         PJRT_TpuTopology_ProcessBounds_Args, topology, process_bounds_max_dims, process_bounds
@@ -168,7 +168,8 @@ impl TpuTopology {
         &self.0.plugin
     }
 
-    /// The part of a topology with these numbers of chips for each host, and of hosts, in each dimension.
+    /// Returns a part of a topology. `chips_per_host` is the number of chips per host in each dimension, and `hosts` is
+    /// the number of hosts in each dimension.
     #[doc(alias = "PJRT_TpuTopology_Subslice")]
     pub fn subslice(
         &self,
@@ -189,7 +190,7 @@ impl TpuTopology {
         unsafe { TopologyDescription::owned(args.subslice_topology, self.plugin(), Function::NAME) }
     }
 
-    /// The topology with another number of hosts in each dimension.
+    /// Returns the topology with another number of hosts in each dimension.
     #[doc(alias = "PJRT_TpuTopology_ReplaceHostBounds")]
     pub fn with_hosts(&self, topology: &TopologyDescription, hosts: &[i32]) -> Result<TopologyDescription, Error> {
         type Function = function::PJRT_TpuTopology_ReplaceHostBounds;
@@ -203,7 +204,8 @@ impl TpuTopology {
         unsafe { TopologyDescription::owned(args.new_topology, self.plugin(), Function::NAME) }
     }
 
-    /// The id that a device of the whole topology has in a part of it, which begins at `origin`.
+    /// Converts the id of a device in the topology `whole` to the id of the same device in `subslice`, a part of
+    /// `whole` that begins at the coordinates `origin`.
     #[doc(alias = "PJRT_TpuTopology_SubsliceDeviceIdFromFullDeviceId")]
     pub fn subslice_device_id(
         &self,
@@ -223,7 +225,7 @@ impl TpuTopology {
         Ok(args.subslice_device_id)
     }
 
-    /// Whether a chip reaches another one directly, in a topology with limited connectivity.
+    /// Returns whether a chip can reach another chip directly in a topology with limited ICI connectivity.
     #[doc(alias = "PJRT_TpuTopology_IsReachableOverLimitedIci")]
     pub fn is_reachable(&self, topology: &TopologyDescription, from_chip: i32, to_chip: i32) -> Result<bool, Error> {
         let mut args = PJRT_TpuTopology_IsReachableOverLimitedIci_Args::new();
@@ -235,7 +237,7 @@ impl TpuTopology {
         Ok(args.is_reachable_over_limited_ici.get())
     }
 
-    /// The ids of the processes.
+    /// Returns the ids of the processes.
     #[doc(alias = "PJRT_TpuTopology_ProcessIds")]
     pub fn process_ids(&self, topology: &TopologyDescription) -> Result<Vec<i32>, Error> {
         let mut ids = ids(self.process_count(topology)?)?;
@@ -243,13 +245,13 @@ impl TpuTopology {
         args.topology = self.topology(topology)?;
         args.max_process_ids = i32::try_from(ids.len()).unwrap_or(i32::MAX);
         args.process_ids = ids.as_mut_ptr();
-        // SAFETY: C2: the topology is live and of this plugin; the array has this length.
+        // SAFETY: C2: the topology is live and of this plugin; the array has the given length.
         unsafe { self.0.call::<function::PJRT_TpuTopology_ProcessIds>(&mut args) }?;
         ids.truncate(args.num_process_ids);
         Ok(ids)
     }
 
-    /// The ids of the logical devices of a process.
+    /// Returns the ids of the logical devices of a process.
     #[doc(alias = "PJRT_TpuTopology_LogiDeviceIdsOnProcess")]
     pub fn logical_device_ids(&self, topology: &TopologyDescription, process_id: i32) -> Result<Vec<i32>, Error> {
         let mut ids = ids(self.logical_device_count(topology)?)?;
@@ -258,13 +260,13 @@ impl TpuTopology {
         args.process_id = process_id;
         args.max_logical_device_ids = i32::try_from(ids.len()).unwrap_or(i32::MAX);
         args.logical_device_of_default_type_ids = ids.as_mut_ptr();
-        // SAFETY: C2: the topology is live and of this plugin; the array has this length.
+        // SAFETY: C2: the topology is live and of this plugin; the array has the given length.
         unsafe { self.0.call::<function::PJRT_TpuTopology_LogiDeviceIdsOnProcess>(&mut args) }?;
         ids.truncate(args.num_logical_device_ids);
         Ok(ids)
     }
 
-    /// The process of a chip, and the chip's index in the process.
+    /// Returns the id of the process of a chip, and the chip's index in the process.
     #[doc(alias = "PJRT_TpuTopology_ProcIdAndIdxOnProcForChip")]
     pub fn process_of_chip(&self, topology: &TopologyDescription, chip_id: i32) -> Result<(i32, i32), Error> {
         let mut args = PJRT_TpuTopology_ProcIdAndIdxOnProcForChip_Args::new();
@@ -275,7 +277,7 @@ impl TpuTopology {
         Ok((args.process_id, args.index_on_process))
     }
 
-    /// The process of a logical device, and the device's index in the process.
+    /// Returns the id of the process of a logical device, and the device's index in the process.
     #[doc(alias = "PJRT_TpuTopology_ProcIdAndIdxOnProcForLogiDevice")]
     pub fn process_of_device(&self, topology: &TopologyDescription, device_id: i32) -> Result<(i32, i32), Error> {
         let mut args = PJRT_TpuTopology_ProcIdAndIdxOnProcForLogiDevice_Args::new();
@@ -286,7 +288,7 @@ impl TpuTopology {
         Ok((args.process_id, args.index_on_process))
     }
 
-    /// The coordinates of a process.
+    /// Returns the coordinates of a process.
     #[doc(alias = "PJRT_TpuTopology_ProcessCoordFromId")]
     pub fn process_coordinates(&self, topology: &TopologyDescription, process_id: i32) -> Result<Vec<i32>, Error> {
         let mut coordinates = vec![0; MAX_DIMENSIONS];
@@ -295,13 +297,13 @@ impl TpuTopology {
         args.process_id = process_id;
         args.coords_max_dims = coordinates.len();
         args.coords = coordinates.as_mut_ptr();
-        // SAFETY: C2: the topology is live and of this plugin; the array has this length.
+        // SAFETY: C2: the topology is live and of this plugin; the array has the given length.
         unsafe { self.0.call::<function::PJRT_TpuTopology_ProcessCoordFromId>(&mut args) }?;
         coordinates.truncate(args.coords_num_dims);
         Ok(coordinates)
     }
 
-    /// The id of the chip at these coordinates.
+    /// Returns the id of the chip at the given coordinates.
     #[doc(alias = "PJRT_TpuTopology_ChipIdFromCoord")]
     pub fn chip_at(&self, topology: &TopologyDescription, coordinates: &[i32]) -> Result<i32, Error> {
         let mut args = PJRT_TpuTopology_ChipIdFromCoord_Args::new();
@@ -313,7 +315,8 @@ impl TpuTopology {
         Ok(args.chip_id)
     }
 
-    /// The id of a logical device of the chip at these coordinates, by its index on the chip.
+    /// Returns the id of a logical device, given the coordinates of the device's chip and the device's index on the
+    /// chip.
     #[doc(alias = "PJRT_TpuTopology_LogiDeviceIdFromChipCoordAndIdx")]
     pub fn device_at(&self, topology: &TopologyDescription, chip: &[i32], index: i32) -> Result<i32, Error> {
         let mut args = PJRT_TpuTopology_LogiDeviceIdFromChipCoordAndIdx_Args::new();
@@ -326,7 +329,7 @@ impl TpuTopology {
         Ok(args.logical_device_of_default_type_id)
     }
 
-    /// The coordinates of a logical device's chip, and the device's index on the chip.
+    /// Returns the coordinates of a logical device's chip, and the device's index on the chip.
     #[doc(alias = "PJRT_TpuTopology_ChipCoordAndIdxForLogiDevice")]
     pub fn chip_of_device(&self, topology: &TopologyDescription, device_id: i32) -> Result<(Vec<i32>, i32), Error> {
         let mut coordinates = vec![0; MAX_DIMENSIONS];
@@ -335,13 +338,13 @@ impl TpuTopology {
         args.device_id = device_id;
         args.chip_coords_max_dims = coordinates.len();
         args.chip_coords = coordinates.as_mut_ptr();
-        // SAFETY: C2: the topology is live and of this plugin; the array has this length.
+        // SAFETY: C2: the topology is live and of this plugin; the array has the given length.
         unsafe { self.0.call::<function::PJRT_TpuTopology_ChipCoordAndIdxForLogiDevice>(&mut args) }?;
         coordinates.truncate(args.chip_coords_num_dims);
         Ok((coordinates, args.device_index_on_chip))
     }
 
-    /// The name of the strategy by which messages are routed between chips.
+    /// Returns the name of the strategy that routes messages between chips.
     #[doc(alias = "PJRT_TpuTopology_GetRoutingStrategy")]
     pub fn routing_strategy(&self, topology: &TopologyDescription) -> Result<String, Error> {
         let mut name = vec![0u8; MAX_NAME];
@@ -349,15 +352,15 @@ impl TpuTopology {
         args.topology = self.topology(topology)?;
         args.routing_strategy = name.as_mut_ptr().cast::<c_char>();
         args.routing_strategy_len = name.len();
-        // SAFETY: C2: the topology is live and of this plugin; the text has room for this length.
+        // SAFETY: C2: the topology is live and of this plugin; the array has the given length.
         unsafe { self.0.call::<function::PJRT_TpuTopology_GetRoutingStrategy>(&mut args) }?;
         name.truncate(args.routing_strategy_len);
-        // The text may end before its room does.
+        // The name may end in a null byte before the end of the array.
         name.truncate(name.iter().position(|byte| *byte == 0).unwrap_or(name.len()));
         Ok(String::from_utf8_lossy(&name).into_owned())
     }
 
-    /// The arrangement of a slice, by the names of the platform and the slice.
+    /// Returns the arrangement of a slice, given the names of its platform and the slice.
     #[doc(alias = "PJRT_TpuTopology_GetSliceConfig")]
     pub fn slice_config(&self, platform: &str, slice: &str) -> Result<SliceConfig, Error> {
         let mut config = empty();
@@ -367,12 +370,12 @@ impl TpuTopology {
         args.slice_name = slice.as_ptr().cast::<c_char>();
         args.slice_name_len = slice.len();
         args.slice_config = &raw mut config;
-        // SAFETY: C2: the names and the result live through the call.
+        // SAFETY: C2: the names and `config` live through the call.
         unsafe { self.0.call::<function::PJRT_TpuTopology_GetSliceConfig>(&mut args) }?;
         Ok(read(&config))
     }
 
-    /// The arrangements of all slices of a platform.
+    /// Returns the arrangements of all slices of a platform.
     #[doc(alias = "PJRT_TpuTopology_GetSliceConfigs")]
     pub fn slice_configs(&self, platform: &str) -> Result<Vec<SliceConfig>, Error> {
         let mut configs = vec![empty(); MAX_CONFIGS];
@@ -381,12 +384,12 @@ impl TpuTopology {
         args.platform_type_name_len = platform.len();
         args.slice_configs = configs.as_mut_ptr();
         args.max_slice_configs = configs.len();
-        // SAFETY: C2: the name lives through the call; the array has this length.
+        // SAFETY: C2: the name lives through the call; the array has the given length.
         unsafe { self.0.call::<function::PJRT_TpuTopology_GetSliceConfigs>(&mut args) }?;
         Ok(configs.iter().take(args.num_slice_configs).map(read).collect())
     }
 
-    /// The trays of a platform.
+    /// Returns the default number and size of a platform's trays.
     #[doc(alias = "PJRT_TpuTopology_GetDefaultPlatformConfig")]
     pub fn platform_config(&self, platform: &str) -> Result<PlatformConfig, Error> {
         let mut args = PJRT_TpuTopology_GetDefaultPlatformConfig_Args::new();
@@ -412,7 +415,7 @@ fn read(config: &PJRT_TpuTopology_SliceConfig) -> SliceConfig {
     }
 }
 
-/// Room for the ids of a number of things that the plugin reports.
+/// Returns memory for `count` ids. Rejects implausible counts, because the count comes from the plugin.
 fn ids(count: i32) -> Result<Vec<i32>, Error> {
     const MAX: usize = 1 << 20;
     let count = usize::try_from(count).ok().filter(|count| *count <= MAX);

@@ -12,17 +12,17 @@ use super::plugin_extension::plugin_extension;
 use crate::error::Error;
 use crate::read;
 
-/// The version of the structs that are exchanged with a transformation.
+/// The version of the structs that the plugin and a transformation exchange.
 const VERSION: i64 = 1;
 
-/// Registers transformations of programs, and reports the passes that XLA runs.
+/// Functions that register transformations of programs, and that report the passes that XLA runs.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_Xla_Transform_Extension")]
 pub struct XlaTransforms(Functions<PJRT_Xla_Transform_Extension>);
 
 plugin_extension!(XlaTransforms(PJRT_Xla_Transform_Extension));
 
-/// The place of a transformation in XLA's pipeline.
+/// The position of a transformation in XLA's pipeline of passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[doc(alias = "PJRT_XlaTransform_PipelineStage")]
 pub enum PipelineStage {
@@ -50,13 +50,15 @@ struct Registered<F> {
 
 impl XlaTransforms {
     /// Registers a transformation for the process. `transform` takes a serialized `xla.HloModuleProto` message and
-    /// returns the changed one, or `None` if it changes nothing. The plugin calls it while it compiles, on any thread.
+    /// returns the changed message, or `None` if it changes nothing. The plugin calls `transform` during compilation,
+    /// on any thread.
     ///
-    /// The plugin owns `transform` from then on and drops it when it does not need it any more, which may be never.
+    /// The plugin owns `transform` after this call. It drops `transform` when it no longer needs it, which may be
+    /// never.
     ///
     /// # Errors
     ///
-    /// An error of the plugin, such as a name that is registered already.
+    /// The plugin may return an error if the name is already registered.
     #[doc(alias = "PJRT_Register_Xla_Transform_Fn")]
     pub fn register<F>(&self, name: &str, stage: PipelineStage, transform: F) -> Result<(), Error>
     where
@@ -72,12 +74,12 @@ impl XlaTransforms {
         args.name_size = name.len();
         args.stage = stage.raw();
         args.callbacks = Box::into_raw(Box::new(Registered { callbacks, transform })).cast();
-        // If the call fails, it is unknown whether the plugin kept the callbacks, so they are leaked then.
+        // If the call fails, it is unknown whether the plugin has kept the callbacks, so they are leaked.
         // SAFETY: C2, C11: the name lives through the call, and the callbacks until the plugin destroys them.
         unsafe { self.0.call::<function::PJRT_Register_Xla_Transform_Fn>(&mut args) }
     }
 
-    /// Removes a transformation. Returns whether one of that name was registered.
+    /// Removes the transformation of the given name and stage. Returns whether such a transformation was registered.
     #[doc(alias = "PJRT_Clear_Xla_Transform_Fn")]
     pub fn clear(&self, name: &str, stage: PipelineStage) -> Result<bool, Error> {
         let mut args = PJRT_Clear_Xla_Transform_Args::new();
@@ -94,7 +96,8 @@ impl XlaTransforms {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than the function.
+    /// Returns an error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin's extension lacks the
+    /// function.
     #[doc(alias = "PJRT_Xla_Transform_Get_Hlo_Pass_Pipeline_Trace_Fn")]
     #[doc(alias = "PJRT_Xla_Transform_Destroy_Hlo_Pass_Pipeline_Trace_Fn")]
     pub fn pass_pipeline_trace(&self, hlo_module: &[u8]) -> Result<Vec<u8>, Error> {
@@ -122,7 +125,7 @@ impl XlaTransforms {
 
 /// # Safety
 ///
-/// The plugin passes callbacks that it does not use afterwards.
+/// The plugin passes registered callbacks, which it does not use afterwards.
 unsafe extern "C" fn destroy<F>(data: *mut PJRT_XlaTransform_Callbacks) {
     crate::api::contain(|| {
         // SAFETY: C11: the callbacks came from `register` and are destroyed once.
@@ -156,7 +159,8 @@ where
         let module = module.map_err(|broken| {
             CallbackError::new(ErrorCode::INVALID_ARGUMENT, format!("the plugin passed {broken} to a transformation"))
         })?;
-        // SAFETY: C11: the plugin passes registered callbacks, which begin the struct that holds the closure.
+        // SAFETY: C11: the plugin passes registered callbacks, which are the first field of the struct that contains
+        // the closure.
         let transform = unsafe { &(*data.cast::<Registered<F>>()).transform };
         transform(module)
     });
