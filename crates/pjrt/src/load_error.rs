@@ -84,7 +84,7 @@ impl LoadError {
         Self { path: path.map(Path::to_owned), kind }
     }
 
-    /// Returns the path of the plugin's file, or `None` for a plugin that is part of the program.
+    /// Returns the path of the plugin's file, or `None` for a plugin that this crate did not load from a file.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }

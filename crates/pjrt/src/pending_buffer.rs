@@ -60,8 +60,8 @@ impl Client {
     /// copies wait until the [`AliasFulfillment`] provides the other buffer or an error.
     ///
     /// In XLA's GPU client, the call that runs a program blocks until the contents are available. In XLA's CPU client,
-    /// the call returns before. For other clients, run programs that use the alias buffer on a different thread than
-    /// the one that provides the contents.
+    /// the call returns earlier. If you do not know the client, run programs that use the alias buffer on a different
+    /// thread than the one that provides the contents.
     ///
     /// If `layout` is `None`, the buffer is row-major.
     ///
