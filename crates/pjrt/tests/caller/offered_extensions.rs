@@ -84,7 +84,7 @@ impl Backend for Device {
         Ok(())
     }
 
-    /// Compiles a program. Its first byte is the ABI version of the executable.
+    /// Compiles a program. The first byte of the program is the ABI version of the executable.
     fn compile(&self, program: &Program, _: &Options) -> Result<Compiled<u8>> {
         let version = program.code().first().copied().unwrap_or_default();
         Ok(Compiled::new(version, ExecutableInfo::new("versioned", [], [])))
