@@ -170,7 +170,7 @@ pub struct HostView<'a, T> {
 }
 
 impl<T> HostView<'_, T> {
-    /// Element type and extents of the buffer.
+    /// Returns the element type and extents of the buffer.
     pub fn shape(&self) -> &Shape {
         self.shape
     }

@@ -23,7 +23,7 @@ pub struct HostArray {
 }
 
 impl HostArray {
-    /// Creates an array from bytes in native byte order.
+    /// Creates an array from row-major elements, given as bytes in native byte order.
     ///
     /// # Errors
     ///
@@ -38,7 +38,7 @@ impl HostArray {
         Ok(Self { shape, bytes })
     }
 
-    /// Creates an array from elements.
+    /// Creates an array from row-major elements.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl HostArray {
     ///
     /// # Errors
     ///
-    /// The errors of [`HostArray::to_vec`]. In addition, if the array does not have exactly one element.
+    /// The errors of [`HostArray::to_vec`]. Also fails if the array does not have exactly one element.
     pub fn scalar<T: Element>(&self) -> Result<T, Error> {
         match self.to_vec::<T>()?.as_slice() {
             [one] => Ok(*one),

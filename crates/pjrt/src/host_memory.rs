@@ -61,9 +61,9 @@ impl Client {
 }
 
 impl Buffer {
-    /// Returns whether the buffer's memory starts at `address`. If the address is that of data that was passed to
-    /// [`Client::buffer_from_owned`] or [`Client::buffer_from_owned_bytes`], `true` means that the upload did not copy
-    /// the data.
+    /// Returns whether the buffer's memory starts at `address`. Pass the address of data that was uploaded with
+    /// [`Client::buffer_from_owned`] or [`Client::buffer_from_owned_bytes`]. `true` then means that the upload did not
+    /// copy the data.
     ///
     /// # Errors
     ///

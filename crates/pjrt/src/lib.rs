@@ -43,7 +43,8 @@
 //! # Features
 //!
 //! - `dlpack`: imports and exports DLPack tensors without copies.
-//! - `hazards`: rejects programs that are known to crash XLA's plugins. `plugin-registry` enables it.
+//! - `hazards`: rejects programs that are known to crash XLA's plugins. The crate `plugin-registry` enables this
+//!   feature.
 //! - `stablehlo`: compiles programs that are built with the crate `stablehlo`, in a StableHLO version that the plugin
 //!   reads. The feature also makes [`LoadedExecutable::parameters`] read optimized programs that a plugin returns as
 //!   StableHLO.

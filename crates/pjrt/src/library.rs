@@ -53,7 +53,7 @@ pub(crate) unsafe fn get_pjrt_api(path: &Path) -> Result<(Mapped, *const PJRT_Ap
     // The loader reports a missing file and a missing dependency with the same message, so check first whether the file
     // exists.
     std::fs::File::open(path).map_err(|error| LoadErrorKind::File(error.into()))?;
-    // SAFETY: running the library's initializers is this function's contract.
+    // SAFETY: this function's contract: the library's initializers may run.
     let library = unsafe { open(path) }.map_err(|error| LoadErrorKind::Library(error.into()))?;
     // SAFETY: C1: a symbol of this name has this type.
     let entry = unsafe { library.get::<unsafe extern "C" fn() -> *const PJRT_Api>(b"GetPjrtApi\0") };
@@ -72,7 +72,7 @@ pub(crate) unsafe fn get_pjrt_api(path: &Path) -> Result<(Mapped, *const PJRT_Ap
 /// be called at any time.
 pub(crate) unsafe fn get_pointer(path: &Path, function: &str) -> Result<Option<*const c_void>, LoadErrorKind> {
     std::fs::File::open(path).map_err(|error| LoadErrorKind::File(error.into()))?;
-    // SAFETY: running the library's initializers is this function's contract.
+    // SAFETY: this function's contract: the library's initializers may run.
     let library = unsafe { open(path) }.map_err(|error| LoadErrorKind::Library(error.into()))?;
     // Keep the library mapped even if it lacks the function, because its initializers may have started threads.
     let library = ManuallyDrop::new(library);

@@ -151,7 +151,8 @@ impl Extend<NamedValue> for ClientOptions {
 /// Maximum product of the numbers of replicas and partitions, which exceeds the number of devices of any machine. XLA's
 /// plugins allocate memory in proportion to this product before they compare it with the number of their devices.
 pub(crate) const MAX_DEVICES: u32 = 1 << 20;
-/// Maximum number of devices of XLA's CPU plugins. Each device allocates threads and memory.
+/// Maximum number of devices that a caller may request from XLA's CPU plugins. XLA allocates threads and memory for
+/// each device.
 const MAX_CPU_DEVICES: i64 = 4096;
 /// Name of the option for the number of devices in XLA's CPU plugins.
 const CPU_DEVICE_COUNT: &str = "cpu_device_count";

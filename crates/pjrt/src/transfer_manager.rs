@@ -103,8 +103,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The errors of [`Client::create_buffers_for_async_host_to_device`]. In addition, if `minor_to_major` of a layout
-    /// is not a permutation of the shape's dimensions.
+    /// The errors of [`Client::create_buffers_for_async_host_to_device`]. Also fails if `minor_to_major` of a layout is
+    /// not a permutation of the shape's dimensions.
     pub fn create_buffers_with_layouts_for_async_host_to_device(
         &self,
         buffers: &[(Shape, Layout)],
@@ -255,7 +255,7 @@ impl AsyncHostToDeviceTransferManager {
     ///
     /// # Errors
     ///
-    /// The errors of [`transfer_data`](Self::transfer_data). In addition, if another thread is still calling
+    /// The errors of [`transfer_data`](Self::transfer_data). Also fails if another thread is still calling
     /// [`transfer_data`](Self::transfer_data) for this buffer.
     pub fn transfer_last_data<D>(&self, index: usize, offset: usize, data: D) -> Result<Event, Error>
     where
@@ -298,7 +298,7 @@ impl AsyncHostToDeviceTransferManager {
     /// # Errors
     ///
     /// If `index` is out of range, if the element type or the number of elements differs from the buffer's, or if the
-    /// buffer has already received its last chunk or an error. Also if another thread is still calling
+    /// buffer has already received its last chunk or an error. Also fails if another thread is still calling
     /// [`transfer_data`](Self::transfer_data) for this buffer. The event returns errors of the transfer itself.
     #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_TransferLiteral")]
     pub fn transfer_literal<T: Element, D>(&self, index: usize, data: D) -> Result<Event, Error>
@@ -350,7 +350,7 @@ impl AsyncHostToDeviceTransferManager {
     /// # Errors
     ///
     /// If `index` is out of range, if the code is `OK`, or if the buffer has already received its last chunk or an
-    /// error. Also if another thread is still calling [`transfer_data`](Self::transfer_data) for this buffer.
+    /// error. Also fails if another thread is still calling [`transfer_data`](Self::transfer_data) for this buffer.
     #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_SetBufferError")]
     pub fn set_buffer_error(&self, index: usize, code: ErrorCode, message: &str) -> Result<(), Error> {
         type Function = slot::PJRT_AsyncHostToDeviceTransferManager_SetBufferError;

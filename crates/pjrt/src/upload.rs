@@ -80,7 +80,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The errors of [`Client::buffer_from_host`]. In addition, if the device or memory belongs to another client.
+    /// The errors of [`Client::buffer_from_host`]. Also fails if the device or memory belongs to another client.
     pub fn buffer_from_host_to<'a, T: Element>(
         &self,
         data: &[T],

@@ -56,7 +56,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The errors of [`Client::buffer_from_host_to`]. In addition, if the layout does not match the shape. An error of
+    /// The errors of [`Client::buffer_from_host_to`]. Also fails if the layout does not match the shape. An error of
     /// kind [`Unsupported`](crate::ErrorKind::Unsupported) if the layout is tiled or not row-major and the plugin is
     /// older than API 0.115, because some older plugins ignore the layout.
     pub fn buffer_from_host_with_layout<'a, T: Element>(
@@ -99,7 +99,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The errors of [`Client::buffer_from_owned`] and [`Client::buffer_from_host_with_layout`]. In addition, if the
+    /// The errors of [`Client::buffer_from_owned`] and [`Client::buffer_from_host_with_layout`]. Also fails if the
     /// semantics are `MutableZeroCopy`. For these semantics, use [`Client::buffer_from_owned_mut`].
     pub fn buffer_from_owned_with<'a, T: Element, D: AsRef<[T]> + Send + Sync + 'static>(
         &self,

@@ -34,7 +34,7 @@ const PAGE: usize = 4096;
 /// Allocates two pages of memory.
 #[cfg(unix)]
 fn two_pages() -> *mut c_void {
-    // PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS.
+    // 3 is `PROT_READ | PROT_WRITE`, and 0x22 is `MAP_PRIVATE | MAP_ANONYMOUS`.
     unsafe { mmap(null_mut(), 2 * PAGE, 3, 0x22, -1, 0) }
 }
 
@@ -47,7 +47,7 @@ fn protect(page: *mut c_void) {
 /// Allocates two pages of memory.
 #[cfg(windows)]
 fn two_pages() -> *mut c_void {
-    // MEM_COMMIT | MEM_RESERVE, PAGE_READWRITE.
+    // 0x3000 is `MEM_COMMIT | MEM_RESERVE`, and 4 is `PAGE_READWRITE`.
     unsafe { VirtualAlloc(null_mut(), 2 * PAGE, 0x3000, 4) }
 }
 
@@ -55,7 +55,7 @@ fn two_pages() -> *mut c_void {
 #[cfg(windows)]
 fn protect(page: *mut c_void) {
     let mut old = 0;
-    // PAGE_NOACCESS.
+    // 1 is `PAGE_NOACCESS`.
     assert_ne!(unsafe { VirtualProtect(page, PAGE, 1, &raw mut old) }, 0);
 }
 
