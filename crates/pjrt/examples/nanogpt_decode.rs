@@ -1,10 +1,10 @@
 //! Generate text with a small GPT that is built in Rust. The key-value cache is donated, so that each step updates the
 //! cache in place.
 //!
-//! The weights are pseudorandom, so the text has no meaning, but it is the same in each run. One function builds two
-//! programs: one reads the whole prompt, and the other generates one token. At the end, the example computes the scores
-//! of the whole text in one step and compares them with the scores of the incremental steps. If the cache were written
-//! or masked wrongly, the scores would differ.
+//! The weights are pseudorandom, so the text has no meaning, but it is the same in each run. One function builds all
+//! programs. The program `prefill` reads the whole prompt, and the program `decode` generates one token. At the end,
+//! the example computes the scores of the whole text in one step and compares them with the scores of the incremental
+//! steps. If the cache were written or masked wrongly, the scores would differ.
 //!
 //! The example runs on the embedded CPU device, or on the plugin that the environment variable `PJRT_PLUGIN` names.
 

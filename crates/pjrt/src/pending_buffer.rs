@@ -206,9 +206,9 @@ impl fmt::Debug for AliasFulfillment {
 }
 
 impl Buffer {
-    /// Replaces this buffer by a buffer with the same contents. The new buffer becomes ready when this buffer is ready
-    /// and the [`ControlDependency`] has ended. This delays uses of the memory until an operation outside the plugin
-    /// has ended.
+    /// Exchanges this buffer for a new buffer with the same contents. The new buffer becomes ready when this buffer is
+    /// ready and the [`ControlDependency`] has ended. This delays uses of the memory until an operation outside the
+    /// plugin has ended.
     ///
     /// # Errors
     ///

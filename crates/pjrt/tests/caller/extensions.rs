@@ -34,7 +34,7 @@ struct Device;
 
 type Memory = Arc<RwLock<Vec<u8>>>;
 
-/// The streams that were told to wait for a buffer.
+/// Raw handles of the streams that `wait_until_buffer_ready_on_stream` received.
 static WAITS: Mutex<Vec<isize>> = Mutex::new(Vec::new());
 /// The pending runs of the program `later`.
 static RUNS: Mutex<Vec<Completer>> = Mutex::new(Vec::new());

@@ -421,7 +421,7 @@ mod out_of_memory {
         check_error(&buffer.wait().unwrap_err());
     }
 
-    /// Tests on the embedded device, with a memory limit of one and a half arrays.
+    /// Tests on the embedded device, whose memory limit is 1.5 times the size of one array.
     mod embedded {
         use super::*;
 

@@ -15,7 +15,7 @@ use pjrt::extensions::Megascale;
 use pjrt::{Buffer, Client, CompileOptions, ErrorCode, ErrorKind, ExecuteOptions, Execution, Input, Plugin, Program};
 use pjrt_sys::*;
 
-/// What happened in a run, in order: the options that the plugin received, and the calls of callbacks and deleters.
+/// Log of a run, in order: the options that the plugin received, and the calls of callbacks and deleters.
 static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
 /// Whether the plugin lets runs fail.
 static FAILS: AtomicBool = AtomicBool::new(false);
