@@ -1,13 +1,14 @@
-//! Measures compilations through the cache of executables on the embedded CPU device, or on the plugin that `PJRT_PLUGIN`
-//! names: a hit in memory, a hit in the directory, and a compilation.
+//! Measures the time of [`ExecutableCache::compile`] for hits in memory, hits in the directory and misses. Also
+//! measures a compilation without the cache. Runs on the embedded CPU device, or on the plugin that the environment
+//! variable `PJRT_PLUGIN` names.
 //!
-//! `cargo bench -p pjrt-rs --bench cache`. The numbers are medians.
+//! Run it with `cargo bench -p pjrt-rs --bench cache`. It prints medians.
 
 use std::time::{Duration, Instant};
 
 use pjrt::{ClientOptions, CompileOptions, ExecutableCache, Program};
 
-/// A program of this many operations, about as large as a small model.
+/// Number of operations of the compiled program, which is about as large as a small model.
 const OPERATIONS: usize = 500;
 
 fn program(salt: usize) -> Program {

@@ -1,10 +1,11 @@
-//! Measures the overhead of this crate for a query and for runs with 1 and 32 arguments of four floats, each with as
-//! many outputs, through `pjrt` and through the raw table from C.
+//! Measures the overhead of this crate compared to C code that calls the plugin's function table. The measured calls
+//! are a query, and runs with 1 and 32 arguments of four floats and the same number of outputs.
 //!
-//! `[PJRT_TEST_PLUGINS=…] cargo bench -p pjrt-rs --bench execute [-- --assert 1.05]`. C and Rust run alternately, batch
-//! by batch, in one process with the same plugin, program and arguments: first a plugin that does nothing, then those of the environment
-//! variable. The numbers are medians over the batches. With `--assert`, the benchmark fails if
-//! the ratio of a run on a plugin of the environment variable exceeds the limit.
+//! Run it with `[PJRT_TEST_PLUGINS=…] cargo bench -p pjrt-rs --bench execute [-- --assert 1.05]`. Batches of C calls
+//! and Rust calls alternate in one process, with the same plugin, program and arguments. The benchmark measures first a
+//! plugin whose functions do almost nothing, then each plugin of `PJRT_TEST_PLUGINS`. It prints medians over the
+//! batches. With `--assert`, the benchmark fails if Rust's time for `execute` exceeds C's time by more than the given
+//! ratio on a plugin of `PJRT_TEST_PLUGINS`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -19,13 +20,13 @@ mod support;
 
 const BATCH: u32 = 200;
 const BATCHES: usize = 400;
-/// Numbers of arguments and outputs.
+/// Numbers of arguments of the measured programs, each of which has the same number of outputs.
 const COUNTS: [usize; 2] = [1, 32];
 
-/// Number of queries for one run, in the benchmark of a query.
+/// Number of queries in place of one run, in the benchmark of queries. One query is too short to measure.
 const QUERIES: u32 = 50;
 
-/// A program with `count` arguments and as many outputs.
+/// Returns the source of a program with `count` arguments and `count` outputs.
 fn program(count: usize) -> String {
     let list = |item: &dyn Fn(usize) -> String| (0..count).map(item).collect::<Vec<_>>().join(", ");
     let arguments = list(&|i| format!("%a{i}: tensor<4xf32>"));
@@ -39,7 +40,7 @@ type Init = unsafe extern "C" fn(*const *const u8, *const u8, *const *const u8, 
 type Run = unsafe extern "C" fn(usize, i32, i32) -> i32;
 type Queries = unsafe extern "C" fn(usize) -> i32;
 
-/// The C side, for one plugin.
+/// The C implementation of the benchmark, for one plugin.
 struct Baseline {
     _library: libloading::Library,
     run: Run,
@@ -55,14 +56,14 @@ fn build() -> PathBuf {
     target
 }
 
-/// The function in the slot `S`, for C.
+/// Returns the function pointer in the slot `S` of the plugin's table, for the C code.
 fn function<S: Slot<Table = PJRT_Api>>(plugin: &Plugin) -> *const u8 {
-    // SAFETY: the type is a pointer.
+    // SAFETY: `*const u8` is a pointer type.
     unsafe { support::function::<S, *const u8>(plugin) }
 }
 
 impl Baseline {
-    /// The objects must outlive the value.
+    /// Loads the C library and passes the objects to it. The objects must outlive the returned value.
     fn new(
         plugin: &Plugin,
         library: &Path,
@@ -72,11 +73,11 @@ impl Baseline {
     ) -> Self {
         // SAFETY: the library was just built from execute.c, which has no initializers.
         let library = unsafe { libloading::Library::new(library) }.unwrap_or_else(|error| panic!("{error}"));
-        // SAFETY: the type is that of execute.c.
+        // SAFETY: the function has this type in execute.c.
         let init = *unsafe { library.get::<Init>(b"bench_init\0") }.unwrap_or_else(|error| panic!("{error}"));
-        // SAFETY: the type is that of execute.c.
+        // SAFETY: the function has this type in execute.c.
         let run = *unsafe { library.get::<Run>(b"bench_run\0") }.unwrap_or_else(|error| panic!("{error}"));
-        // SAFETY: the type is that of execute.c.
+        // SAFETY: the function has this type in execute.c.
         let queries = *unsafe { library.get::<Queries>(b"bench_query\0") }.unwrap_or_else(|error| panic!("{error}"));
         let functions = [
             function::<slot::PJRT_LoadedExecutable_Execute>(plugin),
@@ -87,26 +88,26 @@ impl Baseline {
             function::<slot::PJRT_Event_IsReady>(plugin),
         ];
         let (program, event) = (executable.as_raw().cast::<u8>(), ready.as_raw().cast::<u8>());
-        // SAFETY: the functions are those that execute.c names, in its order.
+        // SAFETY: the functions have the order that execute.c expects, and all objects are live.
         let rc = unsafe { init(functions.as_ptr(), program, inputs.as_ptr(), inputs.len(), event) };
         assert_eq!(rc, 0, "bench_init");
         Self { _library: library, run, queries }
     }
 
     fn run(&self, mode: i32, keep: bool) {
-        // SAFETY: `new` has initialized the library.
+        // SAFETY: `new` initialized the library, and the objects are still alive.
         let rc = unsafe { (self.run)(BATCH as usize, mode, i32::from(keep)) };
         assert_eq!(rc, 0, "bench_run");
     }
 
     fn query(&self) {
-        // SAFETY: `new` has initialized the library.
+        // SAFETY: `new` initialized the library, and the objects are still alive.
         let rc = unsafe { (self.queries)((BATCH * QUERIES) as usize) };
         assert_eq!(rc, 0, "bench_query");
     }
 }
 
-/// Compares C and Rust on one plugin. Returns the worst ratio of a run.
+/// Compares C and Rust on one plugin, and prints the times. Returns the ratio of Rust's time to C's time for `execute`.
 fn compare(plugin: &Plugin, library: &Path, program: &Program, count: usize) -> f64 {
     let client = plugin.client(&ClientOptions::new()).expect("client");
     let executable = client.compile(program, &CompileOptions::default()).expect("compile");
@@ -176,7 +177,7 @@ fn main() -> ExitCode {
     }
     let mut worst = 0f64;
     for path in plugins.split(':').filter(|path| !path.is_empty()) {
-        // SAFETY: whoever runs the benchmark vouches for the plugins they name.
+        // SAFETY: whoever runs the benchmark vouches for the plugins in `PJRT_TEST_PLUGINS`.
         let plugin = unsafe { Plugin::load(path) }.unwrap_or_else(|error| panic!("{error}"));
         println!("{path}, API {}", plugin.api_version());
         for count in COUNTS {

@@ -1,8 +1,8 @@
-//! Measures copies from a device to the host: through `pjrt`, and through the raw table with and without an external
-//! reference.
+//! Measures copies from a device to the host. Compares functions of `pjrt` with direct calls of the plugin's functions,
+//! with and without an external reference to the buffer.
 //!
-//! `PJRT_TEST_PLUGINS=… cargo bench -p pjrt-rs --bench read`. The candidates run alternately, batch by batch, in one
-//! process with the same plugin. The numbers are medians over the batches.
+//! Run it with `PJRT_TEST_PLUGINS=… cargo bench -p pjrt-rs --bench read`. Batches of the candidates alternate in one
+//! process, with the same plugin. The benchmark prints medians over the batches.
 
 use std::hint::black_box;
 
@@ -12,13 +12,13 @@ use pjrt_sys::*;
 
 mod support;
 
-/// Sizes of the buffers in bytes.
+/// Sizes of the copied buffers in bytes.
 const SIZES: [usize; 4] = [4 << 10, 64 << 10, 1 << 20, 16 << 20];
 const BATCHES: usize = 60;
 
 type Function<A> = unsafe extern "C" fn(*mut A) -> *mut PJRT_Error;
 
-/// The functions of the raw copies.
+/// The plugin's functions that the direct copies call.
 struct Raw {
     to_host: Function<PJRT_Buffer_ToHostBuffer_Args>,
     ready_event: Function<PJRT_Buffer_ReadyEvent_Args>,
@@ -29,15 +29,15 @@ struct Raw {
     address: Function<PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args>,
 }
 
-/// The function in the slot `S`.
+/// Returns the function in the slot `S` of the plugin's table.
 fn function<S: Slot<Table = PJRT_Api, Return = *mut PJRT_Error>>(plugin: &Plugin) -> Function<S::Args> {
     // SAFETY: C1: the slot holds a function of this type.
     unsafe { support::function::<S, Function<S::Args>>(plugin) }
 }
 
-/// Calls a function with arguments that are valid for it.
+/// Calls a function of the plugin. The arguments must be valid for the function.
 fn call<A>(function: Function<A>, args: &mut A) {
-    // SAFETY: C2: the callers below pass live objects and memory of the right size.
+    // SAFETY: C2: all callers in this file pass live objects and memory of the right size.
     let error = unsafe { function(args) };
     assert!(error.is_null(), "an error of the plugin");
 }
@@ -64,7 +64,7 @@ impl Raw {
         call(self.event_destroy, &mut destroy);
     }
 
-    /// `PJRT_Buffer_ToHostBuffer`.
+    /// Copies the contents with `PJRT_Buffer_ToHostBuffer`.
     fn copy(&self, buffer: *mut PJRT_Buffer, target: &mut [f32]) {
         let mut args = PJRT_Buffer_ToHostBuffer_Args::new();
         args.src = buffer;
@@ -74,7 +74,7 @@ impl Raw {
         self.wait(args.event);
     }
 
-    /// A copy of the memory while an external reference keeps it.
+    /// Copies the buffer's memory directly, while an external reference keeps the memory in place.
     fn copy_referenced(&self, buffer: *mut PJRT_Buffer, target: &mut [f32]) {
         let mut ready = PJRT_Buffer_ReadyEvent_Args::new();
         ready.buffer = buffer;
@@ -87,7 +87,7 @@ impl Raw {
         address.buffer = buffer;
         call(self.address, &mut address);
         let source = address.device_memory_ptr.cast::<f32>();
-        // SAFETY: C3: the buffer's memory has the size of `target` while the reference exists.
+        // SAFETY: C3: while the reference exists, the buffer's memory is readable for the size of `target`.
         unsafe { std::ptr::copy_nonoverlapping(source, target.as_mut_ptr(), target.len()) };
         let mut decrease = PJRT_Buffer_DecreaseExternalReferenceCount_Args::new();
         decrease.buffer = buffer;
@@ -102,7 +102,7 @@ fn main() {
         return;
     }
     for path in plugins.split(':') {
-        // SAFETY: whoever runs the benchmark vouches for the plugins they name.
+        // SAFETY: whoever runs the benchmark vouches for the plugins in `PJRT_TEST_PLUGINS`.
         let plugin = unsafe { Plugin::load(path) }.unwrap_or_else(|error| panic!("{error}"));
         let raw = Raw::new(&plugin);
         let client = plugin.client(&ClientOptions::new()).expect("client");

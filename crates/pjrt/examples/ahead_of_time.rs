@@ -1,9 +1,9 @@
-//! Compile for a topology, a description of devices, and load the result on a client.
+//! Compile a program for a topology, which is a description of devices, and load the executable on a client.
 //!
-//! A topology can come from a client, or from the plugin by name on a machine that lacks the devices
-//! (`TopologyDescription::create`, which not every plugin supports).
+//! A client returns the topology of its devices. Some plugins also create topologies by name, even on a machine without
+//! the devices (`TopologyDescription::create`).
 //!
-//! It runs on the embedded CPU device, or on the plugin that `PJRT_PLUGIN` names.
+//! The example runs on the embedded CPU device, or on the plugin that the environment variable `PJRT_PLUGIN` names.
 
 use pjrt::{ClientOptions, CompileOptions, NamedValue, Program, TopologyDescription};
 
@@ -16,7 +16,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let name = std::env::var("PJRT_PLUGIN").unwrap_or_else(|_| "cpu".to_owned());
     let client = plugin_registry::open(&name)?.client(&ClientOptions::new())?;
 
-    // A topology with two devices, which the client below does not have. The names of options differ between plugins.
+    // Create a topology with two devices, although the client has only one. The option name `device_count` is that of
+    // the embedded device. Other plugins have other options.
     let two = [NamedValue::new("device_count", 2i64)];
     match TopologyDescription::create(&client.plugin(), "", &two) {
         Ok(topology) => {
@@ -30,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Err(error) => println!("this plugin does not create a topology by its name: {error}"),
     }
 
-    // A topology with the devices of the client.
+    // Compile for the topology of the client's own devices.
     let options = CompileOptions::default();
     let executable = client.topology()?.compile(&Program::mlir(ADD), &options)?;
     println!("{}: {} outputs", executable.name()?, executable.num_outputs()?);

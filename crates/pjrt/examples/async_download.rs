@@ -1,9 +1,9 @@
-//! Start a download, do other work, and wait for the data later.
+//! Start a copy from a device to the host, do other work, and wait for the data later.
 //!
-//! Downloads, runs and events are futures. They own the memory they use, so they may be dropped at any time. Any executor
-//! can await them, and none is needed.
+//! Downloads and events are futures. A future owns the memory that it uses, so it may be dropped at any time. Any async
+//! executor can await these futures, but they also work without an executor.
 //!
-//! It runs on the embedded CPU device, or on the plugin that `PJRT_PLUGIN` names.
+//! The example runs on the embedded CPU device, or on the plugin that the environment variable `PJRT_PLUGIN` names.
 
 use pjrt::{ClientOptions, CompileOptions, ExecuteOptions, Input, Program};
 
@@ -19,9 +19,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let x = client.buffer_from_host(&vec![3.0f32; 256 * 256], &[256, 256])?;
 
     let run = square.execute_with([Input::Borrow(&x)], &ExecuteOptions::default())?;
-    // The download begins when the output is computed.
+    // The download begins when the run has computed the output.
     let download = run.outputs[0].to_host_async::<f32>()?;
-    // A callback runs on a thread of the plugin, or at once if the run has ended.
+    // The callback runs on a thread of the plugin. If the run has already ended, the callback runs at once on this
+    // thread.
     let (sender, ended) = std::sync::mpsc::channel();
     run.done.on_ready(move |result| drop(sender.send(result)))?;
 

@@ -1,14 +1,14 @@
 //! Donate a buffer, so that each step of a loop updates it in place. The example is a small version of a language
 //! model's key-value cache.
 //!
-//! A buffer that is passed by reference does not change. A buffer that is passed by value is donated, so the program
-//! may write its output into the buffer's memory.
+//! Inputs are borrowed or donated. A borrowed buffer does not change. A donated buffer is consumed, so the program may
+//! write an output into the buffer's memory.
 //!
-//! It runs on the embedded CPU device, or on the plugin that `PJRT_PLUGIN` names.
+//! The example runs on the embedded CPU device, or on the plugin that the environment variable `PJRT_PLUGIN` names.
 
 use pjrt::{ClientOptions, CompileOptions, ExecuteOptions, Input, Program};
 
-// `tf.aliasing_output` names the output that may take the memory of an argument.
+// The attribute `tf.aliasing_output` is the index of the output that may reuse the argument's memory.
 const STEP: &str = r#"
 func.func @main(%cache: tensor<8x2xf32> {tf.aliasing_output = 0 : i32}, %row: tensor<1x2xf32>, %step: tensor<i32>)
     -> tensor<8x2xf32> {
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let row = client.buffer_from_host(&[1.0f32, 2.0], &[1, 2])?;
     for number in 0..8i32 {
         let number = client.buffer_from_host(&[number], &[])?;
-        // The cache moves into the call and comes back as the output. The other arguments are only read.
+        // Donate the cache. The output is the updated cache. The program only reads the other arguments.
         let inputs = [Input::Donate(cache), Input::Borrow(&row), Input::Borrow(&number)];
         let run = step.execute_with(inputs, &ExecuteOptions::default())?;
         [cache] = run.outputs.into_array()?;

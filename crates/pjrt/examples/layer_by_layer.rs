@@ -1,19 +1,20 @@
-//! Run a model that is larger than the device's memory. The weights stay in host memory, and the device holds those of
-//! two layers: the one that runs, and the next one, whose upload overlaps with it.
+//! Run a model that is larger than the device's memory. The weights stay in host memory. The device holds only the
+//! weights of the layer that is running and of the next layer, whose upload overlaps with the run.
 //!
-//! It runs on the embedded CPU device, with a memory limit, or on the plugin that `PJRT_PLUGIN` names.
+//! The example runs on the embedded CPU device with a memory limit, or on the plugin that the environment variable
+//! `PJRT_PLUGIN` names.
 
 #![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the numbers are small constants")]
 
 use pjrt::{Buffer, Client, ClientOptions, CompileOptions, Error, ExecuteOptions, Input, LoadedExecutable, Program};
 
 const LAYERS: usize = 24;
-/// Bytes of the weights of a layer: 512 times 512 numbers.
+/// Size of a layer's weights in bytes: 512 times 512 `f32` values.
 const LAYER: usize = 1 << 20;
-/// The device has room for 4 layers.
+/// Memory limit of the device in bytes: the weights of 4 layers.
 const LIMIT: usize = 4 * LAYER;
 
-/// One layer of a model: a residual connection around a matrix product.
+/// One layer of the model: a residual connection around a matrix multiplication.
 const PROGRAM: &str =
     "func.func @main(%x: tensor<8x512xf32> {tf.aliasing_output = 0 : i32}, %weights: tensor<512x512xf32>)
       -> tensor<8x512xf32> {
@@ -23,7 +24,8 @@ const PROGRAM: &str =
     return %y : tensor<8x512xf32>
 }";
 
-/// The weights of a layer in host memory: a diagonal matrix, so that the result is known.
+/// Returns the weights of a layer in host memory. They are a multiple of the identity matrix, so that the output of the
+/// model is known.
 fn weights(layer: usize) -> Vec<f32> {
     let mut weights = vec![0f32; 512 * 512];
     weights.iter_mut().step_by(513).for_each(|weight| *weight = if layer.is_multiple_of(2) { 1.0 } else { -0.5 });
@@ -36,10 +38,10 @@ fn run(client: &Client, layer: &LoadedExecutable, model: &[Vec<f32>], mut x: Buf
     for number in 1..=model.len() {
         let Some(weights) = next.take() else { break };
         let run = layer.execute_with([Input::Donate(x), Input::Borrow(&weights)], &ExecuteOptions::new())?;
-        // The upload of the next layer overlaps with the run of this one.
+        // The upload of the next layer's weights overlaps with the run of the current layer.
         next = model.get(number).map(upload).transpose()?;
-        // The run keeps its inputs until it has ended. Without this wait, the weights of many layers could be on the
-        // device.
+        // The device holds the inputs of a run until the run has ended. Without this wait, the loop could start many
+        // runs, and the device would hold the weights of many layers.
         run.done.wait()?;
         [x] = run.outputs.into_array()?;
     }
@@ -58,7 +60,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let model: Vec<Vec<f32>> = (0..LAYERS).map(weights).collect();
     let x = client.buffer_from_host(&[1f32; 8 * 512], &[8, 512])?;
     let y = run(&client, &layer, &model, x)?;
-    // Each pair of layers multiplies by 2 and by 1/2.
+    // The layers multiply by 2 and by 1/2 in turn.
     assert_eq!(y.to_host::<f32>()?, [1.0; 8 * 512]);
 
     let total = LAYERS * LAYER;

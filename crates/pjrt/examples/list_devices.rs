@@ -8,7 +8,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{} {}", client.platform_name()?, client.platform_version()?);
 
     for device in client.devices()? {
-        // Programs of several processes also see devices that belong to other processes.
+        // If a distributed program has several processes, the client also lists the devices of the other processes.
         let place = if device.is_addressable()? { "here" } else { "in another process" };
         println!("device {}: {}, {place}", device.id()?, device.description()?.display_string()?);
         for attribute in device.attributes()? {

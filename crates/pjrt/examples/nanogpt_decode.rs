@@ -1,10 +1,12 @@
-//! Generate text with a small GPT, built in Rust: the key-value cache is donated, so that each step updates it in place.
+//! Generate text with a small GPT that is built in Rust. The key-value cache is donated, so that each step updates the
+//! cache in place.
 //!
-//! The weights are random, but always the same, so the text has no meaning. Two programs come from one function: one
-//! reads the whole prompt, and one continues by a token. The last part of the example checks that both give the same
-//! result, because a cache that is written or masked wrongly would change it.
+//! The weights are pseudorandom, so the text has no meaning, but it is the same in each run. One function builds all
+//! programs. The program `prefill` reads the whole prompt, and the program `decode` generates one token. At the end,
+//! the example computes the scores of the whole text in one step and compares them with the scores of the incremental
+//! steps. If the cache were written or masked wrongly, the scores would differ.
 //!
-//! It runs on the embedded CPU device, or on the plugin that `PJRT_PLUGIN` names.
+//! The example runs on the embedded CPU device, or on the plugin that the environment variable `PJRT_PLUGIN` names.
 
 #![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the numbers are small constants")]
 
@@ -18,14 +20,14 @@ const LAYERS: usize = 2;
 const HEADS: i64 = 4;
 const WIDTH: i64 = 32;
 const HEAD: i64 = WIDTH / HEADS;
-/// The most tokens of a text.
+/// Maximum number of tokens of a text.
 const CONTEXT: i64 = 24;
 const CACHE: [i64; 4] = [LAYERS as i64, HEADS, CONTEXT, HEAD];
 
 type Built<T> = Result<T, pjrt::stablehlo::ProgramError>;
 
-/// Shapes of the weights: the embeddings of tokens and positions, and for each layer the projections of queries, keys,
-/// values and results, and the two matrices of the perceptron.
+/// Returns the shapes of the weights: the token and position embeddings, and for each layer the projections of queries,
+/// keys, values and attention outputs, and the two matrices of the MLP.
 fn weight_shapes() -> Vec<[i64; 2]> {
     let layer =
         [[WIDTH, WIDTH], [WIDTH, WIDTH], [WIDTH, WIDTH], [WIDTH, WIDTH], [WIDTH, 4 * WIDTH], [4 * WIDTH, WIDTH]];
@@ -37,7 +39,7 @@ fn f32s(shape: &[i64]) -> TensorType {
     TensorType::new(shape.to_vec(), ElementType::F32)
 }
 
-/// Multiplies the rows of `x` by a matrix.
+/// Multiplies `x` by a matrix.
 fn linear(f: &FunctionBuilder, x: Value, matrix: Value) -> Built<Value> {
     f.dot_general(x, matrix, DotGeneral::new().contracting([1], [0]))
 }
@@ -53,7 +55,8 @@ fn normalize(f: &FunctionBuilder, x: Value, rows: i64) -> Built<Value> {
     f.multiply(centred, f.rsqrt(f.add(variance, f.constant(1e-5f32)?)?)?)
 }
 
-/// Attends from `rows` queries to all positions of the cache. The mask hides positions after the query's own.
+/// Computes the attention of `rows` queries over all positions of the cache. The mask excludes positions after a
+/// query's own position.
 fn attend(f: &FunctionBuilder, queries: Value, keys: Value, values: Value, mask: Value, rows: i64) -> Built<Value> {
     let scores = f.dot_general(queries, keys, DotGeneral::new().batching([0], [0]).contracting([2], [2]))?;
     let scores = f.multiply(scores, f.constant(1.0 / (HEAD as f32).sqrt())?)?;
@@ -65,13 +68,13 @@ fn attend(f: &FunctionBuilder, queries: Value, keys: Value, values: Value, mask:
     f.dot_general(weights, values, DotGeneral::new().batching([0], [0]).contracting([2], [1]))
 }
 
-/// Builds a program that reads `rows` tokens, the first of them at `position`. It returns the caches with their keys and
-/// values, the most likely next token, and the scores of all tokens.
+/// Builds a program that reads `rows` tokens, of which the first is at `position`. The program returns the caches with
+/// the keys and values of these tokens, the most likely next token, and the scores of all tokens of the vocabulary.
 fn step(name: &str, rows: i64) -> Built<pjrt::stablehlo::ir::Module> {
     let module = ModuleBuilder::new(name);
     module.function("main", |f| {
         f.numpy_broadcasting(true);
-        // The results 0 and 1 take the memory of the caches.
+        // Outputs 0 and 1 reuse the memory of the two caches.
         let mut keys = f.argument(Argument::new(f32s(&CACHE)).donated_to(0))?;
         let mut values = f.argument(Argument::new(f32s(&CACHE)).donated_to(1))?;
         let tokens = f.argument(TensorType::new([rows], ElementType::I32))?;
@@ -80,7 +83,7 @@ fn step(name: &str, rows: i64) -> Built<pjrt::stablehlo::ir::Module> {
         let (embeddings, positions) = (weights[0], weights[1]);
         let zero = f.constant(0i32)?;
 
-        // A row of the identity matrix selects a row of the embeddings.
+        // Look up the embeddings by multiplying one-hot rows by the embedding matrix.
         let numbers = f.iota(TensorType::new([rows, VOCABULARY], ElementType::I32), 1)?;
         let chosen = f.compare(numbers, ComparisonDirection::Eq, f.reshape(tokens, &[rows, 1])?)?;
         let embedded = linear(f, f.convert(chosen, ElementType::F32)?, embeddings)?;
@@ -95,7 +98,7 @@ fn step(name: &str, rows: i64) -> Built<pjrt::stablehlo::ir::Module> {
             let heads = |x| f.transpose(f.reshape(x, &[rows, HEADS, HEAD])?, &[1, 0, 2]);
             let normal = normalize(f, x, rows)?;
             let place = [f.constant(layer as i32)?, zero, position, zero];
-            // Writes the rows into the cache, and returns the layer's part of it.
+            // Writes the rows into the cache, and returns this layer's slice of the cache.
             let write = |cache: &mut Value, x| {
                 let rows = f.reshape(heads(x)?, &[1, HEADS, rows, HEAD])?;
                 *cache = f.dynamic_update_slice(*cache, rows, &place)?;
@@ -111,7 +114,7 @@ fn step(name: &str, rows: i64) -> Built<pjrt::stablehlo::ir::Module> {
             let hidden = f.tanh(linear(f, normalize(f, x, rows)?, matrices[4])?)?;
             x = f.add(x, linear(f, hidden, matrices[5])?)?;
         }
-        // The last row predicts the next token. The output matrix is that of the embeddings.
+        // The last row predicts the next token. The output projection reuses the embedding matrix.
         let last = f.slice(normalize(f, x, rows)?, &[rows - 1, 0], &[rows, WIDTH], &[1, 1])?;
         let scores = f.dot_general(last, embeddings, DotGeneral::new().contracting([1], [1]))?;
         let scores = f.reshape(scores, &[VOCABULARY])?;
@@ -126,13 +129,13 @@ fn step(name: &str, rows: i64) -> Built<pjrt::stablehlo::ir::Module> {
     module.build()
 }
 
-/// A sequence of numbers from -1 to 1 that looks random.
+/// Returns the next pseudorandom number from -1 to 1.
 fn noise(seed: &mut u32) -> f32 {
     *seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
     (*seed >> 8) as f32 / (1 << 23) as f32 - 1.0
 }
 
-/// The caches of a text, and the model's answer for its last token.
+/// The caches of a text, and the model's prediction of the next token.
 struct State {
     keys: Buffer,
     values: Buffer,
@@ -155,7 +158,7 @@ impl Model {
         Ok(Self { weights: weight_shapes().into_iter().map(upload).collect::<Result<_, _>>()? })
     }
 
-    /// Runs a step. The caches move into the call, and come back as its outputs.
+    /// Runs a step. The caches are donated, and the updated caches are outputs of the program.
     fn run(
         &self,
         step: &LoadedExecutable,
@@ -193,7 +196,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let place = state.keys.unsafe_pointer().ok();
     let mut text = Vec::from(prompt);
     for at in 4..CONTEXT {
-        // The next token goes from one step to the next on the device. Its copy to the host needs not be awaited here.
+        // The token stays on the device as the input of the next step. Start its copy to the host here, and wait for
+        // the copy after the next step has started.
         let token = state.next.to_host_async::<i32>()?;
         state = model.run(&decode, state.keys, state.values, &state.next, at)?;
         text.extend(token.wait()?);
@@ -203,13 +207,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{} steps updated one cache in place", CONTEXT - 4);
     }
 
-    // The whole text at once, with empty caches.
+    // Compute the scores of the whole text in one step, starting with empty caches.
     let whole = compile("whole", CONTEXT)?;
     let tokens = client.buffer_from_host(&text, &[CONTEXT])?;
     let checked = model.run(&whole, empty(&client)?, empty(&client)?, &tokens, 0)?;
     let (expected, found) = (checked.scores.to_host::<f32>()?, state.scores.to_host::<f32>()?);
     let worst = expected.iter().zip(&found).map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
-    // Some devices multiply matrices with fewer bits by default, such as GPUs in the format TF32.
+    // Some devices multiply matrices with reduced precision by default. For example, GPUs use TF32.
     assert!(worst < 1e-2, "the scores differ by {worst}");
     assert!(text[4..].iter().any(|token| *token != text[4]), "the model repeats one token");
     Ok(())

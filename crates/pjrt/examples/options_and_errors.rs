@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{error}");
     assert_eq!((error.kind(), error.function()), (ErrorKind::Plugin, Some("PJRT_Client_Compile")));
 
-    // Because of the option above, the device has no memory left for this buffer.
+    // The memory limit of 1 MiB is too small for this buffer of 4 MiB.
     let large = vec![0.0f32; 1 << 20];
     let error =
         client.buffer_from_host(&large, &[1 << 20]).and_then(|buffer| buffer.wait()).expect_err("4 MiB do not fit");

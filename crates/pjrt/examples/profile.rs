@@ -13,13 +13,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let tanh = client.compile(&Program::mlir(TANH), &CompileOptions::default())?;
     let x = client.buffer_from_host(&vec![0.5f32; 1000], &[1000])?;
 
-    // An extension is an optional group of functions.
+    // The profiler is an extension, which is an optional group of functions of the C API.
     let profiler = client.plugin().extension::<Profiler>().ok_or("the plugin has no profiler")?;
     let profile = profiler.start(&[])?;
     for _ in 0..10 {
         tanh.execute(&[&x])?[0].wait()?;
     }
-    // A serialized `tensorflow.profiler.XSpace` message.
+    // The profile is a serialized `tensorflow.profiler.XSpace` message.
     let space = profile.stop()?;
     let file = std::env::temp_dir().join(format!("pjrt-example-{}.xplane.pb", std::process::id()));
     std::fs::write(&file, &space)?;

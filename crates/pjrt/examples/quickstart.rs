@@ -1,7 +1,7 @@
-//! Load a plugin, compile a program, upload an array, run the program and download the result.
+//! Load a plugin, compile a program, copy an array to a device, run the program and copy its output to the host.
 //!
-//! `cargo run -p pjrt-rs --example quickstart` uses the embedded CPU device. With the path of a plugin as an argument, it
-//! uses that plugin.
+//! `cargo run -p pjrt-rs --example quickstart` runs on the embedded CPU device. To use another plugin, pass its path as
+//! an argument.
 
 use pjrt::{ClientOptions, CompileOptions, Plugin, Program};
 

@@ -1,7 +1,8 @@
 //! Load the weights of a model from a safetensors file. The file is mapped into memory, so that only the pages that a
-//! device reads are loaded. A CPU device uses the mapped memory of a tensor in place if its alignment allows it.
+//! device reads are loaded from disk. A CPU device uses a tensor's mapped memory in place if the memory is sufficiently
+//! aligned.
 //!
-//! It runs on the embedded CPU device, or on the plugin that `PJRT_PLUGIN` names.
+//! The example runs on the embedded CPU device, or on the plugin that the environment variable `PJRT_PLUGIN` names.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,7 +13,7 @@ use memmap2::Mmap;
 use pjrt::{Buffer, Client, ClientOptions, ElementType, Placement, Shape};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
-/// The bytes of one tensor. The file stays mapped while a buffer uses them.
+/// The bytes of one tensor in a mapped file. The `Arc` keeps the file mapped while a buffer uses the bytes.
 struct Weight {
     file: Arc<Mmap>,
     range: Range<usize>,
@@ -43,12 +44,12 @@ fn element_type(dtype: Dtype) -> Option<ElementType> {
         Dtype::F8_E4M3 => ElementType::F8E4M3FN,
         Dtype::F8_E5M2 => ElementType::F8E5M2,
         Dtype::F8_E8M0 => ElementType::F8E8M0FNU,
-        // The format packs elements of less than 8 bits. The upload requires one byte for each of them.
+        // The file format packs elements that are smaller than a byte, but uploads require one byte for each element.
         _ => return None,
     })
 }
 
-/// Uploads all tensors of a file. Returns the buffers, and the number of bytes that were used in place.
+/// Uploads all tensors of a file. Returns the buffers by name, and the number of bytes that the device uses in place.
 fn load(client: &Client, file: Mmap) -> Result<(BTreeMap<String, Buffer>, usize), Box<dyn std::error::Error>> {
     let file = Arc::new(file);
     let (mut weights, mut in_place) = (BTreeMap::new(), 0);
@@ -84,7 +85,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (weights, in_place) = load(&client, file)?;
     std::fs::remove_file(&path)?;
     assert_eq!(weights["bias"].to_host::<f32>()?, [2.5; 64]);
-    // The format only aligns tensors to 8 bytes. CPU devices copy those that are not aligned to 64.
+    // The file format aligns tensors only to 8 bytes. CPU devices copy tensors that are not aligned to 64 bytes.
     println!("{} tensors were loaded, {in_place} bytes of them in place", weights.len());
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! Store a compiled program in a file and load it again, without compiling it a second time.
+//! Store a compiled program in a file, and load it without compiling it again.
 //!
-//! The stored bytes name the build of the plugin that made them. Loading them with another build is an error, because a
-//! plugin may run whatever machine code such bytes hold.
+//! The stored bytes identify the build of the plugin that serialized the program. Loading them with another build is an
+//! error, because a plugin may run the machine code in the bytes without checking it.
 //!
-//! It runs on the embedded CPU device, or on the plugin that `PJRT_PLUGIN` names.
+//! The example runs on the embedded CPU device, or on the plugin that the environment variable `PJRT_PLUGIN` names.
 
 use pjrt::{ClientOptions, CompileOptions, Program, SerializedExecutable};
 

@@ -1,7 +1,7 @@
-//! Serve requests from several threads. They share one client and one executable, and a limiter bounds the work in
-//! flight on the device.
+//! Serve requests on several threads. The threads share one client and one executable. A limiter bounds the number of
+//! runs that are in flight on the device.
 //!
-//! It runs on the embedded CPU device, or on the plugin that `PJRT_PLUGIN` names.
+//! The example runs on the embedded CPU device, or on the plugin that the environment variable `PJRT_PLUGIN` names.
 
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,7 @@ use pjrt::{
     Client, ClientOptions, CompileOptions, Error, ExecuteOptions, InFlightLimiter, Input, LoadedExecutable, Program,
 };
 
-/// The squares of the inputs, and their sum.
+/// The model, which computes the sum of the squares of the inputs.
 const MODEL: &str = "func.func @main(%x: tensor<64xf32>) -> tensor<f32> {
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
     %squares = stablehlo.multiply %x, %x : tensor<64xf32>
@@ -27,13 +27,14 @@ struct Request {
 struct Server {
     client: Client,
     model: LoadedExecutable,
-    /// At most 4 runs on the device.
+    /// Permits at most 4 runs on the device at a time.
     limiter: InFlightLimiter,
 }
 
 impl Server {
     fn answer(&self, input: Vec<f32>) -> Result<f32, Error> {
-        // The upload is inside the limit, too. Otherwise inputs could fill the device's memory.
+        // Acquire the permit before the upload. Otherwise, the uploaded inputs of waiting requests could fill the
+        // device's memory.
         let permit = self.limiter.acquire(4 * input.len() as u64).wait()?;
         let x = self.client.buffer_from_host(&input, &[64])?;
         let run = self.model.execute_with([Input::Donate(x)], &ExecuteOptions::new())?;
@@ -41,12 +42,12 @@ impl Server {
         Ok(run.outputs[0].to_host::<f32>()?[0])
     }
 
-    /// Answers requests until all their senders are dropped.
+    /// Answers requests until the request channel is closed.
     fn serve(&self, requests: &Mutex<Receiver<Request>>) {
         loop {
             let next = requests.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(Request { input, answer }) = next else { return };
-            // The client may have stopped listening.
+            // Sending fails if the client no longer waits for the answer. Ignore this error.
             let _ = answer.send(self.answer(input));
         }
     }
@@ -70,7 +71,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             sender.send(Request { input: vec![f32::from(number); 64], answer })?;
             pending.push(received);
         }
-        // The threads end when the last request is answered.
+        // Close the request channel, so that the threads end after the last request.
         drop(sender);
         pending.into_iter().map(|answer| Ok(answer.recv()??)).collect()
     })?;

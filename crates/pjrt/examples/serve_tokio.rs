@@ -1,8 +1,8 @@
-//! Serve requests from asynchronous tasks. Permits, runs and downloads are futures, so no task blocks a thread while it
-//! waits for the device.
+//! Serve requests from asynchronous tasks. Requests for permits, events of runs, and downloads are futures, so no task
+//! blocks a thread while it waits for the device.
 //!
-//! Any executor can await them; this example uses tokio. It runs on the embedded CPU device, or on the plugin that
-//! `PJRT_PLUGIN` names.
+//! Any executor can await these futures. This example uses tokio. It runs on the embedded CPU device, or on the plugin
+//! that the environment variable `PJRT_PLUGIN` names.
 
 use std::sync::Arc;
 
@@ -23,13 +23,14 @@ struct Server {
 
 impl Server {
     async fn answer(&self, input: Vec<f32>) -> Result<Vec<f32>, Error> {
-        // A task that is cancelled here gives up its place in the queue.
+        // If the task is cancelled while it waits here, its request is removed from the queue.
         let permit = self.limiter.acquire(4 * input.len() as u64).await;
-        // Uploads and launches take microseconds. Run longer calls, such as compilations, in `spawn_blocking`.
+        // Uploading this input and launching the run take microseconds. Run longer calls, such as compilations, in
+        // `spawn_blocking`.
         let x = self.client.buffer_from_host(&input, &[256])?;
         let run = self.model.execute_with([Input::Donate(x)], &ExecuteOptions::new())?;
         permit.release_after(&run.done);
-        // The download owns its memory, so a task that is cancelled here leaves nothing behind.
+        // The download owns the memory that it writes to, so the task may be cancelled while it waits here.
         run.outputs[0].to_host_async::<f32>()?.await
     }
 }

@@ -1,10 +1,10 @@
-//! Run one program on four devices: the compiler partitions it by the shardings of its arguments.
+//! Run one program on four devices. The compiler partitions the program according to the shardings of its arguments.
 //!
-//! It runs on the embedded CPU device, or on the plugin that `PJRT_PLUGIN` names.
+//! The example runs on the embedded CPU device, or on the plugin that the environment variable `PJRT_PLUGIN` names.
 
 use pjrt::{ClientOptions, CompileOptions, DeviceAssignment, ExecuteOptions, Input, Program};
 
-// Each device holds a quarter of `x`. The sum needs all of it, so the partitioned program communicates.
+// Each device holds a quarter of `x`. The sum needs all elements of `x`, so the devices must communicate.
 const SUM: &str = r#"
 module attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
   func.func @main(%x: tensor<8xf32> {mhlo.sharding = "{devices=[4]<=[4]}"})
@@ -17,7 +17,8 @@ module attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
 }"#;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Plugins have different names for the number of simulated devices. This is the one of XLA's CPU plugins.
+    // The name of the option for the number of simulated devices differs between plugins. `cpu_device_count` is its
+    // name in XLA's CPU plugins.
     let (name, count) = match std::env::var("PJRT_PLUGIN") {
         Ok(name) => (name, "cpu_device_count"),
         Err(_) => ("cpu".to_owned(), "device_count"),

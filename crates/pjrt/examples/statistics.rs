@@ -1,4 +1,4 @@
-//! Query the costs of a compiled program and the memory use of a device.
+//! Query the cost analysis of a compiled program and the memory statistics of a device.
 
 use pjrt::{ClientOptions, CompileOptions, Program};
 

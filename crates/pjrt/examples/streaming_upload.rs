@@ -1,7 +1,7 @@
-//! Upload a large tensor in pieces, through a transfer manager. The host holds a few pieces at a time, and never the
+//! Upload a large tensor in chunks, with a transfer manager. The host holds only a few chunks at a time, and never the
 //! whole tensor.
 //!
-//! It runs on the embedded CPU device, or on the plugin that `PJRT_PLUGIN` names.
+//! The example runs on the embedded CPU device, or on the plugin that the environment variable `PJRT_PLUGIN` names.
 
 #![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the numbers are small constants")]
 
@@ -14,7 +14,7 @@ const ELEMENTS: i64 = 4 << 20;
 const PIECE: usize = 1 << 20;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // A file of 16 MiB. Each element is its index.
+    // Write a file of 16 MiB in which the value of each element is its index.
     let path = std::env::temp_dir().join(format!("streaming-upload-{}.bin", std::process::id()));
     let mut file = BufWriter::new(File::create(&path)?);
     for number in 0..ELEMENTS as u32 {
@@ -27,10 +27,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let memory = client.default_device()?.default_memory()?;
     let shape = Shape::new(ElementType::U32, [ELEMENTS]);
     let manager = client.create_buffers_for_async_host_to_device(&[shape], &memory)?;
-    // The buffer can be used at once. Programs that read it wait for the last piece.
+    // The buffer can be used at once. Programs that read the buffer wait for the last chunk.
     let buffer = manager.retrieve_buffer(0)?;
 
-    // At most 4 pieces on their way.
+    // Limit the transfers in flight to 4 chunks.
     let limiter = InFlightLimiter::bytes(4 * PIECE as u64);
     let size = manager.buffer_size(0)?;
     let mut file = File::open(&path)?;
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut piece = vec![0u8; PIECE.min(size - offset)];
         file.read_exact(&mut piece)?;
         let end = offset + piece.len();
-        // The transfer owns the piece, and drops it when the device has received it.
+        // The transfer owns the chunk, and drops it when the device has received its data.
         let sent = if end == size {
             manager.transfer_last_data(0, offset, piece)?
         } else {

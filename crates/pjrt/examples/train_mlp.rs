@@ -1,7 +1,7 @@
-//! Train a small neural network. Each step takes the parameters and returns the new ones. They are donated, so that the
-//! device needs memory for one copy of them.
+//! Train a small neural network. The arguments of each training step include the parameters, and its outputs include
+//! the updated parameters. The parameters are donated, so that the device needs memory for only one copy of them.
 //!
-//! It runs on the embedded CPU device, or on the plugin that `PJRT_PLUGIN` names.
+//! The example runs on the embedded CPU device, or on the plugin that the environment variable `PJRT_PLUGIN` names.
 
 #![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the numbers are small constants")]
 
@@ -13,7 +13,7 @@ use pjrt::{Buffer, ClientOptions, CompileOptions, ExecuteOptions, Input, Program
 const SAMPLES: i64 = 128;
 const HIDDEN: i64 = 32;
 const RATE: f32 = 0.1;
-/// The shapes of the weights and biases of two layers.
+/// Shapes of the weights and biases of the two layers.
 const PARAMETERS: [&[i64]; 4] = [&[2, HIDDEN], &[1, HIDDEN], &[HIDDEN, 1], &[1, 1]];
 
 type Built<T> = Result<T, pjrt::stablehlo::ProgramError>;
@@ -22,13 +22,14 @@ fn f32s(shape: &[i64]) -> TensorType {
     TensorType::new(shape.to_vec(), ElementType::F32)
 }
 
-/// The sum over the samples, as one row.
+/// Sums `x` over the samples. The sum is a matrix with one row.
 fn sum(f: &FunctionBuilder, x: Value, columns: i64) -> Built<Value> {
     let sum = f.reduce(x, f.constant(0f32)?, &[0], |a, b| f.add(a, b))?;
     f.reshape(sum, &[1, columns])
 }
 
-/// One step of gradient descent: returns the new parameters and the loss of the old ones.
+/// Builds a program for one step of gradient descent. The program returns the updated parameters, and the loss before
+/// the update.
 fn step() -> Built<Module> {
     let module = ModuleBuilder::new("train_step");
     module.function("main", |f| {
@@ -41,14 +42,14 @@ fn step() -> Built<Module> {
         let x = f.argument(f32s(&[SAMPLES, 2]))?;
         let y = f.argument(f32s(&[SAMPLES, 1]))?;
 
-        // The output of the network and its mean squared error.
+        // Forward pass: the output of the network and its mean squared error.
         let hidden = f.tanh(f.add(f.dot(x, w1)?, b1)?)?;
         let output = f.add(f.dot(hidden, w2)?, b2)?;
         let error = f.subtract(output, y)?;
         let mean = f.constant(1.0 / SAMPLES as f32)?;
         let loss = f.multiply(sum(f, f.multiply(error, error)?, 1)?, mean)?;
 
-        // The derivative of the loss for each value, from the last to the first.
+        // Backward pass: the derivative of the loss with respect to each intermediate value and parameter.
         let d_output = f.multiply(error, f.constant(2.0 / SAMPLES as f32)?)?;
         let d_w2 = f.dot_general(hidden, d_output, DotGeneral::new().contracting([0], [0]))?;
         let d_b2 = sum(f, d_output, 1)?;
@@ -66,7 +67,7 @@ fn step() -> Built<Module> {
     module.build()
 }
 
-/// A sequence of numbers from -1 to 1 that looks random, and is always the same.
+/// Returns the next pseudorandom number from -1 to 1.
 fn noise(seed: &mut u32) -> f32 {
     *seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
     (*seed >> 8) as f32 / (1 << 23) as f32 - 1.0
@@ -78,7 +79,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let program = Program::for_plugin(&step()?, &client.plugin())?;
     let step = client.compile(&program, &CompileOptions::default())?;
 
-    // The network learns the product of two numbers.
+    // Train the network to multiply two numbers.
     let mut seed = 7;
     let points: Vec<f32> = (0..2 * SAMPLES).map(|_| noise(&mut seed)).collect();
     let products: Vec<f32> = points.chunks(2).map(|pair| pair[0] * pair[1]).collect();
@@ -93,12 +94,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let place = parameters[0].unsafe_pointer().ok();
     let mut losses = Vec::new();
     for _ in 0..500 {
-        // The parameters move into the call. A later use of the old ones does not compile.
+        // Donating the parameters consumes them, so code that uses the old parameters later does not compile.
         let mut inputs: Vec<Input<'_>> = parameters.into_iter().map(Input::Donate).collect();
         inputs.extend([Input::Borrow(&x), Input::Borrow(&y)]);
         parameters = step.execute_with(inputs, &ExecuteOptions::new())?.outputs.into_vec();
         let loss = parameters.pop().ok_or("the program returns the loss last")?;
-        // The steps do not wait for the loss. Its buffer is read after the last one.
+        // Keep the buffer of the loss and read it after the last step, so that the steps do not wait for a copy to the
+        // host.
         losses.push(loss);
     }
     let first = losses[0].to_host::<f32>()?[0];

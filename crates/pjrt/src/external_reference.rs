@@ -1,4 +1,4 @@
-//! `PJRT_Buffer_IncreaseExternalReferenceCount` and the address of a buffer's memory.
+//! External references to a buffer (`PJRT_Buffer_IncreaseExternalReferenceCount`), and the address of its memory.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -15,38 +15,38 @@ use crate::read;
 use crate::references::Holder;
 
 impl Buffer {
-    /// Keeps the plugin from freeing, moving or donating the buffer's memory, so that code outside PJRT can use its
-    /// address. Release the reference by dropping it.
+    /// Prevents the plugin from freeing, moving or donating the buffer's memory, so that code outside PJRT can use the
+    /// memory's address. To release the reference, drop it.
     ///
     /// # Errors
     ///
-    /// A deleted buffer.
+    /// If the buffer was deleted.
     #[doc(alias = "PJRT_Buffer_IncreaseExternalReferenceCount")]
     pub fn external_reference(&self) -> Result<ExternalReference<'_>, Error> {
         Reference::new(self, Holder::Caller).map(ExternalReference)
     }
 
-    /// Address of the buffer's memory as a number. It is only valid while the memory is: prefer
-    /// [`Buffer::external_reference`].
+    /// Returns the address of the buffer's memory as an integer. The plugin may free or move the memory at any time. To
+    /// prevent this, use [`Buffer::external_reference`].
     ///
     /// # Errors
     ///
-    /// A deleted buffer.
+    /// If the buffer was deleted.
     #[doc(alias = "PJRT_Buffer_UnsafePointer")]
     pub fn unsafe_pointer(&self) -> Result<usize, Error> {
         self.live()?.query::<slot::PJRT_Buffer_UnsafePointer>()
     }
 
-    /// Waits for the contents and returns them where they are, without a copy. The buffer must be in memory of the
-    /// host's processor and row-major, as on CPU devices.
+    /// Waits until the buffer is ready, and returns a view of its contents without a copy. The buffer must be row-major
+    /// and in memory that the host can read, as on CPU devices.
     ///
-    /// The contents cannot change while the view exists: the buffer is borrowed, so that it cannot be donated, and
-    /// [`Buffer::delete`] is refused.
+    /// The contents cannot change while the view exists. The view borrows the buffer, so the buffer cannot be donated,
+    /// and [`Buffer::delete`] returns an error.
     ///
     /// # Errors
     ///
-    /// An element type other than that of `T`, a buffer in another memory or with another layout, the error of the
-    /// operation that computes the contents, or an error of the plugin.
+    /// If the buffer's element type is not that of `T`, if the host cannot read the buffer's memory, if the layout is
+    /// not row-major, or if the operation that computes the contents fails.
     pub fn host_view<T: Element + AnyBitPattern>(&self) -> Result<HostView<'_, T>, Error> {
         type Function = slot::PJRT_Buffer_OpaqueDeviceMemoryDataPointer;
         let shape = self.shape()?;
@@ -63,14 +63,15 @@ impl Buffer {
         self.wait()?;
         let reference = self.external_reference()?;
         let address = reference.address()?.cast::<T>().cast_const();
-        // SAFETY: C5: the host can read memory of this size while the reference lives, and no program writes it, because
-        // the buffer cannot be donated meanwhile. Any bytes are valid elements.
+        // SAFETY: C5: the host can read the buffer's memory while the reference lives. No program writes to this
+        // memory, because a borrowed buffer cannot be donated. Every bit pattern is a valid `T`.
         let elements =
             unsafe { read::slice(address, elements) }.map_err(|broken| Error::malformed(Function::NAME, broken))?;
         Ok(HostView { elements, shape, _reference: reference })
     }
 
-    /// Number of elements, if they are row-major and fit in the buffer's memory.
+    /// Returns the number of elements, or an error if the layout is not row-major or if the buffer's memory is too
+    /// small for the elements.
     pub(crate) fn row_major_elements(&self, shape: &Shape) -> Result<usize, Error> {
         if let Some(layout) = self.non_default_layout() {
             return Err(Error::unsupported(format!(
@@ -88,15 +89,15 @@ impl Buffer {
     }
 }
 
-/// A reference that keeps a buffer's memory where it is.
+/// A reference that prevents the plugin from freeing, moving or donating a buffer's memory.
 #[must_use = "dropping the reference releases the memory"]
 pub struct ExternalReference<'a>(Reference<&'a Buffer>);
 
 impl ExternalReference<'_> {
-    /// Address of the buffer's memory on its device. It is valid while the reference exists.
+    /// Returns the address of the buffer's memory on the device. The address is valid while the reference exists.
     ///
-    /// Code that reads the memory must wait until the buffer is ready. It must not write it, because a buffer is
-    /// immutable for everyone else.
+    /// Code that reads the memory must wait until the buffer is ready. Code must not write to the memory, because PJRT
+    /// buffers are immutable.
     #[doc(alias = "PJRT_Buffer_OpaqueDeviceMemoryDataPointer")]
     pub fn address(&self) -> Result<*mut c_void, Error> {
         self.0.address()
@@ -109,14 +110,15 @@ impl fmt::Debug for ExternalReference<'_> {
     }
 }
 
-/// A counted external reference to a buffer, which is borrowed or shared. The plugin counts it, too.
+/// An external reference to a buffer that `B` borrows or shares. Both this crate and the plugin count the reference.
 pub(crate) struct Reference<B: Deref<Target = Buffer>> {
     counted: Counted<B>,
 }
 
 impl<B: Deref<Target = Buffer>> Reference<B> {
     pub(crate) fn new(buffer: B, holder: Holder) -> Result<Self, Error> {
-        // The order matters: `delete` marks the buffer first and then checks for references.
+        // Count the reference before checking that the buffer is live. `Buffer::delete` marks the buffer as deleted
+        // before it checks for references, so at least one of two concurrent calls detects the other.
         let counted = Counted::new(buffer, holder);
         counted.buffer.live()?.query::<slot::PJRT_Buffer_IncreaseExternalReferenceCount>()?;
         Ok(Self { counted })
@@ -140,7 +142,7 @@ impl<B: Deref<Target = Buffer>> Drop for Reference<B> {
     }
 }
 
-/// A buffer whose external references include this value.
+/// A buffer whose counter of external references was incremented. Dropping this value decrements the counter.
 struct Counted<B: Deref<Target = Buffer>> {
     buffer: B,
     holder: Holder,
@@ -159,7 +161,7 @@ impl<B: Deref<Target = Buffer>> Drop for Counted<B> {
     }
 }
 
-/// The elements of a buffer in memory of the host's processor, row-major. It dereferences to a slice.
+/// A view of a buffer's row-major elements in memory that the host can read. The view dereferences to a slice.
 #[must_use = "dropping the view releases the memory"]
 pub struct HostView<'a, T> {
     elements: &'a [T],
@@ -168,7 +170,7 @@ pub struct HostView<'a, T> {
 }
 
 impl<T> HostView<'_, T> {
-    /// Element type and extents of the buffer.
+    /// Returns the element type and extents of the buffer.
     pub fn shape(&self) -> &Shape {
         self.shape
     }

@@ -1,4 +1,4 @@
-//! The functions of the C API by name.
+//! An enum of the functions of the PJRT C API.
 
 use std::fmt;
 
@@ -8,10 +8,11 @@ use pjrt_types::ApiVersion;
 use crate::extensions::Functions;
 use crate::plugin::Plugin;
 
-/// Defines [`Function`] from the names of the functions of the main table and of the extensions.
+/// Defines [`Function`] from the names of the functions of `PJRT_Api` and of the extensions.
 macro_rules! functions {
     ([$($main:ident,)*] [$($extension:ident,)*]) => {
-        /// A function of the C API, named as in the header. [`Plugin::supports`] reports whether a plugin has it.
+        /// A function of the C API, named as in the header. [`Plugin::supports`] returns whether a plugin provides the
+        /// function.
         ///
         /// ```
         /// use pjrt::Function;
@@ -36,10 +37,11 @@ macro_rules! functions {
         }
 
         impl Function {
-            /// All functions that this crate knows: those of the main table in its order, then those of the extensions.
+            /// All functions that this crate knows: first the functions of `PJRT_Api`, in the order of its fields, then
+            /// the functions of the extensions.
             pub const ALL: &'static [Self] = &[$(Self::$main,)* $(Self::$extension,)*];
 
-            /// The name in the C API, such as `PJRT_Buffer_Bitcast`.
+            /// Returns the function's name in the C API, such as `PJRT_Buffer_Bitcast`.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -48,8 +50,8 @@ macro_rules! functions {
                 }
             }
 
-            /// The struct of the extension that contains the function, such as `PJRT_Layouts_Extension`. Returns `None`
-            /// for the functions of the main table.
+            /// Returns the name of the extension struct that contains the function, such as `PJRT_Layouts_Extension`.
+            /// Returns `None` for the functions of `PJRT_Api`.
             #[must_use]
             pub const fn extension(self) -> Option<&'static str> {
                 match self {
@@ -58,7 +60,7 @@ macro_rules! functions {
                 }
             }
 
-            /// The first version of the API with this function. Returns `None` if that version is older than 0.29.
+            /// Returns the first API version that has this function, or `None` if that version is older than 0.29.
             #[must_use]
             pub fn since(self) -> Option<ApiVersion> {
                 let minor = match self {
@@ -69,7 +71,7 @@ macro_rules! functions {
                 Some(ApiVersion { major: 0, minor })
             }
 
-            /// Whether the plugin's table or its extension has the function.
+            /// Returns whether the plugin's `PJRT_Api` or extension struct contains the function.
             fn is_in(self, plugin: &Plugin) -> bool {
                 match self {
                     $(Self::$main => plugin.api().supports::<slot::$main>(),)*
@@ -83,7 +85,8 @@ macro_rules! functions {
 for_each_function!(functions);
 
 impl Plugin {
-    /// Whether the plugin's table, or its extension, has the function. The function may still return `UNIMPLEMENTED`.
+    /// Returns whether the plugin's `PJRT_Api` or extension struct contains the function. A call of the function may
+    /// still return the error `UNIMPLEMENTED`.
     pub fn supports(&self, function: Function) -> bool {
         function.is_in(self)
     }

@@ -1,6 +1,7 @@
-//! Pointers to a plugin's objects: their owners, their destruction, and their use by several threads.
+//! Handles of a plugin's objects, and the owners that keep the objects alive.
 //!
-//! The only `Drop` that calls a plugin and the only `unsafe impl Send` and `Sync` of the crate are here.
+//! The `Drop` implementation of [`Owned`] destroys the plugin's objects. [`SendPtr`] makes the handles `Send` and
+//! `Sync`.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -14,9 +15,9 @@ use crate::error::Error;
 use crate::in_flight::InFlight;
 use crate::send_ptr::SendPtr;
 
-/// The owner of an object. It outlives the object and provides the plugin's function table.
+/// The owner of a plugin's object. The owner outlives the object and provides the plugin's function table.
 pub(crate) trait Owner {
-    /// The plugin's functions.
+    /// Returns the plugin's function table.
     fn api(&self) -> &Api;
 }
 
@@ -34,17 +35,18 @@ impl<O: Owner> Owner for &O {
     }
 }
 
-/// An owner that another value holds. It is neither counted nor released by this one.
+/// A copy of an `Arc` that does not take part in reference counting. Another `Arc` keeps the owner alive.
 #[repr(transparent)]
 pub(crate) struct Uncounted<O>(ManuallyDrop<Arc<O>>);
 
 impl<O> Uncounted<O> {
     /// # Safety
     ///
-    /// `owner`, or a clone of it, is dropped after the result.
+    /// `owner`, or a clone of `owner`, is dropped after the returned value.
     #[inline]
     pub(crate) unsafe fn new(owner: &Arc<O>) -> Self {
-        // SAFETY: the pointer is that of an `Arc`. The copy is never dropped, so it needs no count of its own.
+        // SAFETY: the pointer came from an `Arc`. The copy is never dropped, so it does not need to increment the
+        // reference count.
         Self(ManuallyDrop::new(unsafe { Arc::from_raw(Arc::as_ptr(owner)) }))
     }
 }
@@ -56,9 +58,9 @@ impl<O: Owner> Owner for Uncounted<O> {
     }
 }
 
-/// A live object that belongs to another object of the plugin, which `owner` keeps alive.
+/// A pointer to a live object of a plugin. `owner` keeps the object alive.
 ///
-/// The layout depends only on that of the owner, like that of [`Owned`].
+/// The memory layouts of this type and of [`Owned`] depend only on the layout of `O`.
 #[repr(C)]
 pub(crate) struct Handle<T, O> {
     raw: SendPtr<NonNull<T>>,
@@ -74,7 +76,7 @@ impl<T, O: Clone> Clone for Handle<T, O> {
 impl<T, O> Handle<T, O> {
     /// # Safety
     ///
-    /// `raw` is a live object of the plugin of `owner`, and lives while `owner` does.
+    /// `raw` is a live object of the plugin of `owner`. The object lives as long as `owner`.
     pub(crate) unsafe fn new(raw: NonNull<T>, owner: O) -> Self {
         Self { raw: SendPtr(raw), owner }
     }
@@ -108,29 +110,29 @@ impl<T, O> fmt::Debug for Handle<T, O> {
     }
 }
 
-/// An object that its holder must destroy, with a function of the owner's table.
+/// A type of plugin objects that must be destroyed by a function of the owner's function table.
 ///
 /// # Safety
 ///
-/// `destroy` calls the object's destroy function once and nothing else.
+/// `destroy` calls the object's destroy function once and calls nothing else.
 pub(crate) unsafe trait Destroy<O> {
     /// # Safety
     ///
-    /// `raw` is a live object of the owner's plugin and nothing uses it afterwards.
+    /// `raw` is a live object of the owner's plugin. No code uses the object after this call.
     unsafe fn destroy(owner: &O, raw: *mut Self) -> Result<(), Error>;
 }
 
 macro_rules! destroy {
     ($($object:ident($function:ident, $args:ident, $field:ident);)*) => {
         $(
-            // SAFETY: the body is one call of the object's destroy function.
+            // SAFETY: the body makes one call, of the object's destroy function.
             unsafe impl<O: Owner> Destroy<O> for $object {
                 #[inline]
                 unsafe fn destroy(owner: &O, raw: *mut Self) -> Result<(), Error> {
                     let mut args = $args::new();
                     args.$field = raw;
-                    // SAFETY: C2: the only input is a live object that is not used afterwards, by this function's
-                    // contract.
+                    // SAFETY: C2: the only input is the object. By this function's contract, the object is live and is
+                    // not used after this call.
                     unsafe { owner.api().call::<slot::$function>(&mut args) }
                 }
             }
@@ -161,7 +163,8 @@ pub(crate) struct Owned<T: Destroy<O>, O: Owner>(Handle<T, O>);
 impl<T: Destroy<O>, O: Owner> Owned<T, O> {
     /// # Safety
     ///
-    /// `raw` is a live object of the plugin of `owner`, lives while `owner` does, and is owned by the caller.
+    /// `raw` is a live object of the plugin of `owner`. The object lives as long as `owner`, and the caller owns the
+    /// object.
     #[inline]
     pub(crate) unsafe fn new(raw: NonNull<T>, owner: O) -> Self {
         Self(Handle { raw: SendPtr(raw), owner })
@@ -169,7 +172,7 @@ impl<T: Destroy<O>, O: Owner> Owned<T, O> {
 }
 
 impl<T: Destroy<O>, O: Owner> Owned<T, O> {
-    /// Gives up the object without destroying it.
+    /// Returns the handle of the object without destroying the object.
     pub(crate) fn release(self) -> Handle<T, O> {
         let this = ManuallyDrop::new(self);
         // SAFETY: `this` is neither dropped nor used again, so the handle is moved.
@@ -177,7 +180,7 @@ impl<T: Destroy<O>, O: Owner> Owned<T, O> {
     }
 }
 
-/// An object that this crate created and destroys, or one that other code created and keeps alive.
+/// An object that this crate owns and destroys, or an adopted object that other code keeps alive.
 pub(crate) struct MaybeOwned<T: Destroy<O>, O: Owner> {
     object: ManuallyDrop<Owned<T, O>>,
     is_owned: bool,
@@ -190,7 +193,7 @@ impl<T: Destroy<O>, O: Owner> MaybeOwned<T, O> {
 
     /// # Safety
     ///
-    /// `raw` is a live object of the plugin of `owner`, and lives as long as this value.
+    /// `raw` is a live object of the plugin of `owner`. The object lives as long as this value.
     pub(crate) unsafe fn adopted(raw: NonNull<T>, owner: O) -> Self {
         let handle = Handle { raw: SendPtr(raw), owner };
         Self { object: ManuallyDrop::new(Owned(handle)), is_owned: false }
@@ -212,7 +215,7 @@ impl<T: Destroy<O>, O: Owner> std::ops::Deref for MaybeOwned<T, O> {
 
 impl<T: Destroy<O>, O: Owner> Drop for MaybeOwned<T, O> {
     fn drop(&mut self) {
-        // SAFETY: a value is dropped once, and not used afterwards.
+        // SAFETY: a value is dropped once, and the field is not used after `drop`.
         let object = unsafe { ManuallyDrop::take(&mut self.object) };
         if self.is_owned {
             drop(object);
@@ -240,7 +243,8 @@ impl<T: Destroy<O>, O: Owner> fmt::Debug for Owned<T, O> {
 impl<T: Destroy<O>, O: Owner> Drop for Owned<T, O> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: `Owned::new` was given the object to destroy, and no reference to it is left.
+        // SAFETY: the caller of `Owned::new` gave up the object, and no other handle refers to it when this handle is
+        // dropped.
         if let Err(error) = unsafe { T::destroy(self.0.owner(), self.0.as_ptr()) } {
             not_destroyed(&error);
         }
@@ -252,15 +256,15 @@ fn not_destroyed(error: &Error) {
     tracing::warn!(%error, "a plugin object could not be destroyed");
 }
 
-/// A client and the objects it uses, dropped together. It is never dropped on a thread for which the client's
-/// destruction waits.
+/// A client, together with objects that the client uses. They are never dropped within a callback of the plugin,
+/// because the destruction of a client may wait for the thread of that callback.
 pub(crate) struct DeferredDrop<T: Send + 'static> {
     value: ManuallyDrop<T>,
     in_flight: Arc<InFlight>,
 }
 
 impl<T: Send + 'static> DeferredDrop<T> {
-    /// `in_flight` counts the destruction if another thread does it.
+    /// Wraps a client. `in_flight` counts the destruction as a pending operation if another thread runs it.
     pub(crate) fn new(value: T, in_flight: Arc<InFlight>) -> Self {
         Self { value: ManuallyDrop::new(value), in_flight }
     }
@@ -280,13 +284,13 @@ impl<T: Send + 'static> std::ops::Deref for DeferredDrop<T> {
 
 impl<T: Send + 'static> Drop for DeferredDrop<T> {
     fn drop(&mut self) {
-        // SAFETY: a value is dropped once, and not used afterwards.
+        // SAFETY: a value is dropped once, and the field is not used after `drop`.
         let value = unsafe { ManuallyDrop::take(&mut self.value) };
         if !api::in_callback() {
             return drop(value);
         }
-        // The last handle was dropped in a callback. Its thread may belong to the client, and would then wait for
-        // itself.
+        // The last handle was dropped within a callback. The callback's thread may belong to the client. If it
+        // destroyed the client, it would wait for itself, so destroy the client on a new thread.
         let value = ManuallyDrop::new(value);
         let ticket = self.in_flight.ticket();
         let thread = std::thread::Builder::new().name("pjrt-destroy".to_owned());

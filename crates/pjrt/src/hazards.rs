@@ -5,8 +5,8 @@ use stablehlo::hazards::{Hazard, hazards, may_have_hazards};
 
 use crate::error::Error;
 
-/// Rejects a program with a detectable hazard. A program that this reader cannot parse is accepted, because the plugin
-/// may be able to.
+/// Rejects a program in which a known hazard is found. Accepts a program that the crate `stablehlo` cannot parse,
+/// because the plugin may be able to parse it.
 pub(crate) fn check(program: &Program) -> Result<(), Error> {
     if !may_have_hazards(program.code()) {
         return Ok(());

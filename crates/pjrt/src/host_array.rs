@@ -1,4 +1,4 @@
-//! An array on the host: bytes and their shape.
+//! An array in host memory, with its shape.
 
 use bytemuck::checked;
 use pjrt_types::{Element, Shape};
@@ -6,7 +6,7 @@ use pjrt_types::{Element, Shape};
 use crate::element;
 use crate::error::Error;
 
-/// A row-major array on the host, of any element type. Elements smaller than a byte take one byte each.
+/// A row-major array on the host, of any element type. Each element that is smaller than a byte occupies one byte.
 ///
 /// ```
 /// use pjrt::HostArray;
@@ -23,11 +23,11 @@ pub struct HostArray {
 }
 
 impl HostArray {
-    /// Creates an array from bytes in native byte order.
+    /// Creates an array from row-major elements, given as bytes in native byte order.
     ///
     /// # Errors
     ///
-    /// A number of bytes that does not match the shape.
+    /// If the number of bytes does not match the shape.
     pub fn new(shape: Shape, bytes: Vec<u8>) -> Result<Self, Error> {
         if shape.host_size() != Some(bytes.len()) {
             return Err(Error::invalid(format!(
@@ -38,21 +38,21 @@ impl HostArray {
         Ok(Self { shape, bytes })
     }
 
-    /// Creates an array from elements.
+    /// Creates an array from row-major elements.
     ///
     /// # Errors
     ///
-    /// A number of elements that does not match the dimensions.
+    /// If the number of elements does not match the dimensions.
     pub fn from_elements<T: Element>(data: &[T], dims: &[i64]) -> Result<Self, Error> {
         Self::new(Shape::new(element::type_of::<T>(), dims), bytemuck::cast_slice(data).to_vec())
     }
 
-    /// Element type and extents.
+    /// Returns the element type and the extents.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// The bytes.
+    /// Returns the bytes of the elements, in row-major order.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -62,11 +62,11 @@ impl HostArray {
         self.bytes
     }
 
-    /// The elements.
+    /// Returns a copy of the elements, in row-major order.
     ///
     /// # Errors
     ///
-    /// An element type other than that of `T`, or bytes that are not valid for `bool`.
+    /// If the array's element type is not that of `T`, or if a byte is not a valid `bool`.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, Error> {
         let wanted = element::type_of::<T>();
         if self.shape.element_type != wanted {
@@ -80,11 +80,11 @@ impl HostArray {
         self.bytes.chunks_exact(size).map(one).collect()
     }
 
-    /// The only element.
+    /// Returns the only element.
     ///
     /// # Errors
     ///
-    /// As for [`HostArray::to_vec`]. In addition, an array that does not have exactly one element.
+    /// The errors of [`HostArray::to_vec`]. Also fails if the array does not have exactly one element.
     pub fn scalar<T: Element>(&self) -> Result<T, Error> {
         match self.to_vec::<T>()?.as_slice() {
             [one] => Ok(*one),

@@ -1,5 +1,4 @@
-//! Transfers of any element type from and into memory that the caller provides. Also reports whether an upload used the
-//! memory in place.
+//! Transfers of arrays of any element type between devices and memory that the caller provides.
 
 use std::fmt;
 use std::future::Future;
@@ -20,11 +19,12 @@ use crate::upload::{Placement, check_bytes};
 
 impl Client {
     /// Transfers a row-major array of any element type, given as bytes, without a copy if the device can use host
-    /// memory. The data, such as a memory-mapped file, has the form that [`Client::buffer_from_bytes`] describes. It is
-    /// dropped like that of [`Client::buffer_from_owned`].
+    /// memory. `data`, such as a memory-mapped file, has the format that [`Client::buffer_from_bytes`] describes.
+    /// `data` is dropped when the plugin no longer uses it, as in [`Client::buffer_from_owned`].
     ///
-    /// CPU devices use memory in place if it is aligned to 64 bytes, and copy it otherwise. [`Buffer::is_in_place`]
-    /// reports which of the two happened. The crate `aligned-vec` provides aligned vectors.
+    /// CPU devices use the memory in place if it is aligned to 64 bytes. Otherwise they copy it.
+    /// [`Buffer::is_in_place`] returns whether the device uses the memory in place. The crate `aligned-vec` provides
+    /// aligned vectors.
     ///
     /// ```
     /// use aligned_vec::{AVec, avec};
@@ -41,7 +41,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// A number of bytes that does not match the shape.
+    /// If the number of bytes does not match the shape.
     pub fn buffer_from_owned_bytes<'a, D: AsRef<[u8]> + Send + Sync + 'static>(
         &self,
         data: D,
@@ -55,26 +55,26 @@ impl Client {
             loan.give_back();
             return Err(error);
         }
-        // SAFETY: the loan's data holds the elements of the shape at `start`.
+        // SAFETY: the elements of `shape` are at `start`, in memory that the loan keeps alive.
         unsafe { self.send_loan(loan, start, shape, placement.into()) }
     }
 }
 
 impl Buffer {
-    /// Whether the buffer's memory starts at `address`. If data at this address was passed to
-    /// [`Client::buffer_from_owned`] or [`Client::buffer_from_owned_bytes`], `true` means that the upload did not copy
-    /// it.
+    /// Returns whether the buffer's memory starts at `address`. Pass the address of data that was uploaded with
+    /// [`Client::buffer_from_owned`] or [`Client::buffer_from_owned_bytes`]. `true` then means that the upload did not
+    /// copy the data.
     ///
     /// # Errors
     ///
-    /// A deleted buffer, or an error of the plugin, such as that it does not disclose addresses.
+    /// If the buffer was deleted, or if the plugin does not provide the addresses of buffers.
     #[doc(alias = "PJRT_Buffer_UnsafePointer")]
     pub fn is_in_place<T>(&self, address: *const T) -> Result<bool, Error> {
         Ok(self.unsafe_pointer()? == address.addr())
     }
 
-    /// Starts copying the contents to `memory`, in the form of [`Buffer::to_host_bytes`]. The future returns the
-    /// memory. If the future is dropped, the copy continues, and the memory is dropped after it.
+    /// Starts copying the contents to `memory`, in the format of [`Buffer::to_host_bytes`]. The future returns the
+    /// memory. If the future is dropped, the copy continues, and the memory is dropped when the copy has ended.
     ///
     /// ```
     /// # let client = plugin_registry::open("cpu")?.client(&pjrt::ClientOptions::new())?;
@@ -88,8 +88,8 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// Memory whose size is not the buffer's [`host_size`](Shape::host_size). The future returns errors of the copy
-    /// itself. The memory is not returned after an error.
+    /// If the size of `memory` is not the buffer's [`host_size`](Shape::host_size). The future returns errors of the
+    /// copy itself. After an error, the memory is not returned to the caller.
     #[doc(alias = "PJRT_Buffer_ToHostBuffer")]
     pub fn to_host_into_async<D: AsMut<[u8]> + Send + 'static>(&self, memory: D) -> Result<HostReadInto<D>, Error> {
         let shape = self.shape()?;
@@ -106,7 +106,8 @@ impl Buffer {
         match unsafe { self.start(start, len) } {
             Ok((event, reorder)) => Ok(HostReadInto::of(&event, loan, reorder, shape.element_type)),
             Err(error) => {
-                // By C5 the plugin does not write after a failed call. After a call without an event it may.
+                // By C5 the plugin does not write to the memory after a failed call. The error `Malformed` means that
+                // the call succeeded but returned no event, so the plugin may still write to the memory.
                 if error.kind() != ErrorKind::Malformed {
                     loan.give_back();
                 }
@@ -115,11 +116,12 @@ impl Buffer {
         }
     }
 
-    /// Starts copying the contents to the host as bytes, in the form of [`Buffer::to_host_bytes`].
+    /// Starts copying the contents to the host as bytes, in the format of [`Buffer::to_host_bytes`].
     ///
     /// # Errors
     ///
-    /// Extents that are negative or exceed the address space. The future returns errors of the copy itself.
+    /// If an extent of the buffer is negative, or if the contents exceed the address space. The future returns errors
+    /// of the copy itself.
     pub fn to_host_bytes_async(&self) -> Result<HostReadInto<Vec<u8>>, Error> {
         let shape = self.shape()?;
         let size = shape.host_size();
@@ -129,8 +131,8 @@ impl Buffer {
     }
 }
 
-/// A future that returns the caller's memory after the contents of a buffer have been copied into it. It may be dropped
-/// or leaked at any time.
+/// A future that copies the contents of a buffer into the caller's memory and returns the memory. The future may be
+/// dropped or leaked at any time.
 #[must_use = "the memory comes from the future"]
 pub struct HostReadInto<D> {
     state: Arc<State<D>>,
@@ -138,7 +140,7 @@ pub struct HostReadInto<D> {
 
 struct State<D> {
     completion: Completion,
-    /// The memory, after the plugin has written it.
+    /// The caller's memory. `None` before the plugin has finished writing to it, and after the future has returned it.
     memory: Mutex<Option<D>>,
 }
 
@@ -161,7 +163,7 @@ impl<D: AsMut<[u8]> + Send + 'static> HostReadInto<D> {
         Self { state }
     }
 
-    /// Whether the copy has ended, with or without an error.
+    /// Returns whether the copy has ended, with or without an error.
     pub fn is_ready(&self) -> bool {
         self.state.completion.is_complete()
     }
@@ -170,7 +172,7 @@ impl<D: AsMut<[u8]> + Send + 'static> HostReadInto<D> {
     ///
     /// # Errors
     ///
-    /// The error of the copy, or of the operation that computes the contents.
+    /// If the copy fails, or if the operation that computes the contents fails.
     pub fn wait(self) -> Result<D, Error> {
         self.state.completion.wait()?;
         self.take()

@@ -1,4 +1,4 @@
-//! Counts the pending operations of a client, so that callers can wait for their end.
+//! Counts the pending operations of a client, so that callers can wait until all of them have ended.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -13,43 +13,43 @@ use std::time::Instant;
 #[derive(Default)]
 pub(crate) struct InFlight {
     count: AtomicUsize,
-    /// Number of threads in [`InFlight::wait`]. While it is 0, counting needs no lock, because there is no thread to
-    /// notify.
+    /// Number of threads in [`InFlight::wait`]. While no thread waits, an operation ends without taking the lock,
+    /// because there is no thread to notify.
     waiters: AtomicUsize,
     lock: Mutex<()>,
     ended: Condvar,
-    /// Whether the exit guard was registered again after the client's first compilation.
+    /// Whether `exit::guard` was called after the client's first compilation.
     pub(crate) compiled: AtomicBool,
     /// Number of tracked runs that have ended.
     runs: AtomicUsize,
-    /// The number of pending tracked runs of each launch id except 0.
+    /// Number of pending tracked runs for each launch id except 0.
     launches: Mutex<BTreeMap<i32, usize>>,
 }
 
-/// Counts one operation as pending until it is dropped.
+/// A guard that counts one operation as pending until the guard is dropped.
 pub(crate) struct Ticket(Arc<InFlight>);
 
 impl InFlight {
-    /// A ticket that the end of the process does not wait for.
+    /// Counts a pending operation that the end of the process does not wait for.
     pub(crate) fn uncounted_at_exit(self: &Arc<Self>) -> Ticket {
         self.count.fetch_add(1, SeqCst);
         Ticket(self.clone())
     }
 
-    /// Records a tracked run before it ends.
+    /// Records the start of a tracked run.
     pub(crate) fn began_run(&self, launch_id: i32) {
         if launch_id != 0 {
             *self.launches.lock().unwrap_or_else(PoisonError::into_inner).entry(launch_id).or_default() += 1;
         }
     }
 
-    /// The launch ids of the pending tracked runs, except 0.
+    /// Returns the launch ids of the pending tracked runs, except 0.
     pub(crate) fn launch_ids(&self) -> Vec<i32> {
         self.launches.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
     }
 
-    /// Counts a tracked run that has ended. Returns true for the first, second, fourth and so on. The caller then
-    /// registers the exit guard again, because plugins create static objects at the first run of a program.
+    /// Records the end of a tracked run. Returns `true` if the number of ended runs is a power of two. The caller then
+    /// calls `exit::guard` again, because plugins create static objects at the first run of a program.
     pub(crate) fn ended_run(&self, launch_id: i32) -> bool {
         if launch_id != 0 {
             let mut launches = self.launches.lock().unwrap_or_else(PoisonError::into_inner);
@@ -63,10 +63,11 @@ impl InFlight {
         (self.runs.fetch_add(1, Relaxed) + 1).is_power_of_two()
     }
 
-    /// Waits until no operation is pending. Returns the number of pending operations at the deadline.
+    /// Waits until no operation is pending, or until the deadline. Returns the number of operations that are still
+    /// pending.
     pub(crate) fn wait(&self, until: Instant) -> usize {
-        // The order of these operations matters. Either a ticket that ends sees this waiter, or the waiter sees the end
-        // of the ticket.
+        // Increment `waiters` before reading `count`. A ticket's destructor decrements `count` before it reads
+        // `waiters`. So either the destructor sees this waiter and notifies it, or this waiter sees the new count.
         self.waiters.fetch_add(1, SeqCst);
         let mut guard = self.lock();
         let left = loop {
@@ -90,7 +91,8 @@ impl InFlight {
 impl Drop for Ticket {
     fn drop(&mut self) {
         if self.0.count.fetch_sub(1, SeqCst) == 1 && self.0.waiters.load(SeqCst) > 0 {
-            // Take the lock, so that each waiter has either not yet checked or is already waiting.
+            // Take the lock before notifying. A waiter that holds the lock may have read the old count without waiting
+            // yet, and would miss a notification.
             let guard = self.0.lock();
             self.0.ended.notify_all();
             drop(guard);

@@ -1,4 +1,4 @@
-//! A limit on the work that a caller keeps in flight.
+//! A limit on the operations that a caller keeps in flight.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,12 +11,12 @@ use crate::api::in_callback;
 use crate::error::Error;
 use crate::event::{Completion, Event};
 
-/// Limits the work in flight on a device: the number of operations, and the bytes that they hold.
+/// Limits the number of operations that are in flight on a device, and the bytes that these operations hold.
 ///
 /// A caller that never waits can start runs faster than a device completes them. Each run holds its inputs and outputs,
-/// so memory grows. Some plugins block when too much is in flight, and others do not. A limiter works with all of them.
-/// Create one for each device, and clone it to share it between threads. The caller acquires a permit before it starts an
-/// operation. The permit is released when the operation has ended.
+/// so the memory use grows. Some plugins block the caller when too many runs are in flight, but others do not. A
+/// limiter works with all plugins. Create one limiter for each device, and clone the limiter to share it between
+/// threads. Acquire a permit before starting an operation. The permit is released when the operation has ended.
 ///
 /// ```
 /// # use pjrt::{ClientOptions, CompileOptions, ExecuteOptions, Input, Program};
@@ -42,8 +42,8 @@ use crate::event::{Completion, Event};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Permits are granted in the order of the requests. If the first waiting caller needs many bytes, later callers wait until
-/// it has its permit. Otherwise, small requests could delay it forever.
+/// Permits are granted in the order of the requests. If the first waiting request is for many bytes, later requests
+/// wait until it is granted. Otherwise, small requests could delay a large request forever.
 #[derive(Clone)]
 pub struct InFlightLimiter(Arc<Shared>);
 
@@ -71,10 +71,11 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Admits an operation if there is room for it.
+    /// Counts an operation if it fits in the limits, and returns whether it does.
     fn admit(&self, state: &mut State, bytes: u64) -> bool {
         let fits = state.bytes.checked_add(bytes).is_some_and(|sum| sum <= self.max_bytes);
-        // An operation that exceeds the limit runs alone. Otherwise it could never run.
+        // If no other operation is in flight, an operation may exceed the limit. Otherwise the operation could never
+        // run.
         let is_admitted = state.operations == 0 || (state.operations < self.max_operations && fits);
         if is_admitted {
             state.operations += 1;
@@ -83,7 +84,7 @@ impl Shared {
         is_admitted
     }
 
-    /// Admits waiting operations in order while there is room, and unlocks the state before it wakes their callers.
+    /// Grants the waiting requests in order until one exceeds the limits. Unlocks the state before waking the callers.
     fn grant(&self, mut state: MutexGuard<'_, State>) {
         let mut granted = Vec::new();
         while let Some(bytes) = state.waiting.front().map(|first| first.bytes)
@@ -106,27 +107,28 @@ impl Shared {
 }
 
 impl InFlightLimiter {
-    /// Creates a limiter for one device. At least one operation is always admitted: `max_operations` of 0 counts as 1, and
-    /// an operation of more than `max_bytes` runs when no other one is in flight.
+    /// Creates a limiter for one device. If no operation is in flight, every request is granted: a `max_operations` of
+    /// 0 counts as 1, and the first operation may hold more than `max_bytes`.
     #[must_use]
     pub fn new(max_operations: usize, max_bytes: u64) -> Self {
         Self(Arc::new(Shared { max_operations: max_operations.max(1), max_bytes, state: Mutex::default() }))
     }
 
-    /// Creates a limiter that counts operations only.
+    /// Creates a limiter that limits only the number of operations.
     #[must_use]
     pub fn operations(max_operations: usize) -> Self {
         Self::new(max_operations, u64::MAX)
     }
 
-    /// Creates a limiter that counts bytes only.
+    /// Creates a limiter that limits only the number of bytes.
     #[must_use]
     pub fn bytes(max_bytes: u64) -> Self {
         Self::new(usize::MAX, max_bytes)
     }
 
-    /// Requests a permit for one operation that holds `bytes` of memory, such as the sum of its outputs. The request
-    /// joins the queue now. To wait for the permit, call [`Acquire::wait`] or use `.await`.
+    /// Requests a permit for one operation. `bytes` is the memory that the operation holds, such as the total size of
+    /// its outputs. The request joins the queue at once. To wait for the permit, call [`Acquire::wait`] or use
+    /// `.await`.
     pub fn acquire(&self, bytes: u64) -> Acquire {
         let granted = Arc::new(Completion::default());
         let mut state = self.0.lock();
@@ -146,19 +148,19 @@ impl InFlightLimiter {
         is_granted.then(|| InFlightPermit { shared: self.0.clone(), bytes })
     }
 
-    /// Number of operations in flight.
+    /// Returns the number of operations in flight.
     pub fn operations_in_flight(&self) -> usize {
         self.0.lock().operations
     }
 
-    /// Number of bytes that the operations in flight hold.
+    /// Returns the number of bytes that the operations in flight hold.
     pub fn bytes_in_flight(&self) -> u64 {
         self.0.lock().bytes
     }
 }
 
-/// A request for a permit. Dropping it removes the request from the queue. If it is polled again after it returned a permit,
-/// it requests another one.
+/// A request for a permit. Dropping the request removes it from the queue. If the future is polled again after it
+/// returned a permit, it requests another permit.
 #[must_use = "a request that is dropped is not granted"]
 pub struct Acquire {
     shared: Arc<Shared>,
@@ -173,7 +175,7 @@ impl Acquire {
     ///
     /// # Errors
     ///
-    /// If it is called within a callback of a plugin, which must not block.
+    /// If the permit is not granted yet and `wait` is called within a callback of a plugin, which must not block.
     pub fn wait(mut self) -> Result<InFlightPermit, Error> {
         if !self.granted.is_complete() && in_callback() {
             return Err(Error::invalid("a callback cannot wait for a permit; use `try_acquire`, or another thread"));
@@ -209,7 +211,7 @@ impl Drop for Acquire {
         match place {
             Some(place) => {
                 state.waiting.remove(place);
-                // The requests behind it may need less.
+                // The next requests in the queue may be small enough to be granted now.
                 self.shared.grant(state);
             }
             None => {
@@ -220,7 +222,7 @@ impl Drop for Acquire {
     }
 }
 
-/// The right to have one operation in flight. Dropping it admits the next operation.
+/// A permit to have one operation in flight. Dropping the permit releases it.
 #[must_use = "the operation counts as ended when the permit is dropped"]
 pub struct InFlightPermit {
     shared: Arc<Shared>,
@@ -228,11 +230,12 @@ pub struct InFlightPermit {
 }
 
 impl InFlightPermit {
-    /// Releases the permit when the operation of `event` has ended, such as a run ([`Execution::done`]) or the computation
-    /// of a buffer ([`Buffer::ready_event`]). [`Client::synchronize`] waits for this release.
+    /// Releases the permit when `event` is ready. The event is for example that of a run ([`Execution::done`]) or of
+    /// the computation of a buffer ([`Buffer::ready_event`]). [`Client::synchronize`] waits until the permit is
+    /// released.
     ///
-    /// If the plugin supports neither callbacks nor waiting for events, the end of the operation is unknown, and the permit is
-    /// never released.
+    /// If the plugin supports neither callbacks nor waiting for events, this crate cannot detect the end of the
+    /// operation, and the permit is never released.
     ///
     /// [`Execution::done`]: crate::Execution::done
     /// [`Buffer::ready_event`]: crate::Buffer::ready_event

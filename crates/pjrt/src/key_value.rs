@@ -1,4 +1,4 @@
-//! The key-value store through which the clients of several processes exchange set-up data.
+//! The key-value store through which the clients of a distributed program exchange set-up data.
 
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
@@ -10,9 +10,10 @@ use pjrt_types::ErrorCode;
 use crate::api::contain;
 use crate::read;
 
-/// A store shared by the processes of one distributed program.
+/// A key-value store that the processes of a distributed program share.
 ///
-/// The plugin calls it from any thread, until its client is destroyed. Keys of different plugins must not collide.
+/// The plugin calls the store from any thread, until the client is destroyed. If several plugins share one store, their
+/// keys must not collide.
 ///
 /// ```
 /// use std::collections::HashMap;
@@ -52,29 +53,29 @@ use crate::read;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait KeyValueStore: Send + Sync + 'static {
-    /// Returns the value of a key. Waits for it up to `timeout`.
+    /// Returns the value of a key. If the key is absent, waits until another process sets it, for at most `timeout`.
     ///
     /// # Errors
     ///
-    /// `DEADLINE_EXCEEDED` if the key does not appear in time.
+    /// `DEADLINE_EXCEEDED` if the key is still absent after `timeout`.
     fn get(&self, key: &str, timeout: Duration) -> Result<Vec<u8>, (ErrorCode, String)>;
 
     /// Returns the value of a key without waiting, or `None` if the key is absent.
     ///
     /// # Errors
     ///
-    /// An error of the store.
+    /// If the store fails.
     fn try_get(&self, key: &str) -> Result<Option<Vec<u8>>, (ErrorCode, String)>;
 
-    /// Sets a key.
+    /// Sets the value of a key.
     ///
     /// # Errors
     ///
-    /// An error of the store.
+    /// If the store fails.
     fn put(&self, key: &str, value: &[u8]) -> Result<(), (ErrorCode, String)>;
 }
 
-/// A store at a fixed address, which the plugin uses while its client lives.
+/// A store at a fixed address. The plugin uses the address until its client is destroyed.
 pub(crate) struct Store(Box<Arc<dyn KeyValueStore>>);
 
 impl Store {
@@ -82,7 +83,7 @@ impl Store {
         Self(Box::new(store))
     }
 
-    /// Sets the callbacks. Their client must be destroyed before `self` is dropped.
+    /// Sets the callbacks in the arguments. The client must be destroyed before `self` is dropped.
     pub(crate) fn fill(&self, args: &mut PJRT_Client_Create_Args) {
         let user_arg = (&raw const *self.0).cast_mut().cast::<c_void>();
         args.kv_get_callback = Some(get);
@@ -94,21 +95,22 @@ impl Store {
     }
 }
 
-/// Returns the store of a callback.
+/// Returns the store that was registered with a callback.
 ///
 /// # Safety
 ///
-/// `user_arg` is that of [`Store::fill`], and the store is alive.
+/// `user_arg` is the pointer that [`Store::fill`] registered, and the store is alive.
 unsafe fn store<'a>(user_arg: *mut c_void) -> &'a Arc<dyn KeyValueStore> {
-    // SAFETY: this function's contract: `user_arg` is that of `Store::fill`, and the store is alive.
+    // SAFETY: this function's contract: `user_arg` is the pointer that `Store::fill` registered, and the store is
+    // alive.
     unsafe { &*user_arg.cast::<Arc<dyn KeyValueStore>>() }
 }
 
-/// Creates an error with the plugin's function.
+/// Creates a `PJRT_Error` with the function that the plugin passed to the callback.
 ///
 /// # Safety
 ///
-/// `make` is the function that the plugin passed to the callback.
+/// `make` is null or the pointer that the plugin passed to the callback.
 unsafe fn fail(make: *mut PJRT_CallbackError, code: ErrorCode, message: &str) -> *mut PJRT_Error {
     if make.is_null() {
         return std::ptr::null_mut();
@@ -119,7 +121,7 @@ unsafe fn fail(make: *mut PJRT_CallbackError, code: ErrorCode, message: &str) ->
     unsafe { make(PJRT_Error_Code(code.as_raw()), message.as_ptr().cast::<c_char>(), message.len()) }
 }
 
-/// Allocates a copy of a value for the plugin, which [`delete`] frees. The length is stored in front of the bytes.
+/// Allocates a copy of a value for the plugin. The length is stored in front of the bytes. [`delete`] frees the copy.
 fn allocate_value(value: &[u8]) -> *mut c_char {
     let mut bytes = Vec::with_capacity(value.len() + size_of::<usize>());
     bytes.extend_from_slice(&value.len().to_ne_bytes());
@@ -133,7 +135,7 @@ unsafe extern "C" fn delete(value: *mut c_char) {
         return;
     }
     let start = value.cast::<u8>().wrapping_sub(size_of::<usize>());
-    // SAFETY: C9: `value` came from `allocate_value`, which stores the length in front.
+    // SAFETY: C9: `value` came from `allocate_value`, which stores the length in front of the bytes.
     let len = unsafe { start.cast::<usize>().read_unaligned() };
     let bytes = std::ptr::slice_from_raw_parts_mut(start, len + size_of::<usize>());
     // SAFETY: C9: `value` came from `allocate_value` and is deleted once.
@@ -142,18 +144,18 @@ unsafe extern "C" fn delete(value: *mut c_char) {
 
 pub(crate) type Answer<T> = Result<T, (ErrorCode, String)>;
 
-/// Runs a function of the store. A panic becomes an error.
+/// Calls a function of the store and converts a panic to an error.
 fn run<T>(f: impl FnOnce() -> Answer<T>) -> Answer<T> {
     let mut answer = Err((ErrorCode::INTERNAL, "the key-value store panicked".to_owned()));
     contain(|| answer = f());
     answer
 }
 
-/// Converts the outcome of a callback for the plugin.
+/// Converts the result of a callback to a `PJRT_Error`, or to null if the callback succeeded.
 ///
 /// # Safety
 ///
-/// As for [`fail`].
+/// The requirements of [`fail`] apply.
 pub(crate) unsafe fn finish(make: *mut PJRT_CallbackError, answer: Answer<()>) -> *mut PJRT_Error {
     match answer {
         Ok(()) => std::ptr::null_mut(),

@@ -1,11 +1,11 @@
-//! Layouts: comparison, conversion to row-major order, and the C struct.
+//! Layouts: comparison, conversion to row-major order, and conversion to the C struct.
 
 use pjrt_sys::*;
 use pjrt_types::{Layout, Shape};
 
 use crate::error::Error;
 
-/// A layout in the form of the C struct.
+/// A layout and the arrays that the C struct points to.
 pub(crate) struct MemoryLayout<'a> {
     layout: &'a Layout,
     tile_dims: Vec<i64>,
@@ -13,7 +13,7 @@ pub(crate) struct MemoryLayout<'a> {
 }
 
 impl<'a> MemoryLayout<'a> {
-    /// Returns an error if the order is not a permutation of the shape's dimensions.
+    /// Prepares a layout. Returns an error if `minor_to_major` is not a permutation of the shape's dimensions.
     pub(crate) fn new(layout: &'a Layout, shape: &Shape) -> Result<Self, Error> {
         let mut order = layout.minor_to_major.clone();
         order.sort_unstable();
@@ -27,7 +27,7 @@ impl<'a> MemoryLayout<'a> {
         })
     }
 
-    /// The C struct, which points into `self`.
+    /// Returns the C struct, which points into `self`.
     pub(crate) fn raw(&self) -> PJRT_Buffer_MemoryLayout {
         let mut tiled = PJRT_Buffer_MemoryLayout_Tiled::new();
         tiled.minor_to_major = self.layout.minor_to_major.as_ptr();
@@ -42,26 +42,27 @@ impl<'a> MemoryLayout<'a> {
     }
 }
 
-/// Whether the order differs from row-major. Tiles are ignored, because only the device uses them.
+/// Returns whether the order of the dimensions differs from row-major. Ignores tiles, because they do not affect the
+/// order of the elements on the host.
 pub(crate) fn is_non_default(layout: &Layout, shape: &Shape) -> bool {
     let rank = shape.dimensions.len();
-    // An order whose length differs from the rank is invalid, so ignore it.
+    // A layout whose length differs from the rank is invalid, so ignore it.
     rank > 1 && layout.minor_to_major.len() == rank && {
         let usual = Layout::row_major(rank).with_tiles(layout.tiles.clone());
         !is_same(layout, &usual, &shape.dimensions)
     }
 }
 
-/// Whether two layouts are equivalent for arrays of these extents.
+/// Returns whether two layouts are equivalent for arrays with these extents.
 pub(crate) fn is_same(a: &Layout, b: &Layout, dimensions: &[i64]) -> bool {
     if a.minor_to_major == b.minor_to_major {
-        // A layout without tiles may have omitted them, so it matches any tiles.
+        // A layout without tiles may come from a source that omits tiles, so it matches any tiles.
         return a.tiles == b.tiles || a.tiles.is_empty() || b.tiles.is_empty();
     }
     if dimensions.contains(&0) {
         return true;
     }
-    // The position of a dimension of extent 1 has no effect, unless it is part of a tile.
+    // The position of a dimension of extent 1 has no effect, unless the layout has tiles.
     let extent = |d: &i64| usize::try_from(*d).ok().and_then(|d| dimensions.get(d)).copied();
     let long = |layout: &Layout| -> Vec<i64> {
         layout.minor_to_major.iter().copied().filter(|d| extent(d) != Some(1)).collect()
@@ -69,15 +70,15 @@ pub(crate) fn is_same(a: &Layout, b: &Layout, dimensions: &[i64]) -> bool {
     a.tiles.is_empty() && b.tiles.is_empty() && long(a) == long(b)
 }
 
-/// A conversion from another order to row-major.
+/// A conversion from another order of the dimensions to row-major order.
 #[derive(Debug)]
 pub(crate) struct Reorder {
-    /// Extent and stride of each dimension in the other order.
+    /// Extent of each dimension, and its stride in the other order. Strides count elements.
     dimensions: Vec<(usize, usize)>,
 }
 
 impl Reorder {
-    /// Returns `None` if the order is not a permutation of the shape's dimensions.
+    /// Creates the conversion. Returns `None` if `minor_to_major` is not a permutation of the shape's dimensions.
     pub(crate) fn new(layout: &Layout, shape: &Shape) -> Option<Self> {
         let rank = shape.dimensions.len();
         let mut dimensions = vec![None; rank];
@@ -93,7 +94,7 @@ impl Reorder {
         Some(Self { dimensions: dimensions.into_iter().collect::<Option<_>>()? })
     }
 
-    /// Returns row-major elements in the other order.
+    /// Converts row-major elements to the other order.
     pub(crate) fn undo<B: Copy>(&self, data: &[B]) -> Vec<B> {
         let places: Vec<usize> = self.apply(&(0..data.len()).collect::<Vec<_>>(), 1);
         let mut out = data.to_vec();
@@ -103,14 +104,14 @@ impl Reorder {
         out
     }
 
-    /// Returns the elements in row-major order. Each element has `unit` items of `data`.
+    /// Converts elements to row-major order. Each element consists of `unit` consecutive values of `data`.
     pub(crate) fn apply<B: Copy>(&self, data: &[B], unit: usize) -> Vec<B> {
         let mut out = Vec::with_capacity(data.len());
         let mut index = vec![0usize; self.dimensions.len()];
         let mut from = 0usize;
         while out.len() < data.len() {
             out.extend_from_slice(&data[from * unit..][..unit]);
-            // The next index in row-major order.
+            // Increment the index in row-major order.
             for (i, (extent, stride)) in index.iter_mut().zip(&self.dimensions).rev() {
                 *i += 1;
                 from += stride;
@@ -154,7 +155,7 @@ mod tests {
         let shape = Shape::new(ElementType::U8, [2, 3, 4]);
         let expected: Vec<usize> = (0..24).collect();
         for layout in [[0, 1, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
-            // Lay the elements out by their strides in that order.
+            // Arrange the elements in the order of this layout.
             let mut strides = [0; 3];
             let mut stride = 1;
             for d in layout {

@@ -1,4 +1,5 @@
-//! The caller side of PJRT, OpenXLA's device plugin interface: load a plugin, compile programs, run them, move data.
+//! A safe client for PJRT, OpenXLA's device plugin interface: load plugins, compile and run programs, and transfer
+//! data.
 //!
 //! ```no_run
 //! use pjrt::{ClientOptions, CompileOptions, Plugin, Program};
@@ -23,29 +24,31 @@
 //!
 //! # Rules for all types
 //!
-//! - Children keep parents alive: a [`Buffer`] holds its [`Client`], which holds its [`Plugin`]. Handles are `Send +
-//!   Sync` and may be dropped in any order.
-//! - A function that calls the plugin returns the error that the plugin reports. The section *Errors* of a function lists
-//!   only additional errors.
+//! - Objects keep the objects that they depend on alive: a [`Buffer`] holds its [`Client`], which holds its [`Plugin`].
+//!   Handles are `Send + Sync` and may be dropped in any order.
+//! - A function that calls the plugin returns the error that the plugin reports. The section *Errors* of a function's
+//!   documentation lists only additional errors.
 //! - A call of a function that the plugin lacks returns an [`Error`] of kind [`ErrorKind::Unsupported`] that names the
-//!   function. [`Plugin::supports`] checks beforehand.
-//! - An asynchronous operation owns its host memory until the plugin reports that the operation has ended, even if the
-//!   future is dropped or leaked.
-//! - [`contracts`] states what a plugin must promise (C1 to C11) and what this crate guarantees in return.
+//!   function. To check before the call, use [`Plugin::supports`].
+//! - An asynchronous operation owns the host memory that it uses. The memory is freed only after the plugin reports
+//!   that the operation has ended, even if the future is dropped or leaked.
+//! - [`contracts`] lists what a plugin must promise (contracts C1 to C11) and what this crate guarantees in return.
 //!
 //! # Diagnostics
 //!
-//! Events and spans of [`tracing`](https://docs.rs/tracing): the span `compile` (level debug) has the program's format, size
-//! and name, and the span `execute` (level trace) has the program's name and the number of devices. It covers the call,
-//! which may return before the program has run.
+//! The crate emits events and spans of [`tracing`](https://docs.rs/tracing). The span `compile` (level debug) records
+//! the program's format, size and name. The span `execute` (level trace) records the program's name and the number of
+//! devices. The span `execute` ends when the call returns, which may be before the program has run.
 //!
 //! # Features
 //!
 //! - `dlpack`: imports and exports DLPack tensors without copies.
-//! - `hazards`: rejects programs that are known to crash XLA's plugins. `plugin-registry` enables it.
-//! - `stablehlo`: compiles programs that are built with the crate `stablehlo`, in the version that the plugin reads. It
-//!   also makes [`LoadedExecutable::parameters`] read programs that a plugin returns as StableHLO.
-//! - `ndarray`: uploads arrays of `ndarray`, and returns views of buffers as such arrays.
+//! - `hazards`: rejects programs that are known to crash XLA's plugins. The crate `plugin-registry` enables this
+//!   feature.
+//! - `stablehlo`: compiles programs that are built with the crate `stablehlo`, in a StableHLO version that the plugin
+//!   reads. The feature also makes [`LoadedExecutable::parameters`] read optimized programs that a plugin returns as
+//!   StableHLO.
+//! - `ndarray`: uploads arrays of the crate `ndarray`, and returns views of buffers as `ndarray` views.
 
 mod adopt;
 mod api;
@@ -170,11 +173,11 @@ pub use transfer_manager::AsyncHostToDeviceTransferManager;
 pub use upload::Placement;
 pub use upload_options::UploadOptions;
 
-/// Raw pointers to a plugin's function table and objects, for code that needs functions that the safe API lacks.
+/// Raw pointers to a plugin's function table and objects, for code that calls functions that the safe API lacks.
 ///
-/// This module follows the PJRT header, so it may change with any minor version of this crate. [`Plugin::api`] returns its
-/// [`Api`](raw::Api). The rest of the crate exposes one type of `pjrt-sys`, [`StaticApi`], which does not depend on the
-/// header.
+/// This module follows the PJRT header, so it may change with any minor version of this crate. [`Plugin::api`] returns
+/// its [`Api`](raw::Api). Outside this module, the only type of `pjrt-sys` in the public API is [`StaticApi`], which
+/// does not depend on the header.
 pub mod raw {
     pub use pjrt_sys::{Slot, extension_slot, for_each_slot, slot};
 
@@ -185,7 +188,7 @@ pub mod raw {
     pub use crate::api::{Api, FallibleSlot};
 }
 
-/// Tests the examples of the package's README.
+/// Runs the code blocks of the package's README as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct PackageReadme;

@@ -1,4 +1,4 @@
-//! Opens shared libraries and calls functions that they export. No other file of this crate opens a library.
+//! Opens shared libraries and calls their exported functions. Only this module opens libraries.
 
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
@@ -10,47 +10,50 @@ use pjrt_sys::PJRT_Api;
 use crate::load_error::LoadErrorKind;
 use crate::loader_error::LoaderError;
 
-/// Opens a library. The system searches for the libraries that it needs, and runs the initializers of all of them.
+/// Opens a library. The system also opens the libraries that it depends on, and runs the initializers of all these
+/// libraries.
 ///
 /// # Safety
 ///
-/// The initializers may run.
+/// The initializers of the library and of its dependencies may run.
 #[cfg(not(windows))]
 unsafe fn open(path: &Path) -> Result<Library, libloading::Error> {
-    // SAFETY: running the initializers is this function's contract.
+    // SAFETY: this function's contract: the initializers may run.
     unsafe { Library::new(path) }
 }
 
-/// Opens a library. Windows searches for the libraries that it needs in its folder, in that of the program, in the
-/// system's folder and in those of `AddDllDirectory`. By default, Windows would ignore the library's folder, and use the
-/// current folder and those in `PATH`, in which others may have put a library.
+/// Opens a library. Windows searches for the library's dependencies in the folder of the library, the folder of the
+/// program, the system folder and the folders that were added with `AddDllDirectory`. By default, Windows would ignore
+/// the library's folder and search the current folder and the folders in `PATH`, where an attacker may have placed a
+/// library.
 ///
 /// # Safety
 ///
-/// The initializers may run.
+/// The initializers of the library and of its dependencies may run.
 #[cfg(windows)]
 unsafe fn open(path: &Path) -> Result<Library, libloading::Error> {
     use libloading::os::windows::{self, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS, LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR};
 
-    // The flags need an absolute path. Only an empty path fails here, and Windows rejects it.
+    // The flags require an absolute path. `absolute` fails only for an empty path, which Windows then rejects.
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let flags = LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR | LOAD_LIBRARY_SEARCH_DEFAULT_DIRS;
-    // SAFETY: running the initializers is this function's contract.
+    // SAFETY: this function's contract: the initializers may run.
     unsafe { windows::Library::load_with_flags(absolute, flags) }.map(Library::from)
 }
 
-/// Opens a library and calls its `GetPjrtApi`.
+/// Opens a library and calls its function `GetPjrtApi`.
 ///
-/// A library that returned a table is never closed. Plugins start threads, register exit handlers and return pointers
-/// that live "as long as the process". This cannot be undone, so their code must stay mapped.
+/// A library that exports `GetPjrtApi` is never closed. Plugins start threads, register exit handlers and return
+/// pointers that must stay valid until the process ends, so their code must stay mapped.
 ///
 /// # Safety
 ///
-/// The library's initializers and its `GetPjrtApi` may run and keep contract C1.
+/// The library's initializers and its `GetPjrtApi` may run. The library keeps contract C1.
 pub(crate) unsafe fn get_pjrt_api(path: &Path) -> Result<(Mapped, *const PJRT_Api), LoadErrorKind> {
-    // The loader's messages for a missing file and for a missing dependency are the same, so check for the file first.
+    // The loader reports a missing file and a missing dependency with the same message, so check first whether the file
+    // exists.
     std::fs::File::open(path).map_err(|error| LoadErrorKind::File(error.into()))?;
-    // SAFETY: running the library's initializers is this function's contract.
+    // SAFETY: this function's contract: the library's initializers may run.
     let library = unsafe { open(path) }.map_err(|error| LoadErrorKind::Library(error.into()))?;
     // SAFETY: C1: a symbol of this name has this type.
     let entry = unsafe { library.get::<unsafe extern "C" fn() -> *const PJRT_Api>(b"GetPjrtApi\0") };
@@ -60,27 +63,28 @@ pub(crate) unsafe fn get_pjrt_api(path: &Path) -> Result<(Mapped, *const PJRT_Ap
     Ok((mapped, unsafe { entry() }))
 }
 
-/// Calls a function of a library that takes nothing and returns a pointer. Returns `None` if the library has no such
-/// function.
+/// Opens a library and calls an exported function that takes no arguments and returns a pointer. Returns `None` if the
+/// library does not export the function.
 ///
 /// # Safety
 ///
-/// The library's initializers may run, and a function of that name has this type and may be called at any time.
+/// The library's initializers may run. An exported function of this name takes no arguments, returns a pointer, and may
+/// be called at any time.
 pub(crate) unsafe fn get_pointer(path: &Path, function: &str) -> Result<Option<*const c_void>, LoadErrorKind> {
     std::fs::File::open(path).map_err(|error| LoadErrorKind::File(error.into()))?;
-    // SAFETY: running the library's initializers is this function's contract.
+    // SAFETY: this function's contract: the library's initializers may run.
     let library = unsafe { open(path) }.map_err(|error| LoadErrorKind::Library(error.into()))?;
-    // The library stays mapped even without the function, because it may have started threads when it was opened.
+    // Keep the library mapped even if it lacks the function, because its initializers may have started threads.
     let library = ManuallyDrop::new(library);
-    // SAFETY: this function's contract: a function of that name has this type.
+    // SAFETY: this function's contract: a function of this name has this type.
     Ok(unsafe { call_pointer(&library, function) })
 }
 
 /// # Safety
 ///
-/// A function of that name takes nothing, returns a pointer, and may be called at any time.
+/// An exported function of this name takes no arguments, returns a pointer, and may be called at any time.
 unsafe fn call_pointer(library: &Library, function: &str) -> Option<*const c_void> {
-    // SAFETY: a symbol of this name has this type, by this function's contract.
+    // SAFETY: this function's contract: a function of this name has this type.
     let found = unsafe { library.get::<unsafe extern "C" fn() -> *const c_void>(function) };
     let found = *found.ok()?;
     // SAFETY: this function's contract: the function may be called at any time.
@@ -92,24 +96,24 @@ unsafe fn call_pointer(library: &Library, function: &str) -> Option<*const c_voi
 pub(crate) struct Mapped(&'static Library);
 
 impl Mapped {
-    /// Calls a function of the library that takes nothing and returns a pointer. Returns `None` if the library has no
-    /// such function.
+    /// Calls an exported function that takes no arguments and returns a pointer. Returns `None` if the library does not
+    /// export the function.
     ///
     /// # Safety
     ///
-    /// A function of that name has this type and may be called at any time.
+    /// An exported function of this name takes no arguments, returns a pointer, and may be called at any time.
     pub(crate) unsafe fn pointer(self, function: &str) -> Option<*const c_void> {
-        // SAFETY: this function's contract: a function of that name has this type.
+        // SAFETY: this function's contract: a function of this name has this type.
         unsafe { call_pointer(self.0, function) }
     }
 
-    /// Calls a function of the library that takes and returns nothing.
+    /// Calls an exported function that takes no arguments and returns nothing.
     ///
     /// # Safety
     ///
-    /// A function of that name has this type and may be called now.
+    /// An exported function of this name takes no arguments, returns nothing, and may be called now.
     pub(crate) unsafe fn call(self, function: &str) -> Result<(), LoadErrorKind> {
-        // SAFETY: a symbol of this name has this type, by this function's contract.
+        // SAFETY: this function's contract: a function of this name has this type.
         let found = unsafe { self.0.get::<unsafe extern "C" fn()>(function) };
         let missing = |why| LoadErrorKind::NoFunction { function: function.to_owned(), why };
         let found = *found.map_err(|error| missing(error.into()))?;
@@ -121,7 +125,8 @@ impl Mapped {
 
 impl From<libloading::Error> for LoaderError {
     fn from(error: libloading::Error) -> Self {
-        // The source is the loader's own message. The error itself only names the function that failed.
+        // The error's source contains the loader's message. The message of the error itself only names the system
+        // function that failed.
         let message = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
         Self::with_cause(message, error)
     }

@@ -1,4 +1,4 @@
-//! An error from loading a plugin.
+//! Errors of loading a plugin.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use pjrt_types::{ApiVersion, MIN_MINOR};
 use crate::error::Error;
 use crate::loader_error::LoaderError;
 
-/// An error from loading a plugin.
+/// An error of loading a plugin, with the path of the plugin's file and the step that failed.
 #[derive(Clone, Debug)]
 pub struct LoadError {
     path: Option<PathBuf>,
@@ -23,13 +23,13 @@ pub enum LoadErrorKind {
     /// The file does not exist or cannot be opened.
     #[error("cannot open the file: {0}")]
     File(#[source] Arc<io::Error>),
-    /// The dynamic loader rejects the file. Its message names missing libraries and symbols.
+    /// The dynamic loader rejects the file. The loader's message names missing libraries and symbols.
     #[error("it is not a library that can be loaded here: {0}")]
     Library(#[source] LoaderError),
-    /// The library has no function `GetPjrtApi`.
+    /// The library does not export `GetPjrtApi`.
     #[error("it is not a PJRT plugin, because it does not export GetPjrtApi: {0}")]
     NoEntryPoint(#[source] LoaderError),
-    /// The library lacks a requested function.
+    /// The library does not export a requested function.
     #[error("it does not export the function {function}: {why}")]
     NoFunction {
         /// The function's name.
@@ -41,39 +41,40 @@ pub enum LoadErrorKind {
     /// `GetPjrtApi` returned null.
     #[error("GetPjrtApi returned null")]
     NullTable,
-    /// The table's address is not aligned.
+    /// The address of the function table is not aligned.
     #[error("GetPjrtApi returned a misaligned pointer")]
     MisalignedTable,
-    /// The table is shorter than in every supported version.
+    /// The function table is smaller than in every supported version.
     #[error("its function table has {struct_size} bytes, but at least {needed} are required; update the plugin")]
     TruncatedTable {
-        /// The size that the table announces.
+        /// The `struct_size` of the table.
         struct_size: usize,
-        /// Minimum size.
+        /// Minimum size of a supported table.
         needed: usize,
     },
-    /// This crate does not support the plugin's major version.
+    /// This crate does not support the major version of the plugin's API.
     #[error("it is built with PJRT API {found}; this program supports the major version 0, from 0.{MIN_MINOR}")]
     MajorVersion {
-        /// The plugin's version.
+        /// The API version that the plugin was built with.
         found: ApiVersion,
     },
-    /// The plugin's version is too old for this crate.
+    /// The plugin's API version is too old for this crate.
     #[error(
         "it is built with PJRT API {found}, which is too old; this program supports 0.{MIN_MINOR} and later: use a \
          newer release of the plugin"
     )]
     MinorVersion {
-        /// The plugin's version.
+        /// The API version that the plugin was built with.
         found: ApiVersion,
     },
-    /// The table lacks a required function.
+    /// The function table lacks a required function.
     #[error("its function table lacks {function}")]
     MissingFunction {
         /// The function's name.
         function: &'static str,
     },
-    /// `PJRT_Plugin_Initialize` reported an error. It runs once; loading again reports the same error.
+    /// `PJRT_Plugin_Initialize` returned an error. The function is called only once, so loading the plugin again
+    /// returns the same error.
     #[error("it failed to initialize: {0}")]
     Initialize(#[source] Error),
 }
@@ -83,12 +84,12 @@ impl LoadError {
         Self { path: path.map(Path::to_owned), kind }
     }
 
-    /// File of the plugin. `None` for an embedded plugin.
+    /// Returns the path of the plugin's file, or `None` for a plugin that this crate did not load from a file.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// The step that failed.
+    /// Returns the step that failed.
     pub fn kind(&self) -> &LoadErrorKind {
         &self.kind
     }
@@ -103,7 +104,8 @@ impl fmt::Display for LoadError {
     }
 }
 
-// By hand, because the message contains that of the kind, whose cause is the next one to report.
+// The message already contains the message of `kind`. Return the source of `kind`, so that error reporters do not print
+// the message of `kind` twice.
 impl std::error::Error for LoadError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         std::error::Error::source(&self.kind)

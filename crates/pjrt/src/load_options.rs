@@ -16,28 +16,29 @@ use crate::serialized::SerializedExecutable;
 #[non_exhaustive]
 #[doc(alias = "PJRT_LoadOptions")]
 pub struct LoadOptions {
-    /// Compile options that replace those of the executable, for example another device assignment. Requires API 0.71.
+    /// Compile options that replace the executable's own compile options, for example to change the device assignment.
+    /// Requires API 0.71.
     pub overridden_compile_options: Option<CompileOptions>,
-    /// Coordinates of the first device, for plugins whose devices form a grid. Empty for the plugin's default. Requires
-    /// API 0.111.
+    /// Coordinates of the first device, for plugins whose devices form a grid. If empty, the plugin uses its default.
+    /// Requires API 0.111.
     pub computation_origin: Vec<i32>,
 }
 
 impl LoadOptions {
-    /// Creates the default options: those that the executable was compiled with.
+    /// Creates the default options, which keep the executable's own compile options.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets compile options that replace those of the executable, [`LoadOptions::overridden_compile_options`].
+    /// Sets [`LoadOptions::overridden_compile_options`].
     #[must_use]
     pub fn with_overridden_compile_options(mut self, options: CompileOptions) -> Self {
         self.overridden_compile_options = Some(options);
         self
     }
 
-    /// Sets the coordinates of the first device, [`LoadOptions::computation_origin`].
+    /// Sets [`LoadOptions::computation_origin`].
     #[must_use]
     pub fn with_computation_origin(mut self, origin: impl Into<Vec<i32>>) -> Self {
         self.computation_origin = origin.into();
@@ -46,23 +47,22 @@ impl LoadOptions {
 }
 
 impl Client {
-    /// Loads an executable that [`Executable::serialize`](crate::Executable::serialize) returned, in this process or in another one with the same
-    /// build of the plugin.
+    /// Loads an executable that [`Executable::serialize`](crate::Executable::serialize) returned. The executable may
+    /// come from another process if that process used the same build of the plugin.
     ///
     /// # Errors
     ///
-    /// An executable of another plugin or of another build of it; the error names the difference. Otherwise an error of
-    /// the plugin.
+    /// If another plugin, or another build of the plugin, serialized the executable. The error names the difference.
     #[doc(alias = "PJRT_Executable_DeserializeAndLoad")]
     pub fn deserialize_and_load(&self, executable: &SerializedExecutable) -> Result<LoadedExecutable, Error> {
         self.deserialize_and_load_with(executable, &LoadOptions::default())
     }
 
-    /// Loads an executable like [`Client::deserialize_and_load`], with options.
+    /// Loads an executable with options, like [`Client::deserialize_and_load`].
     ///
     /// # Errors
     ///
-    /// As for [`Client::deserialize_and_load`] and [`Client::compile`]. Of kind
+    /// The errors of [`Client::deserialize_and_load`] and [`Client::compile`]. An error of kind
     /// [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is too old for an option.
     pub fn deserialize_and_load_with(
         &self,
@@ -70,20 +70,22 @@ impl Client {
         options: &LoadOptions,
     ) -> Result<LoadedExecutable, Error> {
         executable.check(&self.identity())?;
-        // SAFETY: P2: the envelope shows that this build of the plugin made the bytes.
+        // SAFETY: P2: the envelope identifies this build of the plugin as the one that serialized the bytes.
         unsafe { self.load_bytes(executable.payload(), options) }
     }
 
-    /// Loads bytes of `PJRT_Executable_Serialize` that have no envelope, such as bytes that another framework stored.
+    /// Loads an executable from bytes that `PJRT_Executable_Serialize` returned. The bytes have no envelope of this
+    /// crate, for example because another framework stored them.
     ///
     /// # Errors
     ///
-    /// An error of the plugin. Many plugins do not check the bytes; XLA's plugins run any machine code in them.
+    /// If the plugin rejects the bytes. Many plugins do not check the bytes. XLA's plugins run any machine code in
+    /// them.
     ///
     /// # Safety
     ///
     /// [Contract](crate::contracts) P2: this build of the plugin serialized an executable into exactly these bytes, on
-    /// a machine whose code this one can run, or the plugin is known to reject every other input.
+    /// a machine whose machine code this machine can run. Alternatively, the plugin is known to reject all other bytes.
     pub unsafe fn deserialize_and_load_unchecked(&self, bytes: &[u8]) -> Result<LoadedExecutable, Error> {
         // SAFETY: this function's contract: P2.
         unsafe { self.load_bytes(bytes, &LoadOptions::default()) }
@@ -91,7 +93,7 @@ impl Client {
 
     /// # Safety
     ///
-    /// P2 for the bytes.
+    /// The bytes keep contract P2.
     pub(crate) unsafe fn load_bytes(&self, bytes: &[u8], options: &LoadOptions) -> Result<LoadedExecutable, Error> {
         type Function = slot::PJRT_Executable_DeserializeAndLoad;
         let version = self.api().version();
@@ -121,8 +123,8 @@ impl Client {
         args.serialized_executable_size = bytes.len();
         let call = || {
             args.loaded_executable = std::ptr::null_mut();
-            // SAFETY: C2, P2: the client is live; bytes and options live through the call; the bytes are an executable of
-            // the plugin.
+            // SAFETY: C2, P2: the client is live, the bytes and options live through the call, and the bytes are an
+            // executable of the plugin.
             unsafe { self.api().call::<Function>(&mut args) }
         };
         self.inner().allocating(|| self.addressable_devices().unwrap_or_default(), call)?;

@@ -1,4 +1,5 @@
-//! `PJRT_LoadedExecutable_*`: a compiled program on its devices. The code that runs it is in `execute.rs`.
+//! `PJRT_LoadedExecutable_*`: a compiled program that is loaded on devices. `execute.rs` contains the functions that
+//! run the program.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::query::serialized;
 use crate::read;
 use crate::topology::Parent;
 
-/// A compiled program on the devices of a client, ready to run.
+/// A compiled program that is loaded on devices of a client and ready to run.
 ///
 /// ```
 /// # use pjrt::{ClientOptions, CompileOptions, Program};
@@ -46,27 +47,28 @@ pub struct LoadedExecutable {
     executable: Executable,
     num_outputs: usize,
     devices: Vec<Device>,
-    /// The parameters that the plugin reports when it compiles the program.
+    /// The parameters that the plugin reported when the executable was created.
     parameters: Option<Vec<Parameter>>,
-    /// The parameters with the shapes in the optimized program, which is read at the first request.
+    /// The parameters with the shapes from the optimized program. [`LoadedExecutable::parameters`] reads that program
+    /// at its first call.
     #[cfg(feature = "stablehlo")]
     described: OnceLock<Option<Vec<Parameter>>>,
     deleted: AtomicBool,
-    /// The program's name, for diagnostics.
+    /// The program's name for tracing spans.
     traced_name: OnceLock<String>,
 }
 
 impl LoadedExecutable {
     /// # Safety
     ///
-    /// `raw` is null or a live executable of that client that the caller owns.
+    /// `raw` is null or a live executable of `client` that the caller owns.
     pub(crate) unsafe fn new(
         raw: *mut PJRT_LoadedExecutable,
         client: &Client,
         function: &'static str,
     ) -> Result<Self, Error> {
         let raw = read::object(raw).map_err(|broken| Error::malformed(function, broken))?;
-        // SAFETY: this function's contract: the executable is live, and the caller owned it.
+        // SAFETY: this function's contract: the executable is live, and the caller gives up its ownership.
         let raw = unsafe { Owned::new(raw, client.inner().clone()) };
         let executable = raw.query::<slot::PJRT_LoadedExecutable_GetExecutable>()?;
         let parent = Parent::Client(client.inner().clone());
@@ -79,7 +81,8 @@ impl LoadedExecutable {
         let devices = Device::list(client.inner(), devices, name)?;
         let parameters = parameters(client, &executable);
         if !client.inner().in_flight().compiled.swap(true, Ordering::Relaxed) {
-            // Compilers create static objects at their first use.
+            // The plugin's compiler creates static objects when it is first used. Register the exit handler again, so
+            // that it runs before their destructors.
             exit::guard();
         }
         Ok(Self {
@@ -109,33 +112,33 @@ impl LoadedExecutable {
         Ok(&self.raw)
     }
 
-    /// The program's name for spans, which the plugin is asked for once.
+    /// Returns the program's name for tracing spans. Queries the plugin only at the first call.
     #[cold]
     pub(crate) fn traced_name(&self) -> &str {
         self.traced_name.get_or_init(|| self.executable.name().unwrap_or_default())
     }
 
-    /// The client of this executable.
+    /// Returns the client of this executable.
     pub fn client(&self) -> Client {
         Client::from_inner(self.raw.owner().clone())
     }
 
-    /// The program, apart from its devices.
+    /// Returns the compiled program without its devices.
     #[doc(alias = "PJRT_LoadedExecutable_GetExecutable")]
     pub fn executable(&self) -> &Executable {
         &self.executable
     }
 
-    /// Number of outputs on each device.
+    /// Returns the number of outputs on each device.
     pub fn num_outputs(&self) -> usize {
         self.num_outputs
     }
 
-    /// The program's parameters. `None` if the plugin does not report their number. It may report the number without
-    /// shapes and layouts.
+    /// Returns the program's parameters, or `None` if the plugin does not report how many there are. Some plugins
+    /// report only the number of parameters, without shapes and layouts.
     ///
-    /// If the plugin returns its optimized program as StableHLO, as the embedded CPU device does, the first call reads
-    /// the shapes from that program. This requires the feature `stablehlo`.
+    /// If the plugin returns the optimized program as StableHLO, as the embedded CPU device does, the first call reads
+    /// the shapes from the optimized program. This requires the feature `stablehlo`.
     pub fn parameters(&self) -> Option<&[Parameter]> {
         #[cfg(feature = "stablehlo")]
         if !self.has_shapes()
@@ -146,13 +149,14 @@ impl LoadedExecutable {
         self.parameters.as_deref()
     }
 
-    /// The parameters that each run checks its arguments against. The plugin reported them when it compiled the program.
+    /// Returns the parameters that each run checks its arguments against. The plugin reported them when the executable
+    /// was created.
     #[inline]
     pub(crate) fn checked_parameters(&self) -> Option<&[Parameter]> {
         self.parameters.as_deref()
     }
 
-    /// Whether the shapes of the parameters are known without the optimized program.
+    /// Returns whether the plugin reported the shapes of all parameters when the executable was created.
     #[cfg(feature = "stablehlo")]
     fn has_shapes(&self) -> bool {
         self.parameters.as_ref().is_some_and(|all| all.iter().all(|parameter| parameter.shape().is_some()))
@@ -165,13 +169,13 @@ impl LoadedExecutable {
         parameter_shapes::with_shapes(self.parameters.as_deref(), parameter_shapes::read(&program)?)
     }
 
-    /// The devices of this process that run the program.
+    /// Returns the devices of this process that run the program.
     #[doc(alias = "PJRT_LoadedExecutable_AddressableDevices")]
     pub fn addressable_devices(&self) -> &[Device] {
         &self.devices
     }
 
-    /// Replica and partition of each addressable device.
+    /// Returns the replica id and the partition id of each addressable device.
     ///
     /// # Errors
     ///
@@ -182,23 +186,24 @@ impl LoadedExecutable {
         Ok(ids.iter().map(|id| (id.replica, id.partition)).collect())
     }
 
-    /// The device of each replica and partition, in all processes.
+    /// Returns the device of each replica and partition, in all processes.
     ///
     /// # Errors
     ///
-    /// Bytes that are not a `DeviceAssignmentProto`.
+    /// If the plugin returns bytes that are not a valid `DeviceAssignmentProto`.
     #[doc(alias = "PJRT_LoadedExecutable_GetDeviceAssignment")]
     pub fn device_assignment(&self) -> Result<DeviceAssignment, Error> {
         type Function = slot::PJRT_LoadedExecutable_GetDeviceAssignment;
         let args = self.live()?.query::<Function>()?;
         let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
         let (owner, deleter) = (args.serialized_device_assignment, args.serialized_device_assignment_deleter);
-        // SAFETY: the call succeeded and returned all four values.
+        // SAFETY: a successful call returned all four arguments.
         let bytes = unsafe { serialized(Function::NAME, bytes, len, owner, deleter) }?;
         DeviceAssignment::decode(&bytes).map_err(|error| Error::malformed_text(Function::NAME, error.to_string()))
     }
 
-    /// Frees the program's resources on its devices when pending runs have ended. Handles remain valid.
+    /// Frees the program's resources on its devices when the pending runs have ended. The executable can no longer run,
+    /// but it can still be queried and dropped.
     #[doc(alias = "PJRT_LoadedExecutable_Delete")]
     pub fn delete(&self) -> Result<(), Error> {
         if self.deleted.swap(true, Ordering::AcqRel) {
@@ -207,7 +212,7 @@ impl LoadedExecutable {
         self.raw.query::<slot::PJRT_LoadedExecutable_Delete>()
     }
 
-    /// Whether [`LoadedExecutable::delete`] was called.
+    /// Returns whether the executable was deleted, for example by [`LoadedExecutable::delete`].
     #[doc(alias = "PJRT_LoadedExecutable_IsDeleted")]
     pub fn is_deleted(&self) -> Result<bool, Error> {
         // XLA's CPU plugins never report a deletion.
@@ -218,11 +223,12 @@ impl LoadedExecutable {
     }
 }
 
-/// Reads the program's parameters in the most detailed way that the plugin supports.
+/// Returns the program's parameters from the most detailed source that the plugin supports.
 ///
-/// The interface has no function for the number of parameters, and XLA's plugins crash on some wrong numbers. There are
-/// three other sources. The optimized program contains the number, shapes and layouts. The lists of the parameters'
-/// layouts and memory kinds give the number.
+/// PJRT has no function that returns the number of parameters, and XLA's plugins crash if a run passes some wrong
+/// numbers of arguments. This function therefore tries three other sources. The optimized program contains the number
+/// of parameters, their shapes and their layouts. The layouts extension returns one layout for each parameter.
+/// `PJRT_Executable_ParameterMemoryKinds` returns one memory kind for each parameter.
 fn parameters(client: &Client, executable: &Executable) -> Option<Vec<Parameter>> {
     let extension = client.plugin().extension::<Layouts>();
     let layouts = extension.and_then(|layouts| layouts.parameter_layouts(executable).ok());
@@ -231,7 +237,7 @@ fn parameters(client: &Client, executable: &Executable) -> Option<Vec<Parameter>
         && let Some(read) = hlo::parameters(program.format(), program.code())
     {
         let mut parameters: Vec<_> = read.all.into_iter().map(|one| Parameter::new(one.shape, one.layout)).collect();
-        // Layouts of the extension take precedence, if it reports the same number of parameters.
+        // Prefer the layouts of the layouts extension, if it reports the same number of parameters.
         if layouts.as_ref().is_some_and(|layouts| layouts.len() == parameters.len()) {
             for (index, parameter) in parameters.iter_mut().enumerate() {
                 let layout = parsed(index).or_else(|| parameter.layout.take());

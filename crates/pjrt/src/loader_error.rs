@@ -13,7 +13,7 @@ pub struct LoaderError {
 }
 
 impl LoaderError {
-    /// An error that this crate found without the dynamic loader.
+    /// Creates an error that this crate detected without calling the dynamic loader.
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), cause: None }
     }

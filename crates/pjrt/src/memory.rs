@@ -30,9 +30,9 @@ pub struct Memory(Handle<PJRT_Memory, Arc<ClientInner>>);
 impl Memory {
     /// # Safety
     ///
-    /// `raw` is a live memory of that client.
+    /// `raw` is a live memory of `client`.
     pub(crate) unsafe fn new(raw: NonNull<PJRT_Memory>, client: Arc<ClientInner>) -> Self {
-        // SAFETY: this function's contract: the memory is live and of this client.
+        // SAFETY: this function's contract: the memory is live and belongs to `client`.
         Self(unsafe { Handle::new(raw, client) })
     }
 
@@ -43,7 +43,7 @@ impl Memory {
     ) -> Result<Vec<Self>, Error> {
         let one = |raw: &*mut PJRT_Memory| {
             let raw = read::object(*raw).map_err(|broken| Error::malformed(function, broken))?;
-            // SAFETY: C3: the memories a plugin lists belong to the client.
+            // SAFETY: C3: the memories that a plugin lists belong to the client.
             Ok(unsafe { Self::new(raw, client.clone()) })
         };
         memories.iter().map(one).collect()
@@ -53,42 +53,42 @@ impl Memory {
         &self.0
     }
 
-    /// The client this memory belongs to.
+    /// Returns the client that this memory belongs to.
     pub fn client(&self) -> Client {
         Client::from_inner(self.0.owner().clone())
     }
 
-    /// Id, unique among the client's memories.
+    /// Returns the memory's id, which is unique among the client's memories.
     #[doc(alias = "PJRT_Memory_Id")]
     pub fn id(&self) -> Result<i32, Error> {
         self.0.query::<slot::PJRT_Memory_Id>()
     }
 
-    /// The platform's name of the memory kind, such as `device` or `pinned_host`.
+    /// Returns the platform's name for the memory kind, such as `device` or `pinned_host`.
     #[doc(alias = "PJRT_Memory_Kind")]
     pub fn kind(&self) -> Result<String, Error> {
         self.0.query::<slot::PJRT_Memory_Kind>().map(String::from)
     }
 
-    /// The platform's number of the memory kind.
+    /// Returns the platform's id for the memory kind.
     #[doc(alias = "PJRT_Memory_Kind_Id")]
     pub fn kind_id(&self) -> Result<i32, Error> {
         self.0.query::<slot::PJRT_Memory_Kind_Id>()
     }
 
-    /// A long, unambiguous description for logs.
+    /// Returns a long, unambiguous description for logs.
     #[doc(alias = "PJRT_Memory_DebugString")]
     pub fn debug_string(&self) -> Result<String, Error> {
         self.0.query::<slot::PJRT_Memory_DebugString>().map(String::from)
     }
 
-    /// A short description for users.
+    /// Returns a short description for users.
     #[doc(alias = "PJRT_Memory_ToString")]
     pub fn display_string(&self) -> Result<String, Error> {
         self.0.query::<slot::PJRT_Memory_ToString>().map(String::from)
     }
 
-    /// The devices that can use this memory.
+    /// Returns the devices that can access this memory.
     #[doc(alias = "PJRT_Memory_AddressableByDevices")]
     pub fn devices(&self) -> Result<Vec<Device>, Error> {
         let devices = self.0.query::<slot::PJRT_Memory_AddressableByDevices>()?;
@@ -96,7 +96,7 @@ impl Memory {
     }
 }
 
-/// Two handles are equal if they refer to the same memory.
+/// Two handles are equal if they refer to the same `PJRT_Memory` object.
 impl PartialEq for Memory {
     fn eq(&self, other: &Self) -> bool {
         self.0.as_ptr() == other.0.as_ptr()

@@ -1,7 +1,7 @@
-//! The messages of all kinds of errors of the crate, in one place: `tests/messages/errors.txt`. Other tests match kinds,
-//! codes and functions, and record messages in `tests/messages/cases.txt`.
+//! Compares the messages of all error kinds of this crate with `tests/messages/errors.txt`. Other tests compare error
+//! kinds, codes and function names, and record messages in `tests/messages/cases.txt`.
 //!
-//! `UPDATE_EXPECT=1 cargo test -p pjrt-rs --lib messages` updates the file.
+//! To update `errors.txt`, run `UPDATE_EXPECT=1 cargo test -p pjrt-rs --lib messages`.
 
 use std::fmt::Write;
 use std::io;
@@ -52,7 +52,7 @@ fn load_error_kinds() -> Vec<LoadErrorKind> {
     ]
 }
 
-/// The position of a kind. A new kind needs a number here and an example in [`load_error_kinds`].
+/// Returns the index of a kind. A new kind needs an index here and an example in [`load_error_kinds`].
 fn load_error_number(kind: &LoadErrorKind) -> usize {
     match kind {
         LoadErrorKind::File(_) => 0,

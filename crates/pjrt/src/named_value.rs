@@ -1,4 +1,4 @@
-//! Conversion of `PJRT_NamedValue` to and from owned values.
+//! Conversion between `PJRT_NamedValue` and [`NamedValue`].
 
 use std::ffi::c_char;
 
@@ -7,11 +7,12 @@ use pjrt_types::{NamedValue, Value};
 
 use crate::read::{self, Malformed};
 
-/// Reads the plugin's values. Values of an unknown type are skipped.
+/// Copies an array of named values from the plugin. Skips values of an unknown type.
 ///
 /// # Safety
 ///
-/// `values` is null, or valid for `len` values and the memory they refer to.
+/// `values` is null or misaligned, or points to `len` valid values, which may be longer than in this crate's header.
+/// The memory that the values refer to is valid.
 pub(crate) unsafe fn read(values: *const PJRT_NamedValue, len: usize) -> Result<Vec<NamedValue>, Malformed> {
     let mut read = Vec::new();
     if len == 0 {
@@ -20,17 +21,18 @@ pub(crate) unsafe fn read(values: *const PJRT_NamedValue, len: usize) -> Result<
     if values.is_null() || !values.is_aligned() {
         return Err(Malformed("null or misaligned named values"));
     }
-    // SAFETY: C1: a value begins with its size.
+    // SAFETY: C1: a value begins with its `struct_size`.
     let struct_size = unsafe { values.cast::<usize>().read() };
     if struct_size < PJRT_NamedValue::STRUCT_SIZE {
         return Err(Malformed("named values that are too short"));
     }
-    // A newer plugin's values may be longer than ours, so their own size is the stride.
+    // A newer plugin's values may be longer than `PJRT_NamedValue` of this crate's header, so use their `struct_size`
+    // as the stride.
     let stride = struct_size.next_multiple_of(align_of::<PJRT_NamedValue>());
     for index in 0..len {
         // SAFETY: C3: the array has `len` values of this stride.
         let value = unsafe { values.byte_add(index * stride) };
-        // SAFETY: C1: the value is readable for its size, which is at least ours.
+        // SAFETY: C1: the value is readable for its `struct_size`, which is at least the size of `PJRT_NamedValue`.
         let value = unsafe { value.read() };
         // SAFETY: C3: the memory that the value refers to lives as long as the value.
         if let Some(value) = unsafe { one(&value) }? {
@@ -48,27 +50,28 @@ unsafe fn one(raw: &PJRT_NamedValue) -> Result<Option<NamedValue>, Malformed> {
     let name = unsafe { read::text(raw.name, raw.name_size) }?.into_owned();
     let value = match raw.type_ {
         PJRT_NamedValue_Type::PJRT_NamedValue_kString => {
-            // SAFETY: the type field selects the member of the union; all are valid for any bytes.
+            // SAFETY: the type field selects this member of the union, and every bit pattern is a valid value of each
+            // member.
             let text = unsafe { raw.__bindgen_anon_1.string_value };
-            // SAFETY: this function's contract: the text is valid.
+            // SAFETY: this function's contract: the string is valid.
             Value::String(unsafe { read::text(text, raw.value_size) }?.into_owned())
         }
         PJRT_NamedValue_Type::PJRT_NamedValue_kInt64 => {
-            // SAFETY: as above.
+            // SAFETY: as for the string member above.
             Value::Int64(unsafe { raw.__bindgen_anon_1.int64_value })
         }
         PJRT_NamedValue_Type::PJRT_NamedValue_kInt64List => {
-            // SAFETY: as above.
+            // SAFETY: as for the string member above.
             let list = unsafe { raw.__bindgen_anon_1.int64_array_value };
-            // SAFETY: this function's contract: the list is valid.
+            // SAFETY: this function's contract: the array is valid.
             Value::Int64List(unsafe { read::slice(list, raw.value_size) }?.to_vec())
         }
         PJRT_NamedValue_Type::PJRT_NamedValue_kFloat => {
-            // SAFETY: as above.
+            // SAFETY: as for the string member above.
             Value::Float(unsafe { raw.__bindgen_anon_1.float_value })
         }
         PJRT_NamedValue_Type::PJRT_NamedValue_kBool => {
-            // SAFETY: as above.
+            // SAFETY: as for the string member above.
             Value::Bool(unsafe { raw.__bindgen_anon_1.bool_value }.get())
         }
         other => {
@@ -79,7 +82,7 @@ unsafe fn one(raw: &PJRT_NamedValue) -> Result<Option<NamedValue>, Malformed> {
     Ok(Some(NamedValue { name, value }))
 }
 
-/// Converts values to C structs, which point into `values`.
+/// Converts values to C structs. The structs point into `values`.
 pub(crate) fn raw(values: &[NamedValue]) -> Vec<PJRT_NamedValue> {
     let one = |value: &NamedValue| {
         let mut raw = PJRT_NamedValue::new();
@@ -109,7 +112,8 @@ pub(crate) fn raw(values: &[NamedValue]) -> Vec<PJRT_NamedValue> {
                 raw.type_ = PJRT_NamedValue_Type::PJRT_NamedValue_kBool;
                 raw.__bindgen_anon_1.bool_value = Bool::from(*value);
             }
-            // Add new variants of `Value` above. Without an arm, the plugin receives an empty string, because `kString` is 0.
+            // `Value` is non-exhaustive. Add an arm for each new variant: here, the plugin receives an empty string,
+            // because `kString` is 0.
             _ => raw.value_size = 0,
         }
         raw
@@ -160,7 +164,7 @@ mod tests {
         // SAFETY: the values live in `raw` and `values`.
         assert_eq!(unsafe { read(raw.as_ptr(), 2) }.unwrap(), values[1..]);
         raw[0].struct_size = 48;
-        // SAFETY: as above.
+        // SAFETY: as for the string member above.
         assert!(unsafe { read(raw.as_ptr(), 2) }.is_err());
         // SAFETY: null is allowed.
         assert!(unsafe { read(std::ptr::null(), 2) }.is_err());

@@ -1,4 +1,4 @@
-//! Arrays of the crate `ndarray`: uploads, and views of buffers.
+//! Uploads of arrays of the crate `ndarray`, and `ndarray` views of buffers.
 
 use bytemuck::AnyBitPattern;
 use ndarray::{ArrayRef, ArrayViewD, Dimension, IxDyn};
@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::external_reference::HostView;
 use crate::upload::Placement;
 
-/// Uploads arrays of the crate `ndarray`, with the feature `ndarray`.
+/// Uploads of arrays of the crate `ndarray`. Requires the feature `ndarray`.
 impl Client {
     /// Copies an `ndarray` array or view, with any strides, to a device or memory.
     ///
@@ -27,7 +27,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Those of [`Client::buffer_from_host_to`].
+    /// The errors of [`Client::buffer_from_host_to`].
     pub fn buffer_from_array<'a, T: Element, D: Dimension>(
         &self,
         array: &ArrayRef<T, D>,
@@ -63,7 +63,7 @@ impl<T: Element + AnyBitPattern> HostView<'_, T> {
         let dims: Vec<usize> =
             self.shape().dimensions.iter().map(|extent| usize::try_from(*extent).unwrap_or_default()).collect();
         let array = ArrayViewD::from_shape(IxDyn(&dims), self);
-        // The view has as many elements as its shape, and fits in memory.
+        // `from_shape` cannot fail, because `host_view` checked that the number of elements matches the shape.
         array.unwrap_or_else(|error| unreachable!("{}: {error}", self.shape()))
     }
 }

@@ -8,13 +8,14 @@ use pjrt_types::{CompileOptions, NamedValue, Value};
 use crate::error::Error;
 use crate::key_value::KeyValueStore;
 
-/// Frees memory of a device. Returns whether another attempt is worthwhile.
+/// A function that frees memory of a device. Returns whether the failed operation should be attempted again.
 pub(crate) type Hook = Arc<dyn Fn(&Error) -> bool + Send + Sync>;
 
-/// Options for creating a client: names and values that the plugin defines, and the store that processes share.
+/// Options for creating a client. The plugin defines the names and types of its options. Further settings, such as the
+/// key-value store, have their own methods.
 ///
-/// A plugin written with `device-plugin` receives them as `device_plugin::ClientOptions`, whose values are checked
-/// against the plugin's schema.
+/// A plugin written with the crate `device-plugin` receives the plugin's options as `device_plugin::ClientOptions`. The
+/// values are checked against the schema that the plugin declares.
 ///
 /// ```
 /// use pjrt::ClientOptions;
@@ -39,60 +40,63 @@ impl ClientOptions {
         Self::default()
     }
 
-    /// Adds an option. The plugin defines its name, type and meaning. Text, integers, lists of integers, floats and
-    /// booleans are supported.
+    /// Adds an option of the plugin. The plugin defines the option's name, type and meaning. Strings, integers, lists
+    /// of integers, floats and booleans are supported.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.values.push(NamedValue::new(name, value));
         self
     }
 
-    /// Replaces all options. The store and the kept values are unchanged.
+    /// Replaces all options of the plugin. Does not change settings of other methods, such as the key-value store.
     #[must_use]
     pub fn with_values(mut self, values: Vec<NamedValue>) -> Self {
         self.values = values;
         self
     }
 
-    /// Sets the store through which the clients of several processes exchange set-up data.
+    /// Sets the key-value store through which the clients of a distributed program exchange set-up data.
     #[must_use]
     pub fn with_key_value_store(mut self, store: Arc<dyn KeyValueStore>) -> Self {
         self.store = Some(store);
         self
     }
 
-    /// Keeps a value, such as a lease, until the client is destroyed or its creation fails. It is dropped after the
-    /// client, possibly on another thread.
+    /// Keeps a value, such as a lease of a device, until the client is destroyed or its creation fails. The value is
+    /// dropped after the client, possibly on another thread.
     #[must_use]
     pub fn keeping(mut self, value: Arc<dyn Any + Send + Sync>) -> Self {
         self.kept.push(value);
         self
     }
 
-    /// Makes [`Client::synchronize`](crate::Client::synchronize) and the end of the process wait for runs, too, even if
-    /// their outputs and events were dropped. PJRT has no function that waits for a client's runs, so each run then
-    /// requests an event and registers a callback, which takes less than a microsecond. Without this option, wait for a
-    /// run's outputs, or use [`Client::shutdown`](crate::Client::shutdown).
+    /// Makes [`Client::synchronize`](crate::Client::synchronize) and the end of the process also wait for runs whose
+    /// outputs and events were dropped. PJRT has no function that waits for a client's runs. With this option, each run
+    /// therefore requests an event and registers a callback, which takes less than a microsecond. Without this option,
+    /// wait for a run's outputs, or use [`Client::shutdown`](crate::Client::shutdown).
     #[must_use]
     pub fn with_tracked_runs(mut self) -> Self {
         self.tracked_runs = true;
         self
     }
 
-    /// Sets a function that frees memory of a device when an operation has exhausted it, such as by dropping cached
-    /// buffers or executables. If it returns true, the operation is attempted once more. The hook receives the error,
-    /// which contains statistics of the devices ([`Error::device_memory`]).
+    /// Sets a hook that frees memory of a device when an operation fails for lack of memory. For example, the hook
+    /// drops cached buffers or executables. If the hook returns `true`, the operation is attempted once more. The hook
+    /// receives the error, which contains memory statistics of the devices ([`Error::device_memory`]).
     ///
-    /// The hook runs on the thread of the failed call and may use the client. It does not run for a failure within
-    /// itself or within a callback of the plugin. A panic in it ends the failed call.
+    /// The hook runs on the thread of the failed call and may use the client. The hook is not called for failures
+    /// within the hook itself or within a callback of the plugin. A panic in the hook propagates to the caller of the
+    /// failed operation.
     ///
-    /// These operations call the hook: uploads, [`Client::compile`](crate::Client::compile) and loading executables, copies to
-    /// other devices and memories, [`create_uninitialized_buffer`](crate::Client::create_uninitialized_buffer), creating a
-    /// transfer manager, and runs. These runs do not, because a second attempt could have effects twice: runs on several
-    /// devices, runs with callbacks, and runs whose donated inputs the plugin has consumed. The hook sees failures of calls
-    /// only. An operation that fails later reports the error through its event and its outputs.
+    /// The following operations call the hook: uploads, [`Client::compile`](crate::Client::compile), loading
+    /// executables, copies to other devices and memories,
+    /// [`create_uninitialized_buffer`](crate::Client::create_uninitialized_buffer), creating a transfer manager, and
+    /// runs. Three kinds of runs do not call the hook, because they cannot be repeated safely: runs on several devices,
+    /// runs with callbacks, and runs whose donated inputs the plugin has consumed. The hook is only called if the call
+    /// itself fails. An operation that fails later reports the error through its event and its outputs.
     ///
-    /// The client holds the hook. A hook that owns buffers of the client, and thus the client, keeps it alive forever:
+    /// The client owns the hook. If the hook owns buffers of the client, this cycle keeps the client alive forever. Use
+    /// a weak reference instead:
     ///
     /// ```
     /// use std::sync::{Arc, Mutex};
@@ -118,12 +122,12 @@ impl ClientOptions {
         self
     }
 
-    /// The store, if one is set.
+    /// Returns the key-value store, if one is set.
     pub fn key_value_store(&self) -> Option<&Arc<dyn KeyValueStore>> {
         self.store.as_ref()
     }
 
-    /// The options.
+    /// Returns the options of the plugin.
     pub fn values(&self) -> &[NamedValue] {
         &self.values
     }
@@ -144,22 +148,23 @@ impl Extend<NamedValue> for ClientOptions {
     }
 }
 
-/// Maximum product of replicas and partitions. It exceeds the size of any machine. XLA's plugins allocate memory in
-/// proportion to the product before they compare it with the number of their devices.
+/// Maximum product of the numbers of replicas and partitions, which exceeds the number of devices of any machine. XLA's
+/// plugins allocate memory in proportion to this product before they compare it with the number of their devices.
 pub(crate) const MAX_DEVICES: u32 = 1 << 20;
-/// Maximum number of devices of XLA's CPU plugins. Each device allocates threads and memory.
+/// Maximum number of devices that a caller may request from XLA's CPU plugins. XLA allocates threads and memory for
+/// each device.
 const MAX_CPU_DEVICES: i64 = 4096;
-/// The option of XLA's CPU plugins for the number of devices.
+/// Name of the option for the number of devices in XLA's CPU plugins.
 const CPU_DEVICE_COUNT: &str = "cpu_device_count";
 
-/// Serializes the options. Rejects numbers that end the process of XLA's plugins.
+/// Serializes the options. Rejects values that would make XLA's plugins abort the process.
 pub(crate) fn encode(options: &CompileOptions) -> Result<Vec<u8>, Error> {
     check(options)?;
     Ok(options.encode())
 }
 
-/// Like [`encode`], for serialized options. XLA's plugins end the process if the counts are absent, as they are in
-/// empty bytes.
+/// Decodes, checks and serializes options, like [`encode`]. Rejects empty bytes: they contain neither the number of
+/// replicas nor that of partitions, and XLA's plugins abort the process without these numbers.
 pub(crate) fn encode_raw(options: &[u8]) -> Result<Vec<u8>, Error> {
     if options.is_empty() {
         let message = "the compile options are empty; for the defaults, pass `CompileOptions::default().encode()`";
@@ -180,7 +185,7 @@ fn check(options: &CompileOptions) -> Result<(), Error> {
     within("device_ordinal", options.device_ordinal, -1, i64::from(i32::MAX))?;
     within("num_replicas", replicas, 1, i64::from(MAX_DEVICES))?;
     within("num_partitions", partitions, 1, i64::from(MAX_DEVICES))?;
-    // Neither exceeds 21 bits, so their product fits.
+    // Each count is at most 2^20, so the product does not overflow.
     if replicas * partitions > i64::from(MAX_DEVICES) {
         let message = format!("{replicas} replicas of {partitions} partitions are more than {MAX_DEVICES} devices");
         return Err(Error::invalid(message));
@@ -199,7 +204,7 @@ fn check(options: &CompileOptions) -> Result<(), Error> {
     ids.copied().try_for_each(|id| within("an id of device_assignment", id, 0, i64::from(i32::MAX)))
 }
 
-/// Rejects client options that end the process of XLA's CPU plugins.
+/// Rejects client options that would make XLA's CPU plugins abort the process.
 pub(crate) fn check_client(options: &[NamedValue]) -> Result<(), Error> {
     for NamedValue { value, .. } in options.iter().filter(|option| option.name == CPU_DEVICE_COUNT) {
         if !matches!(value, Value::Int64(count) if (1..=MAX_CPU_DEVICES).contains(count)) {
@@ -273,7 +278,8 @@ mod tests {
         assert!(encode_raw(&broken.encode()).is_err());
         let broken = CompileOptions::default().with_num_replicas(-5);
         assert!(encode_raw(&broken.encode()).is_err());
-        // Only `compile_portable_executable` is set. XLA's plugins would end the process because the counts are absent.
+        // These bytes set only `compile_portable_executable`. XLA's plugins would abort the process, because the
+        // numbers of replicas and partitions are absent.
         let sent = CompileOptions::decode(&encode_raw(&[0x20, 1]).unwrap()).unwrap();
         assert!(sent.compile_portable_executable && sent.num_replicas == 1);
     }

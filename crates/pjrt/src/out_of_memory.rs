@@ -1,4 +1,5 @@
-//! Handles out-of-memory errors: adds memory statistics to them, and retries after the caller's hook has freed memory.
+//! Handles out-of-memory errors: adds memory statistics to the error, and repeats the call after the caller's hook has
+//! freed memory.
 
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
@@ -16,33 +17,33 @@ use crate::loaded_executable::LoadedExecutable;
 use crate::upload::Placement;
 
 thread_local! {
-    /// Whether a hook is on this thread's stack.
+    /// Whether this thread is running a hook.
     static IN_HOOK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Marks the thread as running a hook, also if the hook panics.
+/// A guard that marks the thread as running a hook. Dropping the guard removes the mark, even if the hook panics.
 struct Running;
 
 impl Running {
     /// Returns `None` if the thread already runs a hook.
     fn start() -> Option<Self> {
-        // The flag is not accessible while the thread is ending. Do not run a hook then.
+        // While the thread is ending, the flag is not accessible. Do not run a hook in this case.
         (!IN_HOOK.try_with(|running| running.replace(true)).unwrap_or(true)).then_some(Self)
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // This cannot fail, because `start` accessed the flag on the same thread.
+        // Access cannot fail here, because `start` accessed the flag on the same thread.
         let _ = IN_HOOK.try_with(|running| running.set(false));
     }
 }
 
 impl ClientInner {
-    /// Calls a function of the plugin. If memory is exhausted, adds statistics of `devices` to the error, and calls the
-    /// function once more if the client's hook has freed memory.
+    /// Runs `call`, which calls a function of the plugin. If it fails for lack of memory, adds the memory statistics of
+    /// `devices` to the error. If the client's hook then frees memory, runs `call` once more.
     ///
-    /// A failed `call` must not have side effects, because it may be repeated.
+    /// `call` must not have side effects when it fails, because it may be repeated.
     #[inline]
     pub(crate) fn allocating(
         self: &Arc<Self>,
@@ -69,18 +70,19 @@ impl ClientInner {
         call().map_err(|error| if error.is_out_of_memory() { with_memory(error, devices) } else { error })
     }
 
-    /// Runs the client's hook. Returns whether the hook has freed memory.
+    /// Runs the client's hook, if there is one. Returns whether the hook has freed memory.
     fn free_memory(&self, error: &Error) -> bool {
-        // A hook may wait for operations of the client, but a callback must not block.
+        // A hook may wait for operations of the client, but a callback must not block. Do not run the hook within a
+        // callback.
         let Some(hook) = self.out_of_memory_hook().filter(|_| !in_callback()) else { return false };
-        // The hook itself may run out of memory.
+        // A call within the hook may itself run out of memory. Do not run the hook recursively.
         let Some(_running) = Running::start() else { return false };
         let freed = hook(error);
         tracing::debug!(%error, freed, "a device's memory is exhausted");
         freed
     }
 
-    /// Adds the statistics of all addressable devices to the error of an operation, if memory was exhausted.
+    /// Adds the memory statistics of all addressable devices to an out-of-memory error of an operation.
     #[cold]
     pub(crate) fn describe_memory(self: &Arc<Self>, error: Error) -> Error {
         if !error.is_out_of_memory() || !error.device_memory().is_empty() || in_callback() {
@@ -101,7 +103,7 @@ fn with_memory(mut error: Error, devices: &[Device]) -> Error {
 }
 
 impl Client {
-    /// The devices that share the memory at a place.
+    /// Returns the devices that can use the memory that `placement` names.
     pub(crate) fn devices_at(&self, placement: Placement<'_>) -> Vec<Device> {
         match placement {
             Placement::Default => self.default_device().into_iter().collect(),
@@ -112,15 +114,16 @@ impl Client {
 }
 
 impl LoadedExecutable {
-    /// Handles the failure of a run. If memory was exhausted, adds statistics to the error, and launches the program once
-    /// more if the client's hook has freed memory.
+    /// Handles the error of a run. Adds memory statistics to an out-of-memory error. If the client's hook then frees
+    /// memory, launches the program once more.
     ///
-    /// A run on several devices is not repeated, because it may have started on some of them. A run with callbacks is not
-    /// repeated, because it may have called them. A run whose donated inputs the plugin has consumed is not repeated either.
+    /// A run on several devices is not repeated, because it may have started on some of the devices. A run with
+    /// callbacks is not repeated, because the plugin may have called the callbacks. A run is also not repeated if the
+    /// plugin has consumed a donated input.
     ///
     /// # Safety
     ///
-    /// `args` are the unchanged arguments of the failed call, and meet its safety requirements.
+    /// `args` are the unchanged arguments of the failed call, and meet the safety requirements of that call.
     #[cold]
     pub(crate) unsafe fn free_and_launch(
         &self,
@@ -136,36 +139,37 @@ impl LoadedExecutable {
             Some(device) => vec![unsafe { Device::new(device, client.clone()) }],
             None => self.addressable_devices().to_vec(),
         };
-        // SAFETY: this function's contract: the arguments are those of a call.
+        // SAFETY: this function's contract: `args` are the arguments of a call.
         if !unsafe { self.is_repeatable(args) } {
             return Err(with_memory(error, &devices));
         }
         let error = with_memory(error, &devices);
-        // The hook may delete buffers, so check the inputs again.
-        // SAFETY: as above.
+        // The hook may have deleted input buffers, so check the inputs again. SAFETY: this function's contract: `args`
+        // are the arguments of a call.
         if !client.free_memory(&error) || !unsafe { self.is_repeatable(args) } {
             return Err(error);
         }
-        // SAFETY: the arguments of a run have a list of outputs for each device.
+        // SAFETY: the arguments of a run contain a list of outputs for each device.
         let outputs = unsafe { *args.output_lists };
         for index in 0..self.num_outputs() {
-            // SAFETY: the list has a place for each output.
+            // SAFETY: the list contains a pointer for each output.
             unsafe { outputs.wrapping_add(index).write(ptr::null_mut()) };
         }
         if !args.device_complete_events.is_null() {
-            // SAFETY: events that are requested have a place for each device.
+            // SAFETY: if events are requested, the array contains a pointer for each device.
             unsafe { args.device_complete_events.write(ptr::null_mut()) };
         }
-        // SAFETY: this function's contract. The failed call left nothing behind, and the inputs are usable.
+        // SAFETY: this function's contract: `args` meet the requirements of the call. The outputs are null again, and
+        // no input is deleted.
         let again = unsafe { self.handle().api().call::<slot::PJRT_LoadedExecutable_Execute>(args) };
         again.map_err(|error| if error.is_out_of_memory() { with_memory(error, &devices) } else { error })
     }
 
-    /// Whether a failed run can be launched again with the same arguments.
+    /// Returns whether a failed run can be launched again with the same arguments.
     ///
     /// # Safety
     ///
-    /// The arguments are those of a call.
+    /// `args` are the arguments of a call.
     unsafe fn is_repeatable(&self, args: &PJRT_LoadedExecutable_Execute_Args) -> bool {
         // SAFETY: this function's contract: the options live through the call.
         let options = unsafe { &*args.options };
@@ -173,10 +177,10 @@ impl LoadedExecutable {
         if args.num_devices != 1 || callbacks != 0 {
             return false;
         }
-        // SAFETY: this function's contract: the arguments have a list for each device.
+        // SAFETY: this function's contract: the arguments contain a list of inputs for each device.
         let inputs = unsafe { *args.argument_lists };
         (0..args.num_args).all(|index| {
-            // SAFETY: the list has `num_args` buffers.
+            // SAFETY: the list contains `num_args` buffers.
             let Some(input) = NonNull::new(unsafe { *inputs.wrapping_add(index) }) else { return false };
             // SAFETY: an input is a live buffer of the program's client, which the failed call did not destroy (C3).
             let input = unsafe { Handle::new(input, self.handle().owner().clone()) };

@@ -15,14 +15,15 @@ use crate::error::Error;
 use crate::handle::Uncounted;
 use crate::send_ptr::SendPtr;
 
-/// Buffers that do not hold their client, because the list holds it. A list of one buffer needs no allocation.
+/// Buffers that do not hold their client. [`Outputs`] holds the client for them. A list of one buffer needs no
+/// allocation.
 type Buffers = SmallVec<[Fields<Uncounted<ClientInner>>; 1]>;
 
-/// The outputs of a run on one device: a list of buffers, which may not be ready yet.
+/// The outputs of a run on one device. The buffers may not be ready yet.
 ///
-/// The list dereferences to a slice of [`Buffer`], and iteration by value takes the buffers out. It holds the client once
-/// for all its buffers; a buffer that is taken out holds the client itself. Therefore outputs that are dropped together
-/// cost less than a vector of buffers.
+/// The list dereferences to a slice of [`Buffer`], and iterating by value takes the buffers out of the list. The list
+/// holds one reference to the client for all its buffers. A buffer that is taken out of the list holds its own
+/// reference. Dropping a list therefore costs less than dropping a vector of buffers.
 ///
 /// ```
 /// # use pjrt::{ClientOptions, CompileOptions, Program};
@@ -45,17 +46,17 @@ type Buffers = SmallVec<[Fields<Uncounted<ClientInner>>; 1]>;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Outputs {
-    /// Dropped before `client`, which holds their client.
+    /// Dropped before `client`, because the buffers do not keep the client alive.
     buffers: Buffers,
     client: Arc<ClientInner>,
 }
 
 impl Outputs {
-    /// Takes the outputs of a run. Returns `None` if one is null, and destroys the others.
+    /// Takes ownership of the outputs of a run. If an output is null, destroys the other outputs and returns `None`.
     ///
     /// # Safety
     ///
-    /// Each is null or a live buffer of that client that the caller owns.
+    /// Each pointer in `raw` is null or a live buffer of `client` that the caller owns.
     #[inline]
     pub(crate) unsafe fn take(
         raw: &[*mut PJRT_Buffer],
@@ -63,10 +64,10 @@ impl Outputs {
         device: Option<SendPtr<NonNull<PJRT_Device>>>,
     ) -> Option<Self> {
         let take = |raw: NonNull<PJRT_Buffer>| {
-            // SAFETY: the list's `client` is dropped after its buffers, and a buffer that leaves the list loses this
-            // owner.
+            // SAFETY: the list drops its buffers before its `client`, and `Fields::held` replaces the owner of a buffer
+            // that leaves the list.
             let client = unsafe { Uncounted::new(&client) };
-            // SAFETY: this function's contract: the buffer is live, and the caller owned it.
+            // SAFETY: this function's contract: the buffer is live, and the caller gives up its ownership.
             unsafe { Fields::new(raw, client, device) }
         };
         if raw.iter().any(|raw| raw.is_null()) {
@@ -75,33 +76,33 @@ impl Outputs {
         }
         let buffers = match raw {
             [raw] => NonNull::new(*raw).into_iter().map(take).collect(),
-            // A vector is filled without a check of its capacity for each element.
-            // SAFETY: no pointer is null, as checked above.
+            // Collect into a `Vec`, which does not check its capacity for each element, unlike `SmallVec`. SAFETY: no
+            // pointer is null, as checked above.
             _ => Buffers::from_vec(raw.iter().map(|raw| take(unsafe { NonNull::new_unchecked(*raw) })).collect()),
         };
         Some(Self { buffers, client })
     }
 
-    /// Takes the buffer at `index` out of the list. The later ones move forward.
+    /// Removes and returns the buffer at `index`, like `Vec::remove`. The later buffers move forward by one.
     ///
     /// # Panics
     ///
-    /// If the list has no such buffer, as for `Vec::remove`.
+    /// If `index` is out of bounds.
     pub fn remove(&mut self, index: usize) -> Buffer {
         self.buffers.remove(index).held(self.client.clone())
     }
 
-    /// Takes the last buffer out of the list. Returns `None` if the list is empty.
+    /// Removes and returns the last buffer, or returns `None` if the list is empty.
     pub fn pop(&mut self) -> Option<Buffer> {
         Some(self.buffers.pop()?.held(self.client.clone()))
     }
 
-    /// Returns all buffers of the list.
+    /// Converts the list to a vector of buffers.
     pub fn into_vec(self) -> Vec<Buffer> {
         self.into_iter().collect()
     }
 
-    /// Returns all buffers of the list, as an array of the given length.
+    /// Converts the list to an array of `N` buffers.
     ///
     /// ```
     /// # use pjrt::{ClientOptions, CompileOptions, Program};
@@ -121,8 +122,8 @@ impl Outputs {
     ///
     /// # Errors
     ///
-    /// An error of kind [`InvalidArgument`](crate::ErrorKind::InvalidArgument) if the program has another number of
-    /// outputs.
+    /// An error of kind [`InvalidArgument`](crate::ErrorKind::InvalidArgument) if the list does not have exactly `N`
+    /// buffers.
     pub fn into_array<const N: usize>(self) -> Result<[Buffer; N], Error> {
         self.into_vec().try_into().map_err(|all: Vec<Buffer>| {
             let found = all.len();
@@ -180,7 +181,7 @@ impl fmt::Debug for Outputs {
 
 /// An iterator that takes the buffers out of [`Outputs`].
 pub struct OutputsIntoIter {
-    /// Dropped before `client`, which holds their client.
+    /// Dropped before `client`, because the buffers do not keep the client alive.
     buffers: smallvec::IntoIter<[Fields<Uncounted<ClientInner>>; 1]>,
     client: Arc<ClientInner>,
 }

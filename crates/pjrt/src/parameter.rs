@@ -4,12 +4,12 @@ use pjrt_types::{Layout, Shape};
 
 use crate::layout;
 
-/// A parameter of a program.
+/// A parameter of a compiled program, as far as the plugin describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
     pub(crate) shape: Option<Shape>,
     pub(crate) layout: Option<Layout>,
-    /// Whether the layout is known and its order is not row-major.
+    /// Whether the layout is known and not row-major.
     non_default: bool,
 }
 
@@ -25,12 +25,14 @@ impl Parameter {
         Self { shape, layout, non_default }
     }
 
-    /// Shape on each device. `None` if the plugin does not report it or a dimension is dynamic.
+    /// Returns the parameter's shape on each device. Returns `None` if the plugin does not report the shape, or if a
+    /// dimension is dynamic.
     pub fn shape(&self) -> Option<&Shape> {
         self.shape.as_ref()
     }
 
-    /// Layout in the device's memory. `None` if the plugin does not report it; row-major is then assumed.
+    /// Returns the layout in the device's memory. Returns `None` if the plugin does not report the layout. Runs then
+    /// assume a row-major layout.
     pub fn layout(&self) -> Option<&Layout> {
         self.layout.as_ref()
     }

@@ -1,11 +1,12 @@
-//! Reads the shapes of parameters from a program in StableHLO.
+//! Reads the shapes of a program's parameters from StableHLO.
 
 use pjrt_types::{Program, Shape};
 use stablehlo::VerifyLevel;
 
 use crate::parameter::Parameter;
 
-/// Reads the shapes of the parameters of a program in the format `mlir`. Returns `None` for other programs.
+/// Reads the shapes of the parameters from a program in the format `mlir`. Returns `None` for other formats and for
+/// programs that cannot be parsed. The shape of a parameter is `None` if it cannot be represented.
 pub(crate) fn read(program: &Program) -> Option<Vec<Option<Shape>>> {
     if program.format() != "mlir" {
         return None;
@@ -15,8 +16,8 @@ pub(crate) fn read(program: &Program) -> Option<Vec<Option<Shape>>> {
     Some(main.args().iter().map(|&argument| Shape::try_from(main.ty(argument)).ok()).collect())
 }
 
-/// Adds shapes to parameters of which the plugin reported only the number and the layouts. Returns `None` if it reported
-/// another number.
+/// Combines the shapes with the layouts that the plugin reported. Returns `None` if the plugin reported another number
+/// of parameters.
 pub(crate) fn with_shapes(known: Option<&[Parameter]>, shapes: Vec<Option<Shape>>) -> Option<Vec<Parameter>> {
     if known.is_some_and(|known| known.len() != shapes.len()) {
         return None;

@@ -19,13 +19,14 @@ use crate::read;
 use crate::send_ptr::SendPtr;
 
 impl Client {
-    /// Allocates a buffer whose contents are unspecified, for example as an argument that a program overwrites.
+    /// Allocates a buffer with unspecified contents, for example as an input that a program overwrites.
     ///
-    /// `layout` is the plugin's default if it is `None`.
+    /// If `layout` is `None`, the plugin uses its default layout.
     ///
     /// # Errors
     ///
-    /// A shape with negative extents, a layout of another shape, a memory of another client, or an error of the plugin.
+    /// If the shape has negative extents or exceeds the address space, if the layout does not match the shape, or if
+    /// the memory belongs to another client.
     #[doc(alias = "PJRT_Client_CreateUninitializedBuffer")]
     pub fn create_uninitialized_buffer(
         &self,
@@ -46,7 +47,7 @@ impl Client {
         args.memory = memory.handle().as_ptr();
         let call = || {
             args.buffer = std::ptr::null_mut();
-            // SAFETY: C2: client and memory are live and belong to one client; shape and layout live through the call.
+            // SAFETY: C2: the client is live, the memory belongs to it, and the shape and layout live through the call.
             unsafe { self.api().call::<Function>(&mut args) }
         };
         self.inner().allocating(|| self.devices_at(memory.into()), call)?;
@@ -55,17 +56,18 @@ impl Client {
         Ok(unsafe { Buffer::new(raw, self.inner().clone(), None) })
     }
 
-    /// Creates a buffer that later becomes an alias of another buffer. It can be used at once: programs and copies wait
-    /// until the [`AliasFulfillment`] provides the other buffer or an error.
+    /// Creates a buffer that later becomes an alias of another buffer. The new buffer can be used at once. Programs and
+    /// copies wait until the [`AliasFulfillment`] provides the other buffer or an error.
     ///
-    /// XLA's GPU client waits within the call that runs a program, and XLA's CPU client after it. Unless you know the
-    /// client, run such programs on another thread than the one that provides the buffer.
+    /// In XLA's GPU client, the call that runs a program blocks until the contents are available. In XLA's CPU client,
+    /// the call returns earlier. If you do not know the client, run programs that use the alias buffer on a different
+    /// thread than the one that provides the contents.
     ///
-    /// `layout` is row-major if it is `None`.
+    /// If `layout` is `None`, the buffer is row-major.
     ///
     /// # Errors
     ///
-    /// As for [`Client::create_uninitialized_buffer`].
+    /// The errors of [`Client::create_uninitialized_buffer`].
     #[doc(alias = "PJRT_Client_CreateAliasBuffer")]
     pub fn create_alias_buffer(
         &self,
@@ -75,7 +77,8 @@ impl Client {
     ) -> Result<(Buffer, AliasFulfillment), Error> {
         type Function = slot::PJRT_Client_CreateAliasBuffer;
         self.check_new_buffer(shape, memory)?;
-        // XLA's plugins compare the layouts, and an absent one differs from all others.
+        // XLA's plugins compare the layouts of the two buffers, and an absent layout differs from every layout. Always
+        // pass one.
         let row_major = Layout::row_major(shape.dimensions.len());
         let layout = MemoryLayout::new(layout.unwrap_or(&row_major), shape)?;
         let mut layout = layout.raw();
@@ -86,7 +89,7 @@ impl Client {
         args.shape_num_dims = shape.dimensions.len();
         args.shape_element_type = PJRT_Buffer_Type(shape.element_type.as_raw());
         args.shape_layout = &raw mut layout;
-        // SAFETY: C2: client and memory are live and belong to one client; shape and layout live through the call.
+        // SAFETY: C2: the client is live, the memory belongs to it, and the shape and layout live through the call.
         unsafe { self.api().call::<Function>(&mut args) }?;
         let malformed = |broken| Error::malformed(Function::NAME, broken);
         let raw = read::object(args.alias_buffer).map_err(malformed)?;
@@ -114,24 +117,24 @@ impl Client {
     }
 }
 
-/// Provides the contents of an alias buffer, once. If it is dropped before, the buffer gets an error of code
-/// `CANCELLED`.
+/// Provides the contents of an alias buffer, or an error. If the `AliasFulfillment` is dropped unused, the alias buffer
+/// gets an error of code `CANCELLED`.
 #[must_use = "without it, the buffer never gets contents"]
 pub struct AliasFulfillment {
     client: Arc<ClientInner>,
-    /// `None` once it was called.
+    /// The plugin's callback. `None` after the call.
     callback: Option<SendPtr<*mut PJRT_FulfillAliasBufferCallback>>,
     shape: Shape,
     memory: Memory,
 }
 
 impl AliasFulfillment {
-    /// Makes the alias buffer an alias of this buffer, which may itself be pending.
+    /// Makes the alias buffer an alias of `buffer`. The contents of `buffer` may still be pending.
     ///
     /// # Errors
     ///
-    /// A buffer of another client, shape or memory: the alias buffer then gets an error of code `CANCELLED`. Otherwise
-    /// an error of the plugin.
+    /// If `buffer` belongs to another client, has another shape or is in another memory. In these cases, the alias
+    /// buffer gets an error of code `CANCELLED`.
     #[doc(alias = "PJRT_Client_FulfillAliasBuffer")]
     pub fn fulfill(mut self, buffer: &Buffer) -> Result<(), Error> {
         if !Arc::ptr_eq(buffer.handle().owner(), &self.client) {
@@ -154,11 +157,11 @@ impl AliasFulfillment {
         self.call(buffer.live()?.as_ptr(), ErrorCode::OK, "")
     }
 
-    /// Gives the alias buffer an error instead of contents. Operations on it fail with that error.
+    /// Provides an error instead of contents. Operations on the alias buffer fail with this error.
     ///
     /// # Errors
     ///
-    /// The code `OK`.
+    /// If the code is `OK`.
     pub fn fail(mut self, code: ErrorCode, message: &str) -> Result<(), Error> {
         if code == ErrorCode::OK {
             return Err(Error::invalid("a buffer cannot end with an error whose code is OK"));
@@ -175,11 +178,12 @@ impl AliasFulfillment {
         args.error_message = message.as_ptr().cast::<c_char>();
         args.error_message_size = message.len();
         args.fulfill_alias_buffer_cb = callback.0;
-        // SAFETY: C2: client and buffer are live and belong to one client; the callback is that of the alias buffer, and
-        // is passed once; the text lives through the call.
+        // SAFETY: C2: the client is live, and the buffer is null or a live buffer of this client. The callback is that
+        // of the alias buffer and is passed only once. The message lives through the call.
         let called = unsafe { self.client.api().call::<slot::PJRT_Client_FulfillAliasBuffer>(&mut args) };
         match called {
-            // XLA's plugins return the error that they gave to the buffer.
+            // XLA's plugins return the same error that they set on the alias buffer. The call has succeeded in this
+            // case.
             Err(error) if error.code() == code && error.message() == message => Ok(()),
             called => called,
         }
@@ -202,19 +206,20 @@ impl fmt::Debug for AliasFulfillment {
 }
 
 impl Buffer {
-    /// Gives up this buffer for one with the same contents, which becomes ready when this buffer is ready and the
-    /// [`ControlDependency`] has ended. It orders uses of the memory after an operation that the plugin does not know.
+    /// Exchanges this buffer for a new buffer with the same contents. The new buffer becomes ready when this buffer is
+    /// ready and the [`ControlDependency`] has ended. This delays uses of the memory until an operation outside the
+    /// plugin has ended.
     ///
     /// # Errors
     ///
-    /// A deleted buffer, or an error of the plugin. This buffer is dropped in any case.
+    /// If the buffer was deleted. This buffer is dropped even if the call fails.
     #[doc(alias = "PJRT_Buffer_DonateWithControlDependency")]
     pub fn donate_with_control_dependency(self) -> Result<(Self, ControlDependency), Error> {
         type Function = slot::PJRT_Buffer_DonateWithControlDependency;
         let mut args = PJRT_Buffer_DonateWithControlDependency_Args::new();
         let live = self.live()?;
         args.buffer = live.as_ptr();
-        // SAFETY: C2: the buffer is live; all other arguments are outputs.
+        // SAFETY: C2: the buffer is live, and all other arguments are outputs.
         unsafe { live.api().call::<Function>(&mut args) }?;
         let malformed = |broken| Error::malformed(Function::NAME, broken);
         let client = live.owner().clone();
@@ -231,27 +236,27 @@ impl Buffer {
 
 type DependencyReady = unsafe extern "C" fn(*mut PJRT_Buffer_DonateWithControlDependency_Callback_Args);
 
-/// An operation of the caller that a buffer waits for. If it is dropped before it has ended, the buffer gets an error of
-/// code `CANCELLED`.
+/// An operation of the caller that a buffer waits for. If the `ControlDependency` is dropped before the caller ends it,
+/// the buffer gets an error of code `CANCELLED`.
 #[must_use = "without it, the buffer never becomes ready"]
 pub struct ControlDependency {
-    /// The plugin's function and its argument. `None` once it was called.
+    /// The plugin's callback and its argument. `None` after the call.
     callback: Option<SendPtr<(DependencyReady, *mut c_void)>>,
-    /// The function belongs to the client.
+    /// Keeps the client alive, because the callback belongs to it.
     client: Arc<ClientInner>,
 }
 
 impl ControlDependency {
-    /// Ends the operation. The buffer becomes ready.
+    /// Ends the operation, so that the buffer can become ready.
     pub fn ready(mut self) {
         self.end(ErrorCode::OK, "");
     }
 
-    /// Ends the operation with an error, which the buffer gets.
+    /// Ends the operation with an error. Operations on the buffer fail with this error.
     ///
     /// # Errors
     ///
-    /// The code `OK`.
+    /// If the code is `OK`.
     pub fn fail(mut self, code: ErrorCode, message: &str) -> Result<(), Error> {
         if code == ErrorCode::OK {
             return Err(Error::invalid("an operation cannot end with an error whose code is OK"));
@@ -267,8 +272,8 @@ impl ControlDependency {
         args.error_code = PJRT_Error_Code(code.as_raw());
         args.error_message = message.as_ptr().cast::<c_char>();
         args.error_message_size = message.len();
-        // SAFETY: C2: the function is called once, with the argument that came with it; the text lives through the
-        // call.
+        // SAFETY: C2: the callback is called once, with the argument that the plugin returned together with it. The
+        // message lives through the call.
         unsafe { callback(&mut args) }
     }
 }

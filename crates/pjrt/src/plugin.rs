@@ -1,4 +1,4 @@
-//! `PJRT_Plugin_*`: a loaded plugin.
+//! `PJRT_Plugin_*`: loading, initializing and describing plugins.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -42,7 +42,8 @@ pub(crate) struct PluginInner {
     path: Option<PathBuf>,
     library: Option<Mapped>,
     extensions: Vec<ExtensionNode>,
-    /// Identifies the build of the plugin. `None` if the plugin was not loaded from a file that can be read.
+    /// Identifies the build of the plugin. `None` if the plugin was not loaded from a file, or if the file cannot be
+    /// read.
     fingerprint: Option<String>,
 }
 
@@ -59,17 +60,17 @@ impl Owner for PluginInner {
     }
 }
 
-/// Outcome of a plugin's initialization, which runs once.
+/// Result of a plugin's initialization, which runs only once.
 type Loaded = Arc<OnceLock<Result<Plugin, LoadError>>>;
 
-/// The plugins of this process.
+/// The loaded plugins of this process.
 #[derive(Default)]
 struct Registry {
-    /// By canonical path, to find a loaded plugin without opening its file.
+    /// Plugins by canonical path. A lookup finds a loaded plugin without opening its file.
     by_path: HashMap<PathBuf, (Loaded, Mapped, SendPtr<*const PJRT_Api>)>,
-    /// By address of the table, because one file may have several paths.
+    /// Plugins by the address of their function table, because one file may have several paths.
     by_table: HashMap<usize, Loaded>,
-    /// Number of calls of [`Plugin::load_replacement`]. Each loads a file under another spelling of its path.
+    /// Number of calls of [`Plugin::load_replacement`]. Each call opens the file under a new spelling of its path.
     replacements: usize,
 }
 
@@ -78,7 +79,7 @@ fn registry() -> std::sync::MutexGuard<'static, Registry> {
     REGISTRY.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns another spelling of an absolute path: `/folder/././library.so`.
+/// Returns another spelling of an absolute path, with `dots` components `.`, such as `/folder/././library.so`.
 fn spelled_anew(path: &Path, dots: usize) -> PathBuf {
     let (Some(folder), Some(file)) = (path.parent(), path.file_name()) else { return path.to_owned() };
     let mut spelling = folder.to_owned();
@@ -90,23 +91,24 @@ fn spelled_anew(path: &Path, dots: usize) -> PathBuf {
 impl Plugin {
     /// Loads a plugin from a shared library, and initializes it if it is not initialized yet.
     ///
-    /// The same file returns the same plugin. A library that returned its function table is never unloaded, because
-    /// threads and exit handlers of the plugin run its code.
+    /// Loading the same file again returns the same plugin. The library is never unloaded, because threads and exit
+    /// handlers of the plugin run its code.
     ///
-    /// On Windows, the libraries that the plugin needs are searched in its folder, in that of the program, in the
-    /// system's folder and in those that the program added with `AddDllDirectory`. Those in the current folder and in
-    /// the folders of `PATH` are not found.
+    /// Windows searches for the plugin's dependencies in the folder of the plugin, the folder of the program, the
+    /// system folder and the folders that were added with `AddDllDirectory`. Windows does not search the current folder
+    /// or the folders in `PATH`.
     ///
     /// # Errors
     ///
-    /// [`LoadError`] names the failed step and contains the message of the system or the plugin.
+    /// If the file cannot be loaded, if it is not a supported PJRT plugin, or if the initialization fails.
+    /// [`LoadError::kind`] returns the failed step.
     ///
     /// # Safety
     ///
-    /// The library is a PJRT plugin that keeps [contracts](crate::contracts) C1 to C11: its table and functions are what
-    /// the header of its API version declares, objects live until they are destroyed, any thread may call it, it does
-    /// not use host memory after it has reported the end of the operation, and no C++ exception leaves it. All other
-    /// functions of this crate are safe because of this promise.
+    /// The library is a PJRT plugin that keeps [contracts](crate::contracts) C1 to C11. In short, its function table
+    /// and functions match the header of its API version, and its objects live until they are destroyed. Any thread may
+    /// call it. It does not use host memory after it has reported the end of the operation, and it throws no exceptions
+    /// to its caller. The safe functions of this crate rely on this promise.
     #[doc(alias = "GetPjrtApi")]
     #[doc(alias = "PJRT_Plugin_Initialize")]
     pub unsafe fn load(path: impl AsRef<Path>) -> Result<Self, LoadError> {
@@ -117,11 +119,11 @@ impl Plugin {
         let (loaded, library, table) = match known {
             Some(known) => known,
             None => {
-                // No lock is held while the library's code runs, because it may load plugins itself. SAFETY: this
-                // function's contract: the library keeps C1 to C11.
+                // Hold no lock while the library's initializers run, because they may load plugins themselves. SAFETY:
+                // this function's contract: the library keeps C1 to C11.
                 let (library, table) = unsafe { library::get_pjrt_api(&canonical) }.map_err(fail)?;
                 let table = SendPtr(table);
-                // Null tables of different libraries are not the same plugin.
+                // Reject null before the lookup. Otherwise all libraries that return null would count as one plugin.
                 if table.0.is_null() {
                     return Err(fail(LoadErrorKind::NullTable));
                 }
@@ -130,24 +132,24 @@ impl Plugin {
                 registry.by_path.entry(canonical.clone()).or_insert((loaded, library, table)).clone()
             }
         };
-        // SAFETY: this function's contract: the table keeps C1 to C11.
+        // SAFETY: this function's contract: the function table keeps C1 to C11.
         unsafe { Self::initialize(&loaded, table.0, Some((canonical, library)), true) }
     }
 
-    /// Loads a file that replaced the one that [`Plugin::load`] loaded from the same path. Both plugins stay usable,
-    /// and `load` still returns the first one.
+    /// Loads a plugin whose file replaced a loaded plugin at the same path. Both plugins stay usable, and
+    /// [`Plugin::load`] still returns the first plugin.
     ///
-    /// If the file is already loaded, this returns its plugin. The dynamic loaders of Linux and macOS identify files by
-    /// device and inode. This function therefore works for a file that was renamed over the old one, and not for one
-    /// that was overwritten in place.
+    /// If the file was not replaced, this function returns the plugin that is already loaded. The dynamic loaders of
+    /// Linux and macOS identify files by device and inode. The new file must therefore have been renamed to the path. A
+    /// file that was overwritten in place is not detected.
     ///
     /// # Errors
     ///
-    /// Those of [`Plugin::load`].
+    /// The errors of [`Plugin::load`].
     ///
     /// # Safety
     ///
-    /// That of [`Plugin::load`].
+    /// The requirements of [`Plugin::load`] apply.
     pub unsafe fn load_replacement(path: impl AsRef<Path>) -> Result<Self, LoadError> {
         let path = path.as_ref();
         let fail = |kind| LoadError::new(Some(path), kind);
@@ -157,7 +159,7 @@ impl Plugin {
             registry.replacements += 1;
             registry.replacements
         };
-        // For the same spelling of the path, the loader returns the old library without checking the file.
+        // If the spelling of the path is the same, the loader returns the old library without checking the file.
         let spelling = spelled_anew(&canonical, number);
         // SAFETY: this function's contract: the library keeps C1 to C11.
         let (library, table) = unsafe { library::get_pjrt_api(&spelling) }.map_err(fail)?;
@@ -165,33 +167,35 @@ impl Plugin {
             return Err(fail(LoadErrorKind::NullTable));
         }
         let loaded = registry().by_table.entry(table.addr()).or_default().clone();
-        // SAFETY: this function's contract: the table keeps C1 to C11.
+        // SAFETY: this function's contract: the function table keeps C1 to C11.
         unsafe { Self::initialize(&loaded, table, Some((canonical, library)), true) }
     }
 
-    /// Calls the function that returns a library's description, without reading its table. Returns `None` if the
-    /// library has no such function. The library stays loaded until the process ends.
+    /// Opens a library and calls an exported function that returns a pointer, such as a description of the plugin. Does
+    /// not call `GetPjrtApi`. Returns `None` if the library does not export the function. The library stays loaded
+    /// until the process ends.
     ///
     /// # Errors
     ///
-    /// [`LoadError`] for a library that cannot be opened.
+    /// If the library cannot be opened.
     ///
     /// # Safety
     ///
-    /// The library's initializers may run, and a function of that name takes nothing, returns a pointer, and may be
-    /// called at any time.
+    /// The library's initializers may run. An exported function of this name takes no arguments, returns a pointer, and
+    /// may be called at any time.
     pub unsafe fn description(path: impl AsRef<Path>, function: &str) -> Result<Option<*const c_void>, LoadError> {
         let path = path.as_ref();
-        // SAFETY: this function's contract: a function of that name has this type.
+        // SAFETY: this function's contract: a function of this name has this type.
         unsafe { library::get_pointer(path, function) }.map_err(|kind| LoadError::new(Some(path), kind))
     }
 
-    /// Wraps a function table of this program, such as that of a device written with `device-plugin`, and initializes
-    /// the plugin if it is not initialized yet. The same table returns the same plugin.
+    /// Wraps a function table that is linked into the program, such as the table of a device written with the crate
+    /// `device-plugin`. Initializes the plugin if it is not initialized yet. Wrapping the same table again returns the
+    /// same plugin.
     ///
     /// # Errors
     ///
-    /// [`LoadError`], as for [`Plugin::load`].
+    /// If the table is null or not supported, or if the initialization fails.
     pub fn from_static(table: StaticApi) -> Result<Self, LoadError> {
         let table = table.as_raw();
         if table.is_null() {
@@ -202,25 +206,26 @@ impl Plugin {
         unsafe { Self::initialize(&loaded, table, None, true) }
     }
 
-    /// Wraps a table of a plugin that other code of the process initialized.
+    /// Wraps the function table of a plugin that other code of the process has already initialized.
     ///
     /// # Safety
     ///
-    /// As for [`Api::from_raw`].
+    /// The requirements of [`Api::from_raw`] apply.
     pub(crate) unsafe fn adopt(table: *const PJRT_Api) -> Result<Self, LoadError> {
         if table.is_null() {
             return Err(LoadError::new(None, LoadErrorKind::NullTable));
         }
         let loaded = registry().by_table.entry(table.addr()).or_default().clone();
-        // SAFETY: this function's contract: the table keeps C1 to C11.
+        // SAFETY: this function's contract: the function table keeps C1 to C11.
         unsafe { Self::initialize(&loaded, table, None, false) }
     }
 
-    /// Initializes the plugin if `is_new` and no other call has done so.
+    /// Returns the plugin of a function table. The first call for a table creates the plugin, and calls
+    /// `PJRT_Plugin_Initialize` if `is_new` is `true`.
     ///
     /// # Safety
     ///
-    /// As for [`Api::from_raw`].
+    /// The requirements of [`Api::from_raw`] apply.
     unsafe fn initialize(
         loaded: &Loaded,
         table: *const PJRT_Api,
@@ -230,11 +235,11 @@ impl Plugin {
         let initialize = || {
             let (path, library) = file.clone().unzip();
             let fail = |kind| LoadError::new(path.as_deref(), kind);
-            // SAFETY: this function's contract: the table keeps C1 to C11.
+            // SAFETY: this function's contract: the function table keeps C1 to C11.
             let api = unsafe { Api::from_raw(table) }.map_err(fail)?;
             if is_new && api.supports::<slot::PJRT_Plugin_Initialize>() {
                 let mut args = PJRT_Plugin_Initialize_Args::new();
-                // SAFETY: C2: the function takes no input, and `loaded` lets this run once.
+                // SAFETY: C2: the function takes no input, and `loaded` ensures that this closure runs only once.
                 let done = unsafe { api.call::<slot::PJRT_Plugin_Initialize>(&mut args) };
                 done.map_err(|error| fail(LoadErrorKind::Initialize(error)))?;
             }
@@ -246,28 +251,29 @@ impl Plugin {
         loaded.get_or_init(initialize).clone()
     }
 
-    /// The plugin's function table.
+    /// Returns the plugin's function table.
     pub fn api(&self) -> &Api {
         &self.0.api
     }
 
-    /// The API version that the plugin was built with.
+    /// Returns the API version that the plugin was built with.
     #[doc(alias = "PJRT_Api_Version")]
     pub fn api_version(&self) -> ApiVersion {
         self.0.api.version()
     }
 
-    /// Canonical path of the plugin's file. `None` for an embedded plugin.
+    /// Returns the canonical path of the plugin's file, or `None` for a plugin that this crate did not load from a
+    /// file.
     pub fn path(&self) -> Option<&Path> {
         self.0.path.as_deref()
     }
 
-    /// The plugin's attributes. Common names are `xla_version`, `stablehlo_current_version` and
-    /// `stablehlo_minimum_version`. Empty if the plugin lacks the function.
+    /// Returns the plugin's attributes. Common names are `xla_version`, `stablehlo_current_version` and
+    /// `stablehlo_minimum_version`. Returns an empty vector if the plugin does not support attributes.
     #[doc(alias = "PJRT_Plugin_Attributes")]
     pub fn attributes(&self) -> Result<Vec<NamedValue>, Error> {
         let mut args = PJRT_Plugin_Attributes_Args::new();
-        // SAFETY: C2: the function takes no input.
+        // SAFETY: C2: the function takes no input besides the size of its arguments.
         match unsafe { self.0.api.call::<slot::PJRT_Plugin_Attributes>(&mut args) } {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(Vec::new()),
@@ -282,28 +288,30 @@ impl Plugin {
         &self.0.extensions
     }
 
-    /// Calls the function that returns the description of the plugin's library. Returns `None` if it has no such
-    /// function, and for an embedded plugin. [`Plugin::description`] does the same for a library that is not loaded.
-    /// This function does not open the file again, because it may have been replaced.
+    /// Calls a function of the loaded library that returns a pointer, such as a description of the plugin. Returns
+    /// `None` if the library does not export the function, or if this crate did not load the plugin from a file. Unlike
+    /// [`Plugin::description`], this function does not open the file, which may have been replaced since it was loaded.
     ///
     /// # Safety
     ///
-    /// A function of that name takes nothing, returns a pointer, and may be called at any time.
+    /// An exported function of this name takes no arguments, returns a pointer, and may be called at any time.
     pub unsafe fn own_description(&self, function: &str) -> Option<*const c_void> {
-        // SAFETY: this function's contract: a function of that name has this type.
+        // SAFETY: this function's contract: a function of this name has this type.
         unsafe { self.0.library?.pointer(function) }
     }
 
-    /// Calls a C function of the plugin's library that takes and returns nothing, such as one to shut it down.
+    /// Calls an exported function of the plugin's library that takes no arguments and returns nothing, such as a
+    /// function that shuts down the plugin.
     ///
     /// # Errors
     ///
-    /// [`LoadErrorKind::NoFunction`] if the library has no function of that name, or for an embedded plugin.
+    /// [`LoadErrorKind::NoFunction`] if the library does not export the function, or if this crate did not load the
+    /// plugin from a file.
     ///
     /// # Safety
     ///
-    /// A function of that name has the C type `void (void)`, may be called now, and leaves the plugin's promises
-    /// C1 to C11 true (see [`contracts`](crate::contracts)).
+    /// An exported function of this name has the C type `void (void)` and may be called now. After the call, the plugin
+    /// still keeps [contracts](crate::contracts) C1 to C11.
     pub unsafe fn call_function(&self, name: &str) -> Result<(), LoadError> {
         let fail = |kind| LoadError::new(self.path(), kind);
         let Some(library) = self.0.library else {
@@ -318,7 +326,7 @@ impl Plugin {
     ///
     /// # Errors
     ///
-    /// An error of the plugin, such as missing hardware or unknown options.
+    /// If the plugin cannot create a client, for example because hardware is missing or an option is unknown.
     #[doc(alias = "PJRT_Client_Create")]
     pub fn client(&self, options: &ClientOptions) -> Result<Client, Error> {
         Client::create(self, options)
@@ -333,11 +341,12 @@ impl Plugin {
     }
 }
 
-/// Bytes read from each end of a plugin's file.
+/// Number of bytes that [`fingerprint`] reads at each end of a plugin's file.
 const ENDS: usize = 64 << 10;
 
-/// Identifies a build of a plugin by the size of the file and a hash of its ends, which contain the headers and tables.
-/// Reading a whole file of hundreds of megabytes would take longer than loading it.
+/// Returns an identifier of a plugin's build: the size of the file and a hash of its first and last bytes, which
+/// contain the headers and section tables. Hashing a whole file of hundreds of megabytes would take longer than loading
+/// the plugin.
 pub(crate) fn fingerprint(path: &Path) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let size = file.metadata().ok()?.len();
@@ -351,7 +360,7 @@ pub(crate) fn fingerprint(path: &Path) -> Option<String> {
     Some(format!("{size} bytes, {hash}"))
 }
 
-/// Two handles are equal if they refer to the same plugin.
+/// Two handles are equal if they refer to the same loaded plugin.
 impl PartialEq for Plugin {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

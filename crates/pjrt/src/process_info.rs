@@ -1,4 +1,4 @@
-//! `PJRT_Client_UpdateGlobalProcessInfo`: the state of the processes of a distributed program.
+//! `PJRT_Client_UpdateGlobalProcessInfo`: reports the states of the processes of a distributed program.
 
 use std::ffi::{c_char, c_int};
 
@@ -12,15 +12,15 @@ use crate::error::Error;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(alias = "PJRT_ProcessInfo")]
 pub struct ProcessInfo {
-    /// Index of the process.
+    /// Index of the process in the distributed program.
     pub process_index: i32,
-    /// Number of the process's incarnation. A process that restarts has a new one.
+    /// Id of the process's incarnation, which changes each time the process restarts.
     pub incarnation: u64,
     /// State of the process.
     pub state: ProcessState,
 }
 
-/// The state of a process; see [`ProcessInfo`].
+/// The state of a process of a distributed program; see [`ProcessInfo`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[doc(alias = "PJRT_ProcessState")]
@@ -36,20 +36,20 @@ pub enum ProcessState {
     Connected,
     /// The process has failed.
     Failed {
-        /// Code of its error.
+        /// Code of the error.
         code: ErrorCode,
-        /// Text of its error.
+        /// Message of the error.
         message: String,
     },
 }
 
 impl Client {
-    /// Informs the plugin about the processes of a distributed program, so that it can end collective operations whose
-    /// participants have failed. The list replaces the one of the previous call.
+    /// Reports the states of the processes of a distributed program to the plugin, so that the plugin can end
+    /// collective operations whose participants have failed. `processes` replaces the states of the previous call.
     ///
     /// # Errors
     ///
-    /// A failed process whose code is `OK`, a process that is listed twice, or an error of the plugin. Of kind
+    /// If the error code of a failed process is `OK`, or if a process is listed twice. An error of kind
     /// [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.73.
     #[doc(alias = "PJRT_Client_UpdateGlobalProcessInfo")]
     pub fn update_global_process_info(&self, processes: &[ProcessInfo]) -> Result<(), Error> {
@@ -64,7 +64,7 @@ impl Client {
         args.client = self.inner().raw().as_ptr();
         args.process_infos = infos.as_mut_ptr();
         args.num_process_infos = infos.len();
-        // SAFETY: C2: the client is live; the list and its text live through the call.
+        // SAFETY: C2: the client is live, and the array and the messages live through the call.
         unsafe { self.api().call::<slot::PJRT_Client_UpdateGlobalProcessInfo>(&mut args) }
     }
 }

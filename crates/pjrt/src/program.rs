@@ -6,10 +6,11 @@ use std::ffi::c_char;
 use pjrt_sys::{AbiStruct, PJRT_Program};
 use pjrt_types::Program;
 
-/// A program in the form that a plugin reads.
+/// A program in the format of the C struct `PJRT_Program`.
 ///
-/// MLIR's text parser reads beyond the end of the text unless a zero byte follows it, and XLA passes it the caller's
-/// memory. So a text is copied, with a zero byte behind it that does not belong to the program.
+/// MLIR's text parser reads beyond the end of the source unless a zero byte follows, and XLA passes the caller's memory
+/// to the parser. Programs in MLIR's text format are therefore copied, and a zero byte is appended. The program's size
+/// does not include the zero byte.
 pub(crate) struct PluginProgram<'p> {
     format: &'p str,
     code: Cow<'p, [u8]>,
@@ -34,7 +35,8 @@ impl<'p> PluginProgram<'p> {
     }
 }
 
-/// Whether MLIR's text parser may read the program. Other readers stop at the program's end.
+/// Returns whether the plugin may pass the program to MLIR's text parser. Parsers of other formats do not read beyond
+/// the end.
 fn is_text(program: &Program) -> bool {
     program.format() == "mlir" && !program.code().starts_with(b"ML\xefR")
 }

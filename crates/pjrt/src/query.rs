@@ -1,6 +1,6 @@
-//! Functions that read one property of an object. Their only input is the object; all other arguments are outputs.
+//! Calls of PJRT functions whose only input is an object and whose other arguments are all outputs.
 //!
-//! One table defines how to read each output, so that the other files need no unsafe code for this.
+//! The macro `queries` defines how to read the output of each function, so that the callers need no unsafe code.
 
 use std::borrow::Cow;
 use std::ffi::{c_int, c_void};
@@ -15,45 +15,47 @@ use crate::handle::{Handle, Owner};
 use crate::named_value;
 use crate::read::{self, Malformed};
 
-/// A function that reads one property of an object.
+/// A PJRT function whose only input is an object.
 ///
 /// # Safety
 ///
-/// `args` returns arguments that contain the object, and the function reads no other argument.
+/// `args` returns arguments that contain the object, and the PJRT function reads no other argument.
 pub(crate) unsafe trait Query: FallibleSlot {
     /// The type of the object.
     type Object;
-    /// The output, which lives as long as the object.
+    /// The output, which may borrow from the object.
     type Output<'a>;
 
     /// Creates the arguments for an object.
     fn args(object: *mut Self::Object) -> Self::Args;
 
-    /// Reads the output.
+    /// Reads the output from the arguments.
     ///
     /// # Safety
     ///
-    /// A successful call filled `args`, and the object lives for `'a`.
+    /// A successful call of the function filled `args`, and the object lives for `'a`.
     unsafe fn output<'a>(args: &Self::Args) -> Result<Self::Output<'a>, Malformed>;
 }
 
 impl<T, O: Owner> Handle<T, O> {
-    /// Calls the function for an object.
+    /// Calls the function `Q` with this object and returns the output.
     #[inline]
     pub(crate) fn query<Q: Query<Object = T>>(&self) -> Result<Q::Output<'_>, Error> {
         let mut args = Q::args(self.as_ptr());
-        // SAFETY: C2, C3: the object is live while its owner is; the function reads nothing else (`Query`).
+        // SAFETY: C2, C3: the owner keeps the object alive. By the contract of `Query`, the function reads no other
+        // argument.
         unsafe { self.api().call::<Q>(&mut args) }?;
-        // SAFETY: the call succeeded; the object lives as long as `self`.
+        // SAFETY: the call succeeded, and the object lives at least as long as `self`.
         unsafe { Q::output(&args) }.map_err(|broken| Error::malformed(Q::NAME, broken))
     }
 }
 
-/// Implements `Query` for a list of functions, with the fields of their outputs.
+/// Implements `Query` for PJRT functions. Each line names the function, its arguments struct, the field and type of the
+/// object, and the fields of the output.
 macro_rules! queries {
     ($($function:ident($args:ident, $field:ident: $object:ident) => $kind:ident($($out:tt)*);)*) => {
         $(
-            // SAFETY: by the header, the function reads only the object of its arguments.
+            // SAFETY: by the header, the object is the only argument that the function reads.
             unsafe impl Query for slot::$function {
                 type Object = $object;
                 type Output<'a> = queries!(@type $kind($($out)*));
@@ -80,7 +82,7 @@ macro_rules! queries {
     (@read object($args:ident, $out:ident: $type:ty)) => { read::object($args.$out) };
     (@type text($out:ident, $len:ident)) => { Cow<'a, str> };
     (@read text($args:ident, $out:ident, $len:ident)) => {
-        // SAFETY: C3: the text lives as long as the object.
+        // SAFETY: C3: the string lives as long as the object.
         unsafe { read::text($args.$out, $args.$len) }
     };
     (@type list($out:ident, $len:ident: $type:ty)) => { &'a [$type] };
@@ -264,7 +266,7 @@ queries! {
     ) => value(fingerprint: u64);
 }
 
-// SAFETY: by the header, the function reads only the object of its arguments.
+// SAFETY: by the header, the object is the only argument that the function reads.
 unsafe impl Query for slot::PJRT_Executable_Serialize {
     type Object = PJRT_Executable;
     type Output<'a> = PJRT_Executable_Serialize_Args;
@@ -280,11 +282,11 @@ unsafe impl Query for slot::PJRT_Executable_Serialize {
     }
 }
 
-/// Copies bytes that the plugin allocated for one call, and frees the original with the plugin's deleter.
+/// Copies bytes that the plugin allocated for one call, and frees the plugin's allocation with the plugin's deleter.
 ///
 /// # Safety
 ///
-/// A successful call returned `bytes`, `len`, `owner` and `deleter`.
+/// One successful call returned `bytes`, `len`, `owner` and `deleter`, and the deleter has not run yet.
 pub(crate) unsafe fn serialized<T>(
     function: &'static str,
     bytes: *const std::ffi::c_char,

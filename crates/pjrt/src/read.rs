@@ -1,19 +1,19 @@
-//! Reads memory of a plugin: arrays by pointer and length, and text that may not be UTF-8.
+//! Reads arrays, strings and object pointers that a plugin returned.
 
 use std::borrow::Cow;
 use std::ffi::c_char;
 use std::ptr::NonNull;
 
-/// An answer of the plugin that violates the interface, with a description of the violation.
+/// A description of an output of the plugin that violates the PJRT interface.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
-/// Reads an array of the plugin. If the length is 0, the result is empty and `data` may be null.
+/// Returns an array of the plugin as a slice. If the length is 0, returns an empty slice, and `data` may be null.
 ///
 /// # Safety
 ///
-/// `data` is null, misaligned, or valid for `len` elements for `'a`. No thread writes them meanwhile.
+/// `data` is null or misaligned, or points to `len` elements that are valid and not written to during `'a`.
 pub(crate) unsafe fn slice<'a, T>(data: *const T, len: usize) -> Result<&'a [T], Malformed> {
     if len == 0 {
         return Ok(&[]);
@@ -28,22 +28,22 @@ pub(crate) unsafe fn slice<'a, T>(data: *const T, len: usize) -> Result<&'a [T],
         return Err(Malformed("an array larger than the address space"));
     }
     #[expect(clippy::disallowed_methods, reason = "the home of arrays from a plugin")]
-    // SAFETY: the checks above reject null, misaligned and oversized arrays; this function's contract: valid for `len`
-    // elements.
+    // SAFETY: the checks above reject null, misaligned and oversized arrays. By this function's contract, all other
+    // arrays are valid for `len` elements.
     Ok(unsafe { std::slice::from_raw_parts(data, len) })
 }
 
-/// Reads text of the plugin. Bytes that are not UTF-8 are replaced.
+/// Returns a string of the plugin. Replaces invalid UTF-8 sequences with U+FFFD.
 ///
 /// # Safety
 ///
-/// As for [`slice`].
+/// The requirements of [`slice`] apply.
 pub(crate) unsafe fn text<'a>(data: *const c_char, len: usize) -> Result<Cow<'a, str>, Malformed> {
-    // SAFETY: this function's contract: as for `slice`.
+    // SAFETY: this function's contract: the requirements of `slice`.
     unsafe { slice(data.cast::<u8>(), len) }.map(String::from_utf8_lossy)
 }
 
-/// Returns a pointer to an object of the plugin, or an error if the pointer is null.
+/// Checks that the plugin's pointer to an object is not null.
 pub(crate) fn object<T>(raw: *mut T) -> Result<NonNull<T>, Malformed> {
     NonNull::new(raw).ok_or(Malformed("a null pointer for an object"))
 }

@@ -2,21 +2,23 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The number of external references to a buffer. While there are any, the buffer cannot be deleted.
+/// A counter of the external references to a buffer. While a buffer has external references, it cannot be deleted.
 #[derive(Default)]
 pub(crate) struct References(AtomicUsize);
 
 /// The purpose of an external reference.
 #[derive(Clone, Copy)]
 pub(crate) enum Holder {
-    /// The caller holds the reference. Until it is released, [`Buffer::delete`] returns an error.
+    /// A caller of this crate holds the reference. Until the reference is released, [`Buffer::delete`] returns an
+    /// error.
     Caller,
-    /// A copy in progress holds the reference. [`Buffer::delete`] waits until the copy ends.
+    /// A copy of the buffer's contents holds the reference. [`Buffer::delete`] waits until the copy has ended.
     Copy,
 }
 
 impl Holder {
-    /// The lower half of the number counts the references of callers, and the upper half counts those of copies.
+    /// Returns the amount to add to the counter for one reference. The lower half of the counter's bits counts the
+    /// references of callers, and the upper half counts the references of copies.
     const fn unit(self) -> usize {
         match self {
             Self::Caller => 1,
@@ -34,7 +36,8 @@ impl References {
         self.0.fetch_sub(holder.unit(), Ordering::SeqCst);
     }
 
-    /// Returns `false` if a caller holds a reference. Otherwise, waits for the copies in progress and returns `true`.
+    /// Waits until copies no longer hold references, and returns `true`. Returns `false` at once if a caller holds a
+    /// reference.
     pub(crate) fn wait_for_copies(&self) -> bool {
         loop {
             let count = self.0.load(Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! Callbacks of a run: values that a program sends to the host, receives from it, or outputs while it runs.
+//! Callbacks of a run, for values that a program sends to the host, receives from the host, or outputs while it runs.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -14,18 +14,18 @@ use crate::copy_to_device_stream::CopyToDeviceStream;
 use crate::key_value::finish;
 use crate::read;
 
-/// Bytes that a running program sends to the host; see
+/// A chunk of a value that a running program sends to the host; see
 /// [`ExecuteOptions::with_send_callback`](crate::ExecuteOptions::with_send_callback).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct SentChunk<'a> {
-    /// Index of the device among those of the run.
+    /// Index of the sending device among the devices of the run.
     pub device_index: usize,
-    /// The next bytes of the value.
+    /// The bytes of this chunk. The chunks of a value arrive in order.
     pub bytes: &'a [u8],
     /// Size of the whole value, in bytes.
     pub total_size: usize,
-    /// Whether the value ends with these bytes.
+    /// Whether this is the last chunk of the value.
     pub is_last: bool,
 }
 
@@ -34,15 +34,15 @@ pub struct SentChunk<'a> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ProgramOutput<'a> {
-    /// Replica that outputs the value.
+    /// Id of the replica that outputs the value.
     pub replica_id: i64,
-    /// Partition that outputs the value.
+    /// Id of the partition that outputs the value.
     pub partition_id: i64,
-    /// Index of the value among the operands of the operation.
+    /// Index of the value among the operands of the output operation.
     pub operand_index: i64,
     /// Shape of the value.
     pub shape: Shape,
-    /// The elements, row-major. Elements smaller than a byte are packed.
+    /// The elements in row-major order. Elements that are smaller than a byte are packed.
     pub bytes: &'a [u8],
 }
 
@@ -50,12 +50,12 @@ type SendFn = dyn Fn(SentChunk<'_>) -> Result<(), (ErrorCode, String)> + Send + 
 type ReceiveFn = dyn Fn(usize, CopyToDeviceStream) + Send + Sync;
 type OutputFn = dyn Fn(ProgramOutput<'_>) + Send + Sync;
 
-/// The callbacks of a run.
+/// The callbacks of a run, as the caller registered them.
 #[derive(Clone, Default)]
 pub(crate) struct Callbacks {
     pub(crate) sends: Vec<(i64, Arc<SendFn>)>,
     pub(crate) receives: Vec<(i64, Arc<ReceiveFn>)>,
-    /// Id, number of operands, and function.
+    /// Callback id, number of operands, and function.
     pub(crate) outputs: Vec<(i64, usize, Arc<OutputFn>)>,
 }
 
@@ -76,14 +76,14 @@ impl fmt::Debug for Callbacks {
     }
 }
 
-/// The arguments of the C callbacks, which live until the run has ended.
+/// The user arguments of the C callbacks. They must live until the run has ended.
 pub(crate) struct CallbackArguments {
     sends: Vec<(usize, Arc<SendFn>)>,
     receives: Vec<(usize, Arc<ReceiveFn>, Arc<ClientInner>)>,
     outputs: Vec<Arc<OutputFn>>,
 }
 
-/// The lists of callbacks for the plugin, which live through the call.
+/// The arrays of C callbacks for the plugin. They must live until the call that starts the run returns.
 pub(crate) struct CallbackLists {
     sends: Vec<PJRT_SendCallbackInfo>,
     receives: Vec<PJRT_RecvCallbackInfo>,
@@ -94,7 +94,7 @@ pub(crate) struct CallbackLists {
 }
 
 impl CallbackLists {
-    /// Creates the lists for a run on that number of devices.
+    /// Creates the arrays for a run on `devices` devices.
     pub(crate) fn new(callbacks: &Callbacks, client: &Arc<ClientInner>, devices: usize) -> Self {
         let of_devices = || 0..devices;
         let arguments = Arc::new(CallbackArguments {
@@ -140,7 +140,7 @@ impl CallbackLists {
         lists
     }
 
-    /// Sets the callbacks. The options point into `self`.
+    /// Sets the callbacks in `options`, which then points into `self`.
     pub(crate) fn fill(&mut self, callbacks: &Callbacks, options: &mut PJRT_ExecuteOptions) {
         options.num_send_ops = callbacks.sends.len();
         options.num_recv_ops = callbacks.receives.len();
@@ -161,7 +161,7 @@ fn pointer<T>(argument: &T) -> *mut c_void {
     std::ptr::from_ref(argument).cast_mut().cast::<c_void>()
 }
 
-/// Runs the deleter of a chunk on drop.
+/// A chunk whose deleter runs on drop.
 struct Chunk(PJRT_Chunk);
 
 impl Drop for Chunk {
@@ -173,7 +173,7 @@ impl Drop for Chunk {
     }
 }
 
-/// `PJRT_SendCallback`.
+/// The C callback of type `PJRT_SendCallback`. Passes a chunk to the caller's function.
 unsafe extern "C" fn send(
     chunk: *mut PJRT_Chunk,
     callback_error: *mut PJRT_CallbackError,
@@ -198,7 +198,7 @@ unsafe extern "C" fn send(
     unsafe { finish(callback_error, answer) }
 }
 
-/// `PJRT_RecvCallback`.
+/// The C callback of type `PJRT_RecvCallback`. Passes the stream to the caller's function.
 unsafe extern "C" fn receive(stream: *mut PJRT_CopyToDeviceStream, user_arg: *mut c_void) {
     contain(|| {
         // SAFETY: C10: the callback receives its registered argument, which lives until the run has ended.
@@ -213,7 +213,7 @@ unsafe extern "C" fn receive(stream: *mut PJRT_CopyToDeviceStream, user_arg: *mu
     });
 }
 
-/// `PJRT_HloOutputCallback`.
+/// The C callback of type `PJRT_HloOutputCallback`. Passes the value to the caller's function.
 unsafe extern "C" fn output(
     replica_id: i64,
     partition_id: i64,

@@ -1,10 +1,10 @@
-//! Raw pointers into a plugin that may be sent to other threads.
+//! A wrapper that makes raw pointers to a plugin's objects and functions `Send` and `Sync`.
 
-/// A value made of raw pointers into a plugin.
+/// One or more raw pointers to objects or functions of a plugin, or to data that a plugin uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SendPtr<T>(pub(crate) T);
 
-// SAFETY: C4: a plugin's objects and functions may be used from any thread, also by several at once.
+// SAFETY: C4: a plugin's objects and functions may be used from any thread, and by several threads at once.
 unsafe impl<T> Send for SendPtr<T> {}
 // SAFETY: C4, as above.
 unsafe impl<T> Sync for SendPtr<T> {}

@@ -1,4 +1,4 @@
-//! Serialized executables and topologies, in an envelope that names the plugin that made them.
+//! Serialized executables and topologies, in an envelope that identifies the plugin that serialized them.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use crate::envelope::{Identity, Kind, Sealed};
 use crate::error::Error;
 use crate::plugin::Plugin;
 
-/// Items of an identity that clients always have, but not all topologies.
+/// Fields of an identity that may be absent. Every client provides them, but some topologies do not.
 const OPTIONAL: [&str; 2] = [PLATFORM, PLATFORM_VERSION];
 const PLATFORM: &str = "platform";
 const PLATFORM_VERSION: &str = "platform version";
 
-/// The identity of a plugin, with the platform's name and version if they are known.
+/// Returns the identity of a plugin, with the platform's name and version if they are known.
 pub(crate) fn identity(plugin: &Plugin, platform: Option<String>, version: Option<String>) -> Identity {
     let mut identity = vec![
         ("API version".to_owned(), plugin.api_version().to_string()),
@@ -38,32 +38,32 @@ macro_rules! serialized {
                 Sealed::new($kind, identity, payload).map(Self)
             }
 
-            /// Parses bytes that [`Self::as_bytes`] returned, which may have been stored or sent.
+            /// Parses an envelope that [`Self::as_bytes`] returned.
             ///
             /// # Errors
             ///
-            /// Bytes that are not such an envelope, have another version of it or another length than it announces, or
-            /// do not match its checksum.
+            /// If the bytes are not an envelope of this type, or if the version, the length or the checksum is wrong.
             pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<Self, Error> {
                 Sealed::open($kind, bytes.into()).map(Self)
             }
 
-            /// The envelope, for storing or sending.
+            /// Returns the envelope as bytes that can be stored or sent to another process.
             pub fn as_bytes(&self) -> &[u8] {
                 self.0.bytes()
             }
 
-            /// Returns the envelope without copying it.
+            /// Returns the envelope as bytes, without a copy.
             pub fn into_bytes(self) -> Vec<u8> {
                 self.0.into_bytes()
             }
 
-            /// The plugin's bytes, as the C function returned them.
+            /// Returns the bytes that the plugin's serialization function returned, without the envelope.
             pub fn payload(&self) -> &[u8] {
                 self.0.payload()
             }
 
-            /// Names and values that identify the plugin: API version, platform, library, attributes.
+            /// Returns the names and values that identify the plugin, such as the API version, platform, library and
+            /// attributes.
             pub fn identity(&self) -> &[(String, String)] {
                 self.0.identity()
             }
@@ -89,11 +89,11 @@ macro_rules! serialized {
 }
 
 serialized! {
-    /// A serialized executable: the plugin's bytes in an envelope that names the plugin, with a checksum.
+    /// A serialized executable: the plugin's bytes, in an envelope with a checksum that identifies the plugin.
     ///
-    /// It contains machine code. The checksum detects accidents, such as a truncated file or a cache that two builds of
-    /// a plugin share. It is not a signature: whoever can write to the place where the bytes are stored can make the
-    /// process run any code ([contract](crate::contracts) P2).
+    /// A serialized executable may contain machine code. The envelope detects accidents, such as a truncated file, or a
+    /// cache that two builds of a plugin share. The checksum is not a signature. Anyone who can modify the stored bytes
+    /// can make the process run arbitrary code ([contract](crate::contracts) P2).
     ///
     /// ```
     /// use pjrt::SerializedExecutable;
@@ -118,8 +118,8 @@ serialized! {
 }
 
 serialized! {
-    /// A serialized topology: the plugin's bytes in an envelope that names the plugin. Its checksum detects accidents
-    /// and is not a signature.
+    /// A serialized topology: the plugin's bytes, in an envelope that identifies the plugin. The envelope's checksum
+    /// detects accidents, such as a truncated file. The checksum is not a signature.
     ///
     /// ```
     /// use pjrt::{SerializedTopology, TopologyDescription};

@@ -1,4 +1,4 @@
-//! `PJRT_Event_Create` and `PJRT_Event_Set`: events that the caller ends.
+//! `PJRT_Event_Create` and `PJRT_Event_Set`: events that the caller makes ready.
 
 use std::ffi::c_char;
 
@@ -10,8 +10,8 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::read;
 
-/// An event that the caller ends, for operations of the caller that others wait for. If it is dropped before, the event
-/// ends with an error of code `CANCELLED`.
+/// An event that the caller makes ready, so that other code can wait for an operation of the caller. If the
+/// `SettableEvent` is dropped before that, the event becomes ready with an error of code `CANCELLED`.
 ///
 /// ```
 /// # use pjrt::ClientOptions;
@@ -24,12 +24,12 @@ use crate::read;
 /// ```
 #[derive(Debug)]
 pub struct SettableEvent {
-    /// `None` once the event has ended.
+    /// `None` after the event was set.
     event: Option<Event>,
 }
 
 impl Client {
-    /// Creates an event that the caller ends.
+    /// Creates an event that the caller makes ready.
     #[doc(alias = "PJRT_Event_Create")]
     pub fn create_event(&self) -> Result<SettableEvent, Error> {
         type Function = slot::PJRT_Event_Create;
@@ -43,26 +43,26 @@ impl Client {
 }
 
 impl SettableEvent {
-    /// The event, to wait for it or to register callbacks.
+    /// Returns the event, for example to register callbacks.
     pub fn event(&self) -> &Event {
         self.event.as_ref().unwrap_or_else(|| unreachable!("only functions that take `self` end the event"))
     }
 
-    /// Ends the event without an error.
+    /// Makes the event ready without an error.
     ///
     /// # Errors
     ///
-    /// An error of the plugin. The event may then never end.
+    /// If the plugin reports an error. The event may then never become ready.
     #[doc(alias = "PJRT_Event_Set")]
     pub fn set(self) -> Result<Event, Error> {
         self.end(ErrorCode::OK, "")
     }
 
-    /// Ends the event with an error.
+    /// Makes the event ready with an error.
     ///
     /// # Errors
     ///
-    /// The code `OK`.
+    /// If the code is `OK`.
     pub fn set_error(self, code: ErrorCode, message: &str) -> Result<Event, Error> {
         if code == ErrorCode::OK {
             return Err(Error::invalid("an event cannot end with an error whose code is OK"));
@@ -93,6 +93,7 @@ fn set(event: &Event, code: ErrorCode, message: &str) -> Result<(), Error> {
     args.error_code = PJRT_Error_Code(code.as_raw());
     args.error_message = message.as_ptr().cast::<c_char>();
     args.error_message_size = message.len();
-    // SAFETY: C2: the event is live, was created by `create_event` and is set once; the text lives through the call.
+    // SAFETY: C2: the event is live, was created by `create_event` and is set only once. The message lives through the
+    // call.
     unsafe { event.handle().api().call::<slot::PJRT_Event_Set>(&mut args) }
 }

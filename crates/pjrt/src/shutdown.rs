@@ -1,4 +1,4 @@
-//! The end of a client with a deadline.
+//! Shutdown of a client with a deadline.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,31 +8,35 @@ use pjrt_types::ErrorCode;
 use crate::client::{Client, deadline};
 use crate::error::{Error, ErrorKind};
 
-/// How long cancelled runs may take to end. The embedded CPU device ends a run after its current step.
+/// Maximum time that cancelled runs may take to end. The embedded CPU device ends a run after the current step of the
+/// program.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Maximum number of runs that are cancelled on a device for each launch id.
+/// Maximum number of runs to cancel for each device and launch id.
 const MOST_RUNS: usize = 1 << 16;
 
 impl Client {
-    /// Waits as [`Client::synchronize`] does, then destroys the client. XLA's plugins wait for their runs when a client
-    /// is destroyed, so this also waits for untracked runs. The embedded CPU device cancels them.
+    /// Waits for pending operations, like [`Client::synchronize`], and then destroys the client. Untracked runs may
+    /// still be pending at the destruction. XLA's plugins then wait for these runs, and the embedded CPU device cancels
+    /// them.
     ///
-    /// At the deadline, pending runs are cancelled, and their events and outputs get an error with the code `CANCELLED`.
-    /// This includes all runs without a launch id, and tracked runs with one
-    /// ([`ClientOptions::with_tracked_runs`](crate::ClientOptions::with_tracked_runs)). It requires a plugin that can poison
-    /// runs ([`Device::poison_execution`](crate::Device::poison_execution)). The client is destroyed if all operations end
-    /// within two seconds after that. Runs of an adopted client are not cancelled.
+    /// If operations are still pending after `timeout`, pending runs are cancelled, and their events and outputs get an
+    /// error with the code `CANCELLED`. This applies to all runs without a launch id. Runs with a launch id are
+    /// cancelled only if they are tracked
+    /// ([`ClientOptions::with_tracked_runs`](crate::ClientOptions::with_tracked_runs)). The plugin must support
+    /// [`Device::poison_execution`](crate::Device::poison_execution). If all operations end within two seconds after
+    /// the cancellation, the client is destroyed. Runs of an adopted client are not cancelled.
     ///
-    /// Drop the client's buffers, executables, devices, events and other clones first. Call this before the process
-    /// ends, so that the plugin has no pending operations then.
+    /// First drop all handles that keep the client alive: buffers, executables, devices, events and clones of the
+    /// client. Call this function before the process ends, so that no operations of the plugin are pending at exit.
     ///
     /// # Errors
     ///
-    /// - Of kind [`Timeout`](crate::ErrorKind::Timeout) if operations were still pending after `timeout`, whether or not
-    ///   they were cancelled, or if the plugin is still destroying the client. The destruction continues.
-    /// - Of kind [`InvalidArgument`](crate::ErrorKind::InvalidArgument) if other handles keep the client alive, and for
-    ///   calls from within a callback.
+    /// - An error of kind [`Timeout`](crate::ErrorKind::Timeout) if operations were still pending after `timeout`, even
+    ///   if they were then cancelled. The kind is also `Timeout` if the plugin is still destroying the client at the
+    ///   deadline. The destruction continues in this case.
+    /// - An error of kind [`InvalidArgument`](crate::ErrorKind::InvalidArgument) if other handles keep the client
+    ///   alive, or if `shutdown` is called within a callback of the plugin.
     pub fn shutdown(self, timeout: Duration) -> Result<(), Error> {
         let mut until = deadline(timeout);
         let waited = self.wait_for_operations(until, timeout);
@@ -46,7 +50,7 @@ impl Client {
         self.destroy(until, timeout).and(waited)
     }
 
-    /// Cancels runs. Returns their number.
+    /// Cancels pending runs and returns the number of cancelled runs.
     fn cancel_runs(&self) -> usize {
         let inner = self.inner();
         if !inner.is_owned() {
@@ -64,7 +68,7 @@ impl Client {
         cancelled
     }
 
-    /// Destroys the client unless other handles keep it alive.
+    /// Destroys the client, or returns an error if other handles keep it alive.
     fn destroy(self, until: Instant, timeout: Duration) -> Result<(), Error> {
         let in_flight = self.inner().in_flight().clone();
         let inner = self.into_inner();
@@ -75,14 +79,15 @@ impl Client {
                  first"
             )));
         };
-        // The destruction has no time limit, so it runs on another thread.
+        // `PJRT_Client_Destroy` has no time limit. Run it on another thread, so that this thread can stop waiting at
+        // the deadline.
         let ticket = in_flight.ticket();
         let destroy = move || {
             drop(inner);
             drop(ticket);
         };
         if let Err(error) = std::thread::Builder::new().name("pjrt-destroy".to_owned()).spawn(destroy) {
-            // The closure, and with it the client, was dropped on this thread.
+            // `spawn` dropped the closure, and thus the client, on this thread.
             tracing::debug!(%error, "a client was destroyed without a thread of its own");
         }
         match in_flight.wait(until) {

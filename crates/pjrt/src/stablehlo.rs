@@ -1,4 +1,4 @@
-//! Programs that are built with the crate `stablehlo`. Requires the feature `stablehlo`.
+//! Conversion of programs that are built with the crate `stablehlo`. Requires the feature `stablehlo`.
 //!
 //! ```
 //! use pjrt::stablehlo::ForPlugin;
@@ -21,8 +21,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Element types and shapes of both crates convert with `TryFrom`: [`ElementType`](crate::ElementType) to and from
-//! [`ir::ElementType`], [`Shape`](crate::Shape) from [`ir::Type`], and [`ir::TensorType`] from [`Shape`](crate::Shape).
+//! The crates convert each other's element types and shapes with `TryFrom`: [`ElementType`](crate::ElementType) to and
+//! from [`ir::ElementType`], [`ir::Type`] to [`Shape`](crate::Shape), and [`Shape`](crate::Shape) to
+//! [`ir::TensorType`].
 
 pub use ::stablehlo::lower::DeviceRules;
 pub use ::stablehlo::{Error as ProgramError, builder, ir};
@@ -33,24 +34,25 @@ use pjrt_types::{Program, Value};
 use crate::error::Error;
 use crate::plugin::Plugin;
 
-/// Creates [`Program`]s in a form that a plugin reads.
+/// Conversion of a StableHLO [`Module`] to a program in a format that a plugin reads.
 pub trait ForPlugin: Sized {
-    /// Writes the module for this plugin.
+    /// Serializes the module as StableHLO that the plugin reads.
     ///
-    /// The result is a portable artifact of the newest version that both the plugin and this crate know. If the plugin
-    /// does not report its version, the artifact has the oldest version that can represent the program, because every
-    /// later version of StableHLO reads it. A program with ops that artifacts of no version can contain, such as those
-    /// of other dialects, is text.
+    /// The program is a StableHLO portable artifact, in the newest version that both the plugin and this crate support.
+    /// If the plugin does not report its version, the artifact has the oldest version that can represent the program,
+    /// because every later version of StableHLO can read it. If portable artifacts cannot represent the program in any
+    /// version, for example because it contains ops of other dialects, the program is MLIR text.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the program has an op, an attribute or a type that
-    /// is newer than the plugin's version. The message names it and the version that it needs.
+    /// is newer than the plugin's version. The message names the op, attribute or type, and the version that it
+    /// requires.
     fn for_plugin(module: &Module, plugin: &Plugin) -> Result<Self, Error>;
 
-    /// Changes the module as the plugin's devices need, and writes it in a format that its compiler reads: like
-    /// [`Self::for_plugin`] if it reads StableHLO, and otherwise as HLO. `plugin_registry::LoadedPlugin::target` creates
-    /// the target from the capabilities that a plugin declares.
+    /// Adapts the module to the plugin's devices, and serializes it in a format that the plugin's compiler reads. If
+    /// the compiler reads StableHLO, the format is that of [`Self::for_plugin`], and otherwise HLO.
+    /// `plugin_registry::LoadedPlugin::target` creates a target from the capabilities that a plugin declares.
     ///
     /// ```
     /// use pjrt::Program;
@@ -70,13 +72,14 @@ pub trait ForPlugin: Sized {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::for_plugin`]. [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) also if the devices lack
-    /// an element type, if the compiler reads only HLO and an op cannot be written as HLO, or if it reads neither format.
-    /// The message names the op.
+    /// The errors of [`Self::for_plugin`]. In addition, [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if
+    /// the devices do not support an element type of the program, if the compiler reads only HLO and an op cannot be
+    /// represented in HLO, or if the compiler reads neither StableHLO nor HLO.
     fn for_target(module: &Module, plugin: &Plugin, target: &Target) -> Result<Self, Error>;
 }
 
-/// The formats that a plugin's compiler reads, and the form that its devices need programs to have.
+/// The program formats that a plugin's compiler reads, and the rules by which programs are adapted to the plugin's
+/// devices.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Target {
     formats: Vec<String>,
@@ -84,27 +87,27 @@ pub struct Target {
 }
 
 impl Target {
-    /// A compiler that reads StableHLO, and devices that need no change.
+    /// Creates a target whose compiler reads StableHLO and whose devices require no changes of the program.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the formats that the compiler reads, such as `mlir` and `hlo`.
+    /// Sets the program formats that the compiler reads, such as `mlir` and `hlo`.
     #[must_use]
     pub fn formats<F: Into<String>>(mut self, formats: impl IntoIterator<Item = F>) -> Self {
         self.formats = formats.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Sets the rules of the devices.
+    /// Sets the rules by which programs are adapted to the devices.
     #[must_use]
     pub fn rules(mut self, rules: DeviceRules) -> Self {
         self.rules = rules;
         self
     }
 
-    /// The rules of the devices.
+    /// Returns the rules by which programs are adapted to the devices.
     #[must_use]
     pub fn device_rules(&self) -> &DeviceRules {
         &self.rules
@@ -136,7 +139,7 @@ impl ForPlugin for Program {
     }
 }
 
-/// The oldest and the newest version of StableHLO whose artifacts a plugin reads, as it reports them.
+/// The oldest and the newest StableHLO version that a plugin reads, if the plugin reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Versions {
     minimum: Option<Version>,
@@ -157,7 +160,8 @@ fn versions(plugin: &Plugin) -> Result<Versions, Error> {
     Ok(Versions { minimum: find("stablehlo_minimum_version"), current: find("stablehlo_current_version") })
 }
 
-/// Versions that added ops, attributes or types, from the oldest to the newest.
+/// StableHLO versions to try if the plugin does not report its version, in ascending order. Ops, attributes or types
+/// were added between consecutive versions.
 const STEPS: [Version; 8] = [
     Version(1, 0, 0),
     Version(1, 1, 0),
@@ -201,7 +205,8 @@ fn write(module: &Module, versions: Versions) -> Result<Program, Error> {
     };
     match written {
         Ok(artifact) => Ok(Program::mlir(artifact)),
-        // A newer version could represent the program, so the plugin would not understand its text either.
+        // A newer version can represent the program, so the plugin is too old. It could not read the program as MLIR
+        // text either.
         Err(error) if ::stablehlo::write(module, Version::NEWEST).is_ok() => {
             Err(Error::unsupported(format!("the plugin is too old for the program: {error}")))
         }
@@ -209,7 +214,7 @@ fn write(module: &Module, versions: Versions) -> Result<Program, Error> {
     }
 }
 
-/// Tests the code of the book's chapter.
+/// Runs the code blocks of the book's chapter as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../book/src/build-a-program.md")]
 struct BuildAProgram;
@@ -248,7 +253,7 @@ mod tests {
     fn oldest_version_without_report() {
         let sine = module(|f| f.sine(f.argument(TensorType::new([2], ElementType::F32))?));
         assert_eq!(write(&sine, Versions::default()).unwrap().stablehlo_version(), Some([1, 0, 0]));
-        // `tan` came with 1.4.0.
+        // `tan` was added in 1.4.0, so 1.5.0 is the first version in `STEPS` that supports it.
         assert_eq!(write(&tangent(), Versions::default()).unwrap().stablehlo_version(), Some([1, 5, 0]));
         let newer = reads(Some(Version(1, 20, 0)), None);
         assert_eq!(write(&sine, newer).unwrap().stablehlo_version(), Some([1, 22, 0]));

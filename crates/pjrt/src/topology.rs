@@ -1,4 +1,4 @@
-//! `PJRT_TopologyDescription_*`: descriptions of devices, which may be absent.
+//! `PJRT_TopologyDescription_*`: descriptions of devices that need not be present.
 
 use std::ffi::c_char;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::query::serialized;
 use crate::read;
 use crate::serialized::{SerializedTopology, identity};
 
-/// The owner of an object that belongs to a client or to a topology.
+/// The owner of an object that belongs either to a client or to a topology.
 #[derive(Clone)]
 pub(crate) enum Parent {
     Client(Arc<ClientInner>),
@@ -38,8 +38,8 @@ impl Owner for Parent {
     }
 }
 
-/// The description of a set of devices and their connections. Programs can be compiled for it even if the devices are
-/// absent.
+/// A description of a set of devices and their connections. Programs can be compiled for a topology even if its devices
+/// are not present.
 ///
 /// ```
 /// # use pjrt::{ClientOptions, CompileOptions, Program};
@@ -66,24 +66,25 @@ impl TopologyDescription {
 
     /// # Safety
     ///
-    /// `raw` is null or a topology of the plugin that the caller owns.
+    /// `raw` is null or a live topology of `plugin` that the caller owns.
     pub(crate) unsafe fn owned(
         raw: *mut PJRT_TopologyDescription,
         plugin: &Plugin,
         function: &'static str,
     ) -> Result<Self, Error> {
         let raw = read::object(raw).map_err(|broken| Error::malformed(function, broken))?;
-        // SAFETY: this function's contract: the topology is live, and the caller owned it.
+        // SAFETY: this function's contract: the topology is live, and the caller gives up its ownership.
         let owned = unsafe { Owned::new(raw, plugin.inner().clone()) };
-        // SAFETY: the topology lives until its owner, which the handle holds, destroys it.
+        // SAFETY: the topology lives until `owned` is dropped, and the handle holds `owned`.
         Ok(Self(unsafe { Handle::new(raw, Parent::Topology(Arc::new(owned))) }))
     }
 
-    /// Creates a topology by its name, which the plugin defines. The hardware may be absent.
+    /// Creates the topology with the given name. The plugin defines the names. The devices need not be present.
     ///
     /// # Errors
     ///
-    /// An error of the plugin. Many plugins support topologies only with a client.
+    /// If the plugin does not support the topology. Many plugins provide a topology only through a client
+    /// ([`Client::topology`](crate::Client::topology)).
     #[doc(alias = "PJRT_TopologyDescription_Create")]
     pub fn create(plugin: &Plugin, name: &str, options: &[NamedValue]) -> Result<Self, Error> {
         let values = named_value::raw(options);
@@ -98,20 +99,20 @@ impl TopologyDescription {
         unsafe { Self::owned(args.topology, plugin, slot::PJRT_TopologyDescription_Create::NAME) }
     }
 
-    /// Reads a topology that [`TopologyDescription::serialize`] returned.
+    /// Creates a topology from the bytes that [`TopologyDescription::serialize`] returned.
     ///
     /// # Errors
     ///
-    /// A topology of another plugin or of another build of it.
+    /// If another plugin, or another build of the plugin, serialized the topology.
     #[doc(alias = "PJRT_TopologyDescription_Deserialize")]
     pub fn deserialize(plugin: &Plugin, topology: &SerializedTopology) -> Result<Self, Error> {
         topology.check(&identity(plugin, None, None))?;
-        // SAFETY: P3: the envelope shows that this build of the plugin made the bytes.
+        // SAFETY: P3: the envelope identifies this build of the plugin as the one that serialized the bytes.
         unsafe { Self::deserialize_unchecked(plugin, topology.payload()) }
     }
 
-    /// Reads bytes of `PJRT_TopologyDescription_Serialize` that have no envelope, such as bytes that another framework
-    /// stored.
+    /// Creates a topology from bytes that `PJRT_TopologyDescription_Serialize` returned. The bytes have no envelope of
+    /// this crate, for example because another framework stored them.
     ///
     /// # Errors
     ///
@@ -119,8 +120,8 @@ impl TopologyDescription {
     ///
     /// # Safety
     ///
-    /// [Contract](crate::contracts) P3: this build of the plugin serialized a topology into exactly these bytes, or the
-    /// plugin is known to reject every other input.
+    /// [Contract](crate::contracts) P3: this build of the plugin serialized a topology into exactly these bytes.
+    /// Alternatively, the plugin is known to reject all other bytes.
     pub unsafe fn deserialize_unchecked(plugin: &Plugin, bytes: &[u8]) -> Result<Self, Error> {
         let mut args = PJRT_TopologyDescription_Deserialize_Args::new();
         args.serialized_topology = bytes.as_ptr().cast::<c_char>();
@@ -131,40 +132,40 @@ impl TopologyDescription {
         unsafe { Self::owned(args.topology, plugin, slot::PJRT_TopologyDescription_Deserialize::NAME) }
     }
 
-    /// Kind of platform, such as `cpu` or `tpu`.
+    /// Returns the name of the platform, such as `cpu` or `tpu`.
     #[doc(alias = "PJRT_TopologyDescription_PlatformName")]
     pub fn platform_name(&self) -> Result<String, Error> {
         self.0.query::<slot::PJRT_TopologyDescription_PlatformName>().map(String::from)
     }
 
-    /// The platform's description of its version.
+    /// Returns the platform's description of its version.
     #[doc(alias = "PJRT_TopologyDescription_PlatformVersion")]
     pub fn platform_version(&self) -> Result<String, Error> {
         self.0.query::<slot::PJRT_TopologyDescription_PlatformVersion>().map(String::from)
     }
 
-    /// The devices, in an order that does not change while the process runs.
+    /// Returns descriptions of the devices, in an order that does not change while the process runs.
     #[doc(alias = "PJRT_TopologyDescription_GetDeviceDescriptions")]
     pub fn device_descriptions(&self) -> Result<Vec<DeviceDescription>, Error> {
         let name = slot::PJRT_TopologyDescription_GetDeviceDescriptions::NAME;
         let list = self.0.query::<slot::PJRT_TopologyDescription_GetDeviceDescriptions>()?;
         let one = |raw: &*mut PJRT_DeviceDescription| {
             let raw = read::object(*raw).map_err(|broken| Error::malformed(name, broken))?;
-            // SAFETY: C3: the description belongs to the topology and lives as long as it.
+            // SAFETY: C3: the description belongs to the topology and lives as long as the topology.
             Ok(DeviceDescription::new(unsafe { Handle::new(raw, self.0.owner().clone()) }))
         };
         list.iter().map(one).collect()
     }
 
-    /// The topology as bytes, for [`TopologyDescription::deserialize`] with the same build of the plugin. For the key of a
-    /// cache, use [`SerializedTopology::payload`] or [`TopologyDescription::fingerprint`].
+    /// Serializes the topology. [`TopologyDescription::deserialize`] reads it with the same build of the plugin. As the
+    /// key of a cache, use [`SerializedTopology::payload`] or [`TopologyDescription::fingerprint`].
     #[doc(alias = "PJRT_TopologyDescription_Serialize")]
     pub fn serialize(&self) -> Result<SerializedTopology, Error> {
         type Function = slot::PJRT_TopologyDescription_Serialize;
         let args = self.0.query::<Function>()?;
         let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
         let (owner, deleter) = (args.serialized_topology, args.serialized_topology_deleter);
-        // SAFETY: the call succeeded and returned all four values.
+        // SAFETY: a successful call returned all four arguments.
         let payload = unsafe { serialized(Function::NAME, bytes, len, owner, deleter) }?;
         let plugin = match self.0.owner() {
             Parent::Client(client) => client.raw().owner(),
@@ -173,13 +174,13 @@ impl TopologyDescription {
         SerializedTopology::new(identity(&Plugin::from_inner(plugin.clone()), None, None), &payload)
     }
 
-    /// The plugin's attributes of the topology.
+    /// Returns the attributes that the plugin defines for the topology.
     #[doc(alias = "PJRT_TopologyDescription_Attributes")]
     pub fn attributes(&self) -> Result<Vec<NamedValue>, Error> {
         self.0.query::<slot::PJRT_TopologyDescription_Attributes>()
     }
 
-    /// A number that is equal for equal topologies.
+    /// Returns a fingerprint, which is equal for equal topologies.
     ///
     /// # Errors
     ///
@@ -189,7 +190,7 @@ impl TopologyDescription {
         self.0.query::<slot::PJRT_TopologyDescription_Fingerprint>()
     }
 
-    /// The plugin's numbers of the memory kinds of these devices; see [`Memory::kind_id`](crate::Memory::kind_id).
+    /// Returns the ids of the memory kinds of these devices; see [`Memory::kind_id`](crate::Memory::kind_id).
     ///
     /// # Errors
     ///
@@ -199,12 +200,14 @@ impl TopologyDescription {
         self.0.query::<slot::PJRT_TopologyDescription_GetMemorySpaceKindIds>().map(<[_]>::to_vec)
     }
 
-    /// The shape and layout that an array has in memory of that kind. `layout` is the plugin's default if it is `None`.
+    /// Returns the shape and layout that an array has in memory of a given kind. If `layout` is `None`, the plugin uses
+    /// its default layout.
     ///
     /// # Errors
     ///
-    /// A layout of another shape, an unknown kind, or a result that this crate cannot read. Of kind
-    /// [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.109.
+    /// If the layout does not match the shape, if the memory kind is unknown, or if this crate cannot parse the
+    /// returned shape. An error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API
+    /// 0.109.
     #[doc(alias = "PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace")]
     pub fn canonical_shape_for_memory(
         &self,
@@ -228,7 +231,7 @@ impl TopologyDescription {
         if let Some(layout) = &layout {
             args.layout = layout;
         }
-        // SAFETY: C2: the topology is live; shape and layout live through the call.
+        // SAFETY: C2: the topology is live, and the shape and layout live through the call.
         unsafe { self.0.api().call::<Function>(&mut args) }?;
         // SAFETY: C3: the bytes live until the deleter runs.
         let bytes = unsafe { read::slice(args.serialized_shape.cast::<u8>(), args.serialized_shape_size) };
@@ -242,11 +245,12 @@ impl TopologyDescription {
             .ok_or_else(|| Error::malformed_text(Function::NAME, "bytes that are not the shape of an array".to_owned()))
     }
 
-    /// Compiles a program for these devices, which may be absent; see [`Client::load_executable`](crate::Client).
+    /// Compiles a program for these devices, which need not be present. To load the executable on devices, use
+    /// [`Client::load_executable`](crate::Client).
     ///
     /// # Errors
     ///
-    /// Invalid options as in [`Client::compile`](crate::Client::compile).
+    /// If the options are invalid, as in [`Client::compile`](crate::Client::compile).
     #[doc(alias = "PJRT_Compile")]
     pub fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Executable, Error> {
         let options = encode(options)?;
@@ -262,9 +266,10 @@ impl TopologyDescription {
         if let Parent::Client(client) = self.0.owner() {
             args.client = client.raw().as_ptr();
         }
-        // SAFETY: C2: topology and client are live; program and options live through the call, which only reads them.
+        // SAFETY: C2: the topology and the client are live, and the program and options live through the call.
         unsafe { self.0.api().call::<slot::PJRT_Compile>(&mut args) }?;
-        // SAFETY: C3: the plugin made the executable for us; it also keeps the topology's parent alive.
+        // SAFETY: C3: the plugin created the executable for this caller. The `Executable` keeps the topology's owner
+        // alive.
         unsafe { Executable::new(args.executable, self.0.owner().clone(), slot::PJRT_Compile::NAME) }
     }
 

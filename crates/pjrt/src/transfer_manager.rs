@@ -1,4 +1,4 @@
-//! `PJRT_AsyncHostToDeviceTransferManager_*`: buffers that receive their contents in pieces.
+//! `PJRT_AsyncHostToDeviceTransferManager_*`: buffers whose contents are transferred in chunks.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::fmt;
@@ -23,12 +23,13 @@ use crate::read;
 
 type RawManager = PJRT_AsyncHostToDeviceTransferManager;
 
-/// Buffers whose contents are sent in pieces, for example while a file is being read. The buffers can be used before
-/// their contents have arrived. Programs and copies then wait for the contents.
+/// A group of buffers whose contents are transferred in chunks, for example while a file is being read. The buffers can
+/// be used before their contents have arrived. Programs and copies then wait for the contents.
 ///
-/// Each buffer receives its contents by [`transfer_data`](Self::transfer_data), the last piece by
-/// [`transfer_last_data`](Self::transfer_last_data), or all at once by [`transfer_literal`](Self::transfer_literal).
-/// When the manager is dropped, each buffer that has not received its last piece gets an error of code `CANCELLED`.
+/// To transfer the contents of a buffer in chunks, use [`transfer_data`](Self::transfer_data), and
+/// [`transfer_last_data`](Self::transfer_last_data) for the last chunk. To transfer all contents at once, use
+/// [`transfer_literal`](Self::transfer_literal). When the manager is dropped, each buffer that has not received its
+/// last chunk gets an error of code `CANCELLED`.
 ///
 /// ```
 /// # use pjrt::{ClientOptions, ElementType, Shape};
@@ -44,22 +45,22 @@ type RawManager = PJRT_AsyncHostToDeviceTransferManager;
 pub struct AsyncHostToDeviceTransferManager {
     raw: Owned<RawManager, Arc<ClientInner>>,
     buffers: Vec<Mutex<Progress>>,
-    /// Sizes of the buffers, filled when they are first requested.
+    /// Sizes of the buffers in bytes. Each size is queried from the plugin when it is first needed.
     sizes: Vec<OnceLock<usize>>,
 }
 
-/// The state of one of the buffers.
+/// The transfer state of one buffer.
 struct Progress {
     shape: Shape,
-    /// Whether the buffer has neither received its last piece nor an error.
+    /// Whether the buffer accepts data. `false` after the last chunk or an error.
     is_open: bool,
-    /// Number of calls that are sending a piece which is not the last one.
+    /// Number of threads that are calling the plugin to send a chunk other than the last.
     calls: usize,
     is_retrieved: bool,
 }
 
-/// A call that sends data or an error to a buffer. No lock is held meanwhile, because the plugin may run callbacks of the
-/// buffer, which may use the manager.
+/// A guard for a call that sends data or an error to a buffer. The buffer's lock is not held during the call, because
+/// the plugin may run callbacks, and these may use the manager.
 struct Sending<'a> {
     buffer: &'a Mutex<Progress>,
     is_last: bool,
@@ -82,11 +83,12 @@ fn lock(buffer: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
 }
 
 impl Client {
-    /// Creates buffers in `memory`, row-major, whose contents are sent later.
+    /// Creates row-major buffers in `memory`, whose contents are transferred later.
     ///
     /// # Errors
     ///
-    /// No shapes, a shape with negative extents, a memory of another client, or an error of the plugin.
+    /// If `shapes` is empty, if a shape has negative extents or exceeds the address space, or if the memory belongs to
+    /// another client.
     #[doc(alias = "PJRT_Client_CreateBuffersForAsyncHostToDevice")]
     pub fn create_buffers_for_async_host_to_device(
         &self,
@@ -96,13 +98,13 @@ impl Client {
         AsyncHostToDeviceTransferManager::create(self, shapes, &[], memory)
     }
 
-    /// Creates buffers with these layouts in `memory`, whose contents are sent later. Pieces are bytes of the buffer in
-    /// its layout.
+    /// Creates buffers with the given layouts in `memory`, whose contents are transferred later. The chunks contain
+    /// bytes of the buffer in its layout.
     ///
     /// # Errors
     ///
-    /// As for [`Client::create_buffers_for_async_host_to_device`]. In addition, a layout whose order is not a
-    /// permutation of the shape's dimensions.
+    /// The errors of [`Client::create_buffers_for_async_host_to_device`]. Also fails if `minor_to_major` of a layout is
+    /// not a permutation of the shape's dimensions.
     pub fn create_buffers_with_layouts_for_async_host_to_device(
         &self,
         buffers: &[(Shape, Layout)],
@@ -114,7 +116,7 @@ impl Client {
 }
 
 impl AsyncHostToDeviceTransferManager {
-    /// `layouts` is empty or as long as `shapes`.
+    /// Creates the manager. `layouts` is empty, or has the same length as `shapes`.
     fn create(client: &Client, shapes: &[Shape], layouts: &[Layout], memory: &Memory) -> Result<Self, Error> {
         type Function = slot::PJRT_Client_CreateBuffersForAsyncHostToDevice;
         if shapes.is_empty() {
@@ -151,7 +153,8 @@ impl AsyncHostToDeviceTransferManager {
         args.memory = memory.handle().as_ptr();
         let call = || {
             args.transfer_manager = std::ptr::null_mut();
-            // SAFETY: C2: client and memory are live and belong to one client; shapes and layouts live through the call.
+            // SAFETY: C2: the client is live, the memory belongs to it, and the shapes and layouts live through the
+            // call.
             unsafe { client.api().call::<Function>(&mut args) }
         };
         client.inner().allocating(|| client.devices_at(memory.into()), call)?;
@@ -171,12 +174,12 @@ impl AsyncHostToDeviceTransferManager {
         Ok(Self { raw, buffers: shapes.iter().map(progress).collect(), sizes })
     }
 
-    /// The client of the buffers.
+    /// Returns the client of the buffers.
     pub fn client(&self) -> Client {
         Client::from_inner(self.raw.owner().clone())
     }
 
-    /// The device whose memory holds the buffers.
+    /// Returns the device whose memory contains the buffers.
     #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_Device")]
     pub fn device(&self) -> Result<Device, Error> {
         let raw = self.raw.query::<slot::PJRT_AsyncHostToDeviceTransferManager_Device>()?;
@@ -184,31 +187,32 @@ impl AsyncHostToDeviceTransferManager {
         Ok(unsafe { Device::new(raw, self.raw.owner().clone()) })
     }
 
-    /// Number of buffers.
+    /// Returns the number of buffers.
     #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_BufferCount")]
     pub fn buffer_count(&self) -> usize {
         self.buffers.len()
     }
 
-    /// Size of a buffer on the device, in bytes. The pieces must cover it.
+    /// Returns the size of a buffer on the device, in bytes.
     ///
     /// # Errors
     ///
-    /// An index of no buffer.
+    /// If `index` is out of range.
     #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_BufferSize")]
     pub fn buffer_size(&self, index: usize) -> Result<usize, Error> {
         self.buffer(index)?;
         self.size(index)
     }
 
-    /// Takes a buffer out of the manager. The buffer can be used at once. Operations on it wait for its contents.
+    /// Returns a buffer of the manager. The buffer can be used at once. Operations on the buffer wait for its contents.
     ///
-    /// XLA's GPU client waits within the call that runs a program, and XLA's CPU client after it. Unless you know the
-    /// client, run such programs on another thread than the one that transfers the data.
+    /// In XLA's GPU client, the call that runs a program blocks until the contents are available. In XLA's CPU client,
+    /// the call returns earlier. If you do not know the client, run programs that use the buffer on a different thread
+    /// than the one that transfers the data.
     ///
     /// # Errors
     ///
-    /// An index of no buffer, a buffer that was retrieved before, or an error of the plugin.
+    /// If `index` is out of range, or if the buffer was retrieved before.
     #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer")]
     pub fn retrieve_buffer(&self, index: usize) -> Result<Buffer, Error> {
         type Function = slot::PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer;
@@ -219,25 +223,25 @@ impl AsyncHostToDeviceTransferManager {
         let mut args = PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args::new();
         args.transfer_manager = self.raw.as_ptr();
         args.buffer_index = number(index)?;
-        // SAFETY: C2: the manager is live, and the index is one of its buffers, which was not retrieved before.
+        // SAFETY: C2: the manager is live, and the index is that of one of its buffers, which was not retrieved before.
         if let Err(error) = unsafe { self.raw.api().call::<Function>(&mut args) } {
             lock(buffer).is_retrieved = false;
             return Err(error);
         }
         let raw = read::object(args.buffer_out).map_err(|broken| Error::malformed(Function::NAME, broken))?;
-        // SAFETY: C3: the plugin hands the buffer to this caller.
+        // SAFETY: C3: the plugin transfers the ownership of the buffer to this caller.
         Ok(unsafe { Buffer::new(raw, self.raw.owner().clone(), None) })
     }
 
-    /// Starts sending a piece of a buffer to byte `offset`. The transfer owns `data` until the event is ready.
+    /// Starts the transfer of a chunk to a buffer, at byte `offset`. The transfer owns `data` until the event is ready.
     ///
-    /// Pieces are bytes of the buffer on the device, in its layout, and may be sent in any order and by several threads
-    /// at once. Bytes that no piece covers have unspecified contents.
+    /// A chunk contains bytes of the buffer in its layout on the device. Chunks may be sent in any order and by several
+    /// threads at once. Bytes of the buffer that no chunk covers have unspecified contents.
     ///
     /// # Errors
     ///
-    /// An index of no buffer, a piece that is not within the buffer, a buffer that has received its last piece or an
-    /// error, or an error of the plugin. The event returns errors of the transfer itself.
+    /// If `index` is out of range, if the chunk exceeds the buffer, or if the buffer has already received its last
+    /// chunk or an error. The event returns errors of the transfer itself.
     #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_TransferData")]
     pub fn transfer_data<D>(&self, index: usize, offset: usize, data: D) -> Result<Event, Error>
     where
@@ -246,12 +250,13 @@ impl AsyncHostToDeviceTransferManager {
         self.transfer(index, offset, data, false)
     }
 
-    /// Sends a piece like [`transfer_data`](Self::transfer_data), after which the buffer receives no more. Its contents
-    /// are ready when all pieces have arrived.
+    /// Starts the transfer of the last chunk of a buffer, like [`transfer_data`](Self::transfer_data). The buffer
+    /// accepts no data afterwards, and becomes ready when all chunks have arrived.
     ///
     /// # Errors
     ///
-    /// As for [`transfer_data`](Self::transfer_data).
+    /// The errors of [`transfer_data`](Self::transfer_data). Also fails if another thread is still calling
+    /// [`transfer_data`](Self::transfer_data) for this buffer.
     pub fn transfer_last_data<D>(&self, index: usize, offset: usize, data: D) -> Result<Event, Error>
     where
         D: AsRef<[u8]> + Send + Sync + 'static,
@@ -273,12 +278,12 @@ impl AsyncHostToDeviceTransferManager {
         args.is_last_transfer = is_last.into();
         let started = self.range(index, offset, bytes.len()).and_then(|(number, offset, size)| {
             (args.buffer_index, args.offset, args.transfer_size) = (number, offset, size);
-            // SAFETY: C2, C5: the manager is live, the piece is within the buffer, and the loan keeps the data until
+            // SAFETY: C2, C5: the manager is live, the chunk is within the buffer, and the loan keeps the data until
             // the event is ready.
             unsafe { self.raw.api().call::<Function>(&mut args) }
         });
         if let Err(error) = started {
-            // By C5 the plugin does not read the data after a failed call.
+            // By C5, the plugin does not read the data after a failed call.
             loan.give_back();
             return Err(error);
         }
@@ -287,13 +292,14 @@ impl AsyncHostToDeviceTransferManager {
         self.lend(loan, args.done_with_h2d_transfer, Function::NAME)
     }
 
-    /// Starts sending all contents of a buffer, as row-major elements. The transfer owns `data` until the event is
-    /// ready.
+    /// Starts the transfer of all contents of a buffer, as row-major elements. The transfer owns `data` until the event
+    /// is ready.
     ///
     /// # Errors
     ///
-    /// An index of no buffer, an element type or a number of elements other than the buffer's, a buffer that has
-    /// received its last piece or an error, or an error of the plugin. The event returns errors of the transfer itself.
+    /// If `index` is out of range, if the element type or the number of elements differs from the buffer's, or if the
+    /// buffer has already received its last chunk or an error. Also fails if another thread is still calling
+    /// [`transfer_data`](Self::transfer_data) for this buffer. The event returns errors of the transfer itself.
     #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_TransferLiteral")]
     pub fn transfer_literal<T: Element, D>(&self, index: usize, data: D) -> Result<Event, Error>
     where
@@ -305,7 +311,7 @@ impl AsyncHostToDeviceTransferManager {
         if shape.element_type != wanted {
             return Err(Error::invalid(format!("buffer {index} is {shape}, not of element type {wanted}")));
         }
-        // XLA's plugins end the process if the layout is absent.
+        // XLA's plugins abort the process if the layout is absent.
         let layout = Layout::row_major(shape.dimensions.len());
         let layout = MemoryLayout::new(&layout, &shape)?;
         let mut layout = layout.raw();
@@ -325,26 +331,26 @@ impl AsyncHostToDeviceTransferManager {
                 return Err(Error::invalid(format!("buffer {index} is {shape}, but the data has {len} elements")));
             }
             let mut sending = self.begin(index, true)?;
-            // SAFETY: C2, C5: the manager is live, the data has the size of the shape, which is the buffer's, and the
-            // loan keeps the data until the event is ready.
+            // SAFETY: C2, C5: the manager is live, the data has as many elements as the buffer's shape, and the loan
+            // keeps the data until the event is ready.
             unsafe { self.raw.api().call::<Function>(&mut args) }?;
             sending.is_accepted = true;
             Ok(())
         };
         if let Err(error) = start() {
-            // By C5 the plugin does not read the data after a failed call.
+            // By C5, the plugin does not read the data after a failed call.
             loan.give_back();
             return Err(error);
         }
         self.lend(loan, args.done_with_h2d_transfer, Function::NAME)
     }
 
-    /// Ends a buffer with an error instead of contents. Operations on the buffer fail with that error.
+    /// Provides an error instead of a buffer's contents. Operations on the buffer fail with this error.
     ///
     /// # Errors
     ///
-    /// An index of no buffer, the code `OK`, a buffer that has received its last piece or an error, or an error of the
-    /// plugin.
+    /// If `index` is out of range, if the code is `OK`, or if the buffer has already received its last chunk or an
+    /// error. Also fails if another thread is still calling [`transfer_data`](Self::transfer_data) for this buffer.
     #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_SetBufferError")]
     pub fn set_buffer_error(&self, index: usize, code: ErrorCode, message: &str) -> Result<(), Error> {
         type Function = slot::PJRT_AsyncHostToDeviceTransferManager_SetBufferError;
@@ -358,13 +364,14 @@ impl AsyncHostToDeviceTransferManager {
         args.error_code = PJRT_Error_Code(code.as_raw());
         args.error_message = message.as_ptr().cast::<c_char>();
         args.error_message_size = message.len();
-        // SAFETY: C2: the manager is live, the index is one of its buffers, and the text lives through the call.
+        // SAFETY: C2: the manager is live, the index is that of one of its buffers, and the message lives through the
+        // call.
         unsafe { self.raw.api().call::<Function>(&mut args) }?;
         sending.is_accepted = true;
         Ok(())
     }
 
-    /// Describes the transfers, for the plugin's profiler.
+    /// Adds metadata to the transfers, for the plugin's profiler.
     #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_AddMetadata")]
     pub fn add_metadata(&self, metadata: &[NamedValue]) -> Result<(), Error> {
         let values = named_value::raw(metadata);
@@ -383,7 +390,8 @@ impl AsyncHostToDeviceTransferManager {
         })
     }
 
-    /// Begins to send data or an error to a buffer. XLA's plugins end the process if data follows the last piece.
+    /// Checks that a buffer accepts data or an error, and marks it as receiving. This check is needed because XLA's
+    /// plugins abort the process if data follows the last chunk.
     fn begin(&self, index: usize, is_last: bool) -> Result<Sending<'_>, Error> {
         let buffer = self.buffer(index)?;
         let mut progress = lock(buffer);
@@ -411,23 +419,24 @@ impl AsyncHostToDeviceTransferManager {
         let mut args = PJRT_AsyncHostToDeviceTransferManager_BufferSize_Args::new();
         args.transfer_manager = self.raw.as_ptr();
         args.buffer_index = number(index)?;
-        // SAFETY: C2: the manager is live, and the index is one of its buffers.
+        // SAFETY: C2: the manager is live, and the index is that of one of its buffers.
         unsafe { self.raw.api().call::<slot::PJRT_AsyncHostToDeviceTransferManager_BufferSize>(&mut args) }?;
         Ok(*self.sizes[index].get_or_init(|| args.buffer_size))
     }
 
-    /// Converts the place of a piece, if it is within the buffer.
+    /// Checks that a chunk is within the buffer, and converts its buffer index, offset and length to C types.
     fn range(&self, index: usize, offset: usize, len: usize) -> Result<(c_int, i64, i64), Error> {
         let (offset, len) = byte_range(offset, len, self.size(index)?, format_args!("buffer {index}"))?;
         Ok((number(index)?, offset, len))
     }
 
-    /// Keeps the data until the transfer has ended.
+    /// Keeps the data until the transfer has ended, and returns the event of the transfer.
     fn lend<D>(&self, loan: Loan<D>, done: *mut PJRT_Event, function: &'static str) -> Result<Event, Error>
     where
         D: Send + Sync + 'static,
     {
-        // Without an event the end of the transfer is unknown, so the data is leaked.
+        // Without an event, the end of the transfer cannot be detected. Returning early drops the loan, which leaks the
+        // data.
         let done = read::object(done).map_err(|broken| Error::malformed(function, broken))?;
         // SAFETY: C3: the plugin created the event for this caller.
         let done = unsafe { Event::new(done, self.raw.owner().clone()) };
@@ -445,7 +454,8 @@ impl Drop for AsyncHostToDeviceTransferManager {
         for index in 0..self.buffers.len() {
             let is_open = lock(&self.buffers[index]).is_open;
             let message = "the transfer manager was dropped before the buffer received its last data";
-            // Plugins without this function end the buffers by themselves when the manager is destroyed.
+            // Plugins without `SetBufferError` set errors on the unfinished buffers themselves when the manager is
+            // destroyed.
             if is_open && let Err(error) = self.set_buffer_error(index, ErrorCode::CANCELLED, message) {
                 tracing::debug!(%error, index, "a buffer without its last data could not be ended");
             }

@@ -18,8 +18,8 @@ use crate::loan::Loan;
 use crate::memory::Memory;
 use crate::read;
 
-/// The destination of a transfer: a device or a memory of the client. The plugin receives it as `device_plugin::Placement`,
-/// which names both by index.
+/// The destination of a transfer: a device or a memory of the client. A plugin written with the crate `device-plugin`
+/// receives it as `device_plugin::Placement`, which identifies devices and memories by index.
 ///
 /// ```
 /// # use pjrt::{ClientOptions, Placement};
@@ -33,12 +33,12 @@ use crate::read;
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub enum Placement<'a> {
-    /// The client's first addressable device.
+    /// The default memory of the client's first addressable device.
     #[default]
     Default,
     /// The default memory of a device.
     Device(&'a Device),
-    /// A memory.
+    /// A memory of the client.
     Memory(&'a Memory),
 }
 
@@ -54,10 +54,11 @@ impl<'a> From<&'a Memory> for Placement<'a> {
     }
 }
 
-/// XLA 0.106 labels a buffer with the requested layout but leaves its elements row-major. 0.115 converts them.
+/// First minor API version in which XLA's plugins convert uploads to the requested layout. XLA of API 0.106 reports the
+/// requested layout for the buffer, but leaves the elements row-major.
 const HONOURS_DEVICE_LAYOUT: i32 = 115;
 
-/// Host data and its layout.
+/// A pointer to host data, with its shape and strides. Without strides, the data is row-major.
 pub(crate) struct HostData<'a> {
     pub(crate) data: *const u8,
     pub(crate) shape: &'a Shape,
@@ -65,11 +66,11 @@ pub(crate) struct HostData<'a> {
 }
 
 impl Client {
-    /// Copies a row-major array to the client's first device. Without dimensions, the array is a scalar.
+    /// Copies a row-major array to the client's first addressable device. If `dims` is empty, the array is a scalar.
     ///
     /// # Errors
     ///
-    /// A number of elements that does not match the dimensions.
+    /// If the number of elements does not match the dimensions.
     #[doc(alias = "PJRT_Client_BufferFromHostBuffer")]
     pub fn buffer_from_host<T: Element>(&self, data: &[T], dims: &[i64]) -> Result<Buffer, Error> {
         self.buffer_from_host_to(data, dims, Placement::Default)
@@ -79,7 +80,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As for [`Client::buffer_from_host`]. In addition, a device or memory of another client.
+    /// The errors of [`Client::buffer_from_host`]. Also fails if the device or memory belongs to another client.
     pub fn buffer_from_host_to<'a, T: Element>(
         &self,
         data: &[T],
@@ -90,12 +91,12 @@ impl Client {
         self.copy(bytemuck::cast_slice(data).as_ptr(), &shape, &[], placement.into())
     }
 
-    /// Copies a row-major array of any element type, given as bytes: native byte order, and one byte for each element
-    /// of a type that is smaller than a byte.
+    /// Copies a row-major array of any element type, given as bytes in native byte order. Each element that is smaller
+    /// than a byte occupies one byte.
     ///
     /// # Errors
     ///
-    /// A number of bytes that does not match the shape.
+    /// If the number of bytes does not match the shape.
     pub fn buffer_from_bytes<'a>(
         &self,
         bytes: &[u8],
@@ -111,7 +112,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Elements outside `data`.
+    /// If an element is outside `data`.
     pub fn buffer_from_strided<'a, T: Element>(
         &self,
         data: &[T],
@@ -122,19 +123,19 @@ impl Client {
     ) -> Result<Buffer, Error> {
         let shape = Shape::new(element::type_of::<T>(), dims);
         let byte_strides = check_strides(data.len(), offset, &shape, strides)?;
-        // The pointer must allow access to all of the data, because negative strides read below it. Without elements it
-        // may point past the end.
+        // Offset the pointer of the whole slice, because elements with negative strides are at lower addresses than
+        // `offset`. Use `wrapping_add`, because the pointer may be out of bounds if the array has no elements.
         let start = data.as_ptr().wrapping_add(offset).cast::<u8>();
         self.copy(start, &shape, &byte_strides, placement.into())
     }
 
-    /// Transfers a row-major array without a copy, if the device can use host memory, as CPUs can. The data, such as a
-    /// `Vec<T>` or an `Arc<[T]>`, is dropped when the plugin no longer uses it. This may happen when the buffer is
-    /// destroyed, and on a thread of the plugin.
+    /// Transfers a row-major array, without a copy if the device can use host memory in place, as CPU devices can.
+    /// `data`, such as a `Vec<T>` or an `Arc<[T]>`, is dropped when the plugin no longer uses it. The plugin may use it
+    /// until the buffer is destroyed, and may drop it on a thread of the plugin.
     ///
     /// # Errors
     ///
-    /// As for [`Client::buffer_from_host_to`].
+    /// The errors of [`Client::buffer_from_host_to`].
     pub fn buffer_from_owned<'a, T: Element, D: AsRef<[T]> + Send + Sync + 'static>(
         &self,
         data: D,
@@ -151,11 +152,11 @@ impl Client {
                 return Err(error);
             }
         };
-        // SAFETY: the loan's data holds the elements of the shape at `start`.
+        // SAFETY: the elements of `shape` are at `start`, in memory that the loan keeps alive.
         unsafe { self.send_loan(loan, start, &shape, placement.into()) }
     }
 
-    /// Transfers a row-major array, which the plugin may use as long as the buffer lives.
+    /// Transfers a row-major array that the plugin may use in place as long as the buffer lives.
     ///
     /// # Safety
     ///
@@ -168,7 +169,8 @@ impl Client {
         placement: Placement<'_>,
     ) -> Result<Buffer, Error> {
         let host = HostData { data: start, shape, byte_strides: &[] };
-        // SAFETY: the data is dropped when the event is ready, and no thread changes it before then.
+        // SAFETY: the data is dropped only when the event is ready, and no thread changes the data before the event is
+        // ready.
         match unsafe { self.send(&host, HostBufferSemantics::ImmutableZeroCopy, placement) } {
             // By C5 the plugin does not read the data after a failed call.
             Err(error) => {
@@ -181,7 +183,7 @@ impl Client {
             }
             Ok((buffer, Some(done))) => {
                 // The plugin may use the memory as long as the buffer lives, so `Client::synchronize` must not wait for
-                // this.
+                // this event.
                 done.lend(loan, |loan, _| loan.give_back());
                 buffer
             }
@@ -193,7 +195,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Elements outside `bytes`.
+    /// If an element is outside `bytes`.
     pub fn buffer_from_strided_bytes<'a>(
         &self,
         bytes: &[u8],
@@ -203,41 +205,42 @@ impl Client {
         placement: impl Into<Placement<'a>>,
     ) -> Result<Buffer, Error> {
         check_byte_strides(bytes.len(), offset, shape, byte_strides)?;
-        // The pointer must allow access to all of the data, because negative strides read below it. Without elements it
-        // may point past the end.
+        // Offset the pointer of the whole slice, because elements with negative strides are at lower addresses than
+        // `offset`. Use `wrapping_add`, because the pointer may be out of bounds if the array has no elements.
         self.copy(bytes.as_ptr().wrapping_add(offset), shape, byte_strides, placement.into())
     }
 
-    /// Copies host data that the plugin may read only during the call.
+    /// Copies host data. The plugin reads the data only during the call.
     fn copy(&self, data: *const u8, shape: &Shape, strides: &[i64], placement: Placement<'_>) -> Result<Buffer, Error> {
         let host = HostData { data, shape, byte_strides: strides };
-        // SAFETY: C5: with these semantics the plugin reads during the call only; the callers hold the data until then
-        // and have checked that shape and strides stay within it.
+        // SAFETY: C5: with these semantics, the plugin reads the data only during the call. The callers borrow the data
+        // during the call, and have checked that all elements are within it.
         let (buffer, _done) = unsafe { self.send(&host, HostBufferSemantics::ImmutableOnlyDuringCall, placement) }?;
         buffer
     }
 
-    /// Transfers host data to the plugin's default layout; see [`Client::send_with_layout`].
+    /// Transfers host data to a buffer with the plugin's default layout; see [`Client::send_with_layout`].
     ///
     /// # Safety
     ///
-    /// The elements of `host` are valid as long as `semantics` require.
+    /// The elements of `host` are valid for as long as the plugin may use them under `semantics`.
     pub(crate) unsafe fn send(
         &self,
         host: &HostData<'_>,
         semantics: HostBufferSemantics,
         placement: Placement<'_>,
     ) -> Result<(Result<Buffer, Error>, Option<Event>), Error> {
-        // SAFETY: this function's contract: the elements are valid as long as the semantics require.
+        // SAFETY: this function's contract: the elements are valid for as long as the plugin may use them.
         unsafe { self.send_with_layout(host, semantics, placement, None) }
     }
 
-    /// Transfers host data. The outer error means that the plugin did not accept the data. Otherwise the event, if any,
-    /// is ready when the plugin no longer uses the data, even if the buffer is an error.
+    /// Transfers host data. An outer error means that the plugin no longer uses the data. Otherwise, the plugin may use
+    /// the data until the event is ready, even if the inner result is an error. If there is no event, the plugin no
+    /// longer uses the data.
     ///
     /// # Safety
     ///
-    /// The elements of `host` are valid as long as `semantics` require.
+    /// The elements of `host` are valid for as long as the plugin may use them under `semantics`.
     pub(crate) unsafe fn send_with_layout(
         &self,
         host: &HostData<'_>,
@@ -270,7 +273,8 @@ impl Client {
         args.dims = host.shape.dimensions.as_ptr();
         args.num_dims = host.shape.dimensions.len();
         if !host.byte_strides.is_empty() {
-            // XLA 0.106 treats every pointer other than null as strides, and aborts if their number is wrong.
+            // Leave the pointer null if there are no strides. XLA of API 0.106 treats every non-null pointer as
+            // strides, and aborts the process if the number of strides differs from the rank.
             args.byte_strides = host.byte_strides.as_ptr();
             args.num_byte_strides = host.byte_strides.len();
         }
@@ -292,9 +296,9 @@ impl Client {
         args.device = device.map_or(ptr::null_mut(), |device| device.0.as_ptr());
         let call = || {
             (args.done_with_host_buffer, args.buffer) = (ptr::null_mut(), ptr::null_mut());
-            // SAFETY: C2, C5: client, device and memory are live and belong to one client; the data is valid by this
-            // function's contract, and the plugin does not read it after a failed call. The dimensions and strides live
-            // through the call.
+            // SAFETY: C2, C5: the client is live, and the device and memory belong to it. The data is valid by this
+            // function's contract, and the plugin does not read it after a failed call. The dimensions, strides and
+            // layout live through the call.
             unsafe { self.api().call::<slot::PJRT_Client_BufferFromHostBuffer>(&mut args) }
         };
         self.inner().allocating(|| self.devices_at(placement), call)?;
@@ -309,7 +313,7 @@ impl Client {
     }
 }
 
-/// Returns the shape, if the number of elements matches the dimensions.
+/// Returns the shape, or an error if the number of elements does not match the dimensions.
 pub(crate) fn shape_of<T: Element>(len: usize, dims: &[i64]) -> Result<Shape, Error> {
     let shape = Shape::new(element::type_of::<T>(), dims);
     match shape.num_elements() {
@@ -329,14 +333,14 @@ pub(crate) fn check_bytes(len: usize, shape: &Shape) -> Result<(), Error> {
     }
 }
 
-/// Returns the strides in bytes, if every element is within the data.
+/// Converts the strides to bytes. Returns an error if an element is outside the data.
 fn check_strides(len: usize, offset: usize, shape: &Shape, strides: &[i64]) -> Result<Vec<i64>, Error> {
     let size = shape.element_type.host_size();
     let in_bytes = |stride: &i64| stride.checked_mul(i64::try_from(size).ok()?);
     let byte_strides = strides.iter().map(in_bytes).collect::<Option<Vec<_>>>();
     let byte_strides = byte_strides.ok_or_else(|| outside(shape, strides))?;
     let (len, offset) = (len.saturating_mul(size), offset.saturating_mul(size));
-    // The message quotes the caller's strides.
+    // Report the caller's strides in the error message, not the strides in bytes.
     let checked = check_byte_strides(len, offset, shape, &byte_strides);
     checked.map_err(|error| if strides.len() == shape.dimensions.len() { outside(shape, strides) } else { error })?;
     Ok(byte_strides)
@@ -346,7 +350,7 @@ fn outside(shape: &Shape, strides: &[i64]) -> Error {
     Error::invalid(format!("elements of {shape} with strides {strides:?} lie outside the data"))
 }
 
-/// Checks that every element is within `len` bytes.
+/// Checks that every element of the array is within `len` bytes.
 fn check_byte_strides(len: usize, offset: usize, shape: &Shape, strides: &[i64]) -> Result<(), Error> {
     let rank = shape.dimensions.len();
     if strides.len() != rank {

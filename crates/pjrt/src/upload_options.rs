@@ -1,4 +1,4 @@
-//! Uploads with a layout on the device, and with other promises about the host data.
+//! Uploads with a given layout on the device, or with given host buffer semantics.
 
 use bytemuck::AnyBitPattern;
 use pjrt_types::{Element, HostBufferSemantics, Layout, Shape};
@@ -11,14 +11,14 @@ use crate::loan::Loan;
 use crate::send_ptr::SendPtr;
 use crate::upload::{HostData, Placement, check_bytes, shape_of};
 
-/// Options of an upload from memory that the transfer owns.
+/// Options of an upload from host memory that the transfer owns.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct UploadOptions {
-    /// How long the plugin may use the host data.
+    /// How long the plugin may use the host data, and whether it may write to the data.
     pub semantics: HostBufferSemantics,
-    /// Layout of the buffer in the device's memory. `None` for the plugin's default. A layout that is not row-major requires
-    /// API 0.115.
+    /// Layout of the buffer in the device's memory. If `None`, the plugin uses its default layout. A layout with tiles
+    /// or with another order than row-major requires API 0.115.
     pub device_layout: Option<Layout>,
 }
 
@@ -29,20 +29,21 @@ impl Default for UploadOptions {
 }
 
 impl UploadOptions {
-    /// Creates the default options: the buffer may use the host data as long as it lives, and has the plugin's layout.
+    /// Creates the default options: the plugin may use the host data as long as the buffer lives, and the buffer has
+    /// the plugin's default layout.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets how long the plugin may use the host data, [`UploadOptions::semantics`].
+    /// Sets [`UploadOptions::semantics`].
     #[must_use]
     pub fn with_semantics(mut self, semantics: HostBufferSemantics) -> Self {
         self.semantics = semantics;
         self
     }
 
-    /// Sets the layout of the buffer, [`UploadOptions::device_layout`].
+    /// Sets [`UploadOptions::device_layout`].
     #[must_use]
     pub fn with_device_layout(mut self, layout: Layout) -> Self {
         self.device_layout = Some(layout);
@@ -51,13 +52,13 @@ impl UploadOptions {
 }
 
 impl Client {
-    /// Copies a row-major array to a buffer with this layout in the device's memory.
+    /// Copies a row-major array to a buffer with the given layout in the device's memory.
     ///
     /// # Errors
     ///
-    /// As for [`Client::buffer_from_host_to`]. In addition, a layout of another shape. Of kind
-    /// [`Unsupported`](crate::ErrorKind::Unsupported) if the layout is not row-major and the plugin is older than API 0.115,
-    /// because some older plugins ignore it.
+    /// The errors of [`Client::buffer_from_host_to`]. Also fails if the layout does not match the shape. An error of
+    /// kind [`Unsupported`](crate::ErrorKind::Unsupported) if the layout is tiled or not row-major and the plugin is
+    /// older than API 0.115, because some older plugins ignore the layout.
     pub fn buffer_from_host_with_layout<'a, T: Element>(
         &self,
         data: &[T],
@@ -68,16 +69,16 @@ impl Client {
         let shape = shape_of::<T>(data.len(), dims)?;
         let host = HostData { data: data.as_ptr().cast::<u8>(), shape: &shape, byte_strides: &[] };
         let semantics = HostBufferSemantics::ImmutableOnlyDuringCall;
-        // SAFETY: C5: with these semantics the plugin reads during the call only.
+        // SAFETY: C5: with these semantics, the plugin reads the data only during the call.
         unsafe { self.send_with_layout(&host, semantics, placement.into(), Some(device_layout)) }?.0
     }
 
-    /// Copies a row-major array of any element type, given as bytes like those of [`Client::buffer_from_bytes`], to a buffer
-    /// with this layout in the device's memory.
+    /// Copies a row-major array of any element type to a buffer with the given layout in the device's memory. The bytes
+    /// have the format that [`Client::buffer_from_bytes`] describes.
     ///
     /// # Errors
     ///
-    /// As for [`Client::buffer_from_bytes`] and [`Client::buffer_from_host_with_layout`].
+    /// The errors of [`Client::buffer_from_bytes`] and [`Client::buffer_from_host_with_layout`].
     pub fn buffer_from_bytes_with_layout<'a>(
         &self,
         bytes: &[u8],
@@ -88,17 +89,18 @@ impl Client {
         check_bytes(bytes.len(), shape)?;
         let host = HostData { data: bytes.as_ptr(), shape, byte_strides: &[] };
         let semantics = HostBufferSemantics::ImmutableOnlyDuringCall;
-        // SAFETY: C5: with these semantics the plugin reads during the call only.
+        // SAFETY: C5: with these semantics, the plugin reads the data only during the call.
         unsafe { self.send_with_layout(&host, semantics, placement.into(), Some(device_layout)) }?.0
     }
 
-    /// Transfers a row-major array like [`Client::buffer_from_owned`], with options. With `ImmutableUntilTransferCompletes`,
-    /// the data is dropped when the transfer has ended, and [`Client::synchronize`] waits for that.
+    /// Transfers a row-major array with options, like [`Client::buffer_from_owned`]. With
+    /// `ImmutableUntilTransferCompletes`, `data` is dropped when the transfer has ended, and [`Client::synchronize`]
+    /// waits until `data` is dropped.
     ///
     /// # Errors
     ///
-    /// As for [`Client::buffer_from_owned`]. In addition, a layout of another shape, and the semantics `MutableZeroCopy`: for
-    /// these, use [`Client::buffer_from_owned_mut`].
+    /// The errors of [`Client::buffer_from_owned`] and [`Client::buffer_from_host_with_layout`]. Also fails if the
+    /// semantics are `MutableZeroCopy`. For these semantics, use [`Client::buffer_from_owned_mut`].
     pub fn buffer_from_owned_with<'a, T: Element, D: AsRef<[T]> + Send + Sync + 'static>(
         &self,
         data: D,
@@ -115,20 +117,23 @@ impl Client {
         let layout = options.device_layout.as_ref();
         let sent = shape_of::<T>(elements.len(), dims).and_then(|shape| {
             let host = HostData { data: start, shape: &shape, byte_strides: &[] };
-            // SAFETY: the data is dropped when the event is ready, and no thread changes it before then.
+            // SAFETY: the data is dropped only when the event is ready, and no thread changes the data before the event
+            // is ready.
             unsafe { self.send_with_layout(&host, options.semantics, placement.into(), layout) }
         });
-        // By C5 the plugin does not read the data after a failed call, or after the call if there is no event.
+        // By C5, the plugin does not read the data after a failed call. If there is no event, it does not read the data
+        // after the call either.
         finish(sent, loan, options.semantics, Loan::give_back)
     }
 
-    /// Transfers a row-major array that the plugin may use as the buffer's memory, and that a program may write if the buffer
-    /// is donated to it. The data is dropped when the plugin no longer uses it. This may happen when the buffer is destroyed,
-    /// and on a thread of the plugin. On devices that cannot use host memory, the data is copied.
+    /// Transfers a row-major array that the plugin may use as the buffer's memory. If the buffer is donated to a
+    /// program, the program may write to this memory. `data` is dropped when the plugin no longer uses it. The plugin
+    /// may use it until the buffer is destroyed, and may drop it on a thread of the plugin. Devices that cannot use
+    /// host memory in place copy the data.
     ///
     /// # Errors
     ///
-    /// As for [`Client::buffer_from_owned`]. In addition, a layout of another shape.
+    /// The errors of [`Client::buffer_from_owned`] and [`Client::buffer_from_host_with_layout`].
     pub fn buffer_from_owned_mut<'a, T: Element + AnyBitPattern, D: AsMut<[T]> + Send + 'static>(
         &self,
         data: D,
@@ -136,7 +141,7 @@ impl Client {
         placement: impl Into<Placement<'a>>,
         device_layout: Option<&Layout>,
     ) -> Result<Buffer, Error> {
-        // Use a raw pointer, because moving a `Box` would assert exclusive access to contents that the plugin uses.
+        // Keep a raw pointer, because moving a `Box` would assert exclusive access to memory that the plugin uses.
         let owned = SendPtr(Box::into_raw(Box::new(data)));
         // SAFETY: the box is live, and this is the only reference to its contents.
         let elements: &mut [T] = unsafe { &mut *owned.0 }.as_mut();
@@ -144,18 +149,18 @@ impl Client {
         let semantics = HostBufferSemantics::MutableZeroCopy;
         let sent = shape_of::<T>(len, dims).and_then(|shape| {
             let host = HostData { data: start, shape: &shape, byte_strides: &[] };
-            // SAFETY: the data is dropped when the event is ready, and no other code uses it before then. Any bytes are
-            // valid elements.
+            // SAFETY: the data is dropped only when the event is ready, and no other code uses the data before the
+            // event is ready. Every bit pattern is a valid `T`.
             unsafe { self.send_with_layout(&host, semantics, placement.into(), device_layout) }
         });
         finish(sent, owned, semantics, |owned: SendPtr<*mut D>| {
-            // SAFETY: this is the box from above, which is freed once.
+            // SAFETY: the pointer came from `Box::into_raw` above, and the box is freed only once.
             drop(unsafe { Box::from_raw(owned.0) });
         })
     }
 }
 
-/// Gives the data back when the plugin no longer uses it.
+/// Calls `give_back` with the data when the plugin no longer uses the data. Returns the buffer.
 fn finish<L: Send + 'static>(
     sent: Result<(Result<Buffer, Error>, Option<Event>), Error>,
     data: L,
@@ -180,7 +185,7 @@ fn finish<L: Send + 'static>(
                 done.hold(data, |data, _| give_back(data));
             } else {
                 // The plugin may use the memory as long as the buffer lives, so `Client::synchronize` must not wait for
-                // this.
+                // this event.
                 done.lend(data, |data, _| give_back(data));
             }
             buffer

@@ -1,4 +1,5 @@
-//! Counts the allocations of a run: one for a list of several outputs, apart from those of the plugin.
+//! Counts the heap allocations of a run. Apart from the plugin's own allocations, a run allocates only the list of its
+//! outputs, and only if there are several outputs.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -14,19 +15,19 @@ thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The system's allocator, with a count for each thread.
+/// The system's allocator, which also counts the allocations of each thread.
 struct Counting;
 
-// SAFETY: every function is the system allocator's.
+// SAFETY: every function forwards to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: this function's contract is that of the system allocator.
+        // SAFETY: this function has the same contract as that of the system's allocator.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: this function's contract is that of the system allocator.
+        // SAFETY: this function has the same contract as that of the system's allocator.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -45,7 +46,7 @@ fn run_allocates_only_the_list_of_outputs() {
     let client = null::plugin().client(&ClientOptions::new()).unwrap();
     let options = ExecuteOptions::default();
     for count in [1, 8, 32] {
-        // One output is in the list itself.
+        // A list stores one output inline, without an allocation.
         let list = usize::from(count > 1);
         let program = client.compile(&null::program(count), &CompileOptions::default()).unwrap();
         let buffers: Vec<Buffer> = (0..count).map(|_| client.buffer_from_host(&[1f32; 4], &[4]).unwrap()).collect();
@@ -61,7 +62,7 @@ fn run_allocates_only_the_list_of_outputs() {
         execute_with();
         // The plugin allocates each output and the event.
         assert_eq!(allocations(execute_with), count + 1 + list, "execute_with and {count} arguments");
-        // In a chain of runs, each consumes the outputs of the last.
+        // In a chain of runs, each run consumes the outputs of the previous run.
         let first = program.execute(&inputs).unwrap();
         let chained = || {
             let mut outputs = first;

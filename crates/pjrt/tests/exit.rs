@@ -1,4 +1,4 @@
-//! Tests the end of a client and of the process while operations are pending.
+//! Tests what happens when a client is destroyed or the process ends while operations are pending.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -19,9 +19,9 @@ use pjrt_sys::{PJRT_Client_Destroy_Args, PJRT_Error};
 use real::each_plugin;
 
 const NOW: Duration = Duration::ZERO;
-/// Longer than any test takes.
+/// A timeout that exceeds the time of any test.
 const LONG: Duration = Duration::from_secs(600);
-/// The task of a child process of these tests.
+/// Environment variable that these tests set for their child processes. Its value describes what the child does.
 const CHILD: &str = "PJRT_EXIT_CHILD";
 
 fn program(client: &Client) -> LoadedExecutable {
@@ -73,7 +73,7 @@ mod synchronize {
         drop(buffer);
     }
 
-    /// The owner of an adopted client needs this before it destroys the client.
+    /// The owner of an adopted client waits for lent memory with `wait_for_lent_memory` before it destroys the client.
     #[test]
     fn lent_memory_has_its_own_wait() {
         let (fake, client) = manual(|options| options);
@@ -121,7 +121,7 @@ mod shutdown {
         unsafe extern "C" fn destroy(args: *mut PJRT_Client_Destroy_Args) -> *mut PJRT_Error {
             let receiver = RELEASE.lock().unwrap().take().unwrap();
             receiver.recv().unwrap();
-            // SAFETY: the caller's arguments.
+            // SAFETY: the caller passes valid arguments.
             unsafe { table().PJRT_Client_Destroy.unwrap()(args) }
         }
         let (sender, receiver): (Sender<()>, _) = channel();
@@ -137,7 +137,8 @@ mod shutdown {
     }
 }
 
-/// Runs a test of this program again in a separate process.
+/// Runs a test of this program again in a child process. Returns whether the process succeeded, and its status and
+/// output.
 fn child(test: &str, what: &str) -> (bool, String) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     let output = command.args(["--exact", test, "--nocapture"]).env(CHILD, what).output().unwrap();
@@ -156,15 +157,16 @@ mod process {
 
     extern "C" fn exiting() {
         println!("the newest exit handler ran");
-        // The receiver may no longer exist.
+        // Sending fails if the receiver no longer exists. Ignore this error.
         let _ = EXITING.get().unwrap().send(());
     }
 
-    /// Registers an exit handler, which is newer than the one of the crate, and returns what waits for it to run.
+    /// Registers an exit handler. It runs before the handlers of this crate, because it is registered later. Returns a
+    /// receiver that receives a message when the handler runs.
     fn exit_handler() -> Receiver<()> {
         let (sender, receiver) = channel();
         EXITING.set(sender).unwrap();
-        // SAFETY: the function is part of the program.
+        // SAFETY: the function is part of the program, so it stays mapped until it has run.
         assert_eq!(unsafe { atexit(exiting) }, 0);
         receiver
     }
@@ -176,7 +178,7 @@ mod process {
         fake
     }
 
-    /// The exit handler waits for operations that another thread started.
+    /// The exit handler of this crate waits for operations that another thread started.
     #[test]
     fn ends_after_callbacks_of_other_threads() {
         if std::env::var_os(CHILD).is_none() {
@@ -195,7 +197,7 @@ mod process {
         std::process::exit(0);
     }
 
-    /// A thread that started operations waits for them before all exit handlers.
+    /// If a thread that started operations calls `exit`, it waits for the operations before any exit handler runs.
     #[cfg(any(all(target_os = "linux", target_env = "gnu"), target_vendor = "apple"))]
     #[test]
     fn waits_for_its_callbacks_before_exit_handlers() {
@@ -209,14 +211,14 @@ mod process {
         let fake = start_operation();
         let handler = exit_handler();
         std::thread::spawn(move || {
-            // Without the wait, the handler runs at once.
+            // Without the wait, the exit handler would run at once.
             assert!(handler.recv_timeout(Duration::from_millis(200)).is_err());
             fake.finish();
         });
         std::process::exit(0);
     }
 
-    /// A thread that ends does not wait for the operations it started.
+    /// A thread that ends without calling `exit` does not wait for the operations that it started.
     #[test]
     fn threads_end_without_waiting() {
         pjrt::set_exit_wait(LONG);
@@ -238,7 +240,7 @@ mod process {
         std::process::exit(0);
     }
 
-    /// Each client registers exit handlers. All of them together wait no longer than the limit.
+    /// Each client registers exit handlers. All handlers together wait at most for the time limit.
     #[test]
     fn handlers_share_one_limit() {
         const LIMIT: Duration = Duration::from_secs(1);
@@ -255,8 +257,8 @@ mod process {
         assert!(success && start.elapsed() < LIMIT * CLIENTS / 2, "{:?}: {text}", start.elapsed());
     }
 
-    /// How the process ends. Without `untracked`, the client tracks runs. A callback or a copy that waits for a run is
-    /// pending in either case.
+    /// What the process does before it ends. Unless the name starts with `untracked`, the client tracks runs. With
+    /// `untracked`, only callbacks and copies that wait for runs are counted as pending.
     const WAYS: [&str; 9] = [
         "on_ready",
         "to_host_async",
@@ -287,7 +289,7 @@ mod process {
         });
     }
 
-    /// Ends this process while work is pending.
+    /// Starts runs and ends this process while they are pending.
     fn pending(way: &str, path: &str) {
         const SQUARE: &str = "
         func.func @main(%x: tensor<512x512xf32>) -> tensor<512x512xf32> {
@@ -295,7 +297,7 @@ mod process {
             : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
           return %0 : tensor<512x512xf32>
         }";
-        // SAFETY: whoever runs the tests vouches for the plugins they name.
+        // SAFETY: whoever runs the tests vouches for the plugins in `PJRT_TEST_PLUGINS`.
         let plugin = unsafe { Plugin::load(path) }.unwrap();
         let options = ClientOptions::new();
         let (way, options) = match way.strip_prefix("untracked ") {
@@ -331,11 +333,12 @@ mod limits {
 
     use super::*;
 
-    /// The largest accepted numbers cause a result or an error, and do not end the process.
+    /// The largest numbers that this crate accepts cause a result or an error of the plugin, but do not abort the
+    /// process.
     #[test]
     fn real_plugins_survive_accepted_counts() {
         if let Ok(path) = std::env::var(CHILD) {
-            // SAFETY: whoever runs the tests vouches for the plugins they name.
+            // SAFETY: whoever runs the tests vouches for the plugins in `PJRT_TEST_PLUGINS`.
             let plugin = unsafe { Plugin::load(path) }.unwrap();
             return ask(&plugin);
         }

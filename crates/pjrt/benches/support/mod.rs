@@ -1,21 +1,22 @@
-//! Functions of a plugin's table and timings, for the benchmarks of this crate.
+//! Helpers for the benchmarks of this crate: access to a plugin's function pointers, and alternating time measurements.
 
 use std::time::Instant;
 
 use pjrt::Plugin;
 use pjrt_sys::{PJRT_Api, Slot};
 
-/// The function in the slot `S` of the plugin's own table, as a value of the pointer type `F`.
+/// Returns the function pointer in the slot `S` of the plugin's table, as a value of type `F`.
 ///
 /// # Safety
 ///
-/// `F` is a pointer, or the type of the slot's function.
+/// `F` is a data pointer type, or the function pointer type of the slot.
 pub(crate) unsafe fn function<S: Slot<Table = PJRT_Api>, F: Copy>(plugin: &Plugin) -> F {
     assert!(plugin.api().supports::<S>(), "{}", S::NAME);
     let table = plugin.api().as_raw().cast::<u8>();
     // SAFETY: C1: the slot is within the table, as `supports` checked.
     let place = unsafe { table.add(S::OFFSET) };
-    // SAFETY: C1: a slot holds a function pointer, which has the type `F` by this function's contract.
+    // SAFETY: C1: a slot contains a function pointer. By this function's contract, a function pointer can be read as an
+    // `F`.
     unsafe { place.cast::<F>().read() }
 }
 
@@ -24,13 +25,13 @@ fn median(mut samples: Vec<f64>) -> f64 {
     samples[samples.len() / 2]
 }
 
-/// Runs the candidates alternately, `batches` times, each with `batch` repetitions. Returns the nanoseconds for one
-/// repetition of each.
+/// Calls all candidates in turn, `batches` times. Each call of a candidate must repeat its operation `batch` times.
+/// Returns the median time of one operation of each candidate, in nanoseconds.
 pub(crate) fn in_turns(batches: usize, batch: u32, candidates: &[&dyn Fn()]) -> Vec<f64> {
     let mut samples = vec![Vec::new(); candidates.len()];
     for number in 0..batches {
         for turn in 0..candidates.len() {
-            // Each turn begins with another candidate, so that none always follows the same one.
+            // Each round begins with the next candidate, so that no candidate is always measured first.
             let which = (turn + number) % candidates.len();
             let start = Instant::now();
             candidates[which]();

@@ -1,7 +1,7 @@
-//! A plugin without a device: its functions do as little as the C API permits. The difference between two callers is
-//! therefore the time of their own code.
+//! A plugin without a device, whose functions do as little as the C API permits. The time of a benchmark on this plugin
+//! is therefore almost only the time of the caller's own code.
 //!
-//! A buffer and an event are one word in allocated memory. Each run has as many outputs as arguments.
+//! Each buffer and each event is an allocation of one word. Each run has as many outputs as arguments.
 
 #![allow(clippy::multiple_unsafe_ops_per_block, clippy::undocumented_unsafe_blocks, reason = "a C plugin, in Rust")]
 
@@ -10,7 +10,7 @@ use std::ptr::null_mut;
 use pjrt::{Plugin, Program, StaticApi};
 use pjrt_sys::*;
 
-/// A device, client, executable or buffer. The element is not read.
+/// The object that serves as client and as device. Its value is never read.
 static OBJECT: u64 = 0;
 
 fn constant<T>() -> *mut T {
@@ -55,7 +55,7 @@ unsafe extern "C" fn client_devices(args: *mut PJRT_Client_AddressableDevices_Ar
 }
 
 unsafe extern "C" fn compile(args: *mut PJRT_Client_Compile_Args) -> Error {
-    // The number of arguments and of outputs is the number of bytes of the program.
+    // The size of the program in bytes is the number of its arguments and outputs.
     unsafe { (*args).executable = Box::into_raw(Box::new((*(*args).program).code_size)).cast() };
     null_mut()
 }
@@ -145,12 +145,12 @@ unsafe extern "C" fn event_destroy(args: *mut PJRT_Event_Destroy_Args) -> Error 
     null_mut()
 }
 
-/// A program with `count` arguments and as many outputs, for this plugin only.
+/// Returns a program with `count` arguments and `count` outputs, which only this plugin can compile.
 pub(crate) fn program(count: usize) -> Program {
     Program::mlir("x".repeat(count))
 }
 
-/// The plugin, whose table is leaked.
+/// Creates the plugin. Its function table is leaked.
 pub(crate) fn plugin() -> Plugin {
     let mut table = PJRT_Api::new();
     table.pjrt_api_version.struct_size = PJRT_Api_Version::STRUCT_SIZE;
@@ -176,6 +176,6 @@ pub(crate) fn plugin() -> Plugin {
     table.PJRT_Event_Await = Some(event_await);
     table.PJRT_Event_IsReady = Some(event_is_ready);
     table.PJRT_Event_Destroy = Some(event_destroy);
-    // SAFETY: the functions keep the C API's contract for the calls of this benchmark.
+    // SAFETY: the functions keep the contracts of the C API for all calls that the benchmarks make.
     Plugin::from_static(unsafe { StaticApi::new(Box::leak(Box::new(table))) }).expect("the null plugin loads")
 }

@@ -1,6 +1,7 @@
-//! Accidents of a caller while a plugin may use its memory: data and callbacks that panic, threads that unwind, and guards
-//! that are leaked. On the embedded CPU device and on the real plugins. `cargo xtask asan` runs these tests, too, and
-//! reports a use of freed memory. Accidents with streams and callbacks of a run are in `run_options`.
+//! Tests failures of the caller while a plugin may use the caller's memory: data and callbacks that panic, threads that
+//! unwind, and guards that are leaked. The tests run on the embedded CPU device and on real plugins. `cargo xtask asan`
+//! also runs these tests, and reports uses of freed memory. `run_options` contains the tests with streams and callbacks
+//! of a run.
 
 #![allow(clippy::disallowed_methods, reason = "a test of panics")]
 
@@ -16,7 +17,7 @@ use pjrt::{
     Shape, UploadOptions,
 };
 
-/// Longer than any operation takes.
+/// A timeout that exceeds the time of any operation.
 const LONG: Duration = Duration::from_secs(600);
 const COUNT: usize = 64;
 
@@ -45,7 +46,7 @@ fn check(client: &Client) {
 #[repr(align(64))]
 struct Aligned([f32; COUNT]);
 
-/// Host data whose destructor panics.
+/// Host data whose destructor panics, unless the thread is already panicking.
 struct Bomb {
     data: Box<Aligned>,
     _reporter: Reporter,
@@ -71,7 +72,7 @@ impl AsRef<[f32]> for Bomb {
 
 impl AsRef<[u8]> for Bomb {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: numbers have no padding, and the array has 4 bytes for each of them.
+        // SAFETY: `f32` has no padding, and the array has 4 bytes for each of its `COUNT` elements.
         unsafe { std::slice::from_raw_parts((&raw const self.data.0).cast(), 4 * COUNT) }
     }
 }
@@ -84,7 +85,7 @@ impl Drop for Bomb {
     }
 }
 
-/// Runs something whose panic may reach the caller, because it drops the data on this thread.
+/// Calls `f` and catches a panic. `f` panics if it drops a [`Bomb`] on this thread. Returns `None` after a panic.
 fn survive<T>(f: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(f)).ok()
 }
@@ -128,7 +129,7 @@ mod panicking {
         });
     }
 
-    /// A piece that panics before it is sent is not counted as sent.
+    /// A chunk whose `as_ref` panics does not count as sent, so the buffer still accepts data.
     #[test]
     fn piece() {
         struct Panics;
@@ -152,7 +153,7 @@ mod panicking {
         everywhere("panicking::view", |client| {
             let (bomb, drops) = Bomb::new();
             let address = (&raw const bomb.data.0).cast_mut().cast();
-            // SAFETY: A4: the data is at the address, on the host, until it is dropped.
+            // SAFETY: A4: the data stays at this address in host memory until it is dropped.
             let view =
                 unsafe { client.create_view_of_device_buffer(address, &shape(), None, &memory(client), None, bomb) };
             let Some(view) = supported(client, "create_view_of_device_buffer", view) else { return };
@@ -189,7 +190,7 @@ mod panicking {
         });
     }
 
-    /// A thread that unwinds drops its guards. Whatever waits for them gets an error.
+    /// A thread that unwinds drops its guards. Buffers and events that wait for a guard then get an error.
     #[test]
     fn thread_with_guards() {
         everywhere("panicking::thread_with_guards", |client| {
@@ -238,16 +239,17 @@ mod panicking {
         });
     }
 
-    /// The adopter's thread unwinds. The owner destroys its client afterwards.
+    /// The thread that adopted a client unwinds. The client's owner can then destroy the client.
     #[test]
     fn adopter_of_a_client() {
         everywhere("panicking::adopter_of_a_client", |client| {
             use pjrt::raw::{AsRaw, adopt_buffer, adopt_client};
             let owner = client.plugin().client(&pjrt::ClientOptions::new()).unwrap();
             let buffer = upload(&owner);
-            // SAFETY: A1: the owner lives to the end of the test, and waits for the adopter's operations.
+            // SAFETY: A1: the owner destroys the client only after the adopted handles are dropped and their operations
+            // have ended.
             let adopted = unsafe { adopt_client(&owner.plugin(), owner.as_raw()) }.unwrap();
-            // SAFETY: A2: the buffer lives longer than the handle, and is only read.
+            // SAFETY: A2: the buffer outlives the adopted handle, and is only read.
             let handle = unsafe { adopt_buffer(&adopted, buffer.as_raw()) }.unwrap();
             let own = upload(&adopted);
             let reads = (handle.to_host_async::<f32>().unwrap(), own.to_host_async::<f32>().unwrap());
@@ -266,7 +268,7 @@ mod panicking {
     }
 }
 
-/// Values that are forgotten instead of dropped. Their memory stays allocated.
+/// Tests of values that are leaked instead of dropped. The memory that they hold must stay allocated.
 mod leaked {
     use std::mem::forget;
 
@@ -332,7 +334,7 @@ mod leaked {
         everywhere("leaked::view", |client| {
             let (bomb, drops) = Bomb::new();
             let address = (&raw const bomb.data.0).cast_mut().cast();
-            // SAFETY: A4: the data is at the address, on the host, until it is dropped.
+            // SAFETY: A4: the data stays at this address in host memory until it is dropped.
             let view =
                 unsafe { client.create_view_of_device_buffer(address, &shape(), None, &memory(client), None, bomb) };
             let Some(view) = supported(client, "create_view_of_device_buffer", view) else { return };
@@ -344,7 +346,8 @@ mod leaked {
     }
 }
 
-/// Data that returns other memory at the second request.
+/// The test's data returns different memory at the second call of `as_ref`. Unmapping must use the address that was
+/// registered.
 #[test]
 fn mapping_is_unregistered_by_its_address() {
     struct Changing {

@@ -1,4 +1,5 @@
-//! Tests collectives between hosts, which only plugins for TPUs have, in tables written by hand. Each device is a thread.
+//! Tests the extension for collectives between hosts. Only TPU plugins provide this extension, so the tests implement
+//! it themselves. Each simulated device is a thread.
 
 #![allow(clippy::multiple_unsafe_ops_per_block, clippy::undocumented_unsafe_blocks, reason = "a C plugin, in Rust")]
 #![allow(clippy::disallowed_methods, reason = "a C plugin, in Rust")]
@@ -23,12 +24,12 @@ use pjrt::raw::AsRaw;
 use pjrt::{ErrorCode, ErrorKind, Plugin, StaticApi};
 use pjrt_sys::*;
 
-/// Number of objects that are not destroyed.
+/// Number of objects of the extension that exist.
 static LIVE: AtomicIsize = AtomicIsize::new(0);
-/// Counts the live objects, so no other test of them runs meanwhile.
+/// Each test holds this lock, because the tests share the counter `LIVE`.
 static TEST: Mutex<()> = Mutex::new(());
 
-/// The elements that devices sent, by the number of the operation and the rank.
+/// The elements that devices sent, by operation id and by rank.
 static SENT: Mutex<BTreeMap<i64, HashMap<usize, Vec<i32>>>> = Mutex::new(BTreeMap::new());
 static ARRIVED: Condvar = Condvar::new();
 
@@ -81,7 +82,7 @@ unsafe extern "C" fn destroy(args: *mut PJRT_Collectives_Destroy_Args) -> *mut P
 
 unsafe extern "C" fn communicators(args: *mut PJRT_Collectives_CreateCommunicators_Args) -> *mut PJRT_Error {
     let args = unsafe { &mut *args };
-    // One communicator is missing if the test names the cliques.
+    // If the test passes clique ids, create one communicator too few.
     let missing = usize::from(!args.clique_ids.is_null());
     let ranks = unsafe { std::slice::from_raw_parts(args.rank_ids, args.num_device_ranks - missing) };
     let rank = |rank: &i64| own(Rank { rank: usize::try_from(*rank).unwrap(), size: args.num_device_ids });
@@ -115,7 +116,7 @@ unsafe extern "C" fn free_text(text: *mut PJRT_Collectives_ToString_Holder) {
     unsafe { free::<String, _>(text) };
 }
 
-/// Memory that the caller lends until the event is ready.
+/// Memory of the caller that the operation may use until its event is ready.
 struct Lent(Vec<(*mut c_void, usize)>);
 
 unsafe impl Send for Lent {}
@@ -136,12 +137,12 @@ impl Lent {
     }
 }
 
-/// The function table of the plugin without collectives.
+/// Returns the function table of a plugin without collectives.
 fn plain() -> PJRT_Api {
     unsafe { *Plain::api().as_raw() }
 }
 
-/// Starts an operation on another thread. With a timeout of zero, the operation fails.
+/// Starts an operation on another thread, and returns its event. If the timeout is zero, the operation fails.
 fn start(
     communicator: *mut PJRT_Collectives_Communicator,
     run: *mut PJRT_Collectives_CpuExecutor,
@@ -172,7 +173,7 @@ fn start(
     args.event
 }
 
-/// Combines the elements of all devices.
+/// Reduces the elements of all devices.
 fn combine(sent: &HashMap<usize, Vec<i32>>, reduction: PJRT_Collectives_ReductionKind) -> Vec<i32> {
     type Kind = PJRT_Collectives_ReductionKind;
     let combine = |a: i32, b: i32| match reduction {
@@ -189,7 +190,8 @@ fn in_order(size: usize, sent: &HashMap<usize, Vec<i32>>) -> impl Iterator<Item 
     (0..size).map(|rank| &sent[&rank])
 }
 
-/// A function with one piece of memory to send and one to receive. `$sent` and `$received` are their sizes, in `count`.
+/// Defines a function of the extension with one send buffer and one receive buffer. Their sizes in elements are `$sent`
+/// and `$received` times `count`.
 macro_rules! operation {
     ($name:ident, $Args:ident, $sent:expr, $received:expr, $results:expr) => {
         unsafe extern "C" fn $name(args: *mut $Args) -> *mut PJRT_Error {
@@ -268,7 +270,8 @@ unsafe extern "C" fn all_to_all(args: *mut PJRT_Collectives_Communicator_AllToAl
     null_mut()
 }
 
-/// A plugin with both extensions, after a change to the functions of collectives.
+/// Creates a plugin with the collectives and megascale extensions. `change` modifies the collectives extension and the
+/// function table before the plugin is created.
 fn changed(change: impl FnOnce(&mut PJRT_Collectives_Extension, &mut PJRT_Api)) -> Plugin {
     let mut table = plain();
     let mut collectives = PJRT_Collectives_Extension::new();
@@ -294,7 +297,7 @@ fn changed(change: impl FnOnce(&mut PJRT_Collectives_Extension, &mut PJRT_Api)) 
 }
 
 const DEVICES: [i64; 3] = [10, 20, 30];
-/// Rank 0 sends to both others, rank 1 to rank 0, and rank 2 to none.
+/// Target ranks of each rank: rank 0 sends to ranks 1 and 2, rank 1 sends to rank 0, and rank 2 sends nothing.
 const TARGETS: [&[i64]; 3] = [&[1, 2], &[0], &[]];
 const PROCESSES: Processes<'_> =
     Processes { addresses: &["a:1", "host:2"], slice_indexes: &[0, 1], per_slice_indexes: &[], devices_per_process: 1 };
@@ -312,7 +315,7 @@ fn collectives(plugin: &Plugin) -> Collectives {
     connect(plugin).collectives(&PROCESSES, Some(b"dcn")).unwrap()
 }
 
-/// Runs `operation` on a thread for each device, and returns the results by rank.
+/// Runs `operation` for each communicator on a thread of its own, and returns the results in the order of the ranks.
 fn on_all(
     communicators: &mut [Communicator],
     op_id: i64,
@@ -337,7 +340,7 @@ fn devices_exchange_elements() {
     assert_eq!((all[2].size(), all[2].description().unwrap().as_str()), (3, "rank 2 of 3"));
     assert!(!collectives.as_raw().is_null() && !all[0].as_raw().is_null());
     drop(collectives);
-    // The elements of rank r are r, r + 10, ....
+    // Rank r sends the elements r, r + 10, r + 20 and so on....
     let data =
         |rank: usize, len: i32| (0..len).map(|item| i32::try_from(rank).unwrap() + 10 * item).collect::<Vec<_>>();
 
@@ -357,7 +360,7 @@ fn devices_exchange_elements() {
     assert_eq!(results, [[0, 10, 1, 11, 2, 12]; 3]);
     let results = on_all(&mut all, 7, |device, rank, run| {
         let targets: [&[usize]; 3] = [&[1, 2], &[0], &[]];
-        // Rank 2 does not accept the elements that rank 0 sends it.
+        // Rank 2 has no source, so it ignores the elements from rank 0 and receives zeros.
         device.collective_permute(data(rank, 2), [Some(1), Some(0), None][rank], targets[rank], run)
     });
     assert_eq!(results, [[1, 11], [0, 10], [0, 0]]);
@@ -397,7 +400,7 @@ fn wrong_arguments_are_rejected() {
 #[test]
 fn failures_free_all_objects() {
     let _test = TEST.lock().unwrap();
-    // The operation fails after the call.
+    // The operation fails after the call that starts it.
     let plugin = changed(|_, _| {});
     let mut communicator = collectives(&plugin).communicators(&DEVICES, None, &[1]).unwrap().remove(0);
     let error = communicator.all_gather(vec![1], &run(30, Duration::ZERO)).unwrap_err();
@@ -408,7 +411,7 @@ fn failures_free_all_objects() {
     let error = collectives(&plugin).communicators(&DEVICES, Some(&[b"clique"]), &[0, 1]).unwrap_err();
     assert_message!("collectives", "missing communicator", error);
 
-    // Functions are missing. Objects that could not be destroyed are not created.
+    // The extension lacks a function. If a destroy function is missing, this crate does not create the object.
     let plugin = changed(|functions, _| functions.collectives_destroy = None);
     assert_missing(connect(&plugin).collectives(&PROCESSES, None), "PJRT_Collectives_Extension");
     let plugin = changed(|functions, _| functions.communicator_destroy = None);
@@ -419,7 +422,7 @@ fn failures_free_all_objects() {
     assert_missing(missing, "PJRT_Collectives_Extension");
     drop(communicator);
 
-    // Without a function that waits, nothing is started.
+    // If the plugin lacks a function that is needed to wait for the event, the operation is not started.
     let plugin = changed(|_, table| table.PJRT_Event_IsReady = None);
     let mut communicator = collectives(&plugin).communicators(&DEVICES, None, &[0]).unwrap().remove(0);
     let error = communicator.all_gather(vec![1], &run(32, Duration::ZERO)).unwrap_err();

@@ -1,5 +1,5 @@
-//! Tests transfers between the devices of two processes. Two clients in this process take their place, and the plugin's
-//! extension, written by hand, is a mailbox.
+//! Tests transfers between the devices of two processes. Two clients of this process simulate the processes. The tests
+//! implement the plugin's extension with a mailbox.
 
 #![allow(clippy::multiple_unsafe_ops_per_block, clippy::undocumented_unsafe_blocks, reason = "a C plugin, in Rust")]
 #![allow(clippy::disallowed_methods, reason = "a C plugin, in Rust")]
@@ -15,21 +15,21 @@ use pjrt::extensions::{CrossHostTransfers, Receive, Send, TaskIncarnation};
 use pjrt::{Client, ClientOptions, ElementType, ErrorCode, ErrorKind, Plugin, Shape};
 use pjrt_sys::*;
 
-/// Bytes on their way, by receiver and key.
+/// Bytes that were sent but not received yet, by receiving device and transfer key.
 static MAILBOX: Mutex<BTreeMap<(i32, i64), Vec<u8>>> = Mutex::new(BTreeMap::new());
-/// The live processes of each call.
+/// The task ids and incarnations of the live processes that each call received.
 static ALIVE: Mutex<Vec<Vec<(i32, i64)>>> = Mutex::new(Vec::new());
 
-/// The key of a transfer whose sender is lost.
+/// Key of a transfer that the plugin rejects with an error.
 const LOST: i64 = -1;
-/// The key of a transfer for which the plugin creates no buffer.
+/// Key of a transfer for which the plugin creates no buffer.
 const FORGOTTEN: i64 = -2;
 
 unsafe fn list<'a, T>(data: *const T, len: usize) -> &'a [T] {
     if len == 0 { &[] } else { unsafe { std::slice::from_raw_parts(data, len) } }
 }
 
-/// The tests share the mailbox.
+/// Serializes the tests, because they share the mailbox.
 static EXCLUSIVE: Exclusive = Exclusive::new();
 
 fn table() -> &'static PJRT_Api {
@@ -87,7 +87,7 @@ unsafe extern "C" fn receive(args: *mut PJRT_Transfers_PJRT_Client_CrossHostRece
     let (senders, keys) =
         unsafe { (list(args.src_global_device_ids, args.num_shapes), list(args.transfer_keys, args.num_shapes)) };
     if keys.contains(&LOST) {
-        // An error that the device makes.
+        // Let the embedded device create an error: the client in these arguments is null.
         let mut name = PJRT_Client_PlatformName_Args::new();
         return unsafe { table().PJRT_Client_PlatformName.unwrap()(&raw mut name) };
     }
@@ -95,7 +95,8 @@ unsafe extern "C" fn receive(args: *mut PJRT_Transfers_PJRT_Client_CrossHostRece
         if keys[index] == FORGOTTEN {
             continue;
         }
-        // Each process of this test sends to the other one: the receiver of device 0's data is device 1.
+        // There are two devices, 0 and 1, and each sends to the other device. The receiver is therefore 1 minus the
+        // sender.
         let bytes = MAILBOX.lock().unwrap().remove(&(1 - senders[index], keys[index])).unwrap();
         let mut upload = PJRT_Client_BufferFromHostBuffer_Args::new();
         upload.client = args.client;
@@ -186,7 +187,7 @@ fn failed_receives_are_errors() {
     let receive = |key| Receive { shape: shape.clone(), from: 0, key };
     let error = transfers.receive(&device, &[receive(LOST)], &[]).unwrap_err();
     assert_eq!((error.kind(), error.code()), (ErrorKind::Plugin, ErrorCode::INVALID_ARGUMENT), "{error}");
-    // The buffer that arrived is destroyed with the error.
+    // The call fails, so this crate destroys the buffer that was received.
     MAILBOX.lock().unwrap().insert((1, 50), 3i32.to_ne_bytes().to_vec());
     let error = transfers.receive(&device, &[receive(50), receive(FORGOTTEN)], &[]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Malformed, "{error}");

@@ -1,5 +1,5 @@
-//! Memory of a device: transfer managers, buffers without contents, external references, DMA mappings and the caller's
-//! events. On the embedded CPU device and on the real plugins.
+//! Tests transfer managers, buffers without contents, external references, DMA mappings and events that the caller
+//! sets. The tests run on the embedded CPU device and on real plugins.
 
 use crate::real;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use pjrt::{
 };
 use recorded_messages::assert_message;
 
-/// Longer than any operation takes.
+/// A timeout that exceeds the time of any operation.
 const LONG: Duration = Duration::from_secs(600);
 
 fn memory(client: &Client) -> Memory {
@@ -26,7 +26,8 @@ fn bytes(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_ne_bytes()).collect()
 }
 
-/// Compares a message of this crate that a plugin returned. Some plugins add their own words to it.
+/// Compares the message of an error that this crate set and the plugin returned. Only the embedded device is checked,
+/// because other plugins may add text to the message.
 fn recorded(client: &Client, section: &str, error: &Error) {
     if client.plugin().path().is_none() {
         assert_message!(section, "read", error.message());
@@ -63,7 +64,7 @@ mod transfer_manager {
         assert_eq!(manager.device().unwrap().id().unwrap(), client.default_device().unwrap().id().unwrap());
         let buffer = manager.retrieve_buffer(0).unwrap();
         assert_eq!(buffer.shape().unwrap().to_string(), "f32[4]");
-        // The second half first.
+        // Send the second half before the first half.
         manager.transfer_data(0, 8, bytes(&[3.0, 4.0])).unwrap().wait().unwrap();
         manager.transfer_last_data(0, 0, bytes(&[1.0, 2.0])).unwrap().wait().unwrap();
         assert_eq!(buffer.to_host::<f32>().unwrap(), [1.0, 2.0, 3.0, 4.0]);
@@ -143,7 +144,7 @@ mod transfer_manager {
         let error = buffers[0].to_host::<f32>().unwrap_err();
         assert_eq!(error.code(), ErrorCode::DATA_LOSS, "{error}");
         assert!(error.message().contains("the file is truncated"), "{error}");
-        // Buffer 1 gets a piece which is not the last one, and buffer 2 nothing.
+        // Buffer 1 receives a chunk that is not the last, and buffer 2 receives nothing.
         manager.transfer_data(1, 0, bytes(&[1.0])).unwrap().wait().unwrap();
         drop(manager);
         for buffer in &buffers[1..] {
@@ -153,7 +154,7 @@ mod transfer_manager {
         }
     }
 
-    /// The data lives until the transfer has ended, and no longer.
+    /// The data is dropped when the transfer has ended, and not before.
     fn owns_data_in_flight(client: &Client) {
         let Some(manager) = manager(client, &[f32s(&[1024])]) else { return };
         let data = Arc::new(bytes(&[1.5; 1024]));
@@ -226,7 +227,8 @@ mod pending_buffers {
             let buffer = client.buffer_from_host(&[1.0f32, 2.0], &[2]).unwrap();
             fulfillment.fulfill(&buffer).unwrap();
         };
-        // The program starts before its argument has contents. XLA's GPU client waits for them during the call.
+        // Start the program before its argument has contents. In XLA's GPU client, the call blocks until the contents
+        // are available, so it runs on another thread.
         let outputs = if client.platform_name().unwrap() == "cuda" {
             std::thread::scope(|threads| {
                 let run = threads.spawn(|| doubled.execute(&[&alias]).unwrap());
@@ -395,7 +397,7 @@ mod events {
         );
     }
 
-    /// A caller that waits for an event gets an error when the event is dropped.
+    /// If a `SettableEvent` is dropped before it is set, waiting callers get an error.
     fn ends_when_dropped(client: &Client) {
         let Some(pending) = supported(client, "create_event", client.create_event()) else { return };
         let (sender, receiver) = std::sync::mpsc::channel();
@@ -422,7 +424,7 @@ mod events {
 mod tracking {
     use super::*;
 
-    /// XLA's CPU plugins return no event.
+    /// The embedded device returns a tracking event. XLA's CPU plugins return null, which becomes `None`.
     fn absent_event_is_none(client: &Client) {
         let device = client.default_device().unwrap();
         let Some(tracked) = supported(client, "Device::track", device.track("loading weights")) else { return };

@@ -1,4 +1,5 @@
-//! Buffers in memory of the host's processor are copied without `PJRT_Buffer_ToHostBuffer`, where this is possible.
+//! Tests that this crate reads buffers in host memory directly, without `PJRT_Buffer_ToHostBuffer`, if the plugin
+//! allows it.
 
 use crate::real;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +9,7 @@ use crate::real::each_client;
 use pjrt::{Client, ClientOptions, ElementType, Layout, Placement, Plugin, Shape, StaticApi};
 use pjrt_sys::*;
 
-/// One test at a time uses the counted table.
+/// Serializes the tests, because they share the counter `COPIES`.
 static ALONE: Mutex<()> = Mutex::new(());
 /// Number of calls of `PJRT_Buffer_ToHostBuffer` with a destination.
 static COPIES: AtomicUsize = AtomicUsize::new(0);
@@ -20,7 +21,7 @@ fn original() -> &'static PJRT_Api {
         let client = plugin.client(&ClientOptions::new()).unwrap();
         client.plugin().api().as_raw().expose_provenance()
     });
-    // SAFETY: C1: a table lives as long as the process.
+    // SAFETY: C1: the function table stays readable until the process ends.
     unsafe { &*std::ptr::with_exposed_provenance::<PJRT_Api>(address) }
 }
 
@@ -29,12 +30,12 @@ unsafe extern "C" fn count_copies(args: *mut PJRT_Buffer_ToHostBuffer_Args) -> *
     if unsafe { !(*args).dst.is_null() } {
         COPIES.fetch_add(1, Ordering::SeqCst);
     }
-    // SAFETY: the arguments are the caller's.
+    // SAFETY: the arguments are those of the caller, which are valid for this function.
     unsafe { original().PJRT_Buffer_ToHostBuffer.unwrap()(args) }
 }
 
 unsafe extern "C" fn one_byte_more(args: *mut PJRT_Buffer_OnDeviceSizeInBytes_Args) -> *mut PJRT_Error {
-    // SAFETY: the arguments are the caller's.
+    // SAFETY: the arguments are those of the caller, which are valid for this function.
     let error = unsafe { original().PJRT_Buffer_OnDeviceSizeInBytes.unwrap()(args) };
     // SAFETY: the caller passes valid arguments.
     unsafe { (*args).on_device_size_in_bytes += 1 };
@@ -53,18 +54,18 @@ unsafe extern "C" fn elsewhere(args: *mut PJRT_Buffer_IsOnCpu_Args) -> *mut PJRT
     std::ptr::null_mut()
 }
 
-/// The embedded device with a table that counts copies and that `change` changes.
+/// Creates a client of the embedded device, with a function table that counts copies. `change` modifies the table.
 fn client(change: impl FnOnce(&mut PJRT_Api)) -> Client {
-    // SAFETY: C1: the table is readable for its size.
+    // SAFETY: C1: the function table is readable for its size.
     let mut table = unsafe { std::ptr::read(original()) };
     table.PJRT_Buffer_ToHostBuffer = Some(count_copies);
     change(&mut table);
-    // SAFETY: the table is the device's, with functions that keep the contracts.
+    // SAFETY: the table is that of the embedded device, and the replaced functions keep the contracts.
     let plugin = Plugin::from_static(unsafe { StaticApi::new(Box::leak(Box::new(table))) }).unwrap();
     plugin.client(&ClientOptions::new()).unwrap()
 }
 
-/// Number of copies by the plugin for a read in each way.
+/// Reads buffers with four different functions, and returns the number of copies that the plugin made.
 fn copies(change: impl FnOnce(&mut PJRT_Api)) -> usize {
     let client = client(change);
     COPIES.store(0, Ordering::SeqCst);
@@ -91,7 +92,7 @@ fn plugin_copies_what_host_cannot_read() {
     assert_eq!(copies(|table| table.PJRT_Buffer_IsOnCpu = Some(elsewhere)), 4);
     assert_eq!(copies(|table| table.PJRT_Buffer_IncreaseExternalReferenceCount = None), 4);
     assert_eq!(copies(|table| table.PJRT_Buffer_OpaqueDeviceMemoryDataPointer = Some(no_address)), 4);
-    // A buffer of another size than its elements has padding or a header.
+    // A buffer whose size differs from the size of its elements has padding or a header.
     assert_eq!(copies(|table| table.PJRT_Buffer_OnDeviceSizeInBytes = Some(one_byte_more)), 4);
 }
 
@@ -109,7 +110,7 @@ fn deletion_waits_for_copy() {
             });
             start.wait();
             x.delete().unwrap();
-            // The read came first or found the buffer deleted.
+            // Either the read ran before the deletion, or it found the buffer deleted.
             match reader.join().unwrap() {
                 Ok(read) => assert!(read.iter().all(|byte| *byte == 7)),
                 Err(error) => assert_eq!(error.code(), pjrt::ErrorCode::INVALID_ARGUMENT, "{error}"),
@@ -126,7 +127,7 @@ fn reads_agree_with_upload_on_real_plugins() {
         let x = client.buffer_from_host(&data, &[64, 64]).unwrap();
         assert_eq!(x.to_host::<u16>().unwrap(), data);
         assert_eq!(x.to_host_async::<u16>().unwrap().wait().unwrap(), data);
-        // Elements smaller than a byte, an empty array, and a scalar.
+        // Also test elements that are smaller than a byte, an empty array and a scalar.
         let s4 = client.buffer_from_bytes(&[0xfe, 3, 0xf8], &Shape::new(ElementType::S4, [3]), Placement::Default);
         if let Some(s4) = real::supported(client, "s4", s4) {
             assert_eq!(s4.to_host_bytes().unwrap(), [0xfe, 3, 0xf8]);

@@ -1,4 +1,5 @@
-//! DLPack tensors: their form, their lifetimes, and wrong ones, on the embedded CPU device and the real plugins.
+//! Tests the export and import of DLPack tensors: their fields, their lifetimes, and the rejection of invalid tensors.
+//! The tests run on the embedded CPU device and on real plugins.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,12 +12,12 @@ use dlpark::{DlpackFlags, Managed, ManagedTensorBase};
 use pjrt::{Buffer, Client, ElementType, ErrorKind, Placement, Shape};
 use recorded_messages::assert_message;
 
-/// Enough elements to be worth sharing.
+/// Number of elements of the imported tensors. A plugin uses arrays of this size in place instead of copying them.
 const COUNT: usize = 3 << 16;
-/// Their columns.
+/// Number of columns of the imported tensors, which have two rows.
 const COLUMNS: i64 = 3 << 15;
 
-/// Elements that count how often they are dropped, at an address that every device can use.
+/// Elements that count their drops. Their alignment of 64 bytes allows CPU devices to use them in place.
 #[repr(C, align(64))]
 struct Elements([f32; COUNT], Arc<AtomicUsize>);
 
@@ -26,7 +27,7 @@ impl Drop for Elements {
     }
 }
 
-/// A tensor that another library owns, whose first elements are 0, 1, 2, …
+/// Creates a tensor of another library, whose first 1000 elements are their indices.…
 fn foreign<M: ManagedTensorBase>(shape: &[i64], strides: &[i64], drops: &Arc<AtomicUsize>) -> Managed<M> {
     let mut elements = Box::new(Elements([0.0; COUNT], Arc::clone(drops)));
     for (index, element) in (0i16..1000).zip(elements.0.iter_mut()) {
@@ -40,7 +41,7 @@ fn foreign<M: ManagedTensorBase>(shape: &[i64], strides: &[i64], drops: &Arc<Ato
 }
 
 fn import<M: ManagedTensorBase + 'static>(client: &Client, tensor: Managed<M>) -> Result<Buffer, pjrt::Error> {
-    // SAFETY: P5: the tensors of this file own their elements, and no code writes them.
+    // SAFETY: P5: the tensors of this file own their elements, and no code writes to the elements.
     unsafe { client.buffer_from_dlpack(tensor, Placement::Default) }
 }
 
@@ -57,7 +58,7 @@ fn buffers_are_exported_in_both_forms() {
             assert_eq!((view.shape(), view.strides()), (&[2, 3][..], Some(&[3, 1][..])));
             assert!(view.dtype().is::<f32>());
             assert_eq!(view.device(), DLDevice::CPU);
-            // SAFETY: the buffer exists.
+            // SAFETY: the tensor keeps the buffer alive, and its memory is readable by the host.
             assert_eq!(unsafe { view.cpu_slice::<f32>() }.unwrap(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
         }
         check(&tensor);
@@ -65,7 +66,7 @@ fn buffers_are_exported_in_both_forms() {
     });
 }
 
-/// The tensor keeps the memory, and the buffer can be read but not deleted.
+/// An exported tensor keeps the buffer's memory alive. While the tensor exists, the buffer can be read but not deleted.
 #[test]
 fn tensors_outlive_their_buffers() {
     everywhere("tensors_outlive_their_buffers", |client| {
@@ -77,7 +78,7 @@ fn tensors_outlive_their_buffers() {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let view = tensor.validate().unwrap();
-                // SAFETY: the tensor keeps the buffer.
+                // SAFETY: the tensor keeps the buffer alive.
                 assert_eq!(unsafe { view.cpu_slice::<i32>() }.unwrap(), [7, 8]);
             });
         });
@@ -104,7 +105,7 @@ fn scalars_empty_tensors_and_element_types() {
     for ty in ElementType::ALL.iter().copied().filter(|ty| *ty != ElementType::Token) {
         let shape = Shape::new(ty, [4]);
         let bytes: Vec<u8> = (0..shape.host_size().unwrap()).map(|byte| u8::try_from(byte % 2).unwrap()).collect();
-        // The device lacks some types.
+        // The embedded device does not support all element types.
         let Ok(buffer) = client.buffer_from_bytes(&bytes, &shape, Placement::Default) else { continue };
         let buffer = Arc::new(buffer);
         match buffer.to_dlpack::<DLManagedTensorVersioned>() {
@@ -140,7 +141,7 @@ fn imported_tensors_live_as_long_as_their_buffers() {
         drop(buffer);
         dropped(&drops);
         let drops = Arc::new(AtomicUsize::new(0));
-        // Strides of the older form: columns first.
+        // Import a column-major tensor in the older DLPack struct without a version.
         let buffer = import(client, foreign::<DLManagedTensor>(&[2, COLUMNS], &[1, 2], &drops)).unwrap();
         assert_eq!(buffer.to_host::<f32>().unwrap()[..4], [0.0, 2.0, 4.0, 6.0]);
         drop(buffer);
@@ -148,7 +149,7 @@ fn imported_tensors_live_as_long_as_their_buffers() {
     });
 }
 
-/// Waits until the plugin has dropped the tensor.
+/// Waits until the plugin has dropped the tensor. Checks that it was dropped only once.
 fn dropped(drops: &AtomicUsize) {
     while drops.load(Ordering::SeqCst) == 0 {
         std::thread::yield_now();
@@ -178,6 +179,6 @@ fn wrong_tensors_are_refused_and_dropped() {
     refused(|tensor| tensor.dl_tensor.ndim = -1, ErrorKind::InvalidArgument, "a negative rank");
     refused(|tensor| tensor.dl_tensor.byte_offset = 2, ErrorKind::InvalidArgument, "an offset within an element");
     refused(|tensor| tensor.dl_tensor.data = std::ptr::null_mut(), ErrorKind::InvalidArgument, "null data");
-    // SAFETY: the strides are writable memory of the tensor.
+    // SAFETY: the strides are writable memory that the tensor owns.
     refused(|tensor| unsafe { *tensor.dl_tensor.strides = i64::MAX }, ErrorKind::InvalidArgument, "the largest stride");
 }

@@ -1,4 +1,4 @@
-//! Tests events that fail, become ready late, are completed on other threads, or are leaked.
+//! Tests events that fail, become ready late, become ready on other threads, or are dropped early.
 
 use recorded_messages::assert_message;
 use std::future::Future;
@@ -16,7 +16,7 @@ fn buffer(client: &Client) -> Buffer {
     client.buffer_from_host(&[1.0f32, 2.0], &[2]).unwrap()
 }
 
-/// Counts wake-ups.
+/// A waker that counts how often it is woken.
 #[derive(Default)]
 struct Count(AtomicU32);
 
@@ -75,7 +75,7 @@ fn late_callback_wakes_waiter() {
     fake.finish();
     assert_eq!(count.0.load(SeqCst), 1);
     assert!(matches!(poll(&mut event, &count), Poll::Ready(Ok(()))));
-    // Also while another thread waits in its executor.
+    // A callback also wakes another thread that awaits the event in its executor.
     let late = buffer.ready_event().unwrap();
     let waiting = std::thread::spawn(|| block_on(late));
     while !waiting.is_finished() {
@@ -135,7 +135,7 @@ fn contains_panics_of_callbacks_and_wakers() {
     let fake = Fake::new();
     let client = fake.client();
     let buffer = buffer(&client);
-    // Also during the registration itself.
+    // If the event is already ready, the callback panics within the registration.
     buffer.ready_event().unwrap().on_ready(|_| panic!("a callback that panics")).unwrap();
     fake.manual.store(true, SeqCst);
     let mut event = buffer.ready_event().unwrap();
@@ -160,13 +160,13 @@ fn failed_registration_drops_callback() {
     let mut event: Event = buffer.ready_event().unwrap();
     assert!(matches!(poll(&mut event, &Arc::new(Count::default())), Poll::Ready(Err(_))));
     fake.manual.store(false, SeqCst);
-    // If the plugin cannot register a callback for a copy, the copy is waited for.
+    // If the plugin cannot register a callback for a copy, `to_host_async` waits for the copy.
     let read = buffer.to_host_async::<f32>().unwrap();
     assert!(read.is_ready());
     assert_eq!(read.wait().unwrap(), [1.0, 2.0]);
 }
 
-/// Reads a buffer in every way while its events are pending, and returns the outcomes.
+/// Reads a buffer and waits for it, with each function that blocks, while its events are pending. Returns the results.
 fn read_late(fake: &'static Fake, client: &Client) -> Vec<Result<Vec<f32>, pjrt::Error>> {
     let buffer = Arc::new(buffer(client));
     let theirs = buffer.clone();
@@ -204,7 +204,8 @@ fn waits_by_any_available_function() {
         for result in read_late(fake, &client) {
             assert_eq!(result.unwrap_err().message(), "fake error 13", "the operation's own error");
         }
-        // The operation's own error may also be `UNIMPLEMENTED`.
+        // An operation may itself fail with code 12, `UNIMPLEMENTED`. This must not be confused with a missing function
+        // of the plugin.
         fake.event_error.store(12, SeqCst);
         assert_eq!(buffer(&client).to_host::<f32>().unwrap_err().message(), "fake error 12");
         fake.event_error.store(0, SeqCst);

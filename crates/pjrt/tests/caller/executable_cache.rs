@@ -1,4 +1,4 @@
-//! The cache of executables, in memory and in a directory, on the embedded CPU device and on the real plugins.
+//! Tests [`ExecutableCache`], in memory and in a directory, on the embedded CPU device and on real plugins.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,10 +12,11 @@ use pjrt::{
     CacheStatistics, Client, ClientOptions, CompileOptions, ErrorKind, ExecutableCache, LoadedExecutable, Program,
 };
 
-/// Set for the processes that a test starts: the directory that they share.
+/// Environment variable for the child processes that a test starts. Its value is the directory that the processes
+/// share.
 const SHARED: &str = "PJRT_TEST_CACHE_DIRECTORY";
 
-/// A program that multiplies by `factor`.
+/// Returns a program that multiplies its argument by `factor`.
 fn program(factor: u32) -> Program {
     Program::mlir(format!(
         "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {{
@@ -37,7 +38,7 @@ fn run(executable: &LoadedExecutable, client: &Client) -> Vec<f32> {
     executable.execute(&[&x]).unwrap()[0].to_host::<f32>().unwrap()
 }
 
-/// A temporary folder. Dropping it deletes the folder and its files.
+/// The path of a temporary folder. Dropping the value deletes the folder and its files.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -51,7 +52,7 @@ impl Folder {
         ExecutableCache::in_directory(&self.0).unwrap()
     }
 
-    /// The files of executables.
+    /// Returns the files with stored executables.
     fn files(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path());
         let mut files: Vec<_> = entries.filter(|path| path.extension().is_some_and(|end| end == "pjrt")).collect();
@@ -122,7 +123,7 @@ fn memory_drops_least_recently_used() {
     for factor in [1, 2, 1, 3, 1, 2] {
         compile(&cache, &client, factor);
     }
-    // 3 replaces 2, and 2 replaces 3.
+    // Executable 3 replaces executable 2, which is then compiled again and replaces executable 3.
     check(&cache, &[("memory_hits", 2), ("compilations", 4)]);
     let none = ExecutableCache::in_memory().with_max_executables(0);
     for _ in 0..2 {
@@ -161,7 +162,8 @@ fn failures_reach_all_threads_and_are_not_kept() {
     assert_eq!(statistics.compilations + statistics.memory_hits, 5);
 }
 
-/// A later cache loads the file, unless the plugin cannot serialize executables.
+/// Checks that a later cache in the same directory loads the stored executable, unless the client's options or the salt
+/// differ.
 fn directory_serves_a_later_cache(client: &Client) {
     let folder = Folder::new();
     compile(&folder.cache(), client, 5);
@@ -170,7 +172,7 @@ fn directory_serves_a_later_cache(client: &Client) {
     compile(&later, client, 5);
     check(&later, &[("memory_hits", 1), ("directory_hits", 1)]);
     assert_eq!(folder.files().len(), 1);
-    // An option of the client may change the code.
+    // The options of a client may change the compiled code, so a client with other options must not load the file.
     if client.plugin().path().is_none() {
         let client = client.plugin().client(&ClientOptions::new().with("deterministic", true)).unwrap();
         let other = folder.cache();
@@ -192,7 +194,8 @@ fn directory_serves_later_caches_on_real_plugins() {
     each_client("directory_serves_later_caches_on_real_plugins", directory_serves_a_later_cache);
 }
 
-/// Each plugin finds its own file, and rejects the other's under the name of its own.
+/// In a shared directory, each plugin loads its own file. If the files are swapped, each plugin rejects the file of the
+/// other plugin.
 #[test]
 fn plugins_share_a_directory() {
     each_client("plugins_share_a_directory", |real| {
@@ -243,7 +246,7 @@ fn damaged_files_are_compiled_again() {
     }
 }
 
-/// A file under the name of another program's key must not be loaded.
+/// The cache must not load a file that was renamed to the key of another program.
 #[test]
 fn files_of_other_programs_are_refused() {
     let (client, folder) = (embedded(), Folder::new());
@@ -266,7 +269,7 @@ fn directory_stays_within_limit() {
     compile(&cache(), &client, 2);
     compile(&cache(), &client, 3);
     assert_eq!(folder.files().len(), 3);
-    // All were used long ago, but the first is used now.
+    // Mark all files as used long ago. Then use the first file, so that it is the most recently used file.
     for file in folder.files() {
         let time = SystemTime::now() - Duration::from_secs(1000);
         fs::File::options().append(true).open(file).unwrap().set_modified(time).unwrap();
@@ -298,7 +301,7 @@ fn rejects_directories_others_can_write() {
     assert_eq!(ExecutableCache::in_directory(&file).unwrap_err().kind(), ErrorKind::InvalidArgument);
 }
 
-/// If its directory vanishes, the cache still works without the files.
+/// If its directory is deleted, the cache still compiles programs.
 #[test]
 fn removed_directory_is_tolerated() {
     let (client, folder) = (embedded(), Folder::new());
@@ -308,7 +311,8 @@ fn removed_directory_is_tolerated() {
     check(&cache, &[("compilations", 1), ("not_stored", 1)]);
 }
 
-/// Several processes compile the same programs into one directory at once, while their limit removes files.
+/// Several processes use one directory at the same time and compile the same programs, while the size limit evicts
+/// files.
 #[test]
 fn processes_share_a_directory() {
     if let Some(directory) = env::var_os(SHARED) {

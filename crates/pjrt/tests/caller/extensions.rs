@@ -1,4 +1,4 @@
-//! Tests the optional groups of functions on a device that supports all of them.
+//! Tests extensions with a device that supports all extensions that these tests use.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -20,8 +20,8 @@ use pjrt::{
     LoadedExecutable, Plugin, Program,
 };
 
-/// A device that supports everything. Its programs return their argument, an array of two 32-bit integers. `later` ends
-/// when [`finish`] is called.
+/// A plugin whose device supports these extensions. Its programs return their argument, an array of two 32-bit
+/// integers. A run of the program `later` is pending until [`finish`] is called.
 struct All;
 
 #[device_plugin]
@@ -34,11 +34,11 @@ struct Device;
 
 type Memory = Arc<RwLock<Vec<u8>>>;
 
-/// Streams that received a request to wait.
+/// Raw handles of the streams that `wait_until_buffer_ready_on_stream` received.
 static WAITS: Mutex<Vec<isize>> = Mutex::new(Vec::new());
-/// Runs that have not ended.
+/// The pending runs of the program `later`.
 static RUNS: Mutex<Vec<Completer>> = Mutex::new(Vec::new());
-/// Addresses of the user data that runs received, for the type with that id.
+/// Addresses of the user data that runs received in their execute contexts.
 static DATA: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
 fn finish() {
@@ -132,7 +132,7 @@ fn compile(client: &Client, code: &str) -> LoadedExecutable {
     client.compile(&Program::new("text", code.as_bytes()), &CompileOptions::default()).unwrap()
 }
 
-/// Another plugin with the same functions. Objects of one plugin are not valid for the other.
+/// Creates a client of another plugin. Objects of this plugin are not valid for the plugin [`All`].
 fn stranger() -> Client {
     struct Other;
     #[device_plugin]
@@ -154,7 +154,7 @@ fn streams_are_those_of_a_device() {
     let buffer = client.buffer_from_host(&[1i32, 2], &[2]).unwrap();
     streams.wait_until_buffer_ready_on_stream(&own, &buffer).unwrap();
     assert!(WAITS.lock().unwrap().contains(&41));
-    // SAFETY: the device does not dereference the handle.
+    // SAFETY: the device does not dereference the stream handle.
     let unlucky = unsafe { Stream::from_raw(13, device) };
     let error = streams.wait_until_buffer_ready_on_stream(&unlucky, &buffer).unwrap_err();
     assert_eq!(error.message(), "an unlucky stream");
@@ -180,7 +180,7 @@ fn raw_buffer_keeps_memory() {
     assert!(!raw.as_raw().is_null());
     assert_eq!(raw.memory().unwrap(), buffer.memory().unwrap());
     assert_eq!(raw.client().platform_name().unwrap(), "all");
-    // SAFETY: no other code uses the buffer, and its memory belongs to the device.
+    // SAFETY: no other code uses the buffer, and the device owns the buffer's memory.
     let written = unsafe { raw.write(4, 9i32.to_ne_bytes()) }.unwrap();
     written.wait().unwrap();
     assert_eq!(buffer.to_host::<i32>().unwrap(), [1, 9]);
@@ -188,13 +188,13 @@ fn raw_buffer_keeps_memory() {
     assert_eq!(block_on(raw.read_async(0, 4).unwrap()).unwrap(), 1i32.to_ne_bytes());
     assert_eq!(raw.read(8, 0).unwrap(), [0u8; 0]);
     let host = raw.host_pointer().unwrap().unwrap().cast::<[i32; 2]>();
-    // SAFETY: no operation writes the buffer now.
+    // SAFETY: no operation is writing to the buffer.
     assert_eq!(unsafe { host.read_unaligned() }, [1, 9]);
     for (offset, len) in [(0, 9), (8, 1), (usize::MAX, 2), (0, usize::MAX)] {
         let error = raw.read_async(offset, len).map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
         if len < 100 {
-            // SAFETY: it is refused.
+            // SAFETY: the call is rejected, because the range exceeds the buffer.
             let error = unsafe { raw.write(offset, vec![0; len]) }.map(drop).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         }
@@ -204,7 +204,7 @@ fn raw_buffer_keeps_memory() {
     buffer.delete().unwrap();
     assert_eq!(raw_buffers.alias(&buffer).map(drop).unwrap_err().kind(), ErrorKind::InvalidArgument);
     drop((buffer, client));
-    // The alias keeps the memory and the client alive.
+    // The raw buffer keeps the memory and the client alive.
     assert_eq!(raw.read(0, 4).unwrap(), 1i32.to_ne_bytes());
 }
 
@@ -218,7 +218,7 @@ fn raw_copies_await_contents_and_own_memory() {
     let raw = raw_buffers.alias(&output).unwrap();
     let read = raw.read_async(0, 4).unwrap();
     drop(raw.read_async(4, 4).unwrap());
-    // SAFETY: no other owner of the memory uses it now.
+    // SAFETY: no other code is using the memory.
     let written = unsafe { raw.write(4, [7u8; 4]) }.unwrap();
     assert!(!read.is_ready() && !written.is_ready().unwrap());
     drop((raw, output));
@@ -236,7 +236,7 @@ fn custom_calls_and_their_data() {
     assert_eq!(ffi.register_type("tests.data", Some(id + 1)).unwrap_err().code(), ErrorCode::INVALID_ARGUMENT);
     assert_eq!(ffi.register_type("tests.data", Some(0)).unwrap_err().kind(), ErrorKind::InvalidArgument);
     let handler = NonNull::from(&DATA).cast::<c_void>();
-    // SAFETY: the device calls no handler.
+    // SAFETY: the device never calls a handler.
     let register = |target: &str| unsafe {
         ffi.register_handler(target, "all", handler, HandlerTraits::COMMAND_BUFFER_COMPATIBLE)
     };
@@ -251,7 +251,7 @@ fn custom_calls_and_their_data() {
     let data = NonNull::from(&WAITS).cast::<c_void>();
     // SAFETY: the device does not dereference the pointer.
     unsafe { ffi.add_user_data(&context, id, data) }.unwrap();
-    // SAFETY: as above.
+    // SAFETY: the device does not dereference the pointer.
     let twice = unsafe { ffi.add_user_data(&context, id, data) }.unwrap_err();
     assert_eq!(twice.code(), ErrorCode::ALREADY_EXISTS);
     let client = client();
@@ -260,13 +260,13 @@ fn custom_calls_and_their_data() {
     let run = compile(&client, "echo").execute_with([Input::from(&x)], &options).unwrap();
     run.done.wait().unwrap();
     assert_eq!(std::mem::take(&mut *DATA.lock().unwrap()), [data.as_ptr().addr()]);
-    // A context of one plugin is not valid for the other.
+    // The execute context of one plugin is not valid for another plugin.
     let other = stranger();
     let theirs = other.buffer_from_host(&[5i32, 6], &[2]).unwrap();
     let refused = compile(&other, "echo").execute_with([Input::from(&theirs)], &options).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
     let context = ExecuteContext::new(&other.plugin()).unwrap();
-    // SAFETY: it is refused.
+    // SAFETY: the call is rejected before it uses the pointer.
     assert!(unsafe { ffi.add_user_data(&context, id, data) }.is_err());
 }
 
@@ -291,7 +291,7 @@ fn shardings_and_memories() {
     assert!(memories.memories(&stranger().default_device().unwrap().description().unwrap()).is_err());
 }
 
-/// Finds a field that contains this text anywhere in a message.
+/// Returns whether the bytes of a protobuf message contain a string.
 fn mentions(message: &[u8], text: &str) -> bool {
     message.windows(text.len()).any(|window| window == text.as_bytes())
 }
@@ -307,14 +307,14 @@ fn profile_records_activities() {
     assert_eq!((error.kind(), error.function()), (ErrorKind::Unsupported, Some("PLUGIN_Profiler_Start")));
     assert!(error.message().contains("this device is shy"), "{error}");
     let profile = profiler.start(&[]).unwrap();
-    // Only one profile runs at a time. The second request does not affect the first profile.
+    // Only one profile can run at a time. The failed second start does not affect the first profile.
     assert_eq!(profiler.start(&[]).unwrap_err().code(), ErrorCode::FAILED_PRECONDITION);
     run("during the profile");
     let space = profile.stop().unwrap();
     run("after the profile");
     assert!(mentions(&space, "/device:CUSTOM:all:0") && mentions(&space, "during the profile"));
     assert!(!mentions(&space, "before the profile") && !mentions(&space, "after the profile"));
-    // A profile that is dropped ends.
+    // Dropping a profile ends it, so another profile can start.
     drop(profiler.start(&[]).unwrap());
     profiler.start(&[]).unwrap().stop().unwrap();
 }

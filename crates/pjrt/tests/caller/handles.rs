@@ -1,4 +1,4 @@
-//! Tests lifetimes of handles, objects of different clients, and destroyed objects.
+//! Tests the lifetimes of handles, and the rejection of deleted objects and of objects of other clients.
 
 use recorded_messages::assert_message;
 use std::ptr::null_mut;
@@ -59,7 +59,8 @@ fn children_outlive_parent_handles() {
     assert!(fake.all_gone(), "everything was destroyed once");
 }
 
-/// A plugin may adopt another client while it answers for this one.
+/// This crate must not hold a lock while it calls the plugin to adopt a client. In this test, the plugin adopts another
+/// client during that call.
 #[test]
 fn adoption_calls_the_plugin_without_a_lock() {
     static OTHER: Mutex<Option<(Plugin, usize)>> = Mutex::new(None);
@@ -67,10 +68,10 @@ fn adoption_calls_the_plugin_without_a_lock() {
         let other = OTHER.lock().unwrap().take();
         if let Some((plugin, address)) = other {
             let address = std::ptr::with_exposed_provenance_mut(address);
-            // SAFETY: A1: the test keeps the client alive.
+            // SAFETY: A1: the test keeps the client alive until the adopted handle is dropped.
             assert!(unsafe { adopt_client(&plugin, address) }.is_ok());
         }
-        // SAFETY: C2: the fake's function gets its own arguments.
+        // SAFETY: C2: the arguments are those of the caller, which are valid for this function.
         unsafe { table().PJRT_Client_AddressableDevices.unwrap()(args) }
     }
     let mut changed = table();
@@ -78,10 +79,10 @@ fn adoption_calls_the_plugin_without_a_lock() {
     let plugin = plugin_of(changed).unwrap();
     let (first, second) = (Fake::new().client_of(&plugin), Fake::new().client_of(&plugin));
     *OTHER.lock().unwrap() = Some((plugin.clone(), second.as_raw().expose_provenance()));
-    // SAFETY: A1: the client is dropped at the end of the test.
+    // SAFETY: A1: `first` is dropped after `adopted`, at the end of the test.
     let adopted = unsafe { adopt_client(&plugin, first.as_raw()) }.unwrap();
     assert!(OTHER.lock().unwrap().is_none(), "the plugin has adopted the other client");
-    // SAFETY: A1: as above.
+    // SAFETY: A1: `first` is dropped after the new handle.
     assert_eq!(unsafe { adopt_client(&plugin, first.as_raw()) }.unwrap(), adopted);
 }
 
@@ -149,7 +150,8 @@ fn only_donated_inputs_are_taken() {
     let new = || client.buffer_from_host(&[1u8], &[1]).unwrap();
     let (a, b) = (new(), new());
     executable.execute(&[&a, &b]).unwrap();
-    // More arguments than fit the lists on the stack and the constant list of indices.
+    // Pass more arguments than this crate stores on the stack, and more than its constant array of argument indices
+    // contains.
     executable.execute(&[&a; 200]).unwrap();
     assert!(!a.is_deleted().unwrap() && !b.is_deleted().unwrap(), "inputs by reference stay");
     let run = executable.execute_with([Input::Borrow(&a), Input::Donate(b)], &ExecuteOptions::default()).unwrap();
@@ -184,7 +186,7 @@ fn context_outlives_run_with_null_outputs() {
     static CONTEXT: AtomicU32 = AtomicU32::new(0);
     unsafe extern "C" fn create(args: *mut PJRT_ExecuteContext_Create_Args) -> *mut PJRT_Error {
         CONTEXT.fetch_add(1, SeqCst);
-        // SAFETY: the arguments of a call.
+        // SAFETY: the caller passes valid arguments.
         unsafe { (*args).context = CONTEXT.as_ptr().cast() };
         null_mut()
     }

@@ -1,4 +1,4 @@
-//! Tests that programs that crash XLA's plugins never reach a plugin.
+//! Tests that programs that are known to crash XLA's plugins are rejected before a plugin receives them.
 
 use recorded_messages::assert_message;
 use std::ptr::null_mut;
@@ -49,7 +49,7 @@ fn hazards_never_reach_the_plugin() {
     let client = Fake::new().client_of(&plugin_of(table).unwrap());
     refused(&client);
     assert_eq!(COMPILED.load(SeqCst), 0, "the plugin was asked");
-    // Programs that cannot be parsed are passed to the plugin.
+    // A program that this crate cannot parse is passed to the plugin.
     let unread = client.compile(&Program::mlir("TopK, but not a program"), &CompileOptions::default());
     assert_eq!(unread.map(drop).unwrap_err().kind(), ErrorKind::Malformed);
     assert_eq!(COMPILED.load(SeqCst), 1);
@@ -59,7 +59,7 @@ fn hazards_never_reach_the_plugin() {
 fn real_plugins_are_not_ended() {
     each_client("real_plugins_are_not_ended", |client| {
         refused(client);
-        // Other sizes are accepted.
+        // A size within the bounds is accepted.
         let program = Program::mlir(dimension_size(3));
         if let Err(error) = client.compile(&program, &CompileOptions::default()) {
             assert_ne!(error.kind(), ErrorKind::InvalidArgument, "{error}");

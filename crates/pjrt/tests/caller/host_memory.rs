@@ -1,4 +1,5 @@
-//! Transfers from and into the caller's memory, of all element types, on the embedded CPU device and the real plugins.
+//! Tests transfers from and into the caller's memory, with all element types. The tests run on the embedded CPU device
+//! and on real plugins.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +9,7 @@ use crate::real::{compile, embedded, everywhere};
 use aligned_vec::{AVec, avec};
 use pjrt::{ElementType, ErrorKind, Placement, Shape};
 
-/// Bytes at an offset of aligned memory, which count how often they are dropped.
+/// Bytes at an offset in aligned memory, with a counter of how often they are dropped.
 struct Bytes(AVec<u8>, usize, Arc<AtomicUsize>);
 
 impl AsRef<[u8]> for Bytes {
@@ -65,13 +66,13 @@ fn every_element_type_round_trips() {
         let shape = Shape::new(ty, [3, 5]);
         let size = shape.host_size().unwrap();
         let drops = Arc::new(AtomicUsize::new(0));
-        // The device lacks some types. Data of a failed upload is dropped, too.
+        // The device does not support all element types. A failed upload also drops its data.
         let Ok(buffer) = client.buffer_from_owned_bytes(bytes(0, size, &drops), &shape, Placement::Default) else {
             dropped(&drops);
             continue;
         };
         let read = buffer.to_host_into_async(vec![0u8; size]).unwrap();
-        // A signed integer of one bit is 0 or -1.
+        // A one-bit signed integer is 0 or -1, and this crate represents -1 as the byte 0xff.
         let expected = vec![if ty == ElementType::S1 { 0xff } else { 1u8 }; size];
         assert_eq!(read.wait().unwrap(), expected, "{ty}");
         assert_eq!(buffer.to_host_bytes_async().unwrap().wait().unwrap(), expected, "{ty}");
@@ -92,7 +93,7 @@ fn reads_return_the_callers_memory() {
         assert_eq!(memory.as_ref().as_ptr(), address);
         assert_eq!(memory.as_ref(), numbers);
         assert_eq!(drops.load(Ordering::SeqCst), 0);
-        // A dropped future drops the memory after the copy.
+        // If the future is dropped, the memory is dropped when the copy has ended.
         drop(buffer.to_host_into_async(memory).unwrap());
         client.synchronize(Duration::from_secs(600)).unwrap();
         dropped(&drops);
@@ -130,12 +131,13 @@ fn strided_bytes_of_every_type() {
     for ty in ElementType::ALL.iter().copied().filter(|ty| *ty != ElementType::Token) {
         let shape = Shape::new(ty, [2, 3]);
         let size = shape.host_size().unwrap() / 6;
-        // The elements 0 1 0 / 1 1 0 by columns. Every type has the bytes 0 and 1; a signed integer of one bit is 0 or -1.
+        // The matrix [[0, 1, 0], [1, 1, 0]] in column-major order. An element 1 consists of bytes 1, which are valid
+        // for every type except the one-bit signed integer. Its elements are 0 and -1, the byte 0xff.
         let element = |n: u8| vec![if ty == ElementType::S1 { 0u8.wrapping_sub(n) } else { n }; size];
         let list = |elements: [u8; 6]| elements.map(element).concat();
         let columns = list([0, 1, 1, 1, 0, 0]);
         let step = i64::try_from(size).unwrap();
-        // The device lacks some types.
+        // The device does not support all element types.
         let upload = client.buffer_from_strided_bytes(&columns, 0, &shape, &[step, 2 * step], Placement::Default);
         let Ok(buffer) = upload else { continue };
         assert_eq!(buffer.to_host_bytes().unwrap(), list([0, 1, 0, 1, 1, 0]), "{ty}");
@@ -144,7 +146,8 @@ fn strided_bytes_of_every_type() {
     assert!(types >= 25, "{types}");
 }
 
-/// The bits above a small element are the same on every plugin, also if the plugin computed the element.
+/// For elements that are smaller than a byte, the unused bits of each byte are the same on every plugin, even if a
+/// program computed the elements. Signed integers are sign-extended.
 #[test]
 fn small_elements_have_defined_bytes() {
     everywhere("small_elements_have_defined_bytes", |client| {

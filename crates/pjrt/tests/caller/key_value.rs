@@ -1,4 +1,4 @@
-//! Tests the key-value store of a client with the calls that a plugin makes.
+//! Tests the key-value callbacks of a client. The test calls them in place of a plugin.
 
 #![allow(clippy::multiple_unsafe_ops_per_block, clippy::undocumented_unsafe_blocks, reason = "plays the plugin")]
 #![allow(clippy::disallowed_methods, reason = "plays the plugin")]
@@ -33,7 +33,7 @@ impl KeyValueStore for Store {
     }
 }
 
-/// The arguments of the last call of the plugin's function for errors.
+/// Code and message of the last error that [`make_error`] created.
 static LAST: Mutex<Option<(u32, String)>> = Mutex::new(None);
 
 unsafe extern "C" fn make_error(code: PJRT_Error_Code, message: *const c_char, size: usize) -> *mut PJRT_Error {
@@ -46,7 +46,7 @@ unsafe extern "C" fn make_error(code: PJRT_Error_Code, message: *const c_char, s
 fn plugin_reaches_store_during_client() {
     let fake = Fake::new();
     let store = Arc::new(Store::default());
-    // The options and this handle of the store are dropped before the plugin calls the store.
+    // The options are dropped before the plugin calls the store, so the client must keep the store alive.
     let client = plugin().client(&fake.options().with_key_value_store(store.clone())).unwrap();
     let create = fake.kv.lock().unwrap().unwrap();
     let mut callback_error: PJRT_CallbackError = Some(make_error);
@@ -70,7 +70,7 @@ fn plugin_reaches_store_during_client() {
         let error = unsafe { callback(&mut args) };
         (error, args)
     };
-    // The calls come from another thread, as those of plugins do.
+    // Call the callback on another thread, as plugins do.
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let (error, args) = get(c"name");
@@ -91,7 +91,7 @@ fn plugin_reaches_store_during_client() {
     args.user_arg = create.kv_try_get_user_arg;
     assert!(!unsafe { create.kv_try_get_callback.unwrap()(&mut args) }.is_null());
     assert_eq!(LAST.lock().unwrap().take(), Some((5, "the key-value store has no key \"absent\"".to_owned())));
-    // The plugin provides no function to create errors.
+    // Without a function that creates errors, the callback returns null.
     args.callback_error = null_mut();
     assert!(unsafe { create.kv_try_get_callback.unwrap()(&mut args) }.is_null());
 

@@ -1,4 +1,4 @@
-//! Tests devices whose memory is exhausted, and limits of the work in flight.
+//! Tests out-of-memory errors, the out-of-memory hook, and [`InFlightLimiter`](pjrt::InFlightLimiter).
 
 #![allow(clippy::multiple_unsafe_ops_per_block, clippy::undocumented_unsafe_blocks, reason = "a C plugin, in Rust")]
 #![allow(clippy::disallowed_methods, reason = "a test of panics")]
@@ -12,7 +12,7 @@ use pjrt::{
 };
 use pjrt_sys::*;
 
-/// Longer than any test takes.
+/// A timeout that exceeds the time of any test.
 const LONG: Duration = Duration::from_secs(600);
 
 fn compile(client: &Client) -> Result<LoadedExecutable, pjrt::Error> {
@@ -33,11 +33,11 @@ mod out_of_memory {
 
     use super::*;
 
-    // The calls of a test happen on its own thread.
+    // The variables are thread-local, because the plugin's functions run on the thread of the test that calls them.
     thread_local! {
-        /// Number of the next calls that fail.
+        /// Number of allocating calls that fail from now on.
         static FAILURES: Cell<usize> = const { Cell::new(0) };
-        /// Number of calls that allocate.
+        /// Number of allocating calls so far.
         static CALLS: Cell<usize> = const { Cell::new(0) };
         /// Whether a failed run deletes its first input.
         static CONSUMES: Cell<bool> = const { Cell::new(false) };
@@ -73,7 +73,7 @@ mod out_of_memory {
 
     unsafe extern "C" fn load_limited(args: *mut PJRT_Client_Load_Args) -> *mut PJRT_Error {
         if exhausted() {
-            // A failed call may leave anything in its outputs.
+            // A failed call may leave arbitrary values in its outputs.
             unsafe { (*args).loaded_executable = std::ptr::without_provenance_mut(1) };
             return make_error(Some(8));
         }
@@ -90,7 +90,7 @@ mod out_of_memory {
         null_mut()
     }
 
-    /// A program that the plugin compiles in place of one that it loads.
+    /// Returns a newly compiled program in place of the program to load.
     unsafe fn loaded(client: *mut PJRT_Client) -> *mut PJRT_LoadedExecutable {
         let mut args = PJRT_Client_Compile_Args::new();
         args.client = client;
@@ -120,7 +120,7 @@ mod out_of_memory {
         if !exhausted() {
             return unsafe { table().PJRT_LoadedExecutable_Execute.unwrap()(args) };
         }
-        // A failed call may leave anything in its outputs.
+        // A failed call may leave arbitrary values in its outputs.
         unsafe { **(*args).output_lists = std::ptr::without_provenance_mut(1) };
         if CONSUMES.get() {
             let mut delete = PJRT_Buffer_Delete_Args::new();
@@ -143,14 +143,14 @@ mod out_of_memory {
         null_mut()
     }
 
-    /// The memory of a device is the same object as the device.
+    /// Returns the device pointer as the device's memory, so that [`memory_devices`] can return the device of a memory.
     unsafe extern "C" fn default_memory(args: *mut PJRT_Device_DefaultMemory_Args) -> *mut PJRT_Error {
         unsafe { (*args).memory = (*args).device.cast() };
         null_mut()
     }
 
     unsafe extern "C" fn memory_devices(args: *mut PJRT_Memory_AddressableByDevices_Args) -> *mut PJRT_Error {
-        // Every call of a test has one device, and its thread reads the list before the next call.
+        // One array per thread is enough, because this crate reads the array before the thread makes the next call.
         thread_local! {
             static DEVICES: Cell<[*mut PJRT_Device; 1]> = const { Cell::new([null_mut()]) };
         }
@@ -187,10 +187,10 @@ mod out_of_memory {
         table
     }
 
-    /// The errors that a hook has seen.
+    /// The errors that a hook received.
     type Seen = Arc<Mutex<Vec<Error>>>;
 
-    /// A client whose hook returns `answer`.
+    /// Creates a client whose hook returns `answer`. Also returns the errors that the hook receives.
     fn client(answer: bool) -> (Client, Seen) {
         let seen = Seen::default();
         let theirs = seen.clone();
@@ -201,7 +201,8 @@ mod out_of_memory {
         (plugin_of(limited_table()).unwrap().client(&options).unwrap(), seen)
     }
 
-    /// Runs an operation of which the next `failures` calls fail. Returns its result and the number of calls.
+    /// Runs an operation and lets its first `failures` allocating calls fail. Returns the operation's result and the
+    /// number of allocating calls.
     fn failing<T>(failures: usize, operation: impl FnOnce() -> Result<T, Error>) -> (Result<T, Error>, usize) {
         FAILURES.set(failures);
         CALLS.set(0);
@@ -223,7 +224,8 @@ mod out_of_memory {
         let donate = {
             let options = options.clone();
             move || {
-                // The plugin donates nothing unless it is told to.
+                // The fake plugin does not consume donated inputs unless `Fake::donate` is set, so the run can be
+                // repeated.
                 let own = fake_upload(client);
                 program.execute_with([Input::Donate(own)], &options).map(|run| run.outputs.into_vec())
             }
@@ -302,7 +304,7 @@ mod out_of_memory {
         ]
     }
 
-    /// An upload that the limit does not count.
+    /// Uploads an array without failing or counting the call.
     fn fake_upload(client: &Client) -> Buffer {
         let (failures, calls) = (FAILURES.replace(0), CALLS.get());
         let buffer = upload(client).unwrap();
@@ -419,13 +421,14 @@ mod out_of_memory {
         check_error(&buffer.wait().unwrap_err());
     }
 
-    /// The embedded device with room for one array and a half.
+    /// Tests on the embedded device, whose memory limit is 1.5 times the size of one array.
     mod embedded {
         use super::*;
 
         const COUNT: i64 = 1 << 18;
         const BYTES: i64 = COUNT * 4;
-        /// A program that may write its result into its argument, and one whose result does not fit.
+        /// A program that may write its output into its argument's memory, and a program whose output exceeds the
+        /// memory limit.
         const PROGRAMS: [&str; 2] = [
             "func.func @main(%x: tensor<262144xf32> {tf.aliasing_output = 0 : i32}) -> tensor<262144xf32> {
                %y = stablehlo.negate %x : tensor<262144xf32>
@@ -475,7 +478,8 @@ mod out_of_memory {
             assert_eq!(error.device_memory()[0].stats.bytes_limit, Some(BYTES + BYTES / 2), "{error}");
         }
 
-        /// An input that a failed run has taken is not used again, and an unchanged one gives the right result.
+        /// A run with a donated input either succeeds or reports exhausted memory. In particular, it is not repeated
+        /// with an input that a failed run has consumed.
         #[test]
         fn runs_either_succeed_or_report_the_memory() {
             for (text, fits) in PROGRAMS.into_iter().zip([true, false]) {
@@ -542,7 +546,7 @@ mod in_flight_limiter {
         assert!(InFlightLimiter::new(0, 0).try_acquire(1).is_some());
     }
 
-    /// The first waiting caller is served first, even if a later one would fit.
+    /// Waiting requests are granted in order, even if a later request would fit in the limit earlier.
     #[test]
     fn permits_are_granted_in_order() {
         let limiter = InFlightLimiter::bytes(100);
@@ -561,7 +565,7 @@ mod in_flight_limiter {
         drop(large);
     }
 
-    /// A request that is dropped gives up its place, whether or not it was granted.
+    /// Dropping a request removes it from the queue, or releases its permit if it was already granted.
     #[test]
     fn requests_may_be_dropped() {
         let limiter = InFlightLimiter::bytes(100);
@@ -614,7 +618,7 @@ mod in_flight_limiter {
         assert_eq!(limiter.operations_in_flight(), 0, "the request was dropped");
     }
 
-    /// Threads never have more operations in flight than the limit.
+    /// Eight threads together never have more operations in flight than the limit.
     #[test]
     fn threads_share_the_limit() {
         static NOW: AtomicUsize = AtomicUsize::new(0);

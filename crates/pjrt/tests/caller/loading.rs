@@ -1,4 +1,5 @@
-//! Tests loading files: files that are not plugins are errors, and the same file returns the same plugin.
+//! Tests [`Plugin::load`]: files that are not plugins are errors, and loading the same file again returns the same
+//! plugin.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,7 +7,7 @@ use std::sync::Arc;
 use pjrt::{LoadError, LoadErrorKind, LoaderError, Plugin};
 
 fn load(path: impl AsRef<Path>) -> Result<Plugin, LoadError> {
-    // SAFETY: the files are not libraries, are libraries of the system, or were built here and keep the contract.
+    // SAFETY: the files are not libraries, or are libraries that were built for these tests and keep the contracts.
     unsafe { Plugin::load(path) }
 }
 
@@ -14,7 +15,8 @@ fn directory() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// Builds a library from C, with the compiler that Rust uses as its linker. Windows has no such compiler.
+/// Builds a shared library from C source, with the compiler driver `cc` that Rust also uses as its linker. Windows has
+/// no such compiler.
 #[cfg(unix)]
 fn build(name: &str, source: &str) -> PathBuf {
     let (c, library) = (directory().join(format!("{name}.c")), directory().join(format!("{name}.so")));
@@ -26,7 +28,8 @@ fn build(name: &str, source: &str) -> PathBuf {
     library
 }
 
-/// A plugin with the minimum of required functions, and the given version and initialization.
+/// Returns the C source of a plugin with only the required functions. `initialize` is the code of its initialization
+/// function.
 #[cfg(unix)]
 fn plugin_source(major: i32, minor: i32, initialize: &str) -> String {
     format!(
@@ -64,15 +67,15 @@ fn rejects_files_that_are_not_plugins() {
     assert!(cause.is_some_and(|cause| error.to_string().ends_with(&cause.to_string())), "{error}");
     assert!(cause.is_some_and(|cause| std::error::Error::source(cause).is_some()), "the loader's own error is kept");
     let error = load(directory()).unwrap_err();
-    // Windows does not open folders as files.
+    // On Windows, opening a folder as a file fails. On other systems, the dynamic loader rejects the folder.
     let expected =
         |kind: &_| matches!((kind, cfg!(windows)), (LoadErrorKind::Library(_), false) | (LoadErrorKind::File(_), true));
     assert!(expected(error.kind()), "{error}");
 
-    // A library with other functions.
+    // Load a library that does not export `GetPjrtApi`.
     let error = load(device_plugin_testing::library("dlpack_exchange")).unwrap_err();
     assert!(matches!(error.kind(), LoadErrorKind::NoEntryPoint(_)), "{error}");
-    // SAFETY: a null table is refused.
+    // SAFETY: a null table is rejected.
     let error = Plugin::from_static(unsafe { pjrt::StaticApi::new(std::ptr::null()) }).unwrap_err();
     assert!(matches!(error.kind(), LoadErrorKind::NullTable), "{error}");
     assert_eq!(error.path(), None);
@@ -116,13 +119,14 @@ fn rejects_faulty_plugins() {
     assert!(as_error.load_error().is_some());
 }
 
-/// A plugin that cannot be initialized twice.
+/// Builds a plugin whose second initialization fails.
 #[cfg(unix)]
 fn once() -> PathBuf {
     build("once", &plugin_source(0, 100, "return calls == 1 ? 0 : \"error\";"))
 }
 
-/// A plugin that no other test loads. Its path cannot be written in the 8-bit characters of Windows.
+/// Copies a plugin to a path that no other test loads. No 8-bit code page of Windows contains all characters of the
+/// path.
 #[cfg(windows)]
 fn once() -> PathBuf {
     let path = directory().join("数 é.dll");
@@ -136,7 +140,7 @@ fn link(path: &Path, link: &Path) {
     std::os::unix::fs::symlink(path, link).unwrap();
 }
 
-/// Creates a second name of the file, because only some users of Windows may create symbolic links.
+/// Creates a hard link, because not every Windows user may create symbolic links.
 #[cfg(windows)]
 fn link(path: &Path, link: &Path) {
     std::fs::hard_link(path, link).unwrap();

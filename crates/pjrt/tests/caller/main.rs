@@ -1,4 +1,5 @@
-//! The caller's side, on plugins written for these tests, the embedded CPU device, and real plugins.
+//! Integration tests of the caller side. They run on plugins written for these tests, on the embedded CPU device, and
+//! on real plugins.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test program")]
 

@@ -1,4 +1,4 @@
-//! Tests Megascale, which only plugins for TPUs have, in tables written by hand.
+//! Tests the Megascale extension. Only TPU plugins provide this extension, so the tests implement it themselves.
 
 #![allow(clippy::multiple_unsafe_ops_per_block, clippy::undocumented_unsafe_blocks, reason = "a C plugin, in Rust")]
 #![allow(clippy::disallowed_methods, clippy::cast_possible_truncation, reason = "a C plugin, in Rust")]
@@ -15,12 +15,13 @@ use pjrt::raw::AsRaw;
 use pjrt::{ErrorKind, Plugin, StaticApi};
 use pjrt_sys::*;
 
-/// Number of objects that are not destroyed.
+/// Number of objects of the extension that exist.
 static LIVE: AtomicIsize = AtomicIsize::new(0);
-/// The launch and the time of the last call that unblocked work.
+/// Launch id and expiration time in milliseconds of the last call of [`unblock`].
 static UNBLOCKED: Mutex<Option<(i32, i64)>> = Mutex::new(None);
 
-/// A context is a number: 1 if it belongs to a client, or 2.
+/// Returns the integer that represents a context: 1 for the context of a client, and 2 for a default context.
+/// [`initialize`] adds 10.
 unsafe fn number(context: *const PJRT_Megascale_ClientContext) -> u64 {
     unsafe { *context.cast::<u64>() }
 }
@@ -72,7 +73,7 @@ unsafe extern "C" fn delete(args: *mut PJRT_Megascale_DeleteClientContext_Args) 
     null_mut()
 }
 
-/// The configuration is the number of slices.
+/// Creates a configuration, which is represented by its number of slices.
 unsafe extern "C" fn create(args: *mut PJRT_Megascale_CreateMultiSliceConfig_Args) -> *mut PJRT_Error {
     let args = unsafe { &mut *args };
     assert!(!args.topology.is_null() && !args.client_context.is_null());
@@ -105,7 +106,7 @@ unsafe extern "C" fn slice_id(args: *mut PJRT_MultiSlice_Config_SliceId_Args) ->
     null_mut()
 }
 
-/// The number of slices in 4 bytes.
+/// Serializes a configuration as its number of slices, in 4 bytes.
 unsafe extern "C" fn serialize(args: *mut PJRT_MultiSlice_Config_Serialize_Args) -> *mut PJRT_Error {
     LIVE.fetch_add(1, SeqCst);
     let args = unsafe { &mut *args };
@@ -138,7 +139,8 @@ unsafe extern "C" fn free(arrays: *mut PJRT_MultiSlice_NumDevicesPerSlice) {
     drop(unsafe { Box::from_raw(arrays.cast::<([i32; 2], [i32; 2])>()) });
 }
 
-/// A plugin with both extensions, or without the one for configurations, after a change to Megascale's functions.
+/// Creates a plugin with the Megascale extension, and with the multi-slice extension if `has_configs`. `change`
+/// modifies the Megascale extension before the plugin is created.
 fn changed(has_configs: bool, change: impl FnOnce(&mut PJRT_Megascale_Extension)) -> Plugin {
     let mut configs = PJRT_MultiSlice_Extension::new();
     configs.base.type_ = PJRT_MultiSlice_Extension::TYPE;
@@ -172,7 +174,7 @@ fn both(has_configs: bool) -> Plugin {
     changed(has_configs, |_| {})
 }
 
-/// Counts the live objects, so no other test of them runs meanwhile.
+/// Serializes the tests, because they share the counter `LIVE`.
 static TEST: Mutex<()> = Mutex::new(());
 
 const LOCAL: LocalSlice<'_> = LocalSlice { slice_id: 1, host_id: 2, endpoint_addresses: b"abc", dcn_topology: b"" };
@@ -196,7 +198,7 @@ fn configurations_are_read_and_destroyed() {
     drop((config, context, ahead));
     assert_eq!(LIVE.load(SeqCst), 0);
 
-    // A configuration that could not be destroyed is not created.
+    // If the extension that destroys configurations is missing, this crate does not create a configuration.
     let plugin = both(false);
     let megascale = plugin.extension::<Megascale>().unwrap();
     let topology = self::client(&plugin).topology().unwrap();

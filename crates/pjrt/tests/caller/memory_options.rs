@@ -1,5 +1,5 @@
-//! Less common ways to move memory: deferred copies, views of memory of other libraries, layouts, semantics of host data,
-//! canonical shapes, load options and process states. On the embedded CPU device and on the real plugins.
+//! Tests less common options: deferred copies, views of other libraries' memory, layouts, host buffer semantics,
+//! canonical shapes, load options and process states. The tests run on the embedded CPU device and on real plugins.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use pjrt::{
     NamedValue, ProcessInfo, ProcessState, Shape, UploadOptions,
 };
 
-/// Longer than any operation takes.
+/// A timeout that exceeds the time of any operation.
 const LONG: Duration = Duration::from_secs(600);
 
 fn f32s(dims: &[i64]) -> Shape {
     Shape::new(ElementType::F32, dims)
 }
 
-/// Host data that reports when it is dropped, aligned for views.
+/// Host data that reports its drop. Its alignment is sufficient for views.
 struct Counted {
     data: Aligned,
     _reporter: Reporter,
@@ -73,7 +73,7 @@ fn deferred_copy_starts_with_its_destination() {
         );
         x.copy_raw_to_host_future(0, 4).unwrap().fail(ErrorCode::ABORTED, "no memory").unwrap();
         drop(x.copy_raw_to_host_future(0, 4).unwrap());
-        // The buffer may be dropped before the copy starts.
+        // On the embedded device, the buffer may be dropped before the copy starts.
         let copy = x.copy_raw_to_host_future(0, 4).unwrap();
         if client.plugin().path().is_none() {
             drop(x);
@@ -92,7 +92,7 @@ fn view_uses_the_memory_of_another_owner() {
             let (keep, dropped) = Counted::new();
             let keep = Box::new(keep);
             let address = std::ptr::from_ref(&keep.data).cast_mut().cast();
-            // SAFETY: A4: `keep` owns 64 numbers at the address, on the host.
+            // SAFETY: A4: `keep` owns 64 `f32` values at this address in host memory.
             (unsafe { client.create_view_of_device_buffer(address, shape, layout, &memory, None, keep) }, dropped)
         };
         let (buffer, dropped) = view(&shape, None);
@@ -114,7 +114,7 @@ fn view_uses_the_memory_of_another_owner() {
             "a dimension twice in the layout",
         );
         let (keep, _) = Counted::new();
-        // SAFETY: the call is refused.
+        // SAFETY: the call is rejected, so the address is not used.
         refused(
             unsafe { client.create_view_of_device_buffer(std::ptr::null_mut(), &shape, None, &memory, None, keep) },
             "create_view_of_device_buffer",
@@ -124,7 +124,7 @@ fn view_uses_the_memory_of_another_owner() {
         let (keep, dropped) = Counted::new();
         let mut data = Aligned([0.0; 64]);
         let address = (&raw mut data).cast();
-        // SAFETY: the call is refused.
+        // SAFETY: the call is rejected, so the address is not used.
         let foreign = unsafe { other.create_view_of_device_buffer(address, &shape, None, &memory, None, keep) };
         refused(foreign, "create_view_of_device_buffer", "a memory of another client");
         assert_eq!(dropped.count(), 1);

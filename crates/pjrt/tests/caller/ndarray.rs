@@ -1,4 +1,4 @@
-//! Arrays of `ndarray` on the embedded CPU device.
+//! Tests uploads and views of `ndarray` arrays on the embedded CPU device.
 
 use ndarray::{Array, Array0, Array3, ArrayD, ArrayViewD, Axis, IxDyn, s};
 use pjrt::{Client, ClientOptions, Placement};
@@ -7,7 +7,7 @@ fn client() -> Client {
     plugin_registry::open("cpu").unwrap().client(&ClientOptions::new()).unwrap()
 }
 
-/// Uploads a view, and compares the buffer with it in both directions.
+/// Uploads an array. Compares the downloaded elements and a view of the buffer with the array.
 #[track_caller]
 fn round_trip(client: &Client, array: ArrayViewD<'_, i32>) {
     let buffer = client.buffer_from_array(&array, Placement::Default).unwrap();

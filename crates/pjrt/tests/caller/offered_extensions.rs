@@ -1,4 +1,5 @@
-//! Tests extensions of both sides against each other: those that a device offers by listing a feature.
+//! Tests the extensions of a device written with `device-plugin` through the extensions of this crate. The device
+//! provides an extension by listing it in `FEATURES`.
 
 use recorded_messages::assert_message;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -20,7 +21,7 @@ impl DevicePlugin for Full {
     type Backend = Device;
 }
 
-/// The same device as another plugin. Neither plugin accepts objects of the other.
+/// Another plugin with the same device. Objects of this plugin are not valid for the plugin `Full`, and vice versa.
 struct Stranger;
 
 #[device_plugin]
@@ -34,7 +35,7 @@ struct Device {
     failures: offered::FailureCallbacks,
 }
 
-/// Host memory that is not freed.
+/// Number of host memory allocations that are not freed.
 static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
 
 struct Pinned {
@@ -83,7 +84,7 @@ impl Backend for Device {
         Ok(())
     }
 
-    /// The program's text is the version that it needs.
+    /// Compiles a program. The first byte of the program is the ABI version of the executable.
     fn compile(&self, program: &Program, _: &Options) -> Result<Compiled<u8>> {
         let version = program.code().first().copied().unwrap_or_default();
         Ok(Compiled::new(version, ExecutableInfo::new("versioned", [], [])))
@@ -148,7 +149,7 @@ impl offered::HostMemoryAllocator for Device {
     fn allocate_host(&self, size: usize, numa_node: Option<usize>) -> Result<offered::HostAllocation> {
         let bytes = match numa_node {
             Some(7) => return Err(device_plugin::Error::invalid_argument("there is no node 7")),
-            // Too little.
+            // Return one byte too few, to test the check of the size.
             Some(6) => vec![1; size.saturating_sub(1)],
             _ => vec![1; size],
         };
@@ -247,7 +248,7 @@ mod executable_metadata {
 mod host_memory {
     use super::*;
 
-    /// One test, because it counts the allocations of the process.
+    /// These checks are in one test, because they share the counter `ALLOCATED`.
     #[test]
     fn is_zeroed_writable_and_freed_once() {
         let client = client();
@@ -258,10 +259,10 @@ mod host_memory {
         let nothing = allocator.allocate(&client, 0, Some(1)).unwrap();
         assert_eq!((nothing.len(), ALLOCATED.load(SeqCst)), (0, 2));
         drop(nothing);
-        // The memory can be given to an upload, which drops it when it is done.
+        // The memory can be sent to another thread, and is freed when it is dropped there.
         let read = std::thread::spawn(move || memory.as_ref().to_vec()).join().unwrap();
         assert_eq!((read, ALLOCATED.load(SeqCst)), (vec![7; 8], 0));
-        // The memory keeps its client alive.
+        // The memory keeps the client alive.
         let kept = allocator.allocate(&client, 1, None).unwrap();
         drop(client);
         assert_eq!(kept.len(), 1);
@@ -275,7 +276,7 @@ mod host_memory {
         assert_eq!(allocator.allocate(&client, usize::MAX, None).unwrap_err().kind(), ErrorKind::InvalidArgument);
         assert_eq!(allocator.allocate(&stranger(), 8, None).unwrap_err().kind(), ErrorKind::InvalidArgument);
         drop(kept);
-        // A panic of the device's destructor does not reach the framework.
+        // A panic in the destructor of the device's memory does not reach the caller.
         drop(allocator.allocate(&client, 8, Some(3)).unwrap());
         assert_eq!(ALLOCATED.load(SeqCst), 0);
     }
@@ -300,7 +301,7 @@ mod callbacks {
         callbacks.report_slice_failure(&client, SliceFailure::CHIP_DRIVER_ERROR).unwrap();
         callbacks.report_fatal_error(&client, ErrorCode::INTERNAL, "the end").unwrap();
         assert_eq!(*seen.lock().unwrap(), ["slice 5", "INTERNAL the end"]);
-        // Another client has its own callbacks.
+        // A report of another client does not call the callbacks of this client.
         let other = self::client();
         callbacks.report_slice_failure(&other, SliceFailure::UNKNOWN).unwrap();
         assert_eq!(seen.lock().unwrap().len(), 2);

@@ -1,4 +1,4 @@
-//! Tests the list of a run's outputs: when it and the buffers taken out of it release their client.
+//! Tests [`Outputs`], in particular when the list and the buffers taken out of the list release the client.
 
 #![allow(clippy::disallowed_methods, reason = "a test of panics")]
 
@@ -8,10 +8,10 @@ use std::sync::atomic::Ordering::SeqCst;
 use crate::fake::Fake;
 use pjrt::{Buffer, CompileOptions, ErrorKind, ExecuteOptions, Input, Outputs, OutputsIntoIter, Program};
 
-/// Numbers of outputs: one, which is in the list itself, and several.
+/// Numbers of outputs to test. The list stores one output inline, and several outputs on the heap.
 const COUNTS: [usize; 3] = [1, 2, 40];
 
-/// Runs a program. Every handle other than the outputs is dropped.
+/// Runs a program with `count` outputs. Drops all handles except the outputs.
 fn run(fake: &'static Fake, count: usize) -> Outputs {
     fake.more_outputs.store(count - 1, SeqCst);
     let client = fake.client();
@@ -26,7 +26,7 @@ fn read(buffers: &[Buffer]) -> Vec<u8> {
     buffers.iter().map(|buffer| buffer.to_host::<u8>().unwrap()[0]).collect()
 }
 
-/// Whether the client lives, and the number of live buffers.
+/// Returns whether the client exists, and the number of existing buffers.
 fn live(fake: &Fake) -> (bool, isize) {
     let client = !fake.destroyed.lock().unwrap().contains(&"client");
     (client, fake.live.load(SeqCst) - isize::from(client))
@@ -39,7 +39,7 @@ fn list_holds_the_client() {
         let outputs = run(fake, count);
         assert_eq!(live(fake), (true, count as isize));
         assert_eq!(read(&outputs), vec![7; count]);
-        // Details that a buffer stores are freed with the list.
+        // A query of the shape allocates memory in each buffer, which must be freed with the list.
         assert!(outputs.iter().all(|output| output.shape().is_ok()));
         std::thread::spawn(move || drop(outputs)).join().unwrap();
         assert!(fake.all_gone(), "{count} buffers are destroyed before the client");

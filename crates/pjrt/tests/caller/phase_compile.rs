@@ -1,4 +1,5 @@
-//! Tests a compiler with phases, in a table written by hand because none of the available plugins has one.
+//! Tests the phase compile extension. No available plugin provides a phase compiler, so the tests implement the
+//! extension themselves.
 
 #![allow(clippy::multiple_unsafe_ops_per_block, clippy::undocumented_unsafe_blocks, reason = "a C plugin, in Rust")]
 #![allow(clippy::disallowed_methods, reason = "a C plugin, in Rust")]
@@ -13,9 +14,9 @@ use pjrt::raw::AsRaw;
 use pjrt::{ClientOptions, CompileOptions, ErrorKind, Plugin, StaticApi};
 use pjrt_sys::*;
 
-/// Number of compilers and results that are not destroyed.
+/// Number of compilers and returned buffers that exist.
 static LIVE: AtomicIsize = AtomicIsize::new(0);
-/// Functions fail with this error of the plugin, which is created for the test.
+/// The error that [`run`] returns if no phases are requested. The plugin itself created it.
 static ERROR: AtomicPtr<PJRT_Error> = AtomicPtr::new(null_mut());
 
 fn answer(texts: Vec<Vec<u8>>) -> (*mut *const c_char, *const usize, usize) {
@@ -46,7 +47,7 @@ unsafe extern "C" fn names(args: *mut PJRT_PhaseCompile_Get_PhaseNames_Args) -> 
     null_mut()
 }
 
-/// Returns each program's text, followed by the names of the phases and the length of the options.
+/// Returns each input program with the names of all phases appended.
 unsafe extern "C" fn run(args: *mut PJRT_PhaseCompile_Run_Phase_Args) -> *mut PJRT_Error {
     let args = unsafe { &mut *args };
     let list = |texts: *mut *const c_char, sizes: *const usize, count: usize| -> Vec<Vec<u8>> {
@@ -56,7 +57,7 @@ unsafe extern "C" fn run(args: *mut PJRT_PhaseCompile_Run_Phase_Args) -> *mut PJ
     };
     let phases = list(args.phases_to_run, args.phases_to_run_sizes, args.num_phases_to_run);
     for (i, phase) in phases.iter().enumerate() {
-        // The size does not count the terminating byte.
+        // Each name ends in a zero byte, which the size does not include.
         assert_eq!(unsafe { *(*args.phases_to_run.add(i)).add(phase.len()) }, 0);
     }
     assert!(!args.topology.is_null() && args.compile_options_size > 0);
@@ -105,7 +106,7 @@ fn lists_and_runs_phases_without_leaks() {
     let options = CompileOptions::default();
     let run = |phases: &[&str]| compiler.run_phases(phases, &[b"one", b""], &options, &topology);
     assert_eq!(run(&["parse", "lower"]).unwrap(), [b"oneparselower".to_vec(), b"parselower".to_vec()]);
-    // The plugin itself creates an error.
+    // Let the plugin create an error: the event in these arguments is null.
     let mut args = PJRT_Event_Await_Args::new();
     let error = unsafe { (*Plain::api().as_raw()).PJRT_Event_Await.unwrap()(&mut args) };
     ERROR.store(error, SeqCst);

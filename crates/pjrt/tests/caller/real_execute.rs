@@ -1,4 +1,4 @@
-//! Runs programs on real plugins.
+//! Tests compilation and runs of programs on real plugins.
 
 use crate::block_on::block_on;
 use crate::real::{compile, each_client, each_plugin};
@@ -15,7 +15,7 @@ func.func @main(%a: tensor<f32>, %x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor
   return %2 : tensor<4xf32>
 }";
 
-/// Adds 1 to its argument, in place.
+/// A program that adds 1 to its argument. If the argument is donated, the output may reuse its memory.
 const INCREMENT: &str = "
 func.func @main(%x: tensor<4xf32> {tf.aliasing_output = 0 : i32}) -> tensor<4xf32> {
   %one = stablehlo.constant dense<1.0> : tensor<4xf32>
@@ -23,7 +23,7 @@ func.func @main(%x: tensor<4xf32> {tf.aliasing_output = 0 : i32}) -> tensor<4xf3
   return %0 : tensor<4xf32>
 }";
 
-/// Large enough that the plugins run it on their own threads.
+/// A program that is large enough for plugins to run it on their own threads, after the call returns.
 const SQUARE: &str = "
 func.func @main(%x: tensor<256x256xf32>) -> tensor<256x256xf32> {
   %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]
@@ -38,13 +38,13 @@ fn axpy() {
         let a = client.buffer_from_host(&[2.0f32], &[]).unwrap();
         let x = client.buffer_from_host(&[1.0f32, 2.0, 3.0, 4.0], &[4]).unwrap();
         let y = client.buffer_from_host(&[0.5f32; 4], &[4]).unwrap();
-        // Every run uses the same weights.
+        // The inputs can be used in several runs.
         for _ in 0..3 {
             let outputs = axpy.execute(&[&a, &x, &y]).unwrap();
             assert_eq!(outputs.len(), 1);
             assert_eq!(outputs[0].to_host::<f32>().unwrap(), [2.5, 4.5, 6.5, 8.5]);
         }
-        // The outputs are the next inputs.
+        // An output can be the input of another run.
         let once = axpy.execute(&[&a, &x, &y]).unwrap();
         let twice = axpy.execute(&[&a, &once[0], &y]).unwrap();
         assert_eq!(twice[0].to_host::<f32>().unwrap(), [5.5, 9.5, 13.5, 17.5]);
@@ -68,7 +68,7 @@ fn wrong_arguments_never_reach_the_plugin() {
         let refused = |case: &str, inputs: &[&pjrt::Buffer]| assert_message!("wrong_arguments", case, error(inputs));
         refused("no arguments", &[]);
         refused("four arguments of three", &[&a, &x, &x, &x]);
-        // Plugins read the first two arrays as f32[4], and would compute with wrong numbers.
+        // XLA's CPU plugins check only the size in bytes. They would read the integers and the 2x2 matrix as `f32[4]`.
         let ints = client.buffer_from_host(&[1i32; 4], &[4]).unwrap();
         refused("argument 2 of integers", &[&a, &x, &ints]);
         let square = client.buffer_from_host(&[1.0f32; 4], &[2, 2]).unwrap();
@@ -77,7 +77,7 @@ fn wrong_arguments_never_reach_the_plugin() {
         refused("argument 2 of two elements", &[&a, &x, &short]);
         if let devices @ [_, second, ..] = &client.addressable_devices().unwrap()[..] {
             let elsewhere = client.buffer_from_host_to(&[1.0f32; 4], &[4], second).unwrap();
-            // Devices have other numbers on each plugin.
+            // The device ids differ between plugins, so replace them in the message.
             let mut elsewhere = error(&[&a, &x, &elsewhere]);
             for (device, name) in devices.iter().zip(["FIRST", "SECOND"]) {
                 elsewhere = elsewhere.replace(&format!("device {}", device.id().unwrap()), &format!("device {name}"));
@@ -114,7 +114,7 @@ fn inputs_by_reference_are_never_donated() {
             assert!(!x.is_deleted().unwrap());
         }
         assert_eq!(x.to_host::<f32>().unwrap(), [1.0; 4]);
-        // A chain of donations reuses one memory.
+        // Each run of this chain may reuse the memory of its donated input.
         let mut x = x;
         for _ in 0..10 {
             let mut run = increment.execute_with([Input::Donate(x)], &ExecuteOptions::default()).unwrap();
@@ -142,7 +142,7 @@ fn many_inputs_and_outputs() {
             let outputs = reverse.execute(&inputs.iter().collect::<Vec<_>>()).unwrap();
             let back: Vec<Vec<f32>> = outputs.iter().map(|output| output.to_host().unwrap()).collect();
             assert_eq!(back, data.iter().rev().map(|data| data.to_vec()).collect::<Vec<_>>());
-            // Donates every second input.
+            // Donate every second input.
             let mixed: Vec<Input<'_>> = inputs
                 .iter()
                 .enumerate()
@@ -244,7 +244,7 @@ fn serialized_executables_outlive_client() {
                 return assert_eq!(other.plugin(), *plugin);
             };
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
-            // The rest lists the differences between the two plugins.
+            // The rest of the message lists the differences between the two plugins, which depend on the plugins.
             let rule = error.message().split(": ").next().unwrap();
             assert_message!("deserialize_and_load", "another plugin", rule);
         });
@@ -322,7 +322,7 @@ fn metadata_is_an_answer_or_unsupported() {
         if let Some(layouts) = client.plugin().extension::<pjrt::extensions::Layouts>() {
             let shape = pjrt::Shape::new(pjrt::ElementType::F32, [2, 3]);
             assert_eq!(layouts.default_layout(client, &shape).unwrap(), "{1,0}");
-            // Each of these would end the process.
+            // Each of these shapes would make XLA's plugins abort the process.
             let f32s = |extents: &[i64]| pjrt::Shape::new(pjrt::ElementType::F32, extents);
             let token = pjrt::Shape::new(pjrt::ElementType::Token, []);
             for shape in [f32s(&[-5]), f32s(&[i64::MAX, i64::MAX]), token] {
@@ -334,7 +334,8 @@ fn metadata_is_an_answer_or_unsupported() {
                 }
             }
             for _ in 0..3 {
-                // Query repeatedly, because the executable keeps its layouts.
+                // Query the layouts several times, because the executable owns the returned layouts and they must not
+                // be destroyed.
                 assert_eq!(layouts.output_layouts(executable).unwrap(), ["{0}"]);
             }
             ok("parameter layouts", layouts.parameter_layouts(executable));
@@ -404,7 +405,7 @@ fn runs_and_copies_are_futures() {
         });
         assert_eq!(value.unwrap(), vec![256.0f32; n * n]);
         for _ in 0..50 {
-            // The run is started and its results are dropped.
+            // Start a run, and drop or leak its downloads before they have ended.
             let run = square.execute_with([Input::Borrow(&x)], &ExecuteOptions::default()).unwrap();
             drop(run.outputs[0].to_host_async::<f32>().unwrap());
             std::mem::forget(run.outputs[0].to_host_async::<f32>().unwrap());
@@ -432,7 +433,7 @@ fn everything_may_go_while_programs_run() {
                     event.wait().unwrap();
                 }
                 _ => {
-                    // The callback has the last handle.
+                    // The callback drops the last handles of the client.
                     let (sender, receiver) = std::sync::mpsc::channel();
                     let event = x.ready_event().unwrap();
                     let last = move |result| {
@@ -470,7 +471,8 @@ fn error_follows_data() {
         told(block_on(broken.to_host_async::<f32>().unwrap()).unwrap_err());
         match increment.execute_with([Input::Borrow(&broken)], &ExecuteOptions::default()) {
             Ok(run) => {
-                // The run's own event and all reads of its outputs return the error, instead of zeros.
+                // The event of the run and all reads of its outputs return the error. In particular, reads do not
+                // return zeros.
                 told(run.done.wait().unwrap_err());
                 told(run.outputs[0].to_host::<f32>().unwrap_err());
             }

@@ -1,4 +1,4 @@
-//! Tests optional groups of functions on real plugins.
+//! Tests extensions on real plugins.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -46,10 +46,10 @@ fn registered_data_reaches_custom_calls() {
         let context = ExecuteContext::new(&client.plugin()).unwrap();
         static NUMBER: u64 = 42;
         let data = NonNull::from(&NUMBER).cast::<c_void>();
-        // SAFETY: no program here calls a handler that uses the data.
+        // SAFETY: no program of this test calls a handler that uses the data.
         let added = unsafe { ffi.add_user_data(&context, id, data) };
         added.unwrap();
-        // SAFETY: as above.
+        // SAFETY: no program of this test calls a handler that uses the data.
         let again = unsafe { ffi.add_user_data(&context, id, data) };
         assert_eq!(again.unwrap_err().kind(), ErrorKind::Plugin);
         let options = ExecuteOptions::new().with_context(context);
@@ -86,7 +86,8 @@ fn reports_shardings() {
         let program = compile(client, DOUBLE);
         let executable = program.executable();
         for found in [shardings.parameter_shardings(executable), shardings.output_shardings(executable)] {
-            // A program for one device needs no shardings. A plugin that reports shardings reports one for each array.
+            // For a program on one device, the plugin may report no shardings. Otherwise it reports one sharding for
+            // each array.
             let found = found.unwrap();
             assert!(found.as_ref().is_none_or(|found| found.len() == 1), "{found:?}");
         }
@@ -108,7 +109,8 @@ fn phase_compiler_lists_phases() {
     });
 }
 
-/// XLA's pipeline calls a transformation only if the compiler has a scheduler, so the number of calls is not compared.
+/// XLA's pipeline calls a transformation only if the compiler has a scheduler. The test therefore does not check
+/// whether the transformation is called.
 #[test]
 fn transformations_are_registered_and_cleared() {
     each_client("transforms", |client| {

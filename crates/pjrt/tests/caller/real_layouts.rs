@@ -6,7 +6,8 @@ use recorded_messages::assert_message;
 
 const X: [f32; 6] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0];
 
-/// Doubles its argument, with an attribute for the parameter and one for the result.
+/// Compiles a program that doubles its argument. `parameter` and `result` are the attributes of the parameter and of
+/// the output.
 fn double(client: &Client, parameter: &str, result: &str) -> LoadedExecutable {
     let text = format!(
         "module {{ func.func @main(%x: tensor<2x3xf32> {parameter}) -> (tensor<2x3xf32> {result}) {{
@@ -55,7 +56,7 @@ fn converts_results_to_row_major() {
         let mut place = [0.0f32; 6];
         columns.to_host_into(&mut place).unwrap();
         assert_eq!(place, expected);
-        // Three dimensions, in an order that is neither row-major nor column-major.
+        // Test an order of three dimensions that is neither row-major nor column-major.
         let text = "module { func.func @main(%x: tensor<2x3x4xi16>)
               -> (tensor<2x3x4xi16> {mhlo.layout_mode = \"{1,2,0}\"}) {
            %0 = stablehlo.add %x, %x : tensor<2x3x4xi16>

@@ -1,4 +1,4 @@
-//! Tests transfers to and from real plugins, for every element type.
+//! Tests transfers to and from real plugins, with every element type.
 
 use recorded_messages::assert_message;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ fn element_types_round_trip_or_fail() {
     each_client("every_element_type", |client| {
         for ty in ElementType::ALL {
             let shape = Shape::new(*ty, [3]);
-            // A signed integer of one bit is 0 or -1.
+            // A one-bit signed integer is 0 or -1, and this crate represents -1 as the byte 0xff.
             let one = if *ty == ElementType::S1 { 0xff } else { 1u8 };
             let bytes: Vec<u8> = [one, 0, one].iter().flat_map(|byte| vec![*byte; ty.host_size()]).collect();
             match client.buffer_from_bytes(&bytes, &shape, Placement::Default) {
@@ -95,7 +95,7 @@ fn data_is_row_major_in_any_layout() {
         assert!(x.memory_layout().unwrap().is_some_and(|layout| layout.is_row_major()));
         let outputs = compile(client, text).execute(&[&x]).unwrap();
         assert_eq!(outputs[0].to_host::<f32>().unwrap(), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
-        // Column-major data on the host, and a reversed row.
+        // Upload a column-major matrix, a repeated row, and a reversed array.
         let data = [1.0f32, 4.0, 2.0, 5.0, 3.0, 6.0];
         let columns = client.buffer_from_strided(&data, 0, &[2, 3], &[1, 2], Placement::Default).unwrap();
         assert_eq!(columns.to_host::<f32>().unwrap(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
@@ -107,7 +107,7 @@ fn data_is_row_major_in_any_layout() {
     });
 }
 
-/// Aligned as XLA requires for data that it does not copy.
+/// Host data that is sufficiently aligned for XLA to use it without a copy.
 #[repr(align(4096))]
 struct Aligned([f32; 1024], Arc<AtomicBool>);
 
@@ -137,7 +137,7 @@ fn uncopied_data_lives_with_buffer() {
         let double = compile(client, text);
         let outputs = double.execute(&[&buffer]).unwrap();
         assert_eq!(outputs[0].to_host::<f32>().unwrap(), [4.0; 1024]);
-        // The buffer is donated, but the program must not write to host memory.
+        // Even if the buffer is donated, the program must not write to the immutable host memory.
         let run = double.execute_with([pjrt::Input::Donate(buffer)], &pjrt::ExecuteOptions::default()).unwrap();
         run.done.wait().unwrap();
         assert_eq!(run.outputs[0].to_host::<f32>().unwrap(), [4.0; 1024]);

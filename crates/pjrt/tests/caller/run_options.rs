@@ -1,5 +1,5 @@
-//! Tests the options of a run that few programs need: incarnations, custom options, and callbacks of a running program. The
-//! plugin of this test records the options and calls the callbacks itself.
+//! Tests less common options of a run: incarnations, custom options, multi-slice configurations, and callbacks of a
+//! running program. The plugin of these tests records the options and calls the callbacks itself.
 
 #![allow(clippy::multiple_unsafe_ops_per_block, clippy::undocumented_unsafe_blocks, reason = "a C plugin, in Rust")]
 #![allow(clippy::disallowed_methods, reason = "a C plugin, in Rust")]
@@ -15,12 +15,12 @@ use pjrt::extensions::Megascale;
 use pjrt::{Buffer, Client, CompileOptions, ErrorCode, ErrorKind, ExecuteOptions, Execution, Input, Plugin, Program};
 use pjrt_sys::*;
 
-/// The events of a run, in order.
+/// Log of a run, in order: the options that the plugin received, and the calls of callbacks and deleters.
 static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
-/// Whether runs fail.
+/// Whether the plugin lets runs fail.
 static FAILS: AtomicBool = AtomicBool::new(false);
 
-/// Tests share the plugin's records, so one runs at a time.
+/// Serializes the tests, because they share the plugin's records. Resets the records.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,7 +52,7 @@ unsafe extern "C" fn delete_chunk(data: *mut c_void, len: *mut c_void) {
     drop(unsafe { Vec::from_raw_parts(data.cast::<u8>(), len.addr(), len.addr()) });
 }
 
-/// A stream of 8 bytes in granules of 4.
+/// A stream of 8 bytes, with a granule size of 4 bytes.
 #[derive(Default)]
 struct Stream {
     sent: AtomicUsize,
@@ -79,7 +79,7 @@ unsafe extern "C" fn destroy_stream(args: *mut PJRT_CopyToDeviceStream_Destroy_A
     null_mut()
 }
 
-/// The plugin's buffer, whose events answer as those of chunks.
+/// Address of a buffer of the plugin. Its ready event serves as the event of each chunk.
 static EVENTS: Mutex<Option<usize>> = Mutex::new(None);
 
 unsafe extern "C" fn add_chunk(args: *mut PJRT_CopyToDeviceStream_AddChunk_Args) -> *mut PJRT_Error {
@@ -252,7 +252,7 @@ fn output_callback_receives_values() {
     assert_eq!(seen(), ["output 9 of 1", "3 4 0 f32[2] 8"]);
 }
 
-/// The callbacks live until the run has ended, even if the options are dropped before.
+/// The callbacks live until the run has ended, even if the options are dropped earlier.
 #[test]
 fn callbacks_live_until_the_run_ends() {
     let _turn = turn();
@@ -273,7 +273,7 @@ fn callbacks_live_until_the_run_ends() {
     drop((execution, client));
 }
 
-/// After a failed call the plugin does not use the callbacks.
+/// If the call fails, the run does not keep the callbacks, because the plugin does not use them afterwards.
 #[test]
 fn failed_run_drops_callbacks() {
     let _turn = turn();
@@ -287,7 +287,7 @@ fn failed_run_drops_callbacks() {
     assert_eq!(Arc::strong_count(&held), 1);
 }
 
-/// A chunk whose destructor panics, and a callback that panics while it holds the stream.
+/// If the destructor of a chunk panics, the stream still works. If the callback panics, the stream is destroyed.
 #[test]
 fn panics_end_the_stream() {
     let _turn = turn();
@@ -312,7 +312,7 @@ fn panics_end_the_stream() {
     assert_eq!(seen(), ["received [1, 2, 3, 4]", "chunk dropped", "stream destroyed"]);
 }
 
-/// The plugin keeps the stream. Its client and the run may end before.
+/// A leaked stream is never destroyed, even after the run has ended.
 #[test]
 fn leaked_stream_is_not_destroyed() {
     let _turn = turn();
@@ -323,7 +323,7 @@ fn leaked_stream_is_not_destroyed() {
     assert_eq!(seen(), [""; 0]);
 }
 
-/// Configurations of slices that exist, and those that a run received.
+/// Number of multi-slice configurations that exist, and the configurations that runs received.
 static SLICES: Mutex<(isize, Vec<i32>)> = Mutex::new((0, Vec::new()));
 
 unsafe extern "C" fn topology(args: *mut PJRT_Client_TopologyDescription_Args) -> *mut PJRT_Error {
@@ -331,7 +331,7 @@ unsafe extern "C" fn topology(args: *mut PJRT_Client_TopologyDescription_Args) -
     null_mut()
 }
 
-/// The configuration is the number of slices.
+/// Creates a configuration, which is represented by its number of slices.
 unsafe extern "C" fn create_config(args: *mut PJRT_Megascale_CreateAoTConfig_Args) -> *mut PJRT_Error {
     let args = unsafe { &mut *args };
     SLICES.lock().unwrap().0 += 1;

@@ -1,4 +1,5 @@
-//! Tests serialized bytes, which plugins trust: which bytes reach the plugin, and which are rejected before.
+//! Tests which serialized bytes and numbers reach the plugin, and which are rejected before. Plugins trust serialized
+//! bytes without checking them.
 
 #![allow(clippy::disallowed_methods, reason = "a C plugin, in Rust")]
 
@@ -17,11 +18,11 @@ use pjrt_sys::*;
 
 const CODE: &[u8] = b"machine code";
 
-/// The bytes that reached `PJRT_Executable_DeserializeAndLoad`, in all tests of this program.
+/// The bytes that [`load`] received, in all tests of this module.
 static LOADED: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
 unsafe extern "C" fn serialize(args: *mut PJRT_Executable_Serialize_Args) -> *mut PJRT_Error {
-    // SAFETY: the caller's arguments.
+    // SAFETY: the caller passes valid arguments.
     let args = unsafe { &mut *args };
     args.serialized_bytes = CODE.as_ptr().cast::<c_char>();
     args.serialized_bytes_size = CODE.len();
@@ -29,14 +30,14 @@ unsafe extern "C" fn serialize(args: *mut PJRT_Executable_Serialize_Args) -> *mu
 }
 
 unsafe extern "C" fn load(args: *mut PJRT_Executable_DeserializeAndLoad_Args) -> *mut PJRT_Error {
-    // SAFETY: the caller's arguments.
+    // SAFETY: the caller passes valid arguments.
     let args = unsafe { &mut *args };
     let (data, len) = (args.serialized_executable.cast::<u8>(), args.serialized_executable_size);
     // SAFETY: the bytes are readable for their length.
     LOADED.lock().unwrap().push(unsafe { std::slice::from_raw_parts(data, len) }.to_vec());
     let mut compile = PJRT_Client_Compile_Args::new();
     compile.client = args.client;
-    // SAFETY: the fake reads only the client.
+    // SAFETY: the fake's function reads only the client.
     let error = unsafe { table().PJRT_Client_Compile.unwrap()(&mut compile) };
     args.loaded_executable = compile.executable;
     error
@@ -71,12 +72,12 @@ fn plugin_receives_its_own_bytes() {
     assert!(again.identity().contains(&("platform".to_owned(), "fake".to_owned())), "{again:?}");
 }
 
-/// If a plugin cannot serialize an executable, or refuses to load one that it serialized, the cache has no files but
-/// still works.
+/// If a plugin cannot serialize executables, or rejects an executable that it serialized, the cache compiles the
+/// program instead.
 #[test]
 fn cache_compiles_what_it_cannot_store_or_load() {
     unsafe extern "C" fn refuse(args: *mut PJRT_Executable_DeserializeAndLoad_Args) -> *mut PJRT_Error {
-        // SAFETY: the caller's arguments.
+        // SAFETY: the caller passes valid arguments.
         let size = unsafe { (*args).serialized_executable_size };
         assert_eq!(size, CODE.len());
         fake::make_error(Some(15))
@@ -136,7 +137,7 @@ fn another_build_is_refused() {
 #[test]
 fn unchecked_bytes_reach_the_plugin() {
     let client = client(114);
-    // SAFETY: P2: the fake reads none of the bytes.
+    // SAFETY: P2: the fake does not execute the bytes.
     unsafe { client.deserialize_and_load_unchecked(b"from another framework") }.unwrap();
     assert_eq!(loads_of(b"from another framework"), 1);
 }
@@ -152,7 +153,7 @@ fn rejects_foreign_topology() {
     table.PJRT_TopologyDescription_Deserialize = Some(count);
     let plugin = plugin_of(table).unwrap();
     assert!(SerializedTopology::from_bytes(b"not in an envelope".as_slice()).is_err());
-    // SAFETY: P3: the function reads none of the bytes. It gives no topology either.
+    // SAFETY: P3: the function does not read the bytes, and returns a null topology.
     let answer = unsafe { TopologyDescription::deserialize_unchecked(&plugin, b"anything") };
     assert_eq!(answer.map(drop).unwrap_err().kind(), ErrorKind::Malformed);
     assert_eq!(CALLS.load(SeqCst), 1);

@@ -1,5 +1,6 @@
-//! Tests raw pointers and adopted objects: one user of a plugin calls its C table and owns the client, and another one uses
-//! this crate. On the embedded CPU device and on the real plugins.
+//! Tests raw pointers and adopted objects. A simulated framework owns a client and calls the plugin's C functions,
+//! while other code uses the same client through this crate. The tests run on the embedded CPU device and on real
+//! plugins.
 
 #![allow(clippy::multiple_unsafe_ops_per_block, clippy::undocumented_unsafe_blocks, reason = "a C program, in Rust")]
 
@@ -16,7 +17,7 @@ const ADD: &str = "func.func @main(%x: tensor<2xf32>, %y: tensor<2xf32>) -> tens
     return %z : tensor<2xf32>
 }";
 
-/// A framework that calls the plugin's C table.
+/// A simulated framework that calls the plugin's C functions.
 struct Framework(&'static PJRT_Api);
 
 impl Framework {
@@ -78,15 +79,15 @@ fn two_users(table: *const PJRT_Api) {
     assert_eq!(borrowed.as_raw(), theirs);
     let sum = add.execute(&[&borrowed, &mine]).unwrap().remove(0);
     assert_eq!(sum.to_host::<f32>().unwrap(), [1.5, 2.5]);
-    // The framework uses its buffer at the same time and afterwards.
+    // The framework can use its buffer while the buffer is adopted, and afterwards.
     assert_eq!(framework.read(theirs), [1.0, 2.0]);
     drop(borrowed);
     assert_eq!(framework.read(theirs), [1.0, 2.0]);
-    // A buffer that was taken over can be donated.
+    // `own_buffer` takes ownership of a buffer, so the buffer can be donated.
     let given = unsafe { own_buffer(&client, given) }.unwrap();
     let run = add.execute_with([Input::Borrow(&mine), Input::Donate(given)], &ExecuteOptions::new()).unwrap();
     run.done.wait().unwrap();
-    // The framework receives a buffer, which outlives the adopted client.
+    // `into_raw_buffer` transfers ownership of a buffer to the framework. The buffer outlives the adopted client.
     let result = into_raw_buffer({ run.outputs }.remove(0));
     client.synchronize(Duration::from_secs(600)).unwrap();
     drop((mine, sum, add, run.done));
@@ -94,7 +95,7 @@ fn two_users(table: *const PJRT_Api) {
     assert_eq!(framework.read(result), [10.5, 20.5]);
     framework.destroy(result);
     framework.destroy(theirs);
-    // A later adoption of a client that still lives.
+    // The client still exists, so it can be adopted again.
     drop(unsafe { adopt_client(&plugin, owned) }.unwrap().devices().unwrap());
     framework.call::<slot::PJRT_Client_Destroy>(|args| args.client = owned);
 }
@@ -147,7 +148,7 @@ fn every_object_has_a_raw_pointer() {
     assert!(!add.as_raw().is_null() && !add.executable().as_raw().is_null());
     assert!(!client.topology().unwrap().as_raw().is_null() && !x.ready_event().unwrap().as_raw().is_null());
     assert_eq!(event.as_raw(), event.event().as_raw());
-    // A function that this crate wraps as well, through the escape hatch.
+    // Compare a call of a C function through `Plugin::api` with the function of this crate that wraps it.
     let mut args = PJRT_Buffer_OnDeviceSizeInBytes_Args::new();
     args.buffer = x.as_raw();
     unsafe { client.plugin().api().call::<slot::PJRT_Buffer_OnDeviceSizeInBytes>(&mut args) }.unwrap();

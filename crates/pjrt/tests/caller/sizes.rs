@@ -1,4 +1,4 @@
-//! Tests a plugin that accepts only the struct sizes of its own API version, which some plugins do.
+//! Tests a plugin that accepts only the struct sizes of its own API version. Some real plugins have this restriction.
 
 #![allow(clippy::multiple_unsafe_ops_per_block, clippy::undocumented_unsafe_blocks, reason = "a C plugin, in Rust")]
 
@@ -12,16 +12,16 @@ use pjrt::{
 };
 use pjrt_sys::{AbiStruct, PJRT_Api, PJRT_Error, PJRT_LoadedExecutable_Execute_Args, Slot, for_each_slot, slot};
 
-/// The version whose sizes the plugin accepts.
+/// Minor API version whose struct sizes the plugin accepts.
 static MINOR: AtomicU32 = AtomicU32::new(0);
-/// Structs of other sizes that the plugin received.
+/// Descriptions of the structs with other sizes that the plugin received.
 static REFUSED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// The table of the embedded device, which accepts the sizes of every version.
+/// Returns the function table of the embedded device, which accepts the struct sizes of every API version.
 fn inner() -> &'static PJRT_Api {
     static CLIENT: OnceLock<Client> = OnceLock::new();
     let client = CLIENT.get_or_init(|| plugin_registry::open("cpu").unwrap().client(&ClientOptions::new()).unwrap());
-    // SAFETY: the table of the embedded device is a constant of the program.
+    // SAFETY: the table of the embedded device lives until the process ends.
     unsafe { &*client.plugin().api().as_raw() }
 }
 
@@ -36,7 +36,7 @@ fn accepts<T: AbiStruct>(args: *const T) -> bool {
 
 unsafe extern "C" fn strict<S: Slot<Table = PJRT_Api>>(args: *mut S::Args) -> S::Return {
     let function = S::get(inner()).unwrap();
-    // The embedded device answers a null pointer with an error.
+    // If the arguments are a null pointer, the embedded device returns an error.
     unsafe { function(if accepts(args) { args } else { null_mut() }) }
 }
 
@@ -47,7 +47,7 @@ unsafe extern "C" fn strict_execute(args: *mut PJRT_LoadedExecutable_Execute_Arg
 
 macro_rules! strict_table {
     ($($slot:ident),* $(,)?) => {
-        /// The table of a plugin of that version.
+        /// Returns the function table of a plugin of API version 0.`minor`.
         fn table(minor: u32) -> PJRT_Api {
             let mut table = *inner();
             table.extension_start = null_mut();
@@ -70,7 +70,7 @@ fn every_call_has_the_size_of_the_plugins_version() {
     for minor in [60, 66, 72, 81, 95, 106, 114, 116, 117] {
         MINOR.store(minor, SeqCst);
         let table = Box::leak(Box::new(table(minor)));
-        // SAFETY: the functions are those of the embedded device.
+        // SAFETY: the functions forward to those of the embedded device.
         let plugin = Plugin::from_static(unsafe { StaticApi::new(table) }).unwrap();
         plugin.attributes().unwrap();
         let client = plugin.client(&ClientOptions::new()).unwrap();
@@ -94,7 +94,7 @@ fn every_call_has_the_size_of_the_plugins_version() {
         }
         assert_eq!(*REFUSED.lock().unwrap(), [""; 0], "0.{minor}");
     }
-    // The plugin does refuse other sizes.
+    // Check that the plugin of this test does reject structs of other sizes.
     MINOR.store(81, SeqCst);
     let table = table(81);
     let mut args = pjrt_sys::PJRT_Device_MemoryStats_Args::new();

@@ -1,4 +1,4 @@
-//! The spans of compilations and executions.
+//! Tests the tracing spans of compilations and runs.
 
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// Writes each span of `pjrt` and each of its fields.
+/// A subscriber that logs each span of `pjrt` with its fields.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<String>>);
 

@@ -1,4 +1,4 @@
-//! Programs that are built with the crate `stablehlo`, on the embedded device.
+//! Tests programs that are built with the crate `stablehlo`, on the embedded device.
 
 use pjrt::stablehlo::ForPlugin;
 use pjrt::stablehlo::builder::{Argument, ModuleBuilder, Sharding};
@@ -9,7 +9,7 @@ fn client(devices: i64) -> Client {
     plugin_registry::open("cpu").unwrap().client(&ClientOptions::new().with("device_count", devices)).unwrap()
 }
 
-/// A program with two parameters, of which the first one is sharded over two devices if `partitions` is 2.
+/// Builds a program with two parameters. If `partitions` is 2, the first parameter is sharded over two devices.
 fn program(partitions: u32) -> Module {
     let module = ModuleBuilder::new("scale");
     module.partitions(partitions);
@@ -36,7 +36,7 @@ fn parameters_have_shapes() {
         let executable = client.compile(&program, &CompileOptions::default()).unwrap();
         assert_eq!(shapes(&executable), ["f32[4,2]", "f32[]"]);
     }
-    // A partitioned program has the shapes on each device.
+    // The parameters of a partitioned program have the shapes of the shards on each device.
     let split = Program::for_plugin(&program(2), &client.plugin()).unwrap();
     let options = CompileOptions::default().with_num_partitions(2).with_spmd_partitioning(true);
     let executable = client.compile(&split, &options).unwrap();

@@ -1,4 +1,4 @@
-//! Tests tables that a plugin might return: short, old or invalid ones, and all kinds of extension chains.
+//! Tests how this crate handles short, old, new and invalid function tables, and valid and broken extension chains.
 
 #![allow(
     clippy::multiple_unsafe_ops_per_block,
@@ -31,10 +31,10 @@ unsafe extern "system" {
 
 const PAGE: usize = 4096;
 
-/// Two pages of memory.
+/// Allocates two pages of memory.
 #[cfg(unix)]
 fn two_pages() -> *mut c_void {
-    // PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS.
+    // 3 is `PROT_READ | PROT_WRITE`, and 0x22 is `MAP_PRIVATE | MAP_ANONYMOUS`.
     unsafe { mmap(null_mut(), 2 * PAGE, 3, 0x22, -1, 0) }
 }
 
@@ -44,10 +44,10 @@ fn protect(page: *mut c_void) {
     assert_eq!(unsafe { mprotect(page, PAGE, 0) }, 0);
 }
 
-/// Two pages of memory.
+/// Allocates two pages of memory.
 #[cfg(windows)]
 fn two_pages() -> *mut c_void {
-    // MEM_COMMIT | MEM_RESERVE, PAGE_READWRITE.
+    // 0x3000 is `MEM_COMMIT | MEM_RESERVE`, and 4 is `PAGE_READWRITE`.
     unsafe { VirtualAlloc(null_mut(), 2 * PAGE, 0x3000, 4) }
 }
 
@@ -55,11 +55,12 @@ fn two_pages() -> *mut c_void {
 #[cfg(windows)]
 fn protect(page: *mut c_void) {
     let mut old = 0;
-    // PAGE_NOACCESS.
+    // 1 is `PAGE_NOACCESS`.
     assert_ne!(unsafe { VirtualProtect(page, PAGE, 1, &raw mut old) }, 0);
 }
 
-/// Places the first `size` bytes of a table directly before memory that cannot be read.
+/// Copies the first `size` bytes of a table to the end of a page. The next page is not readable, so a read beyond
+/// `size` crashes the test.
 fn at_page_end(table: &PJRT_Api, size: usize) -> *const PJRT_Api {
     let pages = two_pages();
     assert!(pages.addr().is_multiple_of(PAGE) && !pages.is_null());
@@ -73,7 +74,7 @@ fn load(table: *const PJRT_Api) -> Result<Plugin, LoadErrorKind> {
     Plugin::from_static(unsafe { StaticApi::new(table) }).map_err(|error| error.kind().clone())
 }
 
-/// Size of the table of API 0.81.
+/// Size of `PJRT_Api` in API 0.81, in bytes.
 const SIZE_0_81: usize = 984;
 
 #[test]
@@ -87,7 +88,7 @@ fn short_table_is_read_within_size() {
     assert!(!plugin.supports(Function::PJRT_Error_ForEachPayload), "beyond the table's end");
     let client = Fake::new().client_of(&plugin);
     assert_eq!(client.platform_name().unwrap(), "fake");
-    // An error without payloads, because the function for them is beyond the end of the table.
+    // The error has no payloads, because the function that returns payloads is beyond the end of the table.
     assert!(client.lookup_device(5).unwrap_err().payloads().is_empty());
     let executable = client.compile(&pjrt::Program::mlir(""), &pjrt::CompileOptions::default()).unwrap();
     let error = executable.executable().parameter_memory_kinds().unwrap_err();
@@ -101,7 +102,8 @@ fn compile_copies_only_readable_programs() {
     let mut whole = table();
     whole.PJRT_Executable_OptimizedProgram = Some(fake::optimized_program);
     let plugin = plugin_of(whole).unwrap();
-    // If the format is empty, it is known only after the copy.
+    // This crate copies the optimized program only if it can parse the format. If the first call returns an empty
+    // format, the program must be copied to learn the format.
     for (format, copies) in [("mlir", 0), ("stablehlo_v1", 0), ("hlo", 1), ("hlo_with_config", 1), ("", 1)] {
         let fake = Fake::new();
         *fake.program_format.lock().unwrap() = format;
@@ -196,7 +198,7 @@ fn remembers_failed_initialization() {
     static CALLS: AtomicU32 = AtomicU32::new(0);
     unsafe extern "C" fn fail(_: *mut PJRT_Plugin_Initialize_Args) -> *mut PJRT_Error {
         CALLS.fetch_add(1, SeqCst);
-        // Creates an error of the fake through the function that returns one.
+        // The fake's `PJRT_Client_LookupDevice` returns an error with the given code.
         let mut args = PJRT_Client_LookupDevice_Args::new();
         args.id = 14;
         unsafe { table().PJRT_Client_LookupDevice.unwrap()(&mut args) }
@@ -240,11 +242,11 @@ fn walks_chain_and_keeps_unknown_types() {
 
 #[test]
 fn short_extension_hides_functions() {
-    // The layouts extension of API 0.81 has 72 bytes. The function at offset 72 was added later.
+    // The layouts extension of API 0.81 has 72 bytes. A later version added the function at offset 72.
     let exact: &mut [usize] = vec![0usize; 9].leak();
     exact[0] = 72;
     exact[1] = 4;
-    // SAFETY: the struct has the announced size and no functions.
+    // SAFETY: the struct has its announced size, and all function pointers are null.
     let plugin = with_chain(exact.as_mut_ptr().cast());
     let layouts = plugin.extension::<Layouts>().unwrap();
     assert!(!plugin.supports(Function::PJRT_Layouts_PJRT_Executable_GetParameterLayouts));
@@ -254,7 +256,7 @@ fn short_extension_hides_functions() {
     let error = layouts.parameter_layouts(executable.executable()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert_eq!(error.function(), Some("PJRT_Layouts_PJRT_Executable_GetParameterLayouts"));
-    // Also test an object of another plugin.
+    // Check that a buffer of another plugin is rejected.
     let other = Fake::new().client();
     let buffer = other.buffer_from_host(&[1u8], &[1]).unwrap();
     assert_eq!(layouts.buffer_layout(&buffer).unwrap_err().kind(), ErrorKind::InvalidArgument);
@@ -278,13 +280,13 @@ fn broken_chains_are_cut() {
 
 #[test]
 fn short_extensions_hide_functions_in_every_group() {
-    /// Cuts the extension after `words` words.
+    /// Creates a plugin whose extension `E` is truncated after `words` words.
     fn cut<E: Extension>(words: usize) -> Plugin {
         let cut: &mut [usize] = vec![1usize; words].leak();
         cut[0] = words * 8;
         cut[1] = usize::try_from(E::TYPE.0).unwrap();
         cut[2] = 0;
-        // All functions are garbage, but nothing calls them.
+        // The function pointers are invalid, but no code calls them.
         with_chain(cut.as_mut_ptr().cast())
     }
     let streams = cut::<PJRT_Stream_Extension>(4);
@@ -298,10 +300,10 @@ fn short_extensions_hide_functions_in_every_group() {
     let plugin = cut::<PJRT_FFI_Extension>(5);
     let ffi = plugin.extension::<Ffi>().unwrap();
     assert!(!plugin.supports(Function::PJRT_FFI_Register_Handler));
-    // SAFETY: the function is missing.
+    // SAFETY: the plugin lacks the function, so the handler is not used.
     let missing = unsafe { ffi.register_handler("x", "y", std::ptr::NonNull::dangling(), Default::default()) };
     assert_eq!(missing.unwrap_err().kind(), ErrorKind::Unsupported);
-    // The profiler's functions are in a table to which the extension points. The table may be missing or short as well.
+    // The profiler extension points to a table with its functions. This table may also be missing or truncated.
     assert!(cut::<PJRT_Profiler_Extension>(3).extension::<Profiler>().is_none());
     let profiler = |table: *mut PLUGIN_Profiler_Api| {
         let mut extension = PJRT_Profiler_Extension::new();

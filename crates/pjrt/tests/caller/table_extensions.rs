@@ -1,4 +1,5 @@
-//! Tests extensions that no available plugin without hardware has, in tables written by hand.
+//! Tests extensions that no plugin provides which runs without special hardware. The tests implement these extensions
+//! themselves.
 
 #![allow(clippy::multiple_unsafe_ops_per_block, clippy::undocumented_unsafe_blocks, reason = "a C plugin, in Rust")]
 #![allow(clippy::disallowed_methods, reason = "a C plugin, in Rust")]
@@ -17,7 +18,7 @@ use pjrt::extensions::{
 use pjrt::{Client, ClientOptions, ErrorCode, ErrorKind, Plugin};
 use pjrt_sys::*;
 
-/// A plugin with one extension. A shorter `size` hides the fields after it.
+/// Creates a plugin with one extension, whose struct announces `size` bytes. Fields beyond `size` are hidden.
 fn plugin<E: Extension>(mut extension: E, size: usize) -> Plugin {
     let base = (&raw mut extension).cast::<PJRT_Extension_Base>();
     unsafe { *base = PJRT_Extension_Base { struct_size: size, type_: E::TYPE, next: null_mut() } };
@@ -44,7 +45,7 @@ pub(crate) fn assert_missing<T: std::fmt::Debug>(result: Result<T, pjrt::Error>,
 mod unknown {
     use super::*;
 
-    /// The headers number no such extension.
+    /// An extension whose type number no PJRT header defines.
     #[derive(Clone, Copy)]
     #[repr(C)]
     struct New {
@@ -99,7 +100,7 @@ mod executable_metadata {
 mod gpu_custom_calls {
     use super::*;
 
-    /// Name, version, handler and traits of a registration.
+    /// Name, API version, address of the execute handler, and traits of a registered custom call.
     type Registration = (Vec<u8>, i32, usize, u32);
 
     static SEEN: Mutex<Vec<Registration>> = Mutex::new(Vec::new());
@@ -128,7 +129,7 @@ mod gpu_custom_calls {
         let expected = [(b"typed".to_vec(), 1, address, 1), (b"plain".to_vec(), 0, address, 0)];
         assert_eq!(*SEEN.lock().unwrap(), expected);
 
-        // Before version 3 the struct ends before the flag.
+        // Before version 3 of the extension, the struct does not contain the flag `custom_call_handles_traits`.
         let older = plugin(extension, 32).extension::<GpuCustomCalls>().unwrap();
         let error = unsafe { older.register("typed", handlers, traits) }.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
@@ -158,7 +159,7 @@ mod custom_partitioner {
         null_mut()
     }
 
-    /// Keeps shardings and returns the configuration as the program.
+    /// A partitioner that keeps the shardings and returns the backend configuration as the partitioned program.
     struct Mine;
 
     impl CustomPartitioner for Mine {
@@ -223,7 +224,7 @@ mod custom_partitioner {
         }
     }
 
-    /// Reads the error of a header, and cleans up.
+    /// Returns the error in the header of a callback's arguments, and calls the cleanup function.
     fn finish(header: &JAX_CustomCallPartitioner_version_and_error) -> Result<(), (u32, String)> {
         let message = unsafe { bytes(header.error_msg.data, header.error_msg.size) };
         let result =
@@ -448,7 +449,7 @@ mod tpu_topology {
         let args = unsafe { &mut *args };
         assert_eq!(unsafe { bytes(args.slice_name, args.slice_name_len) }, b"2x2x1");
         let config = unsafe { &mut *args.slice_config };
-        // One dimension more than the struct has room for.
+        // Report five dimensions, although the struct contains only four. This crate must not read beyond the array.
         config.dim_size = 5;
         config.dimensions = [2, 2, 1, 1];
         config.wrap[1] = true.into();

@@ -1,4 +1,4 @@
-//! Tests the extension for serialized executables of TPUs, in a table written by hand.
+//! Tests the extension that reads serialized TPU executables. The tests implement the extension themselves.
 
 #![allow(clippy::multiple_unsafe_ops_per_block, clippy::undocumented_unsafe_blocks, reason = "a C plugin, in Rust")]
 #![allow(clippy::disallowed_methods, reason = "a C plugin, in Rust")]
@@ -14,16 +14,16 @@ use pjrt::extensions::TpuExecutables;
 use pjrt::{Client, CompileOptions, ErrorKind, NamedValue, Program, SerializedExecutable};
 use pjrt_sys::*;
 
-/// Number of results that are not freed.
+/// Number of returned buffers that are not freed.
 static LIVE: AtomicIsize = AtomicIsize::new(0);
-/// Counts the live results, so no other test of them runs meanwhile.
+/// Serializes the tests, because they share the counter `LIVE`.
 static TEST: Mutex<()> = Mutex::new(());
 
 unsafe fn read(data: *const c_char, size: usize) -> Vec<u8> {
     if size == 0 { Vec::new() } else { unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) }.to_vec() }
 }
 
-/// Returns the address and size of a result, and its owner.
+/// Allocates a buffer to return. Returns its address and size, and the owner object that [`free`] frees.
 fn own<T>(bytes: Vec<u8>) -> (*const c_char, usize, *mut T) {
     LIVE.fetch_add(1, SeqCst);
     let owner = Box::into_raw(Box::new(bytes));
@@ -36,7 +36,7 @@ unsafe extern "C" fn free<T>(owner: *mut T) {
     drop(unsafe { Box::from_raw(owner.cast::<Vec<u8>>()) });
 }
 
-/// A function that returns a text before the bytes it received.
+/// Defines a function of the extension that returns `$text`, followed by the bytes that the function received.
 macro_rules! answers {
     ($name:ident, $Args:ident, $text:literal, $input:ident, $input_size:ident,
      $output:ident, $output_size:ident, $owner:ident, $deleter:ident) => {
@@ -106,7 +106,7 @@ answers!(
     field_value_deleter
 );
 
-/// The cost is the total size of the modules and the target arguments.
+/// Returns the total size of the modules and the target arguments as the cost `flops`.
 unsafe extern "C" fn costs(args: *mut PJRT_TpuExecutable_RunHloCostAnalysis_Args) -> *mut PJRT_Error {
     let args = unsafe { &mut *args };
     let sizes = unsafe { std::slice::from_raw_parts(args.hlo_module_size, args.num_hlo_modules) };
@@ -141,7 +141,9 @@ unsafe extern "C" fn serialize(args: *mut PJRT_Executable_Serialize_Args) -> *mu
     null_mut()
 }
 
-/// A client of a plugin with the extension, after a change to it. Plugins of different versions are different.
+/// Creates a client of a plugin with the extension. `change` modifies the extension before the plugin is created. The
+/// API version is part of a plugin's identity, so plugins with different `minor` versions reject each other's
+/// executables.
 fn changed(minor: i32, change: impl FnOnce(&mut PJRT_TpuExecutable_Extension)) -> Client {
     let mut extension = PJRT_TpuExecutable_Extension::new();
     extension.base.type_ = PJRT_TpuExecutable_Extension::TYPE;

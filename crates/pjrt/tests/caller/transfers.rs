@@ -1,4 +1,5 @@
-//! Tests transfers of host memory: lengths, types, layouts, and ownership during the transfer.
+//! Tests transfers between host memory and a device: lengths, element types, layouts, and the ownership of host memory
+//! during a transfer.
 
 use recorded_messages::assert_message;
 use std::future::Future;
@@ -89,7 +90,7 @@ fn row_major_data_or_error() {
     let buffer = client.buffer_from_host(&[1u8, 2, 3, 4, 5, 6], &[2, 3]).unwrap();
     fake.no_layouts.store(true, SeqCst);
     assert_eq!(buffer.to_host::<u8>().unwrap(), [1, 2, 3, 4, 5, 6], "the plugin's own layout is row-major");
-    // The fake returns the bytes as they are stored, whichever layout is requested, as XLA 0.81 does.
+    // Like XLA of API 0.81, the fake ignores the requested layout and returns the bytes as they are stored.
     let other = client.buffer_from_host(&[1u8, 2, 3, 4, 5, 6], &[2, 3]).unwrap();
     fake.column_major.store(true, SeqCst);
     for no_layouts in [true, false] {
@@ -173,7 +174,7 @@ fn copy_outlives_future() {
         let dropped = buffer.to_host_async::<u64>().unwrap();
         let mut polled = pin!(buffer.to_host_async::<u64>().unwrap());
         assert!(polled.as_mut().poll(&mut cx).is_pending());
-        // Never dropped, but reachable for a leak checker.
+        // Leak a download, but keep it reachable, so that leak checkers do not report it.
         static LEAKED: Mutex<Vec<HostRead<u64>>> = Mutex::new(Vec::new());
         LEAKED.lock().unwrap().push(buffer.to_host_async::<u64>().unwrap());
         drop(dropped);
@@ -182,7 +183,7 @@ fn copy_outlives_future() {
     assert!(!read.is_ready());
     drop(buffer);
     drop(client);
-    // Writes to the memory of all four.
+    // The fake now writes to the memory of all four downloads.
     fake.finish();
     assert_eq!(read.wait().unwrap(), [9u64; 1000]);
     assert!(fake.all_gone());
@@ -204,7 +205,7 @@ fn awaits_copy_on_other_thread() {
     assert_eq!(waiting.join().unwrap().unwrap(), [3; 5]);
 }
 
-/// Data that records its drop.
+/// Data that overwrites its elements and sets a flag when it is dropped.
 struct Watched(Vec<f32>, Arc<AtomicBool>);
 
 impl AsRef<[f32]> for Watched {
@@ -227,7 +228,7 @@ fn owned_data_lives_until_plugin_releases_it() {
     fake.manual.store(true, SeqCst);
     let dropped = Arc::new(AtomicBool::new(false));
     let data = Watched(vec![1.0, 2.0], dropped.clone());
-    // Returns although the plugin still uses the data, because nothing here waits for the event.
+    // The upload returns while the plugin still uses the data, because this crate does not wait for the event.
     let buffer = client.buffer_from_owned::<f32, _>(data, &[2], Placement::Default).unwrap();
     assert!(!dropped.load(SeqCst));
     drop(buffer);
@@ -236,7 +237,7 @@ fn owned_data_lives_until_plugin_releases_it() {
     fake.finish();
     assert!(dropped.load(SeqCst));
 
-    // Data that contains its elements directly, and data that is shared with the caller.
+    // Also test data that stores its elements inline, and data that the caller shares.
     fake.manual.store(false, SeqCst);
     let client = fake.client();
     let inline = client.buffer_from_owned::<f32, _>([1.0, 2.0], &[2], Placement::Default).unwrap();

@@ -1,12 +1,14 @@
-//! Runs programs as text and as the HLO that this repository writes, and compares the results.
+//! Compiles each program both from MLIR text and from HLO that the crate `stablehlo` writes. Compares the outputs of
+//! the two executables.
 
 use crate::real::{compile, everywhere};
 use pjrt::{Client, CompileOptions, Program};
 
-/// The types of the arguments of every program: `%x`, `%y` and `%i`.
+/// The parameters of every program: `%x`, `%y` and `%i`.
 const ARGUMENTS: &str = "%x: tensor<4x6xf32>, %y: tensor<6x3xf32>, %i: tensor<i32>";
 
-/// A name, the ops, and the type of the results, which are `%r` or `%r#0`, `%r#1`.
+/// Name, ops and output types of each program. A program with one output returns `%r`, and a program with two outputs
+/// returns `%r#0` and `%r#1`.
 const PROGRAMS: &[(&str, &str, &str)] = &[
     (
         "elementwise",

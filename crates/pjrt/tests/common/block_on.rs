@@ -1,4 +1,4 @@
-//! A small executor: polls one future on this thread.
+//! A minimal executor that polls one future on the current thread.
 
 use std::future::Future;
 use std::pin::pin;

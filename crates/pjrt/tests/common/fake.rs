@@ -1,9 +1,9 @@
-//! A plugin in the test program: a function table written by hand, and objects in memory.
+//! A fake plugin in the test program, with its own function table and objects in host memory.
 //!
-//! A test leaks a [`Fake`] and passes its address to the client as the option `fake`. Through the `Fake`, it controls
-//! and observes the plugin. Buffers are bytes, and a program copies its inputs to its outputs. Events are ready
-//! immediately unless [`Fake::manual`] is set. In that case they wait for [`Fake::finish`], which completes them from
-//! another thread.
+//! A test leaks a [`Fake`] and passes its address to the client as the option `fake`. Through the `Fake`, the test
+//! controls and observes the plugin. Buffers are bytes, and each output of a program is a copy of the first input.
+//! Events are ready immediately unless [`Fake::manual`] is set. If `manual` is set, events become ready when the test
+//! calls [`Fake::finish`], which completes them on another thread.
 
 #![allow(dead_code, reason = "each test program uses a part")]
 #![allow(clippy::multiple_unsafe_ops_per_block, clippy::undocumented_unsafe_blocks, reason = "a C plugin, in Rust")]
@@ -17,41 +17,44 @@ use std::sync::{Arc, Condvar, Mutex};
 use pjrt::{Client, ClientOptions, Plugin, StaticApi};
 use pjrt_sys::*;
 
-/// The plugin's settings and its log.
+/// The settings of the fake plugin, and records of its calls.
 #[derive(Default)]
 pub(crate) struct Fake {
-    /// Whether events wait for [`Fake::finish`].
+    /// Whether events become ready only in [`Fake::finish`].
     pub(crate) manual: AtomicBool,
-    /// Code of the error that events end with, or 0 for success.
+    /// Error code with which events end, or 0 for success.
     pub(crate) event_error: AtomicU32,
-    /// Whether the registration of a callback fails.
+    /// Whether `PJRT_Event_OnReady` fails.
     pub(crate) refuse_callbacks: AtomicBool,
-    /// Whether a host layout is rejected instead of ignored. The buffer's own layout is then column-major or tiled.
+    /// Whether `PJRT_Buffer_ToHostBuffer` rejects a requested host layout instead of ignoring it.
     pub(crate) no_layouts: AtomicBool,
+    /// Whether buffers report a column-major layout.
     pub(crate) column_major: AtomicBool,
+    /// Whether buffers report a tiled layout.
     pub(crate) tiled: AtomicBool,
-    /// Value of every byte that a copy to the host writes, or -1 for the actual bytes.
+    /// Byte value that copies to the host write instead of the contents, or -1 to copy the contents.
     pub(crate) garbage: AtomicI64,
-    /// Whether an execution returns null for its outputs.
+    /// Whether the first output of a run is null.
     pub(crate) null_outputs: AtomicBool,
-    /// Number of outputs of a program after the first. If an execution returns null for its outputs, the first is null.
+    /// Number of outputs of a program, minus 1.
     pub(crate) more_outputs: AtomicUsize,
-    /// Whether inputs that are not listed are donated.
+    /// Whether a run deletes the inputs that are not listed as non-donatable.
     pub(crate) donate: AtomicBool,
-    /// Number of parameters that the program reports, or -1 if it does not report it.
+    /// Number of parameters that programs report, or -1 if the query fails.
     pub(crate) parameters: AtomicI64,
-    /// Format of the optimized program. Empty if the program has no format.
+    /// Format that `optimized_program` reports. May be empty.
     pub(crate) program_format: Mutex<&'static str>,
-    /// Number of calls that query the optimized program's size, and of calls that copy the program.
+    /// Number of calls that query the size of the optimized program.
     pub(crate) program_sizes: AtomicU32,
+    /// Number of calls that copy the optimized program.
     pub(crate) program_copies: AtomicU32,
-    /// Number of live objects.
+    /// Number of existing objects.
     pub(crate) live: AtomicIsize,
-    /// The destroyed objects, in order.
+    /// Type names of the destroyed objects, in the order of their destruction.
     pub(crate) destroyed: Mutex<Vec<&'static str>>,
-    /// Number of calls of the execute function.
+    /// Number of calls of `PJRT_LoadedExecutable_Execute`.
     pub(crate) runs: AtomicU32,
-    /// Ranges of host memory that the plugin still reads.
+    /// Not used. `buffer_from_host` checks lent host memory instead.
     borrowed: Mutex<Vec<(usize, usize)>>,
     events: Mutex<Vec<Arc<EventState>>>,
     device: AtomicPtr<Object>,
@@ -66,18 +69,18 @@ impl Fake {
     pub(crate) fn new() -> &'static Self {
         let fake = Self { garbage: AtomicI64::new(-1), parameters: AtomicI64::new(-1), ..Self::default() };
         let fake: &'static Self = Box::leak(Box::new(fake));
-        // Keeps the fakes reachable, for leak checkers.
+        // Keep all fakes reachable, so that leak checkers do not report them.
         static ALL: Mutex<Vec<&'static Fake>> = Mutex::new(Vec::new());
         ALL.lock().expect("fakes").push(fake);
         fake
     }
 
-    /// Creates a client of the full table.
+    /// Creates a client of the plugin with the complete function table.
     pub(crate) fn client(&'static self) -> Client {
         self.client_of(&plugin())
     }
 
-    /// Creates a client of a plugin that was made from a changed table.
+    /// Creates a client of a plugin, for example of a plugin with a modified table.
     pub(crate) fn client_of(&'static self, plugin: &Plugin) -> Client {
         plugin.client(&self.options()).expect("client")
     }
@@ -87,7 +90,7 @@ impl Fake {
         ClientOptions::new().with("fake", i64::try_from(address).expect("an address"))
     }
 
-    /// Completes all events from another thread. Returns when the callbacks have run.
+    /// Completes all pending events on another thread. Returns when their callbacks have run.
     pub(crate) fn finish(&'static self) {
         std::thread::spawn(|| {
             let events = std::mem::take(&mut *self.events.lock().expect("events"));
@@ -99,8 +102,8 @@ impl Fake {
         .expect("callbacks do not unwind");
     }
 
-    /// Waits until everything is destroyed. A client whose last handle was dropped in a callback is destroyed on
-    /// another thread, a moment later.
+    /// Waits until all objects are destroyed, and returns whether the client was destroyed last. Waiting is necessary
+    /// because a client whose last handle was dropped within a callback is destroyed later, on another thread.
     pub(crate) fn all_gone(&self) -> bool {
         let start = std::time::Instant::now();
         while self.live.load(SeqCst) != 0 && start.elapsed().as_secs() < 30 {
@@ -114,12 +117,12 @@ impl Fake {
     }
 
     fn log(&self, what: &'static str) {
-        // `all_gone` reads the log as soon as nothing is left.
+        // Write to the log before decrementing `live`, because `all_gone` reads the log as soon as `live` is 0.
         self.destroyed.lock().expect("log").push(what);
         self.live.fetch_sub(1, SeqCst);
     }
 
-    /// Creates an event that runs `work` when it completes.
+    /// Creates an event that runs `work` when it becomes ready.
     fn event(&'static self, work: impl FnOnce() + Send + 'static) -> *mut PJRT_Event {
         let state = Arc::new(EventState { fake: self, state: Mutex::default(), ready: Condvar::new() });
         state.state.lock().expect("event").work = Some(Box::new(work));
@@ -162,7 +165,7 @@ impl EventState {
     }
 }
 
-/// A client, device, memory, description or executable.
+/// A client, device or executable.
 struct Object {
     fake: &'static Fake,
     parts: Vec<*mut Object>,
@@ -179,7 +182,7 @@ struct BufferState {
 
 unsafe impl Send for BufferState {}
 
-/// An error with a payload and any code.
+/// An error with any code and two payloads.
 #[repr(C)]
 struct FakeError {
     vtable: *const c_void,
@@ -327,7 +330,7 @@ unsafe extern "C" fn client_addressable_devices(args: *mut PJRT_Client_Addressab
 }
 
 unsafe extern "C" fn client_lookup_device(args: *mut PJRT_Client_LookupDevice_Args) -> *mut PJRT_Error {
-    // The id is used as the code, so that a test can request any error.
+    // Use the device id as the error code, so that a test can request any error.
     make_error(Some(unsafe { (*args).id }.cast_unsigned()))
 }
 
@@ -358,7 +361,7 @@ unsafe extern "C" fn get_executable(args: *mut PJRT_LoadedExecutable_GetExecutab
 }
 
 unsafe extern "C" fn executable_name(args: *mut PJRT_Executable_Name_Args) -> *mut PJRT_Error {
-    // Reads the object, so that a sanitizer sees a use after its end.
+    // Read the object, so that a sanitizer detects a use after free.
     let _ = unsafe { fake((*args).executable.cast()) }.live.load(SeqCst);
     let name = "copy";
     unsafe {
@@ -480,7 +483,7 @@ unsafe extern "C" fn buffer_from_host(args: *mut PJRT_Client_BufferFromHostBuffe
     if args.host_buffer_semantics == PJRT_HostBufferSemantics::PJRT_HostBufferSemantics_kImmutableOnlyDuringCall {
         args.done_with_host_buffer = fake.event(|| ());
     } else {
-        // Reads the host data once more before it reports that it no longer uses it.
+        // Read the host data again when the event becomes ready, to check that it is still valid and unchanged.
         let address = args.data.expose_provenance();
         let sum: u64 = data.iter().map(|byte| u64::from(*byte)).sum();
         args.done_with_host_buffer = fake.event(move || {
@@ -495,7 +498,7 @@ unsafe extern "C" fn buffer_from_host(args: *mut PJRT_Client_BufferFromHostBuffe
     null_mut()
 }
 
-/// The bytes of strided data, row-major.
+/// Copies strided data to row-major bytes.
 fn gather(data: *const u8, size: usize, dims: &[i64], strides: &[i64]) -> Vec<u8> {
     let ([extent, dims @ ..], [stride, strides @ ..]) = (dims, strides) else {
         return unsafe { std::slice::from_raw_parts(data, size) }.to_vec();
@@ -521,7 +524,7 @@ unsafe extern "C" fn buffer_type(args: *mut PJRT_Buffer_ElementType_Args) -> *mu
 unsafe extern "C" fn buffer_dimensions(args: *mut PJRT_Buffer_Dimensions_Args) -> *mut PJRT_Error {
     let dims = &unsafe { buffer((*args).buffer) }.dims;
     unsafe {
-        // A plugin may return null for the dimensions of a scalar.
+        // For scalars, return a null pointer, which PJRT permits.
         (*args).dims = if dims.is_empty() { null() } else { dims.as_ptr() };
         (*args).num_dims = dims.len();
     }
@@ -630,7 +633,7 @@ unsafe extern "C" fn buffer_ready_event(args: *mut PJRT_Buffer_ReadyEvent_Args) 
     null_mut()
 }
 
-/// Returns the full table. Tests change a copy of it.
+/// Returns the complete function table. Tests modify their copy of the table.
 pub(crate) fn table() -> PJRT_Api {
     let mut table = PJRT_Api::new();
     table.pjrt_api_version.struct_size = PJRT_Api_Version::STRUCT_SIZE;
@@ -675,13 +678,13 @@ pub(crate) fn table() -> PJRT_Api {
     table
 }
 
-/// Creates a plugin with that table, which is leaked.
+/// Creates a plugin with the given table. Leaks the table.
 pub(crate) fn plugin_of(table: PJRT_Api) -> Result<Plugin, pjrt::LoadError> {
-    // SAFETY: the table is the fake's, possibly without some functions.
+    // SAFETY: the functions of the table keep the contracts, and some functions may be missing.
     Plugin::from_static(unsafe { StaticApi::new(Box::leak(Box::new(table))) })
 }
 
-/// The plugin with the full table.
+/// Creates a plugin with the complete function table.
 pub(crate) fn plugin() -> Plugin {
     plugin_of(table()).expect("the fake loads")
 }

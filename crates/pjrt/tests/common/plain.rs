@@ -1,4 +1,4 @@
-//! A plugin with host memory and without programs. Tests add functions to copies of its table.
+//! A plugin whose device has host memory but cannot compile programs. Tests add functions to copies of its table.
 
 use device_plugin::{Backend, DevicePlugin, device_plugin};
 

@@ -1,4 +1,5 @@
-//! The embedded CPU device, and the real plugins of `PJRT_TEST_PLUGINS`, a list of files separated by colons.
+//! Helpers to run tests on the embedded CPU device and on real plugins. The environment variable `PJRT_TEST_PLUGINS`
+//! contains the paths of the real plugins, separated by colons.
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
@@ -7,46 +8,47 @@ use std::io::Write;
 
 use pjrt::{Client, ClientOptions, CompileOptions, Error, ErrorCode, ErrorKind, LoadedExecutable, Plugin, Program};
 
-/// Runs a test once for each plugin. Prints a line if there are none.
+/// Runs a test once for each plugin of `PJRT_TEST_PLUGINS`. If there are none, reports that the test is skipped.
 pub(crate) fn each_plugin(test: &str, f: impl Fn(&Plugin)) {
     let list = std::env::var("PJRT_TEST_PLUGINS").unwrap_or_default();
     let paths: Vec<&str> = list.split(':').filter(|path| !path.is_empty()).collect();
     if paths.is_empty() {
-        // Does not use `eprintln`, which the test harness captures. Writes the line in one piece, because tests run
-        // concurrently.
+        // Do not use `eprintln`, because the test harness captures its output. Write the line with one call, because
+        // tests run concurrently.
         let line = format!("SKIPPED {test}: PJRT_TEST_PLUGINS names no plugin\n");
         std::io::stderr().write_all(line.as_bytes()).expect("stderr");
     }
     for path in paths {
         eprintln!("{test}: {path}");
-        // SAFETY: whoever runs the tests vouches for the plugins they name.
+        // SAFETY: whoever runs the tests vouches for the plugins in `PJRT_TEST_PLUGINS`.
         let plugin = unsafe { Plugin::load(path) }.unwrap_or_else(|error| panic!("{error}"));
         f(&plugin);
     }
 }
 
-/// Runs a test once for each plugin, with a client.
+/// Runs a test once with a client of each plugin of `PJRT_TEST_PLUGINS`.
 pub(crate) fn each_client(test: &str, f: impl Fn(&Client)) {
     each_plugin(test, |plugin| f(&plugin.client(&ClientOptions::new()).expect("client")));
 }
 
-/// Compiles StableHLO text.
+/// Compiles a program from StableHLO text. Panics on errors.
 pub(crate) fn compile(client: &Client, text: &str) -> LoadedExecutable {
     client.compile(&Program::mlir(text), &CompileOptions::default()).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// A client of the embedded CPU device.
+/// Creates a client of the embedded CPU device.
 pub(crate) fn embedded() -> Client {
     plugin_registry::open("cpu").expect("the embedded device").client(&ClientOptions::new()).expect("client")
 }
 
-/// Runs a test on the embedded device and on the real plugins.
+/// Runs a test on the embedded CPU device and on each plugin of `PJRT_TEST_PLUGINS`.
 pub(crate) fn everywhere(test: &str, case: impl Fn(&Client)) {
     case(&embedded());
     each_client(test, case);
 }
 
-/// The result, or `None` if the plugin does not support the function. The embedded device supports all of them.
+/// Returns the value of a result, or `None` if the plugin does not support the function. Panics on other errors, and if
+/// the embedded device does not support the function.
 pub(crate) fn supported<T>(client: &Client, what: &str, result: Result<T, Error>) -> Option<T> {
     match result {
         Ok(value) => Some(value),
@@ -61,7 +63,7 @@ pub(crate) fn supported<T>(client: &Client, what: &str, result: Result<T, Error>
     }
 }
 
-/// Checks that a call was rejected before the plugin, with the message that is recorded for this case.
+/// Checks that a call returned an error of kind `InvalidArgument`, with the message that is recorded for this case.
 #[track_caller]
 pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, Error>, section: &str, case: &str) {
     let error = result.expect_err(case);

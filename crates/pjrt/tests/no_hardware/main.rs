@@ -1,7 +1,7 @@
-//! Runs plugins of other hardware than this computer's: the files of `PJRT_TEST_PLUGINS_WITHOUT_HARDWARE`, a list
-//! separated by colons.
+//! Tests plugins for hardware that this computer does not have. The environment variable
+//! `PJRT_TEST_PLUGINS_WITHOUT_HARDWARE` contains their paths, separated by colons.
 //!
-//! Each step runs in a process of its own, because such a plugin may end its process or hang.
+//! Each test runs each plugin in a child process, because such a plugin may abort its process or hang.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test program")]
@@ -25,7 +25,7 @@ const LIST: &str = "PJRT_TEST_PLUGINS_WITHOUT_HARDWARE";
 const LIBRARY: &str = "PJRT_TEST_PLUGIN_OF_STEP";
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Topologies of libtpu. Other plugins reject the names.
+/// Names of topologies of libtpu. Other plugins reject these names.
 const TOPOLOGIES: [&str; 2] = ["v5e:2x2x1", "v4:2x2x1"];
 
 const DOUBLE: &str = "module { func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
@@ -33,20 +33,20 @@ const DOUBLE: &str = "module { func.func @main(%x: tensor<2x3xf32>) -> tensor<2x
   return %0 : tensor<2x3xf32>
 } }";
 
-/// Held while a step runs. libtpu locks a file, so that only one process can use it.
+/// Held while a child process runs. libtpu locks a file, so only one process at a time can use it.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// How a step's process ended, and its output.
+/// The exit status and the standard output of a child process.
 struct Ended {
     status: ExitStatus,
     output: String,
 }
 
-/// Runs a step with each plugin, each in a process of its own, and checks how it ended. The process runs the same test,
-/// which then only takes the step.
+/// Runs `step` with each plugin in a child process, and passes the outcome to `check`. The child process runs the same
+/// test, which then only calls `step`.
 fn each(test: &str, step: fn(&Plugin), check: impl Fn(&Path, &Ended)) {
     if let Some(path) = std::env::var_os(LIBRARY) {
-        // SAFETY: whoever runs the tests vouches for the plugins they name.
+        // SAFETY: whoever runs the tests vouches for the plugins in `PJRT_TEST_PLUGINS_WITHOUT_HARDWARE`.
         return step(&unsafe { Plugin::load(path) }.unwrap_or_else(|error| panic!("{error}")));
     }
     let list = std::env::var(LIST).unwrap_or_default();
@@ -62,16 +62,16 @@ fn each(test: &str, step: fn(&Plugin), check: impl Fn(&Path, &Ended)) {
     }
 }
 
-/// Runs a test of this program in another process. If the time limit is exceeded, the process is killed.
+/// Runs a test of this program in a child process. Kills the process if it exceeds the time limit.
 fn run(test: &str, library: &Path) -> Ended {
     let _lock = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture", "--test-threads", "1"]).env(LIBRARY, library);
-    // The plugin for Tenstorrent unpacks 400 MB of files.
+    // The plugin for Tenstorrent unpacks 400 MB of temporary files. Use a folder that is deleted afterwards.
     let temporary = std::env::temp_dir().join(format!("pjrt-no-hardware-{test}-{}", std::process::id()));
     std::fs::create_dir_all(&temporary).unwrap();
     command.env("TMPDIR", &temporary);
-    // Otherwise libtpu asks a server of Google's cloud for the hardware, for over a minute.
+    // Without this variable, libtpu queries a metadata server of Google Cloud for over a minute.
     command.env("TPU_SKIP_MDS_QUERY", "1");
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0).spawn().unwrap();
     let mut pipe = child.stdout.take().unwrap();
@@ -92,7 +92,8 @@ fn run(test: &str, library: &Path) -> Ended {
     Ended { status, output }
 }
 
-/// Reports the result of a function that may be unsupported. Other errors must be the plugin's, with a message.
+/// Prints the result of a function, and returns its value if it succeeded. Checks that an error comes from the plugin
+/// or means that the function is unsupported, and that it has a message.
 fn report<T: std::fmt::Debug>(what: &str, result: Result<T, Error>) -> Option<T> {
     match result {
         Ok(value) => {
@@ -128,13 +129,13 @@ fn describes_itself(plugin: &Plugin) {
 #[test]
 fn clients_are_errors() {
     each("clients_are_errors", client_is_error, |path, ended| {
-        // A plugin that throws a C++ exception ends the process, because no Rust function can catch it.
+        // If a plugin throws a C++ exception, the process aborts, because Rust code cannot catch the exception.
         let threw = path.ends_with("libtt.so") && ended.status.signal() == Some(SIGABRT);
         assert!(ended.status.success() || threw, "{}", path.display());
     });
 }
 
-/// The number of `SIGABRT`, which all Unix systems share.
+/// Number of the signal `SIGABRT`, which is the same on all Unix systems.
 const SIGABRT: i32 = 6;
 
 fn client_is_error(plugin: &Plugin) {

@@ -1,14 +1,14 @@
-//! Runs the functions of libtpu's extensions that need no TPU.
+//! Tests functions of libtpu's extensions that do not require a TPU.
 
 use pjrt::extensions::{Megascale, Processes, TpuExecutables, TpuTopology};
 use pjrt::{ErrorCode, ErrorKind, Executable, NamedValue, Plugin, TopologyDescription, Value};
 
 use crate::report;
 
-/// The number of chips of the topologies, which are `2x2x1`.
+/// Number of chips in each topology. The topologies have the bounds 2x2x1.
 const CHIPS: i32 = 4;
 
-/// Queries a topology of four chips, which belong to one process.
+/// Queries a topology of four chips that belong to one process.
 pub(crate) fn query_topology(plugin: &Plugin, topology: &TopologyDescription) {
     let Some(tpu) = plugin.extension::<TpuTopology>() else { return };
     let devices = tpu.logical_device_count(topology).unwrap();
@@ -41,7 +41,7 @@ pub(crate) fn query_topology(plugin: &Plugin, topology: &TopologyDescription) {
     assert_eq!((tpu.chip_count(&chip).unwrap(), tpu.is_subslice(&chip).unwrap()), (1, true));
     report("device of a part", tpu.subslice_device_id(topology, &chip, &[0, 0, 0], 0));
     report("other hosts", tpu.with_hosts(topology, &[1, 1, 1]));
-    // The names of platforms are not published, so only errors are tested.
+    // The valid platform names are not published, so test only that unknown names are errors.
     for error in [
         tpu.slice_config("no such platform", "2x2x1").unwrap_err(),
         tpu.slice_configs("no such platform").unwrap_err(),
@@ -64,13 +64,13 @@ fn query_megascale(plugin: &Plugin, topology: &TopologyDescription, devices: i32
     assert_eq!(slices, [(0, devices), (1, devices)]);
     assert!(!config.serialize().unwrap().is_empty());
     let context = megascale.default_context().unwrap();
-    // Version 0.0.52 requires arguments of 32 bytes, which no published header has.
+    // libtpu 0.0.52 requires an arguments struct of 32 bytes, which no published header defines.
     report("connect", context.initialize());
     report("port", context.port());
     let processes = Processes { addresses: &["localhost:1"], devices_per_process: 1, ..Processes::default() };
     let collectives = context.collectives(&processes, None).unwrap();
     drop(context);
-    // A communicator needs a connection.
+    // Creating communicators fails if the context is not connected.
     if let Some(all) = report("communicators", collectives.communicators(&[0], None, &[0])) {
         assert_eq!(all.len(), 1);
         report("text of a communicator", all[0].description());
@@ -78,7 +78,8 @@ fn query_megascale(plugin: &Plugin, topology: &TopologyDescription, devices: i32
     println!("slices: ok");
 }
 
-/// Reads a serialized program that doubles six numbers.
+/// Serializes an executable that doubles six elements, and reads the serialized bytes with the TPU executable
+/// extension.
 pub(crate) fn query_executable(plugin: &Plugin, executable: &Executable) {
     let Some(tpu) = plugin.extension::<TpuExecutables>() else { return };
     let serialized = executable.serialize().unwrap();
@@ -94,7 +95,7 @@ pub(crate) fn query_executable(plugin: &Plugin, executable: &Executable) {
     assert_eq!(field("xla_tpu_enable_async_collective_fusion").unwrap(), "true");
     let error = field("no_such_field").unwrap_err();
     assert_eq!((error.kind(), error.code()), (ErrorKind::Plugin, ErrorCode::INVALID_ARGUMENT), "{error}");
-    // A status with the code 13, `INTERNAL`.
+    // A serialized status message with the code 13, `INTERNAL`.
     assert!(!tpu.is_predetermined_error(&[8, 13]).unwrap());
     println!("serialized program: ok");
 }
