@@ -17,14 +17,15 @@ unsafe impl Send for Destination {}
 impl Destination {
     /// # Safety
     ///
-    /// V3 for the destination, until an event of the call.
+    /// V3 (arrays and text) holds for the destination, until an event of the call.
     pub(crate) unsafe fn new(data: *mut c_void, size: usize) -> Self {
         Self { data: data.cast(), size }
     }
 
     /// # Safety
     ///
-    /// V3 for the destination, until the event of the call, which comes after the last use of the slice.
+    /// V3 (arrays and text) holds for the destination, until the event of the call, which comes after the last use of
+    /// the slice.
     pub(crate) unsafe fn slice(&mut self) -> Result<&mut [u8]> {
         // SAFETY: V3 (arrays and text), which the caller promises.
         unsafe { ffi_read::slice_mut(self.data, self.size, "dst") }

@@ -43,7 +43,7 @@ impl ForeignMemory {
     ///
     /// # Safety
     ///
-    /// V3 for the memory and V4 for the function, until the last clone is dropped.
+    /// V3 (arrays and text) holds for the memory and V4 (callbacks) for the function, until the last clone is dropped.
     pub(crate) unsafe fn new(
         (data, size): (*mut c_void, usize),
         stream: isize,

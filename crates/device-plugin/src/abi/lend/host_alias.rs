@@ -59,7 +59,7 @@ pub(crate) struct AliasSource {
 impl AliasSource {
     /// # Safety
     ///
-    /// V3 for the data, until the event of [`AliasSource::done`] is ready.
+    /// V3 (arrays and text) holds for the data, until the event of [`AliasSource::done`] is ready.
     pub(crate) unsafe fn new(data: *const u8, size: usize) -> Result<Self> {
         // SAFETY: V3 (arrays and text), which the caller promises; this checks the pointer.
         unsafe { ffi_read::slice(data, size, "data") }?;

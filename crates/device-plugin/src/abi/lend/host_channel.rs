@@ -66,7 +66,7 @@ impl HostChannels {
     ///
     /// # Safety
     ///
-    /// V3 for the lists, and V4 for the callbacks until the event is ready.
+    /// V3 (arrays and text) holds for the lists, and V4 (callbacks) for the callbacks until the event is ready.
     pub(crate) unsafe fn read(
         send: (*const PJRT_SendCallbackInfo, usize),
         recv: (*const PJRT_RecvCallbackInfo, usize),
@@ -192,7 +192,8 @@ impl Callbacks {
     ///
     /// # Safety
     ///
-    /// V3 for the lists, and V4 for the callbacks until the event of the execution is ready.
+    /// V3 (arrays and text) holds for the lists, and V4 (callbacks) for the callbacks until the event of the execution
+    /// is ready.
     pub(crate) unsafe fn open(&self, at: usize, count: usize) -> Result<Opened> {
         let count_of = |callbacks: usize| if callbacks == 0 { 0 } else { count };
         // SAFETY: V3 (arrays and text) and V4 (callbacks), which the caller promises.
@@ -241,7 +242,7 @@ impl std::fmt::Debug for HostChannels {
 
 /// # Safety
 ///
-/// V2: `owner` came with a chunk of [`HostChannels::send`] and is given up.
+/// V2 (handles): `owner` came with a chunk of [`HostChannels::send`] and is given up.
 unsafe extern "C" fn delete_chunk(_: *mut c_void, owner: *mut c_void) {
     // SAFETY: V2 (handles), which the caller promises.
     drop(unsafe { Box::from_raw(owner.cast::<Vec<u8>>()) });
@@ -251,7 +252,7 @@ unsafe extern "C" fn delete_chunk(_: *mut c_void, owner: *mut c_void) {
 ///
 /// # Safety
 ///
-/// V3 for the message.
+/// V3 (arrays and text) holds for the message.
 unsafe extern "C" fn make_error(
     code: PJRT_Error_Code,
     message: *const std::ffi::c_char,

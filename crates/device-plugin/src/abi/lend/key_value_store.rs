@@ -38,8 +38,8 @@ impl std::fmt::Debug for KeyValueStore {
 impl KeyValueStore {
     /// # Safety
     ///
-    /// V4 for the callbacks of `args`. They are valid only in a distributed run, because a framework with a single
-    /// process leaves them uninitialized.
+    /// V4 (callbacks) holds for the callbacks of `args`. They are valid only in a distributed run, because a framework
+    /// with a single process leaves them uninitialized.
     pub(crate) unsafe fn new(args: &PJRT_Client_Create_Args) -> Self {
         Self {
             get: args.kv_get_callback,
@@ -127,7 +127,7 @@ fn missing(callback: &str) -> Error {
 ///
 /// # Safety
 ///
-/// V3 for the message.
+/// V3 (arrays and text) holds for the message.
 unsafe extern "C" fn callback_error(code: PJRT_Error_Code, message: *const c_char, size: usize) -> *mut PJRT_Error {
     // SAFETY: V3 (arrays and text), which the caller promises.
     let text = unsafe { ffi_read::slice(message.cast::<u8>(), size, "message") }.unwrap_or_default();
@@ -147,7 +147,7 @@ unsafe fn take_error(error: *mut PJRT_Error) -> Result<()> {
 
 /// # Safety
 ///
-/// V3 for the value, V4 for its deleter.
+/// V3 (arrays and text) holds for the value, and V4 (callbacks) for its deleter.
 unsafe fn take_value(
     value: *mut c_char,
     size: usize,

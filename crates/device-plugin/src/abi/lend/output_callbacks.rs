@@ -56,7 +56,8 @@ impl OutputCallbacks {
     ///
     /// # Safety
     ///
-    /// V1 and V3 for the list, and V4 for the callbacks until the event from [`Opened::hand_over`] is ready.
+    /// V1 (argument structs) and V3 (arrays and text) hold for the list, and V4 (callbacks) for the callbacks until the
+    /// event from [`Opened::hand_over`] is ready.
     pub(crate) unsafe fn read(infos: *const PJRT_HloOutputCallbackInfo, len: usize) -> Result<Self> {
         if len == 0 {
             return Ok(Self::default());

@@ -156,7 +156,7 @@ impl Blob {
 ///
 /// # Safety
 ///
-/// V2 for `owner`.
+/// V2 (handles) holds for `owner`.
 pub(crate) unsafe extern "C" fn delete_blob<T>(owner: *mut T) {
     if !owner.is_null() {
         // SAFETY: V2 (handles), this is the owner of a blob and given up.
@@ -187,7 +187,7 @@ impl Bytes {
     ///
     /// # Safety
     ///
-    /// V2: the bytes came from [`Bytes::give`] and are given up.
+    /// V2 (handles): the bytes came from [`Bytes::give`] and are given up.
     pub(crate) unsafe extern "C" fn delete(bytes: *const c_char) {
         if bytes.is_null() {
             return;

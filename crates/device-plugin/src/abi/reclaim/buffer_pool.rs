@@ -94,7 +94,7 @@ fn allocate<T>() -> NonNull<u8> {
 ///
 /// # Safety
 ///
-/// V7: the value came from [`new`] and is given up.
+/// V7 (counting): the value came from [`new`] and is given up.
 #[inline]
 pub(crate) unsafe fn free<T>(value: NonNull<T>) {
     // Frees the memory even if the destructor panics, which may be a vendor's.

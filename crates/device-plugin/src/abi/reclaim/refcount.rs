@@ -61,7 +61,7 @@ impl<T: Reclaimed> Counted<T> {
     ///
     /// # Safety
     ///
-    /// V7: [`Guard::add_outputs`](crate::abi::reclaim::hazard::Guard::add_outputs) counted the output.
+    /// V7 (counting): [`Guard::add_outputs`](crate::abi::reclaim::hazard::Guard::add_outputs) counted the output.
     #[inline]
     pub(crate) unsafe fn output_ref(&self) -> OwnerRef<T> {
         OwnerRef { to: self.own, is_counted: false }

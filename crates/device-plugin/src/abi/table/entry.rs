@@ -43,7 +43,7 @@ pub(crate) trait Entry<S: Slot> {
     ///
     /// # Safety
     ///
-    /// V1 to V4 hold for the struct from which `args` was copied.
+    /// V1 (argument structs) to V4 (callbacks) hold for the struct from which `args` was copied.
     unsafe fn call(args: &mut S::Args) -> Result<()>;
 }
 
@@ -121,7 +121,7 @@ type Local = [u64; 32];
 ///
 /// # Safety
 ///
-/// V1 to V4 hold for `args`.
+/// V1 (argument structs) to V4 (callbacks) hold for `args`.
 pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(args: *mut S::Args) -> S::Return {
     if T::TRACED && trace::is_due() {
         // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
@@ -162,8 +162,8 @@ pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(arg
 ///
 /// # Safety
 ///
-/// `local` is a struct of this function that no other code refers to, and V1 to V4 hold for the struct from which it
-/// was copied.
+/// `local` is a struct of this function that no other code refers to, and V1 (argument structs) to V4 (callbacks) hold
+/// for the struct from which it was copied.
 unsafe fn body<T: Entry<S>, S: Slot>(local: *mut u8) -> Result<()> {
     // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
     let local = unsafe { &mut *local.cast::<S::Args>() };
@@ -191,7 +191,7 @@ unsafe extern "C" fn answer<R: Outcome>(args: *mut u8, function: &Function, body
 ///
 /// # Safety
 ///
-/// V1 to V4 hold for `args`, and `body` belongs to `function`.
+/// V1 (argument structs) to V4 (callbacks) hold for `args`, and `body` belongs to `function`.
 unsafe fn shared(args: *mut u8, function: &Function, body: Body) -> Result<()> {
     let call = || {
         let words = args.cast::<usize>();

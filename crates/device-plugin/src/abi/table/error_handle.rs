@@ -37,7 +37,7 @@ pub(crate) fn into_raw(error: Error) -> *mut PJRT_Error {
 
 /// # Safety
 ///
-/// V2 for `error`, which may be null.
+/// V2 (handles) holds for `error`, which may be null.
 pub(crate) unsafe extern "C" fn destroy(error: *mut PJRT_Error) {
     if !error.is_null() {
         // SAFETY: V2 (handles), this came from `into_raw` and is given up.
@@ -47,7 +47,7 @@ pub(crate) unsafe extern "C" fn destroy(error: *mut PJRT_Error) {
 
 /// # Safety
 ///
-/// V2 for `error`, V3 for the outputs.
+/// V2 (handles) holds for `error`, and V3 (arrays and text) for the outputs.
 unsafe extern "C" fn message(error: *const PJRT_Error, message: *mut *const c_char, size: *mut usize) {
     // SAFETY: V2 (handles) and V5 (opaque types).
     let text = unsafe { error.cast::<ErrorHandle>().as_ref() }.map_or("", |error| error.error.message());
@@ -59,7 +59,7 @@ unsafe extern "C" fn message(error: *const PJRT_Error, message: *mut *const c_ch
 
 /// # Safety
 ///
-/// V2 for `error`.
+/// V2 (handles) holds for `error`.
 unsafe extern "C" fn get_code(error: *const PJRT_Error) -> PJRT_Error_Code {
     // SAFETY: V2 (handles) and V5 (opaque types).
     let error = unsafe { error.cast::<ErrorHandle>().as_ref() };
@@ -68,7 +68,7 @@ unsafe extern "C" fn get_code(error: *const PJRT_Error) -> PJRT_Error_Code {
 
 /// # Safety
 ///
-/// V2 for `error`, V4 for `visitor`.
+/// V2 (handles) holds for `error`, and V4 (callbacks) for `visitor`.
 pub(crate) unsafe extern "C" fn for_each_payload(
     error: *const PJRT_Error,
     visitor: PJRT_Error_PayloadVisitor,

@@ -37,7 +37,7 @@ pub(crate) fn into_raw(event: Event) -> *mut PJRT_Event {
 ///
 /// # Safety
 ///
-/// V2 for `event`.
+/// V2 (handles) holds for `event`.
 pub(crate) unsafe fn get<'a>(event: *mut PJRT_Event) -> Result<EventRef<'a>> {
     if event.cast_const().cast() == &raw const READY {
         return Ok(EventRef::Ready);

@@ -16,7 +16,7 @@ use crate::{ElementType, Error, Layout, NamedValue, Result, Shape, Value};
 ///
 /// # Safety
 ///
-/// V5: every pointer of the C type that the plugin returns points to a `Target`.
+/// V5 (opaque types): every pointer of the C type that the plugin returns points to a `Target`.
 pub(crate) unsafe trait Handle<P> {
     type Target: 'static;
 }
@@ -45,7 +45,7 @@ impl<T> Pointer for *mut T {
 ///
 /// # Safety
 ///
-/// V2 for `handle`. The reference must not outlive it.
+/// V2 (handles) holds for `handle`. The reference must not outlive it.
 pub(crate) unsafe fn handle<'a, P, H: Pointer<To: Handle<P>>>(
     handle: H,
     field: &str,
@@ -83,7 +83,7 @@ pub(crate) use handles;
 ///
 /// # Safety
 ///
-/// V1 for the pointer.
+/// V1 (argument structs) holds for the pointer.
 #[inline]
 pub(crate) unsafe fn nested<T: AbiStruct>(data: *const T, field: &str) -> Result<T> {
     if data.is_null() || !data.is_aligned() {
@@ -125,7 +125,7 @@ pub(crate) fn next<T: AbiStruct>(at: *const T, struct_size: usize) -> *const T {
 ///
 /// # Safety
 ///
-/// V1 for `size` bytes.
+/// V1 (argument structs) holds for `size` bytes.
 #[inline]
 pub(crate) unsafe fn local_copy<T: AbiStruct>(data: *const T, size: usize) -> T {
     let mut local = T::new();
@@ -165,7 +165,7 @@ pub(crate) unsafe fn copy_struct<T: AbiStruct>(from: *const u8, to: *mut u8, siz
 ///
 /// # Safety
 ///
-/// V3 for the message.
+/// V3 (arrays and text) holds for the message.
 pub(crate) unsafe fn status(code: u32, message: *const c_char, len: usize) -> Result<Option<Error>> {
     if code == 0 {
         return Ok(None);
@@ -179,7 +179,7 @@ pub(crate) unsafe fn status(code: u32, message: *const c_char, len: usize) -> Re
 ///
 /// # Safety
 ///
-/// V3 for the message, V1 and V3 for the payloads.
+/// V3 (arrays and text) holds for the message, V1 (argument structs) and V3 (arrays and text) for the payloads.
 pub(crate) unsafe fn error_with_payload(
     (code, message, len): (u32, *const c_char, usize),
     payload: *const PJRT_NamedValue,
@@ -206,7 +206,7 @@ fn unknown_element_type(raw: u32) -> String {
 ///
 /// # Safety
 ///
-/// V3 for `dims`.
+/// V3 (arrays and text) holds for `dims`.
 pub(crate) unsafe fn shape(element_type: u32, dims: *const i64, num_dims: usize) -> Result<Shape> {
     let known =
         ElementType::from_raw(element_type).ok_or_else(|| Error::argument(unknown_element_type(element_type)))?;
@@ -222,7 +222,7 @@ pub(crate) unsafe fn shape(element_type: u32, dims: *const i64, num_dims: usize)
 ///
 /// # Safety
 ///
-/// V1 and V3 for each value.
+/// V1 (argument structs) and V3 (arrays and text) hold for each value.
 pub(crate) unsafe fn named_values(values: *const PJRT_NamedValue, len: usize, field: &str) -> Result<Vec<NamedValue>> {
     let mut read = Vec::with_capacity(len.min(64));
     let mut at = values;
@@ -238,7 +238,7 @@ pub(crate) unsafe fn named_values(values: *const PJRT_NamedValue, len: usize, fi
 
 /// # Safety
 ///
-/// V3 for all data that the value points to.
+/// V3 (arrays and text) holds for all data that the value points to.
 unsafe fn named_value(value: &PJRT_NamedValue) -> Result<NamedValue> {
     // SAFETY: V3 (arrays and text), which the caller promises.
     let name = unsafe { text(value.name, value.name_size, "name") }?;
@@ -278,8 +278,8 @@ enum CLayout<'a> {
 ///
 /// # Safety
 ///
-/// V3 for the struct with the size that the header declares. Its `struct_size` is ignored, because frameworks do not
-/// initialize it in layouts.
+/// V3 (arrays and text) holds for the struct with the size that the header declares. Its `struct_size` is ignored,
+/// because frameworks do not initialize it in layouts.
 unsafe fn read_layout<'a>(
     layout: *const PJRT_Buffer_MemoryLayout,
     may_have_tiles: bool,
@@ -325,7 +325,7 @@ unsafe fn read_layout<'a>(
 ///
 /// # Safety
 ///
-/// V3 for the struct with the size that the header declares.
+/// V3 (arrays and text) holds for the struct with the size that the header declares.
 pub(crate) unsafe fn host_layout(
     layout: *const PJRT_Buffer_MemoryLayout,
     form: &ArrayLayout,
@@ -348,7 +348,7 @@ pub(crate) enum HostLayout {
 impl HostLayout {
     /// # Safety
     ///
-    /// V3 for the struct with the size that the header declares.
+    /// V3 (arrays and text) holds for the struct with the size that the header declares.
     pub(crate) unsafe fn read(layout: *const PJRT_Buffer_MemoryLayout) -> Result<Self> {
         // SAFETY: V3 (arrays and text), which the caller promises.
         Ok(match unsafe { read_layout(layout, false) }? {
@@ -372,7 +372,7 @@ impl HostLayout {
 ///
 /// # Safety
 ///
-/// V3 for the struct with the size that the header declares.
+/// V3 (arrays and text) holds for the struct with the size that the header declares.
 pub(crate) unsafe fn device_layout(layout: *const PJRT_Buffer_MemoryLayout, shape: &Shape) -> Result<Option<Layout>> {
     // SAFETY: V3 (arrays and text), which the caller promises.
     Ok(match unsafe { read_layout(layout, true) }? {

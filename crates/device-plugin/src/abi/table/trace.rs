@@ -21,7 +21,7 @@ pub(crate) fn is_due() -> bool {
 ///
 /// # Safety
 ///
-/// V1 for `args`, and the contract of `call`.
+/// V1 (argument structs) holds for `args`, and the contract of `call`.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn record<S: Slot>(
@@ -46,7 +46,7 @@ pub(crate) unsafe fn record<S: Slot>(
 ///
 /// # Safety
 ///
-/// V1 for `args`, which may be null.
+/// V1 (argument structs) holds for `args`, which may be null.
 pub(crate) unsafe fn context_id<S: Slot>(args: *mut S::Args) -> Option<i64> {
     if args.is_null() || !args.is_aligned() {
         return None;

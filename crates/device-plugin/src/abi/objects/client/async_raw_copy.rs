@@ -22,7 +22,8 @@ use crate::{Event, Result};
 ///
 /// # Safety
 ///
-/// V1 for `args`, V3 for the message, and for the destination until the event of the copy.
+/// V1 (argument structs) holds for `args`, and V3 (arrays and text) for the message, and for the destination until the
+/// event of the copy.
 unsafe extern "C" fn destination_known(args: *mut PJRT_Buffer_CopyRawToHostFuture_Callback_Args) {
     // SAFETY: V1 (argument structs).
     let Ok(args) = (unsafe { ffi_read::nested(args.cast_const(), "args") }) else { return };
@@ -35,7 +36,7 @@ unsafe extern "C" fn destination_known(args: *mut PJRT_Buffer_CopyRawToHostFutur
 ///
 /// # Safety
 ///
-/// V1 for `args`, V3 for the message.
+/// V1 (argument structs) holds for `args`, and V3 (arrays and text) for the message.
 unsafe extern "C" fn dependency_ready(args: *mut PJRT_Buffer_DonateWithControlDependency_Callback_Args) {
     // SAFETY: V1 (argument structs).
     let Ok(args) = (unsafe { ffi_read::nested(args.cast_const(), "args") }) else { return };

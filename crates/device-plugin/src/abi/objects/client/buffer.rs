@@ -161,7 +161,7 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// # Safety
     ///
-    /// V7: the buffer came from [`BufferHandle::give`], was never used, and is given up.
+    /// V7 (counting): the buffer came from [`BufferHandle::give`], was never used, and is given up.
     #[inline]
     pub(crate) unsafe fn take_back(buffer: *mut PJRT_Buffer) {
         if let Some(handle) = NonNull::new(buffer.cast::<Self>()) {
@@ -245,7 +245,7 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// # Safety
     ///
-    /// V7: the caller has the last use and ends it.
+    /// V7 (counting): the caller has the last use and ends it.
     #[cold]
     unsafe fn end(&self) {
         let this = NonNull::from(self);
@@ -275,7 +275,7 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// # Safety
     ///
-    /// V7: the caller took the count of uses to zero and has no reference to the value.
+    /// V7 (counting): the caller took the count of uses to zero and has no reference to the value.
     unsafe fn retire(&self, own: Option<&Guard>) {
         if self.client.hazards.is_protected(self.bit(), own) {
             self.client.retired.add(NonNull::from(self));
@@ -363,7 +363,7 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// # Safety
     ///
-    /// V2: the handle came from [`BufferHandle::give`] and is given up.
+    /// V2 (handles): the handle came from [`BufferHandle::give`] and is given up.
     pub(crate) unsafe fn destroy(this: NonNull<Self>) {
         // SAFETY: V2 (handles), live until the end of this function.
         let buffer = unsafe { this.as_ref() };

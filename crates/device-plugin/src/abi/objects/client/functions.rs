@@ -26,7 +26,7 @@ use crate::{ClientOptions, Error, ProcessInfo, ProcessState, Program, Result};
 ///
 /// # Safety
 ///
-/// V1 and V3 for the program.
+/// V1 (argument structs) and V3 (arrays and text) hold for the program.
 pub(crate) unsafe fn read_program(program: *const PJRT_Program) -> Result<Program> {
     // SAFETY: V1 (argument structs) and V3 (arrays and text), which the caller promises.
     let program = unsafe { ffi_read::nested(program, "program") }?;
@@ -48,7 +48,7 @@ fn count(n: i32, field: &str) -> Result<usize> {
 ///
 /// # Safety
 ///
-/// V1 and V3 for the list.
+/// V1 (argument structs) and V3 (arrays and text) hold for the list.
 unsafe fn process_infos(list: *const PJRT_ProcessInfo, len: usize) -> Result<Option<Vec<ProcessInfo>>> {
     // In the first version, a process number and padding occupy the place of the size.
     const SIZES: RangeInclusive<usize> = PJRT_ProcessInfo::STRUCT_SIZE..=4096;

@@ -59,7 +59,7 @@ impl Drop for UserData {
 
 /// # Safety
 ///
-/// V2 for `memory`.
+/// V2 (handles) holds for `memory`.
 unsafe extern "C" fn get_user_data(memory: *mut PJRT_Memory, key: *const c_void) -> *mut c_void {
     // SAFETY: V2 (handles) and V5 (opaque types).
     let memory = unsafe { memory.cast::<Memory>().as_ref() };
@@ -70,7 +70,7 @@ unsafe extern "C" fn get_user_data(memory: *mut PJRT_Memory, key: *const c_void)
 
 /// # Safety
 ///
-/// V2 for `memory`, V4 for `destroy`.
+/// V2 (handles) holds for `memory`, and V4 (callbacks) for `destroy`.
 unsafe extern "C" fn set_user_data(
     memory: *mut PJRT_Memory,
     key: *const c_void,

@@ -183,7 +183,7 @@ impl<B: Backend> Client<B> {
     ///
     /// # Safety
     ///
-    /// V3 for the layout.
+    /// V3 (arrays and text) holds for the layout.
     pub(crate) unsafe fn form(
         &self,
         shape: &Shape,

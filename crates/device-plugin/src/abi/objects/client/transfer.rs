@@ -183,7 +183,7 @@ impl Upload {
     ///
     /// # Safety
     ///
-    /// V2 and V3 for the arguments.
+    /// V2 (handles) and V3 (arrays and text) hold for the arguments.
     unsafe fn read<B: Backend>(client: &Client<B>, args: &PJRT_Client_BufferFromHostBuffer_Args) -> Result<Self> {
         // SAFETY: V2 (handles) and V3 (arrays and text), which the caller promises.
         let shape = unsafe { ffi_read::shape(args.type_.0, args.dims, args.num_dims) }?;
@@ -205,7 +205,7 @@ impl Upload {
     ///
     /// # Safety
     ///
-    /// V3 for the data.
+    /// V3 (arrays and text) holds for the data.
     unsafe fn send<B: Backend>(&self, client: &Client<B>) -> Result<Uploaded<B>> {
         if let Some(strided) = &self.strided {
             // SAFETY: V3 (arrays and text), which the caller promises.
@@ -227,7 +227,7 @@ impl Upload {
     ///
     /// # Safety
     ///
-    /// V3 for the data.
+    /// V3 (arrays and text) holds for the data.
     unsafe fn gather(&self, strided: &Strided) -> Result<Vec<u8>> {
         let start = self.data.wrapping_sub(strided.before);
         // SAFETY: V3 (arrays and text): strided data spans these bytes around its first element.
@@ -248,7 +248,7 @@ impl Upload {
     ///
     /// # Safety
     ///
-    /// V3 for the data, until the event `done` of the result.
+    /// V3 (arrays and text) holds for the data, until the event `done` of the result.
     unsafe fn lend<B: Backend>(&self, client: &Client<B>, host: HostArray<'_>) -> Result<Uploaded<B>> {
         // SAFETY: V3 (arrays and text), which the caller promises.
         let source = unsafe { AliasSource::new(self.data, self.size) }?;
@@ -269,7 +269,7 @@ impl Upload {
 ///
 /// # Safety
 ///
-/// V3 for the strides.
+/// V3 (arrays and text) holds for the strides.
 unsafe fn host_strides(form: &ArrayLayout, args: &PJRT_Client_BufferFromHostBuffer_Args) -> Result<Option<Strided>> {
     if args.num_byte_strides == 0 {
         return form.row_major_host();
@@ -283,7 +283,7 @@ unsafe fn host_strides(form: &ArrayLayout, args: &PJRT_Client_BufferFromHostBuff
 ///
 /// # Safety
 ///
-/// V2 and V3 for the arguments.
+/// V2 (handles) and V3 (arrays and text) hold for the arguments.
 unsafe fn from_host<P: DevicePlugin>(
     client: &Counted<Client<P::Backend>>,
     args: &mut PJRT_Client_BufferFromHostBuffer_Args,

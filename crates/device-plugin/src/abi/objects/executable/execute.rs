@@ -52,7 +52,7 @@ impl<'a, B: Backend> Call<'a, B> {
     ///
     /// # Safety
     ///
-    /// V3 for the list, V2 for the buffers.
+    /// V3 (arrays and text) holds for the list, and V2 (handles) for the buffers.
     #[inline(always)]
     unsafe fn arguments(&self, at: usize) -> Result<&'a [&'a BufferHandle<B>]> {
         let list = self.argument_lists.get(at).copied().unwrap_or(std::ptr::null());
@@ -64,7 +64,7 @@ impl<'a, B: Backend> Call<'a, B> {
     ///
     /// # Safety
     ///
-    /// V3 for the list.
+    /// V3 (arrays and text) holds for the list.
     #[inline(always)]
     unsafe fn outputs(&self, at: usize) -> Result<&'a mut [*mut PJRT_Buffer]> {
         let list = self.output_lists.get(at).copied().unwrap_or(std::ptr::null_mut());
@@ -98,7 +98,7 @@ impl<'a, B: Backend> Call<'a, B> {
     ///
     /// # Safety
     ///
-    /// V2 and V3 for the lists.
+    /// V2 (handles) and V3 (arrays and text) hold for the lists.
     #[inline(always)]
     unsafe fn run(&self, device: usize, placements: &[Placement], events: &mut [*mut PJRT_Event]) -> Result<()> {
         let executable = self.executable;
@@ -132,7 +132,8 @@ impl<'a, B: Backend> Call<'a, B> {
     ///
     /// # Safety
     ///
-    /// V2 and V3 for the lists, and V1 to V4 for the callbacks.
+    /// V2 (handles) and V3 (arrays and text) hold for the lists, and V1 (argument structs) to V4 (callbacks) for the
+    /// callbacks.
     #[inline(never)]
     unsafe fn run_all(
         &self,
@@ -179,7 +180,7 @@ impl<'a, B: Backend> Call<'a, B> {
     ///
     /// # Safety
     ///
-    /// V1 to V4 for `args`, whose lists this call already holds.
+    /// V1 (argument structs) to V4 (callbacks) hold for `args`, whose lists this call already holds.
     #[cold]
     #[inline(never)]
     unsafe fn run_general<P: DevicePlugin<Backend = B>>(
@@ -227,7 +228,7 @@ fn donations<'a, B: Backend>(executable: &'a LoadedExecutable<B>, kept: &[i64]) 
 ///
 /// # Safety
 ///
-/// V3 for the list, V2 for the buffers.
+/// V3 (arrays and text) holds for the list, and V2 (handles) for the buffers.
 #[inline(always)]
 unsafe fn handles<'a, B: Backend>(list: *const *mut PJRT_Buffer, len: usize) -> Result<&'a [&'a BufferHandle<B>]> {
     // SAFETY: V3 (arrays and text) and V2 (handles), which the caller promises.

@@ -16,7 +16,7 @@ use crate::{Error, ExecuteOptions, Result};
 ///
 /// # Safety
 ///
-/// V1, and a field of type `T` is at that offset.
+/// V1 (argument structs), and a field of type `T` is at that offset.
 #[inline]
 unsafe fn field<T: Copy>(options: *const PJRT_ExecuteOptions, offset: usize) -> T {
     // SAFETY: V1 (argument structs), which the caller promises.
@@ -38,7 +38,7 @@ pub(crate) struct Options<'a> {
 ///
 /// # Safety
 ///
-/// V1 for the options.
+/// V1 (argument structs) holds for the options.
 #[cold]
 pub(crate) unsafe fn read_callbacks(options: *const PJRT_ExecuteOptions) -> Result<Callbacks> {
     // SAFETY: V1 (argument structs), which the caller promises.
@@ -55,7 +55,7 @@ pub(crate) unsafe fn read_callbacks(options: *const PJRT_ExecuteOptions) -> Resu
 ///
 /// # Safety
 ///
-/// V1 to V3 for the options.
+/// V1 (argument structs) to V3 (arrays and text) hold for the options.
 #[inline]
 pub(crate) unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Result<Options<'a>> {
     const READ: usize = offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices) + size_of::<usize>();
@@ -91,7 +91,7 @@ pub(crate) unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Re
 ///
 /// # Safety
 ///
-/// V1 and V3 for the options, which are longer than the oldest struct.
+/// V1 (argument structs) and V3 (arrays and text) hold for the options, which are longer than the oldest struct.
 #[inline]
 unsafe fn has_more(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
     const CALLBACKS: usize = offset_of!(PJRT_ExecuteOptions, num_hlo_output_callbacks) + size_of::<usize>();
@@ -128,7 +128,7 @@ unsafe fn has_more(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
 ///
 /// # Safety
 ///
-/// V1 to V4 for the options.
+/// V1 (argument structs) to V4 (callbacks) hold for the options.
 #[cold]
 pub(crate) unsafe fn read_all(options: *const PJRT_ExecuteOptions) -> Result<ExecuteOptions> {
     // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
@@ -173,7 +173,7 @@ pub(crate) unsafe fn read_all(options: *const PJRT_ExecuteOptions) -> Result<Exe
 ///
 /// # Safety
 ///
-/// V3: the pointer is null or readable up to a NUL byte.
+/// V3 (arrays and text): the pointer is null or readable up to a NUL byte.
 unsafe fn text(text: *const c_char) -> Option<String> {
     if text.is_null() {
         return None;

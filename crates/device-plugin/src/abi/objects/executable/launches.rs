@@ -34,7 +34,8 @@ impl LaunchExtras {
     ///
     /// # Safety
     ///
-    /// V3 for the lists of the callbacks, and V4 for the callbacks until the events of the call.
+    /// V3 (arrays and text) holds for the lists of the callbacks, and V4 (callbacks) for the callbacks until the events
+    /// of the call.
     pub(crate) unsafe fn open(
         options: ExecuteOptions,
         callbacks: Option<host_channel::Callbacks>,
