@@ -99,9 +99,9 @@ impl OutputCallbacks {
         self.0.iter().flat_map(|all| all.infos.iter().map(|info| (info.0.callback_id, info.0.num_operands)))
     }
 
-    /// Passes `value` to the callback with the given id. `operand` is the index of the output operation's operand, and
-    /// `(replica, partition)` identifies the device that computed the value. The value must be dense and row-major. The
-    /// callback may block.
+    /// Passes `value` to the callback with the given id. `operand` is the index of the value among the callback's
+    /// operands, and `(replica, partition)` identifies the device that computed the value. The value must be dense and
+    /// row-major. The callback may block.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! `PJRT_LoadedExecutable_Execute`.
+//! The function `PJRT_LoadedExecutable_Execute`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -27,23 +27,24 @@ use crate::{Backend, DevicePlugin, Error, ExecuteOptions, HostChannels, Placemen
 /// The properties that all launches of one call share.
 struct Call<'a, B: Backend> {
     executable: &'a LoadedExecutable<B>,
-    /// The same executable as the framework's reference-counted handle.
+    /// The framework's handle of the same executable. Deferred launches increment its reference count.
     counted: *const LoadedExecutable<B>,
-    /// For each device, its list of arguments, with one entry per parameter. Empty if the program has no parameters.
+    /// For each device, the array of its arguments, with one buffer for each parameter. Empty if the program has no
+    /// parameters.
     argument_lists: &'a [*const *mut PJRT_Buffer],
-    /// For each device, its list of outputs. Empty if the program has no outputs.
+    /// For each device, the array that receives its outputs. Empty if the program has no outputs.
     output_lists: &'a [*mut *mut PJRT_Buffer],
-    /// Whether each argument is donated. Empty if no parameter is.
+    /// For each parameter, whether its argument is donated. Empty if the program donates no arguments.
     donated: &'a [bool],
     launch_id: i32,
 }
 
-/// Options that few calls use.
+/// Options and callbacks that only few calls use.
 struct Request {
     options: ExecuteOptions,
-    /// Callbacks to send and receive.
+    /// The send and receive callbacks of the framework.
     callbacks: Option<Callbacks>,
-    /// The plugin's name, while a profile is being recorded.
+    /// The plugin's name if a profile is being recorded.
     profiled: Option<&'static str>,
 }
 
@@ -94,7 +95,7 @@ impl<'a, B: Backend> Call<'a, B> {
         Ok(ready)
     }
 
-    /// Runs a program without channels on one device.
+    /// Runs a program on one device, with default options except for the launch id.
     ///
     /// # Safety
     ///
@@ -112,7 +113,7 @@ impl<'a, B: Backend> Call<'a, B> {
             if self.check(device, handles)? {
                 let usual = (ExecuteOptions::new(self.launch_id), HostChannels::default());
                 let (place, arguments) = ((device, placements), (handles, self.donated));
-                // SAFETY: checked, and shown by the guard.
+                // SAFETY: the arguments passed `check` after the guard published their bits.
                 let mut launch = unsafe { prepare(executable, &guard, place, arguments, list, usual) };
                 let event = executable.client.backend.execute(&executable.compiled, &mut launch)?;
                 expect_complete(&launch)?;
@@ -128,7 +129,7 @@ impl<'a, B: Backend> Call<'a, B> {
         unsafe { self.run_all(&[device], &[placements], events, request) }
     }
 
-    /// Runs any program with any arguments on these devices.
+    /// Runs a program on any number of devices, with any options. Defers the launches if they must wait for arguments.
     ///
     /// # Safety
     ///
@@ -156,19 +157,19 @@ impl<'a, B: Backend> Call<'a, B> {
         // SAFETY: V1 (argument structs) to V4 (callbacks), which the caller promises.
         let special = unsafe { LaunchExtras::open(options, callbacks, profiled, devices.len()) }?;
         let launches = Launches { executable, devices, placements, donated: self.donated, is_deferred: false };
-        // SAFETY: checked, and shown by the guard.
+        // SAFETY: the arguments passed `check` after the guard published their bits.
         if let Some(missing) = unsafe { pending_arguments::missing(&handles) }? {
-            // SAFETY: V2 (handles), the framework destroys the executable neither before nor during its call.
+            // SAFETY: V2 (handles), the framework does not destroy the executable before the call returns.
             unsafe { Arc::increment_strong_count(self.counted) };
-            // SAFETY: the reference was added above.
+            // SAFETY: the previous line added the reference.
             let executable = unsafe { Arc::from_raw(self.counted) };
             let results = Results { lists, events };
-            // SAFETY: checked, and shown by the guard.
+            // SAFETY: the arguments passed `check` after the guard published their bits.
             unsafe { defer(executable, &launches, (&guard, &handles), results, special, &missing) };
             return Ok(());
         }
         let arguments = pending_arguments::pending(&handles)?;
-        // SAFETY: checked, and shown by the guard.
+        // SAFETY: the arguments passed `check` after the guard published their bits.
         let done = unsafe { launches.start(&guard, &handles, lists, special, &arguments) }?;
         for (slot, event) in events.iter_mut().zip(done) {
             *slot = into_raw(event);
@@ -176,11 +177,11 @@ impl<'a, B: Backend> Call<'a, B> {
         Ok(())
     }
 
-    /// Runs on these devices with all options of the framework, and records the call if a profile is being taken.
+    /// Runs a program with all options that the framework passed. Records the call if a profile is being recorded.
     ///
     /// # Safety
     ///
-    /// V1 (argument structs) to V4 (callbacks) hold for `args`, whose lists this call already holds.
+    /// V1 (argument structs) to V4 (callbacks) hold for `args`. The arrays in `self` and `events` come from `args`.
     #[cold]
     #[inline(never)]
     unsafe fn run_general<P: DevicePlugin<Backend = B>>(
@@ -213,7 +214,8 @@ impl<'a, B: Backend> Call<'a, B> {
     }
 }
 
-/// For each parameter, whether its argument is donated. `kept` lists the arguments that the framework keeps.
+/// Returns for each parameter whether its argument is donated. `kept` contains the indices of the arguments that the
+/// framework does not donate.
 fn donations<'a, B: Backend>(executable: &'a LoadedExecutable<B>, kept: &[i64]) -> Cow<'a, [bool]> {
     let mut donated = Cow::Borrowed(executable.donated.as_slice());
     for kept in kept {
@@ -236,12 +238,13 @@ unsafe fn handles<'a, B: Backend>(list: *const *mut PJRT_Buffer, len: usize) -> 
     if let Some(index) = list.iter().position(|buffer| buffer.is_null()) {
         return Err(Error::argument(format!("argument {index} is null")));
     }
-    // SAFETY: V2 (handles) and V5 (opaque types): buffers that are not null are references to such handles, which last
-    // for the call.
+    // SAFETY: V2 (handles) and V5 (opaque types): a buffer that is not null points to a `BufferHandle`, which lives
+    // until the call returns.
     unsafe { ffi_read::slice(list.as_ptr().cast::<&BufferHandle<B>>(), len, "argument_lists[i]") }
 }
 
-/// Whether an argument has the client, layout and device for which the program was compiled.
+/// Returns whether an argument belongs to the client and the device of the launch, and has the element type, extents
+/// and layout of the parameter.
 #[inline]
 fn fits<B: Backend>(
     argument: &BufferHandle<B>,
@@ -254,7 +257,7 @@ fn fits<B: Backend>(
         && argument.placement.device == device
 }
 
-/// The error for an argument that does not fit.
+/// Returns the error for an argument that [`fits`] rejects.
 #[cold]
 fn misfit<B: Backend>(
     index: usize,
@@ -289,7 +292,8 @@ entries! {
         // SAFETY: V1 (argument structs) and V3 (arrays and text).
         let Options { launch_id, kept, talks, has_more } = unsafe { read_options(args.options.cast_const()) }?;
         if executable.devices.is_empty() && args.execute_device.is_null() && args.num_devices == 0 {
-            // The other processes run the program. Frameworks launch it here, too, and have no list of arguments.
+            // The program runs only on devices of other processes. Frameworks call this function in this process, too,
+            // but pass no arguments.
             return Ok(());
         }
         if args.num_args != executable.parameter_forms.len() {
@@ -344,7 +348,7 @@ entries! {
             elsewhere = executable.placements_on(device)?;
             &*elsewhere
         };
-        // Features that an execution does not use must not slow it down.
+        // The general path is slower. Use it only if the execution needs one of its features.
         if talks | has_more | profiler::is_recording() {
             // SAFETY: V1 (argument structs) to V4 (callbacks).
             return unsafe { call.run_general::<P>(args, &[device], &[placements], events, talks) };
@@ -354,7 +358,7 @@ entries! {
     }
 }
 
-/// Returns the index of the device that the framework chose, or `None` if it chose none.
+/// Returns the index of the device that the framework chose, or `None` if the framework chose no device.
 #[inline]
 fn chosen_device<B: Backend>(executable: &LoadedExecutable<B>, device: *mut PJRT_Device) -> Result<Option<usize>> {
     if device.is_null() {
