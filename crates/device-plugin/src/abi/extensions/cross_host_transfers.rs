@@ -91,7 +91,7 @@ fn send<B: Backend>(buffer: &BufferHandle<B>, transfer: Transfer) -> Result<Even
     match buffer.ready.result() {
         Some(ready) => begin(&client.backend, held.value(), &ready, &transfer, completer),
         None => {
-            // The framework may destroy the buffer before it is ready.
+            // Keep the client and the value alive, because the framework may destroy the buffer before it is ready.
             let value = held.value().clone();
             buffer.ready.on_ready_away(move |ready| {
                 begin(&client.backend, &value, ready, &transfer, completer);

@@ -101,7 +101,8 @@ impl<B: Backend> RawBuffer<B> {
             Some(Err(error)) => Event::failed(error),
             None => {
                 let (event, completer) = Event::pending();
-                // The framework may destroy the alias before the buffer is ready.
+                // Keep the client and the value alive, because the framework may destroy the alias before the buffer is
+                // ready.
                 let (client, value) = (self.client.share(), self.value.clone());
                 self.ready.on_ready_away(move |ready| {
                     let work = || work(&client.backend, value.available()?);
