@@ -31,15 +31,15 @@ pub trait MultiDevice: Backend {
     note = "write `impl Poisoning for {Self} {{ … }}`, or remove `.poisoning()` from `Backend::FEATURES`"
 )]
 pub trait Poisoning: Backend {
-    /// Fails the earliest unfinished execution on a device with this launch id. The event of this execution completes
+    /// Fails the earliest unfinished execution with this launch id on a device. The event of this execution completes
     /// with `error`. Returns `false` if no such execution is pending. For launches that the SDK has deferred, the SDK
     /// does not call this function and fails them itself.
     ///
     /// A framework, or Ctrl-C in `pjrt run`, uses this to end an execution that would otherwise never end, such as an
-    /// infinite loop or a collective whose other members have failed. An execution that has begun must therefore stop
-    /// as well. To stop a separate device, reset it or abort its queue. Code that runs on the host can check a flag in
-    /// each iteration of a loop. Complete the event when the execution no longer uses its arguments and outputs. An
-    /// execution that has not begun fails at once.
+    /// infinite loop or a collective whose other members have failed. An execution that is already running must
+    /// therefore stop, too. To stop a separate device, reset it or abort its queue. Code that runs on the host can
+    /// check a flag in each iteration of a loop. Complete the event when the execution no longer uses its arguments and
+    /// outputs. An execution that has not begun fails at once.
     fn poison_execution(&self, device: usize, launch_id: i32, error: Error) -> Result<bool>;
 }
 

@@ -39,7 +39,7 @@ pub trait Distributed: Backend {
     /// Returns the index of this process among the processes that drive devices together.
     fn process_index(&self) -> i32;
 
-    /// Receives the list of processes that take part in a distributed run, each time it changes.
+    /// Receives the list of processes that take part in a distributed run, each time the list changes.
     ///
     /// # Errors
     ///
@@ -53,9 +53,9 @@ pub trait Distributed: Backend {
 /// A backend with its own exit hook.
 ///
 /// Frameworks such as PyTorch/XLA never destroy their client, so the process may end while a client exists. Without a
-/// hook, the SDK waits for its own work, for at most 5 seconds. It waits until all deferred launches have ended,
-/// including those whose arguments have not arrived, and until its launch and completion threads are idle. It does not
-/// wait for a backend's own threads.
+/// hook, the SDK waits for its own work, for at most 5 seconds. The SDK waits until all deferred launches have ended,
+/// including launches whose arguments have not arrived, and until the SDK's launch and completion threads are idle. The
+/// SDK does not wait for a backend's own threads.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` lists a feature that it does not implement: `AtExit`",
     label = "`AtExit` is not implemented",
@@ -69,19 +69,20 @@ pub trait AtExit: Backend {
     ///
     /// A backend with its own threads stops these threads in the closure, or waits until they are idle. The threads
     /// must not call a driver or the framework after the destructors of static objects have begun to run. The closure
-    /// holds the objects that it needs, such as the queue. It must not hold the backend, which may be destroyed at the
-    /// same time.
+    /// holds the objects that it needs, such as the queue. The closure must not hold the backend, which may be
+    /// destroyed at the same time.
     ///
-    /// - **When:** The closure runs once, in a function that the first client registers with the C library's `atexit`. It runs
-    ///   after `main` has returned, or within `exit`, and before the destructors of static objects that were created
-    ///   before the first client. It does not run after `_exit`, `abort` or a signal, or in a forked process. It runs
-    ///   only on Unix, because other systems end a process's threads first. If the client is destroyed earlier, the
-    ///   closure is dropped without being run, and the backend's destructor ends its work.
+    /// - **When:** The closure runs once, in a function that the first client registers with the C library's `atexit`.
+    ///   The closure runs after `main` has returned, or within `exit`, and before the destructors of static objects
+    ///   that were created before the first client. The closure does not run after `_exit`, `abort` or a signal, or in
+    ///   a forked process. The closure runs only on Unix, because other systems end a process's threads first. If the
+    ///   client is destroyed earlier, the closure is dropped without being run, and the backend's destructor ends its
+    ///   work.
     /// - **Thread:** The closure runs on the thread that ends the process. This may be a thread of the backend that
     ///   runs a callback of the framework. Other threads keep running and may still call the plugin.
     /// - **Allowed work:** The closure may do anything that the backend does on other threads, but it should not
-    ///   complete events. Completing an event calls the framework's callbacks and wakes the framework's threads. If a
-    ///   thread returns to Python after Python has been finalized, it ends the process with an error. An event that
+    ///   complete events. Completing an event calls the framework's callbacks and wakes the framework's threads. A
+    ///   thread that returns to Python after Python has been finalized ends the process with an error. An event that
     ///   never becomes ready is harmless. The closure must return soon: limit each wait to a few seconds.
     /// - **Afterwards:** The framework may still call the plugin, for instance to destroy the client in one of its own
     ///   destructors. Such calls must return, possibly with an error.

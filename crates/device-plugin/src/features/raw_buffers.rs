@@ -11,7 +11,7 @@ use crate::{Backend, Error, Result};
 /// host if that function returns `None`.
 #[doc(alias = "PJRT_RawBuffer_Extension")]
 pub trait RawBuffers: Backend {
-    /// Reads bytes, starting at `offset`. By default, reads from
+    /// Reads bytes, starting at `offset`. The default implementation reads from
     /// [`BufferAddresses::host_bytes`](crate::features::BufferAddresses::host_bytes).
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Queues of a device that other libraries can use.
+//! Streams of a device that other libraries can use.
 
 use crate::{Backend, Result};
 

@@ -26,7 +26,7 @@ pub struct Call<'a> {
 pub struct Operand<'a> {
     /// Element type and extents.
     pub shape: &'a Shape,
-    /// The data.
+    /// The bytes of the elements.
     pub bytes: &'a [u8],
 }
 
@@ -43,7 +43,7 @@ impl<'a> Operand<'a> {
 pub struct ResultBuffer<'a> {
     /// Element type and extents.
     pub shape: &'a Shape,
-    /// The data.
+    /// The bytes of the elements.
     pub bytes: &'a mut [u8],
 }
 

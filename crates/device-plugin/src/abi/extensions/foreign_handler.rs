@@ -18,7 +18,7 @@ struct ForeignError {
     message: std::ffi::CString,
 }
 
-/// The type of [`unimplemented`], which stands in for every unsupported function of the API.
+/// The type of [`unimplemented()`], which is stored in place of every unsupported function of the API.
 type Function = extern "C" fn(*const c_void) -> *mut ForeignError;
 
 #[repr(C)]
@@ -66,7 +66,7 @@ struct CreateArgs {
     code: u32,
 }
 
-/// `XLA_FFI_Error_GetMessage_Args`. Without its last word, it is `XLA_FFI_Error_Destroy_Args`.
+/// `XLA_FFI_Error_GetMessage_Args`. `XLA_FFI_Error_Destroy_Args` is the same struct without the last field.
 #[repr(C)]
 struct ErrorArgs {
     struct_size: usize,

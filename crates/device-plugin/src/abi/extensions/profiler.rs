@@ -27,11 +27,11 @@ struct State {
 enum Phase {
     Idle,
     Running,
-    /// The serialized `XSpace`.
+    /// The profile has ended. The field is the serialized `XSpace` message.
     Stopped(Vec<u8>),
 }
 
-/// The object behind a `PLUGIN_Profiler_ConsumeResult*`: the serialized `XSpace`.
+/// The object behind a `PLUGIN_Profiler_ConsumeResult*`: the serialized `XSpace` message.
 pub(crate) struct Consumed(Vec<u8>);
 
 handles! {

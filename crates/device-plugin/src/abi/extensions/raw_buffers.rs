@@ -26,7 +26,8 @@ pub(crate) struct RawBuffer<B: Backend> {
     base: PJRT_RawBuffer,
     value: Value<B>,
     ready: Event,
-    /// Size on the host in bytes. The size on the device is the same unless the backend reports a different size.
+    /// Size of the array on the host in bytes. The size on the device is the same unless the backend reports a
+    /// different size.
     host_size: usize,
     placement: Placement,
     /// Declared after the value, so that the value is dropped first.
@@ -71,7 +72,8 @@ impl<B: Backend> RawBuffer<B> {
     fn range(&self, offset: i64, size: i64) -> Result<Range<usize>> {
         let range = usize::try_from(offset).ok().zip(usize::try_from(size).ok());
         let range = range.and_then(|(offset, size)| Some(offset..offset.checked_add(size)?));
-        // A value that does not exist yet may need more bytes on the device than on the host.
+        // A value that does not exist yet may need more bytes on the device than on the host, so `when_ready` checks
+        // its range later.
         let is_known = self.value.get().is_some();
         let all = self.size();
         range.filter(|range| range.end <= all || !is_known).ok_or_else(|| outside(offset, size, all))

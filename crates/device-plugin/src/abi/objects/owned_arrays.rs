@@ -136,7 +136,7 @@ fn raw_named_value(value: &NamedValue) -> PJRT_NamedValue {
     raw
 }
 
-/// Bytes whose owner the framework frees through a deleter.
+/// Bytes together with their owner, which the framework frees through a deleter.
 pub(crate) struct Blob {
     pub(crate) bytes: *const c_char,
     pub(crate) size: usize,
@@ -144,10 +144,10 @@ pub(crate) struct Blob {
 }
 
 impl Blob {
-    /// Boxes the bytes. The framework frees the owner with [`delete_blob`].
+    /// Boxes `bytes`, which become the owner. The framework frees the owner with [`delete_blob`].
     pub(crate) fn new(bytes: Vec<u8>) -> Self {
         let owner = Box::into_raw(Box::new(bytes));
-        // SAFETY: the box was made above.
+        // SAFETY: `owner` was boxed above and is not null.
         let bytes = unsafe { &*owner };
         Self { bytes: bytes.as_ptr().cast(), size: bytes.len(), owner }
     }

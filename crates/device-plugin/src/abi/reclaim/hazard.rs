@@ -21,17 +21,17 @@
 //!   with [`HazardDomain::is_protected`]. If no slots contain the buffer, the thread drops the buffer's value.
 //!   Otherwise it retires the buffer: the client keeps a list of retired buffers, and each execution checks this list
 //!   when it ends.
-//! - Publishing, marking and both checks are sequentially consistent. In the single order of these operations either
-//!   the execution sees the mark and rejects the buffer, or the deleting thread sees the published buffer and retires
-//!   it.
+//! - Publishing, marking and both checks are sequentially consistent. In the single total order of these operations,
+//!   either the execution sees the mark and rejects the buffer, or the deleting thread sees the published buffer and
+//!   retires it.
 //!
 //! # The set of buffers
 //!
-//! An execution may have hundreds of arguments, so the slots do not hold a list of pointers. They hold a [Bloom
-//! filter](https://en.wikipedia.org/wiki/Bloom_filter) of 64 bits with one hash function: the address of the buffer
-//! divided by 64, modulo 64 (`BufferHandle::bit`). Two buffers may share a bit. A buffer may therefore be retired
-//! although no execution reads it, and its value is dropped later than necessary. The filter never misses a buffer that
-//! is protected.
+//! An execution may have hundreds of arguments, so the slots do not contain a list of pointers. Instead, they contain a
+//! [Bloom filter](https://en.wikipedia.org/wiki/Bloom_filter) of 64 bits with one hash function: the address of the
+//! buffer divided by 64, modulo 64 (`BufferHandle::bit`). Two buffers may share a bit. A buffer may therefore be
+//! retired although no execution reads it, and its value is dropped later than necessary. The filter never misses a
+//! buffer that is protected.
 //!
 //! Executions nest when a callback runs another execution on the same thread. A guard remembers the previous bits and
 //! restores them, so the slots always hold the union of the bits of all nested executions.
@@ -327,7 +327,7 @@ impl HazardDomain {
         self.free_if_unused();
     }
 
-    /// Frees the owner if the domain is closed, no output exists and no reference to the owner is left.
+    /// Frees the owner if the domain is closed, no output exists and no counted reference to the owner is left.
     fn free_if_unused(self: &Arc<Self>) {
         let mut state = self.state();
         let Phase::Closed(owner) = state.phase else { return };

@@ -31,8 +31,8 @@ pub(crate) trait Entry<S: Slot> {
     /// Whether the function destroys an object. Such a function succeeds even if vendor code panics, because frameworks
     /// end the process if a destroy function fails.
     const DESTROYS: bool = false;
-    /// Whether [`entry`] records the calls in a running profile. `false` for executions: they record themselves, so
-    /// that each execution checks only once whether a profile is running.
+    /// Whether [`entry`] records the calls in a running profile. `false` for executions, which record themselves. Each
+    /// execution then checks only once whether a profile is running.
     const TRACED: bool = false;
     /// Whether frameworks may append a `PJRT_Profiler_Extension` with the id of their current trace event to the
     /// arguments.

@@ -32,7 +32,7 @@ pub(crate) unsafe fn record<S: Slot>(
     call: unsafe extern "C" fn(*mut S::Args) -> S::Return,
 ) -> S::Return {
     let mut span = profiler::span(S::NAME).of(plugin);
-    // SAFETY: V1 (argument structs), by the caller's contract.
+    // SAFETY: V1 (argument structs), which the caller promises.
     if has_context && let Some(context) = unsafe { context_id::<S>(args) } {
         span.note("context_id", context);
     }

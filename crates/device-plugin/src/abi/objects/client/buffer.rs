@@ -99,7 +99,8 @@ impl<B: Backend> Clone for Value<B> {
 const DELETED: usize = 1 << (usize::BITS - 1);
 /// The framework destroyed the handle. The end of the last use frees it.
 const DESTROYED: usize = 1 << (usize::BITS - 2);
-/// The buffer is retired. An execution may still use its value, which is dropped later or together with the handle.
+/// The buffer is in [`RetiredBuffers`], because an execution may still use its value. The value is dropped later or
+/// together with the handle.
 const RETIRED: usize = 1 << (usize::BITS - 3);
 const USES: usize = RETIRED - 1;
 
@@ -312,7 +313,7 @@ impl<B: Backend> BufferHandle<B> {
         // user. `DELETED` prevents new uses.
         if self.state.compare_exchange(1, DELETED, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
             if !self.client.hazards.is_protected(self.bit(), Some(own)) {
-                // SAFETY: V7 (counting), this is the only use.
+                // SAFETY: V7 (counting), the framework's use was the only use, and it has ended.
                 return unsafe { self.take_value() }.into_buffer();
             }
             // Retires the buffer even if the clone panics.
@@ -590,7 +591,7 @@ impl<B: Backend> RetiredBuffers<B> {
         unsafe { buffer.as_ref() }.state.fetch_and(!RETIRED, Ordering::SeqCst);
     }
 
-    /// Drops the values that executions no longer use. Panics of their destructors are caught.
+    /// Drops the values that executions no longer use. Catches panics of the values' destructors.
     #[cold]
     pub(crate) fn drop_unused(&self, client: &Client<B>) {
         let mut values: Vec<Value<B>> = Vec::new();

@@ -47,8 +47,8 @@ impl<B: Backend> PendingValue<B> {
         Self(self.0.take())
     }
 
-    /// Sets the buffer's value, which the backend has just created, and its event. Sets the buffer's error if the
-    /// backend failed.
+    /// Sets the buffer's value, which the backend has just created. The buffer becomes ready together with the value's
+    /// event. If the backend failed, sets the buffer's error.
     pub(crate) fn made(&mut self, result: Result<(B::Buffer, Event)>) {
         let Some((place, completer)) = self.0.take() else { return };
         match result {

@@ -32,7 +32,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// An argument of a deferred launch: a second buffer with the argument's value, which only this launch uses.
 struct Argument<B: Backend>(NonNull<BufferHandle<B>>);
 
-// SAFETY: a buffer may be used by any thread.
+// SAFETY: any thread may use a buffer.
 unsafe impl<B: Backend> Send for Argument<B> {}
 
 impl<B: Backend> Argument<B> {

@@ -73,7 +73,7 @@ impl<'a, B: Backend> Call<'a, B> {
         unsafe { ffi_read::slice_mut(list, self.executable.output_forms.len(), "output_lists[i]") }
     }
 
-    /// Checks the arguments of one device. Returns whether all of them are ready.
+    /// Checks the arguments of one device. Returns whether all arguments are ready.
     #[inline(always)]
     fn check(&self, device: usize, handles: &[&BufferHandle<B>]) -> Result<bool> {
         let client = &*self.executable.client;

@@ -34,7 +34,7 @@ pub(crate) struct Executable<B: Backend> {
     /// the options back.
     pub(crate) options: Vec<u8>,
     pub(crate) assignment: DeviceAssignment,
-    /// Whether a launch may choose any device.
+    /// Whether the framework may launch the program on any device (`compile_portable_executable`).
     portable: bool,
     /// For each parameter, whether an execution donates its argument.
     donated: Vec<bool>,
