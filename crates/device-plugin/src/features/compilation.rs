@@ -104,7 +104,7 @@ pub trait CostAnalysis: Backend {
     fn cost_analysis(executable: &Self::Executable) -> Result<Vec<NamedValue>>;
 
     /// Returns the memory that an execution of a program needs. The default implementation, which the SDK also uses
-    /// without this feature, computes it only from the sizes of the program's code, parameters and outputs.
+    /// without this feature, computes this amount only from the sizes of the program's code, parameters and outputs.
     ///
     /// # Errors
     ///

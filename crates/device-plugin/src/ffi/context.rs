@@ -19,7 +19,8 @@ pub struct UserData {
     /// Id of the data's type. [`Registry::type_id`](super::Registry::type_id) returns the id of the type with a given
     /// name.
     pub type_id: i64,
-    /// Address of the data. Its provenance is exposed, so `std::ptr::with_exposed_provenance_mut` returns a pointer.
+    /// Address of the data. The provenance of the address is exposed, so `std::ptr::with_exposed_provenance_mut`
+    /// returns a pointer that can be dereferenced.
     pub address: usize,
 }
 

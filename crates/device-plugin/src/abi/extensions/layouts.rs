@@ -8,7 +8,7 @@ use crate::abi::table::ffi_read;
 use crate::array_layout::ArrayLayout;
 
 extension! {
-    /// The layouts extension. Every plugin offers it.
+    /// The layouts extension. Plugins of this SDK always offer it.
     Layouts = PJRT_Layouts_Extension if true;
     PJRT_Layouts_MemoryLayout_Destroy: PJRT_Layouts_MemoryLayout_Destroy,
     PJRT_Layouts_MemoryLayout_Serialize: PJRT_Layouts_MemoryLayout_Serialize,

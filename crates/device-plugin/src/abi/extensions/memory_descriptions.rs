@@ -4,7 +4,7 @@ use crate::abi::extensions::link::extension;
 use crate::abi::table::entry::entries;
 
 extension! {
-    /// The memory descriptions extension. Every plugin offers it.
+    /// The memory descriptions extension. Plugins of this SDK always offer it.
     MemoryDescriptions = PJRT_MemoryDescriptions_Extension if true;
     PJRT_DeviceDescription_MemoryDescriptions: PJRT_DeviceDescription_MemoryDescriptions,
     PJRT_MemoryDescription_Kind: PJRT_MemoryDescription_Kind,

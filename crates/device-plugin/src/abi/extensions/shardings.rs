@@ -6,7 +6,7 @@ use crate::abi::extensions::link::extension;
 use crate::abi::table::entry::entries;
 
 extension! {
-    /// The shardings extension. Every plugin offers it.
+    /// The shardings extension. Plugins of this SDK always offer it.
     Shardings = PJRT_Shardings_Extension if true;
     PJRT_Shardings_PJRT_Executable_ParameterShardings: PJRT_Shardings_PJRT_Executable_ParameterShardings,
     PJRT_Shardings_PJRT_Executable_OutputShardings: PJRT_Shardings_PJRT_Executable_OutputShardings,

@@ -51,8 +51,8 @@ impl Topology {
         }
         for (i, MemoryInfo { kind, kind_id, devices, .. }) in info.memories.iter().enumerate() {
             let stranger = devices.iter().find(|id| info.devices.iter().all(|device| device.id != **id));
-            // All these errors share one format string, because each additional one would add some hundred bytes to
-            // every plugin.
+            // All these errors share one format string, because each additional format string would add some hundred
+            // bytes to every plugin.
             let mut why = match stranger {
                 _ if devices.is_empty() => "is not attached to any device",
                 Some(_) => "is attached to the unknown device ",

@@ -31,7 +31,7 @@ pub(crate) struct Manager<B: Backend> {
 struct Arriving<B: Backend> {
     form: ArrayLayout,
     size: usize,
-    /// The data received so far, if the SDK gathers the pieces. Allocated with the first piece.
+    /// The data received so far, if the SDK gathers the pieces. Empty until the first piece arrives.
     data: Vec<u8>,
     /// The backend's buffer to which the pieces are written. `None` if the backend does not have the feature
     /// `PiecewiseUploads`, or if the buffer is complete or has failed.

@@ -110,7 +110,7 @@ pub(crate) struct ThreadSlots {
 /// Keeps the arguments of an execution alive until the guard is dropped.
 pub(crate) struct Guard {
     slots: NonNull<ThreadSlots>,
-    /// The Bloom filter of the enclosing executions on this thread. Dropping the guard restores it.
+    /// The Bloom filter of the enclosing executions on this thread. Dropping the guard restores this filter.
     before: u64,
     /// Number of nested executions on this thread, including the execution of this guard.
     depth: usize,

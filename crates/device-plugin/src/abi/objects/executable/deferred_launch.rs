@@ -21,7 +21,7 @@ use crate::contain::{contain_in, drop_contained};
 use crate::threads::{COMPLETIONS, LAUNCHES};
 use crate::{Backend, Completer, Error, Event, Placement, Result, profiler};
 
-/// The function name in errors of a launch.
+/// The name of the C function in the error messages of a launch.
 const EXECUTE: &str = slot::PJRT_LoadedExecutable_Execute::NAME;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
