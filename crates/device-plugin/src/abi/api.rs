@@ -1,4 +1,4 @@
-//! The function table of a plugin.
+//! Builds the C function table of a plugin.
 
 use std::marker::PhantomData;
 
@@ -10,15 +10,17 @@ use crate::abi::extensions::link::Link;
 use crate::abi::table::entry::{Shim, entry};
 use crate::per_type::PerType;
 
-/// The minor version that the table reports. It is the version of the headers for which the table was written.
+/// The minor version of the PJRT API that the table reports. The table implements all functions of this version's
+/// header.
 pub const API_MINOR: i32 = 117;
 
-// A newer header requires a decision about each new slot. The compiler then reports a missing `Entry`.
+// After an update to a newer header, this assertion fails until `API_MINOR` is raised. The compiler also reports a
+// missing `Entry` for each new slot.
 const _: () = assert!(API_MINOR as u32 == PJRT_API_MINOR);
 
 struct Table<P>(PhantomData<P>);
 
-/// The literal lists every slot, so no slot can be null.
+/// Defines the table. The struct literal lists every slot, so no slot is null.
 macro_rules! table {
     ($($slot:ident),* $(,)?) => {
         impl<P: DevicePlugin> Table<P> {
@@ -38,19 +40,19 @@ macro_rules! table {
 }
 for_each_slot!(table);
 
-/// Returns the table of the plugin `P`, for a program that embeds it. A shared library exports it with
-/// [`macro@crate::device_plugin`].
+/// Returns the function table of the plugin `P`, for a program that embeds the plugin. A shared library exports the
+/// table with [`macro@crate::device_plugin`].
 pub const fn api<P: DevicePlugin>() -> &'static PJRT_Api {
     Table::<P>::API
 }
 
-/// The tables of the plugins, each at one address. Frameworks recognize a plugin by the address of its table, and a
-/// constant may have several addresses.
+/// The address of each plugin's table. Frameworks recognize a plugin by this address, but the compiler may place
+/// several copies of a constant at different addresses. Storing the first address makes it unique.
 static TABLES: PerType<StaticApi> = PerType::new();
 
-/// Returns the table of the plugin `P`, and asserts that it keeps the interface's contract. Always returns the same
-/// table.
+/// Returns the function table of the plugin `P`. Every call returns the same address for the same plugin.
 pub(crate) fn shared_api<P: DevicePlugin>() -> StaticApi {
-    // SAFETY: the table is a constant, and V5 (opaque types) to V7 (counting) say that its functions keep the contract.
+    // SAFETY: the table is a constant. V5 (opaque types) to V7 (counting) ensure that its functions keep the contract
+    // of the C API.
     *TABLES.get_or_make::<P>(|| unsafe { StaticApi::new(api::<P>()) })
 }

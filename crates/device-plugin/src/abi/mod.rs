@@ -1,11 +1,11 @@
-//! The table behind `GetPjrtApi`.
+//! The C function table that `GetPjrtApi` returns.
 //!
-//! Every slot of the table holds `table::entry::entry` for its marker type. The function itself is a
-//! `table::entry::Entry` implementation, in the file named after its object. ARCHITECTURE.md describes the layout of
-//! the modules.
+//! Every slot of the table holds the generic function `table::entry::entry`, instantiated with the slot's marker type.
+//! The implementation of a slot is an `impl` of `table::entry::Entry`, in the module of the object that the function
+//! works on. ARCHITECTURE.md describes the layout of the modules.
 //!
-//! The unsafe code relies on the contracts V1 to V10. `docs/safety.md` defines them, and each SAFETY comment cites one
-//! by number and words.
+//! The unsafe code relies on the contracts V1 to V10, which `docs/safety.md` defines. Each SAFETY comment cites a
+//! contract by its number and a keyword.
 
 mod api;
 pub(crate) mod extensions;

@@ -36,12 +36,12 @@ pub(crate) mod through_host {
     }
 }
 
-/// The error of a device that keeps no memory statistics.
+/// Returns the error for a device that keeps no memory statistics.
 pub(crate) fn no_memory_stats(device: usize) -> Error {
     Error::unimplemented(format!("device {device} does not report memory statistics"))
 }
 
-/// Memory that an execution of a program needs, from its signature only.
+/// Estimates the memory that an execution needs, from the sizes of the program's code, parameters and outputs.
 pub(crate) fn signature_memory_stats(info: &ExecutableInfo) -> CompiledMemoryStats {
     let (argument_size, output_size) = (total_size(&info.parameters), total_size(&info.outputs));
     let mut stats = CompiledMemoryStats::default();

@@ -8,18 +8,19 @@ use crate::{
     Program, Result, TopologyInfo,
 };
 
-/// A backend with a list of the options that a compilation takes by name.
+/// A backend that declares the compile options that it accepts by name.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` lists a feature that it does not implement: `NamedOptions`",
     label = "`NamedOptions` is not implemented",
     note = "write `impl NamedOptions for {Self} {{ … }}`, or remove `.named_options()` from `Backend::FEATURES`"
 )]
 pub trait NamedOptions: Backend {
-    /// The options that a compilation takes by name, in
-    /// [`CompileOptions::env_option_overrides`](crate::CompileOptions::env_option_overrides); `jax.jit` calls them
-    /// `compiler_options`. The SDK rejects unknown names and values of another type, with messages that begin like
-    /// XLA's. Without this feature all options are passed on unchecked. A backend that takes the options of XLA's CPU
-    /// plugin, or ignores them, starts from [`CompileOptionSchema::xla`].
+    /// Returns the compile options that the backend accepts by name. Frameworks pass them in
+    /// [`CompileOptions::env_option_overrides`](crate::CompileOptions::env_option_overrides). In JAX, they are the
+    /// argument `compiler_options` of `jax.jit`. The SDK rejects unknown names and values of the wrong type, with error
+    /// messages that begin like the messages of XLA. Without this feature, the SDK passes all options to the backend
+    /// unchecked. A backend that also accepts or ignores the options of XLA's CPU plugin extends
+    /// [`CompileOptionSchema::xla`].
     fn compile_options() -> CompileOptionSchema;
 }
 
@@ -34,15 +35,16 @@ pub trait AheadOfTime: Backend {
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` for an unknown name or option.
+    /// Returns `INVALID_ARGUMENT` for an unknown name or option.
     fn topology(name: &str, options: &[NamedValue]) -> Result<TopologyInfo>;
 
-    /// Compiles a program for devices that need not be present. The executable is loaded later, by a client of the
-    /// same platform, here or after serialization elsewhere.
+    /// Compiles a program for devices that need not be present. A client of the same platform loads the executable
+    /// later, in this process or, after serialization, in another process.
     ///
     /// # Errors
     ///
-    /// `UNIMPLEMENTED` unless the backend overrides this; otherwise those of [`Backend::compile`].
+    /// The default implementation returns `UNIMPLEMENTED`. An implementation returns the same errors as
+    /// [`Backend::compile`].
     fn compile_for(
         topology: &TopologyInfo,
         program: &Program,
@@ -52,38 +54,38 @@ pub trait AheadOfTime: Backend {
         Err(Error::unimplemented("this plugin compiles only for devices that are present"))
     }
 
-    /// Prepares a result of [`AheadOfTime::compile_for`] for the devices of this client. By default it is used
-    /// unchanged.
+    /// Prepares an executable of [`AheadOfTime::compile_for`] for the devices of this client. The default
+    /// implementation returns the executable unchanged.
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` for a program that was compiled for other devices.
+    /// Returns `INVALID_ARGUMENT` for a program that was compiled for other devices.
     fn load_executable(&self, executable: &Arc<Self::Executable>) -> Result<Arc<Self::Executable>> {
         Ok(Arc::clone(executable))
     }
 }
 
-/// A backend that stores compiled programs. Without this feature, the SDK stores a program as received and compiles it
-/// again.
+/// A backend that serializes compiled programs. Without this feature, a serialized executable contains only the program
+/// as received, and loading it compiles the program again.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` lists a feature that it does not implement: `Serialization`",
     label = "`Serialization` is not implemented",
     note = "write `impl Serialization for {Self} {{ … }}`, or remove `.serialization()` from `Backend::FEATURES`"
 )]
 pub trait Serialization: Backend {
-    /// Serializes a compiled program for exactly this version of the platform. If this returns `None`, the SDK stores
-    /// the program as received and compiles it again.
+    /// Serializes a compiled program for exactly this version of the platform. If this function returns `None`, the
+    /// serialized executable contains only the program as received, and loading it compiles the program again.
     ///
     /// # Errors
     ///
-    /// Any error that prevents serialization.
+    /// Returns any error that prevents serialization.
     fn serialize(executable: &Self::Executable) -> Result<Option<Vec<u8>>>;
 
     /// Loads a program that [`Serialization::serialize`] serialized.
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` for data of another version or device.
+    /// Returns `INVALID_ARGUMENT` for data of another version or device.
     fn deserialize_and_load(&self, data: &[u8], options: &CompileOptions) -> Result<Compiled<Self::Executable>>;
 }
 
@@ -94,19 +96,19 @@ pub trait Serialization: Backend {
     note = "write `impl CostAnalysis for {Self} {{ … }}`, or remove `.cost_analysis()` from `Backend::FEATURES`"
 )]
 pub trait CostAnalysis: Backend {
-    /// Costs of a program by name, such as `flops` and `bytes accessed`.
+    /// Returns the costs of a program by name, such as `flops` and `bytes accessed`.
     ///
     /// # Errors
     ///
-    /// `UNIMPLEMENTED` if the compiler does not know them.
+    /// Returns `UNIMPLEMENTED` if the compiler cannot determine the costs.
     fn cost_analysis(executable: &Self::Executable) -> Result<Vec<NamedValue>>;
 
-    /// Memory that an execution of a program needs. By default, and without this feature, it is computed from the
-    /// signature only.
+    /// Returns the memory that an execution of a program needs. The default implementation, which the SDK also uses
+    /// without this feature, computes this amount only from the sizes of the program's code, parameters and outputs.
     ///
     /// # Errors
     ///
-    /// `UNIMPLEMENTED` if the compiler does not know.
+    /// Returns `UNIMPLEMENTED` if the compiler cannot determine the memory.
     fn compiled_memory_stats(executable: &Self::Executable, info: &ExecutableInfo) -> Result<CompiledMemoryStats> {
         let _ = executable;
         Ok(signature_memory_stats(info))

@@ -2,7 +2,7 @@
 
 use crate::{Backend, Error, Event, Placement, Result, Shape, TaskIncarnation};
 
-/// A transfer between a device of this process and a device of another one.
+/// A transfer between a device of this process and a device of another process.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CrossHostTransfer<'a> {
@@ -10,17 +10,18 @@ pub struct CrossHostTransfer<'a> {
     pub shape: Shape,
     /// The device and memory of this process.
     pub here: Placement,
-    /// The ID of the other device, among the devices of all processes.
+    /// The global id of the other process's device.
     pub peer: i32,
-    /// The number by which both processes recognize the transfer. Frameworks number the transfers in each process, and
-    /// rely on all processes to request the same ones. A number may therefore recur for other devices.
+    /// The key by which both processes identify the transfer. Frameworks number the transfers in each process, and rely
+    /// on all processes to request the same transfers. Transfers between other devices may have the same key.
     pub key: i64,
-    /// The processes that the framework knew to be alive. Empty before API 0.117, or if it does not know.
+    /// The processes that were alive when the framework requested the transfer. Empty before API 0.117, or if the
+    /// framework does not track processes.
     pub alive: &'a [TaskIncarnation],
 }
 
-/// A backend that sends arrays to devices of other processes, and receives theirs. JAX uses it for `jax.device_put`
-/// between shardings on devices of different processes.
+/// A backend that exchanges arrays with devices of other processes. JAX uses this feature for `jax.device_put` between
+/// shardings on devices of different processes.
 ///
 /// Frameworks start a transfer in both processes, in any order. The sender must therefore not wait for the receiver's
 /// call.
@@ -31,28 +32,28 @@ pub struct CrossHostTransfer<'a> {
 )]
 #[doc(alias = "PJRT_CrossHostTransfers_Extension")]
 pub trait CrossHostTransfers: Backend {
-    /// Starts to send a buffer, which is ready. Returns an event that is ready when the buffer was sent. If the backend
-    /// still needs the buffer after this returns, it keeps a clone.
+    /// Starts to send a ready buffer. Returns an event that becomes ready when the buffer has been sent. If the backend
+    /// still needs the buffer after this function has returned, it must keep a clone.
     ///
     /// # Errors
     ///
-    /// Errors that are known immediately, such as a peer that is not a device of another process. Frameworks get all
-    /// errors from the event.
+    /// Returns errors that are known immediately, such as a peer that is not a device of another process. The SDK
+    /// reports all errors to the framework through an event.
     #[doc(alias = "PJRT_Transfers_PJRT_Client_CrossHostSendBuffers")]
     fn send_buffer(&self, buffer: &Self::Buffer, transfer: &CrossHostTransfer<'_>) -> Result<Event>;
 
-    /// Tells the receiver that the buffer to send has failed, so that its buffer fails, too. By default this does
-    /// nothing, and the receiver waits until its time is over.
+    /// Informs the receiver that the buffer to send has failed, so that the receiver's buffer fails, too. The default
+    /// implementation does nothing, and the receiver waits until its timeout.
     fn send_error(&self, error: &Error, transfer: &CrossHostTransfer<'_>) {
         let _ = (error, transfer);
     }
 
-    /// Starts to receive buffers on one device. Returns them with the events that are ready when their data has arrived,
-    /// in the order of `transfers`.
+    /// Starts to receive buffers on one device. Returns one buffer for each transfer, in the order of `transfers`, with
+    /// an event that becomes ready when the buffer's data has arrived.
     ///
     /// # Errors
     ///
-    /// Errors that are known immediately. Later errors are reported by the events.
+    /// Returns errors that are known immediately. The events report later errors.
     #[doc(alias = "PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers")]
     fn receive_buffers(&self, transfers: &[CrossHostTransfer<'_>]) -> Result<Vec<(Self::Buffer, Event)>>;
 }

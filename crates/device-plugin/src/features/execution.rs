@@ -11,16 +11,16 @@ use crate::{Backend, Error, Event, Launch, Result};
     note = "write `impl MultiDevice for {Self} {{ … }}`, or remove `.multi_device()` from `Backend::FEATURES`"
 )]
 pub trait MultiDevice: Backend {
-    /// Runs a program on several devices at once, with one launch for each device of the device assignment, in its
-    /// order. Returns one event for each.
+    /// Runs a program on several devices at once. There is one launch for each addressable device of the device
+    /// assignment, in the order of the assignment. Returns one event for each launch.
     ///
-    /// Calls from several threads of the framework overlap. If a backend's programs communicate with each other, it
-    /// holds a lock for the whole call, so that the queues of all devices receive launches in the same order. Deferred
-    /// launches never overlap with other launches.
+    /// Calls from several threads of the framework may overlap. If the launches of a call communicate with each other,
+    /// the backend must hold a lock for the whole call, so that the queues of all devices receive launches in the same
+    /// order. A call with deferred launches never overlaps with another call.
     ///
     /// # Errors
     ///
-    /// In the cases of [`Backend::execute`].
+    /// Returns an error in the same cases as [`Backend::execute`].
     fn execute_all(&self, executable: &Arc<Self::Executable>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>>;
 }
 
@@ -31,14 +31,15 @@ pub trait MultiDevice: Backend {
     note = "write `impl Poisoning for {Self} {{ … }}`, or remove `.poisoning()` from `Backend::FEATURES`"
 )]
 pub trait Poisoning: Backend {
-    /// Fails the earliest unfinished execution on a device with this launch id. Its event completes with the error.
-    /// Returns false if no such execution is pending. The SDK itself fails the launches that it has deferred.
+    /// Fails the earliest unfinished execution with this launch id on a device. The event of this execution completes
+    /// with `error`. Returns `false` if no such execution is pending. For launches that the SDK has deferred, the SDK
+    /// does not call this function and fails them itself.
     ///
     /// A framework, or Ctrl-C in `pjrt run`, uses this to end an execution that would otherwise never end, such as an
-    /// infinite loop or a collective whose other members have failed. An execution that has begun must therefore stop
-    /// as well. For a separate device, reset it or abort its queue. Code on the host checks a flag in each iteration of
-    /// a loop. The event completes once the execution no longer uses its arguments and outputs. An execution that has
-    /// not begun fails at once.
+    /// infinite loop or a collective whose other members have failed. An execution that is already running must
+    /// therefore stop, too. To stop a separate device, reset it or abort its queue. Code that runs on the host can
+    /// check a flag in each iteration of a loop. Complete the event when the execution no longer uses its arguments and
+    /// outputs. An execution that has not begun fails at once.
     fn poison_execution(&self, device: usize, launch_id: i32, error: Error) -> Result<bool>;
 }
 

@@ -2,14 +2,15 @@
 
 use crate::{Backend, Result};
 
-/// Host memory that belongs to the framework until it is dropped, possibly on another thread.
+/// Host memory that a device allocated for a framework. The SDK drops it when the framework frees the memory, possibly
+/// on another thread.
 pub type HostAllocation = Box<dyn AsMut<[u8]> + Send>;
 
 /// A device that allocates host memory to which its transfers are fast, such as pinned memory.
 #[doc(alias = "PJRT_HostMemoryAllocator_Extension")]
 pub trait HostMemoryAllocator: Backend {
-    /// Allocates at least `size` bytes. Their address stays the same until the allocation is dropped. `numa_node` is the
-    /// number of the NUMA node whose memory is used; with `None` the backend chooses.
+    /// Allocates at least `size` bytes. Their address stays the same until the allocation is dropped. `numa_node` is
+    /// the index of the NUMA node on which the memory is allocated. If it is `None`, the backend chooses the node.
     #[doc(alias = "PJRT_HostMemoryAllocator_Allocate")]
     fn allocate_host(&self, size: usize, numa_node: Option<usize>) -> Result<HostAllocation>;
 }

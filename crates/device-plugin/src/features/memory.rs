@@ -10,58 +10,62 @@ use crate::{Backend, ForeignMemory, Placement, Result, Shape};
     note = "write `impl BufferAddresses for {Self} {{ … }}`, or remove `.buffer_addresses()` from `Backend::FEATURES`"
 )]
 pub trait BufferAddresses: Backend {
-    /// The bytes of a buffer in host memory, in the layout of [`Backend::read`]. They must neither move nor change
-    /// while the buffer or a clone of it exists. Returns `None` if the host cannot access them, which is the default.
+    /// Returns the bytes of a buffer in host memory, in the format of [`Backend::read`], or `None` if the host cannot
+    /// access them. The bytes must neither move nor change while the buffer or a clone of it exists. The default
+    /// implementation returns `None`.
     fn host_bytes<'a>(&self, buffer: &'a Self::Buffer) -> Option<&'a [u8]> {
         let _ = buffer;
         None
     }
 
-    /// Address of a buffer on the device. By default this is the address of [`BufferAddresses::host_bytes`], if there
-    /// are any.
+    /// Returns the address of a buffer on the device, or `None` if the buffer has no address. The default
+    /// implementation returns the address of [`BufferAddresses::host_bytes`].
     fn device_pointer(&self, buffer: &Self::Buffer) -> Option<usize> {
         self.host_bytes(buffer).map(|bytes| bytes.as_ptr().addr())
     }
 
-    /// Size of a buffer on the device in bytes, if it differs from the size on the host.
+    /// Returns the size of a buffer on the device in bytes, or `None` if it is the same as the size on the host. The
+    /// default implementation returns `None`.
     fn on_device_size(&self, buffer: &Self::Buffer) -> Option<usize> {
         let _ = buffer;
         None
     }
 }
 
-/// A backend that allocates, reinterprets and copies buffers without a detour through the host.
+/// A backend that allocates, reinterprets and copies buffers without copies through the host.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` lists a feature that it does not implement: `DeviceCopies`",
     label = "`DeviceCopies` is not implemented",
     note = "write `impl DeviceCopies for {Self} {{ … }}`, or remove `.device_copies()` from `Backend::FEATURES`"
 )]
 pub trait DeviceCopies: Backend {
-    /// Allocates memory for an array whose contents do not matter yet. By default it is filled with zeros.
+    /// Allocates memory for an array whose contents do not matter yet. The default implementation fills the memory with
+    /// zeros.
     ///
     /// # Errors
     ///
-    /// In the cases of [`Backend::buffer_from_host`].
+    /// Returns an error in the same cases as [`Backend::buffer_from_host`].
     fn create_uninitialized_buffer(&self, shape: &Shape, to: Placement) -> Result<Self::Buffer> {
         through_host::uninitialized(self, shape, to)
     }
 
-    /// Reinterprets the bytes of a buffer as an array of another shape with the same size on the host. The result may
-    /// share the memory of `buffer`. By default it is a copy through the host.
+    /// Reinterprets the bytes of a buffer as an array of another shape with the same size on the host. The new buffer
+    /// may share the memory of `buffer`. The default implementation copies the data through the host.
     ///
     /// # Errors
     ///
-    /// In the cases of [`Backend::read`] and [`Backend::buffer_from_host`].
+    /// Returns an error in the same cases as [`Backend::read`] and [`Backend::buffer_from_host`].
     fn bitcast(&self, buffer: &Self::Buffer, from: &Shape, to: &Shape, placement: Placement) -> Result<Self::Buffer> {
         through_host::copy(self, buffer, from, to, placement)
     }
 
-    /// Copies a ready buffer to another memory or device. By default the copy is made through the host. It is complete
-    /// when this returns, unless [`Backend::ready`] returns a pending event for it.
+    /// Copies a ready buffer to another memory or device. The copy is complete when this function returns, unless
+    /// [`Backend::ready`] returns a pending event for the new buffer. The default implementation copies the data
+    /// through the host.
     ///
     /// # Errors
     ///
-    /// In the cases of [`Backend::read`] and [`Backend::buffer_from_host`].
+    /// Returns an error in the same cases as [`Backend::read`] and [`Backend::buffer_from_host`].
     fn copy(&self, buffer: &Self::Buffer, shape: &Shape, to: Placement) -> Result<Self::Buffer> {
         through_host::copy(self, buffer, shape, shape, to)
     }
@@ -79,7 +83,7 @@ pub trait ForeignViews: Backend {
     ///
     /// # Errors
     ///
-    /// `UNIMPLEMENTED` for memory that the device cannot use.
+    /// Returns `UNIMPLEMENTED` for memory that the device cannot use.
     fn create_view_of_device_buffer(&self, memory: ForeignMemory, shape: &Shape, at: Placement)
     -> Result<Self::Buffer>;
 }
@@ -91,18 +95,18 @@ pub trait ForeignViews: Backend {
     note = "write `impl DmaMappings for {Self} {{ … }}`, or remove `.dma_mappings()` from `Backend::FEATURES`"
 )]
 pub trait DmaMappings: Backend {
-    /// Prepares host memory for direct access by the devices: `size` bytes from `address` on, which stay valid until
-    /// [`DmaMappings::dma_unmap`].
+    /// Prepares `size` bytes of host memory at `address` for direct access by the devices. The memory stays valid until
+    /// [`DmaMappings::dma_unmap`] is called.
     ///
     /// # Errors
     ///
-    /// Any error that the device reports. In this case, the memory is not mapped.
+    /// Returns any error that the device reports. In this case, the memory is not mapped.
     fn dma_map(&self, address: usize, size: usize) -> Result<()>;
 
     /// Unmaps the memory that [`DmaMappings::dma_map`] mapped at this address.
     ///
     /// # Errors
     ///
-    /// Any error that the device reports. In this case, the memory remains mapped.
+    /// Returns any error that the device reports. In this case, the memory remains mapped.
     fn dma_unmap(&self, address: usize) -> Result<()>;
 }

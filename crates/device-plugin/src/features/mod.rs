@@ -1,7 +1,7 @@
 //! The features that a backend can support beyond the methods of [`Backend`].
 //!
-//! A first plugin needs no feature. Each feature has a trait with the functions that it needs. A backend implements the
-//! trait and lists the feature in [`Backend::FEATURES`]:
+//! A simple plugin needs no features. Each feature has a trait with the functions that it requires. A backend
+//! implements the trait and lists the feature in [`Backend::FEATURES`]:
 //!
 //! ```
 //! use device_plugin::features::{AsyncReads, Features, MultiDevice};
@@ -43,46 +43,46 @@
 //! }
 //! ```
 //!
-//! The compiler reports inconsistencies. A listed feature requires its trait. It is an error of
-//! [`#[device_plugin]`](macro@crate::device_plugin) to implement a trait without listing it. Two features have no
-//! functions and therefore no trait: [`Features::queued`] and [`Features::ffi`].
+//! The compiler reports inconsistencies. A backend must implement the trait of each feature that it lists.
+//! [`#[device_plugin]`](macro@crate::device_plugin) rejects a backend that implements a trait without listing its
+//! feature. Two features have no functions and therefore no trait: [`Features::queued`] and [`Features::ffi`].
 //!
 //! | a device that | lists | and implements |
 //! |---|---|---|
 //! | names its platform and version | [`platform`](Features::platform) | [`Platform`] |
-//! | works with other processes | [`distributed`](Features::distributed) | [`Distributed`] |
-//! | exchanges arrays with other processes | [`cross_host_transfers`](Features::cross_host_transfers) | [`CrossHostTransfers`] |
+//! | runs in one of several processes | [`distributed`](Features::distributed) | [`Distributed`] |
+//! | exchanges arrays with devices of other processes | [`cross_host_transfers`](Features::cross_host_transfers) | [`CrossHostTransfers`] |
 //! | ends its own work at exit | [`at_exit`](Features::at_exit) | [`AtExit`] |
 //! | stores arrays in other orders than row-major | [`storage_layouts`](Features::storage_layouts) | [`StorageLayouts`] |
-//! | counts its memory | [`memory_statistics`](Features::memory_statistics) | [`MemoryStatistics`] |
+//! | keeps statistics of its memory | [`memory_statistics`](Features::memory_statistics) | [`MemoryStatistics`] |
 //! | reads asynchronously | [`async_reads`](Features::async_reads) | [`AsyncReads`] |
-//! | takes uploads in pieces | [`piecewise_uploads`](Features::piecewise_uploads) | [`PiecewiseUploads`] |
+//! | accepts uploads in pieces | [`piecewise_uploads`](Features::piecewise_uploads) | [`PiecewiseUploads`] |
 //! | computes extents at run time | [`dynamic_shapes`](Features::dynamic_shapes) | [`DynamicShapes`] |
-//! | shows where buffers are | [`buffer_addresses`](Features::buffer_addresses) | [`BufferAddresses`] |
-//! | copies without the host | [`device_copies`](Features::device_copies) | [`DeviceCopies`] |
+//! | reports the addresses of buffers | [`buffer_addresses`](Features::buffer_addresses) | [`BufferAddresses`] |
+//! | copies buffers without the host | [`device_copies`](Features::device_copies) | [`DeviceCopies`] |
 //! | uses memory of other libraries | [`foreign_views`](Features::foreign_views) | [`ForeignViews`] |
 //! | accesses host memory directly | [`dma_mappings`](Features::dma_mappings) | [`DmaMappings`] |
 //! | has options for its compiler | [`named_options`](Features::named_options) | [`NamedOptions`] |
 //! | compiles for absent devices | [`ahead_of_time`](Features::ahead_of_time) | [`AheadOfTime`] |
-//! | stores compiled programs | [`serialization`](Features::serialization) | [`Serialization`] |
-//! | analyzes costs | [`cost_analysis`](Features::cost_analysis) | [`CostAnalysis`] |
+//! | serializes compiled programs | [`serialization`](Features::serialization) | [`Serialization`] |
+//! | reports the costs of programs | [`cost_analysis`](Features::cost_analysis) | [`CostAnalysis`] |
 //! | runs one program on several devices | [`multi_device`](Features::multi_device) | [`MultiDevice`] |
-//! | can end an execution | [`poisoning`](Features::poisoning) | [`Poisoning`] |
-//! | tracks what it waits for | [`tracking`](Features::tracking) | [`Tracking`] |
-//! | keeps the order of its work itself | [`queued`](Features::queued) | |
+//! | can end an execution with an error | [`poisoning`](Features::poisoning) | [`Poisoning`] |
+//! | tracks the framework's work for which it waits | [`tracking`](Features::tracking) | [`Tracking`] |
+//! | runs its work in the order of submission | [`queued`](Features::queued) | |
 //! | offers an extension of the C API | [`profiler`](Features::profiler), [`streams`](Features::streams), [`raw_buffers`](Features::raw_buffers), [`ffi`](Features::ffi), [`abi_versions`](Features::abi_versions), [`executable_metadata`](Features::executable_metadata), [`host_memory_allocator`](Features::host_memory_allocator), [`failure_reports`](Features::failure_reports) | [`Profiler`], [`Streams`], [`RawBuffers`], [`AbiVersions`], [`ExecutableMetadata`], [`HostMemoryAllocator`], [`FailureReports`] |
 //!
 //! # Extensions of the C API
 //!
-//! Frameworks find extensions in the table's chain. Layouts, shardings and memory descriptions are always available,
-//! because the SDK derives them from the methods that every backend has. The others require functions of the backend, so
-//! they are features:
+//! Frameworks find extensions in a linked list to which the function table points. Layouts, shardings and memory
+//! descriptions are always available, because the SDK derives them from the methods that every backend has. All other
+//! supported extensions require functions of the backend, so they are features:
 //!
 //! | type | name | in this SDK |
 //! |---:|---|---|
-//! | 0 | Gpu_Custom_Call | not offered: registers CUDA and ROCm calls of XLA's own GPU compiler; others use FFI |
-//! | 1 | Profiler | [`Features::profiler`]; also read from the arguments of `PJRT_Client_Compile` and `PJRT_LoadedExecutable_Execute` while a profile runs |
-//! | 2 | Custom_Partitioner | not offered: its callbacks take XLA's own modules, which other compilers do not have |
+//! | 0 | Gpu_Custom_Call | not offered: registers CUDA and ROCm custom calls for XLA's own GPU compiler. Other devices use FFI |
+//! | 1 | Profiler | [`Features::profiler`]. While a profile runs, the SDK also reads this extension from the arguments of `PJRT_Client_Compile` and `PJRT_LoadedExecutable_Execute` |
+//! | 2 | Custom_Partitioner | not offered: its callbacks receive modules of XLA's own compiler, which other compilers do not have |
 //! | 3 | Stream | [`Features::streams`] |
 //! | 4 | Layouts | always |
 //! | 5 | FFI | [`Features::ffi`] |
@@ -98,9 +98,9 @@
 //! | 16, 17 | TpuTopology, TpuExecutable | not offered: shapes and programs of TPUs |
 //! | 18 | Megascale | not offered: transfers between slices of TPUs. It creates the `multi_slice_config` of an execution, which the SDK therefore rejects |
 //! | 19 | Shardings | always |
-//! | 20 | AbiVersion | [`Features::abi_versions`]. The SDK's own envelope of serialized executables also contains platform and version, which are checked on load |
+//! | 20 | AbiVersion | [`Features::abi_versions`]. Serialized executables of this SDK also contain the platform's name and version, which the SDK checks on load |
 //! | 21 | Collectives | not offered: collectives outside programs, which frameworks use on CUDA only |
-//! | 22 | MultiSlice | not offered: as Megascale |
+//! | 22 | MultiSlice | not offered: for transfers between slices of TPUs, like Megascale |
 //! | 23 | HostMemoryAllocator | [`Features::host_memory_allocator`] |
 //! | 24 | XlaTransform | not offered: changes how XLA's own compiler runs |
 

@@ -10,38 +10,40 @@ use crate::{Backend, Layout, MemoryStats, NamedValue, ProcessInfo, Result, Shape
     note = "write `impl Platform for {Self} {{ … }}`, or remove `.platform()` from `Backend::FEATURES`"
 )]
 pub trait Platform: Backend {
-    /// Name of the platform. By default [`DevicePlugin::NAME`](crate::DevicePlugin::NAME).
+    /// Returns the name of the platform, or `None` to use [`DevicePlugin::NAME`](crate::DevicePlugin::NAME). The
+    /// default implementation returns `None`.
     fn platform_name(&self) -> Option<String> {
         None
     }
 
-    /// Human-readable version of the platform, such as the driver's version. By default empty. Serialized executables
-    /// contain it. They are compiled again on a platform of another version.
+    /// Returns a human-readable version of the platform, such as the driver's version. The default implementation
+    /// returns an empty string. A serialized executable contains this version. If a platform of another version loads
+    /// the executable, the SDK compiles the program again.
     fn platform_version(&self) -> String {
         String::new()
     }
 
-    /// Attributes of the topology that the devices form. By default there are none.
+    /// Returns the attributes of the topology that the devices form. The default implementation returns no attributes.
     fn topology_attributes(&self) -> Vec<NamedValue> {
         Vec::new()
     }
 }
 
-/// A backend that is one of several processes that drive devices together.
+/// A backend that runs in one of several processes that drive devices together.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` lists a feature that it does not implement: `Distributed`",
     label = "`Distributed` is not implemented",
     note = "write `impl Distributed for {Self} {{ … }}`, or remove `.distributed()` from `Backend::FEATURES`"
 )]
 pub trait Distributed: Backend {
-    /// Index of this process among those that drive devices together.
+    /// Returns the index of this process among the processes that drive devices together.
     fn process_index(&self) -> i32;
 
-    /// Receives the list of processes that take part in a distributed run, each time it changes.
+    /// Receives the list of processes that take part in a distributed run, each time the list changes.
     ///
     /// # Errors
     ///
-    /// On any error, frameworks end the process.
+    /// Returns any error that the backend reports. Frameworks then end the process.
     fn update_global_process_info(&self, processes: &[ProcessInfo]) -> Result<()> {
         let _ = processes;
         Ok(())
@@ -50,10 +52,10 @@ pub trait Distributed: Backend {
 
 /// A backend with its own exit hook.
 ///
-/// Frameworks such as PyTorch/XLA never destroy their client, so the process may end while it exists. Without a hook
-/// the SDK waits for its own work, for at most 5 seconds. It waits until all deferred launches have ended, including
-/// those whose arguments have not arrived, and until its launch and completion threads are idle. It does not wait for a
-/// backend's own threads.
+/// Frameworks such as PyTorch/XLA never destroy their client, so the process may end while a client exists. Without a
+/// hook, the SDK waits for its own work, for at most 5 seconds. The SDK waits until all deferred launches have ended,
+/// including launches whose arguments have not arrived, and until the SDK's launch and completion threads are idle. The
+/// SDK does not wait for a backend's own threads.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` lists a feature that it does not implement: `AtExit`",
     label = "`AtExit` is not implemented",
@@ -62,25 +64,27 @@ pub trait Distributed: Backend {
 pub trait AtExit: Backend {
     /// Returns a function that runs if the process ends while this client exists. Called once, when the client is created.
     ///
-    /// With `Some`, the SDK does not wait for its own work. Use `Some(Box::new(|| ()))` to disable the wait. With
-    /// `None`, the SDK waits as it does without this feature.
+    /// If the result is `Some`, the SDK does not wait for its own work. Return `Some(Box::new(|| ()))` to disable the
+    /// wait. If the result is `None`, the SDK waits in the same way as without this feature.
     ///
-    /// A backend with its own threads stops them in the closure, or waits until they are idle, because they must not
-    /// call a driver or the framework once the destructors of static objects run. The closure holds the objects that it
-    /// needs, such as the queue. It must not hold the backend, which may be destroyed at the same time.
+    /// A backend with its own threads stops these threads in the closure, or waits until they are idle. The threads
+    /// must not call a driver or the framework after the destructors of static objects have begun to run. The closure
+    /// holds the objects that it needs, such as the queue. The closure must not hold the backend, which may be
+    /// destroyed at the same time.
     ///
-    /// - **When:** The closure runs once, in a function that the first client registers with the C library's `atexit`. It runs
-    ///   after `main` has returned, or within `exit`, and before the destructors of static objects that were created
-    ///   before the first client. It does not run after `_exit`, `abort` or a signal, or in a forked process. It runs
-    ///   only on Unix, because other systems end a process's threads first. If the client is destroyed earlier, the
-    ///   closure is dropped without being run, and the backend's destructor ends its work.
-    /// - **Thread:** the thread that ends the process. This may be one of the backend's own, in a callback of the
-    ///   framework. Other threads keep running and may still call the plugin.
-    /// - **Allowed work:** anything the backend does on other threads. It should not complete events. Completing one
-    ///   calls the framework's callbacks and wakes its threads. If a thread returns to Python after Python has been
-    ///   finalized, it ends the process with an error. An event that never becomes ready is harmless. The closure must
-    ///   return soon: limit each wait to a few seconds.
-    /// - **Afterwards:** the framework may still call the plugin, for instance to destroy the client in one of its own
+    /// - **When:** The closure runs once, in a function that the first client registers with the C library's `atexit`.
+    ///   The closure runs after `main` has returned, or within `exit`, and before the destructors of static objects
+    ///   that were created before the first client. The closure does not run after `_exit`, `abort` or a signal, or in
+    ///   a forked process. The closure runs only on Unix, because other systems end a process's threads first. If the
+    ///   client is destroyed earlier, the closure is dropped without being run, and the backend's destructor ends its
+    ///   work.
+    /// - **Thread:** The closure runs on the thread that ends the process. This may be a thread of the backend that
+    ///   runs a callback of the framework. Other threads keep running and may still call the plugin.
+    /// - **Allowed work:** The closure may do anything that the backend does on other threads, but it should not
+    ///   complete events. Completing an event calls the framework's callbacks and wakes the framework's threads. A
+    ///   thread that returns to Python after Python has been finalized ends the process with an error. An event that
+    ///   never becomes ready is harmless. The closure must return soon: limit each wait to a few seconds.
+    /// - **Afterwards:** The framework may still call the plugin, for instance to destroy the client in one of its own
     ///   destructors. Such calls must return, possibly with an error.
     fn at_exit(&self) -> Option<Box<dyn FnOnce() + Send>>;
 }
@@ -92,16 +96,16 @@ pub trait AtExit: Backend {
     note = "write `impl StorageLayouts for {Self} {{ … }}`, or remove `.storage_layouts()` from `Backend::FEATURES`"
 )]
 pub trait StorageLayouts: Backend {
-    /// The layout in which devices store arrays of this shape unless a framework requests another. With `None` the
-    /// array is row-major. The SDK reports this layout to frameworks and follows its dimension order. A backend sees
-    /// the dimensions of each array as they are stored, from the slowest varying to the fastest, so all its data is
-    /// dense and row-major. With the layout `{0,1}` an array `f32[2,3]` arrives as the columns `f32[3,2]`. The backend
-    /// does the tiling. The SDK exchanges data with it without tiles.
+    /// Returns the layout in which devices store arrays of this shape unless a framework requests another layout.
+    /// `None` means row-major. The SDK reports this layout to frameworks and follows its dimension order. A backend
+    /// receives the dimensions of each array in storage order, from the slowest varying to the fastest, so all its data
+    /// is dense and row-major. For example, with the layout `{0,1}`, the backend receives an array `f32[2,3]` as
+    /// `f32[3,2]`. The backend applies the tiles itself. The data that it exchanges with the SDK has no tiles.
     ///
-    /// Frameworks may request any order, whatever this function returns, but only these tiles. Programs name dimensions
-    /// as frameworks do. [`ExecutableInfo::parameter_layouts`](crate::ExecutableInfo::parameter_layouts) describes how
-    /// a program's arrays are stored. The position of an extent of one does not affect the bytes. Without tiles, a
-    /// program may therefore get `f32[1,5]` for a parameter that is stored as `f32[5,1]`.
+    /// Frameworks may request any dimension order, but only the tiles that this function returns. Programs use the
+    /// framework's order of dimensions. [`ExecutableInfo::parameter_layouts`](crate::ExecutableInfo::parameter_layouts)
+    /// describes how a program's parameters are stored. The position of a dimension of extent 1 does not affect the
+    /// bytes. Without tiles, a program may therefore receive `f32[1,5]` for a parameter that is stored as `f32[5,1]`.
     fn default_layout(topology: &TopologyInfo, shape: &Shape) -> Option<Layout>;
 }
 
@@ -112,18 +116,18 @@ pub trait StorageLayouts: Backend {
     note = "write `impl MemoryStatistics for {Self} {{ … }}`, or remove `.memory_statistics()` from `Backend::FEATURES`"
 )]
 pub trait MemoryStatistics: Backend {
-    /// Memory statistics of a device, an index into [`Backend::devices`].
+    /// Returns the memory statistics of a device. `device` is an index into [`Backend::devices`].
     ///
     /// # Errors
     ///
-    /// `UNIMPLEMENTED` for a device without statistics.
+    /// Returns `UNIMPLEMENTED` for a device without statistics.
     fn memory_stats(&self, device: usize) -> Result<MemoryStats>;
 
     /// Resets the peaks and counts in [`MemoryStatistics::memory_stats`].
     ///
     /// # Errors
     ///
-    /// `UNIMPLEMENTED` unless the backend overrides this.
+    /// The default implementation returns `UNIMPLEMENTED`.
     fn clear_memory_stats(&self, device: usize) -> Result<()> {
         Err(no_memory_stats(device))
     }

@@ -2,11 +2,12 @@
 
 use crate::{Backend, Result};
 
-/// A backend whose work is recorded when a framework requests a profile.
+/// A backend that adds its own records to the profiles that frameworks request.
 ///
 /// The SDK records the calls of the framework, executions and transfers, and the `tracing` spans of the backend within
-/// them; see [`profiler`](crate::profiler). A backend with more data, such as the times of each kernel, overrides these
-/// functions. A profile belongs to the process and not to a client, so they take no `self`.
+/// these calls; see [`profiler`](crate::profiler). A backend with more data, such as the times of each kernel,
+/// overrides the functions of this trait. A profile belongs to the process and not to a client, so the functions take
+/// no `self`.
 #[doc(alias = "PJRT_Profiler_Extension")]
 pub trait Profiler: Backend {
     /// Called when a profile begins. `options` is the framework's serialized `ProfileOptions` message, which may be
@@ -14,7 +15,7 @@ pub trait Profiler: Backend {
     ///
     /// # Errors
     ///
-    /// If the device cannot be profiled. In this case, the profile does not begin.
+    /// Returns an error if the device cannot be profiled. In this case, the profile does not begin.
     fn profile_started(options: &[u8]) -> Result<()> {
         let _ = options;
         Ok(())
@@ -25,7 +26,8 @@ pub trait Profiler: Backend {
     ///
     /// # Errors
     ///
-    /// Any error that the device reports. The profile still ends, and the error is returned to the framework.
+    /// Returns any error that the device reports. The profile still ends, and the SDK returns the error to the
+    /// framework.
     fn profile_stopping() -> Result<()> {
         Ok(())
     }

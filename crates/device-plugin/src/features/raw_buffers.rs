@@ -1,21 +1,23 @@
-//! Access to buffers as bytes.
+//! Access to the bytes of buffers.
 
 use crate::features::FeatureCalls;
 use crate::{Backend, Error, Result};
 
-/// A device whose buffers can be read and written in part, as the bytes that they have on the device.
+/// A device that can read and write ranges of a buffer's bytes, in the format in which the device stores the buffer.
 ///
-/// A raw buffer is an alias. It keeps the memory alive when the framework deletes the original buffer, and writes to it
-/// change that buffer. The SDK checks that `offset` and length are within [`BufferAddresses::on_device_size`](crate::features::BufferAddresses::on_device_size), or within the
-/// size on the host if that is `None`.
+/// A raw buffer is an alias of a buffer. It keeps the memory alive after the framework has deleted the original buffer.
+/// Writes to the alias change the original buffer. The SDK checks that each range of bytes is within
+/// [`BufferAddresses::on_device_size`](crate::features::BufferAddresses::on_device_size), or within the size on the
+/// host if that function returns `None`.
 #[doc(alias = "PJRT_RawBuffer_Extension")]
 pub trait RawBuffers: Backend {
-    /// Reads bytes, starting at `offset`. By default, reads from
+    /// Reads bytes, starting at `offset`. The default implementation reads from
     /// [`BufferAddresses::host_bytes`](crate::features::BufferAddresses::host_bytes).
     ///
     /// # Errors
     ///
-    /// `UNIMPLEMENTED` if the host cannot access the memory, unless overridden; any error that the device reports.
+    /// The default implementation returns `UNIMPLEMENTED` if the host cannot access the memory. An implementation
+    /// returns any error that the device reports.
     fn read_raw(&self, buffer: &Self::Buffer, offset: usize, to: &mut [u8]) -> Result<()> {
         let bytes = self.host_bytes(buffer).and_then(|bytes| bytes.get(offset..offset.checked_add(to.len())?));
         let bytes = bytes.ok_or_else(|| {
@@ -25,17 +27,17 @@ pub trait RawBuffers: Backend {
         Ok(())
     }
 
-    /// Writes bytes, starting at `offset`. Frameworks order writes and uses of the buffer themselves. If an overlap
-    /// would be a data race, the backend must lock the memory.
+    /// Writes bytes, starting at `offset`. Frameworks are responsible for the order of writes and other uses of the
+    /// buffer. If overlapping accesses would be a data race in the backend, the backend must lock the memory.
     ///
     /// # Errors
     ///
-    /// `UNIMPLEMENTED` for memory that is never written after it is created, such as another library's; any error that
-    /// the device reports.
+    /// Returns `UNIMPLEMENTED` for memory that must not be written after its creation, such as memory of another
+    /// library. Also returns any error that the device reports.
     fn write_raw(&self, buffer: &Self::Buffer, offset: usize, bytes: &[u8]) -> Result<()>;
 
-    /// The address at which the host can access and modify the memory, or `None` if it cannot, which is the default.
-    /// The address stays valid as long as the buffer or a clone of it exists.
+    /// Returns the address at which the host can read and write the memory, or `None` if the host cannot access it. The
+    /// address must stay valid while the buffer or a clone of it exists. The default implementation returns `None`.
     fn raw_host_pointer(&self, buffer: &Self::Buffer) -> Option<usize> {
         let _ = buffer;
         None

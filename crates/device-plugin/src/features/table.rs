@@ -1,4 +1,4 @@
-//! The list of a backend's features, as functions that the SDK can call without a bound on the feature's trait.
+//! The features of a backend, as function pointers that the SDK can call without a bound on the feature's trait.
 
 use std::marker::PhantomData;
 
@@ -10,15 +10,16 @@ use crate::{
     Shape, TopologyInfo,
 };
 
-/// Declares a feature per trait: `method: Trait { function: type, … }`. The method of [`Features`] that lists the
-/// feature has the trait's bound, so a listed feature is an implemented one. The check of `#[device_plugin]` rejects an
-/// implemented trait that is not listed.
+/// Declares one feature for each trait: `method: Trait { function: type, … }`. The method of [`Features`] that lists a
+/// feature requires the trait, so a backend can list only features that it implements. `#[device_plugin]` rejects a
+/// backend that implements a trait without listing its feature.
 macro_rules! features {
     (
         ($d:tt)
         $($(#[$meta:meta])* $method:ident: $trait:ident { $($function:ident: $signature:ty,)+ })+
     ) => {
-        /// The features of a backend: what it supports beyond the methods of [`Backend`]; see the [module](super).
+        /// The features that a backend supports beyond the methods of [`Backend`]. See the [module
+        /// documentation](super).
         pub struct Features<B: Backend> {
             $(pub(crate) $method: Option<functions::$trait<B>>,)+
             pub(crate) ffi: bool,
@@ -28,7 +29,7 @@ macro_rules! features {
         }
 
         impl<B: Backend> Features<B> {
-            /// No features. The backend supports only the methods of [`Backend`].
+            /// Creates an empty list of features, for a backend that supports only the methods of [`Backend`].
             pub const fn none() -> Self {
                 Self { $($method: None,)+ ffi: false, queued: false, present: true }
             }
@@ -46,7 +47,7 @@ macro_rules! features {
                 }
             )+
 
-            /// Names of the listed features, which are the names of the methods that list them.
+            /// Returns the names of the listed features. The name of a feature is the name of the method that lists it.
             pub fn names(&self) -> Vec<&'static str> {
                 let features = [
                     $((self.$method.is_some(), stringify!($method)),)+
@@ -57,7 +58,7 @@ macro_rules! features {
             }
         }
 
-        /// The functions of each trait.
+        /// For each feature, a struct with pointers to the functions of its trait.
         pub(crate) mod functions {
             use super::*;
 
@@ -69,15 +70,17 @@ macro_rules! features {
             )+
         }
 
-        /// The traits that a type implements. [`check_features!`](crate::check_features) determines them.
+        /// For each feature, whether a type implements its trait. [`check_features!`](crate::check_features) creates
+        /// this value.
         #[doc(hidden)]
         #[derive(Debug)]
         pub struct Implemented {
             $(pub $method: bool,)+
         }
 
-        /// Its constants are true for the traits that `B` implements. An inherent constant has the trait as a bound. If
-        /// `B` does not satisfy the bound, the name refers to the constant of [`NotImplemented`].
+        /// A type with one constant for each feature, which is `true` if `B` implements the feature's trait. The
+        /// inherent constant has the trait as a bound. If `B` does not implement the trait, the name refers to the
+        /// constant of [`NotImplemented`] instead.
         #[doc(hidden)]
         #[derive(Debug)]
         pub struct Probe<B>(PhantomData<B>);
@@ -112,7 +115,8 @@ macro_rules! features {
             )+
         }
 
-        /// Fails to compile if the type, which must not be generic, implements a trait that it does not list.
+        /// Fails to compile if the type implements the trait of a feature that it does not list. The type must not be
+        /// generic.
         #[doc(hidden)]
         #[macro_export]
         macro_rules! check_features {
@@ -130,118 +134,119 @@ macro_rules! features {
 features! {
     ($)
 
-    /// The backend names its platform and the platform's version.
+    /// Declares that the backend names its platform and the platform's version.
     platform: Platform {
         platform_name: fn(&B) -> Option<String>,
         platform_version: fn(&B) -> String,
         topology_attributes: fn(&B) -> Vec<NamedValue>,
     }
 
-    /// The backend is one of several processes that drive devices together.
+    /// Declares that the backend runs in one of several processes that drive devices together.
     distributed: Distributed {
         process_index: fn(&B) -> i32,
         update_global_process_info: fn(&B, &[ProcessInfo]) -> Result<()>,
     }
 
-    /// Arrays move between devices of different processes (`PJRT_CrossHostTransfers_Extension`).
+    /// Declares that the backend exchanges arrays with devices of other processes
+    /// (`PJRT_CrossHostTransfers_Extension`).
     cross_host_transfers: CrossHostTransfers {
         send_buffer: fn(&B, &B::Buffer, &CrossHostTransfer<'_>) -> Result<Event>,
         send_error: fn(&B, &Error, &CrossHostTransfer<'_>),
         receive_buffers: fn(&B, &[CrossHostTransfer<'_>]) -> Result<Vec<(B::Buffer, Event)>>,
     }
 
-    /// The backend ends its own work when the process ends before its client.
+    /// Declares that the backend ends its own work if the process ends before its client is destroyed.
     at_exit: AtExit {
         at_exit: fn(&B) -> Option<Box<dyn FnOnce() + Send>>,
     }
 
-    /// The devices store arrays in other orders than row-major.
+    /// Declares that the devices store arrays in other orders than row-major.
     storage_layouts: StorageLayouts {
         default_layout: fn(&TopologyInfo, &Shape) -> Option<Layout>,
     }
 
-    /// The devices keep statistics of their memory.
+    /// Declares that the devices keep statistics of their memory.
     memory_statistics: MemoryStatistics {
         memory_stats: fn(&B, usize) -> Result<MemoryStats>,
         clear_memory_stats: fn(&B, usize) -> Result<()>,
     }
 
-    /// Reads of whole buffers continue after the call that begins them.
+    /// Declares that reads of whole buffers continue after the call that begins them.
     async_reads: AsyncReads {
         begin_read: fn(&B, &B::Buffer, HostDestination) -> Result<Event>,
     }
 
-    /// Data that arrives in pieces is written to the device piece by piece.
+    /// Declares that the backend writes data to the device piece by piece as it arrives.
     piecewise_uploads: PiecewiseUploads {
         transfer_data: fn(&B, &B::Buffer, usize, &[u8]) -> Result<()>,
     }
 
-    /// Arrays may have fewer elements than their shapes declare.
+    /// Declares that arrays may have fewer elements than their shapes declare.
     dynamic_shapes: DynamicShapes {
         is_dynamic: fn(&B, &B::Buffer) -> bool,
         dynamic_dimensions: fn(&B, &B::Buffer, &Shape) -> Vec<(usize, i64)>,
     }
 
-    /// Buffers have addresses, or bytes that the host can access.
+    /// Declares that buffers have addresses, or bytes that the host can access.
     buffer_addresses: BufferAddresses {
         host_bytes: for<'a> fn(&B, &'a B::Buffer) -> Option<&'a [u8]>,
         device_pointer: fn(&B, &B::Buffer) -> Option<usize>,
         on_device_size: fn(&B, &B::Buffer) -> Option<usize>,
     }
 
-    /// Buffers are allocated, reinterpreted and copied without a detour through the host.
+    /// Declares that the backend allocates, reinterprets and copies buffers without copies through the host.
     device_copies: DeviceCopies {
         create_uninitialized_buffer: fn(&B, &Shape, Placement) -> Result<B::Buffer>,
         bitcast: fn(&B, &B::Buffer, &Shape, &Shape, Placement) -> Result<B::Buffer>,
         copy: fn(&B, &B::Buffer, &Shape, Placement) -> Result<B::Buffer>,
     }
 
-    /// Buffers can use memory of other libraries, such as arrays passed through DLPack.
+    /// Declares that buffers can use memory of other libraries, such as arrays passed through DLPack.
     foreign_views: ForeignViews {
         create_view_of_device_buffer: fn(&B, ForeignMemory, &Shape, Placement) -> Result<B::Buffer>,
     }
 
-    /// The devices access host memory directly.
+    /// Declares that the devices access host memory directly.
     dma_mappings: DmaMappings {
         dma_map: fn(&B, usize, usize) -> Result<()>,
         dma_unmap: fn(&B, usize) -> Result<()>,
     }
 
-    /// The SDK checks the options of a compilation against a list.
+    /// Declares that the SDK checks compile options against the list of the backend.
     named_options: NamedOptions {
         compile_options: fn() -> CompileOptionSchema,
     }
 
-    /// Programs are compiled for devices that need not be present.
+    /// Declares that the backend compiles programs for devices that need not be present.
     ahead_of_time: AheadOfTime {
         topology: fn(&str, &[NamedValue]) -> Result<TopologyInfo>,
         compile_for: fn(&TopologyInfo, &Program, &CompileOptions) -> Result<Compiled<B::Executable>>,
         load_executable: fn(&B, &std::sync::Arc<B::Executable>) -> Result<std::sync::Arc<B::Executable>>,
     }
 
-    /// Compiled programs are stored, and loaded without compiling them again.
+    /// Declares that the backend serializes compiled programs, and loads them without compiling them again.
     serialization: Serialization {
         serialize: fn(&B::Executable) -> Result<Option<Vec<u8>>>,
         deserialize_and_load: fn(&B, &[u8], &CompileOptions) -> Result<Compiled<B::Executable>>,
     }
 
-    /// The compiler reports what a program costs.
+    /// Declares that the compiler reports the costs of a program.
     cost_analysis: CostAnalysis {
         cost_analysis: fn(&B::Executable) -> Result<Vec<NamedValue>>,
         compiled_memory_stats: fn(&B::Executable, &ExecutableInfo) -> Result<CompiledMemoryStats>,
     }
 
-    /// Programs run on several devices at once.
+    /// Declares that the backend runs a program on several devices at once.
     multi_device: MultiDevice {
         execute_all: fn(&B, &std::sync::Arc<B::Executable>, &mut [Launch<'_, B>]) -> Result<Vec<Event>>,
     }
 
-    /// Frameworks can end an execution with an error.
+    /// Declares that frameworks can end an execution with an error.
     poisoning: Poisoning {
         poison_execution: fn(&B, usize, i32, Error) -> Result<bool>,
     }
 
-    /// The backend tracks work of the framework for which a device waits.
+    /// Declares that the backend tracks work of the framework for which a device waits.
     tracking: Tracking {
         track: fn(&B, usize, &str) -> Box<dyn Send + Sync>,
     }
@@ -258,14 +263,15 @@ features! {
         wait_until_buffer_ready_on_stream: fn(&B, Stream, &B::Buffer) -> Result<()>,
     }
 
-    /// Offers access to parts of buffers as bytes (`PJRT_RawBuffer_Extension`).
+    /// Offers access to ranges of a buffer's bytes (`PJRT_RawBuffer_Extension`).
     raw_buffers: RawBuffers {
         read_raw: fn(&B, &B::Buffer, usize, &mut [u8]) -> Result<()>,
         write_raw: fn(&B, &B::Buffer, usize, &[u8]) -> Result<()>,
         raw_host_pointer: fn(&B, &B::Buffer) -> Option<usize>,
     }
 
-    /// Offers versions that tell where stored executables run (`PJRT_AbiVersion_Extension`).
+    /// Offers versions by which frameworks check whether a stored executable runs on a runtime
+    /// (`PJRT_AbiVersion_Extension`).
     abi_versions: AbiVersions {
         platform_id: fn() -> u64,
         runtime_abi_version: fn(&B) -> Result<Vec<u8>>,
@@ -279,7 +285,7 @@ features! {
         executable_metadata: fn(&B::Executable) -> Result<Vec<u8>>,
     }
 
-    /// Offers host memory that is fast for the device (`PJRT_HostMemoryAllocator_Extension`).
+    /// Offers host memory to which the device's transfers are fast (`PJRT_HostMemoryAllocator_Extension`).
     host_memory_allocator: HostMemoryAllocator {
         allocate_host: fn(&B, usize, Option<usize>) -> Result<crate::features::HostAllocation>,
     }
@@ -291,35 +297,36 @@ features! {
 }
 
 impl<B: Backend> Features<B> {
-    /// The features of a plugin without a backend.
+    /// Returns the features of a plugin without a backend.
     pub(crate) const fn absent() -> Self {
         Self { present: false, ..Self::none() }
     }
 
-    /// Accepts custom calls that frameworks register, and their data (`PJRT_FFI_Extension`); see [`ffi`](crate::ffi).
+    /// Declares that the backend runs custom calls, whose handlers and user data come from frameworks
+    /// (`PJRT_FFI_Extension`). See [`ffi`](crate::ffi).
     #[must_use]
     pub const fn ffi(self) -> Self {
         Self { ffi: true, ..self }
     }
 
-    /// The device runs work in the order of submission, so that [`Backend::execute`] may be given buffers whose event
-    /// is still pending.
+    /// Declares that the device runs its work in the order of submission, so that [`Backend::execute`] may receive
+    /// buffers whose event is still pending.
     ///
-    /// Without this feature `execute` is called with ready buffers only. If a buffer is not ready when the framework
-    /// launches the program, the call still returns at once. The SDK creates the outputs, holds the arguments, and
-    /// calls `execute` on one of its own threads when the last argument is ready. If an argument fails, the outputs
-    /// fail with its error and `execute` is not called. Deferred launches begin in the order in which their arguments
-    /// become ready. If programs of different launches wait for each other on the device, the backend must keep the
-    /// order itself.
+    /// Without this feature, the SDK calls `execute` with ready buffers only. If a buffer is not ready when the
+    /// framework launches the program, the call still returns at once. The SDK creates the outputs, holds the
+    /// arguments, and calls `execute` on one of its own threads when the last argument is ready. If an argument fails,
+    /// the outputs fail with its error and `execute` is not called. Deferred launches begin in the order in which their
+    /// arguments become ready. If programs of different launches wait for each other on the device, the backend must
+    /// keep the order itself.
     ///
-    /// With this feature the SDK adds the events of the arguments to the event that `execute` returns. If an argument
-    /// fails later, the outputs fail with its error. The device may therefore compute with the contents of a failed
-    /// input, which must not harm it. A launch is still deferred if the value of an argument does not exist yet. An
-    /// example is a buffer whose data the framework has not sent.
+    /// With this feature, the SDK adds the events of the arguments to the event that `execute` returns. If an argument
+    /// fails later, the outputs fail with its error. The device may therefore run with a failed input, and must
+    /// tolerate any contents of this input. A launch is still deferred if the value of an argument does not exist yet.
+    /// An example is a buffer whose data the framework has not sent.
     ///
-    /// `read`, `copy`, `bitcast` and the functions of raw buffers always get ready buffers. They return no event, so
-    /// they cannot fail later or report when the memory becomes valid. A copy of a pending buffer is therefore made
-    /// when the original is ready.
+    /// `read`, `copy`, `bitcast` and the functions of raw buffers always receive ready buffers. These functions return
+    /// no event, so they cannot fail later or report when the memory becomes valid. The SDK therefore copies a pending
+    /// buffer only when the original buffer is ready.
     #[must_use]
     pub const fn queued(self) -> Self {
         Self { queued: true, ..self }

@@ -1,4 +1,4 @@
-//! Versions and descriptions of executables, for frameworks that store them.
+//! Versions and descriptions of executables, for frameworks that store executables.
 
 use crate::{Backend, Result};
 
@@ -8,16 +8,16 @@ use crate::{Backend, Result};
 /// versions of other processes, so the checks also receive bytes that this process did not write.
 #[doc(alias = "PJRT_AbiVersion_Extension")]
 pub trait AbiVersions: Backend {
-    /// The number of the platform, the same in all processes. XLA uses a hash of the platform's name.
+    /// Returns the id of the platform, which is the same in all processes. XLA uses a hash of the platform's name.
     #[doc(alias = "PJRT_RuntimeAbiVersion_PlatformId")]
     #[doc(alias = "PJRT_ExecutableAbiVersion_PlatformId")]
     fn platform_id() -> u64;
 
-    /// The version of this process's runtime.
+    /// Returns the version of this process's runtime.
     #[doc(alias = "PJRT_Client_RuntimeAbiVersion")]
     fn runtime_abi_version(&self) -> Result<Vec<u8>>;
 
-    /// The version that an executable needs.
+    /// Returns the version that an executable requires.
     #[doc(alias = "PJRT_Executable_GetAbiVersion")]
     fn executable_abi_version(executable: &Self::Executable) -> Result<Vec<u8>>;
 
@@ -25,7 +25,8 @@ pub trait AbiVersions: Backend {
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` for bytes that are not a version, `FAILED_PRECONDITION` for incompatible versions.
+    /// Returns `INVALID_ARGUMENT` for bytes that are not a version, and `FAILED_PRECONDITION` for incompatible
+    /// versions.
     #[doc(alias = "PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime")]
     fn check_runtime(runtime: &[u8], other: &[u8]) -> Result<()>;
 
@@ -33,15 +34,16 @@ pub trait AbiVersions: Backend {
     ///
     /// # Errors
     ///
-    /// As for [`AbiVersions::check_runtime`].
+    /// Returns the same errors as [`AbiVersions::check_runtime`].
     #[doc(alias = "PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable")]
     fn check_executable(runtime: &[u8], executable: &[u8]) -> Result<()>;
 }
 
-/// A compiler that describes its executables in a form of its own.
+/// A backend whose compiler describes its executables in its own format.
 #[doc(alias = "PJRT_ExecutableMetadata_Extension")]
 pub trait ExecutableMetadata: Backend {
-    /// The description of an executable. XLA's plugins write an `xla.PjRtExecutableMetadata` message.
+    /// Returns the description of an executable. XLA's plugins return a serialized `xla.PjRtExecutableMetadata`
+    /// message.
     #[doc(alias = "PJRT_ExecutableMetadata_GetExecutableMetadata")]
     fn executable_metadata(executable: &Self::Executable) -> Result<Vec<u8>>;
 }

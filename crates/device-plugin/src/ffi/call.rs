@@ -1,37 +1,37 @@
-//! A custom call implemented in Rust.
+//! The arguments of a custom call, as a handler in Rust receives them.
 
 use super::ExecuteContext;
 use crate::{Element, ElementType, Error, Result, Shape};
 
-/// Input of a handler in Rust: the operands, the results to fill, and data from the program and the framework.
+/// The arguments of a handler: the operands, the results to fill, and data from the program and the framework.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Call<'a> {
     /// Name of the custom call.
     pub target: &'a str,
-    /// The program's attributes for the call: its `backend_config`.
+    /// The attributes of the call in the program (`backend_config`).
     pub attributes: &'a Attributes,
     /// The operands, in order.
     pub operands: &'a [Operand<'a>],
-    /// The results, in order. They are zero until they are written.
+    /// The results, in order. Their bytes are zero until the handler writes them.
     pub results: &'a mut [ResultBuffer<'a>],
     /// The framework's user data for the calls of this execution.
     pub context: &'a ExecuteContext,
 }
 
-/// An operand on the host. It is dense, and row-major unless the call declares another layout. Sub-byte types take one
-/// byte per element.
+/// An operand on the host. It is dense, and row-major unless the call declares another layout. Sub-byte types occupy
+/// one byte per element.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Operand<'a> {
     /// Element type and extents.
     pub shape: &'a Shape,
-    /// The data.
+    /// The bytes of the elements.
     pub bytes: &'a [u8],
 }
 
 impl<'a> Operand<'a> {
-    /// An operand of this shape. [`Call::new`] checks the size of the data.
+    /// Creates an operand of this shape. [`Call::new`] checks the size of the data.
     pub fn new(shape: &'a Shape, bytes: &'a [u8]) -> Self {
         Self { shape, bytes }
     }
@@ -43,12 +43,12 @@ impl<'a> Operand<'a> {
 pub struct ResultBuffer<'a> {
     /// Element type and extents.
     pub shape: &'a Shape,
-    /// The data.
+    /// The bytes of the elements.
     pub bytes: &'a mut [u8],
 }
 
 impl<'a> ResultBuffer<'a> {
-    /// Memory for a result of this shape. [`Call::new`] checks its size.
+    /// Wraps the memory for a result of this shape. [`Call::new`] checks the size of the memory.
     pub fn new(shape: &'a Shape, bytes: &'a mut [u8]) -> Self {
         Self { shape, bytes }
     }
@@ -58,12 +58,13 @@ impl<'a> ResultBuffer<'a> {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Attributes {
-    /// `backend_config` as text, the form of calls before version 4 of StableHLO's API.
+    /// `backend_config` as a string. Custom calls with an `api_version` below 4 have this form.
     pub text: Option<String>,
     /// `backend_config` as a dictionary, in the program's order.
     pub values: Vec<(String, Attribute)>,
-    /// The type of each number in `values`, as written in the program. If it is omitted, the number has 64 bits.
-    /// Handlers in C request exactly this type, and get an error for a number that does not fit its type.
+    /// The element type of each integer and float in `values`, as written in the program. If a type is `None` or
+    /// missing, the attribute has 64 bits. Handlers in C receive attributes of exactly these types. A call of such a
+    /// handler fails if a value is out of range for its type.
     pub types: Vec<Option<ElementType>>,
 }
 
@@ -73,11 +74,11 @@ pub struct Attributes {
 pub enum Attribute {
     /// A boolean.
     Bool(bool),
-    /// An integer of any width. A `u64` that exceeds `i64` keeps its bits.
+    /// An integer of any width. A `u64` above `i64::MAX` is stored as the `i64` with the same bits.
     Int(i64),
     /// A float of any width.
     Float(f64),
-    /// Text.
+    /// A string.
     String(String),
     /// An array of integers.
     IntList(Vec<i64>),
@@ -88,14 +89,14 @@ pub enum Attribute {
 }
 
 impl Attributes {
-    /// The value with this name.
+    /// Returns the value of the attribute with this name.
     pub fn get(&self, name: &str) -> Option<&Attribute> {
         self.values.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 }
 
 impl Attribute {
-    /// The integer, if it is one.
+    /// Returns the value if the attribute is an integer.
     pub fn as_int(&self) -> Option<i64> {
         match self {
             Self::Int(value) => Some(*value),
@@ -103,7 +104,7 @@ impl Attribute {
         }
     }
 
-    /// The float, if it is one.
+    /// Returns the value if the attribute is a float.
     pub fn as_float(&self) -> Option<f64> {
         match self {
             Self::Float(value) => Some(*value),
@@ -111,7 +112,7 @@ impl Attribute {
         }
     }
 
-    /// The boolean, if it is one.
+    /// Returns the value if the attribute is a boolean.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Self::Bool(value) => Some(*value),
@@ -119,7 +120,7 @@ impl Attribute {
         }
     }
 
-    /// The text, if it is one.
+    /// Returns the value if the attribute is a string.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::String(value) => Some(value),
@@ -129,11 +130,11 @@ impl Attribute {
 }
 
 impl<'a> Call<'a> {
-    /// Creates a call. Backends use it.
+    /// Creates a call. Backends use this function to call a handler.
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` if the size of an operand or result does not match its shape.
+    /// Returns `INVALID_ARGUMENT` if the size of an operand or result does not match its shape.
     pub fn new(
         target: &'a str,
         attributes: &'a Attributes,
@@ -146,8 +147,8 @@ impl<'a> Call<'a> {
         Ok(call)
     }
 
-    /// Checks that the size of each operand and result matches its shape. The fields are public, so callers repeat the
-    /// check before they pass the addresses to code that trusts the shapes.
+    /// Checks that the size of each operand and result matches its shape. Safe code may change the public fields after
+    /// `new`. The check must therefore be repeated before code that trusts the shapes receives the addresses.
     pub(crate) fn check(&self) -> Result<()> {
         let operands = self.operands.iter().map(|operand| (operand.shape, operand.bytes.len()));
         let results = self.results.iter().map(|result| (result.shape, result.bytes.len()));
@@ -171,11 +172,11 @@ fn expect_type<T: Element>(shape: &Shape) -> Result<()> {
 }
 
 impl Operand<'_> {
-    /// Copies the elements, because the data may not be aligned.
+    /// Returns a copy of the elements. The data may not be aligned, so it cannot be borrowed as a slice.
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` if the elements have another type, or if a byte of a boolean is neither 0 nor 1.
+    /// Returns `INVALID_ARGUMENT` if the elements have another type, or if a byte of a boolean is neither 0 nor 1.
     pub fn elements<T: Element>(&self) -> Result<Vec<T>> {
         expect_type::<T>(self.shape)?;
         let read = |chunk| bytemuck::checked::try_pod_read_unaligned(chunk);
@@ -185,11 +186,11 @@ impl Operand<'_> {
 }
 
 impl ResultBuffer<'_> {
-    /// Writes all elements.
+    /// Writes all elements of the result.
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` if the type or the number of elements differs from the result's.
+    /// Returns `INVALID_ARGUMENT` if the type or the number of the elements differs from that of the result.
     pub fn write<T: Element>(&mut self, elements: &[T]) -> Result<()> {
         expect_type::<T>(self.shape)?;
         let bytes: &[u8] = bytemuck::cast_slice(elements);

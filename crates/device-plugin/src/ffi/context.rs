@@ -11,14 +11,16 @@ use crate::{Error, ErrorCode, Result};
 #[doc(alias = "PJRT_ExecuteContext")]
 pub struct ExecuteContext(Arc<Mutex<Vec<UserData>>>);
 
-/// User data for handlers: the id of its type, and its address. The SDK never dereferences it.
+/// User data for handlers: the id of its type, and its address. The SDK never dereferences the address.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[doc(alias = "PJRT_FFI_UserData")]
 #[non_exhaustive]
 pub struct UserData {
-    /// Id of the type. [`Registry::type_id`](super::Registry::type_id) returns it for a name.
+    /// Id of the data's type. [`Registry::type_id`](super::Registry::type_id) returns the id of the type with a given
+    /// name.
     pub type_id: i64,
-    /// Address of the data. Its provenance is exposed, so `std::ptr::with_exposed_provenance_mut` returns a pointer.
+    /// Address of the data. The provenance of the address is exposed, so `std::ptr::with_exposed_provenance_mut`
+    /// returns a pointer that can be dereferenced.
     pub address: usize,
 }
 
@@ -37,7 +39,7 @@ impl ExecuteContext {
     ///
     /// # Errors
     ///
-    /// `ALREADY_EXISTS` if there is data of this type.
+    /// Returns `ALREADY_EXISTS` if the context already contains data of this type.
     pub fn add(&self, data: UserData) -> Result<()> {
         let mut list = self.list();
         if list.iter().any(|known| known.type_id == data.type_id) {
@@ -50,12 +52,12 @@ impl ExecuteContext {
         Ok(())
     }
 
-    /// The user data of this type.
+    /// Returns the user data of this type.
     pub fn get(&self, type_id: i64) -> Option<UserData> {
         self.list().iter().find(|data| data.type_id == type_id).copied()
     }
 
-    /// All user data, in the order it was added.
+    /// Returns all user data, in the order in which it was added.
     pub fn user_data(&self) -> Vec<UserData> {
         self.list().clone()
     }

@@ -1,9 +1,9 @@
 //! Custom calls: user code that a program calls by name.
 //!
-//! A backend that offers [`Features::ffi`](crate::features::Features::ffi) gets the framework's registrations.
-//! The plugin's [`Registry`] contains each [`Handler`] with its target and platform, and types of user data with their
-//! ids. Each launch has an [`ExecuteContext`] with the user data of that execution. Programs written in Rust register
-//! handlers in Rust, and a backend calls those without unsafe code:
+//! A backend with the feature [`Features::ffi`](crate::features::Features::ffi) receives the handlers that frameworks
+//! register. The plugin's [`Registry`] contains each [`Handler`] with its target and platform, and types of user data
+//! with their ids. Each launch has an [`ExecuteContext`] with the user data of that execution. Frameworks in Rust can
+//! register handlers in Rust, which a backend calls without unsafe code:
 //!
 //! ```
 //! use device_plugin::ffi::{Call, Handler, Registry};
@@ -21,10 +21,11 @@
 //!
 //! # Handlers in C
 //!
-//! A framework registers the address of an `XLA_FFI_Handler`. [`Handler::call`] calls it as XLA does, with the call's
-//! attributes and with its operands and results in host memory. For a device with separate memory, the vendor calls it
-//! from [`ForeignHandler::address`], in a module with unsafe code. Otherwise the backend returns `UNIMPLEMENTED` with
-//! the target's name. Handlers that require other parts of XLA's runtime, such as streams or state, get an error.
+//! A framework registers the address of an `XLA_FFI_Handler`. [`Handler::call`] calls this handler as XLA does, with
+//! the call's attributes and with its operands and results in host memory. For a device with separate memory, the
+//! backend can call the handler at [`ForeignHandler::address`] itself, which requires unsafe code. Otherwise the
+//! backend returns `UNIMPLEMENTED` with the target's name. Handlers that require other functions of XLA's runtime, such
+//! as streams or state, receive an error.
 
 mod call;
 mod context;

@@ -1,4 +1,4 @@
-//! Handlers and types that frameworks and programs registered.
+//! The registry of custom call handlers and of types of user data.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,7 +17,7 @@ pub struct Registry(Mutex<Content>);
 
 #[derive(Debug, Default)]
 struct Content {
-    /// By target and platform in lower case.
+    /// The handlers, by target and by platform in lower case.
     handlers: HashMap<(String, String), Handler>,
     types: HashMap<String, i64>,
 }
@@ -34,7 +34,7 @@ pub enum Handler {
 
 type RustHandler = dyn Fn(&mut Call<'_>) -> Result<()> + Send + Sync;
 
-/// The address of an `XLA_FFI_Handler`. [`Handler::call`] calls it with host memory.
+/// The address of an `XLA_FFI_Handler`. [`Handler::call`] calls the handler with host memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForeignHandler {
     address: usize,
@@ -46,30 +46,32 @@ impl ForeignHandler {
         Self { address, traits: HandlerTraits(traits) }
     }
 
-    /// The handler's address. It is not null. Its provenance is exposed, so `std::ptr::with_exposed_provenance` returns
-    /// a pointer to call.
+    /// Returns the handler's address, which is not null. The provenance of the address is exposed, so
+    /// `std::ptr::with_exposed_provenance` returns a pointer that can be called.
     pub fn address(&self) -> usize {
         self.address
     }
 
-    /// The properties that the framework declares for it.
+    /// Returns the properties that the framework declared for the handler.
     pub fn traits(&self) -> HandlerTraits {
         self.traits
     }
 }
 
 impl Handler {
-    /// A handler in Rust. A panic in it becomes an error of the execution, like a panic of the backend.
+    /// Creates a handler from a Rust function. A panic of the function becomes an error of the execution, like a panic
+    /// of the backend.
     pub fn rust(function: impl Fn(&mut Call<'_>) -> Result<()> + Send + Sync + 'static) -> Self {
         Self::Rust(Arc::new(function))
     }
 
-    /// Calls the handler. A handler in C gets the buffers and the attributes. Its requests for a stream, state, threads
-    /// or a future fail with `UNIMPLEMENTED`.
+    /// Calls the handler. A handler in C receives the buffers and the attributes. If it requests a stream, state,
+    /// threads or a future, the request fails with `UNIMPLEMENTED`.
     ///
     /// # Errors
     ///
-    /// The errors of the handler.
+    /// Returns the errors of the handler. For a handler in C, also returns `UNIMPLEMENTED` or `INVALID_ARGUMENT` if the
+    /// call cannot be passed to it.
     pub fn call(&self, call: &mut Call<'_>) -> Result<()> {
         match self {
             Self::Rust(function) => function(call),
@@ -99,7 +101,7 @@ impl fmt::Debug for Handler {
 static REGISTRIES: PerType<Registry> = PerType::new();
 
 impl Registry {
-    /// The registry of a backend. It is the same each time.
+    /// Returns the registry of a backend. Every call returns the same registry.
     pub fn of<B: Backend>() -> &'static Self {
         REGISTRIES.get_or_make::<B>(Self::default)
     }
@@ -112,7 +114,8 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` for an empty target, `ALREADY_EXISTS` if the target has another handler on that platform.
+    /// Returns `INVALID_ARGUMENT` for an empty target, and `ALREADY_EXISTS` if the target has another handler on that
+    /// platform.
     pub fn register(&self, target: &str, platform: &str, handler: Handler) -> Result<()> {
         if target.is_empty() {
             return Err(Error::invalid_argument("the target name of the custom call is empty"));
@@ -132,29 +135,31 @@ impl Registry {
         }
     }
 
-    /// The handler of a target on a platform. The platform's case does not matter.
+    /// Returns the handler of a target on a platform. The case of the platform's name does not matter.
     pub fn handler(&self, target: &str, platform: &str) -> Option<Handler> {
         self.content().handlers.get(&(target.to_owned(), platform.to_lowercase())).cloned()
     }
 
-    /// Targets and platforms (in lower case) with a handler, sorted, for messages that list them.
+    /// Returns the target and the platform (in lower case) of each handler, sorted. Use this function to list the
+    /// handlers in error messages.
     pub fn targets(&self) -> Vec<(String, String)> {
         let mut targets: Vec<_> = self.content().handlers.keys().cloned().collect();
         targets.sort_unstable();
         targets
     }
 
-    /// The id of a type of user data; `None` before it is registered.
+    /// Returns the id of a type of user data, or `None` if the type is not registered.
     pub fn type_id(&self, name: &str) -> Option<i64> {
         self.content().types.get(name).copied()
     }
 
-    /// Registers a type of user data and returns its id, which is never 0: the requested id, or a new one. Registering
-    /// the same name again returns the same id.
+    /// Registers a type of user data and returns its id: the requested id or, if `id` is `None`, a new id greater than
+    /// 0. Registering the same name again returns the same id.
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` for an empty name, for a name that has another id, and for an id that belongs to another name.
+    /// Returns `INVALID_ARGUMENT` for an empty name, for a name that has another id, and for an id that belongs to
+    /// another name.
     pub fn register_type(&self, name: &str, id: Option<i64>) -> Result<i64> {
         if name.is_empty() {
             return Err(Error::invalid_argument("the name of the type of user data is empty"));
@@ -176,8 +181,8 @@ impl Registry {
                 }
             },
             (None, None) => {
-                // Use the number after the largest id. The ids then remain small. If there is no such number, use any
-                // free one.
+                // Use the successor of the largest id, so that the ids remain small. If the largest id is `i64::MAX`,
+                // use the first free id.
                 let last = content.types.values().copied().max().unwrap_or(0).max(0);
                 let is_free = |id: &i64| content.types.values().all(|known| known != id);
                 let id = last.checked_add(1).or_else(|| (1..i64::MAX).find(is_free));
@@ -229,7 +234,7 @@ mod tests {
         }
         assert!(registry.register_type("", None).is_err());
         assert_eq!((registry.type_id("a"), registry.type_id("c")), (Some(7), None));
-        // Ids that frameworks choose never make data of one type pass for another type.
+        // A new id never equals an id that a framework has chosen for another type.
         assert_eq!(registry.register_type("last", Some(i64::MAX)), Ok(i64::MAX));
         assert_eq!(registry.register_type("d", None), Ok(1));
         assert_eq!(registry.register_type("e", None), Ok(2));

@@ -1,4 +1,4 @@
-//! The ABI version extension: whether stored executables run on another runtime.
+//! The ABI version extension: reports whether a stored executable runs on a given runtime.
 
 use pjrt_sys::PJRT_RuntimeAbiVersion;
 
@@ -10,7 +10,7 @@ use crate::abi::table::ffi_read::{self, handles};
 use crate::features::functions;
 use crate::{Backend, Error, Result};
 
-/// The object behind both types of version.
+/// The object behind a `PJRT_RuntimeAbiVersion*` and a `PJRT_ExecutableAbiVersion*`: the serialized version.
 pub(crate) struct Version(Vec<u8>);
 
 handles! {
@@ -19,7 +19,7 @@ handles! {
 }
 
 extension! {
-    /// Offered if the backend has versions.
+    /// The ABI version extension. A plugin offers it if the backend implements the feature `AbiVersions`.
     AbiVersions = PJRT_AbiVersion_Extension if P::Backend::FEATURES.abi_versions.is_some();
     client_runtime_abi_version: PJRT_Client_RuntimeAbiVersion,
     executable_get_abi_version: PJRT_Executable_GetAbiVersion,
@@ -36,7 +36,7 @@ extension! {
 }
 
 fn versions<B: Backend>() -> Result<functions::AbiVersions<B>> {
-    // The table contains these functions only if the backend offers them.
+    // A plugin offers the extension only if the backend has the feature, so this error does not occur.
     B::FEATURES.abi_versions.ok_or_else(|| Error::unimplemented("the backend has no ABI versions"))
 }
 
@@ -48,19 +48,19 @@ fn into_raw<T>(bytes: Vec<u8>) -> *mut T {
 ///
 /// # Safety
 ///
-/// V3 (arrays and text): the bytes are readable.
+/// V3 (arrays and text) holds for the bytes.
 unsafe fn from_proto<T>(bytes: *const u8, size: usize) -> Result<*mut T> {
-    // SAFETY: this function's contract: the bytes are readable.
+    // SAFETY: V3 (arrays and text), which the caller promises.
     let bytes = unsafe { ffi_read::slice(bytes, size, "serialized_proto") }?;
     Ok(into_raw(bytes.to_vec()))
 }
 
 /// # Safety
 ///
-/// V2 (handles): `version` is null or came from [`into_raw`], and is not used again.
+/// V2 (handles): `version` is null or came from [`into_raw`], and the caller does not use it again.
 unsafe fn destroy<T>(version: *mut T) {
     if !version.is_null() {
-        // SAFETY: this function's contract: this is the box of `into_raw`.
+        // SAFETY: V2 (handles), which the caller promises: `into_raw` boxed the version.
         drop(unsafe { Box::from_raw(version.cast::<Version>()) });
     }
 }
@@ -81,7 +81,7 @@ entries! {
 
     #[destroys]
     PJRT_RuntimeAbiVersion_Destroy(args) {
-        // SAFETY: V2 (handles), and the caller gives this version up.
+        // SAFETY: V2 (handles), the framework no longer uses the version.
         unsafe { destroy(args.abi_version) };
         Ok(())
     }
@@ -120,7 +120,7 @@ entries! {
 
     #[destroys]
     PJRT_ExecutableAbiVersion_Destroy(args) {
-        // SAFETY: V2 (handles), and the caller gives this version up.
+        // SAFETY: V2 (handles), the framework no longer uses the version.
         unsafe { destroy(args.abi_version) };
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The callback extension: functions of the framework for failures of the device.
+//! The callback extension: frameworks register functions that the backend calls when the device fails.
 
 use std::ffi::c_void;
 use std::ptr::with_exposed_provenance_mut;
@@ -16,7 +16,7 @@ use crate::features::{Failure, FailureCallbacks};
 use crate::{Backend, Error, ErrorCode, Result};
 
 extension! {
-    /// Offered if the backend reports failures.
+    /// The callback extension. A plugin offers it if the backend implements the feature `FailureReports`.
     Callbacks = PJRT_Callback_Extension if P::Backend::FEATURES.failure_reports.is_some();
     register_callback: PJRT_Register_Callback,
     invoke_callback: PJRT_Callback_InvokeCallback,

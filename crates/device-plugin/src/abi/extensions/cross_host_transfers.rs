@@ -1,7 +1,8 @@
-//! The extension for transfers between processes: sends buffers to devices of other processes, and receives theirs.
+//! The cross-host transfers extension: sends buffers to devices of other processes, and receives buffers from these
+//! devices.
 //!
-//! The extension has two interfaces. Frameworks use the older one, which exchanges descriptors, only if the newer one is
-//! not implemented. Its functions therefore only report that.
+//! The extension has two interfaces. Frameworks use the older interface, which exchanges descriptors, only if the newer
+//! interface is not implemented. The functions of the older interface therefore only return `UNIMPLEMENTED`.
 
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
@@ -19,7 +20,8 @@ use crate::features::{CrossHostTransfer, functions};
 use crate::{Backend, Completer, Error, Event, Placement, Result, Shape, TaskIncarnation};
 
 extension! {
-    /// Offered if the backend transfers arrays between processes.
+    /// The cross-host transfers extension. A plugin offers it if the backend implements the feature
+    /// `CrossHostTransfers`.
     CrossHostTransfers = PJRT_CrossHostTransfers_Extension if P::Backend::FEATURES.cross_host_transfers.is_some();
     PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers: PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers,
     PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice: PJRT_Buffer_CopyToRemoteDevice,
@@ -28,20 +30,20 @@ extension! {
 }
 
 fn transfers<B: Backend>() -> Result<functions::CrossHostTransfers<B>> {
-    // The table contains these functions only if the backend offers them.
+    // A plugin offers the extension only if the backend has the feature, so this error does not occur.
     B::FEATURES
         .cross_host_transfers
         .ok_or_else(|| Error::unimplemented("the backend does not support transfers between processes"))
 }
 
-/// The error of the functions that exchange descriptors.
+/// Returns the error of the functions that exchange descriptors.
 fn older_interface() -> Error {
     let message = "transfers by descriptors are not supported; use PJRT_Transfers_PJRT_Client_CrossHostSendBuffers and \
                    PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers";
     Error::unimplemented(message).unnamed()
 }
 
-/// The transfer of one array, as it outlives the call.
+/// The owned data of a [`CrossHostTransfer`]. It may outlive the framework's call.
 struct Transfer {
     shape: Shape,
     here: Placement,
@@ -62,11 +64,11 @@ impl Transfer {
     }
 }
 
-/// Reads the list of live processes. The first incarnation of a process counts.
+/// Reads the list of live processes. If a process occurs more than once, its first incarnation is used.
 ///
 /// # Safety
 ///
-/// V3 for both arrays.
+/// V3 (arrays and text) holds for both arrays.
 unsafe fn alive(tasks: *const c_int, incarnations: *const i64, len: usize) -> Result<Vec<TaskIncarnation>> {
     // SAFETY: V3 (arrays and text), which the caller promises.
     let tasks = unsafe { ffi_read::slice(tasks, len, "task_ids") }?;
@@ -81,7 +83,7 @@ unsafe fn alive(tasks: *const c_int, incarnations: *const i64, len: usize) -> Re
     Ok(alive)
 }
 
-/// Sends a buffer, either now or when it is ready.
+/// Sends a buffer at once if it is ready, or else when it becomes ready.
 fn send<B: Backend>(buffer: &BufferHandle<B>, transfer: Transfer) -> Result<Event> {
     let held = buffer.hold()?;
     let (event, completer) = Event::pending();
@@ -89,7 +91,7 @@ fn send<B: Backend>(buffer: &BufferHandle<B>, transfer: Transfer) -> Result<Even
     match buffer.ready.result() {
         Some(ready) => begin(&client.backend, held.value(), &ready, &transfer, completer),
         None => {
-            // The framework may destroy the buffer before it is ready.
+            // Keep the client and the value alive, because the framework may destroy the buffer before it is ready.
             let value = held.value().clone();
             buffer.ready.on_ready_away(move |ready| {
                 begin(&client.backend, &value, ready, &transfer, completer);
@@ -100,7 +102,7 @@ fn send<B: Backend>(buffer: &BufferHandle<B>, transfer: Transfer) -> Result<Even
     Ok(event)
 }
 
-/// Sends a buffer that is ready, or the error with which it has failed.
+/// Sends a ready buffer. If the buffer failed, sends its error.
 fn begin<B: Backend>(backend: &B, value: &Value<B>, ready: &Result<()>, transfer: &Transfer, completer: Completer) {
     let begun = contain_in(extension_slot::PJRT_Transfers_PJRT_Client_CrossHostSendBuffers::NAME, || {
         let functions = transfers::<B>()?;
@@ -118,7 +120,7 @@ fn begin<B: Backend>(backend: &B, value: &Value<B>, ready: &Result<()>, transfer
     }
 }
 
-/// The framework's description of a transfer in the older interface, which it fills until its event is ready.
+/// The descriptor of a transfer in the older interface. The framework fills the descriptor and then completes `event`.
 struct Descriptor {
     event: *mut PJRT_Event,
     data: *mut *mut c_char,
@@ -126,19 +128,19 @@ struct Descriptor {
     destructor: PJRT_Transfers_DescriptorDestructor,
 }
 
-// SAFETY: V4 (callbacks), the destructor may be called from any thread, and only this value uses the rest.
+// SAFETY: V4 (callbacks), the destructor may be called from any thread, and only this value uses the other pointers.
 unsafe impl Send for Descriptor {}
 
 impl Descriptor {
-    /// Frees what the framework passed.
+    /// Frees the descriptor and its event, which the framework passed.
     fn free(self) {
         if let Some(destructor) = self.destructor {
             // SAFETY: V4 (callbacks), the framework lends the descriptor until this call.
             unsafe { destructor(self.data, self.size) };
         }
-        // SAFETY: V2 (handles), the framework gave the event up.
+        // SAFETY: V2 (handles), the framework no longer uses the event.
         if let Ok(EventRef::State(_)) = unsafe { get(self.event) } {
-            // SAFETY: V2 (handles), this event came from a box.
+            // SAFETY: V2 (handles), every `EventHandle` is boxed, and the framework no longer uses this event.
             drop(unsafe { Box::from_raw(self.event.cast::<EventHandle>()) });
         }
     }
@@ -167,7 +169,8 @@ entries! {
             if !buffer.client.is(client) {
                 return Err(Error::argument("a buffer to send belongs to another client"));
             }
-            // No transfer begins if another one of the call is refused.
+            // Check every buffer before the first transfer begins. If one buffer is deleted, the call then fails
+            // without any transfer.
             drop(buffer.hold()?);
             let (peer, key, alive) = (*peer, *key, alive.clone());
             sends.push((buffer, Transfer { shape: buffer.stored_shape(), here: buffer.placement, peer, key, alive }));

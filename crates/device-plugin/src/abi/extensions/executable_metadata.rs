@@ -1,6 +1,7 @@
-//! The executable metadata extension: descriptions that the compiler writes.
+//! The executable metadata extension: returns the compiler's serialized description of an executable.
 //!
-//! The arguments of its functions have no size, so they cannot use the shared entry point.
+//! The argument structs of this extension have no `struct_size` field, so its functions cannot use the shared entry
+//! point.
 
 use std::ffi::c_char;
 use std::marker::PhantomData;
@@ -17,7 +18,7 @@ use crate::abi::table::{error_handle, ffi_read};
 use crate::contain::contain_in;
 use crate::{Backend, DevicePlugin, Error};
 
-/// Offered if the backend describes its executables.
+/// The executable metadata extension. A plugin offers it if the backend implements the feature `ExecutableMetadata`.
 pub(crate) struct ExecutableMetadata<P, Next>(PhantomData<(P, Next)>);
 
 impl<P: DevicePlugin, Next: Link> ExecutableMetadata<P, Next> {
@@ -40,7 +41,7 @@ impl<P: DevicePlugin, Next: Link> Link for ExecutableMetadata<P, Next> {
 #[repr(C)]
 struct Metadata {
     base: PJRT_ExecutableMetadata,
-    /// Backs the pointer.
+    /// The bytes to which `base.serialized_metadata` points.
     bytes: Box<[u8]>,
 }
 
@@ -48,7 +49,7 @@ const GET: &str = "PJRT_ExecutableMetadata_GetExecutableMetadata";
 
 /// # Safety
 ///
-/// V1 and V2 hold for `args`.
+/// V1 (argument structs) and V2 (handles) hold for `args`.
 unsafe extern "C" fn get<P: DevicePlugin>(
     args: *mut PJRT_ExecutableMetadata_GetExecutableMetadata_Args,
 ) -> *mut PJRT_Error {
@@ -82,12 +83,12 @@ unsafe extern "C" fn get<P: DevicePlugin>(
 
 /// # Safety
 ///
-/// V1 and V2 hold for `args`.
+/// V1 (argument structs) and V2 (handles) hold for `args`.
 unsafe extern "C" fn destroy(args: *mut PJRT_ExecutableMetadata_DestroySerializedMetadata_Args) {
     // SAFETY: V1 (argument structs); the struct has the same size in all versions.
     let metadata = unsafe { args.as_ref() }.map_or(null_mut(), |args| args.metadata);
     if !metadata.is_null() {
-        // SAFETY: V2 (handles), this came from the box of `get` and is given up.
+        // SAFETY: V2 (handles), `get` boxed the metadata, and the framework no longer uses it.
         let metadata = unsafe { Box::from_raw(metadata.cast::<Metadata>()) };
         debug_assert_eq!(metadata.base.serialized_metadata_size, metadata.bytes.len());
     }

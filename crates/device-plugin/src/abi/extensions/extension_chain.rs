@@ -1,7 +1,7 @@
-//! The list of extensions that the table points to.
+//! The linked list of PJRT extensions to which the function table points.
 //!
-//! PJRT's extensions form a linked list of structs. Each one is a [`Link`](super::link::Link) that knows its successor, and [`Chain`]
-//! defines their order. If the backend does not offer an extension, its link points to the next one.
+//! Each extension implements [`Link`](super::link::Link) and has its successor as a type parameter. [`Chain`] defines
+//! their order. If the backend does not support an extension, the list skips this extension.
 
 use crate::abi::extensions::abi_version::AbiVersions;
 use crate::abi::extensions::callbacks::Callbacks;
@@ -17,12 +17,12 @@ use crate::abi::extensions::raw_buffers::RawBuffers;
 use crate::abi::extensions::shardings::Shardings;
 use crate::abi::extensions::streams::Streams;
 
-/// The extensions of the plugin `P`, in the order in which frameworks find them.
+/// The extensions of the plugin `P`, in their order in the linked list.
 pub(crate) type Chain<P> = Layouts<
     P,
     ProfilerExtension<P, Streams<P, Ffi<P, RawBuffers<P, Shardings<P, MemoryDescriptions<P, Optional<P>>>>>>>,
 >;
 
-/// The extensions that few devices offer.
+/// The end of the list: extensions that few devices offer.
 type Optional<P> =
     AbiVersions<P, ExecutableMetadata<P, HostMemoryAllocator<P, Callbacks<P, CrossHostTransfers<P, End>>>>>;

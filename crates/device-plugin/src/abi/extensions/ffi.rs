@@ -1,4 +1,4 @@
-//! The FFI extension: custom calls that frameworks register, and user data for them.
+//! The FFI extension: frameworks register handlers of custom calls, and pass user data to the handlers.
 
 use crate::abi::extensions::link::extension;
 use crate::abi::table::entry::entries;
@@ -7,7 +7,7 @@ use crate::ffi::{ForeignHandler, Handler, Registry, UserData};
 use crate::{Backend, Error};
 
 extension! {
-    /// Offered if the backend runs custom calls.
+    /// The FFI extension. A plugin offers it if the backend lists the feature `ffi`.
     Ffi = PJRT_FFI_Extension if P::Backend::FEATURES.ffi;
     type_register: PJRT_FFI_Type_Register,
     user_data_add: PJRT_FFI_UserData_Add,
@@ -20,7 +20,7 @@ entries! {
     PJRT_FFI_Type_Register(args) {
         // SAFETY: V3 (arrays and text).
         let name = unsafe { ffi_read::text(args.type_name, args.type_name_size, "type_name") }?;
-        // Ignore the functions in `type_info`. They are for data that the plugin owns, but user data belongs to the
+        // Ignore the functions in `type_info`. They manage data that the plugin owns, but user data belongs to the
         // framework.
         let id = Some(args.type_id).filter(|id| *id != 0);
         args.type_id = Registry::of::<P::Backend>().register_type(name, id).map_err(Error::unnamed)?;

@@ -1,8 +1,8 @@
-//! Calls handlers that a framework registered. They are functions of XLA's FFI, and this module builds their call
-//! frames.
+//! Calls custom call handlers that a framework registered. The handlers are C functions of XLA's FFI, so this module
+//! builds an `XLA_FFI_CallFrame` for each call.
 //!
 //! The structs follow `xla/ffi/api/c_api.h`, versions 0.1 to 0.5, which share one frame layout. A handler can use
-//! buffers, attributes and errors. Functions that require a runtime (streams, state, threads, futures) return
+//! buffers, attributes and errors. The API functions that require a runtime (streams, state, threads, futures) return
 //! `UNIMPLEMENTED`.
 
 use std::any::Any;
@@ -18,7 +18,7 @@ struct ForeignError {
     message: std::ffi::CString,
 }
 
-/// A function that ignores its arguments.
+/// The type of [`unimplemented()`], which is stored in place of every unsupported function of the API.
 type Function = extern "C" fn(*const c_void) -> *mut ForeignError;
 
 #[repr(C)]
@@ -43,7 +43,7 @@ struct Api {
     others: [Function; 15],
 }
 
-// SAFETY: constant; its pointers are null.
+// SAFETY: the table is constant, and its data pointers are null.
 unsafe impl Sync for Api {}
 
 static API: Api = Api {
@@ -66,7 +66,7 @@ struct CreateArgs {
     code: u32,
 }
 
-/// `XLA_FFI_Error_GetMessage_Args`. Without its last word, it is `XLA_FFI_Error_Destroy_Args`.
+/// `XLA_FFI_Error_GetMessage_Args`. `XLA_FFI_Error_Destroy_Args` is the same struct without the last field.
 #[repr(C)]
 struct ErrorArgs {
     struct_size: usize,
@@ -84,7 +84,7 @@ extern "C" fn error_create(args: *const CreateArgs) -> *mut ForeignError {
     let message = if message.is_null() {
         c"".to_owned()
     } else {
-        // SAFETY: V3 (arrays and text); the message ends with a zero.
+        // SAFETY: V3 (arrays and text); the message ends with a NUL byte.
         unsafe { CStr::from_ptr(message) }.to_owned()
     };
     Box::into_raw(Box::new(ForeignError { code, message }))
@@ -93,7 +93,7 @@ extern "C" fn error_create(args: *const CreateArgs) -> *mut ForeignError {
 extern "C" fn error_get_message(args: *mut ErrorArgs) {
     // SAFETY: V1 (argument structs).
     let error = unsafe { (*args).error };
-    // SAFETY: V2 (handles), V5 (opaque types): an error of this interface is a boxed ForeignError.
+    // SAFETY: V2 (handles), V5 (opaque types): every `XLA_FFI_Error` that a handler has is a boxed `ForeignError`.
     let message = unsafe { (*error).message.as_ptr() };
     // SAFETY: V1 (argument structs).
     unsafe { (*args).message = message };
@@ -103,7 +103,8 @@ extern "C" fn error_destroy(args: *mut ErrorArgs) {
     // SAFETY: V1 (argument structs).
     let error = unsafe { (*args).error };
     if !error.is_null() {
-        // SAFETY: V2 (handles), V5 (opaque types), it was boxed. The caller gives it up.
+        // SAFETY: V2 (handles), V5 (opaque types), `error_create` or `unimplemented` boxed the error, and the handler
+        // no longer uses it.
         drop(unsafe { Box::from_raw(error) });
     }
 }
@@ -182,13 +183,13 @@ type XlaHandler = extern "C" fn(*mut CallFrame) -> *mut ForeignError;
 const EXECUTE: c_int = 3;
 /// `XLA_FFI_ArgType_BUFFER` and `XLA_FFI_RetType_BUFFER`.
 const BUFFER: c_int = 1;
-/// `XLA_FFI_AttrType`.
+/// The values of `XLA_FFI_AttrType`.
 const ARRAY: c_int = 1;
 const DICTIONARY: c_int = 2;
 const SCALAR: c_int = 3;
 const STRING: c_int = 4;
 
-/// Returns XLA's number of an element type.
+/// Returns the `XLA_FFI_DataType` of an element type, or `None` if XLA's FFI does not support the type.
 fn data_type(ty: ElementType) -> Option<c_int> {
     use ElementType as E;
     Some(match ty {
@@ -224,7 +225,7 @@ fn data_type(ty: ElementType) -> Option<c_int> {
     })
 }
 
-/// Returns the alignment that C code expects for an element. A complex number is a pair of floats.
+/// Returns the alignment that C code expects for an element. A complex number has the alignment of its two floats.
 fn alignment(ty: ElementType) -> usize {
     match ty {
         ElementType::C64 | ElementType::C128 => ty.host_size() / 2,
@@ -232,7 +233,8 @@ fn alignment(ty: ElementType) -> usize {
     }
 }
 
-/// Encodes an integer as an element of type `ty`, in the low bytes. Returns an error if it is out of range.
+/// Encodes an integer as an element of type `ty`, in the low bytes of the result. Returns an error if `value` is out of
+/// range.
 fn integer(name: &str, value: i64, ty: ElementType) -> Result<[u8; 8]> {
     use ElementType as E;
     let fits = match ty {
@@ -243,7 +245,7 @@ fn integer(name: &str, value: i64, ty: ElementType) -> Result<[u8; 8]> {
         E::U8 => u8::try_from(value).is_ok(),
         E::U16 => u16::try_from(value).is_ok(),
         E::U32 => u32::try_from(value).is_ok(),
-        // A large `u64` has the bits of a negative `i64`.
+        // Every `i64` is valid: attributes store a `u64` above `i64::MAX` as a negative `i64` with the same bits.
         E::S64 | E::U64 => true,
         _ => {
             return Err(Error::invalid_argument(format!(
@@ -255,7 +257,8 @@ fn integer(name: &str, value: i64, ty: ElementType) -> Result<[u8; 8]> {
     if fits { Ok(value.to_le_bytes()) } else { Err(no_number(name, value, ty)) }
 }
 
-/// Encodes a float as an element of type `ty`, in the low bytes. Returns an error if it is out of range.
+/// Encodes a float as an element of type `ty`, in the low bytes of the result. Returns an error if `value` is out of
+/// range.
 fn float(name: &str, value: f64, ty: ElementType) -> Result<[u8; 8]> {
     match ty {
         ElementType::F64 => Ok(value.to_le_bytes()),
@@ -277,7 +280,7 @@ fn no_number(name: &str, value: impl std::fmt::Display, ty: ElementType) -> Erro
     Error::invalid_argument(format!("attribute {name:?} of a custom call in C is {value}, which is not a valid {ty}"))
 }
 
-/// Owns the objects to which the pointers of a call frame lead.
+/// Owns the objects to which a call frame points.
 #[derive(Default)]
 struct Arena(Vec<Box<dyn Any>>);
 
@@ -289,7 +292,8 @@ impl Arena {
         at
     }
 
-    /// Stores a list. Returns the address of its data, which moving the list does not change.
+    /// Stores a vector and returns the address of its elements. The address stays valid, because moving a `Vec` does
+    /// not move its elements.
     fn list<T: 'static>(&mut self, list: Vec<T>) -> *const T {
         let at = list.as_ptr();
         self.0.push(Box::new(list));
@@ -302,7 +306,7 @@ impl Arena {
         self.keep(ByteSpan { data, len })
     }
 
-    /// Builds the buffers of a call. Messages call each of them `kind`.
+    /// Builds the operands or results of a call. `kind` is the word for a buffer in error messages.
     fn buffers(&mut self, kind: &str, parts: Vec<(&Shape, *mut c_void)>) -> Result<Buffers> {
         let size = count(parts.len());
         let types = self.list(vec![BUFFER; parts.len()]);
@@ -315,7 +319,7 @@ impl Arena {
                 ))
             })?;
             let alignment = alignment(shape.element_type);
-            // The handler does not access an empty array, so its address does not matter.
+            // The handler does not access the memory of an empty array, so any address is valid.
             if shape.host_size() != Some(0) && !data.addr().is_multiple_of(alignment) {
                 return Err(Error::invalid_argument(format!(
                     "{kind} {index} of a custom call in C is {shape} at an address that is not a multiple of \
@@ -353,7 +357,7 @@ impl Arena {
         let dtype = data_type(ty).ok_or_else(|| {
             Error::unimplemented(format!("attributes of type {ty} cannot be passed to a custom call in C"))
         })?;
-        // Store a word, so that the value is aligned.
+        // Store the bytes as a `u64`, so that the scalar is aligned.
         let value = self.keep(u64::from_ne_bytes(bytes)).cast();
         Ok((SCALAR, self.keep(Scalar { dtype, value }).cast()))
     }
@@ -394,15 +398,16 @@ fn count(len: usize) -> i64 {
     i64::try_from(len).unwrap_or(i64::MAX)
 }
 
-/// Calls the handler at that address, which a framework passed to `PJRT_FFI_Register_Handler`.
+/// Calls the handler at `address`, which a framework passed to `PJRT_FFI_Register_Handler`.
 ///
 /// # Errors
 ///
-/// Returns the errors of the handler, and `UNIMPLEMENTED` for types that its interface does not support. Returns
-/// `INVALID_ARGUMENT` for data that the handler would misread: buffers that do not match their shapes or are
-/// misaligned, and numbers that are out of range for their type.
+/// Returns the errors of the handler. Returns `UNIMPLEMENTED` for element types that XLA's FFI does not support.
+/// Returns `INVALID_ARGUMENT` for data that the handler would misread: buffers that do not match their shapes or are
+/// misaligned, and attributes whose value is out of range for their type.
 pub(crate) fn call(address: usize, call: &mut Call<'_>) -> Result<()> {
-    // The handler trusts the shapes when it dereferences the pointers, and safe code may have changed the shapes.
+    // The handler accesses memory according to the shapes, and safe code may have changed the shapes since `Call::new`
+    // checked them.
     call.check()?;
     let mut arena = Arena::default();
     let inputs = call.operands.iter().map(|x| (x.shape, x.bytes.as_ptr().cast_mut().cast())).collect();
@@ -423,7 +428,7 @@ pub(crate) fn call(address: usize, call: &mut Call<'_>) -> Result<()> {
         future: ptr::null(),
     };
     let handler = ptr::with_exposed_provenance::<()>(address);
-    // SAFETY: V4 (callbacks): a framework registered it as a function of this type.
+    // SAFETY: V4 (callbacks): a framework registered the address as a function of this type.
     #[expect(clippy::disallowed_methods, reason = "an address that is a function")]
     let handler = unsafe { std::mem::transmute::<*const (), XlaHandler>(handler) };
     let error = handler(&raw mut frame);
@@ -431,8 +436,8 @@ pub(crate) fn call(address: usize, call: &mut Call<'_>) -> Result<()> {
     if error.is_null() {
         return Ok(());
     }
-    // SAFETY: V2 (handles), V5 (opaque types): handlers create errors only through this interface, and the handler no
-    // longer owns this error.
+    // SAFETY: V2 (handles), V5 (opaque types): handlers create errors only through `API`, and the handler passed the
+    // ownership of this error to the caller.
     let error = unsafe { Box::from_raw(error) };
     Err(Error::new(ErrorCode::from_raw(error.code), error.message.to_string_lossy().into_owned()))
 }

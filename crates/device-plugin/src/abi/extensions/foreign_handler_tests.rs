@@ -1,4 +1,4 @@
-//! Calls of handlers written in C.
+//! Tests of calls of handlers with XLA's C interface.
 
 use recorded_messages::assert_message;
 
@@ -6,9 +6,10 @@ use super::*;
 use crate::abi::table::ffi_read;
 use crate::ffi::{ExecuteContext, Operand, ResultBuffer};
 
-/// Multiplies by the attribute `by`, an `s32`, or returns an error if it is zero, like a handler in C.
+/// A handler with the C interface that multiplies its operand by the attribute `by`, an `s32`. Returns an error if `by`
+/// is zero.
 extern "C" fn scale(frame: *mut CallFrame) -> *mut ForeignError {
-    // SAFETY: a frame of `call`.
+    // SAFETY: `call` passes a valid frame.
     let frame = unsafe { &*frame };
     // SAFETY: the frame has one operand.
     let from = unsafe { *frame.args.buffers };
@@ -36,7 +37,7 @@ extern "C" fn scale(frame: *mut CallFrame) -> *mut ForeignError {
         let create = unsafe { (*frame.api).error_create };
         return create(&raw const args);
     }
-    // SAFETY: one dimension.
+    // SAFETY: the operand has one dimension.
     let count = usize::try_from(unsafe { *from.dims }).unwrap();
     // SAFETY: the operand has `count` elements.
     let from = unsafe { ffi_read::slice(from.data.cast::<i32>(), count, "operand") }.unwrap();
@@ -70,14 +71,15 @@ fn c_handler_receives_call_and_returns_errors() {
     assert_eq!((error.code(), error.message()), (ErrorCode::INVALID_ARGUMENT, "by nothing"));
 }
 
-/// A handler for calls that must be rejected, because a handler in C would read or write out of bounds.
+/// A handler that fails when it is called. It is used for calls that must be rejected, because a handler in C would
+/// access memory out of bounds.
 extern "C" fn misled(_: *mut CallFrame) -> *mut ForeignError {
     let message = c"the handler was called".to_owned();
     Box::into_raw(Box::new(ForeignError { code: ErrorCode::INTERNAL.as_raw(), message }))
 }
 
-/// Changes a call after it was checked, and returns the error of calling the [`misled`] handler. `change` receives a
-/// huge shape and an operand of that shape that has no memory.
+/// Changes a call after `Call::new` has checked it, and returns the error of calling the [`misled`] handler. `change`
+/// receives a huge shape, and an operand of that shape without memory.
 fn changed(change: impl for<'a> FnOnce(&mut Call<'a>, &'a Shape, &'a [Operand<'a>])) -> Error {
     let (shape, huge) = (Shape::new(ElementType::S32, [2]), Shape::new(ElementType::S32, [1 << 40]));
     let (input, mut output) = ([1i32, 2], [0i32; 2]);
@@ -112,7 +114,7 @@ fn rejects_unaligned_memory() {
         call((misled as *const ()).expose_provenance(), &mut made).unwrap_err().message().to_owned()
     };
     let called = "the handler was called";
-    // Complex numbers have the alignment of their parts. An empty array may have any address.
+    // A complex number has the alignment of its real part. An empty array may have any address.
     for (ty, extent, from) in [(ElementType::S32, 2, 1), (ElementType::F64, 1, 4), (ElementType::C128, 1, 4)] {
         assert_message!("foreign_handler::unaligned", ty, of(ty, extent, from));
     }
@@ -153,7 +155,7 @@ fn rejects_attribute_outside_its_type() {
         let case = format!("{value} as {ty}");
         assert_message!("foreign_handler::attributes", case, of(Attribute::Int(value), Some(ty)));
     }
-    // With these types, the handler would read beyond the value or misinterpret it.
+    // With these types, the handler would read beyond the integer or misinterpret its bits.
     for ty in [E::C128, E::C64, E::F64, E::F32, E::S4, E::Token] {
         let case = format!("an integer as {ty}");
         assert_message!("foreign_handler::attributes", case, of(Attribute::Int(1), Some(ty)));
@@ -165,7 +167,7 @@ fn rejects_attribute_outside_its_type() {
         let case = format!("{value:?} as {ty}");
         assert_message!("foreign_handler::attributes", case, of(Attribute::Float(value), Some(ty)));
     }
-    // Numbers in a dictionary always have 64 bits.
+    // Integers and floats in a dictionary always have 64 bits.
     let inner = Attribute::Dictionary(vec![("b".to_owned(), Attribute::Int(i64::MAX))]);
     assert_eq!(of(inner, Some(E::C128)), called);
 }
@@ -173,7 +175,7 @@ fn rejects_attribute_outside_its_type() {
 #[test]
 fn rejects_handlers_that_need_runtime() {
     let error = unimplemented(ptr::null());
-    // SAFETY: it was made just now.
+    // SAFETY: `unimplemented` has just boxed the error.
     let error = unsafe { Box::from_raw(error) };
     assert_eq!(error.code, ErrorCode::UNIMPLEMENTED.as_raw());
 }

@@ -1,4 +1,4 @@
-//! The host memory allocator extension: memory that the device reads and writes quickly.
+//! The host memory allocator extension: allocates host memory to which the device's transfers are fast.
 
 use std::ffi::c_void;
 
@@ -9,7 +9,8 @@ use crate::features::HostAllocation;
 use crate::{Backend, Error};
 
 extension! {
-    /// Offered if the backend allocates host memory.
+    /// The host memory allocator extension. A plugin offers it if the backend implements the feature
+    /// `HostMemoryAllocator`.
     HostMemoryAllocator = PJRT_HostMemoryAllocator_Extension if P::Backend::FEATURES.host_memory_allocator.is_some();
     allocate: PJRT_HostMemoryAllocator_Allocate,
 }
@@ -20,7 +21,7 @@ entries! {
     PJRT_HostMemoryAllocator_Allocate(args, client) {
         let feature = P::Backend::FEATURES.host_memory_allocator;
         let feature = feature.ok_or_else(|| Error::unimplemented("the backend does not allocate host memory"))?;
-        // A negative number leaves the choice to the backend.
+        // If the framework passes a negative NUMA node, the backend chooses the node.
         let numa_node = usize::try_from(args.numa_node).ok();
         let mut memory = (feature.allocate_host)(&client.backend, args.size, numa_node)?;
         let bytes = memory.as_mut().as_mut();
@@ -39,7 +40,7 @@ entries! {
 ///
 /// # Safety
 ///
-/// V2: `allocation` came with the memory, and this call takes ownership of it.
+/// V2 (handles): `allocation` is the `deleter_arg` of an allocation, and the caller does not use the allocation again.
 unsafe extern "C" fn free(_: *mut c_void, allocation: *mut c_void) {
     if !allocation.is_null() {
         // SAFETY: V2 (handles), which the caller promises.

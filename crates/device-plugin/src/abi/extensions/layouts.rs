@@ -1,4 +1,4 @@
-//! The layouts extension: the order in which arrays are stored.
+//! The layouts extension: reports the memory layouts of buffers, parameters and outputs, and default layouts.
 
 use crate::abi::extensions::link::extension;
 use crate::abi::objects::memory_layout::MemoryLayout;
@@ -8,7 +8,7 @@ use crate::abi::table::ffi_read;
 use crate::array_layout::ArrayLayout;
 
 extension! {
-    /// Every backend has layouts.
+    /// The layouts extension. Plugins of this SDK always offer it.
     Layouts = PJRT_Layouts_Extension if true;
     PJRT_Layouts_MemoryLayout_Destroy: PJRT_Layouts_MemoryLayout_Destroy,
     PJRT_Layouts_MemoryLayout_Serialize: PJRT_Layouts_MemoryLayout_Serialize,
@@ -27,7 +27,7 @@ entries! {
         // SAFETY: V2 (handles) and V5 (opaque types).
         let layout = unsafe { args.layout.cast::<MemoryLayout>().as_ref() };
         if layout.is_some_and(|layout| layout.owned) {
-            // SAFETY: V2 (handles), made by `MemoryLayout::owned` and given up.
+            // SAFETY: V2 (handles), `MemoryLayout::owned` boxed the layout, and the framework no longer uses it.
             drop(unsafe { Box::from_raw(args.layout.cast::<MemoryLayout>()) });
         }
         Ok(())

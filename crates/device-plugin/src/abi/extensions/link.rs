@@ -1,12 +1,13 @@
-//! An element of the list of extensions, and the macro that declares one.
+//! The elements of the linked list of extensions, and the macro that declares an extension.
 
 use std::ptr::null_mut;
 
 use pjrt_sys::{AbiStruct, Extension, PJRT_Extension_Base};
 
-/// An element of the list.
+/// An element of the linked list of extensions.
 pub(crate) trait Link {
-    /// Address of the extension, or of the next one that the backend offers.
+    /// Address of the extension. If the backend does not support the extension, the address of the next extension in
+    /// the list, or null at the end.
     const POINTER: *mut PJRT_Extension_Base;
 }
 
@@ -17,7 +18,7 @@ impl Link for End {
     const POINTER: *mut PJRT_Extension_Base = null_mut();
 }
 
-/// The first words of an extension.
+/// Returns the header that begins the struct of the extension `E`.
 pub(crate) const fn base<E: Extension + AbiStruct>(next: *mut PJRT_Extension_Base) -> PJRT_Extension_Base {
     PJRT_Extension_Base { struct_size: E::STRUCT_SIZE, type_: E::TYPE, next }
 }

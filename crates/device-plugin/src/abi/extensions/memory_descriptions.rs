@@ -1,10 +1,10 @@
-//! The memory descriptions extension: the memories of devices that need not be present.
+//! The memory descriptions extension: describes the memories of devices, including devices that are not present.
 
 use crate::abi::extensions::link::extension;
 use crate::abi::table::entry::entries;
 
 extension! {
-    /// Every backend has memory descriptions.
+    /// The memory descriptions extension. Plugins of this SDK always offer it.
     MemoryDescriptions = PJRT_MemoryDescriptions_Extension if true;
     PJRT_DeviceDescription_MemoryDescriptions: PJRT_DeviceDescription_MemoryDescriptions,
     PJRT_MemoryDescription_Kind: PJRT_MemoryDescription_Kind,
@@ -17,7 +17,8 @@ entries! {
         let memories = device_description.memory_handles.as_slice();
         args.memory_descriptions = memories.as_ptr().cast();
         args.num_memory_descriptions = memories.len();
-        // The first memory is the default one. -1 means that the device has no memory.
+        // The first memory is the default one. `usize::MAX`, which the header writes as -1, means that the device has
+        // no memory.
         args.default_memory_index = if memories.is_empty() { usize::MAX } else { 0 };
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The extensions of the table, one file for each.
+//! The PJRT extensions that a plugin can offer, one module for each extension.
 
 pub(crate) mod abi_version;
 pub(crate) mod callbacks;

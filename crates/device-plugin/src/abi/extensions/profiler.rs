@@ -15,11 +15,11 @@ use crate::contain::contain;
 use crate::profiler::{self, Recording};
 use crate::{Backend, DevicePlugin, Error, Result};
 
-/// The object behind a `PLUGIN_Profiler*`.
+/// The object behind a `PLUGIN_Profiler*`, which records one profile.
 pub(crate) struct Profiler(Mutex<State>);
 
 struct State {
-    /// The framework's `ProfileOptions`.
+    /// The framework's serialized `ProfileOptions` message.
     options: Vec<u8>,
     phase: Phase,
 }
@@ -27,11 +27,11 @@ struct State {
 enum Phase {
     Idle,
     Running,
-    /// The serialized `XSpace`.
+    /// The profile has ended. The field is the serialized `XSpace` message.
     Stopped(Vec<u8>),
 }
 
-/// The object behind a `PLUGIN_Profiler_ConsumeResult*`: the serialized `XSpace`.
+/// The object behind a `PLUGIN_Profiler_ConsumeResult*`: the serialized `XSpace` message.
 pub(crate) struct Consumed(Vec<u8>);
 
 handles! {
@@ -50,7 +50,7 @@ impl Outcome for *mut PLUGIN_Profiler_Error {
     }
 }
 
-/// Declares markers for the table's functions, because the generated markers do not cover them.
+/// Declares marker types for the functions of the profiler's table. `pjrt-sys` generates no markers for this table.
 macro_rules! functions {
     ($($index:literal $name:ident = $field:ident($args:ident) -> $outcome:ty;)*) => {
         #[allow(non_camel_case_types, reason = "the markers carry the header's names")]
@@ -93,12 +93,12 @@ functions! {
     10 Serialize = serialize(PLUGIN_Profiler_Serialize_Args) -> *mut PLUGIN_Profiler_Error;
 }
 
-/// The size that the table declares. It is the size of the first version, without the functions that consume a profile.
-/// JAX up to 0.10.2 rejects any other size and then continues with a null table, which ends the process. Newer versions
-/// of JAX require at least this size.
+/// The `struct_size` that the profiler's table declares. This is the size of the table's first version, which lacks the
+/// functions `consume` to `serialize`. JAX up to 0.10.2 rejects any other size, continues with a null table and
+/// crashes. Newer versions of JAX require at least this size.
 const ANNOUNCED: usize = offset_of!(PLUGIN_Profiler_Api, consume);
 
-/// Offered if the backend has a profiler.
+/// The profiler extension. A plugin offers it if the backend implements the feature `Profiler`.
 pub(crate) struct ProfilerExtension<P, Next>(PhantomData<(P, Next)>);
 
 impl<P: DevicePlugin, Next: Link> ProfilerExtension<P, Next> {
@@ -178,7 +178,7 @@ entries! {
     #[destroys]
     Error_Destroy(args) {
         if !args.error.is_null() {
-            // SAFETY: V2 (handles), errors are such boxes, and this one is given up.
+            // SAFETY: V2 (handles), every error is a boxed `ErrorHandle`, and the framework no longer uses this error.
             drop(unsafe { Box::from_raw(args.error.cast::<ErrorHandle>()) });
         }
         Ok(())
@@ -206,12 +206,11 @@ entries! {
     #[destroys]
     Destroy(args) {
         let Some(profiler) = NonNull::new(args.profiler.cast::<Profiler>()) else { return Ok(()) };
-        // SAFETY: V2 (handles), this came from the box of `Create` and is given up.
+        // SAFETY: V2 (handles), `Create` boxed the profiler, and the framework no longer uses it.
         let profiler = unsafe { Box::from_raw(profiler.as_ptr()) };
         let running = matches!(profiler.state().phase, Phase::Running);
         if running && let Err(error) = profiler.stop::<P>() {
-            // The framework discards the profile, so only a log entry can report the error. Frameworks end the process
-            // if destroying an object fails.
+            // Log the error instead of returning it, because frameworks end the process if destroying an object fails.
             tracing::warn!(%error, "a profile was destroyed while it was running, and stopping it failed");
         }
         Ok(())
@@ -230,12 +229,12 @@ entries! {
         let Phase::Stopped(space) = &state.phase else { return Err(not_stopped(&state.phase)) };
         args.buffer_size_in_bytes = space.len();
         if args.buffer.is_null() {
-            // According to the header, the framework calls again with its own memory. JAX reads the plugin's memory
-            // instead.
+            // The header specifies that the framework calls this function again with its own memory. JAX reads the
+            // plugin's memory instead, so return its address.
             args.buffer = space.as_ptr().cast_mut();
         } else if args.buffer.cast_const() != space.as_ptr() {
-            // SAFETY: V3 (arrays and text): the buffer has the size that an earlier call returned, which has not
-            // changed since.
+            // SAFETY: V3 (arrays and text): the buffer has the size that an earlier call returned, and the size of the
+            // profile has not changed since that call.
             unsafe { ffi_read::slice_mut(args.buffer, space.len(), "buffer") }?.copy_from_slice(space);
         }
         Ok(())
@@ -251,7 +250,7 @@ entries! {
     #[destroys]
     ConsumeResult_Destroy(args) {
         if !args.consume_result.is_null() {
-            // SAFETY: V2 (handles), this came from the box of `Consume` and is given up.
+            // SAFETY: V2 (handles), `Consume` boxed the result, and the framework no longer uses it.
             drop(unsafe { Box::from_raw(args.consume_result.cast::<Consumed>()) });
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! The raw buffer extension: access to the bytes of buffers.
+//! The raw buffer extension: reads and writes buffers as bytes.
 
 use std::ffi::c_void;
 use std::ops::Range;
@@ -18,15 +18,16 @@ use crate::contain::{contain, drop_contained};
 use crate::features::{FeatureCalls, functions};
 use crate::{Backend, Error, Event, Placement, Result};
 
-/// The object behind a `PJRT_RawBuffer*`: an alias of a buffer. It may outlive the buffer.
+/// The object behind a `PJRT_RawBuffer*`: an alias of a buffer. The alias may outlive the buffer.
 #[repr(C)]
 pub(crate) struct RawBuffer<B: Backend> {
-    /// The function table is null, so that frameworks use the functions of the extension. The functions of such a table
-    /// would take device events, which belong to another interface.
+    /// The header of the C struct. Its function table is null, so that frameworks use the functions of the extension.
+    /// The functions of the table would require device events, which this SDK does not implement.
     base: PJRT_RawBuffer,
     value: Value<B>,
     ready: Event,
-    /// Size on the host in bytes. The size on the device is the same unless the backend reports another one.
+    /// Size of the array on the host in bytes. The size on the device is the same unless the backend reports a
+    /// different size.
     host_size: usize,
     placement: Placement,
     /// Declared after the value, so that the value is dropped first.
@@ -38,7 +39,7 @@ handles! {
 }
 
 extension! {
-    /// Offered if the backend gives access to the bytes of buffers.
+    /// The raw buffer extension. A plugin offers it if the backend implements the feature `RawBuffers`.
     RawBuffers = PJRT_RawBuffer_Extension if P::Backend::FEATURES.raw_buffers.is_some();
     PJRT_RawBuffer_CreateRawAliasOfBuffer: PJRT_RawBuffer_CreateRawAliasOfBuffer,
     PJRT_RawBuffer_Destroy: PJRT_RawBuffer_Destroy,
@@ -50,7 +51,7 @@ extension! {
 }
 
 fn raw_buffers<B: Backend>() -> Result<functions::RawBuffers<B>> {
-    // The table contains these functions only if the backend offers them.
+    // A plugin offers the extension only if the backend has the feature, so this error does not occur.
     B::FEATURES.raw_buffers.ok_or_else(|| Error::unimplemented("the backend does not support raw buffers"))
 }
 
@@ -71,15 +72,16 @@ impl<B: Backend> RawBuffer<B> {
     fn range(&self, offset: i64, size: i64) -> Result<Range<usize>> {
         let range = usize::try_from(offset).ok().zip(usize::try_from(size).ok());
         let range = range.and_then(|(offset, size)| Some(offset..offset.checked_add(size)?));
-        // A value that does not exist yet may need more bytes on the device than on the host.
+        // A value that does not exist yet may need more bytes on the device than on the host, so `when_ready` checks
+        // its range later.
         let is_known = self.value.get().is_some();
         let all = self.size();
         range.filter(|range| range.end <= all || !is_known).ok_or_else(|| outside(offset, size, all))
     }
 
-    /// Runs `work` on the value when it is ready: now, or on the thread that makes it ready. Returns the event that
-    /// becomes ready afterwards. The event reports errors of the buffer and of `work`, and a range that exceeds the
-    /// value.
+    /// Runs `work` on the value when the buffer is ready: at once, or on a thread that [`Event::on_ready_away`]
+    /// chooses. Returns an event that becomes ready after `work` has returned. The event reports an error of the buffer
+    /// or of `work`, and a range that exceeds the value.
     fn when_ready<S: Slot>(
         &self,
         range: &Range<usize>,
@@ -101,7 +103,8 @@ impl<B: Backend> RawBuffer<B> {
             Some(Err(error)) => Event::failed(error),
             None => {
                 let (event, completer) = Event::pending();
-                // The framework may destroy the alias before the buffer is ready.
+                // Keep the client and the value alive, because the framework may destroy the alias before the buffer is
+                // ready.
                 let (client, value) = (self.client.share(), self.value.clone());
                 self.ready.on_ready_away(move |ready| {
                     let work = || work(&client.backend, value.available()?);
@@ -115,19 +118,20 @@ impl<B: Backend> RawBuffer<B> {
     }
 }
 
-/// Memory of the framework that is read before an event of the call is ready.
+/// Memory of the framework that the plugin reads until the event of the call is ready.
 struct Source {
     data: *const u8,
     size: usize,
 }
 
-// SAFETY: V3 (arrays and text), the memory is readable until the event, on any thread.
+// SAFETY: V3 (arrays and text), the memory is readable on any thread until the event of the call is ready.
 unsafe impl Send for Source {}
 
 impl Source {
     /// # Safety
     ///
-    /// V3 for the source, until the event of the call, which comes after the last use of the slice.
+    /// V3 (arrays and text) holds for the source until the event of the call is ready, and the slice is not used after
+    /// the event is ready.
     unsafe fn slice(&self) -> Result<&[u8]> {
         // SAFETY: V3 (arrays and text), which the caller promises.
         unsafe { ffi_read::slice(self.data, self.size, "src") }
@@ -162,7 +166,8 @@ entries! {
     #[destroys]
     PJRT_RawBuffer_Destroy(args) {
         if let Some(alias) = NonNull::new(args.buffer.cast::<RawBuffer<P::Backend>>()) {
-            // SAFETY: V2 (handles), this came from the box above and is given up.
+            // SAFETY: V2 (handles), `PJRT_RawBuffer_CreateRawAliasOfBuffer` boxed the alias, and the framework no
+            // longer uses it.
             drop_contained(unsafe { Box::from_raw(alias.as_ptr()) });
         }
         Ok(())
@@ -182,7 +187,7 @@ entries! {
 
     PJRT_RawBuffer_GetHostPointer(args, buffer) {
         let buffer: &RawBuffer<P::Backend> = buffer;
-        // The framework cannot use the address before the data is written.
+        // The framework may use the address as soon as this call returns, so wait until the data is written.
         buffer.ready.wait()?;
         let address = (raw_buffers::<P::Backend>()?.raw_host_pointer)(&buffer.client.backend, buffer.value.available()?);
         args.host_pointer = address.map_or(null_mut(), std::ptr::with_exposed_provenance_mut::<c_void>);
@@ -197,9 +202,10 @@ entries! {
         let write = raw_buffers::<P::Backend>()?.write_raw;
         let from = Source { data: args.src.cast(), size: range.len() };
         args.event = into_raw(buffer.when_ready::<extension_slot::PJRT_RawBuffer_CopyRawHostToDevice>(&range.clone(), move |backend, value| {
-            // Moves the whole source, not only its fields, to the thread that copies.
+            // Capture the whole `Source`, which is `Send`. The closure would otherwise capture only its fields, and a
+            // raw pointer is not `Send`.
             let from = from;
-            // SAFETY: V3 (arrays and text), the event of the call is completed after this.
+            // SAFETY: V3 (arrays and text), the event of the call is completed after this copy.
             write(backend, value, range.start, unsafe { from.slice() }?)
         }));
         Ok(())
@@ -211,10 +217,10 @@ entries! {
         let range = buffer.range(args.offset, args.transfer_size)?;
         expect_memory(args.dst, &range, "dst")?;
         let read = raw_buffers::<P::Backend>()?.read_raw;
-        // SAFETY: V3 (arrays and text), until the event of the call.
+        // SAFETY: V3 (arrays and text), the memory is writable until the event of the call is ready.
         let mut to = unsafe { Destination::new(args.dst, range.len()) };
         args.event = into_raw(buffer.when_ready::<extension_slot::PJRT_RawBuffer_CopyRawDeviceToHost>(&range.clone(), move |backend, value| {
-            // SAFETY: V3 (arrays and text), the event of the call is completed after this.
+            // SAFETY: V3 (arrays and text), the event of the call is completed after this copy.
             read(backend, value, range.start, unsafe { to.slice() }?)
         }));
         Ok(())

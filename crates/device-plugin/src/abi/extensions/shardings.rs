@@ -1,4 +1,4 @@
-//! The shardings extension: how a program's arguments and outputs are distributed over devices.
+//! The shardings extension: reports how a program's arguments and outputs are distributed over devices.
 
 use std::ptr::null;
 
@@ -6,7 +6,7 @@ use crate::abi::extensions::link::extension;
 use crate::abi::table::entry::entries;
 
 extension! {
-    /// Every backend has shardings.
+    /// The shardings extension. Plugins of this SDK always offer it.
     Shardings = PJRT_Shardings_Extension if true;
     PJRT_Shardings_PJRT_Executable_ParameterShardings: PJRT_Shardings_PJRT_Executable_ParameterShardings,
     PJRT_Shardings_PJRT_Executable_OutputShardings: PJRT_Shardings_PJRT_Executable_OutputShardings,

@@ -1,4 +1,4 @@
-//! The stream extension: the device's queues, for libraries that share its memory.
+//! The stream extension: gives other libraries access to the device's streams, so that they can share its memory.
 
 use crate::abi::extensions::link::extension;
 use crate::abi::objects::client::buffer::BufferHandle;
@@ -8,14 +8,14 @@ use crate::features::{Stream, functions};
 use crate::{Backend, Error, Result};
 
 extension! {
-    /// Offered if the backend has streams.
+    /// The stream extension. A plugin offers it if the backend implements the feature `Streams`.
     Streams = PJRT_Stream_Extension if P::Backend::FEATURES.streams.is_some();
     get_stream: PJRT_Get_Stream_For_External_Ready_Events,
     wait_stream: PJRT_Wait_Until_Buffer_Ready_On_Stream,
 }
 
 fn streams<B: Backend>() -> Result<functions::Streams<B>> {
-    // The table contains these functions only if the backend offers them.
+    // A plugin offers the extension only if the backend has the feature, so this error does not occur.
     B::FEATURES.streams.ok_or_else(|| Error::unimplemented("the backend does not support streams"))
 }
 
@@ -32,8 +32,9 @@ entries! {
     PJRT_Wait_Until_Buffer_Ready_On_Stream(args, buffer) {
         let buffer: &BufferHandle<P::Backend> = buffer;
         let held = buffer.hold()?;
-        // The call has no event, so like XLA it waits for the buffer. If the device orders its work itself, the call
-        // does not wait. A value that does not exist yet cannot be passed to the backend.
+        // The call returns no event, so it waits for the buffer, as in XLA. A backend with the feature `queued` orders
+        // its work itself, so the call need not wait. But it must wait for a value that does not exist yet, because the
+        // backend cannot receive such a value.
         if !P::Backend::FEATURES.queued || held.value().get().is_none() {
             buffer.ready.wait()?;
         }

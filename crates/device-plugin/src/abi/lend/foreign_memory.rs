@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::abi::table::ffi_read;
 
-/// Memory that another library allocated. Dropping the last clone returns it to that library.
+/// Memory that another library allocated. Dropping the last clone returns the memory to this library.
 #[derive(Clone)]
 pub struct ForeignMemory(Arc<Allocation>);
 
@@ -13,7 +13,7 @@ struct Allocation {
     data: *mut c_void,
     size: usize,
     stream: isize,
-    /// Whether the host can read the memory, byte by byte.
+    /// Whether the host can read the memory as bytes.
     readable: bool,
     release: Option<Release>,
 }
@@ -32,18 +32,19 @@ unsafe impl Sync for Allocation {}
 impl Drop for Allocation {
     fn drop(&mut self) {
         if let Some(release) = self.release.take() {
-            // SAFETY: V4 (callbacks), once, after the last read of the memory.
+            // SAFETY: V4 (callbacks), the function is called once, after the last read of the memory.
             unsafe { (release.function)(self.data, release.user_arg) };
         }
     }
 }
 
 impl ForeignMemory {
-    /// Wraps memory whose owner gets it back by a call of `release` with the address and `user_arg`.
+    /// Wraps memory of another library. Dropping the last clone calls `release` with the address of the memory and
+    /// `user_arg`.
     ///
     /// # Safety
     ///
-    /// V3 for the memory and V4 for the function, until the last clone is dropped.
+    /// V3 (arrays and text) holds for the memory and V4 (callbacks) for the function, until the last clone is dropped.
     pub(crate) unsafe fn new(
         (data, size): (*mut c_void, usize),
         stream: isize,
@@ -55,7 +56,7 @@ impl ForeignMemory {
         Self(Arc::new(Allocation { data, size, stream, readable, release }))
     }
 
-    /// Returns whether this is the last clone. If so, returns the memory to its owner without calling `release`.
+    /// Drops this clone, and returns whether it was the last clone. In this case, `release` is never called.
     pub(crate) fn give_up(self) -> bool {
         Arc::try_unwrap(self.0).map(|mut foreign| foreign.release = None).is_ok()
     }
@@ -70,19 +71,19 @@ impl ForeignMemory {
         self.0.size
     }
 
-    /// Returns the platform's stream with the work that fills the memory, or 0 if the memory is already filled.
+    /// Returns the platform's handle of the stream whose work fills the memory, or 0 if the memory is already filled.
     pub fn stream(&self) -> isize {
         self.0.stream
     }
 
-    /// Returns the memory if the host can read it in place. It can if the memory is
-    /// [`on_host`](crate::MemoryInfo::on_host) and the element type has whole bytes.
+    /// Returns the contents of the memory, or `None` if the host cannot read them in place. The host can read them if
+    /// the memory is [`on_host`](crate::MemoryInfo::on_host) and each element has at least 8 bits.
     pub fn bytes(&self) -> Option<&[u8]> {
         if !self.0.readable {
             return None;
         }
-        // SAFETY: V3 (arrays and text), the other library keeps the memory until the release, which comes after the
-        // last clone.
+        // SAFETY: V3 (arrays and text), the other library keeps the memory until `release` is called, which happens
+        // after the last clone is dropped.
         unsafe { ffi_read::slice(self.0.data.cast::<u8>().cast_const(), self.0.size, "device_buffer_ptr") }.ok()
     }
 }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use crate::abi::table::ffi_read;
 use crate::{Completer, Event, Result};
 
-/// Memory of the framework that a buffer uses in place. It dereferences to a slice of bytes.
+/// Memory of the framework that a buffer uses in place. A `HostAlias` dereferences to a slice of bytes.
 ///
-/// Dropping the last clone returns the memory to the framework and runs the framework's callback on that thread. So do
-/// not drop it on a thread on which a driver forbids calls to it.
+/// Dropping the last clone returns the memory to the framework, and runs the framework's callback on the current
+/// thread. Do not drop the last clone on a thread on which a driver forbids calls into the driver.
 #[derive(Clone)]
 pub struct HostAlias(Arc<AliasedMemory>);
 
@@ -21,7 +21,8 @@ struct AliasedMemory {
     done: Option<Completer>,
 }
 
-// SAFETY: V3 (arrays and text), the framework does not write to the memory until the event, so any thread may read it.
+// SAFETY: V3 (arrays and text), the framework does not write to the memory until the event is ready, so any thread may
+// read it.
 unsafe impl Send for AliasedMemory {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for AliasedMemory {}
@@ -38,7 +39,8 @@ impl Deref for HostAlias {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: V3 (arrays and text), the memory is readable until the event that is completed when this is dropped.
+        // SAFETY: V3 (arrays and text), the memory is readable until the event is ready, and dropping the last clone
+        // completes the event.
         unsafe { ffi_read::slice(self.0.data, self.0.size, "data") }.unwrap_or_default()
     }
 }
@@ -49,7 +51,7 @@ impl std::fmt::Debug for HostAlias {
     }
 }
 
-/// Host data of one call that may become an alias.
+/// The host data of one upload. The backend may request an alias of it.
 pub(crate) struct AliasSource {
     data: *const u8,
     size: usize,
@@ -59,9 +61,9 @@ pub(crate) struct AliasSource {
 impl AliasSource {
     /// # Safety
     ///
-    /// V3 for the data, until the event of [`AliasSource::done`] is ready.
+    /// V3 (arrays and text) holds for the data, until the event of [`AliasSource::done`] is ready.
     pub(crate) unsafe fn new(data: *const u8, size: usize) -> Result<Self> {
-        // SAFETY: V3 (arrays and text), which the caller promises; this checks the pointer.
+        // SAFETY: V3 (arrays and text), which the caller promises; this call only checks the pointer.
         unsafe { ffi_read::slice(data, size, "data") }?;
         Ok(Self { data, size, made: OnceCell::new() })
     }
@@ -74,12 +76,13 @@ impl AliasSource {
         self.made.get_or_init(make).0.clone()
     }
 
-    /// Whether the backend requested an alias, which it may keep.
+    /// Returns whether the backend requested an alias. The backend may still hold a clone of it.
     pub(crate) fn is_lent(&self) -> bool {
         self.made.get().is_some()
     }
 
-    /// Returns the event after which the framework may reuse its memory. It is ready at once unless an alias was made.
+    /// Returns the event after which the framework may reuse its memory. The event is ready at once if the backend
+    /// requested no alias.
     pub(crate) fn done(self) -> Event {
         self.made.into_inner().map_or(Event::ready(), |(_, event)| event)
     }

@@ -25,7 +25,8 @@ pub struct HostChannels(Option<Arc<Channels>>);
 struct Channels {
     send: Vec<SendCallback>,
     recv: Vec<RecvCallback>,
-    /// The callbacks that the program may call until the execution ends.
+    /// The state of an execution that is in progress. `None` after the execution has ended, when the program must not
+    /// call the callbacks.
     open: Mutex<Option<Arc<Open>>>,
 }
 
@@ -41,8 +42,8 @@ unsafe impl Send for RecvCallback {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for RecvCallback {}
 
-/// Shared by all running callbacks. The framework's event is completed when the execution and the last callback have
-/// ended.
+/// State that the execution and all running callbacks share. The framework's event is completed when the last of them
+/// has ended.
 struct Open {
     result: Mutex<Result<()>>,
     completer: Option<Completer>,
@@ -62,11 +63,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl HostChannels {
-    /// Reads the channels of a launch. Returns them with an event that replaces the execution's own.
+    /// Reads the channels of a launch. Also returns the event that the framework receives in place of the execution's
+    /// own event.
     ///
     /// # Safety
     ///
-    /// V3 for the lists, and V4 for the callbacks until the event is ready.
+    /// V3 (arrays and text) holds for the lists, and V4 (callbacks) for the callbacks until the event is ready.
     pub(crate) unsafe fn read(
         send: (*const PJRT_SendCallbackInfo, usize),
         recv: (*const PJRT_RecvCallbackInfo, usize),
@@ -89,7 +91,8 @@ impl HostChannels {
         Ok((Self(Some(Arc::new(channels))), event))
     }
 
-    /// Closes the channels. No further callback is called, and the event becomes ready when the last running one ends.
+    /// Closes the channels. No further callback is called, and the event becomes ready when the last running callback
+    /// ends.
     pub(crate) fn close(&self, result: Result<()>) {
         let open = self.0.as_ref().and_then(|channels| lock(&channels.open).take());
         if let Some(open) = open {
@@ -97,12 +100,12 @@ impl HostChannels {
         }
     }
 
-    /// Ids of the channels on which the program may send.
+    /// Returns the ids of the channels on which the program may send.
     pub fn send_ids(&self) -> impl Iterator<Item = i64> {
         self.0.iter().flat_map(|channels| channels.send.iter().map(|callback| callback.0.channel_id))
     }
 
-    /// Ids of the channels on which the program may receive.
+    /// Returns the ids of the channels on which the program may receive.
     pub fn recv_ids(&self) -> impl Iterator<Item = i64> {
         self.0.iter().flat_map(|channels| channels.recv.iter().map(|callback| callback.0.channel_id))
     }
@@ -117,8 +120,8 @@ impl HostChannels {
         Ok((channels, open))
     }
 
-    /// Sends a piece of data to the host. `total` is the size of all pieces in bytes, and `done` marks the last one.
-    /// May block.
+    /// Sends a chunk of data to the host. `total` is the size of all chunks in bytes, and `done` marks the last chunk.
+    /// The framework's callback may block.
     ///
     /// # Errors
     ///
@@ -130,7 +133,7 @@ impl HostChannels {
         let info = info.ok_or_else(|| no_channel("send", channel))?;
         let Some(callback) = info.send_callback else { return Err(no_channel("send", channel)) };
         let owner = Box::into_raw(Box::new(data));
-        // SAFETY: the box was made above.
+        // SAFETY: `owner` was boxed above, and no other reference to it exists.
         let bytes = unsafe { &mut *owner };
         let mut chunk = PJRT_Chunk {
             data: bytes.as_mut_ptr().cast(),
@@ -143,17 +146,17 @@ impl HostChannels {
         let error = unsafe { callback(&raw mut chunk, &raw mut make_error, total, done.into(), info.user_arg) };
         match NonNull::new(error.cast::<ErrorHandle>()) {
             None => Ok(()),
-            // SAFETY: V2 (handles), the callback makes errors by `make_error` and gives them up.
+            // SAFETY: V2 (handles), the callback creates errors with `make_error`, and no longer uses this error.
             Some(error) => Err(unsafe { Box::from_raw(error.as_ptr()) }.error),
         }
     }
 
-    /// Requests `total` bytes from the host, in pieces that are multiples of `granule` bytes.
+    /// Requests `total` bytes from the host. The size of each chunk must be a multiple of `granule` bytes.
     ///
     /// # Errors
     ///
-    /// Returns `INVALID_ARGUMENT` if the channel does not exist or the sizes do not fit, and `FAILED_PRECONDITION` if
-    /// the execution has ended.
+    /// Returns `INVALID_ARGUMENT` if the channel does not exist or if `total` is not a multiple of `granule`, and
+    /// `FAILED_PRECONDITION` if the execution has ended.
     pub fn recv(&self, channel: i64, total: usize, granule: usize) -> Result<CopyToDeviceStream> {
         let (channels, _open) = self.open()?;
         let info = channels.recv.iter().map(|callback| &callback.0).find(|info| info.channel_id == channel);
@@ -172,7 +175,8 @@ impl HostChannels {
     }
 }
 
-/// The callbacks of a call, as one list for each device.
+/// The send and receive callbacks of a call of `PJRT_LoadedExecutable_Execute`. The framework passes one array of
+/// callbacks for each device.
 #[derive(Clone, Copy)]
 pub(crate) struct Callbacks {
     pub(crate) send: *const *mut PJRT_SendCallbackInfo,
@@ -181,18 +185,19 @@ pub(crate) struct Callbacks {
     pub(crate) num_recv: usize,
 }
 
-/// The channels of a launch, until the backend has started it.
+/// The channels of a launch, until the backend has started the launch.
 pub(crate) struct Opened {
     pub(crate) channels: HostChannels,
     event: Option<Event>,
 }
 
 impl Callbacks {
-    /// Opens the channels of launch `at` of `count`.
+    /// Opens the channels of the launch with index `at`. The call has `count` launches.
     ///
     /// # Safety
     ///
-    /// V3 for the lists, and V4 for the callbacks until the event of the execution is ready.
+    /// V3 (arrays and text) holds for the lists, and V4 (callbacks) for the callbacks until the event of the execution
+    /// is ready.
     pub(crate) unsafe fn open(&self, at: usize, count: usize) -> Result<Opened> {
         let count_of = |callbacks: usize| if callbacks == 0 { 0 } else { count };
         // SAFETY: V3 (arrays and text) and V4 (callbacks), which the caller promises.
@@ -219,8 +224,8 @@ impl Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        // The call fails, and the framework may free its callbacks when the call returns. Therefore wait for callbacks
-        // that are running.
+        // The channels were not passed to an execution, so the framework's call fails. The framework may free its
+        // callbacks when the call returns. Therefore wait for callbacks that are still running.
         if let Some(event) = self.event.take() {
             self.channels.close(Ok(()));
             let _ = event.wait();
@@ -241,7 +246,8 @@ impl std::fmt::Debug for HostChannels {
 
 /// # Safety
 ///
-/// V2: `owner` came with a chunk of [`HostChannels::send`] and is given up.
+/// V2 (handles): `owner` is the `deleter_arg` of a chunk of [`HostChannels::send`], and the caller does not use it
+/// again.
 unsafe extern "C" fn delete_chunk(_: *mut c_void, owner: *mut c_void) {
     // SAFETY: V2 (handles), which the caller promises.
     drop(unsafe { Box::from_raw(owner.cast::<Vec<u8>>()) });
@@ -251,7 +257,7 @@ unsafe extern "C" fn delete_chunk(_: *mut c_void, owner: *mut c_void) {
 ///
 /// # Safety
 ///
-/// V3 for the message.
+/// V3 (arrays and text) holds for the message.
 unsafe extern "C" fn make_error(
     code: PJRT_Error_Code,
     message: *const std::ffi::c_char,
@@ -275,9 +281,9 @@ struct StreamState {
     pieces: VecDeque<HostChunk>,
     /// Number of bytes that the host has sent.
     come: usize,
-    /// Whether the framework has destroyed its end.
+    /// Whether the framework has destroyed the stream.
     ended: bool,
-    /// Whether the backend has dropped its end.
+    /// Whether the backend has dropped its [`CopyToDeviceStream`].
     dropped: bool,
 }
 
@@ -285,18 +291,18 @@ handles! {
     PJRT_CopyToDeviceStream => Stream;
 }
 
-/// Data that the host sends to a running program, piece by piece.
+/// A stream of data that the host sends to a running program in chunks.
 #[derive(Debug)]
 pub struct CopyToDeviceStream(Arc<Stream>);
 
-/// A piece of data from the host. Dropping it reports to the host that the transfer is complete.
+/// A chunk of data from the host. Dropping the chunk reports to the host that its transfer is complete.
 pub struct HostChunk {
     raw: PJRT_Chunk,
     done: Option<Completer>,
 }
 
-// SAFETY: V3 (arrays and text) and V4 (callbacks), the chunk is the plugin's until its deleter, which any thread may
-// call.
+// SAFETY: V3 (arrays and text) and V4 (callbacks), the plugin owns the chunk until it calls the deleter, which any
+// thread may do.
 unsafe impl Send for HostChunk {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for HostChunk {}
@@ -305,7 +311,8 @@ impl Deref for HostChunk {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: V3 (arrays and text), the data is readable until the deleter; checked when it came.
+        // SAFETY: V3 (arrays and text), the data is readable until the deleter is called. `AddChunk` has checked the
+        // pointer.
         unsafe { ffi_read::slice(self.raw.data.cast::<u8>().cast_const(), self.raw.size, "chunk->data") }
             .unwrap_or_default()
     }
@@ -314,7 +321,7 @@ impl Deref for HostChunk {
 impl Drop for HostChunk {
     fn drop(&mut self) {
         if let Some(deleter) = self.raw.deleter {
-            // SAFETY: V4 (callbacks), once.
+            // SAFETY: V4 (callbacks), the deleter is called once, after the last use of the data.
             unsafe { deleter(self.raw.data, self.raw.deleter_arg) };
         }
         if let Some(done) = self.done.take() {
@@ -336,7 +343,7 @@ impl std::fmt::Debug for Stream {
 }
 
 impl CopyToDeviceStream {
-    /// Waits for the next piece. Returns `None` if all data has been received and taken.
+    /// Waits for the next chunk. Returns `None` after the last chunk.
     ///
     /// # Errors
     ///
@@ -360,11 +367,11 @@ impl CopyToDeviceStream {
         }
     }
 
-    /// Waits for all data that has not been taken yet.
+    /// Waits for all remaining chunks and returns their data.
     ///
     /// # Errors
     ///
-    /// Same as [`CopyToDeviceStream::next`].
+    /// Returns the errors of [`CopyToDeviceStream::next`].
     pub fn collect(&self) -> Result<Vec<u8>> {
         let mut all = Vec::new();
         while let Some(piece) = self.next()? {
@@ -393,7 +400,7 @@ impl Drop for CopyToDeviceStream {
 }
 
 impl Stream {
-    /// Adds a piece. Returns the piece and an error if the stream does not accept it.
+    /// Adds a chunk. If the stream rejects the chunk, returns the chunk and an error.
     fn add(&self, piece: HostChunk) -> Result<(), (HostChunk, Error)> {
         let size = piece.raw.size;
         let mut state = lock(&self.state);
@@ -421,7 +428,8 @@ entries! {
     PJRT_CopyToDeviceStream_Destroy(args) {
         if !args.stream.is_null() {
             let stream: *const Stream = args.stream.cast_const().cast();
-            // SAFETY: V2 (handles), this came from `Arc::into_raw` above and is given up.
+            // SAFETY: V2 (handles), the pointer came from `Arc::into_raw` in `HostChannels::recv`, and the framework no
+            // longer uses it.
             let stream = unsafe { Arc::from_raw(stream) };
             lock(&stream.state).ended = true;
             stream.changed.notify_all();
@@ -434,11 +442,11 @@ entries! {
         if args.chunk.is_null() || !args.chunk.is_aligned() {
             return Err(Error::argument("chunk is null or not aligned"));
         }
-        // SAFETY: V3 (arrays and text); the chunk is the plugin's from here on.
+        // SAFETY: V3 (arrays and text); the plugin owns the chunk from here on.
         let raw = unsafe { args.chunk.read() };
         let (event, done) = Event::pending();
         let piece = HostChunk { raw, done: Some(done) };
-        // SAFETY: V3 (arrays and text); this checks the pointer.
+        // SAFETY: V3 (arrays and text); this call only checks the pointer.
         unsafe { ffi_read::slice(raw.data.cast::<u8>().cast_const(), raw.size, "chunk->data") }?;
         if let Err((mut piece, error)) = stream.add(piece)
             && let Some(done) = piece.done.take()

@@ -5,28 +5,28 @@ use crate::Backend;
 use crate::abi::lend::destination::Destination;
 use crate::{Completer, Event};
 
-/// Memory of the framework that a read fills while this value exists. [`AsyncReads::begin_read`](crate::features::AsyncReads::begin_read) may pass it to another
-/// thread. The framework gets the memory back when this value is dropped and the event of the read is ready.
+/// Memory of the framework that a read fills while this value exists.
+/// [`AsyncReads::begin_read`](crate::features::AsyncReads::begin_read) may move the value to another thread. The
+/// framework gets the memory back when this value is dropped and the event of the read is ready.
 pub struct HostDestination {
-    /// `None` once the drop has begun.
+    /// `None` after the destructor has begun.
     memory: Option<Destination>,
     gone: Option<Completer>,
 }
 
 impl HostDestination {
-    /// Returns the memory with an event that is ready when no thread can write to it any more.
+    /// Wraps `memory`. Also returns an event that becomes ready when no thread can write to the memory any more.
     pub(crate) fn new(memory: Destination) -> (Self, Event) {
         let (gone, completer) = Event::pending();
         (Self { memory: Some(memory), gone: Some(completer) }, gone)
     }
 
-    /// Returns the bytes to fill, in the size of the array. They are dense and row-major, with sub-byte types in one
-    /// byte per element. Their initial values are unspecified.
+    /// Returns the memory that the read fills, in the size of the array. The data is dense and row-major, with one byte
+    /// per element for sub-byte types. The initial contents are unspecified.
     pub fn bytes(&mut self) -> &mut [u8] {
         let Some(memory) = &mut self.memory else { return &mut [] };
-        // SAFETY: V3 (arrays and text), the framework leaves the memory to the plugin until the event of its call,
-        // which `read` completes
-        // after this value is dropped.
+        // SAFETY: V3 (arrays and text), the plugin may write to the memory until the event of the framework's call is
+        // ready. `async_read::read` completes this event after this value is dropped.
         unsafe { memory.slice() }.unwrap_or_default()
     }
 }

@@ -13,8 +13,8 @@ use crate::abi::table::error_handle::{ErrorHandle, into_raw};
 use crate::abi::table::ffi_read;
 use crate::{Error, ErrorCode, Result};
 
-/// A store that all processes of a distributed run share. The framework provides it, in Rust as an
-/// implementation of `pjrt::KeyValueStore`. Its methods block.
+/// A store that all processes of a distributed run share. The framework provides the store. In a Rust framework, it is
+/// an implementation of `pjrt::KeyValueStore`. The methods block.
 pub struct KeyValueStore {
     get: PJRT_KeyValueGetCallback,
     get_arg: *mut c_void,
@@ -38,8 +38,8 @@ impl std::fmt::Debug for KeyValueStore {
 impl KeyValueStore {
     /// # Safety
     ///
-    /// V4 for the callbacks of `args`. They are valid only in a distributed run, because a framework with a single
-    /// process leaves them uninitialized.
+    /// V4 (callbacks) holds for the callbacks of `args`. The callbacks are valid only in a distributed run, because a
+    /// framework with a single process leaves them uninitialized.
     pub(crate) unsafe fn new(args: &PJRT_Client_Create_Args) -> Self {
         Self {
             get: args.kv_get_callback,
@@ -51,11 +51,11 @@ impl KeyValueStore {
         }
     }
 
-    /// Returns the value of a key. Waits until another process sets it.
+    /// Returns the value of a key. If the key is not set, waits until another process sets it.
     ///
     /// # Errors
     ///
-    /// Returns `DEADLINE_EXCEEDED` if no process sets it in time, and other errors of the framework.
+    /// Returns `DEADLINE_EXCEEDED` if no process sets the key within `timeout`, and other errors of the framework.
     pub fn get(&self, key: &str, timeout: Duration) -> Result<Vec<u8>> {
         let callback = self.get.ok_or_else(|| missing("kv_get_callback"))?;
         let mut new_error: PJRT_CallbackError = Some(callback_error);
@@ -67,9 +67,9 @@ impl KeyValueStore {
         args.user_arg = self.get_arg;
         // SAFETY: V4 (callbacks).
         let error = unsafe { callback(&raw mut args) };
-        // SAFETY: the callback made the error through `callback_error`.
+        // SAFETY: the callback created the error with `callback_error`, and no longer uses it.
         unsafe { take_error(error) }?;
-        // SAFETY: V3 (arrays and text) for the value the callback returned.
+        // SAFETY: V3 (arrays and text) for the value that the callback returned.
         unsafe { take_value(args.value, args.value_size, args.value_deleter_callback) }
     }
 
@@ -88,12 +88,12 @@ impl KeyValueStore {
         args.user_arg = self.try_get_arg;
         // SAFETY: V4 (callbacks).
         let error = unsafe { callback(&raw mut args) };
-        // SAFETY: the callback made the error through `callback_error`.
+        // SAFETY: the callback created the error with `callback_error`, and no longer uses it.
         match unsafe { take_error(error) } {
             Err(error) if error.code() == ErrorCode::NOT_FOUND => return Ok(None),
             result => result?,
         }
-        // SAFETY: V3 (arrays and text) for the value the callback returned.
+        // SAFETY: V3 (arrays and text) for the value that the callback returned.
         unsafe { take_value(args.value, args.value_size, args.value_deleter_callback) }.map(Some)
     }
 
@@ -114,7 +114,7 @@ impl KeyValueStore {
         args.user_arg = self.put_arg;
         // SAFETY: V4 (callbacks).
         let error = unsafe { callback(&raw mut args) };
-        // SAFETY: the callback made the error through `callback_error`.
+        // SAFETY: the callback created the error with `callback_error`, and no longer uses it.
         unsafe { take_error(error) }
     }
 }
@@ -127,7 +127,7 @@ fn missing(callback: &str) -> Error {
 ///
 /// # Safety
 ///
-/// V3 for the message.
+/// V3 (arrays and text) holds for the message.
 unsafe extern "C" fn callback_error(code: PJRT_Error_Code, message: *const c_char, size: usize) -> *mut PJRT_Error {
     // SAFETY: V3 (arrays and text), which the caller promises.
     let text = unsafe { ffi_read::slice(message.cast::<u8>(), size, "message") }.unwrap_or_default();
@@ -136,18 +136,18 @@ unsafe extern "C" fn callback_error(code: PJRT_Error_Code, message: *const c_cha
 
 /// # Safety
 ///
-/// `error` is null or came from [`callback_error`], and is given up.
+/// `error` is null or came from [`callback_error`], and the caller does not use it again.
 unsafe fn take_error(error: *mut PJRT_Error) -> Result<()> {
     if error.is_null() {
         return Ok(());
     }
-    // SAFETY: V2 (handles): `callback_error` boxed the error, and the caller gives it up.
+    // SAFETY: V2 (handles): `callback_error` boxed the error, and the caller does not use it again.
     Err(unsafe { Box::from_raw(error.cast::<ErrorHandle>()) }.error)
 }
 
 /// # Safety
 ///
-/// V3 for the value, V4 for its deleter.
+/// V3 (arrays and text) holds for the value, and V4 (callbacks) for its deleter.
 unsafe fn take_value(
     value: *mut c_char,
     size: usize,
@@ -156,7 +156,7 @@ unsafe fn take_value(
     // SAFETY: V3 (arrays and text), which the caller promises.
     let copy = unsafe { ffi_read::slice(value.cast::<u8>().cast_const(), size, "value") }.map(<[u8]>::to_vec);
     if let Some(deleter) = deleter.filter(|_| !value.is_null()) {
-        // SAFETY: V4 (callbacks); the value is not used again.
+        // SAFETY: V4 (callbacks); the value is not used after this call.
         unsafe { deleter(value) };
     }
     copy

@@ -7,14 +7,15 @@ use pjrt_sys::{PJRT_Buffer_Type, PJRT_HloOutputCallbackInfo};
 use crate::abi::table::ffi_read;
 use crate::{Completer, Error, Event, HostArray, Result};
 
-/// The output callbacks of one execution. Cheap to clone. They can be called until the execution ends.
+/// The output callbacks of one execution. Cheap to clone. The program can call the callbacks until the execution ends.
 #[derive(Clone, Default)]
 #[doc(alias = "PJRT_HloOutputCallbackInfo")]
 pub struct OutputCallbacks(Option<Arc<Callbacks>>);
 
 struct Callbacks {
     infos: Vec<Info>,
-    /// The callbacks that the program may call until the execution ends.
+    /// The state of an execution that is in progress. `None` before the execution starts and after it ends, when the
+    /// program must not call the callbacks.
     open: Mutex<Option<Arc<Open>>>,
 }
 
@@ -25,8 +26,8 @@ unsafe impl Send for Info {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for Info {}
 
-/// Shared by all running callbacks. The framework's event is completed when the execution and the last callback have
-/// ended.
+/// State that the execution and all running callbacks share. The framework's event is completed when the last of them
+/// has ended.
 struct Open {
     result: Mutex<Result<()>>,
     completer: Option<Completer>,
@@ -45,18 +46,20 @@ impl Drop for Open {
     }
 }
 
-/// The callbacks of one call, until the backend has received all of its launches.
+/// The enabled callbacks of one call of `PJRT_LoadedExecutable_Execute`, until the backend has received all launches of
+/// the call.
 pub(crate) struct Opened {
     callbacks: OutputCallbacks,
     event: Option<Event>,
 }
 
 impl OutputCallbacks {
-    /// Reads the callbacks of a call.
+    /// Reads the output callbacks in the execute options of a call.
     ///
     /// # Safety
     ///
-    /// V1 and V3 for the list, and V4 for the callbacks until the event from [`Opened::hand_over`] is ready.
+    /// V1 (argument structs) and V3 (arrays and text) hold for the list, and V4 (callbacks) for the callbacks until the
+    /// event from [`Opened::hand_over`] is ready.
     pub(crate) unsafe fn read(infos: *const PJRT_HloOutputCallbackInfo, len: usize) -> Result<Self> {
         if len == 0 {
             return Ok(Self::default());
@@ -70,7 +73,7 @@ impl OutputCallbacks {
         Ok(Self(Some(Arc::new(Callbacks { infos, open: Mutex::new(None) }))))
     }
 
-    /// Enables the callbacks. Returns `None` if there are none.
+    /// Enables the callbacks. Returns `None` if the execution has no output callbacks.
     pub(crate) fn open(&self) -> Option<Opened> {
         let callbacks = self.0.as_ref()?;
         let (event, completer) = Event::pending();
@@ -86,18 +89,19 @@ impl OutputCallbacks {
         }
     }
 
-    /// Whether the execution has no output callbacks.
+    /// Returns whether the execution has no output callbacks.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Returns the id of each callback with its number of operands.
+    /// Returns the id and the number of operands of each callback.
     pub fn ids(&self) -> impl Iterator<Item = (i64, usize)> {
         self.0.iter().flat_map(|all| all.infos.iter().map(|info| (info.0.callback_id, info.0.num_operands)))
     }
 
-    /// Passes a value to the callback with that id, as operand `operand` of the output, from that replica and
-    /// partition. The value must be dense and row-major. May block.
+    /// Passes `value` to the callback with the given id. `operand` is the index of the value among the callback's
+    /// operands, and `(replica, partition)` identifies the device that computed the value. The value must be dense and
+    /// row-major. The callback may block.
     ///
     /// # Errors
     ///
@@ -121,8 +125,8 @@ impl OutputCallbacks {
         let element_type = PJRT_Buffer_Type(shape.element_type.as_raw());
         let data = value.bytes().as_ptr().cast();
         let (dims, rank) = (dimensions.as_ptr(), dimensions.len());
-        // SAFETY: V4 (callbacks); the data, the extents and the number of them are those of one array, which lives
-        // through the call.
+        // SAFETY: V4 (callbacks); the data, the extents and the rank describe one array, which lives until the call
+        // returns.
         unsafe { callback(replica, partition, data, dims, rank, element_type, index, info.0.user_arg) };
         Ok(())
     }
@@ -140,8 +144,8 @@ impl Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        // The call fails, and the framework may free its callbacks when the call returns. Therefore wait for callbacks
-        // that are running.
+        // The callbacks were not passed to an execution, so the framework's call fails. The framework may free its
+        // callbacks when the call returns. Therefore wait for callbacks that are still running.
         if let Some(event) = self.event.take() {
             self.callbacks.close(Ok(()));
             let _ = event.wait();

@@ -1,4 +1,4 @@
-//! `PJRT_Error`.
+//! The functions of `PJRT_Error`.
 
 use pjrt_sys::PJRT_Error_Code;
 

@@ -1,4 +1,4 @@
-//! `PJRT_Event`.
+//! The functions of `PJRT_Event`.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -39,10 +39,11 @@ entries! {
     #[hot]
     #[destroys]
     PJRT_Event_Destroy(args) {
-        // Pending callbacks belong to the state. The framework may therefore destroy an event while it is pending, and
-        // within its own callback.
+        // Pending callbacks belong to the shared state and not to the handle. The framework may therefore destroy an
+        // event that is pending, even in a callback of the same event.
         if !args.event.is_null() && args.event.cast_const().cast() != &raw const READY {
-            // SAFETY: V2 (handles), this came from a box of this file and is given up.
+            // SAFETY: V2 (handles), every handle other than `READY` is a boxed `EventHandle`, and the framework no
+            // longer uses this one.
             drop(unsafe { Box::from_raw(args.event.cast::<EventHandle>()) });
         }
         Ok(())
@@ -77,7 +78,7 @@ entries! {
         match unsafe { get(args.event) }? {
             EventRef::Ready => Ok(()),
             EventRef::State(event) => {
-                // Keeps the state alive if a callback destroys the handle in the meantime.
+                // Keep the state alive, because a callback may destroy the handle during the wait.
                 let state = Arc::clone(&event.state);
                 state.wait()
             }
@@ -91,7 +92,7 @@ entries! {
         match unsafe { get(args.event) }? {
             EventRef::Ready => callback.call(&Ok(())),
             EventRef::State(event) => {
-                // The callback may destroy the event and thereby the handle.
+                // Keep the state alive, because the callback may destroy the handle.
                 let state = Arc::clone(&event.state);
                 state.when_ready(Waiting::Away(Box::new(move |result| callback.call(result))));
             }

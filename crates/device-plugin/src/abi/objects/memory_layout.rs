@@ -1,4 +1,4 @@
-//! The object behind a `PJRT_Layouts_MemoryLayout*`, and lists of such objects.
+//! The object behind a `PJRT_Layouts_MemoryLayout*`, and arrays of such objects.
 
 use pjrt_sys::PJRT_Layouts_MemoryLayout;
 
@@ -9,13 +9,14 @@ use crate::array_layout::ArrayLayout;
 /// The object behind a `PJRT_Layouts_MemoryLayout*`.
 pub(crate) struct MemoryLayout {
     pub(crate) text: String,
-    /// Whether the framework destroys it. The layouts of an executable are destroyed with the executable.
+    /// Whether the framework destroys the layout. The layouts of an executable are destroyed together with the
+    /// executable.
     pub(crate) owned: bool,
 }
 
 /// The layouts of an executable's parameters or outputs.
 pub(crate) struct LayoutList {
-    /// Backs the handles.
+    /// The objects to which `handles` points.
     _layouts: Vec<MemoryLayout>,
     handles: Pointers<PJRT_Layouts_MemoryLayout>,
 }

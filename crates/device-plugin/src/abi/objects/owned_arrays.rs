@@ -6,17 +6,17 @@ use pjrt_sys::{AbiStruct, PJRT_NamedValue, PJRT_NamedValue__bindgen_ty_1, PJRT_N
 
 use crate::{NamedValue, Value};
 
-/// Pointers that are stored for the framework. The list itself never dereferences them.
+/// An array of pointers that the framework reads. `Pointers` itself never dereferences them.
 #[derive(Debug)]
 pub(crate) struct Pointers<T>(Vec<*mut T>);
 
-// SAFETY: the list only returns addresses.
+// SAFETY: `Pointers` never dereferences the addresses.
 unsafe impl<T> Send for Pointers<T> {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl<T> Sync for Pointers<T> {}
 
 impl<T> Pointers<T> {
-    /// Returns handles of type `T` that point to these objects.
+    /// Creates an array of handles of type `T` that point to `items`.
     pub(crate) fn of<'a, U: 'a>(items: impl IntoIterator<Item = &'a U>) -> Self {
         Self(items.into_iter().map(|item| std::ptr::from_ref(item).cast_mut().cast()).collect())
     }
@@ -25,7 +25,7 @@ impl<T> Pointers<T> {
         &self.0
     }
 
-    /// Returns the index of a handle in the list. The handle need not be valid.
+    /// Returns the index of a handle in the array. The handle is only compared, so it need not be valid.
     pub(crate) fn position(&self, handle: *mut T) -> Option<usize> {
         self.0.iter().position(|known| *known == handle)
     }
@@ -37,10 +37,10 @@ impl<T> FromIterator<*mut T> for Pointers<T> {
     }
 }
 
-/// Texts as an array of pointers and an array of lengths.
+/// Strings in the form of the C API: an array of pointers and an array of lengths.
 #[derive(Debug)]
 pub(crate) struct Texts {
-    /// Backs the pointers.
+    /// The strings to which `pointers` points.
     _texts: Vec<Box<[u8]>>,
     pointers: Pointers<c_char>,
     sizes: Vec<usize>,
@@ -67,14 +67,14 @@ impl Texts {
     }
 }
 
-/// Named values and their C form.
+/// Named values together with their C structs.
 pub(crate) struct NamedValues {
-    /// Backs the pointers of the raw values.
+    /// The values to which the structs in `raw` point.
     _values: Vec<NamedValue>,
     raw: Vec<PJRT_NamedValue>,
 }
 
-// SAFETY: the raw values point into the vector beside them, which does not change.
+// SAFETY: the structs in `raw` point only to data of `_values`, which does not change.
 unsafe impl Send for NamedValues {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for NamedValues {}
@@ -85,7 +85,8 @@ impl NamedValues {
         Self { _values: values, raw }
     }
 
-    /// Keeps only values of the types that frameworks accept as device attributes. They abort on other types.
+    /// Creates named values for attributes of devices and topologies. Removes values of types other than string,
+    /// integer and list of integers, because frameworks abort on them.
     pub(crate) fn attributes(mut values: Vec<NamedValue>) -> Self {
         values.retain(|value| matches!(value.value, Value::String(_) | Value::Int64(_) | Value::Int64List(_)));
         Self::new(values)
@@ -123,7 +124,7 @@ fn raw_named_value(value: &NamedValue) -> PJRT_NamedValue {
             1,
         ),
         other => {
-            // This version of the table has no type for the value. Pass an empty text.
+            // The C API has no type for this value. Pass an empty string instead.
             debug_assert!(false, "values of type {} cannot be represented in the C interface", other.type_name());
             (
                 PJRT_NamedValue_Type::PJRT_NamedValue_kString,
@@ -135,7 +136,7 @@ fn raw_named_value(value: &NamedValue) -> PJRT_NamedValue {
     raw
 }
 
-/// Bytes whose owner the framework frees through a deleter.
+/// Bytes together with their owner, which the framework frees through a deleter.
 pub(crate) struct Blob {
     pub(crate) bytes: *const c_char,
     pub(crate) size: usize,
@@ -143,34 +144,36 @@ pub(crate) struct Blob {
 }
 
 impl Blob {
-    /// Boxes the bytes. The framework frees the owner with [`delete_blob`].
+    /// Boxes `bytes`, which become the owner. The framework frees the owner with [`delete_blob`].
     pub(crate) fn new(bytes: Vec<u8>) -> Self {
         let owner = Box::into_raw(Box::new(bytes));
-        // SAFETY: the box was made above.
+        // SAFETY: `owner` was boxed above and is not null.
         let bytes = unsafe { &*owner };
         Self { bytes: bytes.as_ptr().cast(), size: bytes.len(), owner }
     }
 }
 
-/// Frees the owner of a [`Blob`], which the framework knows as a `T`. Does nothing for null.
+/// Frees the owner of a [`Blob`]. `T` is the opaque C type by which the framework refers to the owner. Does nothing if
+/// `owner` is null.
 ///
 /// # Safety
 ///
-/// V2 for `owner`.
+/// V2 (handles) holds for `owner`.
 pub(crate) unsafe extern "C" fn delete_blob<T>(owner: *mut T) {
     if !owner.is_null() {
-        // SAFETY: V2 (handles), this is the owner of a blob and given up.
+        // SAFETY: V2 (handles), `Blob::new` boxed the owner, and the framework no longer uses it.
         drop(unsafe { Box::from_raw(owner.cast::<Vec<u8>>()) });
     }
 }
 
-/// Bytes that the framework frees through a deleter with only their address, so the word before them stores their size.
+/// Bytes that the framework frees through a deleter. The deleter receives only the address of the bytes, so the word
+/// before the bytes stores the size of the allocation.
 pub(crate) enum Bytes {}
 
 impl Bytes {
     const WORD: usize = size_of::<u64>();
 
-    /// Returns a copy for the framework, which frees it with [`Bytes::delete`].
+    /// Copies `bytes` and returns the address of the copy. The framework frees the copy with [`Bytes::delete`].
     pub(crate) fn give(bytes: &[u8]) -> *const c_char {
         let mut words = vec![0u64; 1 + bytes.len().div_ceil(Self::WORD)];
         words[0] = words.len() as u64;
@@ -183,19 +186,19 @@ impl Bytes {
         words.wrapping_add(1).cast_const().cast()
     }
 
-    /// Frees the bytes. Does nothing for null.
+    /// Frees bytes that [`Bytes::give`] returned. Does nothing if `bytes` is null.
     ///
     /// # Safety
     ///
-    /// V2: the bytes came from [`Bytes::give`] and are given up.
+    /// V2 (handles): the bytes came from [`Bytes::give`], and the caller does not use them again.
     pub(crate) unsafe extern "C" fn delete(bytes: *const c_char) {
         if bytes.is_null() {
             return;
         }
         let words = bytes.cast::<u64>().cast_mut().wrapping_sub(1);
-        // SAFETY: V2 (handles), the number of words lies before the bytes.
+        // SAFETY: V2 (handles), the word before the bytes contains the number of words.
         let count = usize::try_from(unsafe { words.read() }).unwrap_or(0);
-        // SAFETY: V2 (handles), this is the box that `give` made.
+        // SAFETY: V2 (handles), `give` allocated these words as a boxed slice.
         drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(words, count)) });
     }
 }

@@ -1,4 +1,5 @@
-//! Operations that continue when the framework calls a function of the plugin with data of the plugin.
+//! Operations that continue when the framework calls back. The plugin returns a function and an opaque pointer to the
+//! framework, which calls the function with this pointer later.
 
 use std::ffi::c_void;
 
@@ -6,7 +7,7 @@ use crate::abi::objects::opaque_tokens::OpaqueTokens;
 use crate::contain::contain;
 use crate::{Error, ErrorCode, Result};
 
-/// The work that continues when the framework calls back.
+/// The rest of an operation, which runs when the framework calls back.
 type Resume = Box<dyn FnOnce(Result<*mut c_void>) + Send>;
 
 struct Promise {
@@ -15,15 +16,16 @@ struct Promise {
     resume: Resume,
 }
 
-/// The pending operations of all clients, because the framework's call does not name a client.
+/// The pending operations of all clients. One static holds all of them, because the framework's call does not identify
+/// the client.
 static PROMISES: OpaqueTokens<Promise> = OpaqueTokens::new();
 
-/// Registers work to run when the framework calls back with the returned data.
+/// Registers work to run when the framework calls back with the returned pointer.
 pub(crate) fn add(client: usize, resume: impl FnOnce(Result<*mut c_void>) + Send + 'static) -> *mut c_void {
     PROMISES.add(Promise { client, resume: Box::new(resume) })
 }
 
-/// Runs the registered work, now that the framework has called. A second call with the same data has no effect.
+/// Runs the work that was registered under the pointer `data`. Has no effect if this work has already run.
 pub(crate) fn keep(data: *const c_void, result: Result<*mut c_void>) {
     if let Some(promise) = PROMISES.take(data) {
         run(promise, result);
@@ -38,7 +40,7 @@ pub(crate) fn abandon(client: usize) {
 }
 
 fn run(promise: Promise, result: Result<*mut c_void>) {
-    // The work reports its own errors. Panics are caught here.
+    // `resume` reports errors itself. Only a panic must be caught here.
     let _ = contain(|| {
         (promise.resume)(result);
         Ok(())

@@ -1,14 +1,14 @@
-//! `PJRT_Plugin_*`.
+//! The functions `PJRT_Plugin_Initialize` and `PJRT_Plugin_Attributes`.
 
 use crate::abi::objects::owned_arrays::NamedValues;
 use crate::abi::table::entry::entries;
 use crate::per_type::PerType;
 use crate::{DevicePlugin, NamedValue};
 
-/// The attributes, which exist until the process ends. A process rarely contains more than one plugin of this crate.
+/// The attributes of each plugin type. They exist until the process ends, because no object of the C API owns them.
 static ATTRIBUTES: PerType<NamedValues> = PerType::new();
 
-/// The version of the attributes that XLA's own plugins report.
+/// The value of the attribute `xla_version` that XLA's own plugins report.
 const XLA_VERSION: i64 = 2;
 
 fn attributes<P: DevicePlugin>() -> &'static NamedValues {

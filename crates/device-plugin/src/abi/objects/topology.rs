@@ -1,4 +1,4 @@
-//! `PJRT_TopologyDescription`.
+//! `PJRT_TopologyDescription`: describes the devices of a client, or of a machine that need not be present.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -15,18 +15,18 @@ use crate::hlo::{message, varint};
 use crate::serialized_format::{Reader, Writer};
 use crate::{DeviceInfo, ElementType, Error, MemoryInfo, Result, TopologyInfo};
 
-/// The devices of a client, or of a machine that need not be present.
+/// The object behind a `PJRT_TopologyDescription*`.
 pub(crate) struct Topology {
     pub(crate) platform_name: String,
     pub(crate) platform_version: String,
     pub(crate) descriptions: Vec<DeviceDescription>,
     description_handles: Pointers<PJRT_DeviceDescription>,
     attributes: NamedValues,
-    /// The backend's description.
+    /// The description that the backend returned.
     pub(crate) info: TopologyInfo,
     /// The ids of the memory kinds, sorted.
     kind_ids: Vec<i32>,
-    /// Whether the framework destroys it. A client's topology is destroyed with the client.
+    /// Whether the framework destroys the topology. A client's topology is destroyed together with the client.
     owned: bool,
 }
 
@@ -38,7 +38,8 @@ handles! {
 const MAGIC: &[u8] = b"device-plugin topology 3\n";
 
 impl Topology {
-    /// Checks the backend's description of its devices and memories.
+    /// Creates a topology from the backend's description of its devices and memories. Returns an error if the
+    /// description is inconsistent.
     pub(crate) fn new(info: TopologyInfo) -> Result<Self> {
         if info.devices.is_empty() {
             return Err(Error::internal("the backend lists no devices"));
@@ -50,8 +51,8 @@ impl Topology {
         }
         for (i, MemoryInfo { kind, kind_id, devices, .. }) in info.memories.iter().enumerate() {
             let stranger = devices.iter().find(|id| info.devices.iter().all(|device| device.id != **id));
-            // There is one message with variable parts, because each separate message would add some hundred bytes to
-            // every plugin.
+            // All these errors share one format string, because each additional format string would add some hundred
+            // bytes to every plugin.
             let mut why = match stranger {
                 _ if devices.is_empty() => "is not attached to any device",
                 Some(_) => "is attached to the unknown device ",
@@ -71,7 +72,7 @@ impl Topology {
                 return Err(Error::internal(format!("memory {i} of kind {kind:?} {why}{unknown}")));
             }
         }
-        // There are few kinds, even with many memories.
+        // Inserting into a sorted vector is fast enough, because there are few kinds even if there are many memories.
         let mut kind_ids: Vec<i32> = Vec::new();
         for MemoryInfo { kind_id, .. } in &info.memories {
             if let Err(at) = kind_ids.binary_search(kind_id) {
@@ -111,13 +112,13 @@ impl Topology {
         Ok(&memory.kind)
     }
 
-    /// Passes a topology without a client to the framework, which destroys it.
+    /// Converts a topology without a client to a handle that the framework owns and destroys.
     fn into_raw(mut self) -> *mut PJRT_TopologyDescription {
         self.owned = true;
         Box::into_raw(Box::new(self)).cast()
     }
 
-    /// Serializes the topology for the plugin of that name.
+    /// Serializes the topology together with the plugin's name.
     fn serialize(&self, plugin: &str) -> Vec<u8> {
         let mut out = Writer::new(MAGIC);
         out.text(plugin);
@@ -145,7 +146,7 @@ impl Topology {
         out.finish()
     }
 
-    /// Reads a topology that the plugin of that name serialized.
+    /// Deserializes a topology. Returns an error if a plugin with another name serialized it.
     fn deserialize(bytes: &[u8], plugin: &str) -> Result<Self> {
         let mut from = Reader::new(bytes, MAGIC, "a topology")?;
         let author = from.text()?;
@@ -181,7 +182,7 @@ impl Topology {
     }
 }
 
-/// XLA's number of an element type in `PrimitiveType`.
+/// Returns the value of an element type in XLA's enum `PrimitiveType`.
 fn primitive_type(element_type: ElementType) -> Result<usize> {
     Ok(match element_type {
         ElementType::Pred => 1,
@@ -221,7 +222,7 @@ fn primitive_type(element_type: ElementType) -> Result<usize> {
     })
 }
 
-/// Serializes an array on the device as a `ShapeProto`.
+/// Serializes the shape and the device layout of an array as XLA's `ShapeProto` message.
 fn shape_proto(form: &ArrayLayout) -> Result<Vec<u8>> {
     const ELEMENT_TYPE: u8 = 2;
     const DIMENSIONS: u8 = 3;
@@ -248,7 +249,8 @@ fn shape_proto(form: &ArrayLayout) -> Result<Vec<u8>> {
     for extents in &own.tiles {
         let (mut packed, mut tile) = (Vec::new(), Vec::new());
         for extent in extents {
-            // XLA marks combined dimensions by a negative extent. Protobuf encodes it in two's complement.
+            // A negative tile extent is XLA's marker for combined dimensions. Protobuf encodes a negative integer in
+            // two's complement.
             varint(&mut packed, usize::try_from(extent.cast_unsigned()).unwrap_or(usize::MAX));
         }
         message(&mut tile, TILE_DIMENSIONS, &packed);
@@ -278,7 +280,7 @@ entries! {
         // SAFETY: V2 (handles) and V5 (opaque types).
         let topology = unsafe { args.topology.cast::<Topology>().as_ref() };
         if topology.is_some_and(|topology| topology.owned) {
-            // SAFETY: V2 (handles), this came from `into_raw` and is given up.
+            // SAFETY: V2 (handles), `into_raw` boxed the topology, and the framework no longer uses it.
             drop(unsafe { Box::from_raw(args.topology.cast::<Topology>()) });
         }
         Ok(())

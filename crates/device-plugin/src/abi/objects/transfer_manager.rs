@@ -1,4 +1,4 @@
-//! `PJRT_AsyncHostToDeviceTransferManager`: creates buffers first and receives their data in pieces.
+//! `PJRT_AsyncHostToDeviceTransferManager`: creates buffers before their data exists, and receives the data in pieces.
 
 use std::ptr::{NonNull, null_mut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,16 +31,17 @@ pub(crate) struct Manager<B: Backend> {
 struct Arriving<B: Backend> {
     form: ArrayLayout,
     size: usize,
-    /// The data so far. Allocated with the first piece.
+    /// The data received so far, if the SDK gathers the pieces. Empty until the first piece arrives.
     data: Vec<u8>,
-    /// The device memory for the pieces. `None` if the backend does not accept single pieces.
+    /// The backend's buffer to which the pieces are written. `None` if the backend does not have the feature
+    /// `PiecewiseUploads`, or if the buffer is complete or has failed.
     started: Option<Arc<B::Buffer>>,
-    /// Number of pieces that are being written.
+    /// Number of pieces that threads are writing at this moment.
     writing: usize,
     /// Whether the last piece has been received.
     ends: bool,
     late: PendingValue<B>,
-    /// The framework's buffer, until the framework retrieves it.
+    /// The handle of the buffer, until the framework retrieves the handle.
     handle: Option<NonNull<PJRT_Buffer>>,
 }
 
@@ -70,7 +71,8 @@ impl<B: Backend> Arriving<B> {
     }
 }
 
-/// Completes a buffer: sends its data to the device. Callbacks of the buffer's event run without the lock.
+/// Sends the complete data of a buffer to the device and completes the buffer. The lock is released before callbacks of
+/// the buffer's event run.
 fn finish<B: Backend>(manager: &Manager<B>, mut buffer: MutexGuard<'_, Arriving<B>>) {
     let (shape, data) = (buffer.form.stored_shape(), std::mem::take(&mut buffer.data));
     let (started, mut late) = (buffer.started.take(), buffer.late.take());
@@ -85,8 +87,8 @@ fn finish<B: Backend>(manager: &Manager<B>, mut buffer: MutexGuard<'_, Arriving<
     late.made(contain(send));
 }
 
-/// Sends a piece of a buffer to the device. Other threads may write other pieces at the same time. Vendor code runs
-/// without the lock.
+/// Sends a piece of a buffer to the device. Other threads may write other pieces at the same time. The lock is not held
+/// while the backend runs.
 fn write<B: Backend>(
     manager: &Manager<B>,
     mut buffer: MutexGuard<'_, Arriving<B>>,
@@ -118,7 +120,7 @@ fn write<B: Backend>(
     }
     let made = || {
         let started = started.ok_or_else(|| Error::internal("the plugin lost a buffer of the transfer manager"))?;
-        // No other reference is left, so this does not clone the buffer.
+        // All other threads have dropped their references, so `try_unwrap` succeeds and nothing is cloned.
         let buffer = Arc::try_unwrap(started).unwrap_or_else(|shared| B::Buffer::clone(&shared));
         let ready = backend.ready(&buffer);
         Ok((buffer, ready))
@@ -127,23 +129,23 @@ fn write<B: Backend>(
     Ok(())
 }
 
-/// The function that the error after a panic names.
+/// The function name in the error that reports a panic.
 const TRANSFER_DATA: &str = "PJRT_AsyncHostToDeviceTransferManager_TransferData";
 
 impl<B: Backend> Drop for Manager<B> {
     fn drop(&mut self) {
         for buffer in &mut self.buffers {
             let buffer = buffer.get_mut().unwrap_or_else(PoisonError::into_inner);
-            // This has no effect if the data is complete.
+            // The next two statements have no effect on a buffer that is complete or has failed.
             drop_contained(buffer.started.take());
             buffer.late.set(Err(Error::new(
                 ErrorCode::CANCELLED,
                 "the framework destroyed the transfer manager before it sent all data of the buffer",
             )));
             if let Some(handle) = buffer.handle.take() {
-                // If a vendor's destructor panics, the other buffers are still destroyed.
+                // Catch a panic of a vendor's destructor, so that the remaining buffers are still destroyed.
                 let _ = contain(|| {
-                    // SAFETY: V7 (counting), the framework never received it.
+                    // SAFETY: V7 (counting), the framework never received the handle.
                     unsafe { BufferHandle::<B>::destroy(handle.cast()) };
                     Ok(())
                 });
@@ -189,7 +191,8 @@ entries! {
     #[destroys]
     PJRT_AsyncHostToDeviceTransferManager_Destroy(args) {
         if !args.transfer_manager.is_null() {
-            // SAFETY: V2 (handles), this came from a box of this file and is given up.
+            // SAFETY: V2 (handles), `PJRT_Client_CreateBuffersForAsyncHostToDevice` boxed the manager, and the
+            // framework no longer uses it.
             drop(unsafe { Box::from_raw(args.transfer_manager.cast::<Manager<P::Backend>>()) });
         }
         Ok(())
@@ -240,7 +243,7 @@ entries! {
         };
         let mut data = zeroed(buffer.size)?;
         let (before, span) = layout.as_ref().map_or((0, buffer.size), |layout: &Strided| (layout.before, layout.span));
-        // SAFETY: V3 (arrays and text): data of that layout spans these bytes around its first element.
+        // SAFETY: V3 (arrays and text): an array with this layout spans these bytes around its first element.
         let from = unsafe { ffi_read::slice(args.data.cast::<u8>().wrapping_sub(before), span, "data") }?;
         match layout {
             Some(layout) => layout.gather(from, &mut data),
@@ -289,7 +292,8 @@ entries! {
     }
 
     PJRT_AsyncHostToDeviceTransferManager_AddMetadata(args, transfer_manager) {
-        // The metadata describe a transfer for display. The plugin ignores them, but rejects malformed ones.
+        // The metadata describes a transfer for display. The plugin rejects malformed metadata and ignores all other
+        // metadata.
         let _ = transfer_manager;
         // SAFETY: V1 (argument structs) and V3 (arrays and text).
         unsafe { ffi_read::named_values(args.transfer_metadata, args.num_metadata, "transfer_metadata") }?;

@@ -4,17 +4,18 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::Cell;
 use std::ptr::{NonNull, null_mut};
 
-/// The layout of all blocks. Each block may hold any object that fits, whichever thread freed it.
+/// The layout of all blocks. A free block can be reused for any object that fits into it, also by another thread than
+/// the one that allocated it.
 const BLOCK: Layout = match Layout::from_size_align(192, 16) {
     Ok(layout) => layout,
     Err(_) => panic!("the size or alignment of a block is invalid"),
 };
 
 /// Maximum number of free blocks of a thread. Further blocks return to the allocator, so that a thread that only
-/// destroys objects does not collect memory.
+/// destroys objects does not accumulate memory.
 const KEPT: usize = 64;
 
-/// The free blocks of a thread. The first word of a free block points to the next one.
+/// The free blocks of a thread. The first word of a free block points to the next free block, or is null.
 struct Free {
     first: Cell<*mut u8>,
     count: Cell<usize>,
@@ -37,13 +38,14 @@ impl Free {
     #[inline]
     fn pop(&self) -> Option<NonNull<u8>> {
         let first = NonNull::new(self.first.get())?;
-        // SAFETY: the first word of a free block is the next block or null, and no other thread has it.
+        // SAFETY: the first word of a free block points to the next block or is null, and no other thread uses the
+        // block.
         self.first.set(unsafe { first.cast::<*mut u8>().read() });
         self.count.set(self.count.get() - 1);
         Some(first)
     }
 
-    /// Adds a block to the list. Returns `false` if the list is full.
+    /// Adds a block to the free list. Returns `false` if the list is full.
     ///
     /// # Safety
     ///
@@ -53,7 +55,7 @@ impl Free {
         if self.count.get() == KEPT {
             return false;
         }
-        // SAFETY: the caller gives up the block, and a block is aligned for a pointer.
+        // SAFETY: the caller no longer uses the block, and a block is aligned for a pointer.
         unsafe { block.cast::<*mut u8>().write(self.first.get()) };
         self.first.set(block.as_ptr());
         self.count.set(self.count.get() + 1);
@@ -61,8 +63,8 @@ impl Free {
     }
 }
 
-/// Whether objects of the type come from the pool. Always `false` in debug builds, because recycled memory would hide
-/// errors from memory checkers.
+/// Returns whether objects of type `T` come from the pool. Always `false` in debug builds, because memory checkers
+/// cannot detect uses of freed memory that the pool has reused.
 const fn is_pooled<T>() -> bool {
     !cfg!(debug_assertions) && size_of::<T>() <= BLOCK.size() && align_of::<T>() <= BLOCK.align()
 }
@@ -85,7 +87,7 @@ pub(crate) fn new<T>(make: impl FnOnce() -> T) -> NonNull<T> {
 
 #[cold]
 fn allocate<T>() -> NonNull<u8> {
-    // SAFETY: the layout has a size.
+    // SAFETY: the size of the layout is not zero.
     let block = unsafe { alloc(layout::<T>()) };
     NonNull::new(block).unwrap_or_else(|| handle_alloc_error(layout::<T>()))
 }
@@ -94,27 +96,27 @@ fn allocate<T>() -> NonNull<u8> {
 ///
 /// # Safety
 ///
-/// V7: the value came from [`new`] and is given up.
+/// V7 (counting): `value` came from [`new`], and the caller does not use it again.
 #[inline]
 pub(crate) unsafe fn free<T>(value: NonNull<T>) {
-    // Frees the memory even if the destructor panics, which may be a vendor's.
+    // Frees the memory even if the destructor panics. It may be vendor code.
     let _memory = Memory(value);
     // SAFETY: V7 (counting), which the caller promises.
     unsafe { value.drop_in_place() };
 }
 
-/// Frees the memory of a value when this is dropped. The value itself is dropped before the memory is freed.
+/// A guard whose destructor frees the memory of a value, but does not drop the value.
 struct Memory<T>(NonNull<T>);
 
 impl<T> Drop for Memory<T> {
     #[inline(always)]
     fn drop(&mut self) {
         let block = self.0.cast::<u8>();
-        // SAFETY: pooled values lie in blocks.
+        // SAFETY: values of a pooled type are stored in blocks, and this value is no longer used.
         if is_pooled::<T>() && FREE.try_with(|free| unsafe { free.push(block) }) == Ok(true) {
             return;
         }
-        // SAFETY: it was allocated with this layout, here or in another thread.
+        // SAFETY: the memory was allocated with this layout, by this or another thread.
         unsafe { dealloc(block.as_ptr(), layout::<T>()) };
     }
 }
@@ -131,12 +133,12 @@ mod tests {
             let counter = Rc::new(());
             let all: Vec<_> = (0..100).map(|i| new(|| (Rc::clone(&counter), [i; N]))).collect();
             for (i, value) in all.iter().enumerate() {
-                // SAFETY: not freed yet.
+                // SAFETY: the value has not been freed yet.
                 assert_eq!(unsafe { value.as_ref() }.1, [i; N]);
             }
             assert_eq!(Rc::strong_count(&counter), 101);
             for value in all {
-                // SAFETY: made by `new` above.
+                // SAFETY: `new` created the value above, and it is not used again.
                 unsafe { free(value) };
             }
             assert_eq!(Rc::strong_count(&counter), 1);
@@ -148,22 +150,22 @@ mod tests {
 
     #[test]
     fn reuses_and_limits_free_blocks() {
-        // SAFETY: blocks come from the allocator, as this one does.
+        // SAFETY: the size of the layout is not zero.
         let block = || NonNull::new(unsafe { alloc(BLOCK) }).unwrap();
         let free = Free { first: Cell::new(null_mut()), count: Cell::new(0) };
         assert!(free.pop().is_none());
         let (one, two) = (block(), block());
         for block in [one, two] {
-            // SAFETY: the list now owns the block.
+            // SAFETY: the block came from the allocator, and now belongs to the list.
             assert!(unsafe { free.push(block) });
         }
         assert_eq!((free.pop(), free.pop(), free.pop()), (Some(two), Some(one), None));
         for block in [one, two].into_iter().chain(std::iter::repeat_with(block).take(KEPT - 2)) {
-            // SAFETY: the list now owns the block.
+            // SAFETY: the block came from the allocator, and now belongs to the list.
             assert!(unsafe { free.push(block) });
         }
         let left = block();
-        // SAFETY: the list owns the block if it accepts it.
+        // SAFETY: the block came from the allocator, and is used again only because the list does not accept it.
         assert!(!unsafe { free.push(left) });
         // SAFETY: the list did not accept the block.
         unsafe { dealloc(left.as_ptr(), BLOCK) };

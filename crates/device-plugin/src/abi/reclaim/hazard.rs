@@ -2,43 +2,48 @@
 //!
 //! # The problem
 //!
-//! An execution reads its arguments while other threads may delete them. Reference counts would solve this. But one
-//! atomic addition on memory that other threads use costs more than all other work of this SDK for an execution.
+//! An execution reads its arguments while other threads may delete them. Reference counts would make this safe, but
+//! they are too slow: one atomic addition on memory that other threads use costs more than all other work of this SDK
+//! for an execution.
 //!
 //! # The algorithm
 //!
-//! This is the scheme of [hazard pointers](https://en.wikipedia.org/wiki/Hazard_pointer), with a set of buffers instead
-//! of single pointers:
+//! This module uses [hazard pointers](https://en.wikipedia.org/wiki/Hazard_pointer), but each thread publishes a set of
+//! buffers instead of single pointers:
 //!
 //! - Each client has one [`HazardDomain`], and each thread that runs executions has its own [`ThreadSlots`] in that
-//!   domain. Only the owning thread writes them, so it uses plain stores.
-//! - Before an execution reads its arguments, it publishes them: [`HazardDomain::protect`] adds them to the slots and
-//!   returns a [`Guard`], which withdraws them when it is dropped. After that, the execution checks that no argument is
-//!   marked as deleted.
-//! - A thread that deletes a buffer marks it first. After that, it scans the slots of all threads with
-//!   [`HazardDomain::is_protected`]. It drops the value if no slots contain the buffer. Otherwise it retires the
-//!   buffer: the client keeps a list of retired buffers, and executions check the list when they end.
-//! - Publishing, marking and both checks are sequentially consistent. In the single order of these operations either
-//!   the execution sees the mark and rejects the buffer, or the deleting thread sees the published buffer and retires
-//!   it.
+//!   domain. Only the owning thread changes the counters in its slots, so it updates them without atomic
+//!   read-modify-write instructions.
+//! - Before an execution reads its arguments, it publishes them: [`HazardDomain::protect`] adds the arguments to the
+//!   slots and returns a [`Guard`]. Dropping the guard withdraws the arguments. After publishing, the execution checks
+//!   that no argument is marked as deleted.
+//! - A thread that deletes a buffer first marks the buffer as deleted. The thread then scans the slots of all threads
+//!   with [`HazardDomain::is_protected`]. If no slots contain the buffer, the thread drops the buffer's value.
+//!   Otherwise it retires the buffer: the client keeps a list of retired buffers, and each execution checks this list
+//!   when it ends.
+//! - Publishing, marking and both checks are sequentially consistent. In the single total order of these operations,
+//!   either the execution sees the mark and rejects the buffer, or the deleting thread sees the published buffer and
+//!   retires it.
 //!
 //! # The set of buffers
 //!
-//! An execution may have hundreds of arguments, so the slots do not hold a list of pointers. They hold a [Bloom
-//! filter](https://en.wikipedia.org/wiki/Bloom_filter) of 64 bits with one hash function: the address of the buffer
-//! divided by 64, modulo 64 (`BufferHandle::bit`). Two buffers may share a bit. Then a value may be retired although no
-//! execution reads it, and is dropped later than necessary. The filter never misses a buffer that is protected.
+//! An execution may have hundreds of arguments, so the slots do not contain a list of pointers. Instead, they contain a
+//! [Bloom filter](https://en.wikipedia.org/wiki/Bloom_filter) of 64 bits with one hash function: the address of the
+//! buffer divided by 64, modulo 64 (`BufferHandle::bit`). Two buffers may share a bit. A buffer may therefore be
+//! retired although no execution reads it, and its value is dropped later than necessary. The filter never misses a
+//! buffer that is protected.
 //!
 //! Executions nest when a callback runs another execution on the same thread. A guard remembers the previous bits and
-//! restores them, so the slots always hold the union.
+//! restores them, so the slots always hold the union of the bits of all nested executions.
 //!
 //! # Counting outputs
 //!
-//! The outputs of executions do not count as references to their client, for the same reason. Each thread counts in its
-//! slots how many outputs it created and how many it destroyed. A client may be freed if it has no reference and both
-//! sums over all threads are equal. The sums matter only after the last reference is dropped ([`HazardDomain::close`]).
-//! From then on no output can be created, because that needs an executable, which holds a reference. Every thread that
-//! destroys an output then compares the sums under the domain's lock.
+//! The outputs of executions hold no counted references to their client, because an atomic addition for each output
+//! would be too slow, too. Each thread counts in its slots how many outputs it created and how many it destroyed. A
+//! client may be freed if it has no counted reference and both sums over all threads are equal. The sums matter only
+//! after the last counted reference is dropped ([`HazardDomain::close`]). From then on no output can be created,
+//! because an execution needs an executable, and each executable holds a counted reference. Every thread that destroys
+//! an output then compares the sums under the domain's lock.
 //!
 //! `tests/loom` checks this module in every interleaving of a few threads.
 
@@ -53,7 +58,7 @@ use crate::abi::reclaim::sync::{
 /// The slots of all threads that use the buffers of one client.
 pub(crate) struct HazardDomain {
     state: Mutex<DomainState>,
-    /// Number of outputs that were destroyed on threads that had given up their slots because they were ending.
+    /// Number of outputs that were destroyed on ending threads, which had already returned their slots.
     elsewhere: AtomicUsize,
 }
 
@@ -66,15 +71,15 @@ enum Phase {
     Open,
     /// Only outputs of executions still refer to the owner.
     Closed(Owner),
-    /// The owner is freed, or about to be.
+    /// The owner has been freed or is about to be freed.
     Freed,
 }
 
-/// The object that a domain belongs to, which is a client.
+/// The object to which a domain belongs: a client.
 #[derive(Clone, Copy)]
 pub(crate) struct Owner {
     pub(crate) object: NonNull<()>,
-    /// Whether only outputs refer to the object.
+    /// Returns whether the object has no counted references.
     pub(crate) is_unused: unsafe fn(NonNull<()>) -> bool,
     /// Frees the object.
     pub(crate) free: unsafe fn(NonNull<()>),
@@ -83,7 +88,8 @@ pub(crate) struct Owner {
 // SAFETY: V7 (counting), one thread at a time inspects the object, and the thread that finds it unused frees it.
 unsafe impl Send for Owner {}
 
-/// The data that one thread publishes about its use of one client. Other threads only read it.
+/// The data that one thread publishes about its use of one client. Other threads read it. They write only `closing`
+/// and, to claim or return the slots, `taken`.
 #[repr(align(128))]
 pub(crate) struct ThreadSlots {
     /// Bloom filter of the buffers that executions of this thread use now.
@@ -94,27 +100,26 @@ pub(crate) struct ThreadSlots {
     created: AtomicUsize,
     /// Outputs that this thread destroyed.
     destroyed: AtomicUsize,
-    /// Whether a thread that destroys an output must check whether the owner can be freed.
+    /// Whether the domain is closed. A thread that destroys an output must then check whether it can free the owner.
     closing: AtomicBool,
     /// Whether a thread owns the slots.
     taken: AtomicBool,
     domain: Arc<HazardDomain>,
 }
 
-/// Keeps the arguments of an execution alive while it runs.
+/// Keeps the arguments of an execution alive until the guard is dropped.
 pub(crate) struct Guard {
     slots: NonNull<ThreadSlots>,
-    /// The filter of the enclosing executions on this thread.
+    /// The Bloom filter of the enclosing executions on this thread. Dropping the guard restores this filter.
     before: u64,
-    /// Number of executions on this thread, including this one.
+    /// Number of nested executions on this thread, including the execution of this guard.
     depth: usize,
-    /// The slots of this guard alone, if the thread is ending.
+    /// The slots that only this guard uses, if the thread is ending and has returned its own slots.
     _own: Option<BorrowedSlots>,
 }
 
-// SAFETY: V9 (hazard pointers), other threads only compare the guard's address. The slots are written on the thread of
-// the call, which alone
-// starts and ends launches.
+// SAFETY: V9 (hazard pointers), other threads only compare the address of the guard's slots. Only the thread of the
+// framework's call, which starts and ends the launch, writes the slots.
 unsafe impl Send for Guard {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for Guard {}
@@ -128,11 +133,11 @@ impl Drop for BorrowedSlots {
     }
 }
 
-/// The slots that a thread owns, one for each domain.
+/// The slots that a thread owns: one `ThreadSlots` for each domain.
 struct LocalSlots {
-    /// The domain used last. Its slots keep it alive.
+    /// The domain that the thread used last. The slots in `all` keep the domain alive.
     domain: Cell<*const HazardDomain>,
-    /// The slots in that domain.
+    /// The thread's slots in `domain`.
     current: Cell<*const ThreadSlots>,
     all: RefCell<Vec<Arc<ThreadSlots>>>,
 }
@@ -143,9 +148,9 @@ per_thread! {
 }
 
 process_wide! {
-    /// Domains that closed while outputs still existed. The thread that destroys the last output normally frees the
-    /// owner. If that happens at the same moment as the closing, it is possible that neither thread notices that it
-    /// must free the owner. A later call of [`free_unused`] then finds the domain here.
+    /// Domains that are closed and not yet freed. The thread that destroys the last output normally frees the owner.
+    /// But if another thread closes the domain at the same moment, possibly neither thread notices that it must free
+    /// the owner. A later call of [`free_unused`] then finds the domain here.
     static CLOSED: Mutex<Vec<Arc<HazardDomain>>> = Mutex::new(Vec::new());
 }
 
@@ -153,7 +158,7 @@ fn closed() -> MutexGuard<'static, Vec<Arc<HazardDomain>>> {
     CLOSED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Frees the owners of closed domains after their last use.
+/// Frees the owner of each closed domain without outputs and without counted references.
 pub(crate) fn free_unused() {
     let all = closed().clone();
     for domain in all {
@@ -166,7 +171,7 @@ impl Drop for LocalSlots {
         self.domain.set(null());
         let all = std::mem::take(&mut *self.all.borrow_mut());
         for slots in all {
-            // From this store on, another thread may claim the slots, and continues their counters.
+            // After this store, another thread may claim the slots. It continues their counters.
             slots.taken.store(false, Ordering::Release);
             slots.domain.free_if_unused();
         }
@@ -174,7 +179,7 @@ impl Drop for LocalSlots {
 }
 
 impl LocalSlots {
-    /// Finds or creates this thread's slots in a domain, and makes them the current ones.
+    /// Finds or creates this thread's slots in a domain, and stores them as the current slots.
     #[cold]
     fn select(&self, domain: &Arc<HazardDomain>) -> *const ThreadSlots {
         let mut all = self.all.borrow_mut();
@@ -191,8 +196,8 @@ impl LocalSlots {
     }
 }
 
-/// Returns this thread's slots in a domain, or `None` if the thread is ending. They live as long as the client and the
-/// thread.
+/// Returns this thread's slots in a domain, or `None` if the thread is ending. The slots live as long as both the
+/// client and the thread exist.
 #[inline]
 fn local_slots(domain: &Arc<HazardDomain>) -> Option<NonNull<ThreadSlots>> {
     let find = |local: &LocalSlots| {
@@ -238,7 +243,7 @@ impl HazardDomain {
         matches!(self.state().phase, Phase::Freed)
     }
 
-    /// Returns slots for a thread: those of a thread that ended, or new ones.
+    /// Returns slots for this thread: either slots that an ended thread has returned, or new slots.
     #[cold]
     fn take_slots(self: &Arc<Self>) -> Arc<ThreadSlots> {
         let mut state = self.state();
@@ -261,9 +266,9 @@ impl HazardDomain {
         slots
     }
 
-    /// Publishes that an execution of this thread uses the buffers of these bits. If another thread changes such a
-    /// buffer, one of two things happens. Either this thread sees the change when it reads the buffer afterwards, or
-    /// the other thread finds the bits when it calls [`HazardDomain::is_protected`] afterwards.
+    /// Publishes that an execution of this thread uses the buffers with these bits. If another thread marks such a
+    /// buffer as deleted, one of two things happens. Either this thread sees the mark when it checks the buffer
+    /// afterwards, or the other thread sees the bits when it calls [`HazardDomain::is_protected`] afterwards.
     #[inline(always)]
     pub(crate) fn protect(self: &Arc<Self>, bits: u64) -> Guard {
         let (slots, own) = match local_slots(self) {
@@ -273,7 +278,8 @@ impl HazardDomain {
                 (NonNull::from(&*own), Some(BorrowedSlots(own)))
             }
         };
-        // SAFETY: V9 (hazard pointers), the slots are this thread's or `own`, and the client lives for the execution.
+        // SAFETY: V9 (hazard pointers), the slots belong to this thread or to `own`, and the client lives until the
+        // execution ends.
         let published = unsafe { slots.as_ref() };
         let before = published.protected.load(Ordering::Relaxed);
         let depth = published.depth.load(Ordering::Relaxed) + 1;
@@ -293,11 +299,12 @@ impl HazardDomain {
         }
     }
 
-    /// Whether an execution other than that of `own` may use a buffer with this bit.
+    /// Returns whether any execution may use a buffer with this bit. Ignores the execution that holds the guard `own`.
     pub(crate) fn is_protected(&self, bit: u64, own: Option<&Guard>) -> bool {
         self.state().threads.iter().any(|slots| {
             let protected = slots.protected.load(Ordering::SeqCst);
-            // An execution ignores the bits that it added to its own slots, unless another execution runs within it.
+            // Ignore the bits that the execution of `own` added, unless a nested execution runs, which may have added
+            // the same bits.
             let is_own = |guard: &Guard| {
                 NonNull::from(&**slots) == guard.slots && slots.depth.load(Ordering::Acquire) == guard.depth
             };
@@ -305,7 +312,7 @@ impl HazardDomain {
         })
     }
 
-    /// Records that only outputs of executions still refer to the owner. Frees it if there are none.
+    /// Records that only outputs of executions still refer to the owner. Frees the owner if no outputs exist.
     pub(crate) fn close(self: Arc<Self>, owner: Owner) {
         {
             let mut state = self.state();
@@ -320,12 +327,12 @@ impl HazardDomain {
         self.free_if_unused();
     }
 
-    /// Frees the owner if the domain is closed, no output exists and no reference to the owner is left.
+    /// Frees the owner if the domain is closed, no output exists and no counted reference to the owner is left.
     fn free_if_unused(self: &Arc<Self>) {
         let mut state = self.state();
         let Phase::Closed(owner) = state.phase else { return };
-        // Read `destroyed` first. It only grows, and `created` grows only while a reference exists. If a new reference
-        // was made through an output, releasing it calls this function too.
+        // Read `destroyed` before `created`. `destroyed` only grows, and `created` grows only while a counted reference
+        // exists. An output may create a new counted reference, but releasing that reference calls this function again.
         let destroyed = state.threads.iter().map(|slots| slots.destroyed.load(Ordering::SeqCst));
         let destroyed = destroyed.fold(0, usize::wrapping_add).wrapping_add(self.elsewhere.load(Ordering::SeqCst));
         let created = state.threads.iter().map(|slots| slots.created.load(Ordering::SeqCst));
@@ -338,7 +345,7 @@ impl HazardDomain {
         state.threads.clear();
         drop(state);
         closed().retain(|domain| !Arc::ptr_eq(domain, self));
-        // SAFETY: V7 (counting), this thread alone found it closed and unused.
+        // SAFETY: V7 (counting), only this thread found the owner unused while the phase was `Closed`.
         unsafe { (owner.free)(owner.object) };
     }
 }
@@ -377,7 +384,7 @@ impl OutputCounter {
     #[inline]
     pub(crate) fn count_destroyed(self) {
         match self.0 {
-            // SAFETY: V9 (hazard pointers), the slots are this thread's.
+            // SAFETY: V9 (hazard pointers), the slots belong to this thread, which is not ending.
             Ok(slots) => unsafe { slots.as_ref() }.count_destroyed(1),
             Err(domain) => {
                 domain.elsewhere.fetch_add(1, Ordering::SeqCst);

@@ -1,5 +1,5 @@
-//! A shared object with a reference count. The outputs of executions refer to it too, and its [`HazardDomain`] counts
-//! them.
+//! A shared object with a reference count. Outputs of executions also refer to the object, but without a counted
+//! reference. Its [`HazardDomain`] counts these outputs.
 
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -9,14 +9,15 @@ use crate::abi::reclaim::hazard::{HazardDomain, Owner};
 use crate::abi::reclaim::sync::{AtomicUsize, Ordering};
 use crate::contain::drop_contained;
 
-/// A value and the number of [`Ref`]s to it.
+/// A value and the number of counted references to it. Each [`Ref`] and some [`OwnerRef`]s are counted references.
 #[repr(C)]
 pub(crate) struct Counted<T> {
-    /// The word that a framework finds at the handle of the object. This module does not use it.
+    /// The first word of the object. A framework reads this word through the object's handle. This module does not use
+    /// it.
     first_word: *const (),
     count: AtomicUsize,
-    /// Pointer to the allocation that contains this value, from the time of its creation. A pointer made from a shared
-    /// reference may not free it.
+    /// Pointer to the allocation of this object, derived from its `Box`. It is used to free the object, because a
+    /// pointer derived from a shared reference must not do so.
     own: NonNull<Self>,
     value: T,
 }
@@ -26,11 +27,11 @@ pub(crate) trait Reclaimed {
     fn domain(&self) -> &Arc<HazardDomain>;
 }
 
-/// A reference that keeps its value alive, like `Arc`.
+/// A counted reference that keeps its value alive, like `Arc`.
 pub(crate) struct Ref<T: Reclaimed>(NonNull<Counted<T>>);
 
-/// A buffer's reference to its client. The output of an execution does not hold a counted reference. The client's
-/// domain counts it instead, which needs no atomic addition.
+/// A buffer's reference to its client. The reference of an execution's output is not counted. The client's hazard
+/// domain counts the output instead, which needs no atomic addition.
 pub(crate) struct OwnerRef<T: Reclaimed> {
     to: NonNull<Counted<T>>,
     is_counted: bool,
@@ -46,11 +47,11 @@ impl<T> Deref for Counted<T> {
 }
 
 impl<T: Reclaimed> Counted<T> {
-    /// Returns another reference.
+    /// Returns another counted reference.
     #[inline]
     pub(crate) fn share(&self) -> Ref<T> {
         let before = self.count.fetch_add(1, Ordering::Relaxed);
-        // So many references exist only if they were leaked on purpose.
+        // The count can only become so large if references are leaked in a loop. Abort before it overflows, like `Arc`.
         if isize::try_from(before).is_err() {
             std::process::abort();
         }
@@ -61,7 +62,7 @@ impl<T: Reclaimed> Counted<T> {
     ///
     /// # Safety
     ///
-    /// V7: [`Guard::add_outputs`](crate::abi::reclaim::hazard::Guard::add_outputs) counted the output.
+    /// V7 (counting): [`Guard::add_outputs`](crate::abi::reclaim::hazard::Guard::add_outputs) counted the output.
     #[inline]
     pub(crate) unsafe fn output_ref(&self) -> OwnerRef<T> {
         OwnerRef { to: self.own, is_counted: false }
@@ -69,10 +70,10 @@ impl<T: Reclaimed> Counted<T> {
 
     /// # Safety
     ///
-    /// The caller gives up a reference, and no longer uses it.
+    /// The caller owns a counted reference, which this call releases.
     #[inline]
     unsafe fn release(this: NonNull<Self>) {
-        // SAFETY: the reference given up keeps the value alive until here.
+        // SAFETY: the caller's reference keeps the value alive until it is subtracted.
         let counter = unsafe { &(*this.as_ptr()).count };
         let mut now = counter.load(Ordering::Relaxed);
         while now > 1 {
@@ -81,16 +82,16 @@ impl<T: Reclaimed> Counted<T> {
                 Err(other) => now = other,
             }
         }
-        // SAFETY: the caller gives up a reference, so the object exists.
+        // SAFETY: the caller's reference has not been subtracted, so the object exists.
         unsafe { Self::release_last(this) };
     }
 
     /// # Safety
     ///
-    /// The caller gives up a reference, and no longer uses it.
+    /// The caller owns a counted reference, which this call releases.
     #[cold]
     unsafe fn release_last(this: NonNull<Self>) {
-        // SAFETY: the reference given up keeps the value alive until it is subtracted below.
+        // SAFETY: the caller's reference keeps the value alive until it is subtracted below.
         let counted = unsafe { this.as_ref() };
         let domain = Arc::clone(counted.value.domain());
         if counted.count.fetch_sub(1, Ordering::SeqCst) == 1 {
@@ -101,23 +102,23 @@ impl<T: Reclaimed> Counted<T> {
 
     /// # Safety
     ///
-    /// The object is a value of this type.
+    /// `object` points to a live `Counted<T>`.
     unsafe fn is_unused(object: NonNull<()>) -> bool {
-        // SAFETY: the caller promises that the object has this type.
+        // SAFETY: the caller promises that `object` has this type.
         unsafe { object.cast::<Self>().as_ref() }.count.load(Ordering::SeqCst) == 0
     }
 
     /// # Safety
     ///
-    /// The object is a value of this type without references.
+    /// `object` points to a `Counted<T>` to which no reference exists.
     unsafe fn free(object: NonNull<()>) {
-        // SAFETY: V7 (counting), the domain found it unused, and `Ref::new` made the value as a box.
+        // SAFETY: V7 (counting), the domain found the object unused, and `Ref::new` boxed it.
         drop_contained(unsafe { Box::from_raw(object.cast::<Self>().as_ptr()) });
     }
 }
 
 impl<T: Reclaimed> Ref<T> {
-    /// Creates an object that begins with this word.
+    /// Creates an object whose first word is `first_word`. Returns the first reference to it.
     pub(crate) fn new(first_word: *const (), value: T) -> Self {
         let new = Box::new(Counted { first_word, count: AtomicUsize::new(1), own: NonNull::dangling(), value });
         let raw = NonNull::from(Box::leak(new));
@@ -137,12 +138,12 @@ impl<T: Reclaimed> Ref<T> {
     ///
     /// # Safety
     ///
-    /// The pointer came from [`Ref::into_raw`] and is given up.
+    /// `raw` came from [`Ref::into_raw`], and the caller does not use it again.
     pub(crate) unsafe fn from_raw(raw: NonNull<Counted<T>>) -> Self {
         Self(raw)
     }
 
-    /// Whether both refer to the same object.
+    /// Returns whether this reference refers to `other`.
     #[inline]
     pub(crate) fn is(&self, other: &Counted<T>) -> bool {
         self.0 == other.own
@@ -162,7 +163,7 @@ impl<T: Reclaimed> Deref for Ref<T> {
 impl<T: Reclaimed> Drop for Ref<T> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: this releases one reference, its own.
+        // SAFETY: this `Ref` owns one counted reference and is not used again.
         unsafe { Counted::release(self.0) };
     }
 }
@@ -176,7 +177,7 @@ impl<T: Reclaimed> From<Ref<T>> for OwnerRef<T> {
 }
 
 impl<T: Reclaimed> OwnerRef<T> {
-    /// Whether this refers to the given object.
+    /// Returns whether this reference refers to `other`.
     #[inline]
     pub(crate) fn is(&self, other: &Counted<T>) -> bool {
         self.to == other.own
@@ -197,20 +198,20 @@ impl<T: Reclaimed> Drop for OwnerRef<T> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.is_counted {
-            // SAFETY: this releases the reference that it was created from.
+            // SAFETY: this value owns the counted reference from which it was created.
             return unsafe { Counted::release(self.to) };
         }
-        // SAFETY: the domain's count of outputs keeps the value alive until the next line.
+        // SAFETY: the domain's count of outputs keeps the value alive until `count_destroyed` below.
         let counter = unsafe { self.to.as_ref() }.value.domain().output_counter();
         counter.count_destroyed();
     }
 }
 
-// SAFETY: `own` is only ever used to count and free, and `first_word` is not used here.
+// SAFETY: `own` is used only to count references and to free the object, and `first_word` is not used here.
 unsafe impl<T: Send> Send for Counted<T> {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl<T: Sync> Sync for Counted<T> {}
-// SAFETY: as for `Arc`: a reference shares the value and may be the one that drops it.
+// SAFETY: as for `Arc`: a reference shares the value, and dropping the last reference drops the value on that thread.
 unsafe impl<T: Reclaimed + Send + Sync> Send for Ref<T> {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl<T: Reclaimed + Send + Sync> Sync for Ref<T> {}

@@ -1,4 +1,4 @@
-//! Tests of an object's reference count together with the domain of its outputs.
+//! Tests of an object's reference count together with the hazard domain that counts its outputs.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ fn thing() -> (Arc<()>, Ref<Thing>) {
     (Arc::clone(&alive), Ref::new(std::ptr::null(), Thing { _alive: alive, domain: HazardDomain::new() }))
 }
 
-/// Waits until the object is freed. Other threads may free it: those that are ending, and those of other tests that run
-/// [`free_unused`](crate::abi::reclaim::hazard::free_unused).
+/// Waits until the object is freed. Another thread may free it after a delay: an ending thread, or a thread of another
+/// test that calls [`free_unused`](crate::abi::reclaim::hazard::free_unused).
 fn assert_freed(alive: &Arc<()>) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while Arc::strong_count(alive) > 1 {
@@ -53,11 +53,11 @@ fn outputs_keep_value_across_threads() {
     let (alive, first) = thing();
     let guard = first.domain().protect(0);
     guard.add_outputs(4);
-    // SAFETY: four outputs were noted.
+    // SAFETY: `add_outputs` counted four outputs.
     let mut outputs: Vec<_> = (0..3).map(|_| unsafe { first.output_ref() }).collect();
     guard.remove_outputs(1);
     drop(guard);
-    // A reference created through an output.
+    // An output can create a counted reference.
     let again = outputs[0].share();
     drop(first);
     drop(outputs.pop());
@@ -73,7 +73,7 @@ fn outputs_drop_on_threads_with_last_reference() {
         let (alive, first) = thing();
         let guard = first.domain().protect(0);
         guard.add_outputs(8);
-        // SAFETY: eight outputs were counted.
+        // SAFETY: `add_outputs` counted eight outputs.
         let outputs: Vec<_> = (0..8).map(|_| unsafe { first.output_ref() }).collect();
         drop(guard);
         std::thread::scope(|scope| {
@@ -98,7 +98,7 @@ fn uses_are_seen_while_they_last() {
     {
         assert_eq!(domain.is_protected(bit, None), all);
         assert_eq!(domain.is_protected(bit, Some(&inner)), without_inner);
-        // The inner execution may use the same buffers as the outer one.
+        // The guard of the outer execution hides no bits, because the inner execution may use the same buffers.
         assert_eq!(domain.is_protected(bit, Some(&outer)), all);
     }
     drop(inner);
@@ -118,7 +118,7 @@ fn ended_threads_return_slots() {
             let make = move || {
                 let guard = first.domain().protect(0);
                 guard.add_outputs(2);
-                // SAFETY: two outputs were noted.
+                // SAFETY: `add_outputs` counted two outputs.
                 let outputs: [_; 2] = std::array::from_fn(|_| unsafe { first.output_ref() });
                 drop(guard);
                 outputs

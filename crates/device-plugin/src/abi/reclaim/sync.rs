@@ -1,4 +1,5 @@
-//! Synchronization primitives of the hazard domains. `tests/loom` replaces this file with the types of a model checker.
+//! Synchronization primitives of the hazard domains. `tests/loom` replaces this file with the corresponding types of
+//! the model checker loom.
 
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 pub(crate) use std::sync::{Mutex, MutexGuard};

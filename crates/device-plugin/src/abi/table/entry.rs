@@ -1,4 +1,4 @@
-//! The shared entry point of all functions of the table.
+//! The generic C entry point of all functions in the table.
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -15,48 +15,50 @@ use crate::{Error, Result};
 /// The marker type for the C table of the plugin `P`.
 pub(crate) struct Shim<P>(PhantomData<P>);
 
-/// The implementation of one function of the table, and the properties by which [`entry`] calls it.
+/// The implementation of one function of the table, and the constants that control how [`entry`] calls it.
 ///
-/// [`entries`] implements this. An attribute before the function sets a constant: `#[hot]`, `#[no_outputs]`,
-/// `#[destroys]`, `#[traced]`, `#[caller_context]`, `#[fixed_size]`. An unknown attribute does not compile.
+/// The macro [`entries`] implements this trait. An attribute before a function sets a constant: `#[hot]`,
+/// `#[no_outputs]`, `#[destroys]`, `#[traced]`, `#[caller_context]`, `#[fixed_size]`. An unknown attribute does not
+/// compile.
 pub(crate) trait Entry<S: Slot> {
     /// The plugin's name.
     const PLUGIN: &'static str;
-    /// Whether frameworks call the function for each execution, or for each buffer of one. It is then compiled
-    /// separately instead of using the shared body.
+    /// Whether frameworks call the function for each execution or for each buffer of an execution. A hot function is
+    /// compiled separately instead of using the shared body.
     const HOT: bool = false;
-    /// Whether the function writes outputs to its arguments.
+    /// Whether the function writes outputs to its argument struct.
     const OUTPUTS: bool = true;
     /// Whether the function destroys an object. Such a function succeeds even if vendor code panics, because frameworks
-    /// end the process when it fails.
+    /// end the process if a destroy function fails.
     const DESTROYS: bool = false;
-    /// Whether a profile shows the calls. `false` for executions. They record themselves, so that they check for a
-    /// profile only once.
+    /// Whether [`entry`] records the calls in a running profile. `false` for executions, which record themselves. Each
+    /// execution then checks only once whether a profile is running.
     const TRACED: bool = false;
-    /// Whether frameworks append the number of their own trace's current entry to the arguments.
+    /// Whether frameworks may append a `PJRT_Profiler_Extension` with the id of their current trace event to the
+    /// arguments.
     const CALLER_CONTEXT: bool = false;
-    /// How [`entry`] finds the size of the arguments.
+    /// How [`entry`] determines the size of the argument struct.
     const SIZE: SizeRule = SizeRule::Declared;
 
-    /// Reads the inputs, does the work, and writes every output on success. The outputs are uninitialized before the
-    /// call.
+    /// Runs the function: reads the inputs from `args`, and on success writes every output to `args`. The framework may
+    /// leave the output fields uninitialized before the call.
     ///
     /// # Safety
     ///
-    /// V1 to V4 hold for the struct from which `args` was copied.
+    /// V1 (argument structs) to V4 (callbacks) hold for the struct from which `args` was copied.
     unsafe fn call(args: &mut S::Args) -> Result<()>;
 }
 
-/// How [`entry`] finds the size of an argument struct.
+/// How [`entry`] determines the size of an argument struct.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SizeRule {
-    /// The framework writes the size into the first word.
+    /// The framework writes the size into the first word, `struct_size`.
     Declared,
     /// Frameworks leave the first word uninitialized. The struct has the same size in all versions.
     Fixed,
 }
 
-/// How a function of the table reports an error.
+/// The return type of a function of the table, by which it reports an error.
 pub(crate) trait Outcome: Copy {
     fn from_result(result: Result<()>) -> Self;
 }
@@ -71,7 +73,7 @@ impl Outcome for *mut PJRT_Error {
     }
 }
 
-/// For the two functions of the table that cannot report an error.
+/// Functions that return `void`, such as `PJRT_Error_Destroy`, cannot report an error.
 impl Outcome for () {
     fn from_result(_: Result<()>) -> Self {}
 }
@@ -81,7 +83,8 @@ struct Function {
     name: &'static str,
     size: u32,
     min_size: u32,
-    /// A size that some frameworks declare, and the actual size of their struct. Zeros if they declare the actual size.
+    /// A `struct_size` that some frameworks declare although their struct is longer, and the actual size of that
+    /// struct. `(0, 0)` if all frameworks declare the actual size.
     understated: (usize, usize),
     has_outputs: bool,
     destroys: bool,
@@ -108,27 +111,28 @@ impl Function {
     }
 }
 
-/// Memory for the arguments of any function.
+/// Aligned memory that can hold the argument struct of any function.
 type Local = [u64; 32];
 
-/// The function in slot `S` of the table.
+/// The C function in slot `S` of the table.
 ///
-/// A struct from a framework of another version may be shorter or longer than ours. The bytes that both versions know
-/// are copied into a zeroed local and, on success, back. A panic becomes an error that names the function.
+/// The argument struct of a framework with another API version may be shorter or longer than ours. `entry` copies the
+/// bytes that both versions define into a zeroed local, and copies them back on success. A panic becomes an error with
+/// the function's name.
 ///
-/// Functions that frameworks call for each execution are compiled separately. The others share one body to save code
-/// size, because a plugin has about 150 of them.
+/// Functions that frameworks call for each execution are compiled separately. All other functions share one body,
+/// because a plugin has about 150 of them and a body for each would increase its code size.
 ///
 /// # Safety
 ///
-/// V1 to V4 hold for `args`.
+/// V1 (argument structs) to V4 (callbacks) hold for `args`.
 pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(args: *mut S::Args) -> S::Return {
     if T::TRACED && trace::is_due() {
         // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
         return unsafe { trace::record::<S>(args, T::PLUGIN, T::CALLER_CONTEXT, entry::<T, S>) };
     }
     if !T::HOT {
-        // SAFETY: the caller promises valid `args`, and `body` takes the arguments of this function.
+        // SAFETY: the caller promises valid `args`, and `body::<T, S>` takes the arguments of this function.
         return unsafe { answer(args.cast(), const { &Function::of::<T, S>() }, body::<T, S>) };
     }
     const { assert!(!T::HOT || matches!(T::SIZE, SizeRule::Declared), "a hot function reads the size of its arguments") };
@@ -158,12 +162,12 @@ pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(arg
     S::Return::from_result(result.map_err(|error| error.named(S::NAME)))
 }
 
-/// Calls a function's implementation, for the shared body.
+/// Calls the implementation of the function in slot `S`. The shared body receives a pointer to this function.
 ///
 /// # Safety
 ///
-/// `local` is a struct of this function that no other code refers to, and V1 to V4 hold for the struct from which it
-/// was copied.
+/// `local` points to an argument struct of this function, and no other code refers to the struct. V1 (argument structs)
+/// to V4 (callbacks) hold for the struct from which it was copied.
 unsafe fn body<T: Entry<S>, S: Slot>(local: *mut u8) -> Result<()> {
     // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
     let local = unsafe { &mut *local.cast::<S::Args>() };
@@ -171,15 +175,15 @@ unsafe fn body<T: Entry<S>, S: Slot>(local: *mut u8) -> Result<()> {
     unsafe { T::call(local) }
 }
 
-/// A function's implementation, which takes a local copy of its arguments.
+/// The type of [`body`], which takes a pointer to a local copy of the argument struct.
 type Body = unsafe fn(*mut u8) -> Result<()>;
 
-/// Calls [`shared`] and converts its result. As a C function it does not unwind, so its callers need no code for
-/// unwinding.
+/// Calls [`shared`] and converts its result to the C return type. An `extern "C"` function never unwinds, so the
+/// compiler generates no unwinding code in its callers.
 ///
 /// # Safety
 ///
-/// As for [`shared`].
+/// The requirements of [`shared`] apply.
 #[inline(never)]
 #[expect(improper_ctypes_definitions, reason = "only Rust calls it")]
 unsafe extern "C" fn answer<R: Outcome>(args: *mut u8, function: &Function, body: Body) -> R {
@@ -187,11 +191,11 @@ unsafe extern "C" fn answer<R: Outcome>(args: *mut u8, function: &Function, body
     R::from_result(unsafe { shared(args, function, body) })
 }
 
-/// The body of all functions that frameworks do not call for each execution.
+/// The shared body of all functions that are not [`HOT`](Entry::HOT).
 ///
 /// # Safety
 ///
-/// V1 to V4 hold for `args`, and `body` belongs to `function`.
+/// V1 (argument structs) to V4 (callbacks) hold for `args`, and `body` belongs to `function`.
 unsafe fn shared(args: *mut u8, function: &Function, body: Body) -> Result<()> {
     let call = || {
         let words = args.cast::<usize>();
@@ -212,9 +216,10 @@ unsafe fn shared(args: *mut u8, function: &Function, body: Body) -> Result<()> {
         };
         let mut local: Local = [0; _];
         let local = (&raw mut local).cast::<u8>();
-        // SAFETY: V1 (argument structs), `size` bytes are readable, and `Function::of` has seen that they fit.
+        // SAFETY: V1 (argument structs), `size` bytes are readable, and `Function::of` has checked that they fit into
+        // `Local`.
         unsafe { args.copy_to_nonoverlapping(local, size) };
-        // SAFETY: the caller promises valid `args`. Zero is valid for the fields that a struct of another version lacks.
+        // SAFETY: the caller promises valid `args`. Zero is valid for the fields that a shorter struct lacks.
         unsafe { body(local) }?;
         if function.has_outputs {
             // SAFETY: V1 (argument structs), `size` bytes are writable.
@@ -242,7 +247,7 @@ fn after_panic(panic: Box<dyn Any + Send>, destroys: bool) -> Result<()> {
 }
 
 /// Implements functions of the table. `slot(args, handle) { … }` first converts the handle in the field `handle` to a
-/// reference. `slot(args) { … }` does not. Attributes before a function set the constants of [`Entry`].
+/// reference. `slot(args) { … }` converts no handle. Attributes before a function set the constants of [`Entry`].
 macro_rules! entries {
     (in $module:tt with $common:tt; $(
         $(#[$property:ident])* $slot:ident($args:ident $(, $handle:ident)?) $body:block

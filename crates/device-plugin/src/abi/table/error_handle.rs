@@ -1,4 +1,4 @@
-//! The object behind a `PJRT_Error*`: a box whose first word points to its function table.
+//! The object behind a `PJRT_Error*`: a boxed struct whose first word points to the function table of the error.
 
 use std::ffi::{c_char, c_void};
 use std::ptr::null_mut;
@@ -11,7 +11,7 @@ use crate::abi::table::ffi_read::handles;
 /// The object behind a `PJRT_Error*` of this plugin.
 #[repr(C)]
 pub(crate) struct ErrorHandle {
-    /// Lets the framework call the functions below without knowing the plugin.
+    /// Points to [`FUNCTIONS`], so that a framework can read and destroy the error without the plugin's table.
     base: PJRT_Error,
     pub(crate) error: Error,
 }
@@ -30,24 +30,24 @@ const FUNCTIONS: &PJRT_Error_FunctionTable = &PJRT_Error_FunctionTable {
     for_each_payload: Some(for_each_payload),
 };
 
-/// Passes an error to the framework, which destroys it.
+/// Converts an error to a handle that the framework owns and destroys.
 pub(crate) fn into_raw(error: Error) -> *mut PJRT_Error {
     Box::into_raw(Box::new(ErrorHandle { base: PJRT_Error { vtable: FUNCTIONS }, error })).cast()
 }
 
 /// # Safety
 ///
-/// V2 for `error`, which may be null.
+/// V2 (handles) holds for `error`, which may be null.
 pub(crate) unsafe extern "C" fn destroy(error: *mut PJRT_Error) {
     if !error.is_null() {
-        // SAFETY: V2 (handles), this came from `into_raw` and is given up.
+        // SAFETY: V2 (handles), `into_raw` boxed the error, and the framework no longer uses it.
         drop(unsafe { Box::from_raw(error.cast::<ErrorHandle>()) });
     }
 }
 
 /// # Safety
 ///
-/// V2 for `error`, V3 for the outputs.
+/// V2 (handles) holds for `error`, and V3 (arrays and text) for the outputs.
 unsafe extern "C" fn message(error: *const PJRT_Error, message: *mut *const c_char, size: *mut usize) {
     // SAFETY: V2 (handles) and V5 (opaque types).
     let text = unsafe { error.cast::<ErrorHandle>().as_ref() }.map_or("", |error| error.error.message());
@@ -59,7 +59,7 @@ unsafe extern "C" fn message(error: *const PJRT_Error, message: *mut *const c_ch
 
 /// # Safety
 ///
-/// V2 for `error`.
+/// V2 (handles) holds for `error`.
 unsafe extern "C" fn get_code(error: *const PJRT_Error) -> PJRT_Error_Code {
     // SAFETY: V2 (handles) and V5 (opaque types).
     let error = unsafe { error.cast::<ErrorHandle>().as_ref() };
@@ -68,7 +68,7 @@ unsafe extern "C" fn get_code(error: *const PJRT_Error) -> PJRT_Error_Code {
 
 /// # Safety
 ///
-/// V2 for `error`, V4 for `visitor`.
+/// V2 (handles) holds for `error`, and V4 (callbacks) for `visitor`.
 pub(crate) unsafe extern "C" fn for_each_payload(
     error: *const PJRT_Error,
     visitor: PJRT_Error_PayloadVisitor,

@@ -1,5 +1,5 @@
-//! The object behind a `PJRT_Event*`: a reference to a pending state, or one static for all events that were created
-//! ready.
+//! The object behind a `PJRT_Event*`: an [`EventHandle`] or, for every event that was created ready, the static
+//! [`READY`].
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use pjrt_sys::PJRT_Event;
 use crate::event::Pending;
 use crate::{Error, Event, Result};
 
-/// The static whose address represents every event that is ready without an error. Such events need no allocation.
+/// The static whose address represents every event that was created ready without an error. Such an event needs no
+/// allocation.
 pub(crate) static READY: u8 = 0;
 
 /// The event to which a `PJRT_Event*` refers.
@@ -17,14 +18,14 @@ pub(crate) enum EventRef<'a> {
     State(&'a EventHandle),
 }
 
-/// The object behind a `PJRT_Event*` that is not the static.
+/// The object behind a `PJRT_Event*` that is not the address of [`READY`].
 pub(crate) struct EventHandle {
     pub(crate) state: Arc<Pending>,
     /// Whether the framework created the event and may therefore set it.
     pub(crate) settable: bool,
 }
 
-/// Passes an event to the framework, which destroys it.
+/// Converts an event to a handle that the framework owns and destroys.
 #[inline]
 pub(crate) fn into_raw(event: Event) -> *mut PJRT_Event {
     match event.into_state() {
@@ -37,12 +38,13 @@ pub(crate) fn into_raw(event: Event) -> *mut PJRT_Event {
 ///
 /// # Safety
 ///
-/// V2 for `event`.
+/// V2 (handles) holds for `event`.
 pub(crate) unsafe fn get<'a>(event: *mut PJRT_Event) -> Result<EventRef<'a>> {
     if event.cast_const().cast() == &raw const READY {
         return Ok(EventRef::Ready);
     }
-    // SAFETY: V2 (handles) and V5 (opaque types), an event that is neither null nor the static is such a handle.
+    // SAFETY: V2 (handles) and V5 (opaque types), a pointer that is neither null nor the address of `READY` points to
+    // an `EventHandle`.
     let handle = unsafe { event.cast::<EventHandle>().as_ref() };
     handle.map(EventRef::State).ok_or_else(|| Error::argument("event is null"))
 }

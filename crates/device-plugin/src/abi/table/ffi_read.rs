@@ -12,11 +12,11 @@ use crate::array_layout::ArrayLayout;
 use crate::strided::Strided;
 use crate::{ElementType, Error, Layout, NamedValue, Result, Shape, Value};
 
-/// An opaque C type whose pointers refer to a Rust type in the plugin `P`.
+/// An opaque C type whose pointers refer to values of one Rust type in the plugin `P`.
 ///
 /// # Safety
 ///
-/// V5: every pointer of the C type that the plugin returns points to a `Target`.
+/// V5 (opaque types): every pointer of the C type that the plugin returns points to a `Target`.
 pub(crate) unsafe trait Handle<P> {
     type Target: 'static;
 }
@@ -45,7 +45,7 @@ impl<T> Pointer for *mut T {
 ///
 /// # Safety
 ///
-/// V2 for `handle`. The reference must not outlive it.
+/// V2 (handles) holds for `handle`. The returned reference must not outlive the object.
 pub(crate) unsafe fn handle<'a, P, H: Pointer<To: Handle<P>>>(
     handle: H,
     field: &str,
@@ -55,18 +55,19 @@ pub(crate) unsafe fn handle<'a, P, H: Pointer<To: Handle<P>>>(
     target.ok_or_else(|| no_object(field, true))
 }
 
-/// The error for a null or misaligned pointer to one object.
+/// Returns the error for a null or misaligned pointer to one object.
 #[cold]
 #[inline(never)]
 fn no_object(field: &str, null: bool) -> Error {
     Error::argument(format!("{field} is {}", if null { "null" } else { "not aligned" }))
 }
 
-/// Declares handles: `opaque C type => Rust type`.
+/// Declares the Rust type of the object behind each opaque C type: `opaque C type => Rust type`.
 macro_rules! handles {
     ($($raw:ident => $target:ty;)*) => {
         $(
-            // SAFETY: V5 (opaque types); pointers of the C type are only made from this target.
+            // SAFETY: V5 (opaque types); the plugin creates pointers of the C type only from values of this target
+            // type.
             unsafe impl<P: $crate::DevicePlugin> $crate::abi::table::ffi_read::Handle<P> for ::pjrt_sys::$raw {
                 type Target = $target;
             }
@@ -75,15 +76,17 @@ macro_rules! handles {
 }
 pub(crate) use handles;
 
-/// Copies a struct to which the arguments point, cut or zero-padded to the size that this side knows.
+/// Copies a struct to which the arguments point. Truncates or zero-pads a struct of another API version to the size of
+/// our struct.
 ///
 /// # Errors
 ///
-/// If the pointer is null or misaligned, or the struct is shorter than in the oldest supported framework.
+/// Returns an error if the pointer is null or misaligned, or if the struct is shorter than in the oldest supported
+/// framework.
 ///
 /// # Safety
 ///
-/// V1 for the pointer.
+/// V1 (argument structs) holds for `data`.
 #[inline]
 pub(crate) unsafe fn nested<T: AbiStruct>(data: *const T, field: &str) -> Result<T> {
     if data.is_null() || !data.is_aligned() {
@@ -94,17 +97,17 @@ pub(crate) unsafe fn nested<T: AbiStruct>(data: *const T, field: &str) -> Result
     if size < T::MIN_SIZE {
         return Err(too_short::<T>(size, field));
     }
-    // SAFETY: V1 (argument structs) for that many bytes.
+    // SAFETY: V1 (argument structs), `size` bytes are readable.
     Ok(unsafe { local_copy(data, size) })
 }
 
-/// The error for a struct that is shorter than in the oldest supported framework.
+/// Returns the error for a struct that is shorter than in the oldest supported framework.
 #[cold]
 pub(crate) fn too_short<T: AbiStruct>(size: usize, field: &str) -> Error {
     too_short_for(size, field, T::MIN_SIZE, T::STRUCT_SIZE)
 }
 
-/// Same as [`too_short`], but takes the sizes as arguments.
+/// Returns the same error as [`too_short`], but takes the sizes as arguments.
 #[cold]
 #[inline(never)]
 pub(crate) fn too_short_for(size: usize, field: &str, min_size: usize, known_size: usize) -> Error {
@@ -114,18 +117,18 @@ pub(crate) fn too_short_for(size: usize, field: &str, min_size: usize, known_siz
     ))
 }
 
-/// Returns the address of the next struct in an array. Structs of another framework may be longer or shorter than ours,
-/// and the array pads each one to the alignment of the next.
+/// Returns the address of the next struct in an array. Structs of a framework with another API version may be longer or
+/// shorter than ours. Padding aligns each struct of the array.
 pub(crate) fn next<T: AbiStruct>(at: *const T, struct_size: usize) -> *const T {
     let size = struct_size.checked_next_multiple_of(align_of::<T>());
     at.wrapping_byte_add(size.unwrap_or(0))
 }
 
-/// Copies the first bytes of a foreign struct. The bytes that it lacks are zero.
+/// Copies the first `size` bytes of a framework's struct into our struct. The remaining bytes of our struct are zero.
 ///
 /// # Safety
 ///
-/// V1 for `size` bytes.
+/// V1 (argument structs) holds for `size` bytes at `data`.
 #[inline]
 pub(crate) unsafe fn local_copy<T: AbiStruct>(data: *const T, size: usize) -> T {
     let mut local = T::new();
@@ -134,30 +137,31 @@ pub(crate) unsafe fn local_copy<T: AbiStruct>(data: *const T, size: usize) -> T 
     local
 }
 
-/// Copies the first `size` bytes of a struct, or all of them if it is shorter.
+/// Copies the first `size` bytes of a struct, or the whole struct if `size` is larger.
 ///
 /// # Safety
 ///
-/// Both sides are valid for that many bytes, aligned like the struct, and do not overlap.
+/// `from` and `to` are valid for that many bytes, are aligned for `T`, and do not overlap.
 #[inline]
 pub(crate) unsafe fn copy_struct<T: AbiStruct>(from: *const u8, to: *mut u8, size: usize) {
     if size < T::STRUCT_SIZE {
-        // SAFETY: the caller promises that both sides are valid, aligned and distinct.
+        // SAFETY: the caller promises that both pointers are valid and aligned, and do not overlap.
         return unsafe { from.copy_to_nonoverlapping(to, size) };
     }
-    // The usual case. Copy single words, because the other side has just written them. A wider load has to wait until
-    // the processor has retired those writes, which takes longer than the whole copy. The compiler does not merge
-    // volatile reads into wider ones.
+    // The usual case is a complete struct. Its fields have just been written as single words. A wider load spans
+    // several of these pending stores and must wait until they have reached the cache, which takes longer than the
+    // whole copy. Therefore copy word by word. The reads are volatile, because the compiler does not merge volatile
+    // reads into wider loads.
     const WORD: usize = size_of::<u64>();
     let words = T::STRUCT_SIZE / WORD;
     for word in 0..words {
-        // SAFETY: both sides are valid, which the caller promises, and structs of the interface are aligned as words.
+        // SAFETY: the caller promises a valid pointer, and all structs of the C API have the alignment of a word.
         let value = unsafe { from.cast::<u64>().wrapping_add(word).read_volatile() };
-        // SAFETY: both sides are valid for a word here, as in the line above.
+        // SAFETY: the caller promises a valid pointer with the same alignment.
         unsafe { to.cast::<u64>().wrapping_add(word).write(value) };
     }
     let done = words * WORD;
-    // SAFETY: both sides are valid for the remaining bytes, which are fewer than a word.
+    // SAFETY: the caller promises valid pointers, and fewer than eight bytes remain.
     unsafe { from.wrapping_add(done).copy_to_nonoverlapping(to.wrapping_add(done), T::STRUCT_SIZE - done) };
 }
 
@@ -165,7 +169,7 @@ pub(crate) unsafe fn copy_struct<T: AbiStruct>(from: *const u8, to: *mut u8, siz
 ///
 /// # Safety
 ///
-/// V3 for the message.
+/// V3 (arrays and text) holds for the message.
 pub(crate) unsafe fn status(code: u32, message: *const c_char, len: usize) -> Result<Option<Error>> {
     if code == 0 {
         return Ok(None);
@@ -179,7 +183,7 @@ pub(crate) unsafe fn status(code: u32, message: *const c_char, len: usize) -> Re
 ///
 /// # Safety
 ///
-/// V3 for the message, V1 and V3 for the payloads.
+/// V3 (arrays and text) holds for the message and the payloads, and V1 (argument structs) for each payload.
 pub(crate) unsafe fn error_with_payload(
     (code, message, len): (u32, *const c_char, usize),
     payload: *const PJRT_NamedValue,
@@ -202,11 +206,11 @@ fn unknown_element_type(raw: u32) -> String {
     format!("unknown PJRT_Buffer_Type {raw}; this plugin knows 1 to {}", ElementType::ALL.len())
 }
 
-/// Reads an element type and extents.
+/// Reads a shape from an element type and an array of extents.
 ///
 /// # Safety
 ///
-/// V3 for `dims`.
+/// V3 (arrays and text) holds for `dims`.
 pub(crate) unsafe fn shape(element_type: u32, dims: *const i64, num_dims: usize) -> Result<Shape> {
     let known =
         ElementType::from_raw(element_type).ok_or_else(|| Error::argument(unknown_element_type(element_type)))?;
@@ -222,12 +226,12 @@ pub(crate) unsafe fn shape(element_type: u32, dims: *const i64, num_dims: usize)
 ///
 /// # Safety
 ///
-/// V1 and V3 for each value.
+/// V1 (argument structs) and V3 (arrays and text) hold for each value.
 pub(crate) unsafe fn named_values(values: *const PJRT_NamedValue, len: usize, field: &str) -> Result<Vec<NamedValue>> {
     let mut read = Vec::with_capacity(len.min(64));
     let mut at = values;
     for i in 0..len {
-        // SAFETY: V3 (arrays and text), fewer than `len` values lie before this one.
+        // SAFETY: V3 (arrays and text), the array has `len` values, and `at` points to the value with index `i`.
         let value = unsafe { nested(at, field) }?;
         // SAFETY: V3 (arrays and text) for all data that the value points to.
         read.push(unsafe { named_value(&value) }.map_err(|error| error.context(format_args!("{field}[{i}]")))?);
@@ -238,7 +242,7 @@ pub(crate) unsafe fn named_values(values: *const PJRT_NamedValue, len: usize, fi
 
 /// # Safety
 ///
-/// V3 for all data that the value points to.
+/// V3 (arrays and text) holds for all data that the value points to.
 unsafe fn named_value(value: &PJRT_NamedValue) -> Result<NamedValue> {
     // SAFETY: V3 (arrays and text), which the caller promises.
     let name = unsafe { text(value.name, value.name_size, "name") }?;
@@ -267,19 +271,20 @@ unsafe fn named_value(value: &PJRT_NamedValue) -> Result<NamedValue> {
     Ok(NamedValue::new(name, value))
 }
 
-/// A layout as a framework describes it.
+/// A layout in one of the two forms of `PJRT_Buffer_MemoryLayout`.
 enum CLayout<'a> {
-    /// Dimensions in minor-to-major order, and the extents of tiles.
+    /// The dimensions in minor-to-major order, and the extents of each tile.
     Order(&'a [i64], Vec<Vec<i64>>),
     Strides(&'a [i64]),
 }
 
-/// Reads a layout. Returns `None` if `layout` is null, and an error if it has tiles that are not allowed.
+/// Reads a layout. Returns `None` if `layout` is null, and an error if the layout has tiles but `may_have_tiles` is
+/// false.
 ///
 /// # Safety
 ///
-/// V3 for the struct with the size that the header declares. Its `struct_size` is ignored, because frameworks do not
-/// initialize it in layouts.
+/// V3 (arrays and text) holds for the struct with the size that the header declares. The function ignores
+/// `struct_size`, because frameworks do not initialize this field in layouts.
 unsafe fn read_layout<'a>(
     layout: *const PJRT_Buffer_MemoryLayout,
     may_have_tiles: bool,
@@ -287,7 +292,7 @@ unsafe fn read_layout<'a>(
     if layout.is_null() {
         return Ok(None);
     }
-    // SAFETY: V3 (arrays and text), which the caller promises; all of its bytes are a valid value.
+    // SAFETY: V3 (arrays and text), which the caller promises; every bit pattern is a valid `PJRT_Buffer_MemoryLayout`.
     let layout = unsafe { layout.read() };
     Ok(Some(match layout.type_ {
         PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled => {
@@ -321,11 +326,12 @@ unsafe fn read_layout<'a>(
     }))
 }
 
-/// Reads a layout of host memory as strides in the order of the device. Returns `None` if `layout` is null.
+/// Reads a layout of host memory. Returns its strides, with the dimensions in the order in which the device stores the
+/// array. Returns `None` if `layout` is null.
 ///
 /// # Safety
 ///
-/// V3 for the struct with the size that the header declares.
+/// V3 (arrays and text) holds for the struct with the size that the header declares.
 pub(crate) unsafe fn host_layout(
     layout: *const PJRT_Buffer_MemoryLayout,
     form: &ArrayLayout,
@@ -338,7 +344,7 @@ pub(crate) unsafe fn host_layout(
     })
 }
 
-/// A layout of host memory that outlives the framework's call.
+/// An owned layout of host memory, which may outlive the framework's call.
 pub(crate) enum HostLayout {
     RowMajor,
     Order(Vec<i64>),
@@ -348,7 +354,7 @@ pub(crate) enum HostLayout {
 impl HostLayout {
     /// # Safety
     ///
-    /// V3 for the struct with the size that the header declares.
+    /// V3 (arrays and text) holds for the struct with the size that the header declares.
     pub(crate) unsafe fn read(layout: *const PJRT_Buffer_MemoryLayout) -> Result<Self> {
         // SAFETY: V3 (arrays and text), which the caller promises.
         Ok(match unsafe { read_layout(layout, false) }? {
@@ -358,7 +364,8 @@ impl HostLayout {
         })
     }
 
-    /// Returns the strides of host memory in the order of the device, or `None` if both are row-major.
+    /// Returns the strides of host memory, with the dimensions in the order in which the device stores the array.
+    /// Returns `None` for [`HostLayout::RowMajor`], which requires that `form` is row-major, too.
     pub(crate) fn of(&self, form: &ArrayLayout) -> Result<Option<Strided>> {
         Ok(match self {
             Self::RowMajor => None,
@@ -368,11 +375,11 @@ impl HostLayout {
     }
 }
 
-/// Reads the layout that a framework requests on the device. Returns `None` if `layout` is null.
+/// Reads the layout that a framework requests for a buffer on the device. Returns `None` if `layout` is null.
 ///
 /// # Safety
 ///
-/// V3 for the struct with the size that the header declares.
+/// V3 (arrays and text) holds for the struct with the size that the header declares.
 pub(crate) unsafe fn device_layout(layout: *const PJRT_Buffer_MemoryLayout, shape: &Shape) -> Result<Option<Layout>> {
     // SAFETY: V3 (arrays and text), which the caller promises.
     Ok(match unsafe { read_layout(layout, true) }? {

@@ -1,4 +1,5 @@
-//! The table of functions, and the single place where a framework's calls enter Rust.
+//! The path from a framework's C call to Rust: the entry point, handles of errors and events, and checked reads of
+//! structs.
 
 pub(crate) mod entry;
 pub(crate) mod error_handle;

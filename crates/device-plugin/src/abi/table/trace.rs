@@ -7,21 +7,22 @@ use pjrt_sys::{AbiStruct, Extension, PJRT_Extension_Base, PJRT_Profiler_Extensio
 use crate::profiler;
 
 thread_local! {
-    /// Whether the call that begins now is already recorded.
+    /// Whether [`record`] makes the next call on this thread. Such a call is already recorded.
     static PASS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the current call must be recorded.
+/// Returns whether the entry point must record the current call.
 #[inline]
 pub(crate) fn is_due() -> bool {
     profiler::is_recording() && !PASS.try_with(|pass| pass.replace(false)).unwrap_or(true)
 }
 
-/// Repeats a call of the framework through its C function, and records it.
+/// Records a call of the framework in the profile. Makes the call again through the C function `call`, which does not
+/// record it a second time.
 ///
 /// # Safety
 ///
-/// V1 for `args`, and the contract of `call`.
+/// V1 (argument structs) holds for `args`, and the caller fulfills the contract of `call`.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn record<S: Slot>(
@@ -31,7 +32,7 @@ pub(crate) unsafe fn record<S: Slot>(
     call: unsafe extern "C" fn(*mut S::Args) -> S::Return,
 ) -> S::Return {
     let mut span = profiler::span(S::NAME).of(plugin);
-    // SAFETY: V1 (argument structs), by the caller's contract.
+    // SAFETY: V1 (argument structs), which the caller promises.
     if has_context && let Some(context) = unsafe { context_id::<S>(args) } {
         span.note("context_id", context);
     }
@@ -41,12 +42,13 @@ pub(crate) unsafe fn record<S: Slot>(
     unsafe { call(args) }
 }
 
-/// Returns the number of the entry in the framework's own trace that makes this call. Frameworks append it to the
-/// arguments of functions with [`CALLER_CONTEXT`](crate::abi::table::entry::Entry::CALLER_CONTEXT).
+/// Returns the `traceme_context_id` from the arguments: the id of the framework's own trace event that makes this call.
+/// Frameworks append it to the arguments of functions with
+/// [`CALLER_CONTEXT`](crate::abi::table::entry::Entry::CALLER_CONTEXT).
 ///
 /// # Safety
 ///
-/// V1 for `args`, which may be null.
+/// V1 (argument structs) holds for `args`, which may be null.
 pub(crate) unsafe fn context_id<S: Slot>(args: *mut S::Args) -> Option<i64> {
     if args.is_null() || !args.is_aligned() {
         return None;
@@ -56,7 +58,8 @@ pub(crate) unsafe fn context_id<S: Slot>(args: *mut S::Args) -> Option<i64> {
     if size < 2 * size_of::<usize>() {
         return None;
     }
-    // SAFETY: V1 (argument structs), the size covers the second word, where all argument structs have their extensions.
+    // SAFETY: V1 (argument structs), the size covers the second word, which points to the extensions in all argument
+    // structs.
     let mut node = unsafe { args.cast::<*const PJRT_Extension_Base>().wrapping_add(1).read() };
     // The limit ends the search in a circular chain.
     for _ in 0..16 {

@@ -1,5 +1,5 @@
-//! Operations that continue when the framework calls back: raw copies whose destination the framework names later, and
-//! donations that wait for the framework's own work.
+//! Operations that continue when the framework calls back: raw copies whose destination the framework passes later, and
+//! donations that wait for other work of the framework.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -18,11 +18,12 @@ use crate::abi::table::ffi_read;
 use crate::contain::{contain, drop_contained};
 use crate::{Event, Result};
 
-/// The framework calls this with the destination of a raw copy, or with an error.
+/// Receives the destination of a raw copy, or an error, from the framework and continues the copy.
 ///
 /// # Safety
 ///
-/// V1 for `args`, V3 for the message, and for the destination until the event of the copy.
+/// V1 (argument structs) holds for `args`. V3 (arrays and text) holds for the message, and for the destination until
+/// the event of the copy is ready.
 unsafe extern "C" fn destination_known(args: *mut PJRT_Buffer_CopyRawToHostFuture_Callback_Args) {
     // SAFETY: V1 (argument structs).
     let Ok(args) = (unsafe { ffi_read::nested(args.cast_const(), "args") }) else { return };
@@ -31,11 +32,12 @@ unsafe extern "C" fn destination_known(args: *mut PJRT_Buffer_CopyRawToHostFutur
     pending_callbacks::keep(args.callback_data, value_or_error(status, args.dst));
 }
 
-/// The framework calls this when the work that a donation waits for has ended.
+/// Continues a donation that waits for other work. The framework calls this function when the work for which the
+/// donation waits has ended.
 ///
 /// # Safety
 ///
-/// V1 for `args`, V3 for the message.
+/// V1 (argument structs) holds for `args`, and V3 (arrays and text) for the message.
 unsafe extern "C" fn dependency_ready(args: *mut PJRT_Buffer_DonateWithControlDependency_Callback_Args) {
     // SAFETY: V1 (argument structs).
     let Ok(args) = (unsafe { ffi_read::nested(args.cast_const(), "args") }) else { return };
@@ -51,7 +53,7 @@ fn value_or_error(status: Result<Option<crate::Error>>, value: *mut c_void) -> R
     }
 }
 
-/// The key of a client's pending callbacks.
+/// Returns the key under which [`pending_callbacks`] stores the operations of a client.
 pub(crate) fn key<T>(client: &Counted<T>) -> usize {
     std::ptr::from_ref(client).addr()
 }
@@ -73,11 +75,11 @@ entries! {
                     return completer.complete_internally(Err(error));
                 }
             };
-            // SAFETY: V3 (arrays and text), the framework gave the memory for this copy until its event.
+            // SAFETY: V3 (arrays and text), the memory is writable until the event of this copy is ready.
             let mut to = unsafe { Destination::new(data, range.len()) };
             ready.on_ready_away(move |ready| {
                 let result = ready.clone().and_then(|()| {
-                    // SAFETY: V3 (arrays and text), the event of the call is completed after this.
+                    // SAFETY: V3 (arrays and text), the event of the call is completed after this copy.
                     contain(|| read_range(&client.backend, &value, &shape, range, unsafe { to.slice() }?))
                 });
                 drop_contained((client, value));

@@ -1,4 +1,4 @@
-//! Reads that continue after the framework's call.
+//! Asynchronous reads, which continue after the framework's call has returned.
 
 use crate::abi::lend::destination::Destination;
 use crate::abi::lend::host_destination::HostDestination;
@@ -8,8 +8,8 @@ use crate::contain::{contain_in, drop_contained};
 use crate::features::FeatureCalls;
 use crate::{Backend, Completer, Event, Result};
 
-/// Begins to read a buffer, either now or when it is ready. The event becomes ready when the backend's event is ready
-/// and the backend has dropped the destination.
+/// Begins to read a buffer, at once if it is ready, or else when it becomes ready. The returned event becomes ready
+/// when the backend's event is ready and the backend has dropped the destination.
 ///
 /// `done` runs if the read succeeds.
 pub(crate) fn read<B: Backend>(
@@ -23,7 +23,7 @@ pub(crate) fn read<B: Backend>(
         Some(Ok(())) => begin(&buffer.client, held.value(), memory, completer, done),
         Some(Err(error)) => completer.complete_internally(Err(error)),
         None => {
-            // The framework may destroy the buffer before it is ready.
+            // Keep the client and the value alive, because the framework may destroy the buffer before it is ready.
             let (client, value) = (buffer.client.share(), held.value().clone());
             buffer.ready.on_ready_away(move |ready| {
                 match ready {

@@ -1,10 +1,11 @@
 //! Handles the end of the process while clients exist.
 //!
 //! Some frameworks never destroy their clients, and others end the process during an operation. The threads of a device
-//! then continue to run while the destructors of static objects run. Those objects belong to the framework, the driver
-//! and the plugin. So the first client registers a function with the C library's `atexit`, which stops that work first.
-//! C runs such functions in the reverse order of their registration, together with the destructors of static objects.
-//! All objects that were created before the first client therefore still exist while this function runs.
+//! then continue to run while the destructors of static objects run. These static objects belong to the framework, the
+//! driver and the plugin. To stop the threads' work in time, the first client registers a function with the C library's
+//! `atexit`. The C library runs such functions in the reverse order of their registration, together with the
+//! destructors of static objects. All static objects that were created before the first client therefore still exist
+//! while the registered function runs.
 //!
 //! If a backend has no exit hook, the SDK waits for its own threads and for the launches that it deferred, up to a
 //! deadline.
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::threads;
 
-/// Runs a backend's exit hook when the process ends.
+/// The exit hook of a backend, which runs when the process ends.
 pub(crate) type Hook = Box<dyn FnOnce() + Send>;
 
 /// Maximum time to wait for the SDK's own work.
@@ -30,10 +31,11 @@ static HOOKS: Mutex<Hooks> = Mutex::new(Hooks { process: None, next: 0, all: Vec
 static LAUNCHES: AtomicUsize = AtomicUsize::new(0);
 
 struct Hooks {
-    /// The process in which the exit function is registered. A fork inherits the registration but not the threads.
+    /// Id of the process that registered the exit function. A forked process inherits the registration but not the
+    /// threads.
     process: Option<u32>,
     next: u64,
-    /// The hook is `None` if the client's backend has none.
+    /// The number and the hook of each client. The hook is `None` if the client's backend has no hook.
     all: Vec<(u64, Option<Hook>)>,
 }
 
@@ -42,7 +44,7 @@ fn lock() -> MutexGuard<'static, Hooks> {
     HOOKS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The exit hook of one client. Dropped with the client.
+/// The registration of one client's exit hook. It is dropped together with the client.
 pub(crate) struct Registration {
     number: u64,
     has_hook: bool,
@@ -59,7 +61,7 @@ impl Drop for Awaited {
 }
 
 impl Registration {
-    /// Registers the hook to run at exit, unless the client is destroyed before.
+    /// Registers a hook that runs when the process exits. Dropping the registration removes the hook.
     pub(crate) fn new(hook: Option<Hook>) -> Self {
         let mut hooks = lock();
         let number = hooks.next;
@@ -73,8 +75,8 @@ impl Registration {
         Self { number, has_hook }
     }
 
-    /// Makes the end of the process wait for a deferred launch of this client until the result is dropped. Returns
-    /// `None` if the backend has a hook, because the hook may have stopped the work that the launch waits for.
+    /// Makes the end of the process wait for a deferred launch of this client, until the returned value is dropped.
+    /// Returns `None` if the backend has a hook, because the hook may have stopped the work for which the launch waits.
     pub(crate) fn await_launch(&self) -> Option<Awaited> {
         (!self.has_hook).then(|| {
             LAUNCHES.fetch_add(1, Ordering::SeqCst);
@@ -97,18 +99,17 @@ impl Drop for Registration {
 fn register() {
     use std::ffi::c_int;
 
-    // SAFETY: the declaration is that of the C standard.
+    // SAFETY: the declaration matches the C standard.
     unsafe extern "C" {
         fn atexit(function: extern "C" fn()) -> c_int;
     }
     // SAFETY: V10 (code): the function may be called at any time until the library's code is unmapped, and does not
-    // unwind. The
-    // C library runs it at the latest when the library is closed.
-    // If the C library has no memory for it, the process ends as it would without it.
+    // unwind. The C library calls the function at the latest when the plugin's library is closed. If the registration
+    // fails for lack of memory, the process ends without running the hooks.
     let _ = unsafe { atexit(run) };
 }
 
-/// Other systems end the threads of a process before they run such functions.
+/// Does nothing, because other systems end the threads of a process before they run exit functions.
 #[cfg(not(unix))]
 fn register() {}
 
@@ -128,14 +129,14 @@ extern "C" fn run() {
             waits = true;
             continue;
         };
-        // Catch panics, so that the other hooks run.
+        // Catch panics, so that the remaining hooks run.
         let _ = crate::contain::contain(|| {
             hook();
             Ok(())
         });
     }
     if waits {
-        // Work that has not ended by then continues, like work of the backend.
+        // Work that has not ended at the deadline continues while the process ends.
         let _ = threads::rest(Instant::now() + LIMIT, || LAUNCHES.load(Ordering::SeqCst) > 0);
     }
 }
@@ -152,7 +153,7 @@ mod tests {
         Some(Box::new(move || eprintln!("hook {text}")))
     }
 
-    /// Runs one of these tests in a process of its own and returns what its hooks wrote.
+    /// Runs one of these tests in a child process and returns the lines that its hooks wrote.
     #[expect(clippy::unwrap_used, reason = "a test")]
     fn said(test: &str) -> Vec<String> {
         let mut command = Command::new(std::env::current_exe().unwrap());
@@ -167,7 +168,7 @@ mod tests {
         std::env::var_os(CHILD).is_some()
     }
 
-    /// Blocks until the process ends and the SDK waits for this work.
+    /// Blocks until the process is exiting and waits for the SDK's work.
     fn until_awaited() {
         while !threads::is_awaited() {
             std::thread::yield_now();
@@ -179,7 +180,8 @@ mod tests {
         if is_child() {
             let registration = Registration::new(None);
             let launch = registration.await_launch().unwrap();
-            // A device completes the argument of a launch, and the launch submits work to another thread.
+            // Simulates a device that completes the argument of a deferred launch. The launch submits work to a
+            // completion thread.
             std::thread::spawn(move || {
                 until_awaited();
                 let job = move || {
@@ -226,7 +228,7 @@ mod tests {
             let nothing = Registration::new(None);
             let last = Registration::new(saying("last"));
             drop((gone, nothing));
-            // A framework that never destroys its clients.
+            // Leak the registrations, like a framework that never destroys its clients.
             std::mem::forget((first, panicking, last));
             std::process::exit(0);
         }

@@ -1,4 +1,4 @@
-//! The object behind a `PJRT_Buffer*`: a value that can be deleted while others use it.
+//! The object behind a `PJRT_Buffer*`: a value that can be deleted while other threads use it.
 
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
@@ -17,17 +17,17 @@ use crate::contain::drop_contained;
 use crate::features::FeatureCalls;
 use crate::{Backend, Error, Event, Placement, Result, Shape};
 
-/// A buffer of the framework.
+/// The object behind a `PJRT_Buffer*`.
 ///
-/// `state` holds flags and counts the uses of the value. The framework has one use until it deletes the buffer. The
-/// thread that ends the last use drops the value. Executions do not count as uses. Instead, they publish their
-/// arguments in the client's hazard domain. A thread checks this domain before it drops a value.
+/// `state` holds flags and counts the uses of the value. The framework itself counts as one use until it deletes the
+/// buffer. The thread that ends the last use drops the value. Executions do not count as uses. Instead, they publish
+/// their arguments in the client's hazard domain. A thread checks this domain before it drops a value.
 pub(crate) struct BufferHandle<B: Backend> {
     state: AtomicUsize,
     value: UnsafeCell<Value<B>>,
-    /// Number of references that other libraries hold on the memory. Each one is also a use.
+    /// Number of external references, by which other libraries use the memory. Each external reference is also a use.
     external: AtomicU32,
-    /// Whether the array may have dynamic dimensions. Always `false` for backends without that feature.
+    /// Whether the array may have dynamic dimensions. Always `false` for backends without the feature `DynamicShapes`.
     pub(crate) is_dynamic: bool,
     pub(crate) ready: Event,
     /// Declared after the value, so that the value is dropped first.
@@ -36,16 +36,16 @@ pub(crate) struct BufferHandle<B: Backend> {
     pub(crate) form: ArrayLayout,
 }
 
-/// The backend's part of a buffer.
+/// The value of a buffer: the backend's own buffer, if it exists.
 pub(crate) enum Value<B: Backend> {
     Now(B::Buffer),
-    /// Filled before the buffer's event is ready. Stays empty if the buffer fails.
+    /// A cell that is filled before the buffer's event becomes ready. It stays empty if the buffer fails.
     Later(Arc<OnceLock<B::Buffer>>),
     Gone,
 }
 
 impl<B: Backend> Value<B> {
-    /// The value, or `None` if it was taken or does not exist yet.
+    /// Returns the backend's buffer, or `None` if it was taken or does not exist yet.
     #[inline]
     pub(crate) fn get(&self) -> Option<&B::Buffer> {
         match self {
@@ -55,12 +55,14 @@ impl<B: Backend> Value<B> {
         }
     }
 
-    /// The value of a buffer that is ready. An error means that the SDK or the backend broke an invariant.
+    /// Returns the backend's buffer of a buffer that is ready. An error means that the SDK or the backend broke an
+    /// invariant.
     pub(crate) fn available(&self) -> Result<&B::Buffer> {
         self.get().ok_or_else(|| Error::internal("the backend reported the buffer ready without giving it a value"))
     }
 
-    /// Whether the array may have dynamic dimensions. Assumes so for a value that does not exist yet.
+    /// Returns whether the array may have dynamic dimensions. For a value that does not exist yet, returns whether the
+    /// backend has the feature `DynamicShapes`.
     #[inline]
     fn may_be_dynamic(&self, backend: &B) -> bool {
         match self {
@@ -70,7 +72,7 @@ impl<B: Backend> Value<B> {
         }
     }
 
-    /// Converts the value to one that the backend owns. Clones a late value if other users share it.
+    /// Returns the backend's buffer by value. Clones it if other users share the cell of a late value.
     fn into_buffer(self) -> Option<B::Buffer> {
         match self {
             Self::Now(value) => Some(value),
@@ -95,9 +97,10 @@ impl<B: Backend> Clone for Value<B> {
 
 /// The framework deleted the buffer or donated it to an execution. New uses are rejected.
 const DELETED: usize = 1 << (usize::BITS - 1);
-/// The framework destroyed the handle. The last use frees it.
+/// The framework destroyed the handle. The end of the last use frees it.
 const DESTROYED: usize = 1 << (usize::BITS - 2);
-/// The buffer is retired. An execution may still use its value, which is dropped later or together with the handle.
+/// The buffer is in [`RetiredBuffers`], because an execution may still use its value. The value is dropped later or
+/// together with the handle.
 const RETIRED: usize = 1 << (usize::BITS - 3);
 const USES: usize = RETIRED - 1;
 
@@ -105,7 +108,7 @@ handles! {
     PJRT_Buffer => BufferHandle<P::Backend>;
 }
 
-// SAFETY: the value is shared while the count of uses is not zero, and changed only by its sole owner.
+// SAFETY: threads share the value while the count of uses is not zero, and only its sole user changes it.
 unsafe impl<B: Backend> Send for BufferHandle<B> {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl<B: Backend> Sync for BufferHandle<B> {}
@@ -134,8 +137,8 @@ impl<B: Backend> BufferHandle<B> {
         Self::new(client, value, form, placement, ready, is_dynamic).as_ptr().cast()
     }
 
-    /// Creates a buffer with one use, which [`BufferHandle::destroy`] ends. `is_dynamic` is whether the array may have
-    /// dynamic dimensions.
+    /// Creates a buffer with one use, which [`BufferHandle::destroy`] ends. `is_dynamic` specifies whether the array
+    /// may have dynamic dimensions.
     #[inline]
     pub(crate) fn new(
         client: impl Into<OwnerRef<Client<B>>>,
@@ -161,7 +164,8 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// # Safety
     ///
-    /// V7: the buffer came from [`BufferHandle::give`], was never used, and is given up.
+    /// V7 (counting): the buffer came from [`BufferHandle::new`], no other code has a reference to it, and the caller
+    /// does not use it again.
     #[inline]
     pub(crate) unsafe fn take_back(buffer: *mut PJRT_Buffer) {
         if let Some(handle) = NonNull::new(buffer.cast::<Self>()) {
@@ -174,7 +178,7 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// # Safety
     ///
-    /// As for [`BufferHandle::take_back`].
+    /// The requirements of [`BufferHandle::take_back`] apply.
     pub(crate) unsafe fn into_value(buffer: *mut PJRT_Buffer) -> Option<B::Buffer> {
         let handle = NonNull::new(buffer.cast::<Self>())?;
         // SAFETY: the caller promises that the handle exists.
@@ -186,7 +190,7 @@ impl<B: Backend> BufferHandle<B> {
         value.into_buffer()
     }
 
-    /// The array's shape as the backend stores it.
+    /// Returns the array's shape, with the dimensions in the order in which the device stores them.
     pub(crate) fn stored_shape(&self) -> Shape {
         self.form.stored_shape()
     }
@@ -195,13 +199,13 @@ impl<B: Backend> BufferHandle<B> {
         self.state.load(Ordering::Acquire) & DELETED != 0
     }
 
-    /// Whether an execution may use the buffer. Its guard must already show the buffer.
+    /// Returns whether an execution may use the buffer. The execution's guard must already have published the buffer.
     #[inline]
     pub(crate) fn is_usable(&self) -> bool {
         self.state.load(Ordering::SeqCst) & DELETED == 0
     }
 
-    /// Adds a use, which ends when the result is dropped. Returns an error if the buffer is deleted.
+    /// Adds a use, which ends when the returned value is dropped. Returns an error if the buffer is deleted.
     #[inline]
     pub(crate) fn hold(&self) -> Result<BufferUse<'_, B>> {
         if self.acquire() { Ok(BufferUse { buffer: self }) } else { Err(deleted()) }
@@ -224,8 +228,8 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// # Safety
     ///
-    /// The use was added by [`BufferHandle::acquire`], and the caller no longer accesses the value under it. If the
-    /// framework has destroyed the buffer, `self` may be freed by this call.
+    /// The caller owns a use that [`BufferHandle::acquire`] added, and no longer accesses the value through it. If the
+    /// framework has destroyed the buffer, this call may free `self`.
     #[inline]
     unsafe fn release(&self) {
         let mut state = self.state.load(Ordering::Acquire);
@@ -237,7 +241,7 @@ impl<B: Backend> BufferHandle<B> {
                 Err(now) => state = now,
             }
         }
-        // SAFETY: the caller owns this use. It is the last one, and the flag prevents new ones.
+        // SAFETY: the caller owns the last use, and `DELETED` prevents new uses.
         unsafe { self.end() };
     }
 
@@ -245,7 +249,7 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// # Safety
     ///
-    /// V7: the caller has the last use and ends it.
+    /// V7 (counting): the caller owns the last use, which this call ends.
     #[cold]
     unsafe fn end(&self) {
         let this = NonNull::from(self);
@@ -265,7 +269,7 @@ impl<B: Backend> BufferHandle<B> {
         }
     }
 
-    /// The bit of this buffer in the Bloom filters of the hazard domain.
+    /// Returns the bit of this buffer in the Bloom filters of the hazard domain.
     #[inline]
     pub(crate) fn bit(&self) -> u64 {
         1 << ((std::ptr::from_ref(self).addr() >> 6) & 63)
@@ -275,26 +279,26 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// # Safety
     ///
-    /// V7: the caller took the count of uses to zero and has no reference to the value.
+    /// V7 (counting): the caller reduced the count of uses to zero and has no reference to the value.
     unsafe fn retire(&self, own: Option<&Guard>) {
         if self.client.hazards.is_protected(self.bit(), own) {
             self.client.retired.add(NonNull::from(self));
             self.client.retired.drop_unused(&self.client);
         } else {
-            // SAFETY: V7 (counting), the caller ended the last use. The flag prevents new ones.
+            // SAFETY: V7 (counting), the caller ended the last use, and `DELETED` prevents new uses.
             drop_contained(unsafe { self.take_value() });
         }
     }
 
-    /// The value, which may still be pending.
+    /// Returns the value, which may still be pending.
     ///
     /// # Safety
     ///
-    /// The reference must not outlive one of these two: a use added by [`BufferHandle::acquire`], or a guard that shows
-    /// the buffer and did so before the buffer was deleted.
+    /// The reference must not outlive a use that [`BufferHandle::acquire`] added, or a guard that published the buffer
+    /// before the buffer was deleted.
     #[inline]
     pub(crate) unsafe fn value(&self) -> &Value<B> {
-        // SAFETY: the use keeps the value from being taken or dropped.
+        // SAFETY: the use or the guard prevents other threads from taking or dropping the value.
         unsafe { &*self.value.get() }
     }
 
@@ -302,42 +306,45 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// # Safety
     ///
-    /// The buffer is exactly one argument of the execution of `own`, and the caller has no reference to its value.
+    /// The buffer occurs exactly once among the arguments of the execution that holds `own`, and the caller has no
+    /// reference to its value.
     unsafe fn take(&self, own: &Guard) -> Option<B::Buffer> {
-        // If there is no other use and no other execution, this is the last user. The flag prevents new ones.
+        // If the framework's use is the only one and no other execution uses the buffer, this execution is the last
+        // user. `DELETED` prevents new uses.
         if self.state.compare_exchange(1, DELETED, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
             if !self.client.hazards.is_protected(self.bit(), Some(own)) {
-                // SAFETY: V7 (counting), this is the only use.
+                // SAFETY: V7 (counting), the framework's use was the only use, and it has ended.
                 return unsafe { self.take_value() }.into_buffer();
             }
             // Retires the buffer even if the clone panics.
             let _leaving = RetireOnDrop(self);
-            // SAFETY: no other thread drops the value before this one shares it.
+            // SAFETY: no other thread can drop the value before `_leaving` retires the buffer.
             return unsafe { self.value() }.get().cloned();
         }
-        // SAFETY: the execution keeps the value from being dropped.
+        // SAFETY: the guard of the execution prevents other threads from dropping the value.
         let value = unsafe { self.value() }.get().cloned();
-        // Another execution may have taken the value in between. It then belongs to that execution.
+        // If another execution has deleted the buffer in the meantime, the value belongs to that execution.
         if self.delete(Some(own)) { value } else { None }
     }
 
-    /// Ends the framework's use. Returns `false` if that happened before. An execution passes its own guard, so that
-    /// its own use of the buffer does not count.
+    /// Deletes the buffer, which ends the framework's use. Returns `false` if the buffer was already deleted. An
+    /// execution passes its guard as `own`, so that it does not count as a user of the buffer.
     pub(crate) fn delete(&self, own: Option<&Guard>) -> bool {
         match self.mark_deleted() {
             None => return false,
-            // SAFETY: V7 (counting), the last use has ended, and the flag prevents new ones.
+            // SAFETY: V7 (counting), the last use has ended, and `DELETED` prevents new uses.
             Some(0) => unsafe { self.retire(own) },
             Some(_) => {}
         }
         true
     }
 
-    /// Ends the framework's use. Returns how many uses remain, or `None` if the buffer was deleted before.
+    /// Marks the buffer as deleted, which ends the framework's use. Returns the number of remaining uses, or `None` if
+    /// the buffer was already deleted.
     fn mark_deleted(&self) -> Option<usize> {
         let mut state = self.state.load(Ordering::Relaxed);
         while state & DELETED == 0 {
-            // Setting the flag ends the framework's own use.
+            // Set the flag and end the framework's use in one step.
             let next = (state | DELETED) - 1;
             match self.state.compare_exchange_weak(state, next, Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => return Some(next & USES),
@@ -347,7 +354,7 @@ impl<B: Backend> BufferHandle<B> {
         None
     }
 
-    /// Takes the value out. This runs no vendor code.
+    /// Takes the value out of the buffer, without running vendor code.
     ///
     /// # Safety
     ///
@@ -359,24 +366,26 @@ impl<B: Backend> BufferHandle<B> {
         std::mem::replace(value, Value::Gone)
     }
 
-    /// Frees the framework's handle, either now or with the last use.
+    /// Destroys the framework's handle. Frees the handle at once, or when the last use ends.
     ///
     /// # Safety
     ///
-    /// V2: the handle came from [`BufferHandle::give`] and is given up.
+    /// V2 (handles): the handle came from [`BufferHandle::new`], and the caller does not use it again.
     pub(crate) unsafe fn destroy(this: NonNull<Self>) {
-        // SAFETY: V2 (handles), live until the end of this function.
+        // SAFETY: V2 (handles), the handle is live until this function frees it.
         let buffer = unsafe { this.as_ref() };
         // In the usual cases, only the framework uses the buffer, or the buffer is deleted and unused. These cases need
         // no further atomic operation.
         if matches!(buffer.state.load(Ordering::Acquire), 1 | DELETED) {
-            // SAFETY: V2 (handles) and V7 (counting); `give` made it.
+            // SAFETY: V2 (handles) and V7 (counting), `BufferHandle::new` allocated the handle, and no other use
+            // exists.
             return unsafe { buffer_pool::free(this) };
         }
-        // V2: no execution uses the buffer any more.
+        // The framework destroys a buffer only after all executions that use it (V2), so the buffer need not stay
+        // retired.
         buffer.client.retired.remove(this);
         if buffer.mark_deleted() == Some(0) {
-            // SAFETY: V7 (counting), the last use has ended, and the flag prevents new ones.
+            // SAFETY: V7 (counting), the last use has ended, and `DELETED` prevents new uses.
             drop_contained(unsafe { buffer.take_value() });
         }
         let before = buffer.state.fetch_or(DESTROYED, Ordering::SeqCst);
@@ -400,7 +409,7 @@ impl<B: Backend> BufferHandle<B> {
         removed.map_err(|_| {
             Error::failed_precondition("the buffer has no external reference; increase the count first").unnamed()
         })?;
-        // SAFETY: `add_external` added the use, and each added use is removed only once.
+        // SAFETY: `add_external` added the use, and the counter ensures that each use is removed only once.
         unsafe { self.release() };
         Ok(())
     }
@@ -416,34 +425,35 @@ pub(crate) struct BufferUse<'a, B: Backend> {
 }
 
 impl<B: Backend> BufferUse<'_, B> {
-    /// The value, which may still be pending.
+    /// Returns the value, which may still be pending.
     pub(crate) fn value(&self) -> &Value<B> {
-        // SAFETY: this is a use.
+        // SAFETY: this `BufferUse` owns a use of the buffer.
         unsafe { self.buffer.value() }
     }
 }
 
 impl<B: Backend> Drop for BufferUse<'_, B> {
     fn drop(&mut self) {
-        // SAFETY: this value was created with the use that ends here.
+        // SAFETY: `hold` added the use that ends here.
         unsafe { self.buffer.release() };
     }
 }
 
-/// The arguments of an execution, in the framework's own array, while a guard protects them.
+/// The arguments of an execution, while a guard protects them.
 pub(crate) struct LaunchArguments<'a, B: Backend> {
     handles: &'a [&'a BufferHandle<B>],
     /// Protects the arguments.
     guard: &'a Guard,
-    /// Whether each argument is donated. Empty if none is. A donated buffer occurs only once among the arguments.
+    /// For each argument, whether it is donated. Empty if no argument is donated. A donated buffer occurs only once
+    /// among the arguments.
     donated: &'a [bool],
 }
 
 impl<'a, B: Backend> LaunchArguments<'a, B> {
     /// # Safety
     ///
-    /// `guard` shows the bits of all handles. No handle was deleted after `guard` showed it. The donated handles must
-    /// have passed [`check_donated`].
+    /// `guard` has published the bits of all handles. After that, the caller has checked that no handle is deleted. If
+    /// any argument is donated, the handles have passed [`check_donated`].
     #[inline]
     pub(crate) unsafe fn new(handles: &'a [&'a BufferHandle<B>], guard: &'a Guard, donated: &'a [bool]) -> Self {
         Self { handles, guard, donated }
@@ -459,17 +469,18 @@ impl<'a, B: Backend> LaunchArguments<'a, B> {
         self.donated.get(index) == Some(&true)
     }
 
-    /// The value of an argument, or `None` if it was taken.
+    /// Returns the value of an argument, or `None` if it was taken.
     #[inline]
     pub(crate) fn get(&self, index: usize) -> Option<&B::Buffer> {
-        // SAFETY: the execution uses each of these handles.
+        // SAFETY: the guard protects each of these handles.
         unsafe { self.handles.get(index)?.value() }.get()
     }
 
     /// Takes the value of a donated argument and deletes its buffer.
     pub(crate) fn take(&mut self, index: usize) -> Option<B::Buffer> {
         let handle = self.handles.get(index).filter(|_| self.is_donated(index))?;
-        // SAFETY: a donated buffer is one argument only, and `&mut self` proves that no reference to its value exists.
+        // SAFETY: a donated buffer occurs only once among the arguments, and `&mut self` proves that no reference to
+        // its value exists.
         unsafe { handle.take(self.guard) }
     }
 
@@ -484,10 +495,10 @@ impl<'a, B: Backend> LaunchArguments<'a, B> {
     }
 }
 
-/// Returns an error if a donated buffer is also another argument.
+/// Returns an error if a donated buffer occurs more than once among the arguments.
 pub(crate) fn check_donated<B: Backend>(handles: &[&BufferHandle<B>], donated: &[bool]) -> Result<()> {
-    // A hash table with open addressing. At most half of its places are used. It holds the index of each buffer's first
-    // argument, plus one.
+    // A hash table with open addressing, in which at most half of the slots are used. For each buffer, it contains the
+    // index of the first argument with this buffer, plus one.
     let size = (2 * handles.len()).next_power_of_two();
     let mut firsts = vec![0; size];
     for (second, handle) in handles.iter().enumerate() {
@@ -511,11 +522,11 @@ pub(crate) fn check_donated<B: Backend>(handles: &[&BufferHandle<B>], donated: &
     Ok(())
 }
 
-/// The hash of an address, before it is reduced to the size of the table. The lowest bits of all addresses are zero and
-/// the highest bits are equal, so this uses bits from the middle of a product (Fibonacci hashing).
+/// Returns the hash of an address, which the caller reduces to the size of the table. The lowest bits of all addresses
+/// are zero and the highest bits are equal, so the hash uses the middle bits of a product (Fibonacci hashing).
 #[inline]
 fn hash(address: usize) -> usize {
-    /// Close to the golden ratio, and odd.
+    /// An odd number close to `usize::MAX` divided by the golden ratio.
     const FACTOR: usize = (usize::MAX / 21 * 13) | 1;
     address.wrapping_mul(FACTOR).rotate_left(usize::BITS / 2)
 }
@@ -528,7 +539,7 @@ fn donation_conflict(donated: usize, other: usize) -> Error {
     ))
 }
 
-/// Retires a deleted buffer when this is dropped.
+/// A guard whose destructor retires a deleted buffer.
 struct RetireOnDrop<'a, B: Backend>(&'a BufferHandle<B>);
 
 impl<B: Backend> Drop for RetireOnDrop<'_, B> {
@@ -567,7 +578,7 @@ impl<B: Backend> RetiredBuffers<B> {
         let mut buffers = self.lock();
         buffers.push(buffer);
         self.count.store(buffers.len(), Ordering::SeqCst);
-        // SAFETY: the caller's, and not destroyed.
+        // SAFETY: the caller passes a buffer that has not been freed.
         unsafe { buffer.as_ref() }.state.fetch_or(RETIRED, Ordering::SeqCst);
     }
 
@@ -576,11 +587,11 @@ impl<B: Backend> RetiredBuffers<B> {
         let mut buffers = self.lock();
         buffers.retain(|left| *left != buffer);
         self.count.store(buffers.len(), Ordering::SeqCst);
-        // SAFETY: the caller's.
+        // SAFETY: the caller frees the buffer only after this call.
         unsafe { buffer.as_ref() }.state.fetch_and(!RETIRED, Ordering::SeqCst);
     }
 
-    /// Drops the values that executions no longer use. Panics of their destructors are caught.
+    /// Drops the values that executions no longer use. Catches panics of the values' destructors.
     #[cold]
     pub(crate) fn drop_unused(&self, client: &Client<B>) {
         let mut values: Vec<Value<B>> = Vec::new();
@@ -591,7 +602,8 @@ impl<B: Backend> RetiredBuffers<B> {
                 let buffer = unsafe { buffer.as_ref() };
                 let used = client.hazards.is_protected(buffer.bit(), None);
                 if !used {
-                    // SAFETY: V7 (counting), no use is counted, no execution uses the value, and the flag prevents new uses.
+                    // SAFETY: V7 (counting), no use is counted, no execution uses the value, and `DELETED` prevents new
+                    // uses.
                     values.push(unsafe { buffer.take_value() });
                     buffer.state.fetch_and(!RETIRED, Ordering::SeqCst);
                 }

@@ -1,4 +1,4 @@
-//! `PJRT_Buffer`, except its transfers.
+//! The functions of `PJRT_Buffer`, except transfers.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -15,8 +15,8 @@ use crate::abi::table::event_handle::into_raw;
 use crate::features::FeatureCalls;
 use crate::{Backend, Error, Event, Result};
 
-/// Minor-to-major order of the longest row-major array. The last `rank` entries are the order for an array of that
-/// rank.
+/// The minor-to-major order of a row-major array of rank `MAX_RANK`. The last `n` elements are the order of an array of
+/// rank `n`.
 static MINOR_TO_MAJOR: [i64; MAX_RANK] = {
     let mut order = [0; MAX_RANK];
     let mut i = 0;
@@ -31,7 +31,7 @@ const MAX_RANK: usize = 64;
 /// Waits until the buffer is ready and returns the address of its memory.
 fn address<B: Backend>(buffer: &BufferHandle<B>) -> Result<usize> {
     let held = buffer.hold()?;
-    // The framework cannot use the address before the data is written.
+    // The framework may use the address as soon as this call returns, so wait until the data is written.
     buffer.ready.wait()?;
     let (backend, value) = (&buffer.client.backend, held.value().available()?);
     let memory = &buffer.client.memories[buffer.placement.memory].info;
@@ -82,7 +82,7 @@ entries! {
     }
 
     PJRT_Buffer_UnpaddedDimensions(args, buffer) {
-        // The client keeps the extents until the buffer is destroyed.
+        // The pointer stays valid, because the client keeps the extents until the buffer is destroyed.
         let extents = dynamic_dims::of(buffer)?;
         let dims = extents.as_ref().map_or(buffer.form.dims(), |extents| &extents.unpadded);
         (args.unpadded_dims, args.num_dims) = (dims.as_ptr(), dims.len());
@@ -92,8 +92,8 @@ entries! {
     PJRT_Buffer_DynamicDimensionIndices(args, buffer) {
         let extents = dynamic_dims::of(buffer)?;
         let dynamic = extents.as_ref().map_or(&[][..], |extents| &extents.dynamic);
-        // A framework may copy zero entries from this pointer, which is undefined behaviour for a null pointer.
-        // Therefore pass a dangling one.
+        // A framework may copy zero elements from this pointer, which is undefined behavior for a null pointer.
+        // Therefore pass a dangling pointer if no dimension is dynamic.
         (args.dynamic_dim_indices, args.num_dynamic_dims) = (dynamic.as_ptr().cast_mut(), dynamic.len());
         Ok(())
     }

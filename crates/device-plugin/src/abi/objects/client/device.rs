@@ -1,4 +1,4 @@
-//! `PJRT_Device` and `PJRT_DeviceDescription`.
+//! The objects and functions of `PJRT_Device` and `PJRT_DeviceDescription`.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -15,7 +15,7 @@ use crate::abi::table::ffi_read::handles;
 use crate::features::FeatureCalls;
 use crate::{DeviceInfo, DevicePlugin, Error, MemoryInfo, Result};
 
-/// The object behind a `PJRT_Device*`. It belongs to its client.
+/// The object behind a `PJRT_Device*`. The client owns it.
 pub(crate) struct Device {
     topology: Arc<Topology>,
     pub(crate) index: usize,
@@ -25,16 +25,16 @@ pub(crate) struct Device {
     client: AtomicPtr<()>,
 }
 
-/// The object behind a `PJRT_DeviceDescription*`. It belongs to its topology.
+/// The object behind a `PJRT_DeviceDescription*`. The topology owns it.
 pub(crate) struct DeviceDescription {
     pub(crate) info: DeviceInfo,
     attributes: NamedValues,
-    /// The memories that the device can address, in its order of preference.
+    /// The memories that the device can address, in the device's order of preference. `memory_handles` points to them.
     _memories: Box<[MemoryDescription]>,
     pub(crate) memory_handles: Pointers<PJRT_MemoryDescription>,
 }
 
-/// The object behind a `PJRT_MemoryDescription*`. It belongs to its device description.
+/// The object behind a `PJRT_MemoryDescription*`. The device description owns it.
 pub(crate) struct MemoryDescription {
     pub(crate) kind: String,
     pub(crate) kind_id: i32,
@@ -86,7 +86,8 @@ impl Device {
 
     pub(crate) fn client<P: DevicePlugin>(&self) -> Result<&Counted<Client<P::Backend>>> {
         let client: *const Counted<Client<P::Backend>> = self.client.load(Ordering::Relaxed).cast();
-        // SAFETY: V6 (lifetimes), set to the client that owns this device, of the only backend the plugin has.
+        // SAFETY: V6 (lifetimes), the pointer is null or refers to the client that owns this device, and a plugin has
+        // only one backend type.
         unsafe { client.as_ref() }.ok_or_else(|| {
             Error::internal("the device belongs to a topology without a client; use a device of a client")
         })
@@ -157,7 +158,7 @@ entries! {
     }
 
     PJRT_Device_GetAttributes(args, device) {
-        // The attributes belong to the topology, so the framework has nothing to delete.
+        // The topology owns the attributes, so the deleter does nothing.
         unsafe extern "C" fn keep(_: *mut pjrt_sys::PJRT_Device_Attributes) {}
         let attributes = device.description().attributes.raw();
         args.attributes = attributes.as_ptr();

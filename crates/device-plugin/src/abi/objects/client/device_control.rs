@@ -1,11 +1,11 @@
-//! `PJRT_Device` functions that do not run programs: statistics, poisoning and tracking.
+//! The functions of `PJRT_Device` that control a device: statistics, poisoning and tracking.
 
 use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read;
 use crate::contain::drop_contained;
 use crate::features::FeatureCalls;
 
-/// The object behind a `PJRT_AsyncTrackingEvent*`: the backend's part.
+/// The object behind a `PJRT_AsyncTrackingEvent*`: the value that the backend returned.
 type Tracked = Box<dyn Send + Sync>;
 
 entries! {
@@ -19,7 +19,8 @@ entries! {
             (args.error_code.0, args.error_message, args.error_message_size), args.payload, args.num_payload
         ) }?;
         let client = device.client::<P>()?;
-        // The backend does not know about launches that wait for their arguments.
+        // The backend has not received launches that wait for their arguments, so the SDK poisons these launches
+        // itself.
         let poisoned = client.deferred.poison(device.index, args.launch_id, &error)
             || client.backend.poison_execution(device.index, args.launch_id, error)?;
         args.poisoned = poisoned.into();
@@ -37,7 +38,8 @@ entries! {
     #[destroys]
     PJRT_AsyncTrackingEvent_Destroy(args) {
         if !args.event.is_null() {
-            // SAFETY: V2 (handles), this came from the box above and is given up.
+            // SAFETY: V2 (handles), `PJRT_Device_CreateAsyncTrackingEvent` boxed the event, and the framework no longer
+            // uses it.
             drop_contained(unsafe { Box::from_raw(args.event.cast::<Tracked>()) });
         }
         Ok(())

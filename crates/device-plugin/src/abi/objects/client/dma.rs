@@ -1,4 +1,4 @@
-//! Host memory that devices access directly.
+//! Maps host memory for direct access by devices.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -17,7 +17,8 @@ struct Mapping {
     phase: Phase,
 }
 
-/// The state of a range. Other threads check it, because the backend runs without the lock.
+/// The state of a range. The lock is not held while the backend runs, so the state shows other threads that the backend
+/// is mapping or unmapping the range.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Mapping,
@@ -30,7 +31,7 @@ impl Mappings {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a range that is about to be mapped. Returns `false` if part of it is already mapped.
+    /// Records a range that is about to be mapped. Returns `false` if the range overlaps with a recorded range.
     fn add(&self, address: usize, size: usize) -> bool {
         let mut known = self.lock();
         let end = address.saturating_add(size);
@@ -64,12 +65,14 @@ impl Mappings {
     }
 }
 
-/// A change of a range while the backend makes it. If the backend fails or panics, the range keeps its former state.
+/// A change of a range's state during a call of the backend. If the backend fails or panics, the range gets its former
+/// state again.
 struct Change<'a> {
     mappings: &'a Mappings,
     address: usize,
-    /// The state after a successful change and after a failed one. `None` if the range is not mapped then.
+    /// The state after the backend has succeeded. `None` removes the range.
     after: Option<Phase>,
+    /// The state after the backend has failed. `None` removes the range.
     before: Option<Phase>,
 }
 

@@ -1,4 +1,4 @@
-//! Arrays with dynamic dimensions, which may be shorter than the dimensions of their shape.
+//! Arrays with dynamic dimensions, whose actual extents may be smaller than the extents of their shape.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,16 +8,16 @@ use crate::array_layout::ArrayLayout;
 use crate::features::FeatureCalls;
 use crate::{Backend, Error, Result, Shape};
 
-/// The extents of a buffer. Its program computed some of them at run time.
+/// The actual extents of a buffer. A program computed some of these extents at run time.
 pub(crate) struct Extents {
     /// The actual extents of all dimensions.
     pub(crate) unpadded: Vec<i64>,
-    /// The dimensions that may be shorter than in the shape.
+    /// Indices of the dimensions whose extent may be smaller than in the shape.
     pub(crate) dynamic: Vec<usize>,
 }
 
-/// The known extents of buffers, by address. Frameworks receive pointers into them that are valid until they destroy
-/// the buffer.
+/// The known extents of dynamic buffers, with the address of each buffer's handle. Frameworks receive pointers into
+/// these extents. The pointers are valid until the framework destroys the buffer.
 #[derive(Default)]
 pub(crate) struct KnownExtents(Mutex<Vec<(usize, Arc<Extents>)>>);
 
@@ -26,7 +26,7 @@ impl KnownExtents {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes a buffer that is destroyed.
+    /// Removes the extents of a buffer that is being destroyed.
     pub(crate) fn forget(&self, address: usize) {
         self.lock().retain(|(known, _)| *known != address);
     }
@@ -49,7 +49,8 @@ fn ask<B: Backend>(backend: &B, value: &B::Buffer, shape: &Shape) -> Result<Exte
     Ok(extents)
 }
 
-/// Waits until a buffer is ready and returns its extents. Returns `None` if they are the extents of its shape.
+/// Waits until a buffer is ready and returns its actual extents. Returns `None` if the buffer has no dynamic
+/// dimensions, so that its extents are those of its shape.
 pub(crate) fn of<B: Backend>(buffer: &BufferHandle<B>) -> Result<Option<Arc<Extents>>> {
     if !buffer.is_dynamic || buffer.form.stored().is_some() {
         return Ok(None);
@@ -66,14 +67,15 @@ pub(crate) fn of<B: Backend>(buffer: &BufferHandle<B>) -> Result<Option<Arc<Exte
     let held = buffer.hold()?;
     let extents = Arc::new(ask(&buffer.client.backend, held.value().available()?, &buffer.form.shape())?);
     let mut all = known.lock();
-    // Another thread may have stored its answer in the meantime and returned pointers into it.
+    // Another thread may have stored the extents in the meantime, and the framework may have pointers into them. Keep
+    // the stored extents in this case.
     Ok(Some(find(&all).unwrap_or_else(|| {
         all.push((address, Arc::clone(&extents)));
         extents
     })))
 }
 
-/// Whether a buffer's extents are still unknown because it is not ready.
+/// Returns whether the extents of a buffer are still unknown because the buffer is not ready.
 pub(crate) fn are_open<B: Backend>(buffer: &BufferHandle<B>) -> bool {
     buffer.is_dynamic && buffer.form.stored().is_none() && !buffer.ready.is_ready()
 }
@@ -84,8 +86,8 @@ pub(crate) fn form_of<B: Backend>(backend: &B, value: &B::Buffer, shape: &Shape)
     Ok(ArrayLayout::row_major(&Shape::new(shape.element_type, extents.unpadded)))
 }
 
-/// Returns the layout of the array that a read of the buffer returns, with the actual extents. If the buffer failed,
-/// the read reports the error.
+/// Returns the layout of the array that a read of the buffer returns, with the actual extents. If the extents cannot be
+/// determined, returns the declared layout, and the read reports the error.
 pub(crate) fn readable<B: Backend>(buffer: &BufferHandle<B>) -> Cow<'_, ArrayLayout> {
     match of(buffer) {
         Ok(Some(extents)) => {

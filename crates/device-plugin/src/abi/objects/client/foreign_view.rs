@@ -1,4 +1,4 @@
-//! Buffers in memory that another library allocated.
+//! Creates buffers in memory that another library allocated.
 
 use crate::abi::lend::foreign_memory::ForeignMemory;
 use crate::abi::objects::client::buffer::{BufferHandle, Value};
@@ -8,7 +8,7 @@ use crate::contain::contain_in;
 use crate::features::FeatureCalls;
 use crate::{Backend, Error, Event};
 
-/// The function that the error after a panic names.
+/// The function name in the error that reports a panic.
 const FUNCTION: &str = "PJRT_Client_CreateViewOfDeviceBuffer";
 
 entries! {
@@ -37,8 +37,8 @@ entries! {
         };
         args.buffer = match contain_in(FUNCTION, made) {
             Ok((buffer, ready)) => BufferHandle::give(client.share(), Value::Now(buffer), &form, at, ready),
-            // After a failed call the memory belongs to the framework again. If the backend still holds it, the call
-            // must succeed.
+            // After a failed call, the framework may free the memory. If the backend still holds the memory, the call
+            // must therefore succeed, with a failed buffer.
             Err(error) if kept.give_up() => return Err(error),
             Err(error) => BufferHandle::give(client.share(), Value::Gone, &form, at, Event::failed(error)),
         };

@@ -1,4 +1,4 @@
-//! `PJRT_Client`: creation, devices, compilation.
+//! The functions of `PJRT_Client` for creation, devices and compilation.
 
 use std::ops::RangeInclusive;
 use std::ptr::NonNull;
@@ -22,11 +22,11 @@ use crate::artifact;
 use crate::features::FeatureCalls;
 use crate::{ClientOptions, Error, ProcessInfo, ProcessState, Program, Result};
 
-/// Copies a program. This is the only copy. All later uses are slices of it.
+/// Copies the framework's program. All later uses of the program share this copy.
 ///
 /// # Safety
 ///
-/// V1 and V3 for the program.
+/// V1 (argument structs) and V3 (arrays and text) hold for the program.
 pub(crate) unsafe fn read_program(program: *const PJRT_Program) -> Result<Program> {
     // SAFETY: V1 (argument structs) and V3 (arrays and text), which the caller promises.
     let program = unsafe { ffi_read::nested(program, "program") }?;
@@ -37,20 +37,21 @@ pub(crate) unsafe fn read_program(program: *const PJRT_Program) -> Result<Progra
     Ok(Program::from_bytes(format, Bytes::copy_from_slice(code)))
 }
 
-/// Checks a number of replicas or partitions.
+/// Checks that a replica or partition count is positive.
 fn count(n: i32, field: &str) -> Result<usize> {
     let count = usize::try_from(n).ok().filter(|n| *n > 0);
     count.ok_or_else(|| Error::argument(format!("{field} is {n}, but must be at least 1")))
 }
 
-/// Reads the framework's list of processes. Returns `None` for the struct of the first versions, which has no size
-/// field.
+/// Reads the framework's list of processes. Returns `None` if the framework passes the struct of the first API
+/// versions, which has no size field.
 ///
 /// # Safety
 ///
-/// V1 and V3 for the list.
+/// V1 (argument structs) and V3 (arrays and text) hold for the list.
 unsafe fn process_infos(list: *const PJRT_ProcessInfo, len: usize) -> Result<Option<Vec<ProcessInfo>>> {
-    // In the first version, a process number and padding occupy the place of the size.
+    // In the first version, the struct begins with a process id and padding instead of the size. A size outside this
+    // range shows that the struct has this version.
     const SIZES: RangeInclusive<usize> = PJRT_ProcessInfo::STRUCT_SIZE..=4096;
     let mut read = Vec::new();
     let mut at = list;
@@ -58,7 +59,7 @@ unsafe fn process_infos(list: *const PJRT_ProcessInfo, len: usize) -> Result<Opt
         if at.is_null() || !at.is_aligned() {
             return Err(Error::argument("process_infos is null or not aligned"));
         }
-        // SAFETY: V3 (arrays and text), every form begins with a word.
+        // SAFETY: V3 (arrays and text), in every version, the struct has at least one word.
         let size = unsafe { at.cast::<usize>().read() };
         if !SIZES.contains(&size) {
             return Ok(None);
@@ -89,10 +90,10 @@ entries! {
         // SAFETY: V1 (argument structs) and V3 (arrays and text).
         let values = unsafe { ffi_read::named_values(args.create_options, args.num_options, "create_options") }?;
         let mut options = ClientOptions::new(values);
-        // Only the options show whether the callbacks are set. A framework with a single process leaves them
-        // uninitialized.
+        // A framework with a single process leaves the key-value callbacks uninitialized. Only the presence of these
+        // options shows that the callbacks are set.
         if options.get("node_id").is_some() && options.get("num_nodes").is_some() {
-            // SAFETY: V4 (callbacks), in a distributed run.
+            // SAFETY: V4 (callbacks), the options show that this is a distributed run, in which the callbacks are set.
             options = options.with_key_value(unsafe { KeyValueStore::new(args) });
         }
         hazard::free_unused();
@@ -103,9 +104,9 @@ entries! {
     #[destroys]
     PJRT_Client_Destroy(args) {
         if let Some(client) = NonNull::new(args.client.cast::<Counted<Client<P::Backend>>>()) {
-            // SAFETY: V2 (handles), this came from `Ref::into_raw` and is given up.
+            // SAFETY: V2 (handles), the handle came from `Ref::into_raw`, and the framework no longer uses it.
             let client = unsafe { Ref::from_raw(client) };
-            // The framework can no longer complete these operations, so cancel them.
+            // The framework can no longer complete pending operations of this client, so cancel them.
             pending_callbacks::abandon(async_raw_copy::key(&client));
             client.aliases.take_all(|_| true).into_iter().for_each(PlaceholderBuffer::abandon);
             drop(client);
@@ -218,9 +219,9 @@ entries! {
             return Err(Error::argument("executable is null"));
         }
         let executable = args.executable.cast_const().cast::<Executable<P::Backend>>();
-        // SAFETY: V2 (handles) and V5 (opaque types); the new reference is taken below.
+        // SAFETY: V2 (handles) and V5 (opaque types); `Arc::from_raw` below takes the new reference.
         unsafe { Arc::increment_strong_count(executable) };
-        // SAFETY: the reference was added above.
+        // SAFETY: the previous line added the reference.
         let executable = unsafe { Arc::from_raw(executable) };
         args.loaded_executable = executable.load(client)?;
         Ok(())

@@ -1,35 +1,36 @@
-//! Detects whether this process was forked since a client was created. The check is cheap enough for every call.
+//! Detects whether the process was forked after an object was created. The check is cheap enough for every call.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Number of forks between the process that made the first [`HomeProcess`] and this one.
+/// Number of forks that lead from the process that created the first [`HomeProcess`] to this process.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// The process in which a client or an event was created.
 ///
-/// A forked process has copies of its parent's clients and locks, as they were at the moment of the fork. It lacks
-/// their threads. A backend with threads or locks should keep a `HomeProcess` and return an error from calls in another
-/// process, where they could wait forever. [`HomeProcess::is_current`] is one load from memory, so it suits every call.
+/// A forked process has copies of its parent's clients and locks, in their state at the moment of the fork, but not the
+/// threads of its parent. A backend with threads or locks should keep a `HomeProcess`. It should return an error from
+/// calls in another process, because such a call could wait forever. [`HomeProcess::is_current`] is one load from
+/// memory, so it is cheap enough for every call.
 ///
-/// On Unix, this detects the C library's `fork`, but not a raw `clone` system call.
+/// On Unix, `HomeProcess` detects the C library's `fork`, but not a raw `clone` system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HomeProcess(u32);
 
 impl HomeProcess {
-    /// Returns the calling process.
+    /// Returns the `HomeProcess` of the calling process.
     pub fn current() -> Self {
         register();
         Self(FORKS.load(Ordering::Relaxed))
     }
 
-    /// Whether the calling process is this one, and not a fork of it.
+    /// Returns whether the calling process is the process that this value represents, and not a fork of it.
     #[inline]
     pub fn is_current(self) -> bool {
         FORKS.load(Ordering::Relaxed) == self.0
     }
 }
 
-/// Asks the C library, once, to run [`forked`] in each forked process.
+/// Registers [`forked`] with the C library, once. The C library then calls it in each forked process.
 #[cfg(unix)]
 fn register() {
     use std::ffi::c_int;
@@ -37,19 +38,19 @@ fn register() {
 
     static REGISTERED: AtomicBool = AtomicBool::new(false);
     type Handler = Option<extern "C" fn()>;
-    // SAFETY: the declaration is that of POSIX.
+    // SAFETY: the declaration matches POSIX.
     unsafe extern "C" {
         fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
     }
     if !REGISTERED.load(Ordering::Relaxed) && !REGISTERED.swap(true, Ordering::Relaxed) {
         // SAFETY: V10 (code): the function may be called at any time until the library's code is unmapped, and does not
-        // unwind. The C library removes it when the library is closed. If the C library has no memory for it, forks are
-        // not detected.
+        // unwind. The C library removes the function when the plugin's library is closed. If the registration fails for
+        // lack of memory, forks are not detected.
         let _ = unsafe { pthread_atfork(None, None, Some(forked)) };
     }
 }
 
-/// Other systems do not support forks.
+/// Does nothing, because other systems do not support forks.
 #[cfg(not(unix))]
 fn register() {}
 

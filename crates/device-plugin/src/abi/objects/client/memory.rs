@@ -1,4 +1,5 @@
-//! `PJRT_Memory`. Its first word points to a function table, through which frameworks attach their own data.
+//! `PJRT_Memory`: a memory of one or more devices. The object's first word points to a function table, through which
+//! frameworks attach their own data.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -11,7 +12,7 @@ use crate::abi::objects::owned_arrays::Pointers;
 use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read::handles;
 
-/// The object behind a `PJRT_Memory*`. It belongs to its client.
+/// The object behind a `PJRT_Memory*`. The client owns it.
 #[repr(C)]
 pub(crate) struct Memory {
     base: PJRT_Memory,
@@ -41,7 +42,8 @@ const FUNCTIONS: &PJRT_Memory_FunctionTable = &PJRT_Memory_FunctionTable {
     set_user_data: Some(set_user_data),
 };
 
-/// Data that a framework attached to a memory, freed when it is replaced or the memory is destroyed.
+/// Data that a framework attached to a memory. It is freed when the framework replaces it or when the memory is
+/// destroyed.
 struct UserData {
     key: usize,
     data: *mut c_void,
@@ -51,7 +53,7 @@ struct UserData {
 impl Drop for UserData {
     fn drop(&mut self) {
         if let Some(destroy) = self.destroy {
-            // SAFETY: V4 (callbacks); the data is not used afterwards.
+            // SAFETY: V4 (callbacks); the data is not used after this call.
             unsafe { destroy(self.data) };
         }
     }
@@ -59,7 +61,7 @@ impl Drop for UserData {
 
 /// # Safety
 ///
-/// V2 for `memory`.
+/// V2 (handles) holds for `memory`.
 unsafe extern "C" fn get_user_data(memory: *mut PJRT_Memory, key: *const c_void) -> *mut c_void {
     // SAFETY: V2 (handles) and V5 (opaque types).
     let memory = unsafe { memory.cast::<Memory>().as_ref() };
@@ -70,7 +72,7 @@ unsafe extern "C" fn get_user_data(memory: *mut PJRT_Memory, key: *const c_void)
 
 /// # Safety
 ///
-/// V2 for `memory`, V4 for `destroy`.
+/// V2 (handles) holds for `memory`, and V4 (callbacks) for `destroy`.
 unsafe extern "C" fn set_user_data(
     memory: *mut PJRT_Memory,
     key: *const c_void,

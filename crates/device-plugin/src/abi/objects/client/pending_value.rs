@@ -1,4 +1,4 @@
-//! Buffers whose value is set after the call that created them.
+//! Buffers whose value is set after the call that creates them has returned.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,14 +11,14 @@ use crate::array_layout::ArrayLayout;
 use crate::contain::drop_contained;
 use crate::{Backend, Completer, Event, Placement, Result};
 
-/// The producer's side of a buffer whose value is set later: the place for the value, and the buffer's completer. Empty
-/// once the buffer is ready or another producer has taken over. Otherwise it would keep alive a value that the
-/// framework deletes.
+/// The producer of a buffer whose value is set later: the cell for the value, and the completer of the buffer's event.
+/// `None` after the value or an error has been set, or after [`PendingValue::take`]. If the producer kept the cell, it
+/// would keep the value alive after the framework has deleted the buffer.
 pub(crate) struct PendingValue<B: Backend>(Option<(Arc<OnceLock<B::Buffer>>, Completer)>);
 
 impl<B: Backend> PendingValue<B> {
-    /// Creates a buffer for the framework, and the producer's side, which sets the value. `is_dynamic` is whether the
-    /// array may have dynamic dimensions.
+    /// Creates a buffer for the framework, and the producer that sets the buffer's value. `is_dynamic` specifies
+    /// whether the array may have dynamic dimensions.
     pub(crate) fn new(
         client: &Counted<Client<B>>,
         form: &ArrayLayout,
@@ -32,31 +32,32 @@ impl<B: Backend> PendingValue<B> {
         (handle, Self(Some((place, completer))))
     }
 
-    /// Whether this producer fills the given place.
+    /// Returns whether this producer sets the value in the given cell.
     pub(crate) fn is_of(&self, value: &Arc<OnceLock<B::Buffer>>) -> bool {
         self.0.as_ref().is_some_and(|(place, _)| Arc::ptr_eq(place, value))
     }
 
-    /// Whether the buffer waits for its value.
+    /// Returns whether the buffer still waits for its value.
     pub(crate) fn is_open(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Moves the producer's side out, so that it can be used without a lock.
+    /// Moves the producer out, so that the caller can release its lock before using the producer.
     pub(crate) fn take(&mut self) -> Self {
         Self(self.0.take())
     }
 
-    /// Sets the buffer's value, which the backend has just created, and its event. Sets the buffer's error if the
-    /// backend failed.
+    /// Sets the buffer's value, which the backend has just created. The buffer becomes ready together with the value's
+    /// event. If the backend failed, sets the buffer's error.
     pub(crate) fn made(&mut self, result: Result<(B::Buffer, Event)>) {
         let Some((place, completer)) = self.0.take() else { return };
         match result {
             Ok((value, ready)) => {
                 drop(place.set(value));
-                // Drop this reference, because the next user of the buffer may need to be the sole owner of the value.
+                // Drop the producer's reference to the cell, because the next user of the buffer may need to be the
+                // sole owner of the value.
                 drop_contained(place);
-                // For most backends this is a constant, so the compiler removes the other branch.
+                // Most backends always return a ready event, so the compiler removes the other branch.
                 if ready.is_born_ready() {
                     completer.complete_internally(Ok(()));
                 } else {

@@ -13,7 +13,7 @@ use crate::contain::{contain, drop_contained};
 use crate::features::FeatureCalls;
 use crate::{Backend, Error, Event, Placement, Result};
 
-/// A buffer that waits for the buffer whose data it takes over.
+/// An alias buffer: a buffer that waits until the framework names another buffer, whose data it takes over.
 pub(crate) struct PlaceholderBuffer<B: Backend> {
     late: PendingValue<B>,
     form: ArrayLayout,
@@ -65,7 +65,7 @@ entries! {
     PJRT_Client_CreateErrorBuffer(args, client) {
         // SAFETY: V3 (arrays and text).
         let shape = unsafe { ffi_read::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
-        // Frameworks of 0.117 and later pass the layout in `device_layout`.
+        // Frameworks of API 0.117 and later pass the layout in `device_layout`.
         let (layout, field) = if args.device_layout.is_null() {
             (args.shape_layout, "shape_layout")
         } else {
@@ -104,7 +104,7 @@ entries! {
             alias.late.set(Err(error));
             return Ok(());
         }
-        // If the buffer does not fit, the alias keeps waiting for another one.
+        // If the check fails, the alias keeps waiting, and the framework may pass another buffer.
         let prepare = || {
             // SAFETY: V2 (handles).
             let buffer: &BufferHandle<P::Backend> = unsafe { ffi_read::handle::<P, *mut PJRT_Buffer>(args.buffer, "buffer") }?;

@@ -24,7 +24,7 @@ use crate::features::FeatureCalls;
 use crate::{Backend, ClientOptions, DeviceInfo, DevicePlugin, Error, Placement, Result, Shape, TopologyInfo};
 
 /// A client: the backend, and the objects that represent its devices and memories. Buffers and executables keep the
-/// client alive, so a framework may destroy them after it.
+/// client alive, so a framework may destroy the client before them.
 pub(crate) struct Client<B: Backend> {
     /// The hook that runs if the process ends before the client is destroyed.
     pub(crate) at_exit: Registration,
@@ -36,16 +36,16 @@ pub(crate) struct Client<B: Backend> {
     pub(crate) addressable_handles: Pointers<PJRT_Device>,
     pub(crate) memories: Vec<Memory>,
     pub(crate) memory_handles: Pointers<PJRT_Memory>,
-    /// Publishes the objects that executions use, and counts those that they have created.
+    /// Publishes the buffers that executions use, and counts the outputs that executions create.
     pub(crate) hazards: Arc<HazardDomain>,
     /// Deleted buffers that executions may still use.
     pub(crate) retired: RetiredBuffers<B>,
     /// Launches that wait for their arguments.
     pub(crate) deferred: DeferredLaunches<B>,
-    /// The order of launches on several devices.
+    /// Ensures that all devices receive launches on several devices in the same order.
     pub(crate) order: Order,
     pub(crate) mappings: Mappings,
-    /// Buffers that wait for the framework to name the buffer whose data they take over.
+    /// Alias buffers, which wait for the framework to name the buffer whose data they take over.
     pub(crate) aliases: OpaqueTokens<PlaceholderBuffer<B>>,
     pub(crate) extents: KnownExtents,
 }
@@ -62,8 +62,8 @@ impl<B: Backend> Reclaimed for Client<B> {
 }
 
 impl<B: Backend> Client<B> {
-    /// Since May 2026, XLA's clients begin with the address of their table, so that other code of the process can call
-    /// the plugin with only a client. So do these.
+    /// Creates a client. Its first word is the address of the plugin's function table, so that other code of the
+    /// process can call the plugin with only a client. XLA's clients have this first word since May 2026.
     pub(crate) fn create<P: DevicePlugin<Backend = B>>(
         table: *const PJRT_Api,
         options: &ClientOptions,
@@ -157,14 +157,14 @@ impl<B: Backend> Client<B> {
         })
     }
 
-    /// Returns the default memory of a device.
+    /// Returns the placement in the default memory of a device.
     pub(crate) fn default_placement(&self, device: usize) -> Result<Placement> {
         let memory = self.devices.get(device).and_then(|device| device.memory_indices.first());
         let memory = memory.ok_or_else(|| self.not_addressable(device))?;
         Ok(Placement { device, memory: *memory })
     }
 
-    /// Returns a device's memory of the given kind, or its default memory if the kind is empty.
+    /// Returns the placement in a device's memory of the given kind, or in its default memory if `kind` is empty.
     pub(crate) fn placement_of_kind(&self, device: usize, kind: &str) -> Result<Placement> {
         if kind.is_empty() {
             return self.default_placement(device);
@@ -179,11 +179,11 @@ impl<B: Backend> Client<B> {
         Ok(Placement { device, memory: *memory })
     }
 
-    /// Returns the layout of an array: the one that the framework requested, or else the default one.
+    /// Returns the layout of an array: the layout that the framework requested, or else the default layout.
     ///
     /// # Safety
     ///
-    /// V3 for the layout.
+    /// V3 (arrays and text) holds for the layout.
     pub(crate) unsafe fn form(
         &self,
         shape: &Shape,

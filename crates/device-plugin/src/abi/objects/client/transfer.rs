@@ -27,7 +27,7 @@ use crate::{
     Shape,
 };
 
-/// Records a transfer in the profile if one is being taken.
+/// Records a transfer in the profile if a profile is being recorded.
 #[inline]
 fn transferred<P: DevicePlugin>(begun: Option<Instant>, at: Placement, name: &'static str, size: usize) {
     if begun.is_some() {
@@ -60,7 +60,7 @@ fn read<B: Backend>(
     Ok(())
 }
 
-/// Checks that an array of this shape can be read into a destination of this layout. Returns the number of bytes that
+/// Checks that an array of this shape can be read into a destination with this layout. Returns the number of bytes that
 /// the destination needs.
 fn expect_room(layout: Option<&Strided>, shape: &Shape) -> Result<usize> {
     if shape.element_type == ElementType::Token {
@@ -76,7 +76,8 @@ fn too_small(given: usize, shape: &Shape, size: usize) -> Error {
     Error::argument(format!("dst_size is {given}, but {shape} needs {size} bytes"))
 }
 
-/// Reads a buffer whose extents were not yet known when the framework requested the read. Returns the number of bytes.
+/// Reads a buffer whose extents were not yet known when the framework requested the read. Returns the number of bytes
+/// that the array occupies in `to`.
 fn read_as<B: Backend>(
     backend: &B,
     value: &Value<B>,
@@ -92,8 +93,9 @@ fn read_as<B: Backend>(
     Ok(size)
 }
 
-/// Runs `work` on the value of a buffer when the buffer is ready: now, or on the thread that makes it ready. Returns
-/// the event that becomes ready afterwards. Errors of the buffer and of `work` are reported by the event.
+/// Runs `work` on the value of a buffer when the buffer is ready: at once, or on a thread that [`Event::on_ready_away`]
+/// chooses. Returns an event that becomes ready after `work` has returned. The event reports errors of the buffer and
+/// of `work`.
 fn when_ready<B: Backend>(
     buffer: &BufferHandle<B>,
     work: impl FnOnce(&Client<B>, &Value<B>) -> Result<()> + Send + 'static,
@@ -107,7 +109,7 @@ fn when_ready<B: Backend>(
         Some(Err(error)) => Ok(Event::failed(error)),
         None => {
             let (event, completer) = Event::pending();
-            // The framework may destroy the buffer before it is ready.
+            // Keep the client and the value alive, because the framework may destroy the buffer before it is ready.
             let (client, value) = (buffer.client.share(), held.value().clone());
             buffer.ready.on_ready_away(move |ready| {
                 let result = ready.clone().and_then(|()| contain(|| work(&client, &value)));
@@ -119,8 +121,8 @@ fn when_ready<B: Backend>(
     }
 }
 
-/// Makes a buffer from another one's value, either now or when that value is ready. Also waits if the device orders its
-/// work itself, because only the backend's answer shows that the new buffer exists.
+/// Creates a buffer from the value of another buffer, at once if that buffer is ready, or else when it becomes ready.
+/// Also waits if the backend has the feature `queued`: `make` returns no event, so it must receive a ready buffer.
 fn derive<B: Backend>(
     buffer: &BufferHandle<B>,
     form: &ArrayLayout,
@@ -159,7 +161,7 @@ fn copy<B: Backend>(buffer: &BufferHandle<B>, to: Placement) -> Result<*mut PJRT
 struct Upload {
     /// The layout of the new buffer.
     form: ArrayLayout,
-    /// The array's shape, in the order in which it is stored.
+    /// The array's shape, with the dimensions in the order in which the device stores them.
     shape: Shape,
     to: Placement,
     data: *const u8,
@@ -183,7 +185,7 @@ impl Upload {
     ///
     /// # Safety
     ///
-    /// V2 and V3 for the arguments.
+    /// V2 (handles) and V3 (arrays and text) hold for the arguments.
     unsafe fn read<B: Backend>(client: &Client<B>, args: &PJRT_Client_BufferFromHostBuffer_Args) -> Result<Self> {
         // SAFETY: V2 (handles) and V3 (arrays and text), which the caller promises.
         let shape = unsafe { ffi_read::shape(args.type_.0, args.dims, args.num_dims) }?;
@@ -205,7 +207,7 @@ impl Upload {
     ///
     /// # Safety
     ///
-    /// V3 for the data.
+    /// V3 (arrays and text) holds for the data.
     unsafe fn send<B: Backend>(&self, client: &Client<B>) -> Result<Uploaded<B>> {
         if let Some(strided) = &self.strided {
             // SAFETY: V3 (arrays and text), which the caller promises.
@@ -216,7 +218,8 @@ impl Upload {
         let bytes = unsafe { ffi_read::slice(self.data, self.size, "data") }?;
         let host = HostArray::new(&self.shape, bytes)?;
         if self.lends {
-            // SAFETY: V3 (arrays and text), which the caller promises; these semantics lend the data until the event.
+            // SAFETY: V3 (arrays and text), which the caller promises; with these semantics, the framework lends the
+            // data until the event is ready.
             unsafe { self.lend(client, host) }
         } else {
             self.make(client, host)
@@ -227,7 +230,7 @@ impl Upload {
     ///
     /// # Safety
     ///
-    /// V3 for the data.
+    /// V3 (arrays and text) holds for the data.
     unsafe fn gather(&self, strided: &Strided) -> Result<Vec<u8>> {
         let start = self.data.wrapping_sub(strided.before);
         // SAFETY: V3 (arrays and text): strided data spans these bytes around its first element.
@@ -248,7 +251,7 @@ impl Upload {
     ///
     /// # Safety
     ///
-    /// V3 for the data, until the event `done` of the result.
+    /// V3 (arrays and text) holds for the data until the event `done` of the result is ready.
     unsafe fn lend<B: Backend>(&self, client: &Client<B>, host: HostArray<'_>) -> Result<Uploaded<B>> {
         // SAFETY: V3 (arrays and text), which the caller promises.
         let source = unsafe { AliasSource::new(self.data, self.size) }?;
@@ -265,11 +268,12 @@ impl Upload {
     }
 }
 
-/// The strides of the framework's data, or `None` if it is dense in the order in which the array is stored.
+/// Returns the strides of the framework's data, or `None` if the data is dense in the order in which the device stores
+/// the array.
 ///
 /// # Safety
 ///
-/// V3 for the strides.
+/// V3 (arrays and text) holds for the strides.
 unsafe fn host_strides(form: &ArrayLayout, args: &PJRT_Client_BufferFromHostBuffer_Args) -> Result<Option<Strided>> {
     if args.num_byte_strides == 0 {
         return form.row_major_host();
@@ -283,7 +287,7 @@ unsafe fn host_strides(form: &ArrayLayout, args: &PJRT_Client_BufferFromHostBuff
 ///
 /// # Safety
 ///
-/// V2 and V3 for the arguments.
+/// V2 (handles) and V3 (arrays and text) hold for the arguments.
 unsafe fn from_host<P: DevicePlugin>(
     client: &Counted<Client<P::Backend>>,
     args: &mut PJRT_Client_BufferFromHostBuffer_Args,
@@ -301,7 +305,7 @@ unsafe fn from_host<P: DevicePlugin>(
     Ok(())
 }
 
-/// Checks a range of a buffer's bytes.
+/// Returns a range of a buffer's bytes, after checking that the range is within the buffer.
 pub(crate) fn range<B: Backend>(buffer: &BufferHandle<B>, offset: i64, size: i64) -> Result<std::ops::Range<usize>> {
     let all = buffer.stored_shape().host_size().unwrap_or(0);
     let range = usize::try_from(offset).ok().zip(usize::try_from(size).ok());
@@ -353,7 +357,7 @@ entries! {
             args.event = into_raw(when_ready(src, move |client, value| {
                 let begun = profiler::begun();
                 let form = dynamic_dims::form_of(&client.backend, value.available()?, &shape)?;
-                // SAFETY: V3 (arrays and text), the event of the call is completed after this.
+                // SAFETY: V3 (arrays and text), the event of the call is completed after this copy.
                 let size = read_as(&client.backend, value, &form, &layout, unsafe { to.slice() }?)
                     .map_err(|error| error.named(slot::PJRT_Buffer_ToHostBuffer::NAME))?;
                 transferred::<P>(begun, from, "device to host", size);
@@ -388,7 +392,7 @@ entries! {
         }
         args.event = into_raw(when_ready(src, move |client, value| {
             let begun = profiler::begun();
-            // SAFETY: V3 (arrays and text), the event of the call is completed after this.
+            // SAFETY: V3 (arrays and text), the event of the call is completed after this copy.
             read(&client.backend, value, &shape, layout.as_ref(), unsafe { to.slice() }?)?;
             transferred::<P>(begun, from, "device to host", size);
             Ok(())
@@ -407,7 +411,7 @@ entries! {
             return Err(Error::argument("dst is null"));
         }
         args.event = into_raw(when_ready(buffer, move |client, value| {
-            // SAFETY: V3 (arrays and text), the event of the call is completed after this.
+            // SAFETY: V3 (arrays and text), the event of the call is completed after this copy.
             read_range(&client.backend, value, &shape, range, unsafe { to.slice() }?)
         })?);
         Ok(())
@@ -436,8 +440,8 @@ entries! {
         // SAFETY: V3 (arrays and text).
         let form = unsafe { buffer.client.form(&shape, args.device_layout, "device_layout") }?;
         let shape = form.stored_shape();
-        // On the host, each element narrower than a byte takes a whole byte. A bitcast of such elements therefore
-        // requires that the width stays the same.
+        // On the host, each element narrower than a byte occupies a whole byte. A bitcast from or to such elements is
+        // therefore possible only if their width stays the same.
         let (old, new) = (from.element_type.bits(), shape.element_type.bits());
         if from.host_size() != shape.host_size() || (old != new && (old < 8 || new < 8)) {
             return Err(Error::argument(format!("{shape} and {from} differ in size or in the width of their elements")));

@@ -1,9 +1,9 @@
 //! Launches that wait for their arguments.
 //!
-//! The framework's call returns at once. Its outputs are buffers whose values are set later. For each argument, the SDK
-//! keeps a buffer of its own with the same value, so that the framework may delete and destroy its buffer. Donated
-//! arguments are deleted as in any other launch. When the last argument is ready, a thread of the SDK passes the
-//! launches to the backend. If an argument fails, the outputs fail too, and the backend is not called.
+//! The framework's call returns at once. The outputs are buffers whose values are set later. For each argument, the SDK
+//! creates a second buffer with the same value, so that the framework may delete and destroy its own buffer. Donated
+//! arguments are deleted during the call, as in any other launch. When the last argument is ready, a thread of the SDK
+//! passes the launches to the backend. If an argument fails, the outputs fail too, and the backend is not called.
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -21,7 +21,7 @@ use crate::contain::{contain_in, drop_contained};
 use crate::threads::{COMPLETIONS, LAUNCHES};
 use crate::{Backend, Completer, Error, Event, Placement, Result, profiler};
 
-/// The function that errors of a launch refer to.
+/// The name of the C function in the error messages of a launch.
 const EXECUTE: &str = slot::PJRT_LoadedExecutable_Execute::NAME;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -29,27 +29,27 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An argument of a deferred launch: a buffer to which only this launch refers, until the launch has ended.
+/// An argument of a deferred launch: a second buffer with the argument's value, which only this launch uses.
 struct Argument<B: Backend>(NonNull<BufferHandle<B>>);
 
-// SAFETY: a buffer may be used by any thread.
+// SAFETY: any thread may use a buffer.
 unsafe impl<B: Backend> Send for Argument<B> {}
 
 impl<B: Backend> Argument<B> {
-    /// Creates a buffer with the value of an argument.
+    /// Creates a second buffer with the value of an argument.
     ///
     /// # Safety
     ///
-    /// A guard shows the argument, and it was not deleted before.
+    /// A guard protects the argument, which was not deleted before the guard published it.
     unsafe fn of(argument: &BufferHandle<B>) -> Self {
-        // SAFETY: the caller protects the argument with a guard, and it is not deleted.
+        // SAFETY: the caller protects the argument with a guard that published it before any deletion.
         let value = unsafe { argument.value() }.clone();
         let (client, ready) = (argument.client.share(), argument.ready.clone());
         Self(BufferHandle::new(client, value, &argument.form, argument.placement, ready, argument.is_dynamic))
     }
 
     fn handle(&self) -> &BufferHandle<B> {
-        // SAFETY: it lives until this is dropped.
+        // SAFETY: the buffer lives until this `Argument` is dropped.
         unsafe { self.0.as_ref() }
     }
 }
@@ -58,40 +58,41 @@ impl<B: Backend> Drop for Argument<B> {
     fn drop(&mut self) {
         let handle = self.0;
         let _ = contain_in(EXECUTE, || {
-            // SAFETY: V2 (handles), made by `of`, and given up here.
+            // SAFETY: V2 (handles), `of` created the buffer, and this destructor is its last use.
             unsafe { BufferHandle::destroy(handle) };
             Ok(())
         });
     }
 }
 
-/// The outputs of a launch on one device. The framework already has their buffers.
+/// The outputs of a deferred launch on one device. The framework already has the output buffers, whose values and event
+/// are set through this `Promise`.
 struct Promise<B: Backend> {
     values: Vec<Arc<OnceLock<B::Buffer>>>,
     completer: Completer,
 }
 
 impl<B: Backend> Promise<B> {
-    /// Completes the outputs with the event of the launch.
+    /// Completes the event of the outputs when `done`, the event of the launch, is ready.
     fn keep(self, done: &Event) {
         let completer = self.completer;
         done.on_ready(move |result| completer.complete_internally(result.clone()));
     }
 }
 
-/// The launches of a call, with everything that they need.
+/// The deferred launches of a call, with all data that the backend needs to start them.
 struct HeldLaunches<B: Backend> {
     devices: Vec<usize>,
     placements: Vec<Vec<Placement>>,
     donated: Vec<bool>,
     arguments: Vec<Vec<Argument<B>>>,
     special: Option<LaunchExtras>,
-    /// Declared after the arguments, so that they are dropped first.
+    /// Declared after the arguments, so that the arguments are dropped first.
     executable: Arc<LoadedExecutable<B>>,
 }
 
 impl<B: Backend> HeldLaunches<B> {
-    /// Passes the launches to the backend, and the output values to their buffers.
+    /// Passes the launches to the backend, and moves the outputs' values into the buffers that the framework has.
     fn start(&mut self, promises: &[Promise<B>]) -> Result<Vec<Event>> {
         let executable = &*self.executable;
         let client = &*executable.client;
@@ -107,18 +108,18 @@ impl<B: Backend> HeldLaunches<B> {
             placements.iter().map(|placements| vec![std::ptr::null_mut(); placements.len()]).collect();
         let _afterwards = ReclaimAfterLaunch(client);
         let guard = client.hazards.protect(handles.iter().fold(0, |all, handles| all | bits(handles)));
-        // A backend that orders its work itself may receive arguments that are not ready.
+        // With the feature `queued`, some arguments may still be pending here.
         let arguments = pending_arguments::pending(&handles)?;
         let (devices, donated) = (&*self.devices, &*self.donated);
         let launches = Launches { executable, devices, placements: &placements, donated, is_deferred: true };
         let into = lists.iter_mut().map(Vec::as_mut_slice).collect();
-        // SAFETY: the arguments passed the checks, and only this launch can delete them.
+        // SAFETY: the arguments passed the checks of the call, and only this launch can delete them.
         let done = unsafe { launches.start(&guard, &handles, into, special, &arguments) }?;
         for (list, promise) in lists.into_iter().zip(promises) {
             for (buffer, place) in list.into_iter().zip(&promise.values) {
-                // SAFETY: the launch created it, and no other code has a reference to it.
+                // SAFETY: the launch created the buffer, and no other code has a reference to it.
                 if let Some(value) = unsafe { BufferHandle::<B>::into_value(buffer) } {
-                    // Each promise belongs to exactly one launch, so the place is empty.
+                    // Each promise belongs to exactly one launch, so the cell is still empty.
                     drop(place.set(value));
                 }
             }
@@ -151,7 +152,8 @@ impl<B: Backend> Call<B> {
         self.release().into_iter().for_each(|promise| promise.keep(&failed));
     }
 
-    /// Drops everything that may belong to the vendor. Call it before the outputs become ready.
+    /// Drops all values whose destructors may be vendor code, and returns the promises. Call this before the outputs
+    /// become ready.
     fn release(self) -> Vec<Promise<B>> {
         let Self { held, mut promises, awaited } = self;
         for promise in &mut promises {
@@ -163,7 +165,7 @@ impl<B: Backend> Call<B> {
     }
 }
 
-/// A call whose launches wait, until one thread takes it to run or fail it.
+/// A deferred call, until one thread takes the call to run it or to fail it.
 struct Deferred<B: Backend> {
     number: u64,
     call: Mutex<Option<Call<B>>>,
@@ -181,9 +183,8 @@ impl<B: Backend> Deferred<B> {
         Some(call)
     }
 
-    /// Runs or fails the call, now that its arguments are ready or one of them has failed. The calling thread may
-    /// belong to a driver, or to the framework, which may need it for other work. The call therefore runs on a thread
-    /// of the SDK.
+    /// Runs the call if its arguments are ready, or fails it if an argument has failed. The current thread may belong
+    /// to a driver or to the framework, so the work is done on a thread of the SDK.
     fn arrived(self: &Arc<Self>, result: &Result<()>) {
         let this = Arc::clone(self);
         match result {
@@ -218,7 +219,7 @@ pub(crate) struct DeferredLaunches<B: Backend>(Mutex<Entries<B>>);
 
 struct Entries<B: Backend> {
     next: u64,
-    /// Sorted by the order of their calls.
+    /// The waiting calls, in ascending order of `number`.
     waiting: Vec<Entry<B>>,
 }
 
@@ -248,7 +249,7 @@ impl<B: Backend> DeferredLaunches<B> {
     }
 
     /// Fails the earliest deferred launch with this id on the device, together with the launches of the same call on
-    /// other devices. Returns `false` if there is none.
+    /// other devices. Returns `false` if there is no such launch.
     pub(crate) fn poison(&self, device: usize, launch_id: i32, error: &Error) -> bool {
         let found = {
             let entries = lock(&self.0);
@@ -267,12 +268,12 @@ pub(crate) struct Results<'a> {
     pub(crate) events: &'a mut [*mut PJRT_Event],
 }
 
-/// Defers launches until `missing` is ready. They then start on a thread of the SDK. The framework receives the outputs
-/// now.
+/// Defers launches until `missing` is ready. The launches then start on a thread of the SDK. The output buffers and
+/// their events are stored in `results` at once.
 ///
 /// # Safety
 ///
-/// The arguments passed the checks of a call after the guard showed their bits, and so did the donated ones among them.
+/// The arguments, including the donated ones, passed the checks of the call after `guard` published their bits.
 pub(crate) unsafe fn defer<B: Backend>(
     executable: Arc<LoadedExecutable<B>>,
     launches: &Launches<'_, B>,
@@ -281,7 +282,7 @@ pub(crate) unsafe fn defer<B: Backend>(
     special: LaunchExtras,
     missing: &Event,
 ) {
-    // Cloning a value runs vendor code, which may panic. Nothing has been changed so far.
+    // Clone the values before any state changes, because cloning runs vendor code, which may panic.
     let arguments = handles.iter().map(|handles| {
         // SAFETY: the arguments passed the checks of the call, which the caller promises.
         let argument = |handle: &&BufferHandle<B>| unsafe { Argument::of(*handle) };

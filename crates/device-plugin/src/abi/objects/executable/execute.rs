@@ -1,4 +1,4 @@
-//! `PJRT_LoadedExecutable_Execute`.
+//! The function `PJRT_LoadedExecutable_Execute`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -27,23 +27,24 @@ use crate::{Backend, DevicePlugin, Error, ExecuteOptions, HostChannels, Placemen
 /// The properties that all launches of one call share.
 struct Call<'a, B: Backend> {
     executable: &'a LoadedExecutable<B>,
-    /// The same executable as the framework's reference-counted handle.
+    /// The framework's handle of the same executable. Deferred launches increment its reference count.
     counted: *const LoadedExecutable<B>,
-    /// For each device, its list of arguments, with one entry per parameter. Empty if the program has no parameters.
+    /// For each device, the array of its arguments, with one buffer for each parameter. Empty if the program has no
+    /// parameters.
     argument_lists: &'a [*const *mut PJRT_Buffer],
-    /// For each device, its list of outputs. Empty if the program has no outputs.
+    /// For each device, the array that receives its outputs. Empty if the program has no outputs.
     output_lists: &'a [*mut *mut PJRT_Buffer],
-    /// Whether each argument is donated. Empty if no parameter is.
+    /// For each parameter, whether its argument is donated. Empty if the program donates no arguments.
     donated: &'a [bool],
     launch_id: i32,
 }
 
-/// Options that few calls use.
+/// Options and callbacks that only few calls use.
 struct Request {
     options: ExecuteOptions,
-    /// Callbacks to send and receive.
+    /// The send and receive callbacks of the framework.
     callbacks: Option<Callbacks>,
-    /// The plugin's name, while a profile is being recorded.
+    /// The plugin's name if a profile is being recorded.
     profiled: Option<&'static str>,
 }
 
@@ -52,7 +53,7 @@ impl<'a, B: Backend> Call<'a, B> {
     ///
     /// # Safety
     ///
-    /// V3 for the list, V2 for the buffers.
+    /// V3 (arrays and text) holds for the list, and V2 (handles) for the buffers.
     #[inline(always)]
     unsafe fn arguments(&self, at: usize) -> Result<&'a [&'a BufferHandle<B>]> {
         let list = self.argument_lists.get(at).copied().unwrap_or(std::ptr::null());
@@ -64,7 +65,7 @@ impl<'a, B: Backend> Call<'a, B> {
     ///
     /// # Safety
     ///
-    /// V3 for the list.
+    /// V3 (arrays and text) holds for the list.
     #[inline(always)]
     unsafe fn outputs(&self, at: usize) -> Result<&'a mut [*mut PJRT_Buffer]> {
         let list = self.output_lists.get(at).copied().unwrap_or(std::ptr::null_mut());
@@ -72,7 +73,7 @@ impl<'a, B: Backend> Call<'a, B> {
         unsafe { ffi_read::slice_mut(list, self.executable.output_forms.len(), "output_lists[i]") }
     }
 
-    /// Checks the arguments of one device. Returns whether all of them are ready.
+    /// Checks the arguments of one device. Returns whether all arguments are ready.
     #[inline(always)]
     fn check(&self, device: usize, handles: &[&BufferHandle<B>]) -> Result<bool> {
         let client = &*self.executable.client;
@@ -94,11 +95,11 @@ impl<'a, B: Backend> Call<'a, B> {
         Ok(ready)
     }
 
-    /// Runs a program without channels on one device.
+    /// Runs a program on one device, with default options except for the launch id.
     ///
     /// # Safety
     ///
-    /// V2 and V3 for the lists.
+    /// V2 (handles) and V3 (arrays and text) hold for the lists.
     #[inline(always)]
     unsafe fn run(&self, device: usize, placements: &[Placement], events: &mut [*mut PJRT_Event]) -> Result<()> {
         let executable = self.executable;
@@ -112,7 +113,7 @@ impl<'a, B: Backend> Call<'a, B> {
             if self.check(device, handles)? {
                 let usual = (ExecuteOptions::new(self.launch_id), HostChannels::default());
                 let (place, arguments) = ((device, placements), (handles, self.donated));
-                // SAFETY: checked, and shown by the guard.
+                // SAFETY: the arguments passed `check` after the guard published their bits.
                 let mut launch = unsafe { prepare(executable, &guard, place, arguments, list, usual) };
                 let event = executable.client.backend.execute(&executable.compiled, &mut launch)?;
                 expect_complete(&launch)?;
@@ -128,11 +129,12 @@ impl<'a, B: Backend> Call<'a, B> {
         unsafe { self.run_all(&[device], &[placements], events, request) }
     }
 
-    /// Runs any program with any arguments on these devices.
+    /// Runs a program on any number of devices, with any options. Defers the launches if they must wait for arguments.
     ///
     /// # Safety
     ///
-    /// V2 and V3 for the lists, and V1 to V4 for the callbacks.
+    /// V2 (handles) and V3 (arrays and text) hold for the lists, and V1 (argument structs) to V4 (callbacks) for the
+    /// callbacks.
     #[inline(never)]
     unsafe fn run_all(
         &self,
@@ -155,19 +157,19 @@ impl<'a, B: Backend> Call<'a, B> {
         // SAFETY: V1 (argument structs) to V4 (callbacks), which the caller promises.
         let special = unsafe { LaunchExtras::open(options, callbacks, profiled, devices.len()) }?;
         let launches = Launches { executable, devices, placements, donated: self.donated, is_deferred: false };
-        // SAFETY: checked, and shown by the guard.
+        // SAFETY: the arguments passed `check` after the guard published their bits.
         if let Some(missing) = unsafe { pending_arguments::missing(&handles) }? {
-            // SAFETY: V2 (handles), the framework destroys the executable neither before nor during its call.
+            // SAFETY: V2 (handles), the framework does not destroy the executable before the call returns.
             unsafe { Arc::increment_strong_count(self.counted) };
-            // SAFETY: the reference was added above.
+            // SAFETY: the previous line added the reference.
             let executable = unsafe { Arc::from_raw(self.counted) };
             let results = Results { lists, events };
-            // SAFETY: checked, and shown by the guard.
+            // SAFETY: the arguments passed `check` after the guard published their bits.
             unsafe { defer(executable, &launches, (&guard, &handles), results, special, &missing) };
             return Ok(());
         }
         let arguments = pending_arguments::pending(&handles)?;
-        // SAFETY: checked, and shown by the guard.
+        // SAFETY: the arguments passed `check` after the guard published their bits.
         let done = unsafe { launches.start(&guard, &handles, lists, special, &arguments) }?;
         for (slot, event) in events.iter_mut().zip(done) {
             *slot = into_raw(event);
@@ -175,11 +177,11 @@ impl<'a, B: Backend> Call<'a, B> {
         Ok(())
     }
 
-    /// Runs on these devices with all options of the framework, and records the call if a profile is being taken.
+    /// Runs a program with all options that the framework passed. Records the call if a profile is being recorded.
     ///
     /// # Safety
     ///
-    /// V1 to V4 for `args`, whose lists this call already holds.
+    /// V1 (argument structs) to V4 (callbacks) hold for `args`. The arrays in `self` and `events` come from `args`.
     #[cold]
     #[inline(never)]
     unsafe fn run_general<P: DevicePlugin<Backend = B>>(
@@ -212,7 +214,8 @@ impl<'a, B: Backend> Call<'a, B> {
     }
 }
 
-/// For each parameter, whether its argument is donated. `kept` lists the arguments that the framework keeps.
+/// Returns for each parameter whether its argument is donated. `kept` contains the indices of the arguments that the
+/// framework does not donate.
 fn donations<'a, B: Backend>(executable: &'a LoadedExecutable<B>, kept: &[i64]) -> Cow<'a, [bool]> {
     let mut donated = Cow::Borrowed(executable.donated.as_slice());
     for kept in kept {
@@ -227,7 +230,7 @@ fn donations<'a, B: Backend>(executable: &'a LoadedExecutable<B>, kept: &[i64]) 
 ///
 /// # Safety
 ///
-/// V3 for the list, V2 for the buffers.
+/// V3 (arrays and text) holds for the list, and V2 (handles) for the buffers.
 #[inline(always)]
 unsafe fn handles<'a, B: Backend>(list: *const *mut PJRT_Buffer, len: usize) -> Result<&'a [&'a BufferHandle<B>]> {
     // SAFETY: V3 (arrays and text) and V2 (handles), which the caller promises.
@@ -235,12 +238,13 @@ unsafe fn handles<'a, B: Backend>(list: *const *mut PJRT_Buffer, len: usize) -> 
     if let Some(index) = list.iter().position(|buffer| buffer.is_null()) {
         return Err(Error::argument(format!("argument {index} is null")));
     }
-    // SAFETY: V2 (handles) and V5 (opaque types): buffers that are not null are references to such handles, which last
-    // for the call.
+    // SAFETY: V2 (handles) and V5 (opaque types): a buffer that is not null points to a `BufferHandle`, which lives
+    // until the call returns.
     unsafe { ffi_read::slice(list.as_ptr().cast::<&BufferHandle<B>>(), len, "argument_lists[i]") }
 }
 
-/// Whether an argument has the client, layout and device for which the program was compiled.
+/// Returns whether an argument belongs to the client and the device of the launch, and has the element type, extents
+/// and layout of the parameter.
 #[inline]
 fn fits<B: Backend>(
     argument: &BufferHandle<B>,
@@ -253,7 +257,7 @@ fn fits<B: Backend>(
         && argument.placement.device == device
 }
 
-/// The error for an argument that does not fit.
+/// Returns the error for an argument that [`fits`] rejects.
 #[cold]
 fn misfit<B: Backend>(
     index: usize,
@@ -288,7 +292,8 @@ entries! {
         // SAFETY: V1 (argument structs) and V3 (arrays and text).
         let Options { launch_id, kept, talks, has_more } = unsafe { read_options(args.options.cast_const()) }?;
         if executable.devices.is_empty() && args.execute_device.is_null() && args.num_devices == 0 {
-            // The other processes run the program. Frameworks launch it here, too, and have no list of arguments.
+            // The program runs only on devices of other processes. Frameworks call this function in this process, too,
+            // but pass no arguments.
             return Ok(());
         }
         if args.num_args != executable.parameter_forms.len() {
@@ -343,7 +348,7 @@ entries! {
             elsewhere = executable.placements_on(device)?;
             &*elsewhere
         };
-        // Features that an execution does not use must not slow it down.
+        // The general path is slower. Use it only if the execution needs one of its features.
         if talks | has_more | profiler::is_recording() {
             // SAFETY: V1 (argument structs) to V4 (callbacks).
             return unsafe { call.run_general::<P>(args, &[device], &[placements], events, talks) };
@@ -353,7 +358,7 @@ entries! {
     }
 }
 
-/// Returns the index of the device that the framework chose, or `None` if it chose none.
+/// Returns the index of the device that the framework chose, or `None` if the framework chose no device.
 #[inline]
 fn chosen_device<B: Backend>(executable: &LoadedExecutable<B>, device: *mut PJRT_Device) -> Result<Option<usize>> {
     if device.is_null() {

@@ -1,4 +1,4 @@
-//! `PJRT_ExecuteOptions`: the options of one execution.
+//! Reads `PJRT_ExecuteOptions`, the options of one execution.
 
 use std::ffi::{CStr, c_char};
 use std::mem::offset_of;
@@ -16,7 +16,7 @@ use crate::{Error, ExecuteOptions, Result};
 ///
 /// # Safety
 ///
-/// V1, and a field of type `T` is at that offset.
+/// V1 (argument structs) holds for the options. A field of type `T` is at `offset`, and within the struct's size.
 #[inline]
 unsafe fn field<T: Copy>(options: *const PJRT_ExecuteOptions, offset: usize) -> T {
     // SAFETY: V1 (argument structs), which the caller promises.
@@ -28,9 +28,9 @@ pub(crate) struct Options<'a> {
     pub(crate) launch_id: i32,
     /// Indices of the arguments that the framework does not donate.
     pub(crate) kept: &'a [i64],
-    /// Whether there are send or receive callbacks.
+    /// Whether the framework passed send or receive callbacks.
     pub(crate) talks: bool,
-    /// Whether other options may be set, which [`read_all`] reads.
+    /// Whether further options may be set. [`read_all`] reads all options.
     pub(crate) has_more: bool,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Options<'a> {
 ///
 /// # Safety
 ///
-/// V1 for the options.
+/// V1 (argument structs) holds for the options.
 #[cold]
 pub(crate) unsafe fn read_callbacks(options: *const PJRT_ExecuteOptions) -> Result<Callbacks> {
     // SAFETY: V1 (argument structs), which the caller promises.
@@ -55,11 +55,11 @@ pub(crate) unsafe fn read_callbacks(options: *const PJRT_ExecuteOptions) -> Resu
 ///
 /// # Safety
 ///
-/// V1 to V3 for the options.
+/// V1 (argument structs) to V3 (arrays and text) hold for the options.
 #[inline]
 pub(crate) unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Result<Options<'a>> {
     const READ: usize = offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices) + size_of::<usize>();
-    // Every known framework passes the part of the struct that contains these options.
+    // The structs of all supported frameworks contain these options.
     const { assert!(READ <= PJRT_ExecuteOptions::MIN_SIZE) };
     if options.is_null() || !options.is_aligned() {
         return Err(Error::argument(if options.is_null() { "options is null" } else { "options is not aligned" }));
@@ -86,12 +86,13 @@ pub(crate) unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Re
     Ok(Options { launch_id, kept, talks: sends | receives != 0, has_more })
 }
 
-/// Whether options are set that most frameworks leave empty. Returns true for structs older than 0.112, so that
-/// [`read_all`] reads them.
+/// Returns whether options are set that most frameworks leave empty. Also returns true for structs of API versions
+/// before 0.112, which may lack the fields that this function checks.
 ///
 /// # Safety
 ///
-/// V1 and V3 for the options, which are longer than the oldest struct.
+/// V1 (argument structs) and V3 (arrays and text) hold for the options. Their struct is longer than the oldest
+/// supported struct.
 #[inline]
 unsafe fn has_more(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
     const CALLBACKS: usize = offset_of!(PJRT_ExecuteOptions, num_hlo_output_callbacks) + size_of::<usize>();
@@ -119,16 +120,16 @@ unsafe fn has_more(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
     if context | tasks | slices | outputs != 0 || major_to_minor != 0 {
         return true;
     }
-    // Most frameworks pass a null pointer or an empty text.
-    // SAFETY: V3 (arrays and text), text that ends in a NUL byte.
+    // Most frameworks pass a null pointer or an empty string as `call_location`.
+    // SAFETY: V3 (arrays and text), the string ends in a NUL byte, so its first byte is readable.
     !location.is_null() && unsafe { location.read() } != 0
 }
 
-/// Reads all options, for the backend.
+/// Reads all options that the backend can query.
 ///
 /// # Safety
 ///
-/// V1 to V4 for the options.
+/// V1 (argument structs) to V4 (callbacks) hold for the options.
 #[cold]
 pub(crate) unsafe fn read_all(options: *const PJRT_ExecuteOptions) -> Result<ExecuteOptions> {
     // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
@@ -140,7 +141,7 @@ pub(crate) unsafe fn read_all(options: *const PJRT_ExecuteOptions) -> Result<Exe
         )
         .unnamed());
     }
-    // SAFETY: V2 (handles) and V5 (opaque types), contexts are such values.
+    // SAFETY: V2 (handles) and V5 (opaque types), a context that is not null points to an `ExecuteContext`.
     let context = unsafe { options.context.cast::<ExecuteContext>().as_ref() }.cloned();
     // SAFETY: V3 (arrays and text).
     let tasks = unsafe { ffi_read::slice(options.task_ids.cast_const(), options.num_tasks, "options->task_ids") }?;
@@ -149,7 +150,7 @@ pub(crate) unsafe fn read_all(options: *const PJRT_ExecuteOptions) -> Result<Exe
     let incarnations = unsafe { ffi_read::slice(incarnations, options.num_tasks, "options->incarnation_ids") }?;
     let incarnation =
         |(task_id, incarnation): (&i32, &i64)| TaskIncarnation { task_id: *task_id, incarnation: *incarnation };
-    // SAFETY: V3 (arrays and text) and V4 (callbacks); the callbacks end before the execution's event.
+    // SAFETY: V3 (arrays and text) and V4 (callbacks); the callbacks end before the execution's event is ready.
     let outputs = unsafe { OutputCallbacks::read(options.hlo_output_callbacks, options.num_hlo_output_callbacks) }?;
     let (custom, num_custom) = (options.custom_options, options.num_custom_options);
     // SAFETY: V3 (arrays and text).
@@ -168,12 +169,12 @@ pub(crate) unsafe fn read_all(options: *const PJRT_ExecuteOptions) -> Result<Exe
     Ok(all)
 }
 
-/// Reads text that ends in a NUL byte. Returns `None` if it is null or empty. Invalid UTF-8 is replaced, because only
-/// people read these places in source files.
+/// Reads a string that ends in a NUL byte. Returns `None` if the pointer is null or the string is empty. Replaces
+/// invalid UTF-8, because the string is a source location that is only shown to people.
 ///
 /// # Safety
 ///
-/// V3: the pointer is null or readable up to a NUL byte.
+/// V3 (arrays and text): the pointer is null or readable up to a NUL byte.
 unsafe fn text(text: *const c_char) -> Option<String> {
     if text.is_null() {
         return None;

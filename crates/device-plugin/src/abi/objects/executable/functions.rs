@@ -1,4 +1,4 @@
-//! `PJRT_Executable`.
+//! The functions of `PJRT_Executable`, and `PJRT_Compile`.
 
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ use crate::{Backend, Error, Program, Result};
 /// First bytes of a serialized executable. The digit is the version of the format.
 const MAGIC: &[u8] = b"device-plugin executable 2\n";
 
-/// Serializes the received program with its options. If the backend supports serialization, the result contains its
-/// compiled form too.
+/// Serializes the program as received and its compile options. If the backend supports serialization, the result also
+/// contains the backend's compiled form of the program.
 fn serialize<B: Backend>(executable: &Executable<B>) -> Result<Vec<u8>> {
     let native = B::serialize(&executable.compiled)?;
     let mut out = Writer::new(MAGIC);
@@ -83,7 +83,8 @@ entries! {
         }?;
         // SAFETY: V2 (handles) and V5 (opaque types).
         let client = unsafe { args.client.cast::<Counted<Client<P::Backend>>>().as_ref() };
-        // The topology of a client consists of its own devices, so compile through the client.
+        // If the topology belongs to the client, compile through the client, so that the program can run on the
+        // client's devices.
         let executable = match client.filter(|client| std::ptr::eq(Arc::as_ptr(&client.topology), topology)) {
             Some(client) => Executable::compile(client, program, options)?,
             None => Executable::<P::Backend>::compile_for(topology, program, options)?,
@@ -96,7 +97,7 @@ entries! {
     PJRT_Executable_Destroy(args) {
         if !args.executable.is_null() {
             let executable = args.executable.cast_const().cast::<Executable<P::Backend>>();
-            // SAFETY: V2 (handles), this came from `Executable::into_raw` and is given up.
+            // SAFETY: V2 (handles), the handle came from `Executable::into_raw`, and the framework no longer uses it.
             drop(unsafe { Arc::from_raw(executable) });
         }
         Ok(())
@@ -139,7 +140,7 @@ entries! {
         let cost = match executable.cost.get() {
             Some(cost) => cost,
             None => {
-                // Compute the costs first, because vendor code must not run within the cell's lock.
+                // Compute the costs before `get_or_init`, because vendor code must not run within the cell's lock.
                 let cost = P::Backend::cost_analysis(&executable.compiled).map(NamedValues::new);
                 executable.cost.get_or_init(|| cost)
             }
@@ -253,7 +254,8 @@ entries! {
             )));
         }
         let options = if overridden.is_empty() { stored } else { overridden };
-        // If the version of the platform differs, compile the program again.
+        // If the platform's version differs from the stored version, ignore the compiled form and compile the program
+        // again.
         let native = native.filter(|_| platform.1 == client.topology.platform_version);
         let executable = match native {
             None => Executable::compile(client, program, options)?,

@@ -1,5 +1,5 @@
-//! The launches of one call of `PJRT_LoadedExecutable_Execute`: their arguments for the backend, and the processing of
-//! its results.
+//! The launches of one call of `PJRT_LoadedExecutable_Execute`: prepares the arguments for the backend, and passes the
+//! outputs to the framework.
 
 use std::cell::Cell;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -19,22 +19,23 @@ use crate::{
     Backend, Error, Event, ExecuteOptions, HostChannels, Inputs, Launch, Outputs, Placement, Result, profiler,
 };
 
-/// Properties that few calls have, copied from the framework's arguments.
+/// Options and callbacks that only few calls use, copied from the framework's arguments.
 pub(crate) struct LaunchExtras {
     pub(crate) options: ExecuteOptions,
-    /// The channels of each launch. Empty if the framework passed no callbacks.
+    /// The channels of each launch. Empty if the framework passed no send or receive callbacks.
     channels: Vec<host_channel::Opened>,
     outputs: Option<output_callbacks::Opened>,
-    /// The plugin's name, while a profile is being recorded.
+    /// The plugin's name if a profile is being recorded.
     profiled: Option<&'static str>,
 }
 
 impl LaunchExtras {
-    /// Enables the callbacks of a call on `count` devices.
+    /// Enables the callbacks of a call that runs on `count` devices.
     ///
     /// # Safety
     ///
-    /// V3 for the lists of the callbacks, and V4 for the callbacks until the events of the call.
+    /// V3 (arrays and text) holds for the lists of the callbacks, and V4 (callbacks) for the callbacks until the events
+    /// of the call are ready.
     pub(crate) unsafe fn open(
         options: ExecuteOptions,
         callbacks: Option<host_channel::Callbacks>,
@@ -60,23 +61,23 @@ pub(crate) struct Launches<'a, B: Backend> {
     pub(crate) devices: &'a [usize],
     /// For each device, the placements of its outputs.
     pub(crate) placements: &'a [&'a [Placement]],
-    /// Whether each argument is donated. Empty if none is.
+    /// For each parameter, whether its argument is donated. Empty if no argument is donated.
     pub(crate) donated: &'a [bool],
-    /// Whether the framework's call has returned.
+    /// Whether the launches were deferred, so that the framework's call has already returned.
     pub(crate) is_deferred: bool,
 }
 
 impl<B: Backend> Launches<'_, B> {
     /// Passes the launches to the backend and stores the outputs in `lists`. Returns one event for each launch. The
-    /// outputs of a launch are ready when its event is, which is after `arguments` is ready.
+    /// outputs of a launch become ready together with its event, and never before `arguments` is ready.
     ///
     /// # Errors
     ///
-    /// If the backend fails. All outputs are destroyed in this case.
+    /// Returns an error if the backend fails. In this case, all outputs are destroyed.
     ///
     /// # Safety
     ///
-    /// As for [`prepare`].
+    /// The requirements of [`prepare`] apply.
     pub(crate) unsafe fn start(
         &self,
         guard: &Guard,
@@ -118,7 +119,7 @@ impl<B: Backend> Launches<'_, B> {
                 });
             }
         }
-        // The framework's callbacks must end before any of its events becomes ready.
+        // All output callbacks must have ended before an event of the call becomes ready.
         let outputs = outputs.map(|outputs| outputs.hand_over(&done));
         let mut opened = opened.into_iter();
         let finished = launches.iter_mut().zip(done).map(|(launch, event)| {
@@ -139,7 +140,7 @@ impl<B: Backend> Launches<'_, B> {
 ///
 /// # Safety
 ///
-/// The arguments passed the checks of a call after the guard showed their bits, and so did the donated ones among them.
+/// The arguments, including the donated ones, passed the checks of the call after `guard` published their bits.
 #[inline(always)]
 pub(crate) unsafe fn prepare<'a, B: Backend>(
     executable: &'a LoadedExecutable<B>,
@@ -149,7 +150,7 @@ pub(crate) unsafe fn prepare<'a, B: Backend>(
     list: &'a mut [*mut PJRT_Buffer],
     (options, channels): (ExecuteOptions, HostChannels),
 ) -> Launch<'a, B> {
-    // SAFETY: the caller promises that no argument was deleted, and that a donated one is not also another argument.
+    // SAFETY: the caller promises that the checks found no deleted argument and no donated buffer that occurs twice.
     let uses = unsafe { LaunchArguments::new(handles, guard, donated) };
     guard.add_outputs(placements.len());
     let outputs = Outputs::new(OutputList::new(executable, guard, placements, list));
@@ -168,21 +169,21 @@ fn incomplete<B: Backend>(launch: &Launch<'_, B>) -> Error {
     Error::internal(format!("the backend returned {made} outputs for a program with {all}"))
 }
 
-/// Keeps the outputs in their list and deletes the donated arguments.
+/// Deletes the donated arguments, and passes the outputs to the framework with `event` as their ready event.
 #[inline(always)]
 pub(crate) fn finish<B: Backend>(launch: &mut Launch<'_, B>, event: &Event) {
     launch.inputs.uses().delete_donated();
     launch.outputs.list_mut().finish(event);
 }
 
-/// The bits of the arguments in the Bloom filter of the hazard domain.
+/// Returns the bits of the arguments in the Bloom filter of the hazard domain.
 #[inline]
 pub(crate) fn bits<B: Backend>(handles: &[&BufferHandle<B>]) -> u64 {
     handles.iter().fold(0, |all, handle| all | handle.bit())
 }
 
-/// When dropped, drops the values of buffers that other threads deleted during a launch. Declare it before the guard of
-/// the launch, so that the guard is dropped first.
+/// A guard whose destructor drops the values of buffers that other threads deleted during a launch. Create it before
+/// the [`Guard`] of the launch, so that the [`Guard`] is dropped first.
 pub(crate) struct ReclaimAfterLaunch<'a, B: Backend>(pub(crate) &'a Client<B>);
 
 impl<B: Backend> Drop for ReclaimAfterLaunch<'_, B> {
@@ -194,18 +195,18 @@ impl<B: Backend> Drop for ReclaimAfterLaunch<'_, B> {
     }
 }
 
-/// Ensures that launches on several devices have the same order on all of them.
+/// Ensures that all devices receive launches on several devices in the same order.
 ///
 /// A device with a queue runs launches in the order in which it receives them. If the members of a launch wait for each
 /// other, all devices must receive such launches in the same order. Otherwise two launches could each block a device
-/// that the other one needs. A framework with one thread calls `Execute` in one order, so all devices receive it. But
-/// the SDK runs deferred launches on its own threads. A deferred launch therefore never overlaps with another call of
-/// the backend's `execute_all`. Launches on the framework's own threads may overlap with each other, because the
-/// framework chose to overlap them.
+/// that the other launch needs. If a framework calls `Execute` on one thread only, all devices receive the launches in
+/// the order of the calls. But the SDK starts deferred launches on its own threads. A deferred launch therefore never
+/// overlaps with another call of the backend's `execute_all`. Launches on the framework's own threads may overlap with
+/// each other, because the framework chose to overlap them.
 #[derive(Default)]
 pub(crate) struct Order(RwLock<()>);
 
-/// The turn of a launch on several devices. It is held while the backend receives the launch.
+/// The lock of a launch on several devices. It is held while the backend receives the launch.
 pub(crate) struct Turn<'a> {
     _guard: Option<OrderLock<'a>>,
     outer: bool,
@@ -218,8 +219,8 @@ enum OrderLock<'a> {
 }
 
 thread_local! {
-    /// Whether a backend is receiving launches on this thread. The backend may then call the framework, which may call
-    /// the plugin.
+    /// Whether a backend is receiving launches on this thread. If the backend calls the framework and the framework
+    /// executes another program, this nested call must not take the lock again.
     static WITHIN: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -1,4 +1,4 @@
-//! `PJRT_LoadedExecutable`, except its execution.
+//! The functions of `PJRT_LoadedExecutable`, except `PJRT_LoadedExecutable_Execute`.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ entries! {
     #[destroys]
     PJRT_LoadedExecutable_Destroy(args) {
         if !args.executable.is_null() {
-            // SAFETY: V2 (handles), this came from `Executable::load` and is given up.
+            // SAFETY: V2 (handles), the handle came from `Executable::load`, and the framework no longer uses it.
             drop(unsafe { Arc::from_raw(args.executable.cast_const().cast::<LoadedExecutable<P::Backend>>()) });
         }
         Ok(())

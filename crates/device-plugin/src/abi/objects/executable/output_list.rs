@@ -1,4 +1,4 @@
-//! The outputs of one launch on one device, as the backend creates them.
+//! Collects the outputs of one launch on one device while the backend creates them.
 
 use pjrt_sys::PJRT_Buffer;
 
@@ -9,8 +9,8 @@ use crate::contain::contain;
 use crate::features::FeatureCalls;
 use crate::{Backend, Event, Placement, Shape};
 
-/// The array that receives the outputs of a launch: the framework's, or that of a deferred launch. If the list is
-/// dropped before it is finished, it destroys the outputs and fills the array with nulls.
+/// The outputs of a launch, in an array of the framework or of a deferred launch. If the list is dropped before
+/// [`OutputList::finish`] is called, it destroys the outputs and stores null pointers in the array.
 pub(crate) struct OutputList<'a, B: Backend> {
     executable: &'a LoadedExecutable<B>,
     /// The guard that has already counted all outputs of this list.
@@ -22,13 +22,12 @@ pub(crate) struct OutputList<'a, B: Backend> {
     finished: bool,
 }
 
-// SAFETY: the list is a destination that the framework leaves alone during the call (V3 (arrays and text)), and the
-// handles in it are not
-// yet shared.
+// SAFETY: V3 (arrays and text): the framework does not use the array during the call, and the buffers in it are not yet
+// shared.
 unsafe impl<B: Backend> Send for OutputList<'_, B> {}
 
 impl<'a, B: Backend> OutputList<'a, B> {
-    /// Creates an empty list. The guard has already counted one output for each place in it.
+    /// Creates an empty list. The guard has already counted one output for each element of `list`.
     #[inline(always)]
     pub(crate) fn new(
         executable: &'a LoadedExecutable<B>,
@@ -44,7 +43,7 @@ impl<'a, B: Backend> OutputList<'a, B> {
         self.produced == self.list.len()
     }
 
-    /// Returns the number of outputs so far and in total.
+    /// Returns the number of outputs that the backend has created, and the number of outputs of the program.
     pub(crate) fn progress(&self) -> (usize, usize) {
         (self.produced, self.list.len())
     }
@@ -67,7 +66,8 @@ impl<'a, B: Backend> OutputList<'a, B> {
             return false;
         };
         let is_dynamic = self.executable.client.backend.is_dynamic(&buffer);
-        // SAFETY: the guard counted one output for each place, and `drop` subtracts the outputs that were not created.
+        // SAFETY: the guard counted one output for each element of the list, and `drop` subtracts the outputs that were
+        // not created.
         let client = unsafe { self.executable.client.output_ref() };
         let handle = BufferHandle::new(client, Value::Now(buffer), form, *placement, Event::ready(), is_dynamic);
         *slot = handle.as_ptr().cast();
@@ -79,9 +79,10 @@ impl<'a, B: Backend> OutputList<'a, B> {
     fn take_back(&mut self) {
         for slot in &mut self.list[..self.produced] {
             let handle = std::mem::replace(slot, std::ptr::null_mut());
-            // The backend may have panicked, and dropping its buffers may panic too.
+            // Catch panics of the buffers' destructors, because this function may run while a panic of the backend
+            // unwinds.
             let _ = contain(|| {
-                // SAFETY: created by `push`, and no other code has a reference to it.
+                // SAFETY: `push` created the buffer, and no other code has a reference to it.
                 unsafe { BufferHandle::<B>::take_back(handle) };
                 Ok(())
             });
@@ -89,12 +90,12 @@ impl<'a, B: Backend> OutputList<'a, B> {
         self.guard.remove_outputs(self.list.len() - self.produced);
     }
 
-    /// Passes the outputs to the framework. They are ready when `event` is.
+    /// Passes the outputs to the framework. The outputs become ready together with `event`.
     #[inline(always)]
     pub(crate) fn finish(&mut self, event: &Event) {
         if !event.is_born_ready() {
             for handle in self.list[..self.produced].iter().copied() {
-                // SAFETY: created by `push`, and no other code has a reference to it yet.
+                // SAFETY: `push` created the buffer, and no other code has a reference to it yet.
                 let buffer = unsafe { &mut *handle.cast::<BufferHandle<B>>() };
                 buffer.ready = event.clone();
             }

@@ -1,4 +1,4 @@
-//! Arguments of a launch that are not ready yet.
+//! Finds the arguments of a launch that are not ready yet, and combines their events.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,7 @@ fn failed(error: Error, index: usize) -> Error {
 ///
 /// # Errors
 ///
-/// If the argument failed.
+/// Returns an error if the argument failed.
 #[inline]
 pub(crate) fn is_ready<B: Backend>(index: usize, argument: &BufferHandle<B>) -> Result<bool> {
     match argument.ready.result() {
@@ -34,7 +34,8 @@ fn unready<B: Backend>(
     let mut found: Vec<Unready> = Vec::new();
     for handles in lists {
         for (index, handle) in handles.iter().enumerate() {
-            // The outputs of one launch share an event, and are often consecutive arguments of the next launch.
+            // Skip an event that was just added. The outputs of one launch share an event, and are often consecutive
+            // arguments of the next launch.
             let is_known = || found.last().is_some_and(|(_, event)| event.is(&handle.ready));
             if !handle.ready.is_born_ready() && !is_ready(index, handle)? && choose(handle) && !is_known() {
                 found.push((index, handle.ready.clone()));
@@ -44,28 +45,29 @@ fn unready<B: Backend>(
     Ok(found)
 }
 
-/// Returns an event for the arguments that must be ready before the backend receives them. These are all arguments that
-/// are not ready. If the backend orders its work itself, they are only those whose value does not exist yet. Returns
-/// `None` if there are none.
+/// Returns an event that becomes ready together with the arguments for which the launch must wait. Usually, these are
+/// all arguments that are not ready. For a backend with the feature `queued`, they are only the arguments whose value
+/// does not exist yet. Returns `None` if the launch need not wait.
 ///
 /// # Errors
 ///
-/// If an argument failed.
+/// Returns an error if an argument failed.
 ///
 /// # Safety
 ///
-/// A guard protects the arguments, and all of them were live when it began to.
+/// A guard protects the arguments, and no argument was deleted before the guard published it.
 pub(crate) unsafe fn missing<B: Backend>(lists: &[&[&BufferHandle<B>]]) -> Result<Option<Event>> {
     // SAFETY: V9 (hazard pointers), the caller protects the arguments with a guard.
     let unready = unready(lists, |handle| !const { B::FEATURES.queued } || unsafe { handle.value() }.get().is_none())?;
     Ok((!unready.is_empty()).then(|| join(unready)))
 }
 
-/// Returns an event for all arguments that are not ready. It is created ready if all are ready.
+/// Returns an event that becomes ready when all arguments are ready. If all arguments are ready already, the event is
+/// created ready.
 ///
 /// # Errors
 ///
-/// If an argument failed.
+/// Returns an error if an argument failed.
 pub(crate) fn pending<B: Backend>(lists: &[&[&BufferHandle<B>]]) -> Result<Event> {
     unready(lists, |_| true).map(join)
 }
@@ -76,7 +78,7 @@ struct Join {
     completer: Mutex<Option<Completer>>,
 }
 
-/// Returns an event that is ready when all arguments are, or as soon as one of them fails.
+/// Returns an event that becomes ready when all arguments are ready, or as soon as one argument fails.
 fn join(arguments: Vec<Unready>) -> Event {
     if arguments.is_empty() {
         return Event::ready();
@@ -103,9 +105,9 @@ impl Join {
     }
 }
 
-/// Returns the event of a launch's outputs. It combines the event of the launch with that of the arguments which the
-/// backend received before they were ready. An error of the launch is reported at once, because the launch has then
-/// ended.
+/// Returns the event of a launch's outputs. It combines the launch's own event with `arguments`, the event of the
+/// arguments that the backend received before they were ready. An error of the launch completes the event at once,
+/// because a launch that has failed has also ended.
 #[inline]
 pub(crate) fn after(arguments: &Event, launch: Event) -> Event {
     if arguments.is_born_ready() { launch } else { after_pending(arguments, &launch) }

@@ -1,4 +1,4 @@
-//! Executables: the backend's program and the properties that frameworks query.
+//! The objects behind executable handles: the compiled program, and the properties that frameworks query.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,10 +30,11 @@ pub(crate) struct Executable<B: Backend> {
     pub(crate) compiled: Arc<B::Executable>,
     pub(crate) info: ExecutableInfo,
     pub(crate) program: Program,
-    /// The options as received. Fields that this SDK does not use are kept, because frameworks read them back.
+    /// The serialized compile options as received. They keep fields that this SDK does not use, because frameworks read
+    /// the options back.
     pub(crate) options: Vec<u8>,
     pub(crate) assignment: DeviceAssignment,
-    /// Whether a launch may choose any device.
+    /// Whether the framework may launch the program on any device (`compile_portable_executable`).
     portable: bool,
     /// For each parameter, whether an execution donates its argument.
     donated: Vec<bool>,
@@ -50,7 +51,8 @@ pub(crate) struct Executable<B: Backend> {
     parameter_forms: Vec<ArrayLayout>,
     output_forms: Vec<ArrayLayout>,
     pub(crate) cost: OnceLock<Result<NamedValues>>,
-    /// The program with the module config that frameworks expect. `None` if the program stays unchanged.
+    /// The program that frameworks read, with the module configuration that they expect. `None` inside the cell if the
+    /// program needs no change.
     readable: OnceLock<Option<Program>>,
     pub(crate) last_profile: LastProfile,
 }
@@ -63,7 +65,8 @@ pub(crate) struct LoadedExecutable<B: Backend> {
     pub(crate) compiled: Arc<B::Executable>,
     pub(crate) assignment: DeviceAssignment,
     pub(crate) portable: bool,
-    /// Indices of the addressable devices of the assignment, in its order. Empty if all belong to other processes.
+    /// Indices of the addressable devices of the device assignment, in the order of the assignment. Empty if all its
+    /// devices belong to other processes.
     pub(crate) devices: Vec<usize>,
     pub(crate) device_handles: Pointers<PJRT_Device>,
     pub(crate) logical_ids: Vec<PJRT_LogicalDeviceIds>,
@@ -94,7 +97,7 @@ pub(crate) struct Source {
 impl Source {
     /// # Errors
     ///
-    /// If the options cannot be decoded or contradict the devices.
+    /// Returns an error if the options cannot be decoded or contradict the devices.
     pub(crate) fn new(topology: &Topology, program: Program, options: &[u8], present: bool) -> Result<Self> {
         let parsed = parse_options(options)?;
         let assignment = assign(topology, &parsed, present)?;
@@ -136,7 +139,7 @@ impl<B: Backend> Executable<B> {
             let slot = donated.get_mut(*index);
             *slot.ok_or_else(|| broken(format!("the donated parameter {index} does not exist")))? = true;
         }
-        // Frameworks do not check extents, and end the process on invalid ones.
+        // Frameworks do not check extents, and end the process if an extent is invalid.
         let mut shapes = info.parameters.iter().chain(&info.outputs);
         if let Some(shape) = shapes.find(|shape| shape.host_size().is_none()) {
             return Err(broken(format!("{shape} has negative extents or exceeds the address space")));
@@ -146,7 +149,8 @@ impl<B: Backend> Executable<B> {
             return Err(Error::invalid_argument(format!("the device assignment names device {} twice", ids[twice])));
         }
         let indices = ids.iter().map(|id| topology.device_of_id(*id)).collect::<Result<Vec<_>>>()?;
-        // The memories of devices of other processes are unknown here. They have the same kinds as those of this process.
+        // The memories of devices of other processes are unknown. Use an addressable device instead, because its
+        // memories have the same kinds.
         let is_known = |index: &usize| client.is_none() || topology.descriptions[*index].info.addressable;
         let device = indices.into_iter().find(is_known).or_else(|| (0..topology.descriptions.len()).find(is_known));
         let device = device.ok_or_else(|| Error::invalid_argument("this process has no addressable device"))?;
@@ -156,7 +160,8 @@ impl<B: Backend> Executable<B> {
         let output_forms = forms::<B>(topology, &info.outputs, &info.output_layouts, "output")?;
         let parameter_forms = forms::<B>(topology, &info.parameters, &info.parameter_layouts, "parameter")?;
         let shardings = |given: &Option<Vec<Vec<u8>>>, expected: usize, what: &str| match given {
-            // XLA also assigns a sharding to the empty tuple of a program without outputs, and its clients expect it.
+            // XLA also assigns a sharding to the empty tuple of a program without outputs, and XLA's clients expect
+            // this sharding.
             Some(given) if given.len() != expected && (given.len(), expected) != (1, 0) => {
                 Err(broken(format!("it returned {} shardings for {expected} {what}s", given.len())))
             }
@@ -191,19 +196,20 @@ impl<B: Backend> Executable<B> {
         }))
     }
 
-    /// The program that frameworks read back: the optimized program of the backend, or else the one received.
+    /// Returns the program that frameworks read back: the optimized program of the backend, or else the program as
+    /// received.
     pub(crate) fn readable_program(&self) -> &Program {
         let program = self.info.optimized_program.as_ref().unwrap_or(&self.program);
         let counts = (self.assignment.num_replicas(), self.assignment.num_partitions());
         self.readable.get_or_init(|| hlo::with_config(program, counts.0, counts.1)).as_ref().unwrap_or(program)
     }
 
-    /// Passes the executable to the framework, which destroys it.
+    /// Converts the executable to a handle that the framework owns and destroys.
     pub(crate) fn into_raw(self: Arc<Self>) -> *mut PJRT_Executable {
         Arc::into_raw(self).cast_mut().cast()
     }
 
-    /// Loads the program on the devices of a client. The framework destroys the result.
+    /// Loads the program on the devices of a client. Returns a handle that the framework owns and destroys.
     pub(crate) fn load(self: Arc<Self>, client: &Counted<Client<B>>) -> Result<*mut PJRT_LoadedExecutable> {
         Ok(Arc::into_raw(Arc::new(LoadedExecutable::new(self, client)?)).cast_mut().cast())
     }
@@ -226,7 +232,8 @@ impl<B: Backend> LoadedExecutable<B> {
                         executable.platform_name, topology.platform_name
                     )));
                 }
-                // Uses the devices that the framework chose. If it chose none, assigns devices that are present.
+                // Use the devices that the framework chose. If the framework chose no devices, assign devices that are
+                // present.
                 let assignment = assign(topology, &parse_options(&executable.options)?, true)?;
                 (client.backend.load_executable(&executable.compiled)?, assignment)
             }
@@ -265,7 +272,7 @@ impl<B: Backend> LoadedExecutable<B> {
         })
     }
 
-    /// Returns the placements of the outputs of a launch on that device.
+    /// Returns the placements of the outputs of a launch on `device`.
     #[inline]
     pub(crate) fn placements_on(&self, device: usize) -> Result<std::borrow::Cow<'_, [Placement]>> {
         if let Some(at) = self.devices.iter().position(|assigned| *assigned == device) {
@@ -288,13 +295,13 @@ fn broken(what: String) -> Error {
     Error::internal(format!("the backend returned contradictory values: {what}"))
 }
 
-/// Decodes the typed part of serialized compile options.
+/// Decodes serialized compile options.
 pub(crate) fn parse_options(options: &[u8]) -> Result<CompileOptions> {
     CompileOptions::decode(options).map_err(|error| Error::argument(error.to_string()))
 }
 
-/// Returns the framework's device assignment, or else the first devices. `present` restricts the latter to devices that
-/// are present.
+/// Returns the device assignment or the device ordinal that the options contain. If they contain neither, assigns the
+/// first devices, or with `present` the first addressable devices.
 pub(crate) fn assign(topology: &Topology, options: &CompileOptions, present: bool) -> Result<DeviceAssignment> {
     let known = topology.descriptions.len();
     let count = |n: i64, what: &str| {
@@ -324,11 +331,11 @@ pub(crate) fn assign(topology: &Topology, options: &CompileOptions, present: boo
 }
 
 fn one(device: i64) -> DeviceAssignment {
-    // One replica of one partition on one device is always consistent.
+    // One replica and one partition need one device, so the constructor does not fail.
     DeviceAssignment::new(1, 1, vec![device]).unwrap_or_else(|| unreachable!("one device is one device"))
 }
 
-/// Assigns the first devices in replica-major order. `present` restricts them to devices that are present.
+/// Assigns the first devices in replica-major order. With `present`, assigns only addressable devices.
 pub(crate) fn default_assignment(
     topology: &Topology,
     replicas: usize,
@@ -357,7 +364,7 @@ fn kinds(topology: &Topology, device: usize, given: &[String], expected: usize, 
     Ok((0..expected).map(kind).collect())
 }
 
-/// Returns the layouts of the outputs or parameters on the device.
+/// Returns the device layouts of the outputs or parameters.
 fn forms<B: Backend>(
     topology: &Topology,
     shapes: &[Shape],
@@ -374,13 +381,13 @@ fn forms<B: Backend>(
     forms.collect::<Result<_>>().map_err(|error| broken(error.message().to_owned()))
 }
 
-/// Returns the placements of the outputs of a launch on that device.
+/// Returns the placements of the outputs of a launch on `device`.
 fn place<B: Backend>(client: &Client<B>, device: usize, info: &ExecutableInfo) -> Result<Vec<Placement>> {
     let kinds = kinds(&client.topology, device, &info.output_memory_kinds, info.outputs.len(), "output")?;
     kinds.iter().map(|kind| client.placement_of_kind(device, kind)).collect()
 }
 
-/// Hashes everything that a compilation depends on.
+/// Returns a hash of all inputs of a compilation: the platform, the program and the options.
 fn fingerprint(topology: &Topology, program: &Program, options: &[u8]) -> String {
     let hash = |seed: u64| {
         let mut hasher = DefaultHasher::new();
