@@ -8,7 +8,8 @@ use crate::{
     Result,
 };
 
-/// The backend of a [`DevicePlugin`](crate::DevicePlugin) whose device is driven by another library. It has no values.
+/// The backend of a [`DevicePlugin`](crate::DevicePlugin) whose device is driven by another library. An instance cannot
+/// be created.
 #[derive(Debug)]
 pub enum NoBackend {}
 

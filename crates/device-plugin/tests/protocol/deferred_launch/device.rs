@@ -19,7 +19,7 @@ impl<const QUEUED: bool> DevicePlugin for Patient<QUEUED> {
     type Backend = Device<QUEUED>;
 }
 
-/// The observations of a test about its client.
+/// What the backend recorded for the client of one test.
 #[derive(Default)]
 pub struct Log {
     state: Mutex<State>,
@@ -32,11 +32,11 @@ pub struct State {
     pub values: usize,
     /// Whether the backend has been dropped.
     pub closed: bool,
-    /// Programs that have started, with the threads they ran on.
+    /// Programs that have started, with the threads on which they ran.
     pub begun: Vec<(String, ThreadId)>,
-    /// Donated inputs that had no other owner.
+    /// Number of donated inputs that had no other owner.
     pub in_place: usize,
-    /// Launches wait within `execute` until this is set.
+    /// Launches wait within `execute` until this is `true`.
     pub released: bool,
     /// Completers of asynchronous programs.
     pub running: Vec<Completer>,
@@ -82,7 +82,7 @@ impl Drop for Value {
     }
 }
 
-/// The place of a value, which is set when the value has been computed.
+/// The cell of a value. It is set when the value has been computed.
 pub type Cell = Arc<OnceLock<Value>>;
 
 pub struct Device<const QUEUED: bool> {
@@ -201,7 +201,7 @@ impl<const Q: bool> Backend for Device<Q> {
 }
 
 impl<const Q: bool> MultiDevice for Device<Q> {
-    /// Gives each device the sum of the values of all devices.
+    /// Pushes the sum of the inputs of all devices as the output of each device.
     fn execute_all(&self, program: &Arc<Program>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
         self.log.change(|state| state.begun.push((program.words[0].clone(), std::thread::current().id())));
         let mut sum = vec![0, 0];
@@ -219,7 +219,7 @@ impl<const Q: bool> MultiDevice for Device<Q> {
 
 pub type Manager = *mut PJRT_AsyncHostToDeviceTransferManager;
 
-/// A client, and the objects with which a test uses it.
+/// A client, with its framework and its log.
 pub struct Fixture {
     pub framework: Framework,
     pub client: Client,
@@ -290,7 +290,7 @@ impl Fixture {
         (outputs[0], event)
     }
 
-    /// Executes on both devices.
+    /// Executes a program on both devices.
     pub fn run_on_both(&self, program: Loaded, arguments: [Buffer; 2]) -> Answer<([Buffer; 2], [RawEvent; 2])> {
         let mut options = execute_options(&[]);
         let (mut out, mut events) = ([null_mut(); 2], [null_mut(); 2]);
