@@ -1,5 +1,6 @@
-//! A device of pairs of integers that records where its programs ran. A program is one line: its operation, its number
-//! of inputs, and further words. For example, `add 2` adds its inputs. `donate` donates all of them.
+//! A device of pairs of integers that records on which threads its programs ran. A program is one line: its operation,
+//! its number of inputs, and further words. For example, `add 2` adds its two inputs. The word `donate` donates all
+//! inputs.
 
 use std::ptr::null_mut;
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
@@ -28,7 +29,7 @@ pub struct Log {
 
 #[derive(Default)]
 pub struct State {
-    /// Number of values that the device holds.
+    /// Number of existing values on the device.
     pub values: usize,
     /// Whether the backend has been dropped.
     pub closed: bool,
@@ -312,7 +313,7 @@ impl Fixture {
         ready
     }
 
-    /// Destroys the client, after all other objects, and waits until the backend and all values are dropped.
+    /// Destroys the client after all other objects, and waits until the backend and all values are dropped.
     pub fn end(self) {
         self.framework.destroy_client(self.client);
         self.log.wait(|state| state.closed && state.values == 0);
