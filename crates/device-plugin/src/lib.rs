@@ -2,7 +2,7 @@
 //!
 //! PJRT is the C interface through which JAX, PyTorch/XLA and others drive devices: one table of function pointers that
 //! a shared library returns from `GetPjrtApi`. This crate fills the table from two small traits. [`DevicePlugin`]
-//! describes the plugin. [`Backend`] drives the devices: it transfers data, and compiles and executes programs.
+//! describes the plugin. [`Backend`] drives the devices, and transfers data, compiles programs and executes them.
 //! Everything else is an optional feature with its own trait in [`features`]. The SDK handles events, errors, strings
 //! that outlive a call, strided host data, donation, deletion, reference counts, layouts, memory kinds and
 //! serialization. A panic in a backend becomes an error of the call in which it happened.

@@ -1,4 +1,4 @@
-//! Tests events that a driver completes on its own thread, on which nobody may call the driver.
+//! Tests events that a driver completes on its own thread, on which calls of the driver are not allowed.
 
 use std::cell::Cell;
 use std::ffi::c_void;

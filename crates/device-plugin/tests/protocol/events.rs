@@ -26,7 +26,7 @@ fn set(event: Event, code: u32, message: &str) -> Answer {
     args.map(drop)
 }
 
-/// What a callback observed: the error and the thread.
+/// The error and the thread that a callback observed.
 type Seen = (Answer, std::thread::ThreadId);
 
 struct Told {

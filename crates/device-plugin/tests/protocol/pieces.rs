@@ -21,7 +21,7 @@ impl DevicePlugin for Pieces {
 /// A device whose programs return the rows of their argument before the first row that starts with zero.
 struct Board;
 
-/// Offsets and lengths of the pieces, in order.
+/// Offsets and lengths of the uploaded pieces, in the order of the calls.
 static SEEN: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
 /// Barrier at which the upload of a piece that begins with 9 waits twice for the test.
 static GATE: Mutex<Option<Arc<Barrier>>> = Mutex::new(None);

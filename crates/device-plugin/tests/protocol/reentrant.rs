@@ -154,7 +154,7 @@ fn foreign_release_calls_plugin() {
     });
     toy().destroy(&[view.unwrap().buffer]);
     assert_eq!(last.calls.load(Ordering::SeqCst), 1);
-    // An event reports that lent memory is no longer used. Its callback destroys the client.
+    // An event reports that lent memory is no longer used. The callback of this event destroys the client.
     let (buffer, done) = toy().put_as(client, &crate::framework::pair(), data.as_ptr().cast(), None, 2, 2).unwrap();
     let (to, came) = channel();
     when_ready(done, move |answer| {
@@ -168,7 +168,7 @@ fn foreign_release_calls_plugin() {
     came.recv().unwrap();
 }
 
-/// Handles that are shared between threads.
+/// Handles that threads share, as frameworks do.
 #[derive(Clone, Copy)]
 struct Shared {
     client: Client,
@@ -179,7 +179,7 @@ struct Shared {
 unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
-/// Uses a shared buffer in a random way. The only valid error is that another thread has deleted it.
+/// Uses a shared buffer in a random way. An error is valid only because another thread may have deleted the buffer.
 fn use_shared(shared: &Shared, random: &mut Random) -> Answer {
     let buffer = shared.buffers[random.below(4)];
     match random.below(9) {
@@ -189,7 +189,7 @@ fn use_shared(shared: &Shared, random: &mut Random) -> Answer {
             toy().wait(event)
         }
         1 => {
-            // If the buffer is in use, the donating execution works on a copy.
+            // If another thread uses the buffer, the donating execution works on a copy.
             let (outputs, event) = toy().execute(shared.donate, &[buffer], 1)?;
             toy().wait(event).unwrap();
             assert_eq!(toy().read_ints(outputs[0]).unwrap(), [2, 3]);
@@ -254,7 +254,7 @@ fn sixteen_threads_do_everything_at_once() {
             for thread in 0..16 {
                 let start = Arc::clone(&start);
                 scope.spawn(move || {
-                    // Capture the whole struct and not its fields.
+                    // Let the closure capture the whole struct, which is `Send`, and not its fields.
                     let shared = { shared };
                     let mut random = Random::new(100 * round + thread);
                     start.wait();

@@ -20,7 +20,7 @@ impl<const QUEUED: bool> DevicePlugin for Patient<QUEUED> {
     type Backend = Device<QUEUED>;
 }
 
-/// What the backend recorded for the client of one test.
+/// Observations of the backend about the client of one test.
 #[derive(Default)]
 pub struct Log {
     state: Mutex<State>,
