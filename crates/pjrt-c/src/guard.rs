@@ -110,7 +110,8 @@ pub(crate) fn give<T>(value: T) -> *mut T {
 ///
 /// # Safety
 ///
-/// The caller must keep the contracts K2 (objects are live) and K3 (exclusive use) for `pointer`, and must not use it again.
+/// The caller must keep the contracts K2 (objects are live) and K3 (exclusive use) for `pointer`, and must not use the
+/// pointer again.
 pub(crate) unsafe fn free<T>(pointer: *mut T) {
     if pointer.is_null() {
         return;
