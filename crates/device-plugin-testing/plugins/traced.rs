@@ -34,7 +34,7 @@ struct Traced {
 
 // SAFETY: tables do not change after they are created.
 unsafe impl Send for Traced {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for Traced {}
 
 static TRACED: OnceLock<Traced> = OnceLock::new();

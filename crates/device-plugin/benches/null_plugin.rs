@@ -133,7 +133,7 @@ impl Plugin {
         }
     }
 
-    /// Executes, waits for the event, and destroys the event and the outputs.
+    /// Executes the program, waits for the event, and destroys the event and the outputs.
     #[inline(never)]
     fn round_trip(&self, options: &mut PJRT_ExecuteOptions, outputs: &mut [*mut PJRT_Buffer]) {
         let mut event = null_mut();

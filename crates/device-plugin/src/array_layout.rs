@@ -1,8 +1,9 @@
 //! Element type, extents and device layout of an array.
 //!
-//! Frameworks name the dimensions of an array in their own order. A backend sees them in the order in which the array
-//! is stored, from the slowest varying to the fastest. Its data is therefore always dense and row-major, whatever
-//! layout the framework requested. The backend does the tiling itself, as its default layout declares.
+//! Frameworks number the dimensions of an array in their own order. A backend sees the dimensions in the order of
+//! storage, from the slowest varying to the fastest varying. For the backend, the data is therefore always dense and
+//! row-major, regardless of the layout that the framework requested. If the default layout has tiles, the backend does
+//! the tiling itself.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ struct More {
     stored: Option<Stored>,
 }
 
-/// A layout other than the plain row-major one.
+/// A layout other than row-major, with the extents in the order of storage.
 #[derive(PartialEq)]
 pub(crate) struct Stored {
     pub(crate) layout: Layout,

@@ -1,4 +1,4 @@
-//! The traits that a vendor implements.
+//! The trait that a vendor implements, and the options of a client.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::{
     Placement, Program, Result, Value,
 };
 
-/// A device, or a group of devices driven together.
+/// Drives one device, or a group of devices.
 ///
 /// # Threads
 ///
@@ -154,7 +154,7 @@ impl ClientOptions {
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` if the option is present but not an integer.
+    /// Returns `INVALID_ARGUMENT` if the option is present but not an integer.
     pub fn int(&self, name: &str) -> Result<Option<i64>> {
         let fault =
             |value: &Value| Error::invalid_argument(format!("option {name} is {value}, which is not an integer"));

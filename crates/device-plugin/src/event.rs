@@ -43,14 +43,14 @@ pub struct Event(Option<Arc<Pending>>);
 /// backend calls and framework callbacks may run there. It saves a thread switch, which takes some microseconds.
 ///
 /// The SDK has a few completion threads for the whole process. A callback or a `read` that blocks therefore delays
-/// others, but never the thread that completes an event. If the system cannot create the first completion thread, the
-/// work runs on the completing thread instead.
+/// other waiting work, but never the thread that completes an event. If the system cannot create the first completion
+/// thread, the work runs on the completing thread instead.
 #[derive(Debug)]
 pub struct Completer(Option<Arc<Pending>>);
 
 type Callback = Box<dyn FnOnce(&Result<()>) + Send>;
 
-/// Work to do when an event is ready.
+/// Work that waits for an event.
 pub(crate) enum Waiting {
     /// Work of the SDK that calls neither a backend nor a framework, or a vendor's own callback. Runs on the thread
     /// that completes the event.
@@ -96,7 +96,7 @@ impl<T: Copy + 'static> Drop for Scope<T> {
 }
 
 fn call(callback: Callback, result: &Result<()>) {
-    // A panic in one callback must not keep the others from being called.
+    // A panic in one callback must not prevent the calls of the other callbacks.
     let _ = contain(|| {
         callback(result);
         Ok(())
@@ -244,7 +244,7 @@ impl Event {
             return events.pop().unwrap_or_default();
         }
         let (all, completer) = Self::pending();
-        // The last callback to run drops the last reference, which completes the event.
+        // The callback that runs last drops the last reference to `Join`, which completes the event.
         struct Join(Vec<Event>, Option<Completer>);
         impl Drop for Join {
             fn drop(&mut self) {

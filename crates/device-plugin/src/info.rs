@@ -14,7 +14,7 @@ pub struct DeviceInfo {
     pub local_hardware_id: i32,
     /// Whether this process can address the device.
     pub addressable: bool,
-    /// Vendor's name of the kind of device, such as `Example v2`. Devices of one kind have the same properties.
+    /// Name of the kind of device, such as `Example v2`. All devices of one kind have the same properties.
     pub kind: String,
     /// Long description. If it is empty, `kind(id=…)` is used.
     pub debug_string: String,
@@ -84,13 +84,13 @@ pub struct Placement {
     pub memory: usize,
 }
 
-/// A process of a distributed run, as the framework sees it.
+/// A process of a distributed run, with the state that the framework reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProcessInfo {
     /// Index of the process.
     pub process_index: i32,
-    /// Distinguishes a restarted process from its predecessor.
+    /// Number that distinguishes a restarted process from its predecessor.
     pub incarnation: u64,
     /// State of the process.
     pub state: ProcessState,

@@ -42,7 +42,7 @@ impl<B: Backend> fmt::Debug for Launch<'_, B> {
 #[non_exhaustive]
 #[doc(alias = "PJRT_ExecuteOptions")]
 pub struct ExecuteOptions {
-    /// Identifies a launch on several devices. It is 0 for other launches.
+    /// Id of a launch on several devices. It is 0 for other launches.
     pub launch_id: i32,
     /// The options that most frameworks omit, or `None` if all of them are omitted.
     more: Option<Arc<MoreOptions>>,

@@ -1,4 +1,4 @@
-//! The backend for plugins without a backend of their own.
+//! The backend of plugins whose device is driven by another library.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The contract between a plugin and the frameworks that use it.
+//! The trait that describes a plugin to frameworks.
 
 use crate::{
     Backend, Capabilities, Depth, EnvPlan, Environment, Error, Library, Manifest, NamedValue, OptionSchema, Ownership,
@@ -31,8 +31,8 @@ use crate::{
     note = "write `use device_plugin::DevicePlugin;` and `#[device_plugin] impl DevicePlugin for {Self} {{ … }}`"
 )]
 pub trait DevicePlugin: 'static {
-    /// Name by which frameworks register the plugin, and its platform name: a lower-case letter, then lower-case
-    /// letters, digits and underscores.
+    /// Name by which frameworks register the plugin. It is also the platform name. It begins with a lower-case letter,
+    /// and contains only lower-case letters, digits and underscores.
     const NAME: &'static str;
 
     /// Other names by which users select the plugin, such as `gpu`.
@@ -91,8 +91,8 @@ pub trait DevicePlugin: 'static {
     /// SDK calls this function after the last client is destroyed, before the process ends or the plugin is
     /// unregistered. JAX and PyTorch/XLA do not call it.
     ///
-    /// Do not wait for work in progress here. Wait for it in the destructor of the [`Backend`], which runs in every
-    /// framework that destroys its client.
+    /// Do not wait for work in progress in this function. Wait in the destructor of the [`Backend`] instead, because it
+    /// runs in every framework that destroys its client.
     fn shutdown() {}
 
     /// Adds properties to the manifest that no other function sets, such as display names, hardware and priority.

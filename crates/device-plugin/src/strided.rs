@@ -65,7 +65,7 @@ impl Strided {
         strides.into_iter().collect::<Option<_>>().ok_or_else(fault)
     }
 
-    /// Merges neighbouring dimensions that a single stride can traverse.
+    /// Merges neighboring dimensions that a single stride can traverse.
     fn join(&mut self) {
         let mut joined: Vec<(usize, isize)> = Vec::with_capacity(self.dims.len());
         for (extent, stride) in self.dims.drain(..) {

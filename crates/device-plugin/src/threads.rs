@@ -17,7 +17,7 @@ use crate::contain::contain;
 /// A unit of work. It reports its own errors. A panic ends the job but not the thread.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-/// A group of threads with one queue.
+/// A group of threads with a common job queue.
 pub(crate) struct Threads {
     name: &'static str,
     /// Maximum number of threads.
@@ -118,7 +118,7 @@ impl Threads {
     ///
     /// # Errors
     ///
-    /// Returns the job if the system cannot create a thread and no other thread can take the job later.
+    /// Returns the job if the system cannot create a thread, and the group has no other thread that could run it later.
     pub(crate) fn submit(&'static self, job: Job) -> Result<(), Job> {
         let mut state = self.lock();
         let process = std::process::id();

@@ -1,4 +1,4 @@
-//! `dp_error` and `dp_code`.
+//! The types `dp_error` and `dp_code`.
 
 use pjrt::ErrorCode;
 

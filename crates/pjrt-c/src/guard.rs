@@ -93,7 +93,8 @@ pub(crate) unsafe fn change<O>(
     unsafe { run(function, error, || body(required(object, parameter)?)) }
 }
 
-/// Runs the body of a function that reads a property of an object. Returns `default` if the object is null.
+/// Runs the body of a function that reads a property of an object. Returns `default` if the object is null, or if the
+/// body panics.
 pub(crate) fn get<O, T>(object: Option<&O>, default: T, body: impl FnOnce(&O) -> T) -> T {
     contain(|| Ok(body(required(object, "object")?))).unwrap_or_else(|failure| {
         tracing::debug!(message = failure.message, "a getter of the C interface was misused");

@@ -286,7 +286,7 @@ pub unsafe extern "C" fn dp_plugin_is_experimental(plugin: Option<&dp_plugin>) -
     guard::get(plugin, false, |plugin| plugin.entry.manifest().experimental)
 }
 
-/// Whether a plugin's hardware was found in the machine.
+/// The result of the search for a plugin's hardware in the machine.
 pub type dp_presence = u32;
 
 /// The manifest does not describe the hardware, or this system does not list such devices.
@@ -311,7 +311,7 @@ pub unsafe extern "C" fn dp_plugin_hardware(plugin: Option<&dp_plugin>) -> dp_pr
     })
 }
 
-/// Returns the evidence for `dp_plugin_hardware`, for display.
+/// Returns the evidence for the result of `dp_plugin_hardware`, for display.
 ///
 /// # Safety
 ///

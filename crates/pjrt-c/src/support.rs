@@ -1,4 +1,4 @@
-//! `dp_support`: whether a plugin's devices can run a program.
+//! `dp_support`: the answer whether a plugin's devices can run a program.
 
 use std::ffi::{c_char, c_void};
 
@@ -13,7 +13,7 @@ use crate::guard::text_of;
 use crate::plugin::dp_plugin;
 use crate::text::Text;
 
-/// Whether a plugin's devices can run a program, with the reasons for an answer other than yes.
+/// The answer whether a plugin's devices can run a program, with the reasons for an answer other than yes.
 pub struct dp_support {
     answer: u32,
     reasons: Vec<Text>,

@@ -145,7 +145,7 @@ pub(crate) fn of_export(tokens: TokenStream, errors: &mut Errors) -> (Option<Typ
     }
 }
 
-/// Passes each known argument that occurs once to `each`.
+/// Passes each known argument to `each`. Reports unknown and repeated arguments.
 fn take(
     list: List,
     known: &[&str],

@@ -17,7 +17,7 @@ pub(crate) struct Graph {
     pub(crate) inputs: Vec<TensorIr>,
     /// The results that Burn still uses.
     pub(crate) outputs: Vec<TensorIr>,
-    /// For each input, the output that may reuse its memory.
+    /// For each input, the index of the output that may reuse its memory.
     pub(crate) donations: Vec<Option<usize>>,
 }
 

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use burn_ir::OperationIr;
 use serde::ser::{self, Serialize};
 
-/// Writes keys.
+/// Serializes operations to a key.
 #[derive(Debug, Default)]
 pub(crate) struct KeyWriter {
     bytes: Vec<u8>,

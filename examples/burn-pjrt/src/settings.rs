@@ -1,6 +1,6 @@
 //! Settings of a device.
 
-/// How a device records and compiles operations. See [`crate::PjrtDevice::with_settings`].
+/// Settings for recording and compiling the operations of a device. See [`crate::PjrtDevice::with_settings`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Settings {

@@ -1,4 +1,4 @@
-//! Options of a compilation that are passed by name. `jax.jit` calls them `compiler_options`.
+//! Compile options that are passed by name. In `jax.jit`, they are the `compiler_options`.
 
 use std::borrow::Cow;
 
@@ -29,7 +29,7 @@ const PYTORCH_XLA: [&str; 2] = ["xla_tpu_decompose_all_gather_einsum", "xla_tpu_
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileOptionSchema {
-    /// Whether options that are not listed are accepted.
+    /// Whether options that are not in `options` are accepted.
     open: bool,
     options: Vec<(Cow<'static, str>, CompileOptionType)>,
 }

@@ -21,7 +21,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// A location on a line of a device.
+    /// Creates a location on a line of a device.
     pub fn device(device: usize, line: impl Into<Cow<'static, str>>) -> Self {
         Self::Device { device, line: line.into() }
     }
@@ -41,7 +41,7 @@ pub struct Activity {
     pub end: Instant,
     /// Additional data, such as the number of bytes.
     pub stats: Vec<NamedValue>,
-    /// The plugin whose profile contains the activity; `None` for all plugins.
+    /// Name of the plugin whose profile contains the activity, or `None` if the profiles of all plugins contain it.
     pub(crate) plugin: Option<&'static str>,
 }
 

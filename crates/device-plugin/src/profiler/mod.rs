@@ -3,9 +3,9 @@
 //! A backend that offers [`Features::profiler`](crate::features::Features::profiler) appears in
 //! `jax.profiler.trace` and TensorBoard. While a profile runs, the SDK records:
 //!
-//! - the framework's calls that compile, transfer and execute, by thread, under their C names;
+//! - framework calls that compile, transfer or execute, on the line of their thread, under the name of the C function;
 //! - executions and transfers, on their device, from the call until their event is ready;
-//! - `tracing` spans and events of the backend within those calls, and on its own threads within a [`scope`];
+//! - `tracing` spans and events of the backend within these calls, and on the backend's own threads within a [`scope`];
 //! - activities that the backend records itself: a [`span`] around work on the host, or [`record`] for work that the
 //!   device timed.
 //!

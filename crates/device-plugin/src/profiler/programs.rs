@@ -5,7 +5,7 @@
 
 use crate::{Error, ExecutableInfo, Program, Result, hlo};
 
-/// A program that ran on a plugin.
+/// A program that ran on a plugin while a profile was running.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordedProgram {
     /// Name of the plugin.

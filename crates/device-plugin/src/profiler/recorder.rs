@@ -1,4 +1,4 @@
-//! The one profile that may run in a process.
+//! State of the running profile. At most one profile runs in a process.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -15,7 +15,7 @@ use crate::{Error, ExecutableInfo, NamedValue, Program, Result};
 static RECORDING: AtomicBool = AtomicBool::new(false);
 /// The state of the running profile.
 static RUNNING: Mutex<Option<Running>> = Mutex::new(None);
-/// The records of each thread.
+/// The logs of all threads that have recorded activities.
 static LOGS: Mutex<Vec<Arc<Log>>> = Mutex::new(Vec::new());
 /// Sequence number of the latest profile of this process, counted from 1.
 static PROFILE: AtomicU64 = AtomicU64::new(0);
@@ -118,7 +118,7 @@ impl Log {
 
 #[cold]
 pub(super) fn record(activity: Activity) {
-    // Ignore the error: the log of a thread that is ending has been destroyed.
+    // Ignore the error, which occurs if the log of an ending thread has been destroyed.
     let _ = LOG.try_with(|log| log.get_or_init(Log::new).push(activity));
 }
 

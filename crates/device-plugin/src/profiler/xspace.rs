@@ -94,7 +94,7 @@ fn write_metadata(out: &mut Vec<u8>, map: u8, id: u64, name: &str, stats: &[u8])
     message(out, map, &entry);
 }
 
-/// Lines of a plane under construction.
+/// A plane whose activities are being collected.
 #[derive(Default)]
 struct Plane<'a> {
     /// The key of a host thread begins with the thread id. The key of a device line begins with 0, so device lines are

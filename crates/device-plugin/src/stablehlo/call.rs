@@ -1,4 +1,4 @@
-//! The attributes that frameworks' programs pass to custom calls.
+//! Reads the attributes of custom calls.
 
 use ::stablehlo::ir::{self, Op, OpKind};
 

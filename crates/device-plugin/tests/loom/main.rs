@@ -56,7 +56,7 @@ fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) -> usize 
     count.load(SeqCst)
 }
 
-/// An object with a domain, like a client.
+/// An object with a hazard domain, like a client.
 struct Thing {
     ends: Arc<Counter>,
     domain: Arc<HazardDomain>,

@@ -28,7 +28,7 @@ type Sent = (Result<Vec<u8>, ErrorCode>, i32, i64, Vec<(i32, i64)>);
 static SENT: Mutex<Vec<Sent>> = Mutex::new(Vec::new());
 /// Completes the execution of the program, which continues after the call.
 static RUNNING: Mutex<Option<Completer>> = Mutex::new(None);
-/// Completes the arrival of an array with the key 1.
+/// Completes the transfer that receives an array with the key 1.
 static ARRIVING: Mutex<Option<Completer>> = Mutex::new(None);
 /// Only one test at a time may use these statics.
 static EXCLUSIVE: Exclusive = Exclusive::new();

@@ -43,7 +43,7 @@ fn misaligned<T>(at: *const T) -> *const T {
     at.wrapping_byte_add(1)
 }
 
-/// Calls each function that takes a shape.
+/// Calls each function that has a shape as a parameter.
 fn each_shape(client: Client, form: Form) -> Vec<(&'static str, Answer)> {
     let data = [0u8; 64];
     let (device, memory) = (toy().devices(client)[0], toy().memories(client)[0]);

@@ -12,7 +12,7 @@ use pjrt_sys::*;
 
 use crate::framework::{Answer, Buffer, Client, Event as RawEvent, Framework, Loaded, execute_options, garbage, pair};
 
-/// The plugin of a device that can order its work itself (`Features::queued`) or cannot.
+/// A plugin whose device orders its work itself (`Features::queued`) if `QUEUED` is `true`.
 pub struct Patient<const QUEUED: bool>;
 
 impl<const QUEUED: bool> DevicePlugin for Patient<QUEUED> {
@@ -54,7 +54,7 @@ impl Log {
         look(&self.state.lock().unwrap())
     }
 
-    /// Waits until a condition holds.
+    /// Waits until a condition is true.
     pub fn wait(&self, is_so: impl Fn(&State) -> bool) {
         drop(self.changed.wait_while(self.state.lock().unwrap(), |state| !is_so(state)).unwrap());
     }
@@ -228,7 +228,7 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// Creates a client for one test, on a device that can order its work itself (`Features::queued`) or cannot.
+    /// Creates a client for one test. Its device orders its work itself (`Features::queued`) if `QUEUED` is `true`.
     pub fn new<const QUEUED: bool>(test: &str) -> Self {
         let framework = Framework(raw::api::<Patient<QUEUED>>());
         let name = format!("{test} {QUEUED}");

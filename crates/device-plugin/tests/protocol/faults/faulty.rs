@@ -189,7 +189,7 @@ impl DevicePlugin for Faulty {
     }
 }
 
-/// Two devices, and a memory that is addressable from both.
+/// A backend with two devices, and one memory that is addressable from both devices.
 pub struct Device(#[expect(dead_code, reason = "counted")] Object<()>);
 
 fn devices() -> Vec<DeviceInfo> {

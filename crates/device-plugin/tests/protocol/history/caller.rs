@@ -1,4 +1,4 @@
-//! Calls a function with a struct of a given size, which ends where readable memory ends.
+//! Calls functions with structs of any size, which end where readable memory ends.
 
 use std::ptr::null_mut;
 
