@@ -91,7 +91,7 @@ impl ExecuteOptions {
         self.more = more.map(Arc::new);
     }
 
-    /// Returns the location in the caller's source code that runs the program, such as `train.py:12`. It serves
+    /// Returns the location in the caller's source code that runs the program, such as `train.py:12`, for
     /// messages.
     pub fn call_location(&self) -> Option<&str> {
         self.more.as_ref()?.call_location.as_deref()

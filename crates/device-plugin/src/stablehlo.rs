@@ -1,10 +1,10 @@
 //! Converts StableHLO programs to the types of this crate. Requires the feature `stablehlo`.
 //!
-//! The `stablehlo` crate reads programs and does not depend on PJRT. This module converts its types to those of this
-//! crate. [`parse`] reads a [`Program`](crate::Program), and [`info`] returns the properties that frameworks query.
-//! [`inline`] replaces calls by the called functions. [`shape`] and [`element_type`] convert types, [`call_attributes`]
-//! returns the attributes of a custom call, and [`unsupported`] creates the error for an op that the device does not
-//! support.
+//! The `stablehlo` crate reads programs and does not depend on PJRT. This module converts the types of that crate to
+//! the types of this crate. [`parse`] reads a [`Program`](crate::Program), and [`info`] returns the properties that
+//! frameworks query. [`inline`] replaces calls by the called functions. [`shape`] and [`element_type`] convert types,
+//! [`call_attributes`] returns the attributes of a custom call, and [`unsupported`] creates the error for an op that
+//! the device does not support.
 //!
 //! ```
 //! use device_plugin::stablehlo::VerifyLevel;

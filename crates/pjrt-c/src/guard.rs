@@ -117,7 +117,7 @@ pub(crate) unsafe fn free<T>(pointer: *mut T) {
     if pointer.is_null() {
         return;
     }
-    // SAFETY: K2: it came from `give`, and K3: no other call uses it.
+    // SAFETY: K2: the pointer came from `give`, and K3: no other call uses the object.
     let owned = unsafe { Box::from_raw(pointer) };
     let freed = contain(|| {
         drop(owned);
@@ -334,7 +334,7 @@ pub(crate) unsafe fn write<T: StructSize>(to: *mut T, parameter: &str, value: &T
     // SAFETY: K5 (structs have the size they declare).
     let size = unsafe { struct_size(to, parameter) }?.min(size_of::<T>());
     let from: *const T = value;
-    // SAFETY: K5: that many bytes are writable, and `value` has that many.
+    // SAFETY: K5: `size` bytes are writable, and `value` has at least `size` bytes.
     unsafe { from.cast::<u8>().copy_to_nonoverlapping(to.cast::<u8>(), size) };
     // SAFETY: K5: the first word is writable.
     unsafe { to.cast::<usize>().write(size) };
@@ -359,11 +359,11 @@ mod tests {
 
     fn outcome(body: impl FnOnce() -> Outcome<i32>) -> (dp_code, String, i32) {
         let (mut out, mut error) = (-1, null_mut());
-        // SAFETY: K1: both are locals.
+        // SAFETY: K1: `out` and `error` are locals.
         let code = unsafe { call("dp_test", &mut out, &mut error, body) };
-        // SAFETY: `call` made it.
+        // SAFETY: `call` set `error` to null or to a valid error.
         let text = unsafe { error.as_ref() }.map(|error: &dp_error| error.text().to_owned()).unwrap_or_default();
-        // SAFETY: the error is ours and not used afterwards.
+        // SAFETY: this function owns the error and does not use it afterwards.
         unsafe { free(error) };
         (code, text, out)
     }
@@ -385,7 +385,7 @@ mod tests {
 
     #[test]
     fn null_result_skips_body() {
-        // SAFETY: null is allowed for both.
+        // SAFETY: K1 allows null for both outputs.
         let code = unsafe { call("dp_test", null_mut::<i32>(), null_mut(), || unreachable!("it ran")) };
         assert_eq!(code, 3);
     }
@@ -426,14 +426,14 @@ mod tests {
         for (given, filled, second) in [(16, 16, 9), (24, 24, 2), (4096, 24, 2)] {
             let mut theirs = [Two { struct_size: given, first: 9, second: 9 }; 1];
             let place = &raw mut theirs[0];
-            // SAFETY: K5: `place` is a local, and no more bytes are written than it has.
+            // SAFETY: K5: `place` points to a local, and `write` writes at most the size of that local.
             let written = outcome(move || unsafe { write(place, "out", &value) }.map(|()| 0));
             assert_eq!(written.0, 0, "{}", written.1);
             assert_eq!((theirs[0].struct_size, theirs[0].first, theirs[0].second), (filled, 1, second));
         }
         let mut short = Two { struct_size: 8, first: 0, second: 0 };
         let place = &raw mut short;
-        // SAFETY: K5: `place` is a local.
+        // SAFETY: K5: `place` points to a local.
         let refused = outcome(move || unsafe { write(place, "out", &value) }.map(|()| 0)).1;
         assert_eq!(refused, "dp_test: `out->struct_size` is 8; set it to sizeof(two), which is at least 16");
     }

@@ -131,7 +131,7 @@ pub struct dp_option {
     pub int64_list_size: usize,
 }
 
-// SAFETY: it is repr(C) and begins with `struct_size`. It is only written to C, never read from C.
+// SAFETY: the struct is repr(C) and begins with `struct_size`. It is only written to C, never read from C.
 unsafe impl StructSize for dp_option {
     const FIRST_SIZE: usize = size_of::<Self>();
     const NAME: &'static str = "dp_option";

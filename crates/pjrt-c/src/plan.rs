@@ -97,7 +97,7 @@ pub struct dp_plan_step {
     pub reserved: u32,
 }
 
-// SAFETY: it is repr(C) and begins with `struct_size`. It is only written to C, never read from C.
+// SAFETY: the struct is repr(C) and begins with `struct_size`. It is only written to C, never read from C.
 unsafe impl StructSize for dp_plan_step {
     const FIRST_SIZE: usize = size_of::<Self>();
     const NAME: &'static str = "dp_plan_step";

@@ -23,7 +23,7 @@ impl OwnedTopology {
         let topology = NonNull::from(Box::leak(Box::new(topology)));
         // SAFETY: the box is freed in `drop`, after `text`.
         let text = CTopology::new(unsafe { topology.as_ref() });
-        // SAFETY: `text` is alive.
+        // SAFETY: `text` is alive, so its pointer is valid.
         let raw = unsafe { text.as_ptr().read() };
         Self { raw, text: Some(text), topology }
     }
@@ -32,7 +32,7 @@ impl OwnedTopology {
 impl Drop for OwnedTopology {
     fn drop(&mut self) {
         self.text = None;
-        // SAFETY: it came from a box, and `text`, which borrowed it, was dropped.
+        // SAFETY: the pointer came from a box, and `text`, which borrowed the topology, was dropped.
         drop(unsafe { Box::from_raw(self.topology.as_ptr()) });
     }
 }
@@ -62,6 +62,7 @@ pub unsafe extern "C" fn dp_topology_detect(out: *mut *mut dp_topology, error: *
 /// The caller must keep the contracts K2 and K3 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_topology_free(topology: *mut dp_topology) {
-    // SAFETY: K2 (objects are live): `dp_topology_detect` returned it, so it is the first field of an `OwnedTopology`.
+    // SAFETY: K2 (objects are live): `dp_topology_detect` returned the pointer, which is that of an
+    // `OwnedTopology`, because the topology is its first field.
     unsafe { guard::free(topology.cast::<OwnedTopology>()) }
 }

@@ -43,13 +43,13 @@ fn late_contents_of_smaller_size() {
     let input = put(client, [7, 8]);
     let (outputs, event) = rich().execute(program, &[input], 1).unwrap();
     rich().wait(event).unwrap();
-    // The output is ready, so its dynamic size is known immediately.
+    // The output is ready, so its size on the device is known immediately.
     let raw = alias(outputs[0]);
     assert_eq!(size(raw), 4);
     assert_eq!(read(raw, 0, 4), Ok(vec![7, 0, 0, 0]));
     assert_eq!(read(raw, 0, 8).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     destroy(raw);
-    // The dynamic size of this buffer is known only when its value is ready. At that time, the copy is already in
+    // The size of this buffer on the device is known only when its value is ready. At that time, the copy is already in
     // progress, and must not read beyond the value.
     let (late, go_on) = later(outputs[0]);
     let raw = alias(late);

@@ -2,7 +2,7 @@
 //! array of two 32-bit integers:
 //!
 //! - `echo` returns its argument.
-//! - `narrow` returns an array whose dynamic size is half of the static size.
+//! - `narrow` returns an array that occupies only half of its usual size on the device.
 //! - `puts` does the same as `echo`, and also passes its argument to output callback 5.
 //! - `waits` does the same as `puts`, but on another thread and after [`GATE`] has received a message.
 

@@ -143,8 +143,8 @@ fn rejects_foreign_topologies() {
     }
     destroy_executable(ahead);
     destroy(there);
-    // The client lacks the devices of this program if the framework chose them. If only the topology chose them, the
-    // client runs the program on its own devices.
+    // First, the framework chooses a device of the topology that the client lacks. If the framework chooses no device,
+    // the client runs the program on its own devices.
     let pair = create("pair").unwrap();
     let chosen = CompileOptions::default().with_device_ordinal(1);
     let ahead = compile(pair, null_mut(), code, &chosen).unwrap();

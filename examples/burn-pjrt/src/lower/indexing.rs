@@ -12,7 +12,7 @@ fn count(shape: &[i64]) -> u64 {
 }
 
 impl Lower<'_> {
-    /// Selects slices along a dimension. `rows` is a vector of their positions.
+    /// Selects slices along a dimension. `rows` contains the positions of the slices and has one dimension.
     ///
     /// If the plugin requests dense gathers, the result is computed as the product of a one-hot matrix and the operand.
     /// This form requires finite operands, because the product of 0 and an infinity or a NaN is NaN.
