@@ -1,4 +1,4 @@
-//! A plugin with a C function that shuts it down, for the tests. The function adds a line to the file that
+//! A test plugin that exports a C function for its shutdown. The function appends a line to the file that
 //! `CLOSING_PLUGIN_LOG` names.
 
 #![allow(missing_debug_implementations, reason = "a test plugin")]
@@ -24,7 +24,7 @@ impl DevicePlugin for Closing {
     }
 }
 
-/// A device in host memory that runs no programs.
+/// A device in host memory that cannot run programs.
 pub struct ClosingDevice;
 
 impl Backend for ClosingDevice {
@@ -34,7 +34,7 @@ impl Backend for ClosingDevice {
 }
 
 /// Shuts the plugin down.
-// SAFETY: no other function of this name is in the library.
+// SAFETY: the library contains no other function of this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn closing_plugin_shutdown() {
     log("closed");

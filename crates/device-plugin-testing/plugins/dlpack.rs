@@ -1,5 +1,5 @@
-//! No plugin: a library that exchanges DLPack tensors between a Python process and buffers of the embedded CPU device.
-//! The JAX tests load it with `ctypes`.
+//! A test library, not a plugin, that exchanges DLPack tensors between a Python process and buffers of the embedded CPU
+//! device. The JAX tests load it with `ctypes`.
 #![allow(missing_debug_implementations, reason = "a test plugin")]
 #![allow(
     missing_docs,
@@ -38,26 +38,26 @@ unsafe fn import<M: ManagedTensorBase + 'static>(tensor: *mut M, columns: &mut [
     i64::try_from(numbers.len()).unwrap()
 }
 
-/// Exports a 2x3 buffer of `start`, `start + 1`, … in the form of DLPack 1.0.
+/// Exports a 2x3 buffer of `start`, `start + 1`, … as a tensor in the format of DLPack 1.0.
 #[unsafe(no_mangle)]
 pub extern "C" fn dlpack_export_versioned(start: f32) -> *mut c_void {
     export::<DLManagedTensorVersioned>(start)
 }
 
-/// Exports it in the older form.
+/// Exports the same tensor as [`dlpack_export_versioned`] in the format before DLPack 1.0.
 #[unsafe(no_mangle)]
 pub extern "C" fn dlpack_export(start: f32) -> *mut c_void {
     export::<DLManagedTensor>(start)
 }
 
-/// Imports a tensor of three columns, adds the sum of each column to `columns`, and drops the tensor. Returns the number
-/// of elements, or -1 if it is refused.
+/// Imports a tensor of three columns, adds the sum of each column to `columns`, and drops the tensor. Returns the
+/// number of elements, or -1 if the tensor is rejected.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dlpack_import_versioned(tensor: *mut DLManagedTensorVersioned, columns: &mut [f64; 3]) -> i64 {
     unsafe { import(tensor, columns) }
 }
 
-/// Imports a tensor in the older form.
+/// Imports a tensor in the format before DLPack 1.0, like [`dlpack_import_versioned`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dlpack_import(tensor: *mut DLManagedTensor, columns: &mut [f64; 3]) -> i64 {
     unsafe { import(tensor, columns) }

@@ -1,4 +1,4 @@
-//! A library with a layer that prints the errors of a plugin. The book shows it.
+//! A library with a layer that prints the errors of a plugin. The book's chapter on layers shows this code.
 #![allow(non_snake_case, reason = "the name of the entry point is part of the interface")]
 
 use pjrt_layers::{Call, Function, Layer, Outcome};

@@ -1,5 +1,5 @@
-//! A plugin whose programs exchange values with the host, for the tests of `pjrt conform`. `HOST_TRANSFERS_PLUGIN` names a
-//! fault.
+//! A plugin whose programs exchange values with the host, for the tests of `pjrt conform`. The environment variable
+//! `HOST_TRANSFERS_PLUGIN` selects a fault.
 #![allow(missing_debug_implementations, reason = "a test plugin")]
 #![forbid(unsafe_code)]
 
@@ -24,10 +24,10 @@ impl DevicePlugin for HostTransfers {
     }
 }
 
-/// A device in host memory, which runs only the operations that send and receive.
+/// A device in host memory that runs only the operations that send and receive.
 pub struct Device;
 
-/// A program. The fields contain indices into a table of values.
+/// A compiled program. The fields contain indices into a table of values.
 pub struct Executable {
     values: usize,
     arguments: Vec<usize>,
@@ -35,10 +35,10 @@ pub struct Executable {
     outputs: Vec<usize>,
 }
 
-/// A transfer: the value, and its channel.
+/// A transfer: the index of the value, and its channel.
 enum Step {
     Send(usize, i64),
-    /// The last number is the size of the value in bytes.
+    /// The last field is the size of the value in bytes.
     Receive(usize, i64, usize),
 }
 
@@ -50,7 +50,7 @@ fn index(value: &ValueId) -> usize {
     value.0 as usize
 }
 
-/// Sends a value in two pieces.
+/// Sends a value in two chunks.
 fn send(channels: &HostChannels, channel: i64, value: &[u8]) -> Result<()> {
     let fault = fault();
     let mut value = value.to_vec();

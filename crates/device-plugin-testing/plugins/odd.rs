@@ -1,4 +1,5 @@
-//! A plugin with the fault that `ODD_PLUGIN` names, for the tests of `pjrt doctor` and `pjrt conform`.
+//! A plugin with a fault that the environment variable `ODD_PLUGIN` selects, for the tests of `pjrt doctor` and `pjrt
+//! conform`.
 #![allow(missing_debug_implementations, reason = "a test plugin")]
 #![forbid(unsafe_code)]
 
@@ -38,7 +39,7 @@ fn mode() -> String {
     std::env::var("ODD_PLUGIN").unwrap_or_default()
 }
 
-/// Whether no process has called this before. `ODD_FILE` names a file that records it.
+/// Whether no process has called this function before. The file `ODD_FILE` records the first call.
 fn first_time() -> bool {
     let path = std::env::var_os("ODD_FILE").expect("the test names a file");
     std::fs::File::options().write(true).create_new(true).open(path).is_ok()
@@ -50,8 +51,8 @@ fn hang() -> ! {
     }
 }
 
-/// Starts processes that outlive this one: one in this process's group and one in a session of its own. They and this
-/// process hold the pipe `ODD_PIPE` open. The reader of the pipe notices when the last of them has ended.
+/// Starts processes that outlive this process: one in its process group and one in a new session. They and this process
+/// keep the pipe `ODD_PIPE` open, so that its reader notices when the last of them has ended.
 #[allow(clippy::zombie_processes, reason = "the test checks that these processes do not outlive the command")]
 fn start_children() {
     let path = std::env::var_os("ODD_PIPE").expect("the test names a pipe");
@@ -65,7 +66,7 @@ fn start_children() {
     std::mem::forget(pipe);
 }
 
-/// A device in host memory that runs no programs.
+/// A device in host memory that cannot run programs.
 pub struct OddDevice;
 
 impl Backend for OddDevice {
@@ -78,7 +79,7 @@ impl Backend for OddDevice {
         Ok(host.into_bytes().into())
     }
 
-    /// Fails in the way that `ODD_PLUGIN` names if the buffer has five bytes.
+    /// Reads a buffer. If it has five bytes, fails in the way that `ODD_PLUGIN` selects.
     fn read(&self, buffer: &Self::Buffer, to: &mut [u8]) -> Result<()> {
         to.copy_from_slice(buffer);
         match mode().as_str() {

@@ -1,7 +1,8 @@
-//! A plugin whose clients find each other. Each process has one device, which the other processes list but cannot use.
+//! A plugin whose clients find each other. Each process has one device, which the other processes list but cannot
+//! address.
 //!
-//! Options: `node_id` and `num_nodes`, the rank of the process and the number of processes; `name`, the name that the
-//! other processes see; `timeout_ms`, how long to wait for each of them.
+//! The options are `node_id` (rank of the process), `num_nodes` (number of processes), `name` (the name that the other
+//! processes see) and `timeout_ms` (how long to wait for each of the other processes).
 #![allow(missing_debug_implementations, reason = "a test plugin")]
 #![forbid(unsafe_code)]
 
@@ -43,7 +44,7 @@ impl DevicePlugin for Rendezvous {
 /// The device of this process.
 pub struct RendezvousDevice {
     node: i32,
-    /// Names of all processes, by rank.
+    /// Names of all processes, in the order of their ranks.
     names: Vec<String>,
 }
 
@@ -51,7 +52,7 @@ fn key(node: i32) -> String {
     format!("node/{node}")
 }
 
-/// Reads an option that is a non-negative number.
+/// Reads an option that is a non-negative integer.
 fn count(options: &ClientOptions, name: &str, default: i32) -> Result<i32> {
     let Some(value) = options.int(name)? else { return Ok(default) };
     let count = i32::try_from(value).ok().filter(|count| *count >= 0);

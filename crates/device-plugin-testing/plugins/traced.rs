@@ -1,12 +1,12 @@
-//! A plugin between a framework and another plugin. It records which functions of the table the framework calls, and
-//! removes functions on request. The JAX tests use it to check the book's list of functions that frameworks require.
+//! A plugin between a framework and another plugin. It records which PJRT functions the framework calls, and removes
+//! functions on request. The JAX tests use it to check the book's list of functions that frameworks require.
 //!
-//! - `PJRT_TRACED_PLUGIN`: path of the library of the plugin.
-//! - `PJRT_TRACED_CALLS`: file that gets a line with the function's name at each call. It is opened for appending, so
-//!   that other programs can add lines.
+//! - `PJRT_TRACED_PLUGIN`: path of the library of the other plugin.
+//! - `PJRT_TRACED_CALLS`: file to which each call appends a line with the function's name. It is opened for appending,
+//!   so that other programs can add lines.
 //! - `PJRT_TRACED_WITHOUT`: list of removals, separated by commas. `NAME=null` clears the slot, and
-//!   `NAME=unimplemented` makes the function return that error. `extensions` removes the chain. `host_view` makes
-//!   buffers in host memory look like those of an accelerator.
+//!   `NAME=unimplemented` makes the function return the error `UNIMPLEMENTED`. `extensions` removes all extensions.
+//!   `host_view` makes buffers in host memory look like buffers of an accelerator.
 #![allow(missing_debug_implementations, reason = "a test plugin")]
 #![allow(
     missing_docs,
@@ -34,7 +34,7 @@ struct Traced {
 
 // SAFETY: tables do not change after they are created.
 unsafe impl Send for Traced {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for Traced {}
 
 static TRACED: OnceLock<Traced> = OnceLock::new();
@@ -43,14 +43,14 @@ fn traced() -> &'static Traced {
     TRACED.get().unwrap()
 }
 
-/// The address of this variable stands for the error that a removed function returns.
+/// The address of this variable represents the error that a removed function returns.
 static TAKEN_AWAY: u8 = 0;
 
 fn taken_away() -> *mut PJRT_Error {
     (&raw const TAKEN_AWAY).cast_mut().cast()
 }
 
-/// The value that a removed function returns.
+/// The return type of a removed function, with the value to return.
 trait Refusal {
     fn refusal() -> Self;
 }
@@ -114,7 +114,7 @@ unsafe extern "C" fn error_destroy(args: *mut PJRT_Error_Destroy_Args) {
     }
 }
 
-/// Reports that the host cannot access the memory of the buffer.
+/// Calls the function of the other plugin, but reports that the buffer is not on a CPU.
 unsafe extern "C" fn not_on_cpu(args: *mut PJRT_Buffer_IsOnCpu_Args) -> *mut PJRT_Error {
     let error = unsafe { passed::<slot::PJRT_Buffer_IsOnCpu>(args) };
     if error.is_null() {
@@ -170,11 +170,10 @@ fn make() -> Traced {
     Traced { inner, table, calls }
 }
 
-/// The table, with the plugin's own version and size.
+/// Returns the function table, with the version and size of the other plugin's table.
 #[unsafe(no_mangle)]
 pub extern "C" fn GetPjrtApi() -> *const PJRT_Api {
-    // A panic must not unwind out of a C function. If one occurs, the function returns no table, which the framework
-    // reports.
+    // A panic must not unwind out of a C function. After a panic, return no table, because the framework reports this.
     match std::panic::catch_unwind(|| TRACED.get_or_init(make)) {
         Ok(traced) => &raw const traced.table,
         Err(_) => null(),

@@ -1,7 +1,8 @@
-//! A plugin that reports the data a framework sends. It compiles nothing, and its error contains the StableHLO version
-//! of the program. Its profiles show the transfers.
+//! A plugin that reports the data that a framework sends. It rejects all programs with an error that contains the
+//! StableHLO version of the program. Its profiles show the transfers.
 //!
-//! `WITNESS_STABLEHLO` is the version that it claims to read, such as `1.9.0`. By default it reports no version.
+//! The environment variable `WITNESS_STABLEHLO` sets the version that the plugin claims to read, such as `1.9.0`. By
+//! default it reports no version.
 #![allow(missing_debug_implementations, reason = "a test plugin")]
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,9 @@
 //! Test doubles for PJRT plugins.
 //!
 //! The macros implement the methods of a [`Backend`](device_plugin::Backend) that are irrelevant to a test. A test uses
-//! them within its `impl Backend` and writes the other methods itself. [`Exclusive`] makes tests that share statics run
-//! one after another. [`ServerKind`] starts servers of key-value stores. [`library`] returns the plugin libraries of the folder `plugins`, which tests load.
+//! them within its `impl Backend` and implements the other methods itself. [`Exclusive`] makes tests that share statics
+//! run one after another. [`ServerKind`] starts servers of key-value stores. [`library`] returns the path of a plugin
+//! library that is built from the folder `plugins`.
 //!
 //! ```
 //! use device_plugin::Backend;
@@ -55,7 +56,7 @@ macro_rules! one_device {
     };
 }
 
-/// Declares a number of devices of the given kind, with the ids from 0.
+/// Declares a number of devices of the given kind. Their ids count from 0.
 #[macro_export]
 macro_rules! several_devices {
     ($count:expr, $kind:expr) => {
@@ -107,8 +108,8 @@ macro_rules! writable_host_memory {
     };
 }
 
-/// Declares a single program with the given name, which takes and returns one array of the given shape. The test writes
-/// `execute`.
+/// Implements `compile`, which accepts every program and gives it this name. The program takes and returns one array of
+/// the given shape. The test implements `execute`.
 #[macro_export]
 macro_rules! one_program {
     ($name:expr, $shape:expr) => {
@@ -125,7 +126,7 @@ macro_rules! one_program {
     };
 }
 
-/// Implements `execute` for executables of the given type. It returns the first input.
+/// Implements `execute` for executables of the given type. It returns the first input as the output.
 #[macro_export]
 macro_rules! echo_executions {
     ($executable:ty) => {
@@ -143,7 +144,7 @@ macro_rules! echo_executions {
     };
 }
 
-/// Declares that there are no programs: `compile` returns UNIMPLEMENTED.
+/// Implements `compile` and `execute` for a device without programs. Both return `UNIMPLEMENTED`.
 #[macro_export]
 macro_rules! no_programs {
     () => {
@@ -159,7 +160,7 @@ macro_rules! no_programs {
     };
 }
 
-/// Implements `execute` for a backend whose `compile` always fails. It returns UNIMPLEMENTED.
+/// Implements `execute` for a backend whose `compile` always fails. It returns `UNIMPLEMENTED`.
 #[macro_export]
 macro_rules! no_executions {
     () => {
@@ -175,7 +176,7 @@ macro_rules! no_executions {
     };
 }
 
-/// Makes tests run one after another, because a device that they share keeps its state in statics.
+/// Makes tests run one after another, because they share a device that keeps its state in statics.
 ///
 /// ```
 /// static EXCLUSIVE: device_plugin_testing::Exclusive = device_plugin_testing::Exclusive::new();
@@ -186,24 +187,24 @@ macro_rules! no_executions {
 pub struct Exclusive(Mutex<()>);
 
 impl Exclusive {
-    /// No test has its turn.
+    /// Creates a lock that no test holds.
     pub const fn new() -> Self {
         Self(Mutex::new(()))
     }
 
-    /// Waits for the end of the test that has its turn, including one that panicked.
+    /// Waits until no other test holds the lock, and returns a guard that holds it. A panic in another test is ignored.
     pub fn turn(&self) -> MutexGuard<'_, ()> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Returns the path of a plugin library of this crate, such as `witness_plugin`. Cargo builds it together with the
-/// tests of the workspace. If it is missing, because cargo built the tests of one package only, this function builds
-/// it.
+/// Returns the path of a plugin library of this crate, such as `witness_plugin`. Cargo builds the library together with
+/// the tests of the workspace. If cargo built only the tests of one package, the library may be missing. In this case,
+/// the function builds it.
 ///
 /// # Panics
 ///
-/// If the library does not build, or if the program is not a test in cargo's target folder.
+/// If the library cannot be built, or if the test program is not in cargo's target folder.
 #[expect(clippy::expect_used, reason = "for tests, which fail with this message")]
 pub fn library(name: &str) -> PathBuf {
     let program = std::env::current_exe().expect("the path of the test");

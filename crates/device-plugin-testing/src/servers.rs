@@ -1,4 +1,4 @@
-//! Servers of key-value stores, each for a single test.
+//! Servers of key-value stores. Each test starts its own server.
 
 use std::io::{self, BufRead, BufReader, ErrorKind};
 use std::net::{Ipv4Addr, TcpListener};
@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The programs that a test can start.
+/// The server programs that a test can start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerKind {
-    /// A Redis server, which stores no files.
+    /// A Redis server that writes no data files.
     Redis,
     /// A cluster of one etcd server.
     Etcd,
 }
 
-/// A server on a free port of this host. It ends when this value is dropped.
+/// A server on a free port of this host. It is killed when this value is dropped.
 #[derive(Debug)]
 pub struct Server {
     kind: ServerKind,
@@ -34,13 +34,13 @@ impl ServerKind {
         }
     }
 
-    /// Starts a server. Returns `None` and prints a line if the program is not installed.
+    /// Starts a server on a free port. If the program is not installed, prints a line and returns `None`.
     ///
     /// # Panics
     ///
-    /// If the server does not start.
+    /// If the server does not start in five attempts.
     pub fn start(self, test: &str) -> Option<Server> {
-        // Another program may take the port before the server does.
+        // Another program may take the port before the server binds it.
         for _ in 0..5 {
             let port = free_port();
             match self.start_on(port, &[]) {
@@ -55,11 +55,11 @@ impl ServerKind {
         panic!("{} does not start", self.program());
     }
 
-    /// Starts a server on that port, with further arguments.
+    /// Starts a server on the given port, with further arguments.
     ///
     /// # Errors
     ///
-    /// If the program is not installed, or ends.
+    /// If the program is not installed, or if it ends before it is ready.
     pub fn start_on(self, port: u16, arguments: &[&str]) -> io::Result<Server> {
         let count = STARTED.fetch_add(1, Ordering::Relaxed);
         let name = format!("pjrt-{}-{}-{count}", self.program(), std::process::id());
@@ -80,7 +80,8 @@ impl ServerKind {
         }
         command.arg(&folder).args(arguments).stdin(Stdio::null()).stdout(input.try_clone()?).stderr(input);
         let process = command.spawn();
-        // The command has the ends of the pipe to which the server writes.
+        // The command owns the ends of the pipe to which the server writes. Close them, so that reading ends when the
+        // server ends.
         drop(command);
         let mut server = match process {
             Ok(process) => Server { kind: self, process, port, folder },
@@ -95,7 +96,7 @@ impl ServerKind {
             Self::Etcd => "serving client traffic",
         };
         let is_ready = lines.by_ref().map_while(Result::ok).any(|line| line.contains(ready));
-        // The server would block if its pipe were full.
+        // Keep reading, because the server would block if the pipe were full.
         std::thread::spawn(move || lines.for_each(drop));
         if is_ready {
             Ok(server)
@@ -107,12 +108,12 @@ impl ServerKind {
 }
 
 impl Server {
-    /// The port of the server's clients.
+    /// Returns the port for clients of the server.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The address of the server for its clients.
+    /// Returns the address for clients of the server.
     pub fn address(&self) -> String {
         let scheme = match self.kind {
             ServerKind::Redis => "redis",
@@ -141,11 +142,11 @@ impl Drop for Server {
     }
 }
 
-/// A port of this host that no program uses at the time of the call.
+/// Returns a port of this host that no program uses at the time of the call.
 ///
 /// # Panics
 ///
-/// If the host has none.
+/// If the host has no free port.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there is a free port");
     listener.local_addr().expect("the listener has an address").port()

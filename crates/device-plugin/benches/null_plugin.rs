@@ -1,10 +1,10 @@
-//! Measures the cost of the vendor side of an execution: a backend that does nothing, against a hand-written C plugin.
+//! Compares the overhead of a Rust backend that does nothing with that of a hand-written C plugin, for one execution.
 //!
-//! The benchmark alternates between batches of both plugins in one process, and compares the medians. `cc` builds the C
-//! plugin when the benchmark runs. Without a compiler, the benchmark reports this and fails.
+//! The benchmark alternates between batches of both plugins in one process, and compares the medians of their times.
+//! `cc` builds the C plugin when the benchmark runs. Without a compiler, the benchmark reports this and fails.
 //!
 //! Run `cargo bench -p device-plugin --bench null_plugin`. With `--check`, it fails if a ratio exceeds 1.0. With
-//! `ONLY=1`, it measures only programs with one argument, for profiles.
+//! `ONLY=1`, it measures only programs with one argument, which is useful under a profiler.
 #![allow(
     missing_docs,
     clippy::undocumented_unsafe_blocks,
@@ -69,7 +69,7 @@ impl Backend for NullDevice {
 
 type Function<A> = unsafe extern "C" fn(*mut A) -> *mut PJRT_Error;
 
-/// The functions of a round trip, and their arguments.
+/// The plugin functions that a round trip calls, and their arguments.
 struct Plugin {
     execute: Function<PJRT_LoadedExecutable_Execute_Args>,
     event_await: Function<PJRT_Event_Await_Args>,
@@ -133,7 +133,7 @@ impl Plugin {
         }
     }
 
-    /// Executes, waits for the event, and destroys the event and the outputs.
+    /// Executes the program, waits for the event, and destroys the event and the outputs.
     #[inline(never)]
     fn round_trip(&self, options: &mut PJRT_ExecuteOptions, outputs: &mut [*mut PJRT_Buffer]) {
         let mut event = null_mut();
@@ -159,7 +159,7 @@ impl Plugin {
         }
     }
 
-    /// Mean time of a round trip in nanoseconds, measured over a batch.
+    /// Returns the mean time of a round trip in nanoseconds, measured over a batch of `rounds`.
     fn batch(&self, rounds: u32) -> f64 {
         let mut options = PJRT_ExecuteOptions::new();
         let mut outputs = vec![null_mut(); self.inputs.len()];

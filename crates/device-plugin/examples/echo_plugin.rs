@@ -1,6 +1,6 @@
 //! The smallest plugin: a device in host memory whose programs return their arguments.
 //!
-//! It is built as a shared library, `target/debug/examples/libecho_plugin.so`, which any PJRT framework can load.
+//! Cargo builds it as a shared library, `target/debug/examples/libecho_plugin.so`, which any PJRT framework can load.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl Backend for EchoDevice {
         Ok(())
     }
 
-    /// Compiles a program: text with the extents of one array of 32-bit floats, such as `2,3`.
+    /// Compiles a program. A program is a string with the extents of one array of 32-bit floats, such as `2,3`.
     fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
         let text =
             std::str::from_utf8(program.code()).map_err(|_| Error::invalid_argument("the program is not UTF-8"))?;

@@ -18,7 +18,7 @@ impl DevicePlugin for First {
     type Backend = Device;
 }
 
-/// A device that stores data and runs no programs.
+/// A device that stores data and cannot run programs.
 #[derive(Debug)]
 pub struct Device;
 

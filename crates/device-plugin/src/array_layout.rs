@@ -1,8 +1,9 @@
-//! The form of an array, and its layout on the device.
+//! Element type, extents and device layout of an array.
 //!
-//! Frameworks name the dimensions of an array in their own order. A backend sees them in the order in which the array
-//! is stored, from the slowest varying to the fastest. Its data is therefore always dense and row-major, whatever
-//! layout the framework requested. The backend does the tiling itself, as its default layout declares.
+//! Frameworks number the dimensions of an array in their own order. A backend sees the dimensions in the order of
+//! storage, from the slowest varying to the fastest varying. For the backend, the data is therefore always dense and
+//! row-major, regardless of the layout that the framework requested. If the default layout has tiles, the backend does
+//! the tiling itself.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,16 +11,17 @@ use std::sync::Arc;
 use crate::strided::Strided;
 use crate::{ElementType, Error, Layout, Result, Shape};
 
-/// Element type, extents and layout. Common arrays need no allocation. Copying the form of an output or comparing that
-/// of an argument therefore takes only a few instructions.
+/// Element type, extents and layout of an array. Row-major arrays of at most four dimensions need no allocation, so
+/// that copying or comparing them takes only a few instructions.
 #[derive(Clone)]
 pub(crate) struct ArrayLayout {
     pub(crate) element_type: ElementType,
-    /// Number of extents in `few`, if `more` is empty.
+    /// Number of extents in `few` if `more` is `None`, else zero.
     rank: u8,
-    /// The extents. Zero beyond the rank, and if `more` is set.
+    /// The extents, padded with zeros, if `more` is `None`. All zero if `more` is set.
     few: [i64; ArrayLayout::FEW],
-    /// All extents, if there are many or the order is not row-major.
+    /// All extents, and the layout if it is not row-major. Set if the rank exceeds `FEW` or the layout is not
+    /// row-major.
     more: Option<Arc<More>>,
 }
 
@@ -29,13 +31,13 @@ struct More {
     stored: Option<Stored>,
 }
 
-/// A layout other than the plain row-major one.
+/// A layout other than row-major, with the extents in the order of storage.
 #[derive(PartialEq)]
 pub(crate) struct Stored {
     pub(crate) layout: Layout,
-    /// The extents, slowest varying first.
+    /// Extents in the order of storage, slowest varying first.
     dims: Vec<i64>,
-    /// The extents of all tiles, one after the other.
+    /// Extents of all tiles, concatenated.
     pub(crate) tile_dims: Vec<i64>,
     /// Number of extents of each tile.
     pub(crate) tile_ranks: Vec<usize>,
@@ -44,7 +46,8 @@ pub(crate) struct Stored {
 impl PartialEq for ArrayLayout {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        // Compares without branches, and without a function call for so few bytes.
+        // Compares the extents without branches. Comparing slices would call a function, which is slow for so few
+        // bytes.
         let differences = self.few.iter().zip(&other.few).fold(0, |all, (one, two)| all | (one ^ two));
         self.element_type == other.element_type
             && self.rank == other.rank
@@ -56,14 +59,14 @@ impl PartialEq for ArrayLayout {
 impl ArrayLayout {
     const FEW: usize = 4;
 
-    /// Not inlined, so that the common case stays small.
+    /// Not inlined, so that `eq` stays small for arrays without `more`.
     #[cold]
     #[inline(never)]
     fn has_same_more(&self, other: &Self) -> bool {
         self.more == other.more
     }
 
-    /// A row-major array.
+    /// Creates a row-major array of this shape.
     pub(crate) fn row_major(shape: &Shape) -> Self {
         let mut new = Self { element_type: shape.element_type, rank: 0, few: [0; Self::FEW], more: None };
         match (new.few.get_mut(..shape.dimensions.len()), u8::try_from(shape.dimensions.len())) {
@@ -76,7 +79,7 @@ impl ArrayLayout {
         new
     }
 
-    /// An array with this layout.
+    /// Creates an array of this shape with this layout.
     pub(crate) fn with_layout(shape: &Shape, layout: Layout) -> Result<Self> {
         let dims = layout.stored_dimensions(&shape.dimensions);
         let dims = dims.ok_or_else(|| {
@@ -98,17 +101,17 @@ impl ArrayLayout {
         }
     }
 
-    /// The array in the framework's order of dimensions.
+    /// Returns the shape with its dimensions in the framework's order.
     pub(crate) fn shape(&self) -> Shape {
         Shape::new(self.element_type, self.dims())
     }
 
-    /// The array in the order in which the backend sees it.
+    /// Returns the shape with its dimensions in the order of storage, in which the backend sees them.
     pub(crate) fn stored_shape(&self) -> Shape {
         Shape::new(self.element_type, self.stored().map_or(self.dims(), |stored| &stored.dims))
     }
 
-    /// The layout, if it is not the plain row-major one.
+    /// Returns the layout and the extents in the order of storage, or `None` if the layout is row-major.
     pub(crate) fn stored(&self) -> Option<&Stored> {
         self.more.as_ref()?.stored.as_ref()
     }
@@ -117,7 +120,7 @@ impl ArrayLayout {
         self.stored().map_or_else(|| Layout::row_major(self.dims().len()), |stored| stored.layout.clone())
     }
 
-    /// The layout in XLA's notation, in which types narrower than a byte include their width.
+    /// Returns the layout in XLA's notation. For types narrower than a byte, the notation includes their width in bits.
     pub(crate) fn layout_text(&self) -> String {
         let text = self.layout().to_string();
         match self.element_type.bits() {
@@ -129,8 +132,9 @@ impl ArrayLayout {
         }
     }
 
-    /// Whether an array of this form can be passed where `other` is expected, because both have the same bytes. Without
-    /// tiles, the position of a dimension of one element does not matter. Called only if the forms are not equal.
+    /// Whether an array with this layout can be passed where `other` is expected, because both layouts store the same
+    /// bytes in the same order. In a layout without tiles, the position of a dimension of extent 1 does not matter.
+    /// Called only if the two are not equal.
     ///
     /// An empty array of booleans is accepted in place of a token. Frameworks cannot upload a token, and JAX passes
     /// such an array as the first token.
@@ -151,7 +155,8 @@ impl ArrayLayout {
             && (own == others || own.tiles.is_empty() && others.tiles.is_empty() && long(&own) == long(&others))
     }
 
-    /// Host memory with one stride for each of the framework's dimensions, traversed in the order of the device.
+    /// Describes host memory with one stride in bytes for each dimension, in the framework's order of dimensions. The
+    /// elements are traversed in the order in which the device stores them.
     pub(crate) fn strided(&self, byte_strides: &[i64]) -> Result<Strided> {
         match self.stored() {
             Some(stored) if byte_strides.len() == self.dims().len() => {
@@ -163,14 +168,14 @@ impl ArrayLayout {
         }
     }
 
-    /// Dense host memory with the framework's dimensions in this order, fastest first, traversed in the order of the
-    /// device.
+    /// Describes dense host memory whose dimensions have the order `minor_to_major`, fastest varying first. The
+    /// elements are traversed in the order in which the device stores them.
     pub(crate) fn ordered(&self, minor_to_major: &[i64]) -> Result<Strided> {
         self.strided(&Strided::dense_strides(&self.shape(), minor_to_major)?)
     }
 
-    /// Dense row-major host memory, traversed in the order of the device. `None` if the device stores it in the same
-    /// way.
+    /// Describes dense row-major host memory, whose elements are traversed in the order in which the device stores
+    /// them. Returns `None` if the device stores the elements in row-major order, too.
     pub(crate) fn row_major_host(&self) -> Result<Option<Strided>> {
         let Some(stored) = self.stored() else { return Ok(None) };
         let row_major = Layout::row_major(stored.layout.minor_to_major.len());
@@ -178,7 +183,7 @@ impl ArrayLayout {
     }
 }
 
-/// The shape, with its layout if it is not row-major.
+/// Writes the shape, and the layout if it is not row-major.
 impl fmt::Display for ArrayLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.shape())?;

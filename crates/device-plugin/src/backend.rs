@@ -1,4 +1,4 @@
-//! The traits that a vendor implements.
+//! The trait that a vendor implements, and the options of a client.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use crate::{
     Placement, Program, Result, Value,
 };
 
-/// A device, or a group of devices driven together.
+/// Drives one device, or a group of devices.
 ///
 /// # Threads
 ///
-/// Methods are called from any thread and may overlap. Methods that work on one buffer or executable get a shared
-/// reference to it. Most calls come from a thread of the framework. The SDK has its own threads for work that must
-/// wait: one calls `execute` when the last argument of a deferred launch is ready, and another calls `read` and `copy`
-/// when their buffer is ready. The SDK never calls a method on a thread that completes an event with
-/// [`Completer::complete`](crate::Completer::complete), because that thread may run a driver's callback. A panic in a
-/// method becomes an `INTERNAL` error of the call.
+/// The SDK calls methods from any thread, and calls may overlap. Methods that work on one buffer or executable get a
+/// shared reference to it. Most calls come from a thread of the framework. The SDK has its own threads for work that
+/// must wait: a launch thread calls `execute` when the last argument of a launch becomes ready, and a completion thread
+/// calls `read` and `copy` when their buffer becomes ready. The SDK never calls a method on a thread that completes an
+/// event with [`Completer::complete`](crate::Completer::complete), because that thread may run a driver's callback. A
+/// panic in a method becomes an `INTERNAL` error of the call.
 ///
 /// # Drop
 ///
@@ -25,10 +25,11 @@ use crate::{
 /// all objects created from it. This may happen on any thread, while programs run, and when the process is about to
 /// end. Wait for the device's queues, for the driver's callbacks and for your threads. If a driver still works while
 /// the process unloads it, the process crashes. Waiting is safe, because nothing in the SDK waits for the thread that
-/// drops the backend. The only events that may still be pending are those whose completers you drop, which fails them.
+/// drops the backend. An event may still be pending only if `drop` also drops its completer, which completes the event
+/// with an error.
 ///
-/// A backend need not wait for deferred launches here. Each of them holds the client, so all have ended when the
-/// backend is dropped.
+/// `drop` need not wait for launches that the SDK deferred until their arguments are ready. Each deferred launch keeps
+/// the client alive, so all of them have ended when the SDK drops the backend.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a device, because it does not implement `device_plugin::Backend`",
     label = "`Backend` is not implemented",
@@ -42,76 +43,80 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// A compiled program.
     type Executable: Send + Sync + 'static;
 
-    /// The features that the devices support beyond this trait. By default there are none; see
-    /// [`features`](crate::features).
+    /// Optional features that the devices support. Empty by default; see [`features`](crate::features).
     const FEATURES: Features<Self> = Features::none();
 
     /// Opens the devices.
     ///
     /// # Errors
     ///
-    /// If the devices cannot be used, or if the backend does not know an option.
+    /// If the devices cannot be used, or if the backend does not support an option.
     fn create(options: &ClientOptions) -> Result<Self>;
 
-    /// The devices, addressable or not, in a fixed order; at least one. Called once.
+    /// Returns all devices, at least one, including those that this process cannot address. The SDK calls this function
+    /// once when it creates a client, and identifies a device by its index in the list. The default of
+    /// [`Backend::memories`] calls it, too, so the order must not change.
     fn devices(&self) -> Vec<DeviceInfo>;
 
-    /// The memories of the addressable devices, in a fixed order. Called once. By default each addressable device has
-    /// one memory of kind `device`.
+    /// Returns the memories of the addressable devices. The SDK calls this function once when it creates a client, and
+    /// identifies a memory by its index in the list. By default each addressable device has one memory of kind
+    /// `device`.
     fn memories(&self) -> Vec<MemoryInfo> {
         let addressable = self.devices().into_iter().filter(|device| device.addressable);
         addressable.map(|device| MemoryInfo::new("device", 0, [device.id])).collect()
     }
 
     /// Copies host data to a device. The transfer may still be in progress when this function returns, if
-    /// [`Backend::ready`] returns a pending event. In that case the backend has copied the data it still needs from
-    /// `host`, or keeps an alias of it.
+    /// [`Backend::ready`] returns a pending event. In that case, copy the data that the transfer still needs, or keep
+    /// [`HostArray::alias`].
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED` if the data does not fit, `UNIMPLEMENTED` for element types that the device does not
-    /// support.
+    /// `RESOURCE_EXHAUSTED` if the data does not fit into the memory, and `UNIMPLEMENTED` if the device does not
+    /// support the element type.
     fn buffer_from_host(&self, host: HostArray<'_>, to: Placement) -> Result<Self::Buffer>;
 
-    /// An event that is ready when a buffer's contents are. It applies to buffers from `buffer_from_host`,
-    /// `create_uninitialized_buffer`, `bitcast`, `create_view_of_device_buffer` and `copy`, not to outputs of [`Backend::execute`]. Called once, when the
-    /// buffer is created. By default the contents are ready when those functions return. A device with asynchronous
-    /// transfers returns its own [`Event::pending`]. The SDK then treats the buffer like the output of an execution:
-    /// its users wait for it, or get its error.
+    /// Returns an event that becomes ready when the contents of a buffer are complete. The SDK calls this function once
+    /// for each buffer from `buffer_from_host`, `create_uninitialized_buffer`, `bitcast`,
+    /// `create_view_of_device_buffer` and `copy`, when the buffer is created. It does not call it for outputs of
+    /// [`Backend::execute`]. By default the contents are complete when the function that creates the buffer returns. A
+    /// device with asynchronous transfers returns an event from [`Event::pending`]. Operations on the buffer wait for
+    /// the event. If the event fails, they fail with its error.
     fn ready(&self, buffer: &Self::Buffer) -> Event {
         let _ = buffer;
         Event::ready()
     }
 
-    /// Copies a buffer to the host, in dense row-major form, with sub-byte types in one byte per element. `to` has the
-    /// size of the buffer's shape.
+    /// Copies a buffer to the host, in dense row-major form. Elements narrower than a byte occupy one byte each. The
+    /// length of `to` is the host size of the buffer's shape.
     fn read(&self, buffer: &Self::Buffer, to: &mut [u8]) -> Result<()>;
 
     /// Compiles a program.
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` for an invalid program, `UNIMPLEMENTED` with the operation's name if the device does not
-    /// support it.
+    /// `INVALID_ARGUMENT` if the program is invalid, and `UNIMPLEMENTED` with the name of the operation if the device
+    /// does not support an operation.
     fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Compiled<Self::Executable>>;
 
-    /// Runs a program on one device. Reads or takes the inputs of the launch and pushes its outputs, in order.
+    /// Runs a program on one device. Reads or takes the inputs of the launch and pushes the outputs in order.
     ///
     /// Each output needs its own memory. A program that returns an argument returns a copy of it, unless the argument
-    /// is donated ([`Inputs::take`](crate::Inputs::take)). A value that is returned twice is copied once, and a
-    /// constant of the program is copied too. Frameworks rely on this: `jnp.array(x, copy=True)` is such a program, one
-    /// output may be donated while another is still read, and another library may write to the memory of an output that
-    /// it imported. The SDK cannot detect whether two buffers share memory. Do not push a clone of an input, unless its
-    /// memory is copied before anything writes to it and its address is never exposed.
+    /// is donated ([`Inputs::take`](crate::Inputs::take)). If a program returns the same value twice, one of the
+    /// outputs must be a copy. If it returns a constant, the output must be a copy of the constant. Frameworks rely on
+    /// separate memory: `jnp.array(x, copy=True)` is a program that returns its argument, one output may be donated
+    /// while another is still read, and another library may write to the memory of an output that it imported. The SDK
+    /// cannot detect whether two buffers share memory. Do not push a clone of an input, unless its memory is copied
+    /// before anything writes to it and its address is never exposed.
     ///
-    /// This function may return before the outputs are computed. In that case the event completes when they are, and
-    /// its error becomes the error of the outputs. Clone or take the inputs that an execution needs after this function
-    /// returns.
+    /// This function may return before the outputs are computed. In that case, the returned event completes when the
+    /// outputs are computed, and an error of the event becomes the error of the outputs. Clone or take the inputs that
+    /// the execution needs after this function returns.
     ///
     /// # Errors
     ///
-    /// Errors that are known immediately. The outputs then do not exist. The error is returned by the framework's call,
-    /// or becomes the outputs' error if the launch was deferred.
+    /// Errors that are detected before this function returns. The execution then has no outputs. The framework's call
+    /// returns the error. If the SDK deferred the launch, the error becomes the error of the outputs instead.
     fn execute(&self, executable: &Arc<Self::Executable>, launch: &mut Launch<'_, Self>) -> Result<Event>;
 }
 
@@ -124,7 +129,7 @@ pub struct ClientOptions {
 }
 
 impl ClientOptions {
-    /// Options without a key-value store.
+    /// Creates options without a key-value store.
     pub fn new(values: impl Into<Vec<NamedValue>>) -> Self {
         Self { values: values.into(), key_value: None }
     }
@@ -134,22 +139,22 @@ impl ClientOptions {
         self
     }
 
-    /// All options.
+    /// Returns all options.
     pub fn values(&self) -> &[NamedValue] {
         &self.values
     }
 
-    /// The value of the option with this name.
+    /// Returns the value of the option with this name.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.values.iter().find(|value| value.name == name).map(|value| &value.value)
     }
 
-    /// The integer option with this name. Text that contains an integer is accepted, because frameworks pass options
-    /// from the environment as text.
+    /// Returns the integer option with this name, or `None` if it is not present. A string that contains an integer is
+    /// accepted, because frameworks pass options from the environment as strings.
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` if the option is present but not an integer.
+    /// Returns `INVALID_ARGUMENT` if the option is present but not an integer.
     pub fn int(&self, name: &str) -> Result<Option<i64>> {
         let fault =
             |value: &Value| Error::invalid_argument(format!("option {name} is {value}, which is not an integer"));
@@ -161,13 +166,14 @@ impl ClientOptions {
         }
     }
 
-    /// Rejects options that are not among `known`. The error lists the known names.
+    /// Rejects options whose name is not in `known`. The error lists the known names.
     ///
-    /// A plugin that knows `node_id` need not list `partition_index`, which JAX 0.12 may pass beside it.
+    /// If `known` contains `node_id`, `partition_index` is accepted, too, because JAX 0.12 may pass it together with
+    /// `node_id`.
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` with the first unknown name.
+    /// Returns `INVALID_ARGUMENT` with the first unknown name.
     pub fn expect_only(&self, known: &[&str]) -> Result<()> {
         let is_known = |name: &str| known.contains(&name) || (name == "partition_index" && known.contains(&"node_id"));
         match self.values.iter().find(|value| !is_known(&value.name)) {
@@ -180,7 +186,8 @@ impl ClientOptions {
         }
     }
 
-    /// The store that the processes of a distributed run share. Returns `None` in a single process.
+    /// Returns the key-value store that the processes of a distributed run share, or `None` if the framework passed
+    /// none.
     pub fn key_value_store(&self) -> Option<&KeyValueStore> {
         self.key_value.as_ref()
     }

@@ -5,7 +5,7 @@ use crate::features::FeatureCalls;
 use crate::{Backend, Error, Layout, Result, Shape, TopologyInfo};
 
 impl ArrayLayout {
-    /// An array in the layout in which the devices store it by default.
+    /// Creates an array of this shape in the default layout of the devices.
     pub(crate) fn new<B: Backend>(topology: &TopologyInfo, shape: &Shape) -> Result<Self> {
         match B::default_layout(topology, shape) {
             None => Ok(Self::row_major(shape)),
@@ -15,7 +15,8 @@ impl ArrayLayout {
         }
     }
 
-    /// An array in the layout that a framework requested, or else in the default one.
+    /// Creates an array of this shape in the layout that a framework requested, or in the default layout if `layout` is
+    /// `None`.
     pub(crate) fn requested<B: Backend>(
         topology: &TopologyInfo,
         shape: &Shape,

@@ -7,11 +7,11 @@ use crate::contain::contain;
 use crate::threads::COMPLETIONS;
 use crate::{Error, ErrorCode, HomeProcess, Result};
 
-/// An operation in progress that becomes ready once, with or without an error.
+/// An operation in progress. It becomes ready once, with or without an error.
 ///
 /// Cheap to clone. An event that is ready without an error needs no allocation, so synchronous backends return
-/// [`Event::ready`] at no cost. An asynchronous backend creates a pair with [`Event::pending`], returns the event and
-/// completes the [`Completer`] on any thread:
+/// [`Event::ready`] at no cost. An asynchronous backend creates an event and its [`Completer`] with [`Event::pending`],
+/// returns the event, and completes it on any thread:
 ///
 /// ```
 /// use device_plugin::Event;
@@ -24,33 +24,33 @@ use crate::{Error, ErrorCode, HomeProcess, Result};
 #[derive(Clone, Debug, Default)]
 pub struct Event(Option<Arc<Pending>>);
 
-/// The other end of a pending [`Event`]. If it is dropped without a result, its event completes with an error.
+/// Completes a pending [`Event`]. If the completer is dropped without a result, the event completes with an error.
 ///
 /// # Threads
 ///
-/// An event may be completed on any thread, including one on which a driver calls back and forbids calls into the
-/// driver (`clSetEventCallback`, `cuLaunchHostFunc`). The work that waits for the event then runs as follows:
+/// An event may be completed on any thread, even in a callback of a driver that forbids calls into the driver
+/// (`clSetEventCallback`, `cuLaunchHostFunc`). The work that waits for the event then runs as follows:
 ///
-/// | what waits | [`complete`](Self::complete), [`run`](Self::run), drop | [`complete_here`](Self::complete_here), [`run_here`](Self::run_here) |
+/// | waiting work | [`complete`](Self::complete), [`run`](Self::run), drop | [`complete_here`](Self::complete_here), [`run_here`](Self::run_here) |
 /// |---|---|---|
 /// | threads in [`Event::wait`] and `PJRT_Event_Await` | are woken up | are woken up |
-/// | callbacks of [`Event::on_ready`], which are the vendor's own | on this thread | on this thread |
-/// | calls of the backend: `read`, `begin_read`, `copy`, `bitcast`, `ready` and the functions of raw buffers, of a buffer that had to become ready; destructors of the buffers that they held | on a completion thread of the SDK | on this thread |
-/// | callbacks of the framework, which may call any function of the table and so the backend | on a completion thread of the SDK | on this thread |
+/// | callbacks of [`Event::on_ready`], which belong to the vendor | on this thread | on this thread |
+/// | calls of the backend that waited for a buffer: `read`, `begin_read`, `copy`, `bitcast`, `ready` and the functions of raw buffers; destructors of the buffers that these calls held | on a completion thread of the SDK | on this thread |
+/// | callbacks of the framework, which may call any PJRT function and therefore the backend | on a completion thread of the SDK | on this thread |
 /// | launches that waited for an argument | on a launch thread of the SDK | on a launch thread of the SDK |
 ///
 /// So `complete` takes a short and bounded time and never calls the backend. Use `complete_here` on your own threads if
-/// they may do all of that. It saves a thread switch, which takes some microseconds.
+/// backend calls and framework callbacks may run there. It saves a thread switch, which takes some microseconds.
 ///
 /// The SDK has a few completion threads for the whole process. A callback or a `read` that blocks therefore delays
-/// others, but never the thread that completes an event. If the system cannot create the first completion thread, the
-/// work runs on the completing thread instead.
+/// other waiting work, but never the thread that completes an event. If the system cannot create the first completion
+/// thread, the work runs on the completing thread instead.
 #[derive(Debug)]
 pub struct Completer(Option<Arc<Pending>>);
 
 type Callback = Box<dyn FnOnce(&Result<()>) + Send>;
 
-/// Work to do when an event is ready.
+/// Work that waits for an event.
 pub(crate) enum Waiting {
     /// Work of the SDK that calls neither a backend nor a framework, or a vendor's own callback. Runs on the thread
     /// that completes the event.
@@ -59,10 +59,10 @@ pub(crate) enum Waiting {
     Away(Callback),
 }
 
-/// The state of an event that was pending when it was created.
+/// Shared state of an event that was created pending.
 pub(crate) struct Pending {
     result: OnceLock<Result<()>>,
-    /// The waiting work. Emptied when the result is set.
+    /// Work that waits for the event. Empty once the result is set.
     waiting: Mutex<Vec<Waiting>>,
     ready: Condvar,
     /// The process whose threads complete the event.
@@ -80,7 +80,7 @@ thread_local! {
 /// Maximum number of nested completions on one thread. A longer chain continues on another thread, with a new stack.
 const DEEPEST: usize = 32;
 
-/// Sets a thread-local value until the result is dropped.
+/// Sets a thread-local value, and restores the previous value when it is dropped.
 struct Scope<T: Copy + 'static>(&'static std::thread::LocalKey<Cell<T>>, T);
 
 impl<T: Copy + 'static> Scope<T> {
@@ -96,7 +96,7 @@ impl<T: Copy + 'static> Drop for Scope<T> {
 }
 
 fn call(callback: Callback, result: &Result<()>) {
-    // A panic in one callback must not keep the others from being called.
+    // A panic in one callback must not prevent the calls of the other callbacks.
     let _ = contain(|| {
         callback(result);
         Ok(())
@@ -140,8 +140,8 @@ impl Pending {
         Arc::new(Self { result: OnceLock::new(), waiting: Mutex::new(Vec::new()), ready: Condvar::new(), home })
     }
 
-    /// Returns an error if the event is pending and this process is a fork of the one that would complete it. Its lock may
-    /// be held for ever here.
+    /// Returns an error if the event is pending and this process is a fork of the process that would complete it. In a
+    /// fork, the lock of the event may stay locked for ever.
     fn check_process(&self) -> Result<()> {
         if self.home.is_current() || self.result.get().is_some() {
             return Ok(());
@@ -153,12 +153,12 @@ impl Pending {
         ))
     }
 
-    /// Callbacks run without this lock, so a panicking callback cannot leave the list in an inconsistent state.
+    /// Callbacks run without this lock, so a panicking callback cannot leave the vector in an inconsistent state.
     fn lock(&self) -> MutexGuard<'_, Vec<Waiting>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the result and runs the waiting work. Returns the given result as an error if the event has one already.
+    /// Sets the result and runs the waiting work. If the event already has a result, returns `result` as the error.
     pub(crate) fn set(&self, result: Result<()>) -> Result<(), Result<()>> {
         let waiting = {
             let mut waiting = self.lock();
@@ -236,14 +236,15 @@ impl Event {
         (Self(Some(Arc::clone(&state))), Completer(Some(state)))
     }
 
-    /// Returns an event that is ready when all given events are. Its error is the first one in their order.
+    /// Returns an event that becomes ready when all given events are ready. If several events fail, its error is that
+    /// of the first of them in the order of `events`.
     pub fn all(events: impl IntoIterator<Item = Self>) -> Self {
         let mut events: Vec<Self> = events.into_iter().filter(|event| event.0.is_some()).collect();
         if events.len() <= 1 {
             return events.pop().unwrap_or_default();
         }
         let (all, completer) = Self::pending();
-        // The last callback to run drops the last reference, which completes the event.
+        // The callback that runs last drops the last reference to `Join`, which completes the event.
         struct Join(Vec<Event>, Option<Completer>);
         impl Drop for Join {
             fn drop(&mut self) {
@@ -266,7 +267,7 @@ impl Event {
         self.0.as_ref().is_none_or(|state| state.result.get().is_some())
     }
 
-    /// The result of the event, or `None` while it is pending.
+    /// Returns the result of the event, or `None` while it is pending.
     pub fn result(&self) -> Option<Result<()>> {
         match &self.0 {
             None => Some(Ok(())),
@@ -278,15 +279,16 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// The error that the event was completed with. `FAILED_PRECONDITION` if the event is pending and this process was forked
-    /// after it was created, because the threads that would complete it do not exist here.
+    /// Returns the error with which the event was completed. Returns `FAILED_PRECONDITION` if the event is pending and
+    /// this process was forked after the event was created, because the threads that would complete it do not exist
+    /// here.
     pub fn wait(&self) -> Result<()> {
         self.0.as_ref().map_or(Ok(()), |state| state.wait())
     }
 
-    /// Runs `callback` once the event is ready: now, or on the thread that completes the event. That may be any thread,
-    /// including a driver's, so a long-running callback must move its work to another thread. The SDK holds no lock
-    /// while the callback runs.
+    /// Runs `callback` when the event is ready. If the event is ready already, the callback runs before this function
+    /// returns. Otherwise it runs on the thread that completes the event. This may be any thread, including a driver's,
+    /// so a long-running callback must move its work to another thread. The SDK holds no lock while the callback runs.
     pub fn on_ready(&self, callback: impl FnOnce(&Result<()>) + Send + 'static) {
         match &self.0 {
             None => callback(&Ok(())),
@@ -294,8 +296,9 @@ impl Event {
         }
     }
 
-    /// Runs `callback`, which calls a backend or a framework, once the event is ready: now, on the thread that
-    /// completes the event, or on a completion thread if the completing thread may belong to a driver.
+    /// Runs `callback`, which calls a backend or a framework, when the event is ready. If the event is ready already,
+    /// the callback runs before this function returns. Otherwise it runs on the thread that completes the event. If the
+    /// thread may belong to a driver, the callback runs on a completion thread instead.
     pub(crate) fn on_ready_away(&self, callback: impl FnOnce(&Result<()>) + Send + 'static) {
         match &self.0 {
             None => callback(&Ok(())),
@@ -303,7 +306,7 @@ impl Event {
         }
     }
 
-    /// The shared state; `None` for an event that was created ready.
+    /// Returns the shared state, or `None` for an event that was created ready.
     pub(crate) fn into_state(self) -> Option<Arc<Pending>> {
         self.0
     }
@@ -313,7 +316,7 @@ impl Event {
         self.0.is_none()
     }
 
-    /// Whether both are clones of the same event.
+    /// Whether `self` and `other` are clones of the same event.
     pub(crate) fn is(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (None, None) => true,
@@ -322,23 +325,23 @@ impl Event {
         }
     }
 
-    /// An event without a completer, which is set through its state.
+    /// Returns a pending event without a completer. Its result is set through its state.
     pub(crate) fn settable() -> Self {
         Self(Some(Pending::new()))
     }
 }
 
 impl Completer {
-    /// Makes the event ready. Calls neither the backend nor the framework on this thread, which may belong to a driver.
+    /// Completes the event. Calls neither the backend nor the framework on this thread, which may belong to a driver.
     /// See [Threads](Self#threads).
     pub fn complete(self, result: Result<()>) {
         let _guarded = Scope::enter(&GUARDED, true);
         self.complete_internally(result);
     }
 
-    /// Makes the event ready, and runs the work that waits for it on this thread, including calls of the backend and
-    /// the framework. See [Threads](Self#threads). Use it on threads that may call the backend without restriction, and
-    /// that hold no lock that a method of the backend takes.
+    /// Completes the event, and runs the work that waits for it on this thread, including calls of the backend and the
+    /// framework. See [Threads](Self#threads). Use it on threads that may call the backend without restriction, and
+    /// that hold no lock that a method of the backend acquires.
     pub fn complete_here(self, result: Result<()>) {
         let _open = Scope::enter(&GUARDED, false);
         self.complete_internally(result);
@@ -351,17 +354,18 @@ impl Completer {
         self.complete(result);
     }
 
-    /// [`Completer::run`] for threads that may call the backend without restriction. Waiting work runs as with
+    /// Like [`Completer::run`], for threads that may call the backend without restriction. Waiting work runs as with
     /// [`Completer::complete_here`].
     pub fn run_here(self, work: impl FnOnce() -> Result<()>) {
         let result = contain(work);
         self.complete_here(result);
     }
 
-    /// Makes the event ready in code of the SDK, which runs on a driver's thread only if a vendor called it there.
+    /// Completes the event from code of the SDK. Keeps the current value of `GUARDED`, because such code runs on a
+    /// driver's thread only inside a call that a vendor made there.
     pub(crate) fn complete_internally(mut self, result: Result<()>) {
         if let Some(state) = self.0.take() {
-            // Only its completer sets an event, so this cannot fail.
+            // `set` cannot fail here, because only the completer sets the result of its event.
             let _ = state.set(result);
         }
     }

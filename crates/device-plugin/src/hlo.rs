@@ -1,4 +1,4 @@
-//! Conversion of programs in XLA's own format for frameworks that read them back.
+//! Conversion of programs to HLO, XLA's own format, for frameworks that read programs back.
 //!
 //! Frameworks that send an `HloModuleProto` read the program back as an `HloModuleProtoWithConfig` and reject any other
 //! format. The module itself contains the required content of the config: the shapes of the program's arguments and
@@ -8,11 +8,11 @@ use std::borrow::Cow;
 
 use crate::{Error, Program, Result};
 
-/// Formats of [`Program`]s.
+/// The formats of a [`Program`] that contains HLO.
 const MODULE: &str = "hlo";
 const MODULE_WITH_CONFIG: &str = "hlo_with_config";
 
-/// Fields of `HloModuleProto`, `HloModuleProtoWithConfig` and `HloModuleConfigProto`.
+/// Field numbers of `HloModuleProto`, `HloModuleProtoWithConfig` and `HloModuleConfigProto`.
 const HOST_PROGRAM_SHAPE: u64 = 4;
 const HLO_MODULE: u8 = 1;
 const CONFIG: u8 = 2;
@@ -24,8 +24,8 @@ const NUM_PARTITIONS: u8 = 5;
 const VARINT: u8 = 0;
 const LENGTH: u8 = 2;
 
-/// The program as a serialized `HloModuleProto`. StableHLO is converted if the feature `hlo` is enabled. Otherwise, it is
-/// an error, as are programs that HLO cannot express.
+/// Returns the program as a serialized `HloModuleProto`. StableHLO is converted if the feature `hlo` is enabled, and is
+/// an error otherwise. A program that HLO cannot express is an error, too.
 pub(crate) fn module(program: &Program) -> Result<Cow<'_, [u8]>> {
     let unknown =
         || Error::unimplemented(format!("programs of format {:?} are not converted to HLO", program.format()));
@@ -42,7 +42,8 @@ pub(crate) fn module(program: &Program) -> Result<Cow<'_, [u8]>> {
     }
 }
 
-/// Adds a config to a bare module. Returns `None` for other formats, which frameworks read unchanged.
+/// Converts an `HloModuleProto` to an `HloModuleProtoWithConfig`. Returns `None` for programs of other formats, which
+/// frameworks read unchanged.
 pub(crate) fn with_config(program: &Program, replicas: usize, partitions: usize) -> Option<Program> {
     if program.format() != MODULE {
         return None;
@@ -60,7 +61,8 @@ pub(crate) fn with_config(program: &Program, replicas: usize, partitions: usize)
     Some(Program::new(MODULE_WITH_CONFIG, code))
 }
 
-/// The bytes of a field that holds a message. Returns `None` if there is none, or if the bytes are not a message.
+/// Returns the content of a field that holds a message. Returns `None` if the field is missing, or if `message` is not
+/// a valid protobuf message.
 fn field(message: &[u8], number: u64) -> Option<&[u8]> {
     let mut left = message;
     let mut found = None;
@@ -104,14 +106,14 @@ fn read_varint(left: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Appends a field that holds a message or bytes.
+/// Appends a field that holds a message or a byte string.
 pub(crate) fn message(out: &mut Vec<u8>, field: u8, bytes: &[u8]) {
     out.push(field << 3 | LENGTH);
     varint(out, bytes.len());
     out.extend_from_slice(bytes);
 }
 
-/// Appends a number.
+/// Appends an integer as a protobuf varint.
 pub(crate) fn varint(out: &mut Vec<u8>, value: usize) {
     let mut left = value;
     while left >= 0x80 {
@@ -156,7 +158,7 @@ mod tests {
         assert!(with_config(&Program::mlir(code.clone()), 1, 1).is_none());
         for cut in 0..code.len() {
             let cut = &code[..cut];
-            // A truncated module has either its complete shape or none.
+            // From a truncated module, `field` returns either the complete shape or nothing.
             if let Some(shape) = field(cut, HOST_PROGRAM_SHAPE) {
                 assert_eq!(shape, b"shape of the program");
             }

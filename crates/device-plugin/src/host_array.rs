@@ -5,23 +5,23 @@ use std::borrow::Cow;
 use crate::abi::lend::host_alias::{AliasSource, HostAlias};
 use crate::{Error, Result, Shape};
 
-/// An array on the host: dense, row-major, sub-byte types in one byte per element.
+/// A dense, row-major array on the host. Elements narrower than a byte occupy one byte each.
 ///
-/// It usually borrows the framework's memory. The framework's `pjrt::HostArray` owns its data.
+/// The array usually borrows the framework's memory. The framework's own type for host data is `pjrt::HostArray`.
 #[derive(Debug)]
 pub struct HostArray<'a> {
     shape: &'a Shape,
     bytes: Cow<'a, [u8]>,
-    /// Present if the data is dense and the framework lets the device keep using its memory.
+    /// Set if the data is dense and the framework allows the device to keep using this memory after the call.
     alias: Option<&'a AliasSource>,
 }
 
 impl<'a> HostArray<'a> {
-    /// Host data of this shape.
+    /// Creates host data of this shape.
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` if the size of `bytes` does not match the shape.
+    /// Returns `INVALID_ARGUMENT` if the size of `bytes` does not match the shape.
     pub fn new(shape: &'a Shape, bytes: impl Into<Cow<'a, [u8]>>) -> Result<Self> {
         let bytes = bytes.into();
         if shape.host_size() != Some(bytes.len()) {
@@ -38,36 +38,36 @@ impl<'a> HostArray<'a> {
         self
     }
 
-    /// Element type and extents.
+    /// Returns the element type and the extents.
     pub fn shape(&self) -> &'a Shape {
         self.shape
     }
 
-    /// The data.
+    /// Returns the data.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Returns the data as a vector. Copies it, unless the SDK has already done so.
+    /// Returns the data as a vector. Copies the data unless [`HostArray::is_owned`] returns `true`.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes.into_owned()
     }
 
-    /// Whether the SDK has copied the data, so that [`HostArray::into_bytes`] costs nothing.
+    /// Whether this array owns a copy of the data, so that [`HostArray::into_bytes`] need not copy it again.
     pub fn is_owned(&self) -> bool {
         matches!(self.bytes, Cow::Owned(_))
     }
 
-    /// The framework's own memory, if the framework guarantees not to modify it as long as the buffer exists. A backend
-    /// whose device reads host memory keeps the alias in its buffer instead of a copy. When the last clone of the alias
-    /// is dropped, the SDK notifies the framework. Returns `None` if the data must be copied.
+    /// Returns a reference to the framework's memory if the framework guarantees not to modify it while the buffer
+    /// exists. Returns `None` if the data must be copied. A backend whose device can read host memory stores the alias
+    /// in its buffer instead of a copy. When the last clone of the alias is dropped, the SDK notifies the framework.
     pub fn alias(&self) -> Option<HostAlias> {
         self.alias.map(AliasSource::alias)
     }
 }
 
-/// Allocates `size` zero bytes. Frameworks choose sizes, so running out of memory is an error and does not end the
-/// process.
+/// Allocates `size` zero bytes. Frameworks choose the size, so a failed allocation returns an error instead of aborting
+/// the process.
 pub(crate) fn zeroed(size: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     bytes

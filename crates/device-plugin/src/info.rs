@@ -2,30 +2,31 @@
 
 use crate::{Error, NamedValue};
 
-/// A device, as [`Backend::devices`](crate::Backend::devices) lists it.
+/// A device in the list of [`Backend::devices`](crate::Backend::devices).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct DeviceInfo {
-    /// Unique among the devices of all processes.
+    /// Id of the device, unique among the devices of all processes.
     pub id: i32,
-    /// The process that can address the device.
+    /// Index of the process that can address the device.
     pub process_index: i32,
-    /// Number of the device on its host, in the driver's numbering, or -1 if it has none.
+    /// Index of the device on its host, as the driver counts devices, or -1 if the driver assigns none.
     pub local_hardware_id: i32,
     /// Whether this process can address the device.
     pub addressable: bool,
-    /// Vendor's name of the kind of device, such as `Example v2`. Devices of one kind have the same properties.
+    /// Name of the kind of device, such as `Example v2`. All devices of one kind have the same properties.
     pub kind: String,
     /// Long description. If it is empty, `kind(id=…)` is used.
     pub debug_string: String,
     /// Short description. If it is empty, `kind:id` is used.
     pub display_string: String,
-    /// Attributes: text, integers and integer lists. The SDK omits other types, because frameworks abort on them.
+    /// Attributes whose values are strings, integers or integer lists. The SDK omits other types, because frameworks
+    /// abort on them.
     pub attributes: Vec<NamedValue>,
 }
 
 impl DeviceInfo {
-    /// An addressable device of process 0 whose hardware number is its id.
+    /// Creates an addressable device of process 0. Its `local_hardware_id` equals its id.
     pub fn new(id: i32, kind: impl Into<String>) -> Self {
         Self {
             id,
@@ -40,28 +41,30 @@ impl DeviceInfo {
     }
 }
 
-/// A memory, as [`Backend::memories`](crate::Backend::memories) lists it.
+/// A memory in the list of [`Backend::memories`](crate::Backend::memories).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct MemoryInfo {
-    /// Frameworks select memories by this name: `device`, `pinned_host`.
+    /// Name by which frameworks select the memory, such as `device` or `pinned_host`.
     pub kind: String,
-    /// Number of the kind, the same for all memories of a kind.
+    /// Numeric id of the kind. All memories of a kind have the same id.
     pub kind_id: i32,
-    /// Ids of the devices that can address the memory. The first memory that lists a device is its default one.
+    /// Ids of the devices that can address the memory. The default memory of a device is the first memory that lists
+    /// the device.
     pub devices: Vec<i32>,
-    /// Whether the host can read buffers in place. If so, [`BufferAddresses::host_bytes`](crate::features::BufferAddresses::host_bytes) must
-    /// return them.
+    /// Whether the host can read buffers in place. If so,
+    /// [`BufferAddresses::host_bytes`](crate::features::BufferAddresses::host_bytes) must return the bytes of the
+    /// buffer.
     pub on_host: bool,
 }
 
 impl MemoryInfo {
-    /// A memory of this kind for these devices that the host cannot access.
+    /// Creates a memory of this kind for these devices. The host cannot access it.
     pub fn new(kind: impl Into<String>, kind_id: i32, devices: impl Into<Vec<i32>>) -> Self {
         Self { kind: kind.into(), kind_id, devices: devices.into(), on_host: false }
     }
 
-    /// Lets the host read buffers in this memory in place.
+    /// Allows the host to read buffers in this memory in place.
     #[must_use]
     pub fn on_host(mut self) -> Self {
         self.on_host = true;
@@ -69,9 +72,9 @@ impl MemoryInfo {
     }
 }
 
-/// Where a buffer is stored: indices into the lists of [`Backend::devices`](crate::Backend::devices) and
-/// [`Backend::memories`](crate::Backend::memories). A framework passes a device or a memory (`pjrt::Placement`), and the SDK
-/// determines the other one.
+/// Location of a buffer, as indices into the lists of [`Backend::devices`](crate::Backend::devices) and
+/// [`Backend::memories`](crate::Backend::memories). A framework passes either a device or a memory (`pjrt::Placement`),
+/// and the SDK determines the other index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Placement {
@@ -81,13 +84,13 @@ pub struct Placement {
     pub memory: usize,
 }
 
-/// A process of a distributed run, as the framework sees it.
+/// A process of a distributed run, with the state that the framework reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProcessInfo {
     /// Index of the process.
     pub process_index: i32,
-    /// Distinguishes a restarted process from its predecessor.
+    /// Number that distinguishes a restarted process from its predecessor.
     pub incarnation: u64,
     /// State of the process.
     pub state: ProcessState,
@@ -103,31 +106,31 @@ pub enum ProcessState {
     Uninitialized,
     /// The process has disconnected.
     Disconnected,
-    /// The process takes part.
+    /// The process is connected.
     Connected,
     /// The process failed.
     Failed(Error),
 }
 
-/// Devices that need not be present, for compiling ahead of time.
+/// Devices for which programs are compiled ahead of time. They need not be present.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TopologyInfo {
     /// Name of the platform. If it is empty, [`DevicePlugin::NAME`](crate::DevicePlugin::NAME) is used.
     pub platform_name: String,
-    /// Version of the platform. A client of the same version loads programs that were compiled for the topology
-    /// unchanged. Other clients compile them again.
+    /// Version of the platform. A client with the same platform version loads a program that was compiled for the
+    /// topology without compiling it again. Other clients compile the program again.
     pub platform_version: String,
     /// The devices.
     pub devices: Vec<DeviceInfo>,
-    /// The memories, in the order in which devices prefer them.
+    /// The memories. A device prefers memories that come earlier.
     pub memories: Vec<MemoryInfo>,
-    /// Attributes of the whole topology: text, integers and integer lists.
+    /// Attributes of the whole topology. The values are strings, integers or integer lists.
     pub attributes: Vec<NamedValue>,
 }
 
 impl TopologyInfo {
-    /// Devices of the plugin's platform with a memory of kind `device` each.
+    /// Creates a topology of the plugin's platform in which each device has one memory of kind `device`.
     pub fn new(devices: impl Into<Vec<DeviceInfo>>) -> Self {
         let devices = devices.into();
         Self {

@@ -15,14 +15,14 @@ use crate::{Backend, Error, HostChannels, NamedValue, Placement, Result, Shape};
 pub struct Launch<'a, B: Backend> {
     /// The arguments. Their number, types, extents and devices match the program.
     pub inputs: Inputs<'a, B>,
-    /// The outputs, to be pushed by the backend.
+    /// The outputs, which the backend pushes.
     pub outputs: Outputs<'a, B>,
-    /// Index of the device.
+    /// Index of the device that runs the program.
     pub device: usize,
     /// The options that the framework passed for this execution.
     pub options: ExecuteOptions,
-    /// Channels between the program and the host. A backend that uses them after the call must keep a clone. They end
-    /// with the execution.
+    /// Channels between the program and the host. A backend that uses them after the call keeps a clone. The channels
+    /// close when the execution ends.
     pub channels: HostChannels,
 }
 
@@ -36,13 +36,13 @@ impl<B: Backend> fmt::Debug for Launch<'_, B> {
 
 /// Options that a framework passes for one execution (`pjrt::ExecuteOptions`), as the backend reads them. Cheap to clone.
 ///
-/// Frameworks omit most of them, and older frameworks do not know all of them. The SDK rejects only a
-/// `multi_slice_config`, because none of its extensions creates one.
+/// Frameworks omit most options, and older frameworks do not define all of them. The SDK rejects only a
+/// `multi_slice_config`, because no extension of the SDK creates such a configuration.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 #[doc(alias = "PJRT_ExecuteOptions")]
 pub struct ExecuteOptions {
-    /// Identifies a launch on several devices. It is 0 for other launches.
+    /// Id of a launch on several devices. It is 0 for other launches.
     pub launch_id: i32,
     /// The options that most frameworks omit, or `None` if all of them are omitted.
     more: Option<Arc<MoreOptions>>,
@@ -54,7 +54,7 @@ pub struct ExecuteOptions {
 pub struct TaskIncarnation {
     /// Index of the process.
     pub task_id: i32,
-    /// The incarnation, as the framework numbers them.
+    /// Incarnation that the framework assigned to the process.
     pub incarnation: i64,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct MoreOptions {
 }
 
 impl MoreOptions {
-    /// Whether all options have the values that they would have if omitted.
+    /// Whether all options have their default values.
     pub(crate) fn is_usual(&self) -> bool {
         self.call_location.is_none()
             && self.context.is_none()
@@ -91,35 +91,39 @@ impl ExecuteOptions {
         self.more = more.map(Arc::new);
     }
 
-    /// The place in the caller's source that runs the program, such as `train.py:12`, for messages.
+    /// Returns the location in the caller's source code that runs the program, such as `train.py:12`, for
+    /// messages.
     pub fn call_location(&self) -> Option<&str> {
         self.more.as_ref()?.call_location.as_deref()
     }
 
-    /// User data for the program's custom calls; `None` if the framework passed none.
+    /// Returns the user data for the program's custom calls, or `None` if the framework passed none.
     #[doc(alias = "PJRT_ExecuteContext")]
     pub fn context(&self) -> Option<&ExecuteContext> {
         self.more.as_ref()?.context.as_ref()
     }
 
-    /// The incarnations of the processes that take part. Empty if the framework does not track them.
+    /// Returns the incarnations of the processes that take part in the execution. Empty if the framework does not track
+    /// them.
     #[doc(alias = "incarnation_ids")]
     pub fn incarnations(&self) -> &[TaskIncarnation] {
         self.more.as_ref().map_or(&[], |more| &more.incarnations)
     }
 
-    /// Whether [`HostChannels`] carry arrays in row-major order rather than in the device's own.
+    /// Whether [`HostChannels`] transfer arrays in row-major order instead of the device's layout.
     #[doc(alias = "use_major_to_minor_data_layout_for_callbacks")]
     pub fn major_to_minor_callbacks(&self) -> bool {
         self.more.as_ref().is_some_and(|more| more.major_to_minor_callbacks)
     }
 
-    /// Options of this execution that only this plugin defines. Reject unknown names.
+    /// Returns the options of this execution that only this plugin defines. A backend must reject names that it does
+    /// not know.
     pub fn custom_options(&self) -> &[NamedValue] {
         self.more.as_ref().map_or(&[], |more| &more.custom_options)
     }
 
-    /// Callbacks for values that the program outputs while it runs. They end with the execution.
+    /// Returns the callbacks for values that the program outputs while it runs. They can be called until the execution
+    /// ends.
     #[doc(alias = "hlo_output_callbacks")]
     pub fn output_callbacks(&self) -> OutputCallbacks {
         self.more.as_ref().map_or_else(OutputCallbacks::default, |more| more.output_callbacks.clone())
@@ -147,7 +151,7 @@ impl<'a, B: Backend> Inputs<'a, B> {
         &self.uses
     }
 
-    /// Number of arguments.
+    /// Returns the number of arguments.
     pub fn len(&self) -> usize {
         self.uses.handles().len()
     }
@@ -162,8 +166,8 @@ impl<'a, B: Backend> Inputs<'a, B> {
         self.uses.is_donated(index)
     }
 
-    /// Takes a donated argument. Its memory may become an output if it has no other clones. Returns `None` if the
-    /// argument is not donated or was already taken.
+    /// Takes a donated argument. If its memory has no other clones, the backend may reuse it for an output. Returns
+    /// `None` if the argument is not donated or was already taken.
     pub fn take(&mut self, index: usize) -> Option<B::Buffer> {
         self.uses.take(index)
     }
@@ -183,7 +187,7 @@ impl<B: Backend> fmt::Debug for Outputs<'_, B> {
 
 /// # Panics
 ///
-/// If there is no such argument, or if it was taken.
+/// Panics if the index is out of bounds, or if the argument was taken.
 impl<B: Backend> Index<usize> for Inputs<'_, B> {
     type Output = B::Buffer;
 
@@ -215,7 +219,7 @@ impl<'a, B: Backend> Outputs<'a, B> {
         self.list.progress()
     }
 
-    /// Number of outputs of the program.
+    /// Returns the number of outputs of the program.
     pub fn len(&self) -> usize {
         self.list.shapes().len()
     }
@@ -225,12 +229,12 @@ impl<'a, B: Backend> Outputs<'a, B> {
         self.len() == 0
     }
 
-    /// Shapes of the outputs, with dimensions in the program's order.
+    /// Returns the shapes of the outputs, with dimensions in the program's order.
     pub fn shapes(&self) -> &'a [Shape] {
         self.list.shapes()
     }
 
-    /// The device and memory of an output.
+    /// Returns the device and memory of an output, or `None` if `index` is out of bounds.
     pub fn placement(&self, index: usize) -> Option<Placement> {
         self.list.placement(index)
     }
@@ -239,7 +243,7 @@ impl<'a, B: Backend> Outputs<'a, B> {
     ///
     /// # Errors
     ///
-    /// `INTERNAL` if all outputs of the program have been pushed already.
+    /// Returns `INTERNAL` if all outputs of the program have been pushed already.
     #[inline]
     pub fn push(&mut self, buffer: B::Buffer) -> Result<()> {
         if self.list.push(buffer) {
@@ -250,7 +254,7 @@ impl<'a, B: Backend> Outputs<'a, B> {
     }
 }
 
-// Backends may share a launch with their own threads.
+// Backends may move a launch to their own threads, and share its inputs between threads.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Launch<'_, crate::NoBackend>>();

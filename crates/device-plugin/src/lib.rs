@@ -1,17 +1,18 @@
 //! Write a PJRT plugin in safe Rust.
 //!
 //! PJRT is the C interface through which JAX, PyTorch/XLA and others drive devices: one table of function pointers that
-//! a shared library returns from `GetPjrtApi`. This crate fills the table from two small traits. [`DevicePlugin`] names
-//! the plugin; [`Backend`] is the device (devices, transfers, compile, execute). Everything else is a
-//! feature with a trait of its own, in [`features`]. The SDK handles events, errors, strings that outlive a call,
-//! strided host data, donation, deletion, reference counts, layouts, memory kinds and serialization. A panic in a
-//! backend becomes an error of the call in which it happened.
+//! a shared library returns from `GetPjrtApi`. This crate fills the table from two small traits. [`DevicePlugin`]
+//! describes the plugin. [`Backend`] drives the devices, and transfers data, compiles programs and executes them.
+//! Everything else is an optional feature with its own trait in [`features`]. The SDK handles events, errors, strings
+//! that outlive a call, strided host data, donation, deletion, reference counts, layouts, memory kinds and
+//! serialization. A panic in a backend becomes an error of the call in which it happened.
 //!
 //! A plugin that frameworks load is a crate of type `cdylib` with `#[device_plugin(export)]`. The attribute defines
-//! `GetPjrtApi`, and `DevicePlugin_GetDescriptor` for the properties of a device that PJRT does not cover. Without
-//! `export` the plugin is embedded through its `api()`, and [`registered`] lists it in the programs that link it. See
-//! `examples/echo_plugin.rs` for a first plugin, `examples/wrapper_plugin.rs` for a description of an existing library,
-//! and `examples/static_plugins.rs` for two plugins in one C program. This is a plugin to embed:
+//! `GetPjrtApi`. It also defines `DevicePlugin_GetDescriptor`, which describes properties of a device that PJRT does
+//! not cover. Without `export`, a Rust program that links the crate uses the plugin through its `api()` function, and
+//! [`registered`] lists the plugin. See `examples/echo_plugin.rs` for a first plugin, `examples/wrapper_plugin.rs` for
+//! a description of an existing library, and `examples/static_plugins.rs` for two plugins in one C program. The
+//! following plugin is meant for embedding:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -66,7 +67,7 @@
 
 #![deny(unsafe_code)]
 
-// The attribute's expansion uses this crate's name, also inside the crate.
+// The expansion of the attribute refers to this crate as `device_plugin`, also inside the crate.
 extern crate self as device_plugin;
 
 #[allow(unsafe_code, reason = "the functions of the C table")]
@@ -128,8 +129,8 @@ use plugin_manifest::{artifact, contain};
 pub use program::{Compiled, ExecutableInfo};
 pub use rendezvous::{Rendezvous, RendezvousStore};
 
-/// Defines the C functions of a shared library for a plugin of another crate, as `#[device_plugin(export)]` does for one
-/// of the same crate: `GetPjrtApi` and `DevicePlugin_GetDescriptor`.
+/// Defines the C functions `GetPjrtApi` and `DevicePlugin_GetDescriptor` of a shared library for a plugin from another
+/// crate. For a plugin of the same crate, use `#[device_plugin(export)]`.
 ///
 /// ```ignore
 /// device_plugin::export!(pjrt_cpu::Cpu);
@@ -152,7 +153,7 @@ pub mod raw {
     pub use crate::abi::{API_MINOR, api};
 }
 
-/// Items that the expansions of [`macro@device_plugin`] and [`export!`] use; not for other use.
+/// Items that the expansions of [`macro@device_plugin`] and [`export!`] use. Not part of the public API.
 #[doc(hidden)]
 pub mod __private {
     pub use pjrt_sys::PJRT_Api;
@@ -164,12 +165,12 @@ pub mod __private {
     pub use crate::features::{Implemented, NotImplemented, Probe, check};
     use crate::{Backend, DevicePlugin, Registered, StaticApi};
 
-    /// Returns the table of a plugin. It is the same each time.
+    /// Returns the C function table of a plugin. Each call returns the same table.
     pub fn api<P: DevicePlugin>() -> StaticApi {
         crate::abi::shared_api::<P>()
     }
 
-    /// Returns the entry of a plugin in the list of those that are linked into a program.
+    /// Returns the registration of a plugin for the list of plugins that are linked into a program.
     pub const fn registered<P: DevicePlugin>() -> Registered {
         crate::descriptor::registered::<P>()
     }
@@ -179,7 +180,8 @@ pub mod __private {
         crate::descriptor::c_descriptor::<P>()
     }
 
-    /// Fails to compile if a name is invalid, or if the attribute is on an `impl` of another trait.
+    /// Fails to compile if the name or an alias of the plugin is invalid, or if the attribute is on an `impl` of
+    /// another trait.
     pub const fn assert_names<P: DevicePlugin>() {
         assert!(
             crate::manifest::is_name(P::NAME),
@@ -196,7 +198,7 @@ pub mod __private {
         }
     }
 
-    /// Fails to compile if the plugin has no table to export.
+    /// Fails to compile if the plugin has no backend, and therefore no function table to export.
     pub const fn assert_backend<P: DevicePlugin>() {
         assert!(
             <P::Backend as Backend>::FEATURES.present,
@@ -207,7 +209,7 @@ pub mod __private {
     }
 }
 
-/// Compiles the book's chapters.
+/// Compiles chapters of the book.
 #[cfg(doctest)]
 #[doc = include_str!("../../../book/src/package.md")]
 #[doc = include_str!("../../../book/src/port-a-cpp-plugin.md")]

@@ -1,4 +1,4 @@
-//! The backend for plugins without a backend of their own.
+//! The backend of plugins whose device is driven by another library.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use crate::{
     Result,
 };
 
-/// The backend of a [`DevicePlugin`](crate::DevicePlugin) whose device is driven by another library. It has no values.
+/// The backend of a [`DevicePlugin`](crate::DevicePlugin) whose device is driven by another library. An instance cannot
+/// be created.
 #[derive(Debug)]
 pub enum NoBackend {}
 

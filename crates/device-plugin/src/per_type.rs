@@ -3,7 +3,7 @@
 use std::any::TypeId;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// One value for each type, which lives as long as the process. A linear search is enough, because few libraries contain
+/// Stores one value for each type. The values are never freed. A linear search is enough, because few libraries contain
 /// more than one plugin.
 pub(crate) struct PerType<T: 'static>(Mutex<Vec<(TypeId, &'static T)>>);
 
@@ -16,8 +16,8 @@ impl<T> PerType<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the value for `K`. It is the same each time. `make` may call a vendor's code, so it runs without the
-    /// lock. If two threads make a value at the same time, both get the one that was stored first.
+    /// Returns the value for `K`, which is the same on each call. `make` may call a vendor's code, so it runs without
+    /// the lock. If two threads make a value at the same time, both get the value that was stored first.
     pub(crate) fn get_or_make<K: 'static>(&self, make: impl FnOnce() -> T) -> &'static T {
         let find = |all: &[(TypeId, &'static T)]| {
             all.iter().find(|(key, _)| *key == TypeId::of::<K>()).map(|(_, value)| *value)

@@ -1,4 +1,4 @@
-//! The contract between a plugin and the frameworks that use it.
+//! The trait that describes a plugin to frameworks.
 
 use crate::{
     Backend, Capabilities, Depth, EnvPlan, Environment, Error, Library, Manifest, NamedValue, OptionSchema, Ownership,
@@ -24,15 +24,15 @@ use crate::{
 /// }
 /// ```
 ///
-/// All functions are called before a client exists, and must not need a device.
+/// All functions except [`Self::shutdown`] may be called before a client exists, and none of them may need a device.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a plugin, because it does not implement `device_plugin::DevicePlugin`",
     label = "`DevicePlugin` is not implemented",
     note = "write `use device_plugin::DevicePlugin;` and `#[device_plugin] impl DevicePlugin for {Self} {{ … }}`"
 )]
 pub trait DevicePlugin: 'static {
-    /// Name by which frameworks register the plugin, and its platform name: a lower-case letter, then lower-case
-    /// letters, digits and underscores.
+    /// Name by which frameworks register the plugin. It is also the platform name. It begins with a lower-case letter,
+    /// and contains only lower-case letters, digits and underscores.
     const NAME: &'static str;
 
     /// Other names by which users select the plugin, such as `gpu`.
@@ -43,62 +43,64 @@ pub trait DevicePlugin: 'static {
     const VERSION: &'static str = "";
 
     /// Whether the plugin overrides [`Self::configure`]. If it does not, [`macro@crate::device_plugin`] inserts
-    /// `false`, so that the library contains no code to resolve plans. The program that loads it has that code.
+    /// `false`, so that the library does not contain the code that resolves a [`ProcessPlan`]. The program that loads
+    /// the library contains this code.
     #[doc(hidden)]
     const CONFIGURES: bool = true;
 
     /// The device. If it is omitted, [`macro@crate::device_plugin`] inserts [`NoBackend`](crate::NoBackend).
     type Backend: Backend;
 
-    /// The location of the PJRT library. By default this library, with [`Self::Backend`] behind it.
+    /// Returns the location of the PJRT library. By default it is this library, which contains [`Self::Backend`].
     fn library() -> Library {
         Library::This
     }
 
-    /// The capabilities of the devices. By default these are the values that frameworks assume about an unknown device.
+    /// Returns the capabilities of the devices. The default contains the values that frameworks assume for an unknown
+    /// device.
     fn capabilities() -> Capabilities {
         Capabilities::default()
     }
 
-    /// The options that a client takes. By default all are passed on unchecked.
+    /// Returns the options that a client accepts. By default all options are passed on unchecked.
     fn options() -> OptionSchema {
         OptionSchema::any()
     }
 
-    /// Set-up of each process before the plugin is loaded. By default there is none.
+    /// Returns the set-up that each process needs before the plugin is loaded. By default there is none.
     fn process() -> ProcessPlan {
         ProcessPlan::default()
     }
 
-    /// The set-up of one process. By default it follows from [`Self::process`]. A plugin whose set-up cannot be
-    /// expressed as a plan computes it here. Only frameworks in Rust, C and C++ can then configure it.
+    /// Computes the set-up of one process. By default it follows from [`Self::process`]. Override this function if a
+    /// plan cannot express the set-up. In that case, only frameworks in Rust, C and C++ can configure the process.
     ///
     /// # Errors
     ///
-    /// If the plugin does not support the input. The error names the variable or the rank.
+    /// If the plugin does not support the topology or the environment. The error names the variable or the rank.
     fn configure(topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan> {
         Self::process().resolve(topology, environment).map_err(Error::from)
     }
 
-    /// The clients that may use the devices at the same time.
+    /// Returns which clients may use the devices at the same time.
     fn ownership() -> Ownership {
         Ownership::Shared
     }
 
-    /// Releases resources that the clients of the process share, such as a context of the driver. This SDK's registry
-    /// calls it after the last client is destroyed, and before the process ends or the plugin is unregistered. JAX and
-    /// PyTorch/XLA do not call it.
+    /// Releases resources that the clients of the process share, such as a context of the driver. The registry of this
+    /// SDK calls this function after the last client is destroyed, before the process ends or the plugin is
+    /// unregistered. JAX and PyTorch/XLA do not call it.
     ///
-    /// Do not wait for work in progress here. Wait for it in the destructor of the [`Backend`], which runs in every
-    /// framework that destroys its client.
+    /// Do not wait for work in progress in this function. Wait in the destructor of the [`Backend`] instead, because it
+    /// runs in every framework that destroys its client.
     fn shutdown() {}
 
-    /// Adds properties to the manifest that no other function sets: display names, hardware, priority.
+    /// Adds properties to the manifest that no other function sets, such as display names, hardware and priority.
     fn manifest(manifest: Manifest) -> Manifest {
         manifest
     }
 
-    /// Set-up that must happen once in a process, before the first client.
+    /// Runs the set-up that must happen once in a process, before the first client is created.
     ///
     /// # Errors
     ///
@@ -107,9 +109,10 @@ pub trait DevicePlugin: 'static {
         Ok(())
     }
 
-    /// The StableHLO versions that the backend reads. Frameworks serialize programs for the current one, so a backend
-    /// that pins it keeps working with newer frameworks. With `None` the framework chooses. For example, JAX 0.10.2,
-    /// which supports 1.17.0, then uses 1.13.7, because that version is 12 weeks older.
+    /// Returns the StableHLO versions that the backend reads. Frameworks serialize programs for
+    /// [`StablehloVersions::current`], so a backend that sets a fixed version keeps working with newer frameworks. If
+    /// the result is `None`, the framework chooses the version. For example, JAX 0.10.2, which supports 1.17.0,
+    /// serializes for 1.13.7, because that version is 12 weeks older.
     ///
     /// JAX never serializes for a newer version than its own. The SDK rejects programs in other versions, such as an
     /// artifact from a file, with an error that names both versions.
@@ -117,14 +120,14 @@ pub trait DevicePlugin: 'static {
         None
     }
 
-    /// Whether the devices can run a program, determined without a client or a device. By default `None`: the answer
-    /// then comes from the manifest's [`SupportTable`](crate::SupportTable), if there is one.
+    /// Returns whether the devices can run a program, without a client or a device. If the result is `None`, which is
+    /// the default, the manifest's [`SupportTable`](crate::SupportTable) determines the answer, if there is one.
     fn supports(program: &Program, depth: Depth) -> Option<Support> {
         let _ = (program, depth);
         None
     }
 
-    /// Additional attributes of the plugin.
+    /// Returns additional attributes of the plugin.
     fn attributes() -> Vec<NamedValue> {
         Vec::new()
     }

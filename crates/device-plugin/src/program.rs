@@ -13,7 +13,7 @@ pub struct Compiled<E> {
 }
 
 impl<E> Compiled<E> {
-    /// The result for a program with these properties.
+    /// Creates the result for a program with these properties.
     pub fn new(executable: E, info: ExecutableInfo) -> Self {
         Self { executable, info }
     }
@@ -23,38 +23,43 @@ impl<E> Compiled<E> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ExecutableInfo {
-    /// Name of the program, such as its module's.
+    /// Name of the program, usually that of its module.
     pub name: String,
     /// Shapes of the parameters, in order.
     pub parameters: Vec<Shape>,
-    /// Shapes of the outputs, in order. Frameworks rely on one shape for each value that the program returns.
+    /// Shapes of the outputs, in order. Frameworks expect one shape for each value that the program returns.
     pub outputs: Vec<Shape>,
-    /// Indices of the donated parameters. An execution consumes their buffers, unless its caller forbids it.
+    /// Indices of the donated parameters. An execution consumes their buffers, unless its caller excludes them from
+    /// donation.
     pub donated: Vec<usize>,
-    /// Memory kinds of the outputs. An empty name selects the default memory. An empty list selects it for all outputs.
+    /// Memory kinds of the outputs. An empty name selects the default memory of an output. An empty list selects the
+    /// default memory for all outputs.
     pub output_memory_kinds: Vec<String>,
-    /// The memory kinds of the parameters, in the same form.
+    /// Memory kinds of the parameters, in the form of [`Self::output_memory_kinds`].
     pub parameter_memory_kinds: Vec<String>,
-    /// Layouts of the outputs. Empty if all have their [`StorageLayouts::default_layout`](crate::features::StorageLayouts::default_layout).
-    /// Programs return arrays as the device stores them: dense and row-major in the order of the layout.
+    /// Layouts of the outputs. Empty if all outputs have their
+    /// [`StorageLayouts::default_layout`](crate::features::StorageLayouts::default_layout). A program returns each
+    /// array as the device stores it: dense and row-major in the order of the layout.
     pub output_layouts: Vec<Layout>,
-    /// The layouts of the parameters, in the same form.
+    /// Layouts of the parameters, in the form of [`Self::output_layouts`].
     pub parameter_layouts: Vec<Layout>,
-    /// Identifies the program for caches. If it is `None`, the SDK hashes the program and its options.
+    /// Fingerprint that identifies the program in caches. If it is `None`, the SDK hashes the program and its options.
     pub fingerprint: Option<String>,
     /// Size of the generated code in bytes, or -1 if it is unknown.
     pub size_of_generated_code: i64,
     /// Serialized `OpSharding` messages of the parameters, for programs that run on several devices.
     pub parameter_shardings: Option<Vec<Vec<u8>>>,
-    /// The shardings of the outputs. A program without outputs has one: the sharding of its empty tuple.
+    /// Serialized `OpSharding` messages of the outputs. A program without outputs has one message, the sharding of its
+    /// empty tuple.
     pub output_shardings: Option<Vec<Vec<u8>>>,
-    /// The program after optimization, in format `mlir` or `hlo_with_config`, for frameworks to read. If it is `None`,
-    /// they read the program as received. The SDK adds the config to a program of format `hlo`.
+    /// The program after optimization, which frameworks read, in the format `mlir` or `hlo_with_config`. To a program
+    /// of the format `hlo`, the SDK adds the config. If this field is `None`, frameworks read the program that the
+    /// backend received.
     pub optimized_program: Option<Program>,
 }
 
 impl ExecutableInfo {
-    /// Properties of a program with this name and signature that consumes no parameters.
+    /// Creates the properties of a program with this name and signature, without donated parameters.
     pub fn new(
         name: impl Into<String>,
         parameters: impl IntoIterator<Item = Shape>,
@@ -77,7 +82,7 @@ impl ExecutableInfo {
         }
     }
 
-    /// Sets the parameters whose buffers an execution consumes.
+    /// Sets the indices of the parameters whose buffers an execution consumes.
     #[must_use]
     pub fn donating(mut self, parameters: impl IntoIterator<Item = usize>) -> Self {
         self.donated = parameters.into_iter().collect();
@@ -85,7 +90,7 @@ impl ExecutableInfo {
     }
 }
 
-/// Total size of the shapes on the host in bytes, for statistics.
+/// Returns the total size of the shapes on the host in bytes, for statistics.
 pub(crate) fn total_size(shapes: &[Shape]) -> i64 {
     let size =
         |shape: &Shape| if shape.element_type == ElementType::Token { 0 } else { shape.host_size().unwrap_or(0) };

@@ -1,4 +1,4 @@
-//! The meeting of the processes of a distributed run.
+//! Data exchange between the processes of a distributed run at start-up.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -6,32 +6,32 @@ use std::time::{Duration, Instant};
 use crate::serialized_format::{Reader, Writer};
 use crate::{ClientOptions, DeviceInfo, Error, ErrorCode, KeyValueStore, Result};
 
-/// The first bytes of a list of devices. The digit is the version of the format.
+/// The first bytes of a serialized list of devices. The digit is the version of the format.
 const MAGIC: &[u8] = b"device-plugin devices 1\n";
-/// How long the processes wait for each other unless the backend sets another time.
+/// Default time that the processes wait for each other.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// A store that all processes share, as [`Rendezvous`] uses it. The framework's [`KeyValueStore`] is one.
+/// A key-value store that all processes share, for [`Rendezvous`]. The framework's [`KeyValueStore`] implements it.
 pub trait RendezvousStore: Send + Sync {
     /// Returns the value of a key. Waits until another process sets it.
     ///
     /// # Errors
     ///
-    /// `DEADLINE_EXCEEDED` if no process sets it in time, and other errors of the store.
+    /// Returns `DEADLINE_EXCEEDED` if no process sets the key in time, and otherwise the errors of the store.
     fn get(&self, key: &str, timeout: Duration) -> Result<Vec<u8>>;
 
     /// Returns the value of a key, or `None` if it is not set.
     ///
     /// # Errors
     ///
-    /// Errors of the store.
+    /// Returns the errors of the store.
     fn try_get(&self, key: &str) -> Result<Option<Vec<u8>>>;
 
     /// Sets the value of a key for all processes.
     ///
     /// # Errors
     ///
-    /// Errors of the store. A store may reject a second value for a key.
+    /// Returns the errors of the store. A store may reject a second value for a key.
     fn put(&self, key: &str, value: &[u8]) -> Result<()>;
 }
 
@@ -49,12 +49,13 @@ impl RendezvousStore for KeyValueStore {
     }
 }
 
-/// Lets the processes of a distributed run exchange what each must know about the others: addresses, versions, devices.
+/// Exchanges data between the processes of a distributed run, such as their addresses, versions and devices.
 ///
-/// A backend creates it in [`Backend::create`](crate::Backend::create) with [`Rendezvous::from_options`]. All waiting
-/// has one deadline, which starts with the rendezvous. Each error names this process and the one that is at fault.
+/// A backend creates a rendezvous in [`Backend::create`](crate::Backend::create) with [`Rendezvous::from_options`]. One
+/// deadline, which is set when the rendezvous is created, applies to all waiting. Each error names this process and the
+/// process at fault.
 ///
-/// In this example, threads stand for processes, and share a store in memory:
+/// The following example uses threads instead of processes, and a store in memory:
 ///
 /// ```
 /// use std::collections::HashMap;
@@ -125,7 +126,7 @@ impl<'a> Rendezvous<'a> {
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` if the rank is not below the number of processes.
+    /// Returns `INVALID_ARGUMENT` if `rank` is not less than `size`.
     pub fn new(store: &'a dyn RendezvousStore, name: impl Into<String>, rank: usize, size: usize) -> Result<Self> {
         if rank >= size {
             return Err(Error::invalid_argument(format!(
@@ -141,8 +142,8 @@ impl<'a> Rendezvous<'a> {
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` if the options contradict each other, and `FAILED_PRECONDITION` if the framework passed no
-    /// key-value store.
+    /// Returns `INVALID_ARGUMENT` if the options contradict each other, and `FAILED_PRECONDITION` if the framework
+    /// passed no key-value store.
     pub fn from_options(options: &'a ClientOptions, name: impl Into<String>) -> Result<Option<Self>> {
         let (rank, size) = match (options.int("node_id")?, options.int("num_nodes")?) {
             (None, None) => return Ok(None),
@@ -175,24 +176,24 @@ impl<'a> Rendezvous<'a> {
         Self::new(store, name, rank, size).map(Some)
     }
 
-    /// Sets how long the processes wait for each other, from now on and in total. The default is 5 minutes.
+    /// Sets the total time that this process waits for the others, counted from now. The default is 5 minutes.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         (self.timeout, self.deadline) = (timeout, Instant::now() + timeout);
         self
     }
 
-    /// Rank of this process.
+    /// Returns the rank of this process.
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// Number of processes.
+    /// Returns the number of processes.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// The time that is left until the deadline.
+    /// Returns the time left until the deadline.
     pub fn time_left(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
@@ -201,12 +202,14 @@ impl<'a> Rendezvous<'a> {
         format!("{}/{topic}/{rank}", self.name)
     }
 
-    /// Gives `value` to all processes. Returns the values of all, by rank. Each topic can be used once.
+    /// Publishes `value` to all processes. Returns the values of all processes, in the order of their ranks. Use each
+    /// topic only once.
     ///
     /// # Errors
     ///
-    /// `DEADLINE_EXCEEDED` names the process whose value did not appear, `ALREADY_EXISTS` reports that another process
-    /// has the same rank, and `FAILED_PRECONDITION` that the processes disagree about their number.
+    /// Returns `DEADLINE_EXCEEDED` if the value of a process did not appear, and names the process. Returns
+    /// `ALREADY_EXISTS` if another process has the same rank, and `FAILED_PRECONDITION` if the processes disagree on
+    /// their number.
     pub fn exchange(&self, topic: &str, value: &[u8]) -> Result<Vec<Vec<u8>>> {
         let own = self.key(topic, self.rank);
         let twice = || {
@@ -252,31 +255,31 @@ impl<'a> Rendezvous<'a> {
             }
             values.push(value.to_vec());
         }
-        // A store that replaces values shows a second process of this rank only now.
+        // If the store replaces values, a second process with this rank becomes visible only now.
         if is_other(look()?) {
             return Err(twice());
         }
         Ok(values)
     }
 
-    /// Waits until all processes have reached the barrier of that name. Each barrier can be used once.
+    /// Waits until all processes have reached the barrier `name`. Use each barrier only once.
     ///
     /// # Errors
     ///
-    /// In the cases of [`Rendezvous::exchange`].
+    /// Returns the errors of [`Rendezvous::exchange`].
     pub fn barrier(&self, name: &str) -> Result<()> {
         self.exchange(&format!("barrier/{name}"), &[]).map(drop)
     }
 
-    /// Lists the devices of all processes, for [`Backend::devices`](crate::Backend::devices) and
-    /// [`TopologyInfo`](crate::TopologyInfo). `own` are those of this process.
+    /// Exchanges the devices of all processes, for [`Backend::devices`](crate::Backend::devices) and
+    /// [`TopologyInfo`](crate::TopologyInfo). `own` contains the devices of this process.
     ///
-    /// The devices of process 0 come first, and their ids count from 0. The devices of other processes are not
-    /// addressable.
+    /// The result contains the devices in the order of their processes' ranks, with ids counted from 0. The devices of
+    /// other processes are not addressable.
     ///
     /// # Errors
     ///
-    /// In the cases of [`Rendezvous::exchange`], and `INTERNAL` if the list of another process cannot be read.
+    /// Returns the errors of [`Rendezvous::exchange`], and `INTERNAL` if the list of another process cannot be read.
     pub fn exchange_devices(&self, own: Vec<DeviceInfo>) -> Result<Vec<DeviceInfo>> {
         let mut out = Writer::new(MAGIC);
         out.count(own.len());
@@ -356,7 +359,7 @@ mod tests {
         }
     }
 
-    /// Runs a function in each of the processes.
+    /// Runs a function on one thread for each rank.
     fn each<T: Send>(
         store: &InMemory,
         ranks: &[usize],

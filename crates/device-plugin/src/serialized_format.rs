@@ -1,5 +1,5 @@
-//! The format in which topologies and executables are serialized: a magic line with the version of the format, then
-//! numbers of 8 bytes and byte strings with their length, and a final checksum of all of it.
+//! The serialization format of topologies and executables. The serialized data consists of a magic line with the
+//! version of the format, integers of 8 bytes, byte strings with their length, and a checksum of all preceding bytes.
 
 use crate::{Error, NamedValue, Result, Value};
 
@@ -64,7 +64,7 @@ impl Writer {
     }
 }
 
-/// FNV-1a. It detects accidental damage, not manipulation.
+/// Computes the FNV-1a hash, which detects accidental damage but not manipulation.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
@@ -114,7 +114,8 @@ impl<'a> Reader<'a> {
         i32::try_from(self.int()?).map_err(|_| self.fault())
     }
 
-    /// Reads a number of items. Each takes at least a byte, so damaged data cannot cause huge allocations.
+    /// Reads the length of a list. A length above the number of remaining bytes is an error, because each element
+    /// occupies at least one byte. Damaged data therefore cannot cause huge allocations.
     pub(crate) fn count(&mut self) -> Result<usize> {
         let count = u64::from_le_bytes(self.word()?);
         usize::try_from(count).ok().filter(|count| *count <= self.left.len()).ok_or_else(|| self.fault())

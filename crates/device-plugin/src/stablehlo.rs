@@ -1,11 +1,10 @@
 //! Converts StableHLO programs to the types of this crate. Requires the feature `stablehlo`.
 //!
-//! The `stablehlo` crate reads programs and does not depend on PJRT. This module converts between the two, so that
-//! vendors do not write tables of types. [`parse`] reads a [`Program`](crate::Program), and [`info`] returns its
-//! properties for
-//! frameworks. [`inline`] replaces calls by the called functions. [`shape`] and [`element_type`] convert types,
-//! [`call_attributes`] returns the attributes of a custom call, and [`unsupported`] is the error for an op that the
-//! device does not support.
+//! The `stablehlo` crate reads programs and does not depend on PJRT. This module converts the types of that crate to
+//! the types of this crate. [`parse`] reads a [`Program`](crate::Program), and [`info`] returns the properties that
+//! frameworks query. [`inline`] replaces calls by the called functions. [`shape`] and [`element_type`] convert types,
+//! [`call_attributes`] returns the attributes of a custom call, and [`unsupported`] creates the error for an op that
+//! the device does not support.
 //!
 //! ```
 //! use device_plugin::stablehlo::VerifyLevel;
@@ -37,25 +36,26 @@ pub use types::{element_type, ir_element_type, shape};
 
 use crate::{Error, ExecutableInfo, Result};
 
-/// The properties of a program in which all arrays are row-major: its name, the shapes of its parameters and outputs,
-/// their memory kinds if the program names any, and the donated parameters.
+/// Returns the properties of a program in which all arrays are row-major: its name, the shapes and memory kinds of its
+/// parameters and outputs, and its donated parameters.
 ///
 /// # Errors
 ///
-/// Those of [`entry`] and [`shape`]; `UNIMPLEMENTED` if the framework requests another order for an array. Backends
-/// that support other orders use [`signature`] and [`layout_modes`].
+/// Returns the errors of [`entry`] and [`shape`], and `UNIMPLEMENTED` if the framework requests a layout other than
+/// row-major. Backends that support other layouts use [`signature`] and [`layout_modes`].
 pub fn info(module: &Module) -> Result<ExecutableInfo> {
     let info = signature(module)?;
     layouts::expect_row_major(entry(module)?, info.parameters.len(), info.outputs.len())?;
     Ok(info)
 }
 
-/// Like [`info`], for a backend that handles layouts itself. It copies those that [`layout_modes`] returns to
-/// [`ExecutableInfo::parameter_layouts`] and [`ExecutableInfo::output_layouts`].
+/// Returns the same properties as [`info`], for a backend that supports layouts other than row-major. The backend
+/// copies the layouts from [`layout_modes`] to [`ExecutableInfo::parameter_layouts`] and
+/// [`ExecutableInfo::output_layouts`].
 ///
 /// # Errors
 ///
-/// Those of [`entry`] and [`shape`].
+/// Returns the errors of [`entry`] and [`shape`].
 pub fn signature(module: &Module) -> Result<ExecutableInfo> {
     let main = entry(module)?;
     let shapes = |types: &mut dyn Iterator<Item = &Type>| types.map(shape).collect::<Result<Vec<_>>>();
@@ -70,7 +70,8 @@ pub fn signature(module: &Module) -> Result<ExecutableInfo> {
     Ok(info)
 }
 
-/// The memory kinds that JAX names, empty for the default one. Returns an empty list if it names none.
+/// Returns the memory kinds that JAX wrote into the program, with an empty string for each default memory. Returns an
+/// empty vector if all arrays have the default memory.
 fn memory_kinds(attributes: &[Attributes]) -> Vec<String> {
     let kind = |all: &Attributes| match all.iter().find(|(name, _)| name == "mhlo.memory_kind") {
         Some((_, Attribute::String(kind))) => String::from_utf8_lossy(kind).into_owned(),
@@ -80,25 +81,25 @@ fn memory_kinds(attributes: &[Attributes]) -> Vec<String> {
     if kinds.iter().all(String::is_empty) { Vec::new() } else { kinds }
 }
 
-/// Whether the caller donates the buffer of an argument. JAX marks such an argument, with or without the output that
-/// may reuse its memory.
+/// Whether the caller donates the buffer of an argument. JAX marks a donated argument with `tf.aliasing_output`, which
+/// names the output that may reuse its memory, or with `jax.buffer_donor`.
 fn is_donated(func: &Func, index: usize) -> bool {
     func.arg_attribute(index, "tf.aliasing_output").is_some()
         || matches!(func.arg_attribute(index, "jax.buffer_donor"), Some(Attribute::Bool(true)))
 }
 
 /// Inlines all calls into the entry function, which becomes the only function. Each `call` is replaced by the ops of
-/// the called function, and each `composite` by those of its decomposition, unless its name is one of `keep`.
+/// the called function. Each `composite` is replaced by the ops of its decomposition, unless `keep` contains its name.
 ///
 /// # Errors
 ///
-/// `UNIMPLEMENTED` if calls nest too deeply or expand to too many ops.
+/// Returns `UNIMPLEMENTED` if calls nest too deeply or expand to too many ops.
 pub fn inline(module: &Module, keep: &[&str]) -> Result<Module> {
     ::stablehlo::inline(module, keep).map_err(|error| Error::unimplemented(error.to_string()))
 }
 
-/// The error for an op that the device does not support. It names the op, the target of a custom call or the name of a
-/// composite, and the source location.
+/// Creates the error for an op that the device does not support. The error names the op, the target of a custom call or
+/// the name of a composite, and the source location.
 pub fn unsupported(module: &Module, op: &Op) -> Error {
     let mut what = op.kind.name();
     if let OpKind::CustomCall { call_target_name: name, .. } | OpKind::Composite { name, .. } = &op.kind {

@@ -2,20 +2,22 @@
 
 use crate::{Error, Result, Shape};
 
-/// An array laid out by byte strides: extents, strides, and the bytes it spans around its first element.
+/// Memory layout of an array with byte strides: its extents, its strides, and the range of bytes around its first
+/// element.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Strided {
-    /// Extent and stride of each dimension, major to minor.
+    /// Extent and byte stride of each dimension, major to minor. Dimensions that a single stride can traverse are
+    /// merged.
     dims: Vec<(usize, isize)>,
     element: usize,
-    /// Bytes before the first element, which negative strides reach.
+    /// Number of bytes from the lowest element to the first element. Not 0 if a stride is negative.
     pub(crate) before: usize,
-    /// Bytes from the lowest to the end of the highest element; 0 for an empty array.
+    /// Number of bytes from the start of the lowest element to the end of the highest element; 0 for an empty array.
     pub(crate) span: usize,
 }
 
 impl Strided {
-    /// An array of this shape with these strides.
+    /// Describes an array of this shape with these byte strides.
     pub(crate) fn new(shape: &Shape, byte_strides: &[i64]) -> Result<Self> {
         let fault = |what: &str| Error::argument(format!("byte_strides {byte_strides:?} of {shape}: {what}"));
         if byte_strides.len() != shape.dimensions.len() {
@@ -34,7 +36,7 @@ impl Strided {
                 let side = if stride < 0 { &mut before } else { &mut after };
                 *side = side.checked_add(reach).filter(|sum| isize::try_from(*sum).is_ok()).ok_or_else(too_far)?;
             }
-            // A dimension of one element never uses its stride.
+            // The stride of a dimension of extent 1 is never used.
             if extent != 1 {
                 dims.push((extent, stride));
             }
@@ -46,7 +48,7 @@ impl Strided {
         Ok(new)
     }
 
-    /// The strides of a dense array of this shape with its dimensions in this order, fastest first.
+    /// Returns the byte strides of a dense array of this shape. `order` lists the dimensions, fastest varying first.
     pub(crate) fn dense_strides(shape: &Shape, order: &[i64]) -> Result<Vec<i64>> {
         let fault =
             || Error::argument(format!("minor_to_major {order:?} does not list each dimension of {shape} once"));
@@ -63,7 +65,7 @@ impl Strided {
         strides.into_iter().collect::<Option<_>>().ok_or_else(fault)
     }
 
-    /// Merges neighbouring dimensions that a single stride can traverse.
+    /// Merges neighboring dimensions that a single stride can traverse.
     fn join(&mut self) {
         let mut joined: Vec<(usize, isize)> = Vec::with_capacity(self.dims.len());
         for (extent, stride) in self.dims.drain(..) {
@@ -90,23 +92,23 @@ impl Strided {
         one_run || self.span == 0
     }
 
-    /// Copies the array, whose span is `from`, to the dense `to`.
+    /// Copies the strided array in `from`, which has `span` bytes, to the dense array `to`.
     pub(crate) fn gather(&self, from: &[u8], to: &mut [u8]) {
         self.copy(from, self.before, to, 0, |axis| axis);
     }
 
-    /// Copies the dense `from` to the array, whose span is `to`.
+    /// Copies the dense array `from` to the strided array in `to`, which has `span` bytes.
     pub(crate) fn scatter(&self, from: &[u8], to: &mut [u8]) {
         self.copy(from, 0, to, self.before, |axis| Axis { from: axis.to, to: axis.from, ..axis });
     }
 
-    /// Copies from offset `at_from` of one buffer to offset `at_to` of the other. `turned` converts axes for the
-    /// direction from the array to a dense one.
+    /// Copies elements from offset `at_from` of `from` to offset `at_to` of `to`. The axes are computed for a copy from
+    /// the strided array to a dense one. `turned` converts them to the direction of this copy.
     fn copy(&self, from: &[u8], at_from: usize, to: &mut [u8], at_to: usize, turned: fn(Axis) -> Axis) {
         if self.span == 0 {
             return;
         }
-        // From the most minor dimension to the most major one.
+        // The axes from the most minor dimension to the most major one.
         let mut dense = self.element;
         let mut axes = Vec::with_capacity(self.dims.len());
         for &(extent, stride) in self.dims.iter().rev() {
@@ -120,11 +122,12 @@ impl Strided {
         let inner = if axes.is_empty() { Axis::ONE } else { axes.remove(0) };
         let nearest = (0..axes.len()).min_by_key(|at| axes[*at].from.unsigned_abs());
         let across = nearest.map_or(Axis::ONE, |at| axes.remove(at));
-        // Elements that are close together on one side are far apart on the other. Copying in blocks uses each cache
-        // line completely.
+        // Elements that are close together in one array are far apart in the other. Copying in blocks uses each loaded
+        // cache line completely.
         let blocks = across.extent > 1 && across.from.unsigned_abs() < inner.from.unsigned_abs();
         let (mut across, mut inner) = (turned(across), turned(inner));
-        // Sequential writes save more time than sequential reads.
+        // Sequential writes save more time than sequential reads, so the inner axis is the one with the smaller stride
+        // in `to`.
         if blocks && across.to.unsigned_abs() < inner.to.unsigned_abs() {
             std::mem::swap(&mut across, &mut inner);
         }
@@ -147,7 +150,7 @@ impl Strided {
     }
 }
 
-/// One dimension of a copy, with its strides on both sides.
+/// One dimension of a copy, with its byte strides in the source and in the destination.
 #[derive(Clone, Copy)]
 struct Axis {
     extent: usize,
@@ -158,7 +161,7 @@ struct Axis {
 impl Axis {
     const ONE: Self = Self { extent: 1, from: 0, to: 0 };
 
-    /// The offset that is `steps` steps away from an offset.
+    /// Returns the source offset that is `steps` steps after the offset `at`.
     fn from(&self, at: usize, steps: usize) -> usize {
         at.wrapping_add_signed(self.from.wrapping_mul(steps.cast_signed()))
     }
@@ -168,10 +171,11 @@ impl Axis {
     }
 }
 
-/// Elements along each side of a block.
+/// Number of elements along each side of a block.
 const BLOCK: usize = 16;
 
-/// Copies one block. Takes the number of steps in each dimension, and both buffers with their offsets.
+/// A function that copies one block. It takes the number of steps in each dimension, and both buffers with their
+/// offsets.
 type CopyBlock = fn(&Plane, [usize; 2], &[u8], usize, &mut [u8], usize);
 
 /// The two dimensions that are copied in blocks.
@@ -179,14 +183,14 @@ struct Plane {
     across: Axis,
     inner: Axis,
     block: usize,
-    /// Number of contiguous bytes.
+    /// Number of contiguous bytes that are copied at each step.
     run: usize,
     copy: CopyBlock,
 }
 
 impl Plane {
-    /// Copies one plane for each index of the outer dimensions. All of these dimensions have several elements, so there
-    /// are few of them.
+    /// Copies one plane for each index of the outer dimensions. The recursion is not deep, because each outer dimension
+    /// has at least two elements.
     fn copy_all(&self, outer: &[Axis], from: &[u8], at_from: usize, to: &mut [u8], at_to: usize) {
         let Some((axis, outer)) = outer.split_last() else {
             for a in (0..self.across.extent).step_by(self.block) {
@@ -205,7 +209,7 @@ impl Plane {
     }
 }
 
-/// Copies a block of runs of `N` bytes, or of any length if `N` is 0.
+/// Copies a block of runs. Each run has `N` bytes, or `plane.run` bytes if `N` is 0.
 fn copy_block<const N: usize>(
     plane: &Plane,
     counts: [usize; 2],
@@ -233,7 +237,7 @@ mod tests {
         Shape::new(ElementType::S16, dims)
     }
 
-    /// The numbers 0, 1, 2, ... as bytes.
+    /// Returns `n` elements of two bytes. The first byte of element `i` is `i`.
     fn counted(n: u8) -> Vec<u8> {
         (0..n).flat_map(|i| [i, 100 + i]).collect()
     }

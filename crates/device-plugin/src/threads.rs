@@ -1,8 +1,8 @@
-//! The SDK's own threads, for work that must not run on the thread that makes it possible.
+//! Threads of the SDK, for work that must not run on the thread that triggers it.
 //!
-//! An event may be completed on a thread of a driver, on which a backend may not call the driver again, or on a thread
-//! of the framework that should not be delayed by another program. Such work is moved to these threads. They start on
-//! demand, and a few remain when idle.
+//! An event may be completed on a driver's thread, where a backend must not call the driver again. It may also be
+//! completed on a framework's thread, which another program should not delay. Work that waited for the event therefore
+//! runs on the SDK's threads. They start on demand, and a few idle threads are kept.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -14,10 +14,10 @@ use std::time::Instant;
 
 use crate::contain::contain;
 
-/// A piece of work. It reports its own errors. A panic ends the job but not the thread.
+/// A unit of work. It reports its own errors. A panic ends the job but not the thread.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-/// A group of threads with one queue.
+/// A group of threads with a common job queue.
 pub(crate) struct Threads {
     name: &'static str,
     /// Maximum number of threads.
@@ -27,30 +27,30 @@ pub(crate) struct Threads {
 }
 
 struct State {
-    /// The process that owns the threads; 0 before the first job. A forked process has none of them.
+    /// Id of the process that owns the threads; 0 before the first job. These threads do not exist in a forked process.
     process: u32,
     jobs: VecDeque<Job>,
-    /// Threads that wait for a job, including those that were woken for one and have not taken it yet.
+    /// Number of threads that wait for a job, including those that were woken for a job and have not taken it yet.
     idle: usize,
-    /// All threads.
+    /// Number of threads in the group.
     count: usize,
 }
 
-/// Threads that run deferred launches. There are as many as simultaneous launches, because launches may wait for each
-/// other, such as parts of one collective operation.
+/// Threads that run deferred launches. Each simultaneous launch needs its own thread, because launches may wait for
+/// each other, as the participants of a collective operation do.
 pub(crate) static LAUNCHES: Threads = Threads::new("pjrt launch", usize::MAX);
 
-/// Threads that run work that waits for an event and calls a backend or a framework: reads, copies and callbacks. None
-/// of these may wait for another one, so a few threads are enough.
+/// Threads that run work that waits for an event and calls a backend or a framework: reads, copies and callbacks. No
+/// such job may wait for another one, so a few threads are enough.
 pub(crate) static COMPLETIONS: Threads = Threads::new("pjrt completion", 4);
 
-/// Maximum number of idle threads of a group that are kept.
+/// Maximum number of idle threads that a group keeps.
 const KEPT: usize = 4;
 
-/// Address space of a stack in bytes. Backends may compute on these threads as they do on a framework's.
+/// Stack size of a thread in bytes. Backends may compute on these threads as on a framework's thread.
 const STACK: usize = 8 << 20;
 
-/// Counts the times that a group may have become idle, while a thread waits in [`rest`].
+/// The number of times that a group may have become idle while a thread waited in [`rest`], with a signal for changes.
 static CHANGES: (Mutex<u64>, Condvar) = (Mutex::new(0), Condvar::new());
 /// Whether a thread has called [`rest`].
 static AWAITED: AtomicBool = AtomicBool::new(false);
@@ -60,8 +60,9 @@ thread_local! {
     static OWN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Waits until both groups are idle and `others` returns false. Returns `false` at the deadline. On a thread of a group
-/// it returns `false` immediately, because it would wait for itself. Only the end of a process on Unix calls it.
+/// Waits until both groups are idle and `others` returns `false`. Returns `false` if the deadline passes first. On a
+/// thread of a group it returns `false` immediately, because the thread would wait for itself. Called only at the end
+/// of a process on Unix.
 #[cfg(unix)]
 pub(crate) fn rest(until: Instant, others: impl Fn() -> bool) -> bool {
     if OWN.get() {
@@ -72,7 +73,7 @@ pub(crate) fn rest(until: Instant, others: impl Fn() -> bool) -> bool {
     loop {
         let seen = *changes;
         drop(changes);
-        // Check in this order, because a launch may submit work to the other group.
+        // Check `COMPLETIONS` last, because a launch may submit work to it.
         if !others() && LAUNCHES.lock().is_at_rest() && COMPLETIONS.lock().is_at_rest() {
             return true;
         }
@@ -87,7 +88,7 @@ pub(crate) fn rest(until: Instant, others: impl Fn() -> bool) -> bool {
     }
 }
 
-/// Makes a thread in [`rest`] check again.
+/// Makes a thread that waits in [`rest`] check the groups again.
 pub(crate) fn changed() {
     if AWAITED.load(Ordering::SeqCst) {
         *CHANGES.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
@@ -117,13 +118,13 @@ impl Threads {
     ///
     /// # Errors
     ///
-    /// Returns the job if the system cannot create a thread and no other thread can take the job later.
+    /// Returns the job if the system cannot create a thread, and the group has no other thread that could run it later.
     pub(crate) fn submit(&'static self, job: Job) -> Result<(), Job> {
         let mut state = self.lock();
         let process = std::process::id();
         if state.process != process {
-            // In a forked process, the jobs in the queue belong to the parent. Do not drop them either, because they
-            // own objects that the parent uses.
+            // In a forked process, the jobs in the queue belong to the parent. Leak them, because they own objects that
+            // the parent uses.
             std::mem::forget(std::mem::take(&mut state.jobs));
             (state.process, state.idle, state.count) = (process, 0, 0);
         }
@@ -136,14 +137,15 @@ impl Threads {
             match thread.spawn(|| self.work()) {
                 Ok(_) => state.count += 1,
                 Err(_) if state.count == 0 => return state.jobs.pop_back().map_or(Ok(()), Err),
-                // Another thread takes the job later.
+                // An existing thread runs the job later.
                 Err(_) => {}
             }
         }
         Ok(())
     }
 
-    /// Runs a job on one of the threads, or on this one if there is none and the system cannot create one.
+    /// Runs a job on one of the threads. If the group has no thread and the system cannot create one, runs the job on
+    /// this thread.
     pub(crate) fn submit_or_run(&'static self, job: Job) {
         if let Err(job) = self.submit(job) {
             run(job);
@@ -174,7 +176,7 @@ impl Threads {
 }
 
 fn run(job: Job) {
-    // The job reported its own errors. Any other panic has no receiver.
+    // The job has reported its own errors, and there is no caller that could receive a panic.
     let _ = contain(|| {
         job();
         Ok(())

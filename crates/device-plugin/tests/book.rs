@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The path of the example, which cargo builds together with this test.
+/// Returns the path of the example, which cargo builds together with this test.
 fn example() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let profile = test.parent().and_then(Path::parent).unwrap();
@@ -14,13 +14,14 @@ fn example() -> PathBuf {
     path
 }
 
-/// The code blocks in the given language.
+/// Returns the code blocks in the given language.
 fn blocks<'a>(chapter: &'a str, language: &str) -> Vec<&'a str> {
     let opening = format!("```{language}\n");
     chapter.split(&opening).skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
 }
 
-/// The commands of a block, with their output. A command is a line after `$`, with its continuation lines.
+/// Returns the commands of a code block, each with its output. A command is a line that starts with `$`, and its
+/// continuation lines.
 fn commands(block: &str) -> Vec<(String, String)> {
     let mut commands: Vec<(String, String)> = Vec::new();
     for line in block.lines() {
@@ -45,7 +46,7 @@ fn processes_chapter_matches_plans() {
     std::fs::write(folder.join("example.json"), blocks(&chapter, "json").first().unwrap()).unwrap();
     let mut run = 0;
     for (command, expected) in blocks(&chapter, "text").into_iter().flat_map(commands) {
-        // Commands that use a launcher run only if it is installed.
+        // Skip the commands that use a launcher, because it may not be installed.
         if !command.starts_with("env -i ") {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Tests a plugin in a shared library: its exported symbols, and that they work.
+//! Tests the exported symbols of plugins in shared libraries by name and by calling them.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -15,7 +15,7 @@ use device_plugin::{Descriptor, Library, Manifest, header};
 use object::{Object, ObjectSymbol};
 use pjrt_sys::{AbiStruct, PJRT_Api, PJRT_Client_Create_Args, PJRT_Client_Destroy_Args, PJRT_Client_PlatformName_Args};
 
-/// The library of an example, which cargo builds together with this test.
+/// Returns the path of an example's library, which cargo builds together with this test.
 fn library(name: &str) -> PathBuf {
     file(&format!("{}{name}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX))
 }
@@ -49,7 +49,7 @@ fn library_returns_table() {
     assert!(unsafe { api.PJRT_Client_Destroy.unwrap()(&raw mut destroy) }.is_null());
 }
 
-/// The description that a library exports.
+/// Returns the description that a library exports.
 fn described(name: &str) -> Descriptor {
     let library = unsafe { libloading::Library::new(library(name)) }.unwrap();
     // Descriptors are valid for the life of the process, so their library must never be unloaded.
@@ -101,7 +101,7 @@ fn wrapper_has_under_twenty_lines() {
     assert!(source.lines().count() < 20, "{} lines", source.lines().count());
 }
 
-/// Runs a command. Returns `None` if the program does not exist.
+/// Runs a command and returns its output. Returns `None` if the program does not exist.
 fn run(command: &mut Command) -> Option<String> {
     let output = match command.output() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
@@ -112,7 +112,8 @@ fn run(command: &mut Command) -> Option<String> {
     Some(text(&output.stdout))
 }
 
-/// Writes the header of a plugin with the given name and checks that C and C++ compilers accept it.
+/// Writes the header of a plugin with the given name and checks that C and C++ compilers accept it. Returns `None` if a
+/// compiler is missing.
 fn checked_header(folder: &Path, name: &str, symbols: &[&str]) -> Option<()> {
     let mut manifest = Manifest::new(name);
     manifest.description = "Ends a comment */ begins one /* and continues a line \\ ??/".to_owned();

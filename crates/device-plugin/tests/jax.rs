@@ -1,5 +1,5 @@
-//! Tests how JAX uses a plugin's answers: the StableHLO version that it serializes for, and the profile that it
-//! accepts.
+//! Tests how JAX uses the data that a plugin returns: the StableHLO version for which JAX serializes programs, and
+//! profiles.
 #![allow(unreachable_pub, missing_docs, clippy::unwrap_used, reason = "tests")]
 
 #[path = "support/xspace.rs"]
@@ -12,12 +12,12 @@ use prost::Message;
 
 use crate::xspace::Space;
 
-/// The plugin that reports its inputs.
+/// Returns the path of the plugin that reports its inputs.
 fn witness() -> PathBuf {
     device_plugin_testing::library("witness_plugin")
 }
 
-/// JAX's Python, if `cargo xtask test` has installed it.
+/// Returns the path of a Python with this version of JAX, if `cargo xtask test --all` has installed it.
 fn python(test: &str, version: &str) -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
     let python = target.join(format!("venv-jax-{version}/bin/python"));
@@ -28,7 +28,7 @@ fn python(test: &str, version: &str) -> Option<PathBuf> {
     None
 }
 
-/// Runs a program in Python with the plugin as JAX's first platform, and returns its output.
+/// Runs a Python program with the plugin as JAX's first platform, and returns its output.
 fn run(python: &Path, program: &str, stablehlo: Option<&str>, argument: &Path) -> String {
     let mut command = Command::new(python);
     command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", env!("CARGO_TARGET_TMPDIR"));
@@ -54,7 +54,7 @@ try:
 except jax.errors.JaxRuntimeError as error:
     print(error)
 ";
-    // JAX's own version is 1.17.0. Without the attribute JAX uses a version that is twelve weeks old.
+    // JAX's own version is 1.17.0. If the plugin does not report a version, JAX uses one that is 12 weeks older.
     for (says, gets) in [
         (Some("1.16.0"), "1.16.0"),
         (Some("1.9.0"), "1.9.0"),

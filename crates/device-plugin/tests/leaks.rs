@@ -1,4 +1,4 @@
-//! Tests that no allocation is left after a framework has destroyed its objects, however often this is repeated.
+//! Tests that no allocation remains after a framework has destroyed its objects, even after many repetitions.
 //!
 //! A first round fills the caches that are kept on purpose, such as each thread's free blocks. After that, each round
 //! frees exactly as many allocations and bytes as it makes, and the process does not grow.
@@ -34,22 +34,22 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Allocations and bytes in use.
+/// Returns the number of allocations and of bytes in use.
 fn in_use() -> (isize, isize) {
     let stats = ALLOCATOR.stats();
     let difference = |one: usize, other: usize| isize::try_from(one).unwrap() - isize::try_from(other).unwrap();
     let bytes = difference(stats.bytes_allocated, stats.bytes_deallocated);
-    // The bytes include reallocations, so `bytes_reallocated` is not added.
+    // `bytes_allocated` includes reallocations, so `bytes_reallocated` is not added.
     (difference(stats.allocations, stats.deallocations), bytes)
 }
 
-/// Bytes of physical memory that the process uses. Returns `None` if the system does not report them.
+/// Returns the size of the process's physical memory in bytes, or `None` if the system does not report it.
 fn resident() -> Option<usize> {
     let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
     Some(pages.split(' ').nth(1)?.parse::<usize>().ok()? * 4096)
 }
 
-/// Runs `work` a few times to warm up, then `count` times, and compares the allocations.
+/// Runs `work` a few times to warm up, then `count` times. Compares the allocations before and after the `count` calls.
 fn flat(name: &str, count: usize, mut work: impl FnMut(usize)) {
     let warm = (count / 10).clamp(20, 200);
     (0..warm).for_each(&mut work);
@@ -61,7 +61,7 @@ fn flat(name: &str, count: usize, mut work: impl FnMut(usize)) {
     let grown = resident().zip(memory).map(|(after, before)| after.saturating_sub(before) / 1024);
     println!("{name}: {count} times in {time:.1?}, grown by {grown:?} KiB, {after:?} allocations and bytes in use");
     assert_eq!(before, after, "{name}: allocations and bytes in use, before and after");
-    // Tolerance for the allocator's own memory.
+    // Tolerate 4 MiB for memory that the allocator keeps.
     assert!(grown.is_none_or(|grown| grown < 4096), "{name}: the process grew by {grown:?} KiB");
 }
 
@@ -69,7 +69,7 @@ fn ints(client: Client) -> Buffer {
     toy().ints(client, &[1, 2])
 }
 
-/// Runs one execution with the same number of arguments and outputs.
+/// Executes a program and destroys its outputs.
 fn execute(executable: Loaded, arguments: &[Buffer], results: &mut [Buffer]) {
     let mut options = execute_options(&[]);
     let mut event = null_mut();
@@ -138,7 +138,7 @@ fn transfers(client: Client) {
             (args.shape_specs, args.num_shape_specs) = (&raw mut spec, 1);
         });
         let manager = manager.unwrap().transfer_manager;
-        // Half of the buffers get their data.
+        // Only every second buffer receives its data.
         if i.is_multiple_of(2) {
             let done = toy().ask::<slot::PJRT_AsyncHostToDeviceTransferManager_TransferData>(|args| {
                 (args.transfer_manager, args.buffer_index, args.data) = (manager, 0, data.as_ptr().cast());
@@ -153,7 +153,7 @@ fn transfers(client: Client) {
     });
 }
 
-// Use a single test, because allocations of a concurrent one would be counted too.
+// Use a single test, because allocations of a concurrent test would be counted, too.
 #[test]
 fn nothing_is_left() {
     flat("clients", 1_000, |_| toy().destroy_client(toy().client(&[]).unwrap()));
@@ -175,7 +175,7 @@ fn nothing_is_left() {
     flat("failing executions", 20_000, |_| {
         assert!(toy().execute(echo, &[], 1).is_err());
     });
-    // Each thread has slots in the client's hazard domain. The next thread reuses them.
+    // Each thread has hazard slots in the client's domain. When a thread has ended, the next thread reuses its slots.
     struct Shared(Loaded, [Buffer; 1]);
     unsafe impl Sync for Shared {}
     let shared = Shared(echo, argument);

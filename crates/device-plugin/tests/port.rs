@@ -1,12 +1,12 @@
-//! Tests that the book's chapter on porting names every function and extension of the headers once, and only existing
-//! Rust items. Also tests that the chapter on frameworks names only existing tests.
+//! Tests that the book's chapter on porting names every function and extension of the headers exactly once, and only
+//! existing Rust items. Also tests that the chapter on frameworks names only existing tests.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test program")]
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Rows of the tables under a heading: the first cell, and the rest of the row.
+/// Returns the rows of the tables under a heading: the first cell, and the rest of the row.
 fn rows<'a>(chapter: &'a str, heading: &str) -> Vec<(&'a str, &'a str)> {
     let section = chapter.split(heading).nth(1).unwrap();
     let section = section.split("\n## ").next().unwrap();
@@ -54,7 +54,7 @@ fn sources(folder: &Path, into: &mut Vec<String>) {
     }
 }
 
-/// Whether a line of source declares this name with one of the keywords, after an optional visibility.
+/// Whether a line of source code declares `name` with one of the keywords, after an optional visibility.
 fn declares(line: &str, keywords: &[&str], name: &str) -> bool {
     let line = line.trim_start();
     let line = line.strip_prefix("pub ").unwrap_or(line);
@@ -64,7 +64,7 @@ fn declares(line: &str, keywords: &[&str], name: &str) -> bool {
     end.is_some_and(|end| !end.starts_with(|next: char| next.is_alphanumeric() || next == '_'))
 }
 
-/// The declaration of a type and the bodies of its implementations.
+/// Returns the declaration of a type and the bodies of its implementations.
 fn bodies<'a>(files: &'a [String], name: &str) -> Vec<&'a str> {
     let mut bodies = Vec::new();
     for file in files {

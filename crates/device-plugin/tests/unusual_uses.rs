@@ -1,4 +1,4 @@
-//! Valid uses of `#[device_plugin]` that look unusual.
+//! Tests valid uses of `#[device_plugin]` that look unusual.
 #![forbid(unsafe_code)]
 #![allow(
     missing_docs,
@@ -15,7 +15,8 @@ pub mod inner {
     pub struct Example;
 }
 
-// A path, a condition on the whole implementation, a name that is not a literal, and every member of the trait.
+// A type with a path, a condition on the whole implementation, a name that is not a literal, and every member of the
+// trait.
 #[device_plugin(export, prefix = "first", register = false)]
 #[cfg(all())]
 impl device_plugin::DevicePlugin for inner::Example {

@@ -1,4 +1,4 @@
-//! `dp_discovery`: describes the machine that is searched for plugins.
+//! `dp_discovery`: settings of the search for plugins.
 
 use std::ffi::c_char;
 
@@ -8,8 +8,8 @@ use crate::error::{dp_code, dp_error};
 use crate::failure::Outcome;
 use crate::guard;
 
-/// Describes the machine that is searched for plugins: its environment, folders and file system. It is only data.
-/// `dp_registry_new` performs the search.
+/// Settings of the search for plugins: environment variables, folders and file system. Creating or changing them does
+/// not search. `dp_registry_new` performs the search.
 pub struct dp_discovery {
     inner: Discovery,
 }
@@ -20,20 +20,20 @@ impl dp_discovery {
     }
 }
 
-/// Creates a description of this machine, with this process's environment and home folder. The caller frees it with
-/// `dp_discovery_free`.
+/// Creates settings for a search of this machine, with the environment and home folder of this process. The caller
+/// frees them with `dp_discovery_free`.
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_discovery_new() -> *mut dp_discovery {
     guard::give(dp_discovery { inner: Discovery::from_environment() })
 }
 
-/// Creates a description of a machine whose file system is below the folder `root`, with an empty environment and no
-/// home folder. Use it for tests, and for programs that choose the searched places themselves. Paths in variables or
+/// Creates settings for a search of the file system below the folder `root`, with an empty environment and without a
+/// home folder. Use it for tests, and for programs that choose the searched folders themselves. Paths in variables or
 /// files are used unchanged.
 ///
 /// # Safety
 ///
-/// K1 and K4.
+/// The caller must keep the contracts K1 and K4 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_discovery_new_isolated(
     root: *const c_char,
@@ -46,11 +46,11 @@ pub unsafe extern "C" fn dp_discovery_new_isolated(
     unsafe { guard::call("dp_discovery_new_isolated", out, error, body) }
 }
 
-/// Frees the description. Ignores NULL.
+/// Frees the settings. Ignores NULL.
 ///
 /// # Safety
 ///
-/// K2 and K3.
+/// The caller must keep the contracts K2 and K3 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_discovery_free(discovery: *mut dp_discovery) {
     // SAFETY: K2 (objects are live) and K3 (exclusive use).
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn dp_discovery_free(discovery: *mut dp_discovery) {
 
 /// # Safety
 ///
-/// K1 to K4.
+/// The caller must keep the contracts K1 to K4 of [`pjrt::contracts`].
 unsafe fn change(
     function: &'static str,
     discovery: Option<&mut dp_discovery>,
@@ -74,11 +74,11 @@ unsafe fn change(
     unsafe { guard::change(function, (discovery, "discovery"), error, body) }
 }
 
-/// Sets one variable of the environment that the search reads. The process's own environment does not change.
+/// Sets one environment variable for the search. The environment of the process does not change.
 ///
 /// # Safety
 ///
-/// K1 to K4.
+/// The caller must keep the contracts K1 to K4 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_discovery_set_variable(
     discovery: Option<&mut dp_discovery>,
@@ -94,11 +94,11 @@ pub unsafe extern "C" fn dp_discovery_set_variable(
     unsafe { change("dp_discovery_set_variable", discovery, error, set) }
 }
 
-/// Sets the home folder, with `.config`, `.local` and similar folders.
+/// Sets the home folder, which contains folders such as `.config` and `.local`.
 ///
 /// # Safety
 ///
-/// K1 to K4.
+/// The caller must keep the contracts K1 to K4 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_discovery_set_home(
     discovery: Option<&mut dp_discovery>,
@@ -111,11 +111,11 @@ pub unsafe extern "C" fn dp_discovery_set_home(
     unsafe { change("dp_discovery_set_home", discovery, error, set) }
 }
 
-/// Sets whether Python environments are read, as files. On by default.
+/// Sets whether the search includes Python environments. It reads their files and does not run Python. On by default.
 ///
 /// # Safety
 ///
-/// K1 to K3.
+/// The caller must keep the contracts K1 to K3 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_discovery_set_python(
     discovery: Option<&mut dp_discovery>,
@@ -126,11 +126,11 @@ pub unsafe extern "C" fn dp_discovery_set_python(
     unsafe { change("dp_discovery_set_python", discovery, error, |discovery| Ok(discovery.python(read))) }
 }
 
-/// Sets whether conventional folders and file names are searched. On by default.
+/// Sets whether the search includes conventional folders and file names. On by default.
 ///
 /// # Safety
 ///
-/// K1 to K3.
+/// The caller must keep the contracts K1 to K3 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_discovery_set_conventional(
     discovery: Option<&mut dp_discovery>,
@@ -141,12 +141,12 @@ pub unsafe extern "C" fn dp_discovery_set_conventional(
     unsafe { change("dp_discovery_set_conventional", discovery, error, |discovery| Ok(discovery.conventional(search))) }
 }
 
-/// Sets whether the content of every library is compared with the sha256 in its manifest. This reads whole files. Off
-/// by default.
+/// Sets whether the search compares each library with the sha256 in its manifest. The comparison reads the whole
+/// library. Off by default.
 ///
 /// # Safety
 ///
-/// K1 to K3.
+/// The caller must keep the contracts K1 to K3 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_discovery_set_verify_sha256(
     discovery: Option<&mut dp_discovery>,

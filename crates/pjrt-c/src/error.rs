@@ -1,38 +1,38 @@
-//! `dp_error` and `dp_code`.
+//! The types `dp_error` and `dp_code`.
 
 use pjrt::ErrorCode;
 
 use crate::failure::Failure;
 use crate::text::Text;
 
-/// The result of a function: `DP_OK`, or the kind of its error. The numbers are those of `PJRT_Error_Code`.
+/// The result of a function: `DP_OK`, or the code of its error. The values are those of `PJRT_Error_Code`.
 pub type dp_code = u32;
 
 /// Success.
 pub const DP_OK: dp_code = 0;
 /// The operation was cancelled.
 pub const DP_CANCELLED: dp_code = 1;
-/// An error of an unknown kind.
+/// An error of an unknown type.
 pub const DP_UNKNOWN: dp_code = 2;
 /// An argument is invalid: NULL, not UTF-8, out of range, or rejected by the plugin's schema.
 pub const DP_INVALID_ARGUMENT: dp_code = 3;
 /// The time limit was exceeded.
 pub const DP_DEADLINE_EXCEEDED: dp_code = 4;
-/// There is no such plugin, file or entry.
+/// The plugin, file or list element does not exist.
 pub const DP_NOT_FOUND: dp_code = 5;
 /// The name is already in use.
 pub const DP_ALREADY_EXISTS: dp_code = 6;
-/// The plugin or file must not be used.
+/// The use of the plugin or file is not permitted.
 pub const DP_PERMISSION_DENIED: dp_code = 7;
-/// A resource is exhausted. For a lease: another client has the devices.
+/// A resource is exhausted. For a lease, this means that another client uses the devices.
 pub const DP_RESOURCE_EXHAUSTED: dp_code = 8;
-/// The call came at the wrong time, such as a plan applied after the plugin was loaded.
+/// The operation is not possible in the current state, for example if a plan is applied after the plugin was loaded.
 pub const DP_FAILED_PRECONDITION: dp_code = 9;
-/// The operation was aborted because of another one.
+/// The operation was aborted because of another operation.
 pub const DP_ABORTED: dp_code = 10;
-/// A number is outside its range.
+/// An index or a number is out of range.
 pub const DP_OUT_OF_RANGE: dp_code = 11;
-/// The plugin or this library cannot do it.
+/// The plugin or this library does not support the operation.
 pub const DP_UNIMPLEMENTED: dp_code = 12;
 /// A fault of this library or of a plugin, such as a panic.
 pub const DP_INTERNAL: dp_code = 13;
@@ -43,9 +43,9 @@ pub const DP_DATA_LOSS: dp_code = 15;
 /// Credentials are missing or wrong.
 pub const DP_UNAUTHENTICATED: dp_code = 16;
 
-/// Why a function failed. Functions that can fail have a `dp_error**` as their last parameter. It may be NULL if the caller
-/// needs only the code. On failure, the function fills it with an error that the caller frees. On success, the function
-/// does not write it.
+/// The error of a function. Functions that can fail have a `dp_error**` as their last parameter, which may be NULL if
+/// the caller needs only the code. On failure, the function stores an error there, which the caller frees. On success,
+/// the function does not write to it.
 pub struct dp_error {
     pub(crate) code: ErrorCode,
     pub(crate) message: Text,

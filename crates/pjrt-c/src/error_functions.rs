@@ -1,4 +1,4 @@
-//! The functions of `dp_error`.
+//! Functions that read and free `dp_error`.
 
 use plugin_manifest::describe::capabilities::dp_string;
 
@@ -6,21 +6,22 @@ use crate::error::{DP_OK, dp_code, dp_error};
 use crate::guard;
 use crate::guard::text_of;
 
-/// Returns the kind of an error, or `DP_OK` for NULL.
+/// Returns the code of an error, or `DP_OK` for NULL.
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_error_code(error: Option<&dp_error>) -> dp_code {
     guard::get(error, DP_OK, |error| error.code.as_raw())
 }
 
-/// Returns a message: the name of the function, the cause and a remedy. Absent for NULL.
+/// Returns the message of an error: the name of the function, the cause and a remedy. Returns an absent string for
+/// NULL.
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_error_message(error: Option<&dp_error>) -> dp_string {
     text_of(error, |error| Some(&error.message))
@@ -30,7 +31,7 @@ pub unsafe extern "C" fn dp_error_message(error: Option<&dp_error>) -> dp_string
 ///
 /// # Safety
 ///
-/// K2 and K3.
+/// The caller must keep the contracts K2 and K3 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_error_free(error: *mut dp_error) {
     // SAFETY: K2 (objects are live) and K3 (exclusive use).

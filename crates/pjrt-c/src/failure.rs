@@ -1,10 +1,10 @@
-//! Why a function of the C interface failed.
+//! Failures of functions of the C interface.
 
 use std::any::Any;
 
 use pjrt::ErrorCode;
 
-/// Why a function failed.
+/// The reason why a function failed.
 pub(crate) struct Failure {
     pub(crate) code: ErrorCode,
     pub(crate) message: String,
@@ -18,12 +18,12 @@ impl Failure {
         Self { code, message: message.into() }
     }
 
-    /// An error for an invalid argument.
+    /// Creates a failure for an invalid argument.
     pub(crate) fn argument(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::INVALID_ARGUMENT, message)
     }
 
-    /// An error for a panic.
+    /// Creates a failure for a panic.
     pub(crate) fn panic(payload: &(dyn Any + Send)) -> Self {
         let text = payload.downcast_ref::<&str>().copied();
         let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");

@@ -1,8 +1,8 @@
-//! The choke point of the C interface: every function uses [`call`], [`run`], [`change`], [`get`] or [`free`].
+//! The entry points of the C interface: every function uses [`call`], [`run`], [`change`], [`get`] or [`free`].
 //!
-//! Only this file contains panics, turns errors into `dp_error`, and writes outputs, on success only. Opaque objects are
-//! parameters of type `Option<&T>`, which is a nullable pointer in C, so that reading them needs no unsafe code. The unsafe
-//! functions here read every other pointer.
+//! Only this module catches panics, converts failures to `dp_error`, and writes outputs. It writes outputs only on
+//! success. Opaque objects are parameters of type `Option<&T>`, which is a nullable pointer in C, so that reading them
+//! needs no unsafe code. The unsafe functions in this module read all other pointers.
 
 use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,10 +21,10 @@ use crate::failure::{Failure, Outcome};
 use crate::sized::StructSize;
 use crate::text::{NO_TEXT, Text};
 
-/// Runs a body. A panic becomes a failure.
+/// Runs the body of a function, and converts a panic to a failure.
 #[expect(clippy::disallowed_methods, reason = "the one place of the C interface where panics are contained")]
 fn contain<T>(body: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
-    // A body that panics leaves no output partly written, and the registry's locks recover.
+    // A body that panics has not written any output, and the registry's locks recover from poisoning.
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(Failure::panic(&*payload)))
 }
 
@@ -32,14 +32,14 @@ fn contain<T>(body: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
 ///
 /// # Safety
 ///
-/// K1 (outputs are writable) for `out` and `error`.
+/// The caller must keep contract K1 (outputs are writable) for `out` and `error`.
 pub(crate) unsafe fn call<T>(
     function: &'static str,
     out: *mut T,
     error: *mut *mut dp_error,
     body: impl FnOnce() -> Outcome<T>,
 ) -> dp_code {
-    // Check this first, because the caller could not free the result that the body creates.
+    // Check this first, because the caller could not free an object that the body created.
     let outcome = if out.is_null() {
         Err(Failure::argument("`out` is NULL; it must point to a place for the result"))
     } else {
@@ -67,7 +67,7 @@ pub(crate) unsafe fn call<T>(
 ///
 /// # Safety
 ///
-/// K1 (outputs are writable) for `error`.
+/// The caller must keep contract K1 (outputs are writable) for `error`.
 pub(crate) unsafe fn run(
     function: &'static str,
     error: *mut *mut dp_error,
@@ -77,11 +77,12 @@ pub(crate) unsafe fn run(
     unsafe { call(function, &mut (), error, body) }
 }
 
-/// Runs the body of a function that may fail and changes an object, which is given with the name of its parameter.
+/// Runs the body of a function that may fail and that changes an object. `parameter` is the name of the object's
+/// parameter.
 ///
 /// # Safety
 ///
-/// K1 (outputs are writable) for `error`.
+/// The caller must keep contract K1 (outputs are writable) for `error`.
 pub(crate) unsafe fn change<O>(
     function: &'static str,
     (object, parameter): (Option<&mut O>, &str),
@@ -92,7 +93,8 @@ pub(crate) unsafe fn change<O>(
     unsafe { run(function, error, || body(required(object, parameter)?)) }
 }
 
-/// Runs the body of a function that reads a property of an object. Returns `default` if the object is null.
+/// Runs the body of a function that reads a property of an object. Returns `default` if the object is null, or if the
+/// body panics.
 pub(crate) fn get<O, T>(object: Option<&O>, default: T, body: impl FnOnce(&O) -> T) -> T {
     contain(|| Ok(body(required(object, "object")?))).unwrap_or_else(|failure| {
         tracing::debug!(message = failure.message, "a getter of the C interface was misused");
@@ -100,7 +102,7 @@ pub(crate) fn get<O, T>(object: Option<&O>, default: T, body: impl FnOnce(&O) ->
     })
 }
 
-/// Passes an object to the caller, who frees it with [`free`].
+/// Passes an object to the caller, who must free it with [`free`].
 pub(crate) fn give<T>(value: T) -> *mut T {
     Box::into_raw(Box::new(value))
 }
@@ -109,12 +111,13 @@ pub(crate) fn give<T>(value: T) -> *mut T {
 ///
 /// # Safety
 ///
-/// K2 (objects are live) and K3 (exclusive use) for `pointer`, which is not used again.
+/// The caller must keep the contracts K2 (objects are live) and K3 (exclusive use) for `pointer`, and must not use the
+/// pointer again.
 pub(crate) unsafe fn free<T>(pointer: *mut T) {
     if pointer.is_null() {
         return;
     }
-    // SAFETY: K2: it came from `give`, and K3: no other call uses it.
+    // SAFETY: K2: the pointer came from `give`, and K3: no other call uses the object.
     let owned = unsafe { Box::from_raw(pointer) };
     let freed = contain(|| {
         drop(owned);
@@ -125,14 +128,14 @@ pub(crate) unsafe fn free<T>(pointer: *mut T) {
     }
 }
 
-/// Returns the element at an index that the caller chose.
+/// Returns the element at an index that the caller passed.
 pub(crate) fn at<T>(items: &[T], index: usize) -> Outcome<&T> {
     items.get(index).ok_or_else(|| {
         Failure::new(ErrorCode::OUT_OF_RANGE, format!("`index` is {index}, but the list has {} items", items.len()))
     })
 }
 
-/// Returns an object that must not be null.
+/// Returns an object, or an error if it is null.
 pub(crate) fn required<T>(object: Option<T>, parameter: &str) -> Outcome<T> {
     object.ok_or_else(|| Failure::argument(null(parameter, "an object")))
 }
@@ -141,7 +144,7 @@ pub(crate) fn required<T>(object: Option<T>, parameter: &str) -> Outcome<T> {
 ///
 /// # Safety
 ///
-/// K4 (arrays are readable) for the pointer and length, during `'a`.
+/// The caller must keep contract K4 (arrays are readable) for the pointer and length, during `'a`.
 #[expect(clippy::disallowed_methods, reason = "the one place where the C interface reads arrays")]
 pub(crate) unsafe fn array<'a, T: Copy>(pointer: *const T, len: usize, parameter: &str) -> Outcome<&'a [T]> {
     if len == 0 {
@@ -160,7 +163,7 @@ pub(crate) unsafe fn array<'a, T: Copy>(pointer: *const T, len: usize, parameter
 
 /// # Safety
 ///
-/// K4 (strings end in NUL) for the pointer, during `'a`.
+/// The caller must keep contract K4 (strings end in NUL) for the pointer, during `'a`.
 #[expect(clippy::disallowed_methods, reason = "the one place where the C interface reads C strings")]
 unsafe fn c_str<'a>(text: *const c_char, parameter: &str) -> Outcome<&'a CStr> {
     if text.is_null() {
@@ -170,22 +173,22 @@ unsafe fn c_str<'a>(text: *const c_char, parameter: &str) -> Outcome<&'a CStr> {
     Ok(unsafe { CStr::from_ptr(text) })
 }
 
-/// Reads text.
+/// Reads a UTF-8 string.
 ///
 /// # Safety
 ///
-/// K4 (strings end in NUL) for the pointer, during `'a`.
+/// The caller must keep contract K4 (strings end in NUL) for the pointer, during `'a`.
 pub(crate) unsafe fn text<'a>(text: *const c_char, parameter: &str) -> Outcome<&'a str> {
     // SAFETY: K4 (strings end in NUL).
     let text = unsafe { c_str(text, parameter) }?;
     text.to_str().map_err(|error| Failure::argument(format!("`{parameter}` is not UTF-8 text: {error}")))
 }
 
-/// Reads text that must not be empty.
+/// Reads a UTF-8 string that must not be empty.
 ///
 /// # Safety
 ///
-/// K4 (strings end in NUL) for the pointer, during `'a`.
+/// The caller must keep contract K4 (strings end in NUL) for the pointer, during `'a`.
 pub(crate) unsafe fn some_text<'a>(pointer: *const c_char, parameter: &str) -> Outcome<&'a str> {
     // SAFETY: K4 (strings end in NUL).
     match unsafe { text(pointer, parameter) }? {
@@ -194,11 +197,11 @@ pub(crate) unsafe fn some_text<'a>(pointer: *const c_char, parameter: &str) -> O
     }
 }
 
-/// Reads text, or returns `None` if the pointer is null.
+/// Reads a UTF-8 string, or returns `None` if the pointer is null.
 ///
 /// # Safety
 ///
-/// K4 (strings end in NUL) for the pointer, during `'a`.
+/// The caller must keep contract K4 (strings end in NUL) for the pointer, during `'a`.
 pub(crate) unsafe fn optional_text<'a>(pointer: *const c_char, parameter: &str) -> Outcome<Option<&'a str>> {
     if pointer.is_null() {
         return Ok(None);
@@ -207,11 +210,11 @@ pub(crate) unsafe fn optional_text<'a>(pointer: *const c_char, parameter: &str) 
     unsafe { text(pointer, parameter) }.map(Some)
 }
 
-/// Reads a path. On systems where paths are bytes, it may contain any bytes. Elsewhere it must be UTF-8.
+/// Reads a path. On Unix, the path may contain any bytes. On other systems, it must be UTF-8.
 ///
 /// # Safety
 ///
-/// K4 (strings end in NUL) for the pointer.
+/// The caller must keep contract K4 (strings end in NUL) for the pointer.
 pub(crate) unsafe fn path(path: *const c_char, parameter: &str) -> Outcome<PathBuf> {
     // SAFETY: K4 (strings end in NUL).
     let bytes = unsafe { c_str(path, parameter) }?;
@@ -232,7 +235,7 @@ pub(crate) unsafe fn path(path: *const c_char, parameter: &str) -> Outcome<PathB
 ///
 /// # Safety
 ///
-/// K6 (descriptions keep D1 to D5) for the pointer.
+/// The caller must keep contract K6 (descriptions keep D1 to D5) for the pointer.
 pub(crate) unsafe fn descriptor(descriptor: *const dp_descriptor) -> Outcome<Descriptor> {
     if descriptor.is_null() {
         return Err(Failure::argument("`descriptor` is NULL; it must point to a dp_descriptor"));
@@ -241,11 +244,11 @@ pub(crate) unsafe fn descriptor(descriptor: *const dp_descriptor) -> Outcome<Des
     Ok(unsafe { Descriptor::from_raw(descriptor) }?)
 }
 
-/// Takes a function table.
+/// Checks the pointer to a function table, and wraps it.
 ///
 /// # Safety
 ///
-/// K6 (tables keep C1 to C11) for the pointer.
+/// The caller must keep contract K6 (tables keep C1 to C11) for the pointer.
 pub(crate) unsafe fn table(api: *const PJRT_Api, parameter: &str) -> Outcome<StaticApi> {
     let Some(table) = NonNull::new(api.cast_mut()) else {
         return Err(Failure::argument(format!("`{parameter}` is NULL; it must point to a PJRT_Api")));
@@ -258,7 +261,7 @@ pub(crate) unsafe fn table(api: *const PJRT_Api, parameter: &str) -> Outcome<Sta
 ///
 /// # Safety
 ///
-/// K5 (structs have the size they declare) for the pointer.
+/// The caller must keep contract K5 (structs have the size they declare) for the pointer.
 pub(crate) unsafe fn topology(topology: *const dp_topology) -> Outcome<Option<ProcessTopology>> {
     if topology.is_null() {
         return Ok(None);
@@ -267,11 +270,11 @@ pub(crate) unsafe fn topology(topology: *const dp_topology) -> Outcome<Option<Pr
     Ok(Some(unsafe { ProcessTopology::from_raw(topology) }?))
 }
 
-/// Writes an additional result, unless `place` is null. This must be the last step of a body.
+/// Writes an additional output, unless `place` is null. The body must not fail after this call.
 ///
 /// # Safety
 ///
-/// K1 (outputs are writable) for `place`.
+/// The caller must keep contract K1 (outputs are writable) for `place`.
 pub(crate) unsafe fn put<T>(place: *mut T, value: T) {
     if !place.is_null() {
         // SAFETY: K1 (outputs are writable), and the pointer is not null.
@@ -279,11 +282,11 @@ pub(crate) unsafe fn put<T>(place: *mut T, value: T) {
     }
 }
 
-/// Passes an object to the caller, unless `place` is null. This must be the last step of a body.
+/// Passes an additional object to the caller, unless `place` is null. The body must not fail after this call.
 ///
 /// # Safety
 ///
-/// K1 (outputs are writable) for `place`.
+/// The caller must keep contract K1 (outputs are writable) for `place`.
 pub(crate) unsafe fn put_handle<T>(place: *mut *mut T, object: T) {
     if !place.is_null() {
         // SAFETY: K1 (outputs are writable).
@@ -291,21 +294,21 @@ pub(crate) unsafe fn put_handle<T>(place: *mut *mut T, object: T) {
     }
 }
 
-/// Sets a variable of the process.
+/// Sets an environment variable of the process.
 ///
 /// # Safety
 ///
-/// K7 (no other thread uses the environment).
+/// The caller must keep contract K7 (no other thread uses the environment).
 pub(crate) unsafe fn set_variable(name: &str, value: &str) {
     // SAFETY: K7 (no other thread uses the environment).
     unsafe { std::env::set_var(name, value) };
 }
 
-/// Returns `struct_size` of a caller's struct.
+/// Reads and checks `struct_size` of a caller's struct.
 ///
 /// # Safety
 ///
-/// K5 (the first word is readable) for the pointer.
+/// The caller must keep contract K5 (the first word is readable) for the pointer.
 unsafe fn struct_size<T: StructSize>(at: *const T, parameter: &str) -> Outcome<usize> {
     if at.is_null() {
         return Err(Failure::argument(null(parameter, &format!("a {}", T::NAME))));
@@ -321,16 +324,17 @@ unsafe fn struct_size<T: StructSize>(at: *const T, parameter: &str) -> Outcome<u
     Ok(size)
 }
 
-/// Fills the fields of a caller's struct that both sides know. Sets its `struct_size` to the number of bytes filled.
+/// Fills the fields of a caller's struct that both the caller and this library know. Sets `struct_size` to the number
+/// of bytes that were filled.
 ///
 /// # Safety
 ///
-/// K5 (structs have the size they declare) for the pointer.
+/// The caller must keep contract K5 (structs have the size they declare) for the pointer.
 pub(crate) unsafe fn write<T: StructSize>(to: *mut T, parameter: &str, value: &T) -> Outcome<()> {
     // SAFETY: K5 (structs have the size they declare).
     let size = unsafe { struct_size(to, parameter) }?.min(size_of::<T>());
     let from: *const T = value;
-    // SAFETY: K5: that many bytes are writable, and `value` has that many.
+    // SAFETY: K5: `size` bytes are writable, and `value` has at least `size` bytes.
     unsafe { from.cast::<u8>().copy_to_nonoverlapping(to.cast::<u8>(), size) };
     // SAFETY: K5: the first word is writable.
     unsafe { to.cast::<usize>().write(size) };
@@ -341,7 +345,8 @@ fn null(parameter: &str, expected: &str) -> String {
     format!("`{parameter}` is NULL; it must point to {expected}")
 }
 
-/// Lends a text of an object. Returns absent text if the object is null or has no such text.
+/// Returns a string of an object, borrowed from the object. Returns an absent string if the object is null or has no
+/// such string.
 pub(crate) fn text_of<O>(object: Option<&O>, text: impl FnOnce(&O) -> Option<&Text>) -> dp_string {
     get(object, NO_TEXT, |object| text(object).map_or(NO_TEXT, Text::lend))
 }
@@ -354,11 +359,11 @@ mod tests {
 
     fn outcome(body: impl FnOnce() -> Outcome<i32>) -> (dp_code, String, i32) {
         let (mut out, mut error) = (-1, null_mut());
-        // SAFETY: K1: both are locals.
+        // SAFETY: K1: `out` and `error` are locals.
         let code = unsafe { call("dp_test", &mut out, &mut error, body) };
-        // SAFETY: `call` made it.
+        // SAFETY: `call` set `error` to null or to a valid error.
         let text = unsafe { error.as_ref() }.map(|error: &dp_error| error.text().to_owned()).unwrap_or_default();
-        // SAFETY: the error is ours and not used afterwards.
+        // SAFETY: this function owns the error and does not use it afterwards.
         unsafe { free(error) };
         (code, text, out)
     }
@@ -380,7 +385,7 @@ mod tests {
 
     #[test]
     fn null_result_skips_body() {
-        // SAFETY: null is allowed for both.
+        // SAFETY: K1 allows null for both outputs.
         let code = unsafe { call("dp_test", null_mut::<i32>(), null_mut(), || unreachable!("it ran")) };
         assert_eq!(code, 3);
     }
@@ -421,14 +426,14 @@ mod tests {
         for (given, filled, second) in [(16, 16, 9), (24, 24, 2), (4096, 24, 2)] {
             let mut theirs = [Two { struct_size: given, first: 9, second: 9 }; 1];
             let place = &raw mut theirs[0];
-            // SAFETY: K5: `place` is a local, and no more bytes are written than it has.
+            // SAFETY: K5: `place` points to a local, and `write` writes at most the size of that local.
             let written = outcome(move || unsafe { write(place, "out", &value) }.map(|()| 0));
             assert_eq!(written.0, 0, "{}", written.1);
             assert_eq!((theirs[0].struct_size, theirs[0].first, theirs[0].second), (filled, 1, second));
         }
         let mut short = Two { struct_size: 8, first: 0, second: 0 };
         let place = &raw mut short;
-        // SAFETY: K5: `place` is a local.
+        // SAFETY: K5: `place` points to a local.
         let refused = outcome(move || unsafe { write(place, "out", &value) }.map(|()| 0)).1;
         assert_eq!(refused, "dp_test: `out->struct_size` is 8; set it to sizeof(two), which is at least 16");
     }

@@ -1,12 +1,12 @@
-//! `dp_lease`: the right to create a client.
+//! `dp_lease`: the permission to create a client.
 
 use plugin_registry::ClientLease;
 
 use crate::guard;
 
-/// A lease of a plugin, which permits its holder to create a client. A framework that creates clients through `PJRT_Api`
-/// itself acquires one before `PJRT_Client_Create`, and frees it after `PJRT_Client_Destroy`. The plugin is not shut down
-/// while a lease exists. If the devices support only one client, only one lease can exist at a time.
+/// A lease of a plugin, which permits its holder to create a client. A framework that creates clients through
+/// `PJRT_Api` itself acquires a lease before `PJRT_Client_Create`, and frees it after `PJRT_Client_Destroy`. The plugin
+/// is not shut down while a lease exists. If the devices support only one client, only one lease can exist at a time.
 pub struct dp_lease {
     _lease: ClientLease,
 }
@@ -21,7 +21,7 @@ impl dp_lease {
 ///
 /// # Safety
 ///
-/// K2 and K3.
+/// The caller must keep the contracts K2 and K3 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_lease_free(lease: *mut dp_lease) {
     // SAFETY: K2 (objects are live) and K3 (exclusive use).

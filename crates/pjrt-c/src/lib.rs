@@ -1,18 +1,18 @@
-//! `libplugin_registry`, the plugin registry for C and C++: the functions of `include/device_plugin.h`.
+//! `libplugin_registry`, the plugin registry for C and C++. It defines the functions of `include/device_plugin.h`.
 //!
 //! A program in C or C++ links the library that `cargo xtask c-library` builds from this crate. It includes the header,
-//! which cbindgen generates from these files. A Rust program uses `plugin_registry` instead.
+//! which cbindgen generates from the source files of this crate. A Rust program uses `plugin_registry` instead.
 //!
-//! Each type of object has its own file. Every function goes through the choke point in `guard`. Its callers promise
-//! the contracts K1 to K7 of [`pjrt::contracts`]. The names are those of the C interface.
+//! Each type of object has its own module. Every function calls the functions of `guard`. Callers must keep the
+//! contracts K1 to K7 of [`pjrt::contracts`], whose names are those of the C interface.
 //!
 //! # Features
 //!
 //! | feature | default | adds |
 //! |---|---|---|
 //! | `cpu` | yes | the embedded CPU device, under the name `cpu` |
-//! | `hazards` | yes | a check that refuses programs known to crash XLA's plugins |
-//! | `capi` | no | nothing; cargo-c builds the packages that have it |
+//! | `hazards` | yes | a check that rejects programs known to crash XLA's plugins |
+//! | `capi` | no | nothing; cargo-c enables this feature when it builds packages |
 
 #![allow(non_camel_case_types, reason = "these are C names")]
 #![allow(missing_debug_implementations, reason = "C programs do not use `Debug`")]
@@ -47,8 +47,8 @@ pub use support::*;
 pub use topology::*;
 pub use version::*;
 
-/// K3 allows several threads to use these objects at the same time, and to free them on another thread than the one
-/// that created them.
+/// Contract K3 allows several threads to use these objects at the same time, and to free an object on another thread
+/// than the one that created it.
 const _: () = {
     const fn shared<T: Send + Sync>() {}
     shared::<dp_discovery>();

@@ -1,4 +1,4 @@
-//! `dp_options`: options of a client, by name.
+//! `dp_options`: named options of a client.
 
 use std::ffi::c_char;
 use std::ptr::null;
@@ -13,10 +13,10 @@ use plugin_manifest::describe::capabilities::dp_string;
 
 use crate::text::{NO_TEXT, Text};
 
-/// The type of an option's value. The numbers are those of `PJRT_NamedValue_Type`.
+/// The type of an option's value. The values are those of `PJRT_NamedValue_Type`.
 pub type dp_value_type = u32;
 
-/// UTF-8 text.
+/// A UTF-8 string.
 pub const DP_VALUE_STRING: dp_value_type = 0;
 /// A 64-bit integer.
 pub const DP_VALUE_INT64: dp_value_type = 1;
@@ -27,8 +27,8 @@ pub const DP_VALUE_FLOAT: dp_value_type = 3;
 /// A boolean.
 pub const DP_VALUE_BOOL: dp_value_type = 4;
 
-/// Options as names and typed values, in order. Each name occurs once. A framework fills them for a client.
-/// `dp_plugin_client_options` converts them by the plugin's schema to the values for `PJRT_NamedValue`.
+/// Options as names and typed values, in order. Each name occurs once. A framework sets options for a client.
+/// `dp_plugin_client_options` converts them according to the plugin's schema to the types that `PJRT_NamedValue` needs.
 #[derive(Default)]
 pub struct dp_options {
     given: Vec<Entry>,
@@ -37,7 +37,7 @@ pub struct dp_options {
 struct Entry {
     named: NamedValue,
     name: Text,
-    /// The value with a NUL byte at its end, if it is text.
+    /// The value with a NUL byte at its end, if it is a string.
     string: Option<Text>,
 }
 
@@ -50,7 +50,7 @@ impl dp_options {
         options
     }
 
-    /// Converts the options to the form that the registry takes.
+    /// Converts the options to values for the registry.
     pub(crate) fn to_values(&self) -> Vec<NamedValue> {
         self.given.iter().map(|entry| entry.named.clone()).collect()
     }
@@ -107,31 +107,31 @@ impl Entry {
     }
 }
 
-/// One option, as `dp_options_at` returns it. Only the value for its `type` is meaningful.
+/// One option, as `dp_options_at` returns it. Only the field for its `type` is meaningful.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct dp_option {
     /// `sizeof(dp_option)`, set by the caller.
     pub struct_size: usize,
-    /// The name.
+    /// Name of the option.
     pub name: dp_string,
-    /// The type of its value.
+    /// Type of the option's value.
     pub r#type: dp_value_type,
-    /// `DP_VALUE_BOOL`.
+    /// The value if the type is `DP_VALUE_BOOL`.
     pub bool_value: bool,
-    /// `DP_VALUE_FLOAT`.
+    /// The value if the type is `DP_VALUE_FLOAT`.
     pub float_value: f32,
-    /// `DP_VALUE_INT64`.
+    /// The value if the type is `DP_VALUE_INT64`.
     pub int64_value: i64,
-    /// `DP_VALUE_STRING`.
+    /// The value if the type is `DP_VALUE_STRING`.
     pub string_value: dp_string,
-    /// `DP_VALUE_INT64_LIST`: the first of the integers, or NULL if the list is empty.
+    /// The first integer if the type is `DP_VALUE_INT64_LIST`, or NULL if the list is empty.
     pub int64_list: *const i64,
-    /// `DP_VALUE_INT64_LIST`: the number of integers.
+    /// The number of integers if the type is `DP_VALUE_INT64_LIST`.
     pub int64_list_size: usize,
 }
 
-// SAFETY: it is repr(C) and begins with `struct_size`. It is only written to C, never read from C.
+// SAFETY: the struct is repr(C) and begins with `struct_size`. It is only written to C, never read from C.
 unsafe impl StructSize for dp_option {
     const FIRST_SIZE: usize = size_of::<Self>();
     const NAME: &'static str = "dp_option";
@@ -147,7 +147,7 @@ pub extern "C" fn dp_options_new() -> *mut dp_options {
 ///
 /// # Safety
 ///
-/// K2 and K3.
+/// The caller must keep the contracts K2 and K3 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_options_free(options: *mut dp_options) {
     // SAFETY: K2 (objects are live) and K3 (exclusive use).
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn dp_options_free(options: *mut dp_options) {
 
 /// # Safety
 ///
-/// K1 to K4.
+/// The caller must keep the contracts K1 to K4 of [`pjrt::contracts`].
 unsafe fn set(
     function: &'static str,
     options: Option<&mut dp_options>,
@@ -174,11 +174,12 @@ unsafe fn set(
     unsafe { guard::change(function, (options, "options"), error, body) }
 }
 
-/// Sets an option to text. Plugins' schemas also accept text for the other types, such as `"0.5"`, `"true"` and `"0,1"`.
+/// Sets an option to a string. The schemas of plugins also accept strings for the other types, such as `"0.5"`,
+/// `"true"` and `"0,1"`.
 ///
 /// # Safety
 ///
-/// K1 to K4.
+/// The caller must keep the contracts K1 to K4 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_options_set_string(
     options: Option<&mut dp_options>,
@@ -196,7 +197,7 @@ pub unsafe extern "C" fn dp_options_set_string(
 ///
 /// # Safety
 ///
-/// K1 to K4.
+/// The caller must keep the contracts K1 to K4 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_options_set_int64(
     options: Option<&mut dp_options>,
@@ -212,7 +213,7 @@ pub unsafe extern "C" fn dp_options_set_int64(
 ///
 /// # Safety
 ///
-/// K1 to K4.
+/// The caller must keep the contracts K1 to K4 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_options_set_int64_list(
     options: Option<&mut dp_options>,
@@ -231,7 +232,7 @@ pub unsafe extern "C" fn dp_options_set_int64_list(
 ///
 /// # Safety
 ///
-/// K1 to K4.
+/// The caller must keep the contracts K1 to K4 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_options_set_float(
     options: Option<&mut dp_options>,
@@ -247,7 +248,7 @@ pub unsafe extern "C" fn dp_options_set_float(
 ///
 /// # Safety
 ///
-/// K1 to K4.
+/// The caller must keep the contracts K1 to K4 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_options_set_bool(
     options: Option<&mut dp_options>,
@@ -263,18 +264,18 @@ pub unsafe extern "C" fn dp_options_set_bool(
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_options_count(options: Option<&dp_options>) -> usize {
     guard::get(options, 0, |options| options.given.len())
 }
 
-/// Fills `out` with the option at `index`, counted from 0. The memory that it points to belongs to the options. It is
-/// valid until they are changed or freed.
+/// Fills `out` with the option at `index`, counted from 0. The strings and lists in `out` belong to the options. They
+/// are valid until the options are changed or freed.
 ///
 /// # Safety
 ///
-/// K1, K2 and K5.
+/// The caller must keep the contracts K1, K2 and K5 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_options_at(
     options: Option<&dp_options>,

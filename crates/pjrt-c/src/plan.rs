@@ -16,7 +16,7 @@ use crate::sized::StructSize;
 use crate::text::{NO_TEXT, Text};
 
 /// The environment that a plugin needs in one process: environment variables, options of the client and a coordinator.
-/// It is only data. Only `dp_plan_apply` sets variables.
+/// Creating a plan does not change the process. Only `dp_plan_apply` sets variables.
 pub struct dp_plan {
     plan: EnvPlan,
     entry: PluginEntry,
@@ -57,7 +57,7 @@ impl dp_plan {
             steps: plan.steps().iter().map(Step::new).collect(),
             options: dp_options::from_values(plan.create_options()),
             coordinator: plan.coordinator().map(|address| Text::new(address.to_string())),
-            // Every field is text, a number, a list or a map with text keys, so this cannot fail.
+            // Every field is a string, a number, a list or a map with string keys, so this cannot fail.
             json: Text::new(serde_json::to_string(&plan).unwrap_or_default()),
             shown: Text::new(plan.to_string()),
             plan,
@@ -70,11 +70,11 @@ impl dp_plan {
     }
 }
 
-/// Applying the step changes the variable. Without this flag, the variable already has its value.
+/// Applying the step changes the variable. Without this flag, the variable already has the planned value.
 pub const DP_STEP_CHANGES: u32 = 1;
-/// The variable must be set before the plugin is loaded. Without this flag, before a client is created.
+/// The variable must be set before the plugin is loaded. Without this flag, it must be set before a client is created.
 pub const DP_STEP_BEFORE_LOAD: u32 = 2;
-/// The plugin's value replaces another one. Without this flag, an existing value is kept.
+/// The planned value replaces an existing value. Without this flag, an existing value is kept.
 pub const DP_STEP_OVERRIDES: u32 = 4;
 
 /// One variable of a plan, as `dp_plan_at` returns it.
@@ -83,21 +83,21 @@ pub const DP_STEP_OVERRIDES: u32 = 4;
 pub struct dp_plan_step {
     /// `sizeof(dp_plan_step)`, set by the caller.
     pub struct_size: usize,
-    /// The variable.
+    /// Name of the variable.
     pub variable: dp_string,
-    /// The value in the plan.
+    /// The value that the plan sets.
     pub value: dp_string,
-    /// The value that the variable had when the plan was created. Absent if it was not set.
+    /// The value of the variable when the plan was created. Absent if the variable was not set.
     pub current: dp_string,
-    /// Why the plugin needs it.
+    /// The reason why the plugin needs the variable.
     pub reason: dp_string,
-    /// Some of `DP_STEP_CHANGES`, `DP_STEP_BEFORE_LOAD` and `DP_STEP_OVERRIDES`.
+    /// A combination of `DP_STEP_CHANGES`, `DP_STEP_BEFORE_LOAD` and `DP_STEP_OVERRIDES`.
     pub flags: u32,
-    /// 0.
+    /// Always 0.
     pub reserved: u32,
 }
 
-// SAFETY: it is repr(C) and begins with `struct_size`. It is only written to C, never read from C.
+// SAFETY: the struct is repr(C) and begins with `struct_size`. It is only written to C, never read from C.
 unsafe impl StructSize for dp_plan_step {
     const FIRST_SIZE: usize = size_of::<Self>();
     const NAME: &'static str = "dp_plan_step";
@@ -107,7 +107,7 @@ unsafe impl StructSize for dp_plan_step {
 ///
 /// # Safety
 ///
-/// K2 and K3.
+/// The caller must keep the contracts K2 and K3 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plan_free(plan: *mut dp_plan) {
     // SAFETY: K2 (objects are live) and K3 (exclusive use).
@@ -118,18 +118,18 @@ pub unsafe extern "C" fn dp_plan_free(plan: *mut dp_plan) {
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plan_count(plan: Option<&dp_plan>) -> usize {
     guard::get(plan, 0, |plan| plan.steps.len())
 }
 
-/// Fills `out` with the variable at `index`, counted from 0, in the order in which they are set. The text belongs to the
-/// plan.
+/// Fills `out` with the variable at `index`, counted from 0, in the order in which the variables are set. The strings
+/// in `out` belong to the plan.
 ///
 /// # Safety
 ///
-/// K1, K2 and K5.
+/// The caller must keep the contracts K1, K2 and K5 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plan_at(
     plan: Option<&dp_plan>,
@@ -155,22 +155,23 @@ pub unsafe extern "C" fn dp_plan_at(
     unsafe { guard::run("dp_plan_at", error, body) }
 }
 
-/// Returns the plan's options for the client, borrowed from the plan. Returns NULL for NULL.
+/// Returns the plan's options for the client, borrowed from the plan, or NULL for NULL.
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plan_options(plan: Option<&dp_plan>) -> *const dp_options {
     guard::get(plan, std::ptr::null(), |plan| &raw const plan.options)
 }
 
-/// Returns the address on which the coordinator listens, as `host:port`. Clients then need key-value callbacks of a
-/// store that all processes share. Absent if clients do not need a coordinator.
+/// Returns the address on which the coordinator listens, as `host:port`. If there is an address, clients need the
+/// key-value callbacks of a store that all processes share. Returns an absent string if clients do not need a
+/// coordinator.
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plan_coordinator(plan: Option<&dp_plan>) -> dp_string {
     text_of(plan, |plan| plan.coordinator.as_ref())
@@ -180,7 +181,7 @@ pub unsafe extern "C" fn dp_plan_coordinator(plan: Option<&dp_plan>) -> dp_strin
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plan_json(plan: Option<&dp_plan>) -> dp_string {
     text_of(plan, |plan| Some(&plan.json))
@@ -190,19 +191,20 @@ pub unsafe extern "C" fn dp_plan_json(plan: Option<&dp_plan>) -> dp_string {
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plan_to_string(plan: Option<&dp_plan>) -> dp_string {
     text_of(plan, |plan| Some(&plan.shown))
 }
 
 /// Sets the plan's variables in this process. Call it at the start of the program, before it starts threads. C code
-/// reads variables without a lock. No other code may therefore read or set one during the call. For a child process,
-/// set the variables in the child's environment instead. `DP_FAILED_PRECONDITION` if the plugin is already loaded.
+/// reads variables without a lock, so no other code may read or set a variable during the call. For a child process,
+/// set the variables in the environment of the child instead. Returns `DP_FAILED_PRECONDITION` if the plugin is already
+/// loaded.
 ///
 /// # Safety
 ///
-/// K1, K2 and K7.
+/// The caller must keep the contracts K1, K2 and K7 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plan_apply(plan: Option<&dp_plan>, error: *mut *mut dp_error) -> dp_code {
     let body = || {

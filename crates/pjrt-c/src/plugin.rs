@@ -1,4 +1,4 @@
-//! `dp_plugin`: a plugin of a registry, loaded or not.
+//! `dp_plugin`: a plugin of a registry, whether loaded or not.
 
 use std::ffi::c_char;
 use std::ptr;
@@ -23,15 +23,15 @@ use crate::options::dp_options;
 use crate::plan::dp_plan;
 use crate::text::Text;
 
-/// A plugin of a registry: its description, and the way to load it. Handles of one plugin are independent. Each handle
-/// owns the text that it lends.
+/// A handle of a plugin in a registry, with the description of the plugin. Handles of one plugin are independent. Each
+/// handle owns the strings that it returns.
 pub struct dp_plugin {
     pub(crate) entry: PluginEntry,
     name: Text,
     aliases: Vec<Text>,
     refusals: Vec<Text>,
     path: Option<Text>,
-    // Each value is created once, at its first use.
+    // Each of the following values is created once, when it is first needed.
     provenance: OnceLock<Text>,
     evidence: OnceLock<Text>,
     manifest: OnceLock<Text>,
@@ -56,17 +56,18 @@ impl dp_plugin {
         }
     }
 
-    /// Returns the plugin, which must be loaded.
+    /// Returns the loaded plugin, or an error if the plugin is not loaded.
     fn loaded(&self) -> Outcome<LoadedPlugin> {
         if self.entry.status() == Status::Available {
             let message = format!("{} is not loaded; call dp_plugin_load first", self.entry.name());
             return Err(Failure::new(ErrorCode::FAILED_PRECONDITION, message));
         }
-        // Returns the plugin, or the reason why it could not be loaded.
+        // For a loaded plugin, `load` returns the plugin. For others, it returns the reason why the plugin cannot be
+        // loaded.
         Ok(self.entry.load()?)
     }
 
-    /// Returns the plugin's id, or an error if it belongs to another registry.
+    /// Returns the id of the plugin, or an error if the plugin belongs to another registry.
     pub(crate) fn id_in(&self, registry: &PluginRegistry) -> Outcome<PluginId> {
         if self.entry.registry().is(registry) {
             return Ok(self.entry.id());
@@ -86,11 +87,11 @@ impl dp_plugin_list {
     }
 }
 
-/// Frees a list and the plugins borrowed from it. Ignores NULL.
+/// Frees a list and the plugin handles borrowed from it. Ignores NULL.
 ///
 /// # Safety
 ///
-/// K2 and K3.
+/// The caller must keep the contracts K2 and K3 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_list_free(list: *mut dp_plugin_list) {
     // SAFETY: K2 (objects are live) and K3 (exclusive use).
@@ -101,28 +102,28 @@ pub unsafe extern "C" fn dp_plugin_list_free(list: *mut dp_plugin_list) {
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_list_count(list: Option<&dp_plugin_list>) -> usize {
     guard::get(list, 0, |list| list.plugins.len())
 }
 
-/// Returns the plugin at `index`, counted from 0, borrowed from the list. `dp_plugin_clone` creates a handle that the
-/// caller owns. Returns NULL beyond the end.
+/// Returns the plugin at `index`, counted from 0, borrowed from the list. Returns NULL if `index` is too large.
+/// `dp_plugin_clone` creates a handle that the caller owns.
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_list_at(list: Option<&dp_plugin_list>, index: usize) -> *const dp_plugin {
     guard::get(list, ptr::null(), |list| list.plugins.get(index).map_or(ptr::null(), ptr::from_ref))
 }
 
-/// Creates another handle of the same plugin, which the caller frees.
+/// Creates another handle of the same plugin. The caller frees it with `dp_plugin_free`.
 ///
 /// # Safety
 ///
-/// K1 and K2.
+/// The caller must keep the contracts K1 and K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_clone(
     plugin: Option<&dp_plugin>,
@@ -134,42 +135,42 @@ pub unsafe extern "C" fn dp_plugin_clone(
     unsafe { guard::call("dp_plugin_clone", out, error, body) }
 }
 
-/// Frees a handle that the caller owns. Ignores NULL. The plugin stays loaded.
+/// Frees a handle that the caller owns. Ignores NULL. A loaded plugin stays loaded.
 ///
 /// # Safety
 ///
-/// K2 and K3.
+/// The caller must keep the contracts K2 and K3 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_free(plugin: *mut dp_plugin) {
     // SAFETY: K2 (objects are live) and K3 (exclusive use).
     unsafe { guard::free(plugin) }
 }
 
-/// Returns the plugin's name.
+/// Returns the name of the plugin.
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_name(plugin: Option<&dp_plugin>) -> dp_string {
     text_of(plugin, |plugin| Some(&plugin.name))
 }
 
-/// Returns the number of its other names, or 0 for NULL.
+/// Returns the number of aliases of the plugin, or 0 for NULL.
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_alias_count(plugin: Option<&dp_plugin>) -> usize {
     guard::get(plugin, 0, |plugin| plugin.aliases.len())
 }
 
-/// Returns one of its other names, such as `gpu`, or absent text if `index` is too large.
+/// Returns an alias of the plugin, such as `gpu`, or an absent string if `index` is too large.
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_alias_at(plugin: Option<&dp_plugin>, index: usize) -> dp_string {
     text_of(plugin, |plugin| plugin.aliases.get(index))
@@ -179,7 +180,7 @@ pub unsafe extern "C" fn dp_plugin_alias_at(plugin: Option<&dp_plugin>, index: u
 ///
 /// # Safety
 ///
-/// K2 and K4.
+/// The caller must keep the contracts K2 and K4 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_answers_to(plugin: Option<&dp_plugin>, name: *const c_char) -> bool {
     guard::get(plugin, false, |plugin| {
@@ -188,43 +189,43 @@ pub unsafe extern "C" fn dp_plugin_answers_to(plugin: Option<&dp_plugin>, name: 
     })
 }
 
-/// Returns the library's path, with U+FFFD for bytes that are not UTF-8. Absent for a plugin that is linked into the
-/// program, and for one whose path is computed when it is loaded.
+/// Returns the path of the plugin's library, with U+FFFD for bytes that are not UTF-8. Returns an absent string if the
+/// plugin is linked into the program, or if its path is computed when it is loaded.
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_path(plugin: Option<&dp_plugin>) -> dp_string {
     text_of(plugin, |plugin| plugin.path.as_ref())
 }
 
-/// Returns a description of the place where it was found, for display.
+/// Returns a description of the location at which the plugin was found, for display.
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_provenance(plugin: Option<&dp_plugin>) -> dp_string {
     let provenance = |plugin: &dp_plugin| Text::new(plugin.entry.candidate().provenance.to_string());
     text_of(plugin, |plugin| Some(plugin.provenance.get_or_init(|| provenance(plugin))))
 }
 
-/// Returns the number of reasons why it cannot be used. Returns 0 for a usable plugin and for NULL.
+/// Returns the number of reasons why the plugin cannot be used. Returns 0 for a usable plugin and for NULL.
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_refusal_count(plugin: Option<&dp_plugin>) -> usize {
     guard::get(plugin, 0, |plugin| plugin.refusals.len())
 }
 
-/// Returns a reason why it cannot be used, with a remedy, or absent text if `index` is too large.
+/// Returns a reason why the plugin cannot be used, with a remedy, or an absent string if `index` is too large.
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_refusal_at(plugin: Option<&dp_plugin>, index: usize) -> dp_string {
     text_of(plugin, |plugin| plugin.refusals.get(index))
@@ -233,24 +234,24 @@ pub unsafe extern "C" fn dp_plugin_refusal_at(plugin: Option<&dp_plugin>, index:
 /// The state of a plugin, determined without loading it.
 pub type dp_plugin_state = u32;
 
-/// The handle is NULL, or this header has no number for the state.
+/// The handle is NULL, or this header does not define a value for the state.
 pub const DP_PLUGIN_NONE: dp_plugin_state = 0;
-/// It is not loaded, and discovery found no reason against it.
+/// The plugin is not loaded, and discovery found no reason against its use.
 pub const DP_PLUGIN_AVAILABLE: dp_plugin_state = 1;
-/// Its registry loaded it.
+/// The registry has loaded the plugin.
 pub const DP_PLUGIN_LOADED: dp_plugin_state = 2;
-/// It cannot be used. `dp_plugin_refusal_at` returns the reasons.
+/// The plugin cannot be used. `dp_plugin_refusal_at` returns the reasons.
 pub const DP_PLUGIN_REFUSED: dp_plugin_state = 3;
-/// It is disabled.
+/// The plugin is disabled.
 pub const DP_PLUGIN_DISABLED: dp_plugin_state = 4;
-/// It was disabled, replaced or removed after this handle was created: look it up in the registry again.
+/// The plugin was disabled, replaced or removed after this handle was created. Look it up in the registry again.
 pub const DP_PLUGIN_STALE: dp_plugin_state = 5;
 
 /// Returns the state of the plugin.
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_status(plugin: Option<&dp_plugin>) -> dp_plugin_state {
     guard::get(plugin, DP_PLUGIN_NONE, |plugin| match plugin.entry.status() {
@@ -259,48 +260,48 @@ pub unsafe extern "C" fn dp_plugin_status(plugin: Option<&dp_plugin>) -> dp_plug
         Status::Refused => DP_PLUGIN_REFUSED,
         Status::Disabled(_) => DP_PLUGIN_DISABLED,
         Status::Stale => DP_PLUGIN_STALE,
-        // The registry may add states for which this header has no number.
+        // The registry may add states for which this header does not define a value.
         _ => DP_PLUGIN_NONE,
     })
 }
 
-/// Returns the plugin's priority, or 0 for NULL. Among plugins that fit, the one with the highest priority is
+/// Returns the priority of the plugin, or 0 for NULL. Among suitable plugins, the plugin with the highest priority is
 /// preferred. JAX uses 400 for plugins.
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_priority(plugin: Option<&dp_plugin>) -> i32 {
     guard::get(plugin, 0, |plugin| plugin.entry.manifest().priority)
 }
 
-/// Returns whether its manifest declares it experimental.
+/// Returns whether the manifest declares the plugin experimental.
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_is_experimental(plugin: Option<&dp_plugin>) -> bool {
     guard::get(plugin, false, |plugin| plugin.entry.manifest().experimental)
 }
 
-/// Whether a plugin's hardware was found in the machine.
+/// The result of the search for a plugin's hardware in the machine.
 pub type dp_presence = u32;
 
 /// The manifest does not describe the hardware, or this system does not list such devices.
 pub const DP_HARDWARE_UNKNOWN: dp_presence = 0;
 /// A device node or a PCI device of the plugin was found.
 pub const DP_HARDWARE_PRESENT: dp_presence = 1;
-/// None of the devices that the manifest lists was found.
+/// Discovery found none of the devices that the manifest lists.
 pub const DP_HARDWARE_ABSENT: dp_presence = 2;
 
-/// Returns whether the plugin's hardware was found in the machine, by its device nodes and PCI devices. Does not load
-/// the plugin.
+/// Returns whether the plugin's hardware was found in the machine, according to device nodes and PCI devices. Does not
+/// load the plugin.
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_hardware(plugin: Option<&dp_plugin>) -> dp_presence {
     guard::get(plugin, DP_HARDWARE_UNKNOWN, |plugin| match plugin.entry.hardware().presence {
@@ -310,11 +311,11 @@ pub unsafe extern "C" fn dp_plugin_hardware(plugin: Option<&dp_plugin>) -> dp_pr
     })
 }
 
-/// Returns the evidence for `dp_plugin_hardware`, for display.
+/// Returns the evidence for the result of `dp_plugin_hardware`, for display.
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_hardware_evidence(plugin: Option<&dp_plugin>) -> dp_string {
     let evidence = |plugin: &dp_plugin| Text::new(plugin.entry.hardware().to_string());
@@ -324,18 +325,18 @@ pub unsafe extern "C" fn dp_plugin_hardware_evidence(plugin: Option<&dp_plugin>)
 /// The number of clients that a plugin's devices support at the same time.
 pub type dp_ownership = u32;
 
-/// Any number, in any number of processes.
+/// Any number of clients in any number of processes.
 pub const DP_OWNERSHIP_SHARED: dp_ownership = 0;
-/// One in each process.
+/// One client in each process.
 pub const DP_OWNERSHIP_PER_PROCESS: dp_ownership = 1;
-/// One on the machine.
+/// One client on the machine.
 pub const DP_OWNERSHIP_EXCLUSIVE: dp_ownership = 2;
 
-/// Returns the number of clients that its devices support at the same time.
+/// Returns the number of clients that the devices of the plugin support at the same time.
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_ownership(plugin: Option<&dp_plugin>) -> dp_ownership {
     guard::get(plugin, DP_OWNERSHIP_SHARED, |plugin| match plugin.entry.manifest().ownership {
@@ -345,35 +346,35 @@ pub unsafe extern "C" fn dp_plugin_ownership(plugin: Option<&dp_plugin>) -> dp_o
     })
 }
 
-/// Returns its manifest, as the text of a `pjrt_plugin.json`.
+/// Returns the manifest of the plugin in the format of a `pjrt_plugin.json`.
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_manifest_json(plugin: Option<&dp_plugin>) -> dp_string {
     let manifest = |plugin: &dp_plugin| Text::new(plugin.entry.manifest().to_json());
     text_of(plugin, |plugin| Some(plugin.manifest.get_or_init(|| manifest(plugin))))
 }
 
-/// Returns the capabilities of its devices as JSON: the object `capabilities` of the manifest. Omitted fields have the
-/// values that frameworks assume about an unknown device.
+/// Returns the capabilities of the plugin's devices as JSON, in the format of the manifest's object `capabilities`.
+/// Omitted fields have the values that frameworks assume for an unknown device.
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_capabilities_json(plugin: Option<&dp_plugin>) -> dp_string {
     let json = |plugin: &dp_plugin| Text::new(plugin.entry.capabilities().to_json());
     text_of(plugin, |plugin| Some(plugin.capabilities_json.get_or_init(|| json(plugin))))
 }
 
-/// Returns the capabilities of its devices, borrowed from the plugin. It requires neither a loaded plugin nor a client.
-/// Do not read fields beyond `struct_size`.
+/// Returns the capabilities of the plugin's devices, borrowed from the plugin handle. The plugin need not be loaded. Do
+/// not read fields beyond `struct_size`.
 ///
 /// # Safety
 ///
-/// K1 and K2.
+/// The caller must keep the contracts K1 and K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_capabilities(
     plugin: Option<&dp_plugin>,
@@ -384,7 +385,7 @@ pub unsafe extern "C" fn dp_plugin_capabilities(
         let plugin = guard::required(plugin, "plugin")?;
         if plugin.capabilities.get().is_none() {
             let made = CCapabilities::new(plugin.entry.capabilities())?;
-            // If another thread was faster, its value is kept.
+            // If another thread has set the capabilities in the meantime, they are kept.
             let _ = plugin.capabilities.set(made);
         }
         let made = plugin
@@ -397,12 +398,12 @@ pub unsafe extern "C" fn dp_plugin_capabilities(
     unsafe { guard::call("dp_plugin_capabilities", out, error, body) }
 }
 
-/// Returns the environment that the plugin needs in a process with this topology: variables, options and a coordinator.
-/// Sets nothing. NULL for `topology` means a single process.
+/// Creates a plan with the environment that the plugin needs in a process with this topology: variables, options and a
+/// coordinator. Does not set the variables. NULL for `topology` means a single process.
 ///
 /// # Safety
 ///
-/// K1, K2 and K5.
+/// The caller must keep the contracts K1, K2 and K5 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_configure(
     plugin: Option<&dp_plugin>,
@@ -421,14 +422,14 @@ pub unsafe extern "C" fn dp_plugin_configure(
     unsafe { guard::call("dp_plugin_configure", out, error, body) }
 }
 
-/// Loads the plugin's library and initializes it, unless this process has done so. Returns its function table, which is
-/// valid until the process ends. NULL for `topology` means a single process, or the topology with which the plugin was
-/// loaded before. `DP_FAILED_PRECONDITION` if the process lacks variables that the plugin needs (`dp_plan_apply`), if
-/// the plugin was loaded for another position, or if the handle is stale.
+/// Loads and initializes the plugin's library, unless this process has already done so. Returns the function table,
+/// which is valid until the process ends. NULL for `topology` means a single process, or the topology with which the
+/// plugin was loaded before. Returns `DP_FAILED_PRECONDITION` if the process lacks variables that the plugin needs
+/// (`dp_plan_apply`), if the plugin was loaded with another topology, or if the handle is stale.
 ///
 /// # Safety
 ///
-/// K1, K2, K5 and K6.
+/// The caller must keep the contracts K1, K2, K5 and K6 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_load(
     plugin: Option<&dp_plugin>,
@@ -449,13 +450,13 @@ pub unsafe extern "C" fn dp_plugin_load(
     unsafe { guard::call("dp_plugin_load", out, error, body) }
 }
 
-/// A version of PJRT's C interface.
+/// A version of the PJRT C API.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct dp_api_version {
-    /// Versions with different major numbers are incompatible.
+    /// Major version. Different major versions are incompatible.
     pub major: i32,
-    /// Increases with each addition.
+    /// Minor version. It increases with each addition.
     pub minor: i32,
 }
 
@@ -463,7 +464,7 @@ pub struct dp_api_version {
 ///
 /// # Safety
 ///
-/// K1 and K2.
+/// The caller must keep the contracts K1 and K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_api_version(
     plugin: Option<&dp_plugin>,
@@ -478,13 +479,14 @@ pub unsafe extern "C" fn dp_plugin_api_version(
     unsafe { guard::call("dp_plugin_api_version", out, error, body) }
 }
 
-/// Returns the options for `PJRT_Client_Create`: first those of the plan, then those found with the plugin, then
-/// `given`. They are checked against the plugin's schema and converted to its types. The schema also adds defaults.
-/// `DP_INVALID_ARGUMENT` names all invalid options. `plan` and `given` may be NULL.
+/// Returns the options for `PJRT_Client_Create`: first the options of the plan, then the options that were found with
+/// the plugin, then `given`. The options are checked against the plugin's schema and converted to the schema's types.
+/// Defaults of the schema are added. If options are invalid, returns `DP_INVALID_ARGUMENT`, and the error names all of
+/// them. `plan` and `given` may be NULL.
 ///
 /// # Safety
 ///
-/// K1 and K2.
+/// The caller must keep the contracts K1 and K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_client_options(
     plugin: Option<&dp_plugin>,
@@ -511,12 +513,13 @@ pub unsafe extern "C" fn dp_plugin_client_options(
     unsafe { guard::call("dp_plugin_client_options", out, error, body) }
 }
 
-/// Acquires a lease of the plugin, which must be loaded. While the lease exists, `holder` appears in the errors of programs
-/// that cannot acquire one. `DP_RESOURCE_EXHAUSTED` names the current holder.
+/// Acquires a lease of the plugin, which must be loaded. `holder` appears in the errors of other programs that cannot
+/// acquire a lease because of this one. If another holder prevents the lease, returns `DP_RESOURCE_EXHAUSTED`, and the
+/// error names the holder.
 ///
 /// # Safety
 ///
-/// K1, K2 and K4.
+/// The caller must keep the contracts K1, K2 and K4 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_acquire(
     plugin: Option<&dp_plugin>,

@@ -1,4 +1,4 @@
-//! `dp_policy`: the plugin that a framework requests.
+//! `dp_policy`: rules by which a framework selects a plugin.
 
 use std::ffi::c_char;
 
@@ -7,8 +7,8 @@ use plugin_registry::Policy;
 use crate::error::{dp_code, dp_error};
 use crate::guard;
 
-/// The plugin that a framework requests: preferences in order, and whether the user's environment takes precedence. A
-/// policy without preferences selects any plugin.
+/// Rules by which a framework selects a plugin: preferences in order, and whether the user's environment takes
+/// precedence. A policy without preferences selects any plugin.
 #[derive(Default)]
 pub struct dp_policy {
     /// `None` for a policy without preferences.
@@ -40,7 +40,7 @@ pub extern "C" fn dp_policy_new() -> *mut dp_policy {
 ///
 /// # Safety
 ///
-/// K2 and K3.
+/// The caller must keep the contracts K2 and K3 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_policy_free(policy: *mut dp_policy) {
     // SAFETY: K2 (objects are live) and K3 (exclusive use).
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn dp_policy_free(policy: *mut dp_policy) {
 
 /// # Safety
 ///
-/// K1 to K4.
+/// The caller must keep the contracts K1 to K4 of [`pjrt::contracts`].
 unsafe fn add_preference(
     function: &'static str,
     policy: Option<&mut dp_policy>,
@@ -71,12 +71,12 @@ unsafe fn add_preference(
     unsafe { guard::change(function, (policy, "policy"), error, body) }
 }
 
-/// Adds a preference for a plugin with that name or kind, such as `gpu`, unless its hardware is absent. It applies if
-/// no earlier preference fits.
+/// Adds a preference for a plugin with this name or kind, such as `gpu`, unless its hardware is absent. The preference
+/// applies if no earlier preference selects a plugin.
 ///
 /// # Safety
 ///
-/// K1 to K4.
+/// The caller must keep the contracts K1 to K4 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_policy_prefer(
     policy: Option<&mut dp_policy>,
@@ -87,12 +87,12 @@ pub unsafe extern "C" fn dp_policy_prefer(
     unsafe { add_preference("dp_policy_prefer", policy, name, error, Policy::prefer, Policy::or) }
 }
 
-/// Adds a preference for the plugin with that name, alias or platform name, whether or not its hardware was found. It
-/// applies if no earlier preference fits.
+/// Adds a preference for the plugin with this name, alias or platform name, whether or not its hardware was found. The
+/// preference applies if no earlier preference selects a plugin.
 ///
 /// # Safety
 ///
-/// K1 to K4.
+/// The caller must keep the contracts K1 to K4 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_policy_fallback(
     policy: Option<&mut dp_policy>,
@@ -103,12 +103,12 @@ pub unsafe extern "C" fn dp_policy_fallback(
     unsafe { add_preference("dp_policy_fallback", policy, name, error, Policy::named, Policy::fallback) }
 }
 
-/// Adds a preference for any plugin whose hardware is not absent, by priority. It applies if no earlier preference
-/// fits.
+/// Adds a preference for any plugin whose hardware is not absent, in the order of priority. The preference applies if
+/// no earlier preference selects a plugin.
 ///
 /// # Safety
 ///
-/// K1 to K3.
+/// The caller must keep the contracts K1 to K3 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_policy_any(policy: Option<&mut dp_policy>, error: *mut *mut dp_error) -> dp_code {
     let body = |policy: &mut dp_policy| {
@@ -119,12 +119,12 @@ pub unsafe extern "C" fn dp_policy_any(policy: Option<&mut dp_policy>, error: *m
     unsafe { guard::change("dp_policy_any", (policy, "policy"), error, body) }
 }
 
-/// Sets whether `PJRT_DEVICE` and `JAX_PLATFORMS` take precedence if the user set them. In that case, only the plugins
-/// that they name are considered. Off by default.
+/// Sets whether `PJRT_DEVICE` and `JAX_PLATFORMS` take precedence over the preferences. If the user has set a variable,
+/// only the plugins that it names are considered. Off by default.
 ///
 /// # Safety
 ///
-/// K1 to K3.
+/// The caller must keep the contracts K1 to K3 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_policy_set_environment(
     policy: Option<&mut dp_policy>,
@@ -139,12 +139,12 @@ pub unsafe extern "C" fn dp_policy_set_environment(
     unsafe { guard::change("dp_policy_set_environment", (policy, "policy"), error, body) }
 }
 
-/// Sets whether experimental plugins are considered. By default they rank after all others. With `true`, they rank like
-/// others. With `false`, only a preference by name selects them.
+/// Sets whether experimental plugins are considered. By default they rank after all other plugins. With `true`, they
+/// rank like other plugins. With `false`, they are selected only by name.
 ///
 /// # Safety
 ///
-/// K1 to K3.
+/// The caller must keep the contracts K1 to K3 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_policy_set_experimental(
     policy: Option<&mut dp_policy>,

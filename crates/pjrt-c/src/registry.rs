@@ -1,4 +1,4 @@
-//! `dp_registry`: the plugins that a program knows.
+//! `dp_registry`: the plugins that a program can use.
 
 use std::ffi::c_char;
 use std::time::Duration;
@@ -16,9 +16,9 @@ use crate::guard;
 use crate::plugin::{dp_plugin, dp_plugin_list};
 use crate::policy::dp_policy;
 
-/// The plugins of a program: those that it links or registers, that its user names, and that are found on the machine.
-/// Creating a registry only reads files. Only `dp_plugin_load` loads a library. The registry's plugins are shut down
-/// when the last of its handles, its plugins' handles and their leases is freed.
+/// The plugins that a program can use: plugins that the program links or registers, that its user names, or that are
+/// found on the machine. Creating a registry only reads files. Only `dp_plugin_load` loads a library. The plugins are
+/// shut down when all handles of the registry, handles of its plugins and leases have been freed.
 pub struct dp_registry {
     inner: PluginRegistry,
 }
@@ -27,7 +27,7 @@ pub struct dp_registry {
 ///
 /// # Safety
 ///
-/// K1 (outputs are writable) for `error`.
+/// The caller must keep contract K1 (outputs are writable) for `error`.
 unsafe fn run(
     function: &'static str,
     registry: Option<&dp_registry>,
@@ -38,11 +38,11 @@ unsafe fn run(
     unsafe { guard::run(function, error, || body(&guard::required(registry, "registry")?.inner)) }
 }
 
-/// Runs the body of a function that makes an object from a registry.
+/// Runs the body of a function that creates an object from a registry.
 ///
 /// # Safety
 ///
-/// K1 (outputs are writable) for `out` and `error`.
+/// The caller must keep contract K1 (outputs are writable) for `out` and `error`.
 unsafe fn make<T>(
     function: &'static str,
     registry: Option<&dp_registry>,
@@ -55,11 +55,12 @@ unsafe fn make<T>(
     unsafe { guard::call(function, out, error, body) }
 }
 
-/// Runs the body of a function that changes a plugin of a registry. Passes its handle to `out`, unless that is null.
+/// Runs the body of a function that changes a plugin of a registry. Passes a handle of the plugin to `out`, unless
+/// `out` is null.
 ///
 /// # Safety
 ///
-/// K1 (outputs are writable) for `out` and `error`.
+/// The caller must keep contract K1 (outputs are writable) for `out` and `error`.
 unsafe fn update(
     function: &'static str,
     registry: Option<&dp_registry>,
@@ -77,18 +78,18 @@ unsafe fn update(
     unsafe { run(function, registry, error, body) }
 }
 
-/// Returns the id of a plugin of this registry.
+/// Returns the id of a plugin, or an error if the plugin does not belong to this registry.
 fn id_of(plugin: Option<&dp_plugin>, registry: &PluginRegistry) -> Outcome<PluginId> {
     guard::required(plugin, "plugin")?.id_in(registry)
 }
 
 /// Creates a registry of the plugins that are linked into the program, such as the embedded CPU device `cpu`, and of
-/// those that `discovery` finds. NULL searches this machine with this process's environment. If a plugin is found but
-/// cannot be used, this is not an error. `dp_plugin_refusal_at` returns its reasons.
+/// the plugins that a search with `discovery` finds. NULL searches this machine with the environment of this process. A
+/// plugin that is found but cannot be used is not an error. `dp_plugin_refusal_at` returns the reasons.
 ///
 /// # Safety
 ///
-/// K1, K2 and K6.
+/// The caller must keep the contracts K1, K2 and K6 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_registry_new(
     discovery: Option<&dp_discovery>,
@@ -106,11 +107,11 @@ pub unsafe extern "C" fn dp_registry_new(
     unsafe { guard::call("dp_registry_new", out, error, body) }
 }
 
-/// Creates a registry without plugins, for plugins that the program registers.
+/// Creates a registry without plugins. The program registers plugins itself.
 ///
 /// # Safety
 ///
-/// K1.
+/// The caller must keep contract K1 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_registry_new_empty(out: *mut *mut dp_registry, error: *mut *mut dp_error) -> dp_code {
     let body = || Ok(guard::give(dp_registry { inner: PluginRegistry::empty() }));
@@ -118,11 +119,11 @@ pub unsafe extern "C" fn dp_registry_new_empty(out: *mut *mut dp_registry, error
     unsafe { guard::call("dp_registry_new_empty", out, error, body) }
 }
 
-/// Creates another handle of the same registry. The new handle must be freed like the first.
+/// Creates another handle of the same registry. The caller frees it with `dp_registry_free`.
 ///
 /// # Safety
 ///
-/// K1 and K2.
+/// The caller must keep the contracts K1 and K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_registry_clone(
     registry: Option<&dp_registry>,
@@ -134,23 +135,24 @@ pub unsafe extern "C" fn dp_registry_clone(
     unsafe { make("dp_registry_clone", registry, out, error, body) }
 }
 
-/// Frees a handle. Ignores NULL. Plugins and leases of the registry remain valid.
+/// Frees a handle of a registry. Ignores NULL. Handles of plugins and leases of the registry remain valid.
 ///
 /// # Safety
 ///
-/// K2 and K3.
+/// The caller must keep the contracts K2 and K3 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_registry_free(registry: *mut dp_registry) {
     // SAFETY: K2 (objects are live) and K3 (exclusive use).
     unsafe { guard::free(registry) }
 }
 
-/// Searches for plugins and hardware again. Handles become stale if their plugin changed or is no longer found.
-/// `dp_plugin_load` rejects them with `DP_FAILED_PRECONDITION`. Plugins that the program registered remain.
+/// Searches for plugins and hardware again. Handles of a plugin become stale if the plugin changed or is no longer
+/// found. `dp_plugin_load` rejects stale handles with `DP_FAILED_PRECONDITION`. Plugins that the program registered
+/// remain.
 ///
 /// # Safety
 ///
-/// K1, K2 and K6.
+/// The caller must keep the contracts K1, K2 and K6 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_registry_refresh(registry: Option<&dp_registry>, error: *mut *mut dp_error) -> dp_code {
     let body = |registry: &PluginRegistry| {
@@ -161,13 +163,13 @@ pub unsafe extern "C" fn dp_registry_refresh(registry: Option<&dp_registry>, err
     unsafe { run("dp_registry_refresh", registry, error, body) }
 }
 
-/// Ends the registry's use of its plugins. All handles of plugins become stale. A plugin without leases is shut down
-/// now. Any other plugin is shut down with its last lease. Fills `waiting`, which may be NULL, with the number of
-/// plugins that have leases. Destroy the clients first.
+/// Shuts down the registry's plugins. All handles of plugins become stale. A plugin without leases is shut down now.
+/// Any other plugin is shut down when its last lease is freed. Fills `waiting`, which may be NULL, with the number of
+/// plugins that have leases. Destroy the clients before this call.
 ///
 /// # Safety
 ///
-/// K1 and K2.
+/// The caller must keep the contracts K1 and K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_registry_shutdown(
     registry: Option<&dp_registry>,
@@ -184,15 +186,15 @@ pub unsafe extern "C" fn dp_registry_shutdown(
     unsafe { run("dp_registry_shutdown", registry, error, body) }
 }
 
-/// Shuts the registry's plugins down like `dp_registry_shutdown`, and waits up to `timeout_ms` milliseconds for their
+/// Shuts down the registry's plugins like `dp_registry_shutdown`, and waits up to `timeout_ms` milliseconds for their
 /// leases to be freed. Fills `waiting`, which may be NULL, with the number of plugins that still have leases.
 ///
 /// Call this function or `dp_registry_shutdown` before the process ends. Otherwise a plugin with work in progress may
-/// crash. Free your own leases first. Otherwise the call waits for them until the timeout.
+/// crash. Free your own leases first, because the call waits for them until the timeout.
 ///
 /// # Safety
 ///
-/// K1 and K2.
+/// The caller must keep the contracts K1 and K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_registry_shutdown_within(
     registry: Option<&dp_registry>,
@@ -210,12 +212,12 @@ pub unsafe extern "C" fn dp_registry_shutdown_within(
     unsafe { run("dp_registry_shutdown_within", registry, error, body) }
 }
 
-/// Returns the plugins of the registry, including those that cannot be used, with the reasons. The list does not change
-/// when the registry changes.
+/// Returns the plugins of the registry, including plugins that cannot be used, with the reasons. The list does not
+/// change when the registry changes.
 ///
 /// # Safety
 ///
-/// K1 and K2.
+/// The caller must keep the contracts K1 and K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_registry_plugins(
     registry: Option<&dp_registry>,
@@ -227,13 +229,13 @@ pub unsafe extern "C" fn dp_registry_plugins(
     unsafe { make("dp_registry_plugins", registry, out, error, body) }
 }
 
-/// Returns the plugin with that name, alias or platform name, regardless of letter case. If several plugins have it,
-/// returns the best one. `DP_NOT_FOUND` if no usable plugin has it. The message lists all plugins, and why they do not
-/// fit.
+/// Returns the plugin with this name, alias or platform name, regardless of letter case. If several plugins match,
+/// returns the best one. Returns `DP_NOT_FOUND` if no usable plugin matches. The error lists all plugins with the
+/// reasons why they do not match.
 ///
 /// # Safety
 ///
-/// K1, K2 and K4.
+/// The caller must keep the contracts K1, K2 and K4 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_registry_find(
     registry: Option<&dp_registry>,
@@ -250,12 +252,12 @@ pub unsafe extern "C" fn dp_registry_find(
     unsafe { make("dp_registry_find", registry, out, error, body) }
 }
 
-/// Returns the plugin that fits a policy best. `DP_NOT_FOUND` if none fits. The message lists all plugins, and why they do
-/// not fit.
+/// Returns the plugin that a policy selects. Returns `DP_NOT_FOUND` if it selects no plugin. The error lists all
+/// plugins with the reasons why they do not match.
 ///
 /// # Safety
 ///
-/// K1 and K2.
+/// The caller must keep the contracts K1 and K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_registry_select(
     registry: Option<&dp_registry>,
@@ -271,12 +273,12 @@ pub unsafe extern "C" fn dp_registry_select(
     unsafe { make("dp_registry_select", registry, out, error, body) }
 }
 
-/// Registers a plugin by its description, such as what a library's `DevicePlugin_GetDescriptor` returns. Registering
-/// the same plugin again has no effect. `out` receives a handle. It may be NULL.
+/// Registers a plugin by its description, for example the description that `DevicePlugin_GetDescriptor` of a library
+/// returns. Registering the same plugin again has no effect. `out` receives a handle of the plugin and may be NULL.
 ///
 /// # Safety
 ///
-/// K1, K2 and K6.
+/// The caller must keep the contracts K1, K2 and K6 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_registry_register(
     registry: Option<&dp_registry>,
@@ -292,13 +294,13 @@ pub unsafe extern "C" fn dp_registry_register(
     unsafe { update("dp_registry_register", registry, out, error, body) }
 }
 
-/// Registers a library by its path. `manifest_json` is its manifest, as the text of a `pjrt_plugin.json`. If it is
+/// Registers a library by its path. `manifest_json` is its manifest in the format of a `pjrt_plugin.json`. If it is
 /// NULL, the manifest file in the folder of the library is used, if there is one. The library is not loaded. `out`
-/// receives a handle. It may be NULL.
+/// receives a handle of the plugin and may be NULL.
 ///
 /// # Safety
 ///
-/// K1, K2, K4 and K6.
+/// The caller must keep the contracts K1, K2, K4 and K6 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_registry_register_library(
     registry: Option<&dp_registry>,
@@ -318,13 +320,13 @@ pub unsafe extern "C" fn dp_registry_register_library(
     unsafe { update("dp_registry_register_library", registry, out, error, body) }
 }
 
-/// Registers a function table that is part of this program, or of a library that the program loaded itself.
-/// `manifest_json` is the plugin's manifest, as the text of a `pjrt_plugin.json`, with the name `name`. If it is NULL,
-/// only the name is known. `out` receives a handle. It may be NULL.
+/// Registers a function table of this program, or of a library that the program loaded itself. `manifest_json` is the
+/// plugin's manifest in the format of a `pjrt_plugin.json`, and must contain the name `name`. If it is NULL, the
+/// manifest contains only the name. `out` receives a handle of the plugin and may be NULL.
 ///
 /// # Safety
 ///
-/// K1, K2, K4 and K6.
+/// The caller must keep the contracts K1, K2, K4 and K6 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_registry_register_api(
     registry: Option<&dp_registry>,
@@ -354,12 +356,12 @@ pub unsafe extern "C" fn dp_registry_register_api(
     unsafe { update("dp_registry_register_api", registry, out, error, body) }
 }
 
-/// Replaces a plugin by the plugin with this description. Their names may differ. Handles of the replaced plugin become
-/// stale. Its clients remain usable. `out` receives a handle. It may be NULL.
+/// Replaces a plugin with the plugin of this description. Their names may differ. Handles of the replaced plugin become
+/// stale. Clients of the replaced plugin remain usable. `out` receives a handle of the new plugin and may be NULL.
 ///
 /// # Safety
 ///
-/// K1, K2 and K6.
+/// The caller must keep the contracts K1, K2 and K6 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_registry_replace(
     registry: Option<&dp_registry>,
@@ -377,12 +379,12 @@ pub unsafe extern "C" fn dp_registry_replace(
     unsafe { update("dp_registry_replace", registry, out, error, body) }
 }
 
-/// Disables a plugin. It is not selected any more, and its handles become stale. Its clients remain usable. Errors
-/// about the plugin contain `reason`. `out` receives a handle that can be used to enable the plugin. It may be NULL.
+/// Disables a plugin. It is no longer selected, and its handles become stale. Its clients remain usable. Errors about
+/// the plugin contain `reason`. `out` receives a handle with which the plugin can be enabled again, and may be NULL.
 ///
 /// # Safety
 ///
-/// K1, K2 and K4.
+/// The caller must keep the contracts K1, K2 and K4 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_registry_disable(
     registry: Option<&dp_registry>,
@@ -401,11 +403,11 @@ pub unsafe extern "C" fn dp_registry_disable(
     unsafe { update("dp_registry_disable", registry, out, error, body) }
 }
 
-/// Enables a disabled plugin. `out` receives a handle. It may be NULL.
+/// Enables a disabled plugin. `out` receives a handle of the plugin and may be NULL.
 ///
 /// # Safety
 ///
-/// K1 and K2.
+/// The caller must keep the contracts K1 and K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_registry_enable(
     registry: Option<&dp_registry>,
@@ -422,7 +424,7 @@ pub unsafe extern "C" fn dp_registry_enable(
 ///
 /// # Safety
 ///
-/// K1 and K2.
+/// The caller must keep the contracts K1 and K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_registry_remove(
     registry: Option<&dp_registry>,

@@ -1,4 +1,4 @@
-//! `dp_support`: whether a plugin's devices can run a program.
+//! `dp_support`: the answer whether a plugin's devices can run a program.
 
 use std::ffi::{c_char, c_void};
 
@@ -13,7 +13,7 @@ use crate::guard::text_of;
 use crate::plugin::dp_plugin;
 use crate::text::Text;
 
-/// Whether a plugin's devices can run a program, with the reasons for an answer other than yes.
+/// The answer whether a plugin's devices can run a program, with the reasons for an answer other than yes.
 pub struct dp_support {
     answer: u32,
     reasons: Vec<Text>,
@@ -22,7 +22,7 @@ pub struct dp_support {
 
 /// There is no answer, because the argument was NULL.
 pub const DP_SUPPORT_NONE: u32 = 0;
-/// The check found no obstacle: the devices can run the program.
+/// The check found no obstacle, so the devices can run the program.
 pub const DP_SUPPORT_YES: u32 = 1;
 /// The devices cannot run the program.
 pub const DP_SUPPORT_NO: u32 = 2;
@@ -38,7 +38,7 @@ impl dp_support {
                 Support::Maybe(_) => DP_SUPPORT_MAYBE,
             },
             reasons: support.reasons().iter().map(|reason| Text::new(reason.to_string())).collect(),
-            // Every field is text or a number, so this cannot fail.
+            // Every field is a string or a number, so this cannot fail.
             json: Text::new(serde_json::to_string(support).unwrap_or_default()),
         }
     }
@@ -51,7 +51,7 @@ impl dp_support {
 ///
 /// # Safety
 ///
-/// K1, K2 and K4.
+/// The caller must keep the contracts K1, K2 and K4 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_supports(
     plugin: Option<&dp_plugin>,
@@ -75,11 +75,11 @@ pub unsafe extern "C" fn dp_plugin_supports(
     unsafe { guard::call("dp_plugin_supports", out, error, body) }
 }
 
-/// Frees an answer.
+/// Frees an answer. Ignores NULL.
 ///
 /// # Safety
 ///
-/// K2 and K3.
+/// The caller must keep the contracts K2 and K3 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_support_free(support: *mut dp_support) {
     // SAFETY: K2 (objects are live) and K3 (exclusive use).
@@ -90,28 +90,28 @@ pub unsafe extern "C" fn dp_support_free(support: *mut dp_support) {
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_support_answer(support: Option<&dp_support>) -> u32 {
     guard::get(support, DP_SUPPORT_NONE, |support| support.answer)
 }
 
-/// Returns the number of reasons.
+/// Returns the number of reasons, or 0 for NULL.
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_support_reason_count(support: Option<&dp_support>) -> usize {
     guard::get(support, 0, |support| support.reasons.len())
 }
 
-/// Returns a reason for display: the operation, the problem, and the place in the source. Returns absent text if
-/// `index` is too large.
+/// Returns a reason for display: the operation, the problem, and the location in the source. Returns an absent string
+/// if `index` is too large.
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_support_reason_at(support: Option<&dp_support>, index: usize) -> dp_string {
     text_of(support, |support| support.reasons.get(index))
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn dp_support_reason_at(support: Option<&dp_support>, inde
 ///
 /// # Safety
 ///
-/// K2.
+/// The caller must keep contract K2 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_support_json(support: Option<&dp_support>) -> dp_string {
     text_of(support, |support| Some(&support.json))

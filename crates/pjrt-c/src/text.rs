@@ -1,13 +1,13 @@
-//! Text that this library lends to its callers.
+//! Strings that this library lends to its callers.
 
 use std::ptr::null;
 
 use plugin_manifest::describe::capabilities::dp_string;
 
-/// Absent text.
+/// An absent string.
 pub(crate) const NO_TEXT: dp_string = dp_string { data: null(), size: 0 };
 
-/// Owned text that ends in a NUL byte.
+/// An owned string with a NUL byte at its end.
 pub(crate) struct Text(Box<[u8]>);
 
 impl Text {
@@ -19,7 +19,7 @@ impl Text {
         Self(bytes.into_boxed_slice())
     }
 
-    /// Returns the text, borrowed from its owner.
+    /// Returns the string without the NUL byte, borrowed from this value.
     pub(crate) fn lend(&self) -> dp_string {
         dp_string { data: self.0.as_ptr().cast(), size: self.0.len() - 1 }
     }

@@ -1,4 +1,4 @@
-//! `dp_topology`: the position of a process among those that run one program together.
+//! `dp_topology`: the position of a process among the processes that run one program together.
 
 use std::ptr::NonNull;
 
@@ -8,13 +8,13 @@ use plugin_manifest::{Environment, ProcessTopology};
 use crate::error::{dp_code, dp_error};
 use crate::guard;
 
-/// A topology for C, and the memory that it points to. C code has a pointer to the first field.
+/// A topology for C, and the memory to which it points. C code has a pointer to the first field.
 #[repr(C)]
 struct OwnedTopology {
     raw: dp_topology,
-    /// The text that `raw` points to. `None` only while this value is dropped.
+    /// Owner of the strings to which `raw` points. `None` only while this value is dropped.
     text: Option<CTopology<'static>>,
-    /// The topology that `text` borrows. The pointer came from a `Box`.
+    /// The topology that `text` borrows, allocated as a `Box`.
     topology: NonNull<ProcessTopology>,
 }
 
@@ -23,7 +23,7 @@ impl OwnedTopology {
         let topology = NonNull::from(Box::leak(Box::new(topology)));
         // SAFETY: the box is freed in `drop`, after `text`.
         let text = CTopology::new(unsafe { topology.as_ref() });
-        // SAFETY: `text` is alive.
+        // SAFETY: `text` is alive, so its pointer is valid.
         let raw = unsafe { text.as_ptr().read() };
         Self { raw, text: Some(text), topology }
     }
@@ -32,19 +32,19 @@ impl OwnedTopology {
 impl Drop for OwnedTopology {
     fn drop(&mut self) {
         self.text = None;
-        // SAFETY: it came from a box, and `text`, which borrowed it, was dropped.
+        // SAFETY: the pointer came from a box, and `text`, which borrowed the topology, was dropped.
         drop(unsafe { Box::from_raw(self.topology.as_ptr()) });
     }
 }
 
 /// Detects the position of this process among others, from the variables that torchrun, Open MPI, Slurm, Kubernetes,
-/// TPU and Neuron environments set. Without such variables, it is a single process. `DP_INVALID_ARGUMENT` names
-/// variables that contradict each other. The caller frees the result with `dp_topology_free`. Do not use that function
-/// for a struct that the caller filled in.
+/// TPU and Neuron environments set. Without such variables, the process is a single process. If variables contradict
+/// each other, returns `DP_INVALID_ARGUMENT`, and the error names them. The caller frees the result with
+/// `dp_topology_free`, which must not be used for a struct that the caller filled in.
 ///
 /// # Safety
 ///
-/// K1.
+/// The caller must keep contract K1 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_topology_detect(out: *mut *mut dp_topology, error: *mut *mut dp_error) -> dp_code {
     let body = || {
@@ -59,9 +59,10 @@ pub unsafe extern "C" fn dp_topology_detect(out: *mut *mut dp_topology, error: *
 ///
 /// # Safety
 ///
-/// K2 and K3.
+/// The caller must keep the contracts K2 and K3 of [`pjrt::contracts`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_topology_free(topology: *mut dp_topology) {
-    // SAFETY: K2 (objects are live): `dp_topology_detect` returned it, so it is the first field of an `OwnedTopology`.
+    // SAFETY: K2 (objects are live): `dp_topology_detect` returned the pointer, which is that of an
+    // `OwnedTopology`, because the topology is its first field.
     unsafe { guard::free(topology.cast::<OwnedTopology>()) }
 }

@@ -1,18 +1,18 @@
-//! The library's version.
+//! Version of this library.
 
 use plugin_manifest::describe::capabilities::dp_string;
 
-/// Version of this header's binary interface. A library with a larger number also supports the interfaces with smaller
-/// numbers.
+/// Version of the binary interface of this header. A library with a larger version also supports the interfaces with
+/// smaller versions.
 pub const DP_ABI_VERSION: u32 = 1;
 
-/// Returns `DP_ABI_VERSION` of the library in use. Compare it with that of the header.
+/// Returns `DP_ABI_VERSION` of the library in use. Compare it with `DP_ABI_VERSION` of the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_abi_version() -> u32 {
     DP_ABI_VERSION
 }
 
-/// Returns the version of the library in use, such as `0.1.0`. Valid until the process ends.
+/// Returns the version of the library in use, such as `0.1.0`. The string is valid until the process ends.
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_version() -> dp_string {
     const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");

@@ -1,5 +1,5 @@
-//! Tests that `include/device_plugin.h` and `.hpp` compile as C11 and C++17 without a warning, and that everything is
-//! documented.
+//! Tests that `include/device_plugin.h` and `.hpp` compile as C11 and C++17 without a warning, and that all of their
+//! declarations are documented.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::io::Write;
@@ -12,7 +12,7 @@ fn include() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include")
 }
 
-/// Compiles a source, or prints that there is no compiler.
+/// Compiles a source. Prints a message if there is no compiler.
 fn compiles(test: &str, compiler: &str, arguments: &[&str], source: &str) {
     let mut command = Command::new(compiler);
     command.args(arguments).args(FLAGS).arg("-I").arg(include()).arg("-");

@@ -34,7 +34,7 @@ impl Default for Arguments {
     }
 }
 
-/// `name` or `name = value`.
+/// An argument of the form `name` or `name = value`.
 struct Argument {
     name: Ident,
     value: Option<Expr>,
@@ -55,7 +55,7 @@ impl Parse for Argument {
 
 type List = syn::punctuated::Punctuated<Argument, Token![,]>;
 
-/// The arguments of the attribute.
+/// Parses the arguments of the attribute.
 pub(crate) fn of_attribute(tokens: TokenStream, errors: &mut Errors) -> Arguments {
     let mut arguments = Arguments::default();
     let list = match List::parse_terminated.parse2(tokens) {
@@ -90,7 +90,7 @@ pub(crate) fn of_attribute(tokens: TokenStream, errors: &mut Errors) -> Argument
             Some(Expr::Path(path)) if path.qself.is_none() => {
                 let path: Path = path.path;
                 let here = |name: &&Ident| ["crate", "self", "super"].iter().any(|known| name == known);
-                // A single name refers to a crate, even if a local item has the same name.
+                // A single identifier refers to a crate, even if a local item has the same name.
                 let is_crate = path.get_ident().is_some_and(|name| !here(&name));
                 arguments.krate = if is_crate { quote!(::#path) } else { quote!(#path) };
             }
@@ -106,7 +106,7 @@ pub(crate) fn of_attribute(tokens: TokenStream, errors: &mut Errors) -> Argument
     arguments
 }
 
-/// Parses the plugin and the arguments of `export!`. The path of `device-plugin` precedes them.
+/// Parses the arguments of `export!`: the path of `device-plugin`, the plugin, and the options.
 pub(crate) fn of_export(tokens: TokenStream, errors: &mut Errors) -> (Option<Type>, Arguments) {
     let mut arguments = Arguments { export: true, ..Arguments::default() };
     let parse = |input: ParseStream<'_>| {
@@ -145,7 +145,7 @@ pub(crate) fn of_export(tokens: TokenStream, errors: &mut Errors) -> (Option<Typ
     }
 }
 
-/// Passes each known argument that occurs once to `each`.
+/// Passes each known argument to `each`. Reports unknown and repeated arguments.
 fn take(
     list: List,
     known: &[&str],
@@ -167,7 +167,7 @@ fn take(
     }
 }
 
-/// Parses text that can begin a C identifier.
+/// Parses a prefix: a string literal that can begin a C identifier.
 fn prefix(name: &Ident, value: Option<Expr>, errors: &mut Errors) -> Option<String> {
     let literal: Option<LitStr> = match value {
         Some(Expr::Lit(ExprLit { lit: Lit::Str(literal), .. })) => Some(literal),

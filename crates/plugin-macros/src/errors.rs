@@ -24,13 +24,13 @@ impl Errors {
         self.0.is_none()
     }
 
-    /// Converts each error to a `compile_error!`.
+    /// Converts each error to a call of `compile_error!`.
     pub(crate) fn into_tokens(self) -> TokenStream {
         self.0.map(Error::into_compile_error).unwrap_or_default()
     }
 }
 
-/// Returns `; did you mean …?` if a known name is similar, otherwise `; ` and the help.
+/// Returns `; did you mean …?` if a known name is similar to `written`, and otherwise `; ` and the help.
 pub(crate) fn hint<'a>(written: &str, known: impl IntoIterator<Item = &'a str>, help: &str) -> String {
     let distance = |name: &&str| strsim::osa_distance(written, name);
     match known.into_iter().min_by_key(distance) {

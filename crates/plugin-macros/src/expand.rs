@@ -1,4 +1,4 @@
-//! The expansions of the attribute and of `export!`: calls of generic functions, without logic.
+//! Expands the attribute and `export!` to calls of generic functions, without logic.
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -8,12 +8,12 @@ use crate::arguments::{self, Arguments};
 use crate::errors::Errors;
 use crate::plugin::{self, Plugin};
 
-/// Expands the attribute to the item, the additions, and the errors with their remedies.
+/// Expands the attribute to the item, the additional items, and the errors with their remedies.
 pub(crate) fn attribute(tokens: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let arguments = arguments::of_attribute(tokens, &mut errors);
     let plugin = plugin::read(item, &arguments.krate, &mut errors);
-    // Keep the valid parts after an error, so that the compiler does not report errors in the rest of the crate.
+    // Keep the valid code after an error, so that the compiler does not report further errors in the rest of the crate.
     match plugin {
         Ok(plugin) => {
             let implementation = &plugin.item;
@@ -45,7 +45,7 @@ fn embedding(plugin: &Plugin, arguments: &Arguments) -> TokenStream {
     let (ty, conditions, krate) = (&plugin.item.self_ty, &plugin.conditions, &arguments.krate);
     let api = plugin.backend.then(|| {
         quote! {
-            /// Returns the plugin's table, for a program that embeds it.
+            /// Returns the C function table of the plugin, for a program that embeds the plugin.
             pub fn api() -> #krate::StaticApi {
                 #krate::__private::api::<#ty>()
             }
@@ -57,11 +57,11 @@ fn embedding(plugin: &Plugin, arguments: &Arguments) -> TokenStream {
         impl #ty {
             #api
 
-            /// Returns the plugin's description.
+            /// Returns the description of the plugin.
             ///
             /// # Errors
             ///
-            /// All errors of the description.
+            /// Returns all errors of the description.
             pub fn descriptor() -> ::core::result::Result<#krate::Descriptor, #krate::Faults> {
                 #krate::__private::descriptor::<#ty>()
             }
@@ -70,7 +70,7 @@ fn embedding(plugin: &Plugin, arguments: &Arguments) -> TokenStream {
     }
 }
 
-/// Creates the exported C functions and the entry in the list of registered plugins.
+/// Creates the exported C functions and the registration of the plugin.
 fn linking(plugin: &Plugin, arguments: &Arguments) -> TokenStream {
     let (ty, conditions, krate) = (&plugin.item.self_ty, &plugin.conditions, &arguments.krate);
     let functions = arguments.export.then(|| functions(ty, arguments, plugin.backend, conditions));
@@ -99,7 +99,7 @@ fn linking(plugin: &Plugin, arguments: &Arguments) -> TokenStream {
     }
 }
 
-/// Creates `GetPjrtApi`, if there is a table, and `DevicePlugin_GetDescriptor`.
+/// Creates `DevicePlugin_GetDescriptor` and, if `table` is `true`, `GetPjrtApi`.
 fn functions(ty: &Type, arguments: &Arguments, table: bool, conditions: &[Attribute]) -> TokenStream {
     let krate = &arguments.krate;
     let prefixed = |name: &str| match &arguments.prefix {
@@ -130,8 +130,8 @@ fn functions(ty: &Type, arguments: &Arguments, table: bool, conditions: &[Attrib
             }
         };
 
-        // All exported macros of a crate are in one namespace, so a second macro of this name is an error in any
-        // module.
+        // All exported macros of a crate share one namespace. A second macro of this name therefore causes an error,
+        // even in another module.
         #(#conditions)*
         #[doc(hidden)]
         #[macro_export]

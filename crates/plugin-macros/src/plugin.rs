@@ -1,4 +1,4 @@
-//! Checks and completes the implementation of `DevicePlugin` that has the attribute.
+//! Checks and completes the implementation of `DevicePlugin` to which the attribute is applied.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -29,17 +29,17 @@ pub(crate) const FUNCTIONS: &[(&str, usize, &str)] = &[
     ("attributes", 0, "fn attributes() -> Vec<NamedValue>"),
 ];
 
-/// An implementation of `DevicePlugin`.
+/// A checked implementation of `DevicePlugin`.
 pub(crate) struct Plugin {
-    /// The implementation, without invalid members and with the missing ones.
+    /// The implementation, without invalid members and with the missing members.
     pub(crate) item: ItemImpl,
-    /// Whether there is a backend, which needs a table.
+    /// Whether the plugin has a backend, and therefore a function table.
     pub(crate) backend: bool,
-    /// `cfg` conditions of the implementation, which the additions need, too.
+    /// `cfg` conditions of the implementation, which must also apply to the additional items.
     pub(crate) conditions: Vec<Attribute>,
 }
 
-/// Parses the item. If it is not a usable implementation, returns the parts of it that compile.
+/// Parses the item. If it is not a usable implementation, returns the tokens of it that compile, as the error.
 pub(crate) fn read(item: TokenStream, krate: &TokenStream, errors: &mut Errors) -> Result<Plugin, TokenStream> {
     let mut item = match implementation(item.clone()) {
         Ok(item) => item,
@@ -61,7 +61,7 @@ pub(crate) fn read(item: TokenStream, krate: &TokenStream, errors: &mut Errors) 
     Ok(Plugin { item, backend, conditions })
 }
 
-/// Parses the implementation, or returns the error and whether the item compiles without the attribute.
+/// Parses the implementation. On failure, returns the error and whether the item compiles without the attribute.
 fn implementation(item: TokenStream) -> Result<ItemImpl, (Error, bool)> {
     let wrong = |tokens: &dyn ToTokens, message: &str| (Error::new_spanned(tokens.to_token_stream(), message), true);
     let item = match syn::parse2::<Item>(item).map_err(|error| (error, true))? {
@@ -107,7 +107,7 @@ fn implementation(item: TokenStream) -> Result<ItemImpl, (Error, bool)> {
     Ok(item)
 }
 
-/// Returns all tokens, including those within groups.
+/// Returns all tokens of a tree, including those within groups.
 fn flat(tree: proc_macro2::TokenTree) -> Vec<proc_macro2::TokenTree> {
     match tree {
         proc_macro2::TokenTree::Group(group) => group.stream().into_iter().flat_map(flat).collect(),
@@ -119,7 +119,7 @@ fn is_cfg(attribute: &Attribute) -> bool {
     attribute.path().is_ident("cfg") || attribute.path().is_ident("cfg_attr")
 }
 
-/// Returns the token that identifies the item in an error.
+/// Returns the token at which an error about the item points.
 fn first_token(item: &Item) -> TokenStream {
     let past_attributes = |item: &Item| -> Option<TokenStream> {
         Some(match item {
@@ -134,7 +134,8 @@ fn first_token(item: &Item) -> TokenStream {
     past_attributes(item).unwrap_or_else(|| item.to_token_stream().into_iter().take(1).collect())
 }
 
-/// Checks a member. Removes it if it would only cause a second error of the compiler.
+/// Checks a member. Returns `false` if the member must be removed, because the compiler would report a second error for
+/// it.
 fn keep(member: &mut ImplItem, errors: &mut Errors) -> bool {
     match member {
         ImplItem::Const(constant) => match constant.ident.to_string().as_str() {
@@ -178,7 +179,7 @@ fn keep(member: &mut ImplItem, errors: &mut Errors) -> bool {
     }
 }
 
-/// Checks a name that is a literal. The compiler checks other names.
+/// Checks a name that is a literal. The compiler checks names that are other expressions.
 fn name(expression: &mut Expr, what: &str, errors: &mut Errors) {
     let literal = match expression {
         Expr::Lit(ExprLit { lit, .. }) => lit,
@@ -209,13 +210,13 @@ fn is_name(text: &str) -> bool {
         && characters.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }
 
-/// Returns the most similar valid name.
+/// Returns a valid name that is similar to `text`, if possible.
 fn fitted(text: &str) -> String {
     let fit = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     text.trim().chars().map(fit).collect()
 }
 
-/// Checks that a member has no `cfg` condition, because the additions depend on its presence.
+/// Checks that a member has no `cfg` condition, because the additional items depend on its presence.
 fn decided(attributes: &[Attribute], member: &str, errors: &mut Errors) {
     if let Some(cfg) = attributes.iter().find(|attribute| is_cfg(attribute)) {
         let message = format!(
@@ -279,14 +280,14 @@ fn known_function(function: &mut ImplItemFn, errors: &mut Errors) -> bool {
     true
 }
 
-/// Adds members that a trait cannot provide by default. Returns whether there is a backend.
+/// Adds members that a trait cannot provide by default. Returns whether the plugin has a backend.
 fn complete(item: &mut ItemImpl, krate: &TokenStream, says_library: bool, errors: &mut Errors) -> bool {
     let path = item.trait_.as_ref().map(|(_, path, _)| path.clone());
     let says = |item: &ItemImpl, name: &str| {
         item.items.iter().any(|member| matches!(member, ImplItem::Const(constant) if constant.ident == name))
     };
     if !says(item, "VERSION") {
-        // A build without Cargo sets no version.
+        // Without Cargo, a build sets no version.
         item.items.push(parse_quote! {
             const VERSION: &'static ::core::primitive::str = match ::core::option_env!("CARGO_PKG_VERSION") {
                 ::core::option::Option::Some(version) => version,
@@ -312,7 +313,7 @@ fn complete(item: &mut ItemImpl, krate: &TokenStream, says_library: bool, errors
         _ => None,
     });
     let Some(backend) = backend else {
-        // An invalid name is already removed and reported.
+        // A backend of an invalid form has been removed and reported already.
         if !says_library {
             errors.at(path.to_token_stream(), format!("the plugin has neither a backend nor a library; {EITHER}"));
         }
@@ -345,7 +346,7 @@ fn is_no_backend(ty: &Type) -> bool {
 mod tests {
     use super::*;
 
-    /// The trait as `device-plugin` declares it.
+    /// Returns the trait as `device-plugin` declares it.
     fn declared() -> syn::ItemTrait {
         let source = include_str!("../../device-plugin/src/plugin.rs");
         let file = syn::parse_file(source).unwrap();

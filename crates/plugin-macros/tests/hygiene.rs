@@ -1,5 +1,6 @@
-//! Tests that the expansion compiles and works in a hostile environment: no prelude, `device-plugin` under another
-//! name, names of the standard library shadowed, unsafe code forbidden, and every lint of this workspace enabled.
+//! Tests that the expansions compile and work in a hostile environment: without a prelude, with `device-plugin` under
+//! another name, with shadowed names of the standard library, without unsafe code, and with every lint of this
+//! workspace.
 #![no_implicit_prelude]
 #![forbid(unsafe_code)]
 #![deny(
@@ -16,7 +17,7 @@
 
 extern crate std;
 
-/// Names that an expansion might expect to be those of the standard library.
+/// Names of the standard library that are shadowed by other types.
 pub mod shadowed {
     #![allow(
         missing_debug_implementations,
@@ -60,7 +61,7 @@ pub mod shadowed {
 }
 
 mod device {
-    //! A backend, for `api()` and `GetPjrtApi`.
+    //! A backend, which `api()` and `GetPjrtApi` need.
     use ::dp::{
         Backend, ClientOptions, CompileOptions, Compiled, DeviceInfo, Error, Event, HostArray, Launch, Placement,
         Program, Result,
@@ -97,7 +98,7 @@ mod device {
 }
 
 mod renamed {
-    //! A path type that is private to the crate, and a crate path with a local name.
+    //! A plugin type that is private to the crate and named by a path, and a local name for the crate `device-plugin`.
     use ::dp::{DevicePlugin, device_plugin};
 
     #[device_plugin(export, prefix = "inner", crate = dp)]
@@ -112,7 +113,7 @@ mod inner {
 }
 
 mod other_crate {
-    //! Exported as a plugin of another crate would be.
+    //! Exports the plugins as if they belonged to another crate.
     ::dp::export!(super::inner::Inner, prefix = "again");
     ::dp::export!(crate::shadowed::Example, descriptor_only, prefix = "wrapper");
 }

@@ -1,4 +1,5 @@
-//! Measures this backend against Burn's own CPU backend: medians of alternating runs, with a read at the end of each.
+//! Compares the run times of this backend with those of Burn's own CPU backend: medians of alternating runs, each of
+//! which ends with a read.
 //!
 //! ```sh
 //! cargo run --release --example ratios -- cpu
@@ -16,7 +17,7 @@ use burn_tensor::{Tensor, TensorData};
 
 const RUNS: usize = 15;
 
-/// A calculation whose result is a number.
+/// A calculation with one element as its result.
 struct Workload<B: Backend> {
     name: &'static str,
     run: Box<dyn Fn() -> Tensor<B, 1>>,
@@ -89,7 +90,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let device = PjrtDevice::open(&plugin)?;
     println!("| workload | burn-flex | PJRT, {plugin} | ratio |\n|---|---|---|---|");
     for (ours, theirs) in workloads::<Pjrt>(&device).iter().zip(&workloads::<Flex>(&Default::default())) {
-        // The first run compiles.
+        // The first run includes compilation.
         let _ = (time(ours), time(theirs));
         let (mut found, mut expected): (Vec<_>, Vec<_>) = (0..RUNS).map(|_| (time(ours), time(theirs))).unzip();
         found.sort();

@@ -1,4 +1,4 @@
-//! Connects `burn-router` with the devices.
+//! Connects `burn-router` to the devices.
 
 use burn_backend::{DType, Shape, TensorData};
 use burn_ir::TensorIr;
@@ -7,7 +7,7 @@ use burn_router::{MultiBackendBridge, RouterTensor, RunnerChannel, RunnerClient}
 use crate::client::PjrtClient;
 use crate::device::PjrtDevice;
 
-/// The channel of [`crate::Pjrt`]. Each device has one client.
+/// The channel of [`crate::Pjrt`]. All clients of a device share its engine.
 #[derive(Clone, Debug)]
 pub struct PjrtChannel;
 
@@ -50,7 +50,7 @@ impl RunnerChannel for PjrtChannel {
 
     /// # Panics
     ///
-    /// If the tensor cannot be computed or read. Burn's function does not return a `Result`.
+    /// Panics if the tensor cannot be computed or read, because Burn's function does not return a `Result`.
     fn get_tensor_handle(tensor: &TensorIr, client: &PjrtClient) -> TensorData {
         client.read(tensor).unwrap_or_else(|error| panic!("cannot move a tensor to another device: {error}"))
     }

@@ -35,7 +35,7 @@ impl RunnerClient for PjrtClient {
 
     /// # Panics
     ///
-    /// If this backend or the device does not support the operation. The message names it.
+    /// Panics if this backend or the device does not support the operation. The message names the operation.
     fn register_op(&self, op: OperationIr) {
         if let Err(error) = self.0.record(op) {
             panic!("{error}");
@@ -57,8 +57,8 @@ impl RunnerClient for PjrtClient {
 
     /// # Panics
     ///
-    /// If the device does not support the element type, or if the transfer fails. Burn's function does not return a
-    /// `Result`.
+    /// Panics if the device does not support the element type, or if the transfer fails, because Burn's function does
+    /// not return a `Result`.
     fn register_tensor_data(&self, data: TensorData) -> RouterTensor<Self> {
         let (shape, dtype) = (data.shape.clone(), data.dtype);
         match self.0.upload(data) {

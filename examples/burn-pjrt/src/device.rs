@@ -1,4 +1,4 @@
-//! Handles to devices, whose clients stay open for the lifetime of the process.
+//! Handles to devices, whose PJRT clients stay open until the process ends.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -11,15 +11,16 @@ use crate::engine::{Engine, Statistics};
 use crate::error::Error;
 use crate::settings::Settings;
 
-/// The first addressable device of a client of a PJRT plugin.
+/// A device of Burn: the first addressable device of a PJRT client.
 ///
-/// Burn identifies devices by number and keeps them for the lifetime of the process, so an opened device is never closed.
+/// Burn identifies devices by index and keeps them for the lifetime of the process, so an opened device is never
+/// closed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PjrtDevice {
     index: u32,
 }
 
-/// The opened devices, by [`PjrtDevice::index`].
+/// The opened devices, indexed by [`PjrtDevice::index`].
 static DEVICES: Mutex<Vec<Arc<Engine>>> = Mutex::new(Vec::new());
 
 impl PjrtDevice {
@@ -28,7 +29,7 @@ impl PjrtDevice {
     ///
     /// # Errors
     ///
-    /// If the registry does not find or load the plugin, or if the plugin does not create a client.
+    /// If the registry cannot find or load the plugin, or if the plugin cannot create a client.
     pub fn open(plugin: &str) -> Result<Self, Error> {
         Self::with_settings(&plugin_registry::open(plugin)?, Settings::default())
     }
@@ -38,7 +39,7 @@ impl PjrtDevice {
     ///
     /// # Errors
     ///
-    /// If the plugin does not create a client.
+    /// If the plugin cannot create a client.
     pub fn with_settings(plugin: &LoadedPlugin, settings: Settings) -> Result<Self, Error> {
         let client = plugin.client(&ClientOptions::new())?;
         let capabilities = plugin.descriptor().manifest().capabilities.clone();
@@ -50,20 +51,19 @@ impl PjrtDevice {
         Ok(device)
     }
 
-    /// Returns the numbers of compiled programs and runs.
+    /// Returns the counters of the device, such as the number of compiled programs.
     pub fn statistics(&self) -> Statistics {
         self.engine().statistics()
     }
 
-    /// Returns the text of the most recently compiled program, for diagnostics.
+    /// Returns the most recently compiled program as text, for diagnostics.
     pub fn last_program(&self) -> String {
         self.engine().last_program()
     }
 
     /// # Panics
     ///
-    /// If the device is the default one, and the plugin that `BURN_PJRT_PLUGIN` names cannot be opened. Burn creates
-    /// default devices in functions that do not return a `Result`.
+    /// Panics if no device with this index has been opened.
     pub(crate) fn engine(&self) -> Arc<Engine> {
         let find = || DEVICES.lock().unwrap_or_else(PoisonError::into_inner).get(self.index as usize).cloned();
         match find() {
@@ -73,7 +73,8 @@ impl PjrtDevice {
     }
 }
 
-/// Opens the plugin that the environment variable `BURN_PJRT_PLUGIN` names. If it is not set, opens the embedded device.
+/// Opens the plugin that the environment variable `BURN_PJRT_PLUGIN` names, or the embedded device if the variable is
+/// not set. Burn calls `default` in functions that do not return a `Result`, so a failure panics.
 impl Default for PjrtDevice {
     fn default() -> Self {
         static DEFAULT: OnceLock<Result<PjrtDevice, Error>> = OnceLock::new();

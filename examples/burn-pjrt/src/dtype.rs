@@ -1,4 +1,4 @@
-//! Element types: those of Burn, of programs and of buffers.
+//! Conversions between the element types of Burn, of programs and of buffers.
 
 use burn_backend::{DType, DTypeUsage, DTypeUsageSet, TensorData};
 use burn_ir::TensorIr;
@@ -9,14 +9,14 @@ use stablehlo::ir::{ElementType as IrElement, TensorType};
 
 use crate::error::Error;
 
-/// Maps Burn's element types to those that the device stores, according to the plugin's capabilities.
+/// Maps Burn's element types to the types that the device stores, according to the plugin's capabilities.
 #[derive(Clone, Debug)]
 pub(crate) struct Types {
     plugin: String,
     capabilities: Capabilities,
 }
 
-/// The buffer type that corresponds to a Burn type on a device that supports all types.
+/// Returns the buffer type for a Burn type on a device that supports all types.
 fn plain(dtype: DType) -> Option<ElementType> {
     Some(match dtype {
         DType::F64 => ElementType::F64,
@@ -36,7 +36,7 @@ fn plain(dtype: DType) -> Option<ElementType> {
     })
 }
 
-/// The Burn type that corresponds to a buffer type.
+/// Returns the Burn type for a buffer type.
 fn host_type(element: ElementType) -> Option<DType> {
     Some(match element {
         ElementType::F64 => DType::F64,
@@ -65,7 +65,7 @@ impl Types {
         &self.capabilities
     }
 
-    /// The type in which the device stores values of a Burn type.
+    /// Returns the type in which the device stores values of a Burn type.
     pub(crate) fn stored(&self, dtype: DType) -> Result<ElementType, Error> {
         let Some(declared) = plain(dtype) else {
             return Err(Error::unsupported("quantized tensors", format!("{dtype:?}")));
@@ -81,30 +81,30 @@ impl Types {
         }
     }
 
-    /// The element type that programs use for a Burn type.
+    /// Returns the element type that programs use for a Burn type.
     pub(crate) fn element(&self, dtype: DType) -> Result<IrElement, Error> {
         let stored = self.stored(dtype)?;
         IrElement::try_from(stored)
             .map_err(|error| Error::unsupported(&format!("elements of type {dtype:?}"), error.to_string()))
     }
 
-    /// The tensor type that programs use for a Burn tensor.
+    /// Returns the tensor type that programs use for a Burn tensor.
     pub(crate) fn tensor(&self, tensor: &TensorIr) -> Result<TensorType, Error> {
         Ok(TensorType::new(extents(tensor), self.element(tensor.dtype)?))
     }
 
-    /// The order in which the device stores the dimensions of tensors with this shape, from minor to major. `None` for
-    /// row-major.
+    /// Returns the order in which the device stores the dimensions of tensors with this shape, from minor to major.
+    /// Returns `None` for a row-major order.
     pub(crate) fn minor_to_major(&self, shape: &[i64]) -> Option<Vec<usize>> {
         self.capabilities.layout.minor_to_major(shape)
     }
 
-    /// The uses of a type that Burn may rely on.
+    /// Returns the uses of a type that the device supports.
     pub(crate) fn usage(&self, dtype: DType) -> DTypeUsageSet {
         if self.stored(dtype).is_ok() { DTypeUsage::Storage | DTypeUsage::Arithmetic } else { DTypeUsageSet::empty() }
     }
 
-    /// Copies data to the device, and converts it to the type in which the device stores it.
+    /// Copies data to the device. Converts the data to the type in which the device stores it.
     pub(crate) fn upload(&self, client: &Client, data: TensorData) -> Result<Buffer, Error> {
         let stored = self.stored(data.dtype)?;
         let dims: Vec<i64> = data.shape.iter().map(|&extent| extent as i64).collect();
@@ -126,7 +126,7 @@ impl Types {
         })
     }
 
-    /// Copies a buffer to the host, and converts it to the tensor's type in Burn.
+    /// Copies a buffer to the host. Converts the data to the tensor's type in Burn.
     pub(crate) fn download(&self, buffer: &Buffer, tensor: &TensorIr) -> Result<TensorData, Error> {
         let shape = tensor.shape.clone();
         let element = buffer.element_type()?;
@@ -151,8 +151,8 @@ impl Types {
     }
 }
 
-/// Rejects numbers that `burn-router` would change, because it converts tensors that it reads to the default types `i32` and
-/// `f32`. It rounds `f64` to `f32`, which is not an error here.
+/// Rejects values that do not fit into the default types `i32` and `f32`, because `burn-router` converts each tensor
+/// that it reads to a default type. The conversion rounds `f64` to `f32`, which is not an error here.
 fn readable(data: &TensorData) -> Result<(), Error> {
     let lossy = match data.dtype {
         DType::I64 => data.iter::<i64>().find(|&value| i32::try_from(value).is_err()).map(|value| value.to_string()),
@@ -178,7 +178,7 @@ fn readable(data: &TensorData) -> Result<(), Error> {
     }
 }
 
-/// The extents of a tensor.
+/// Returns the extents of a tensor.
 pub(crate) fn extents(tensor: &TensorIr) -> Vec<i64> {
     tensor.shape.iter().map(|&extent| extent as i64).collect()
 }

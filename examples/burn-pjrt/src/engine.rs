@@ -25,7 +25,7 @@ use crate::settings::Settings;
 /// Maximum number of compiled programs that a device keeps. The least recently used program is dropped first.
 const MAX_PROGRAMS: usize = 2048;
 
-/// Counters of a device, returned by [`PjrtDevice::statistics`].
+/// Counters of a device, which [`PjrtDevice::statistics`] returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -35,11 +35,11 @@ pub struct Statistics {
     pub runs: u64,
     /// Number of buffers that were donated to runs.
     pub donated: u64,
-    /// Number of tensors, both on the device and recorded.
+    /// Number of existing tensors, including results of recorded operations.
     pub tensors: usize,
 }
 
-/// A device and everything on it.
+/// A device with its tensors, recorded operations and programs.
 pub(crate) struct Engine {
     device: PjrtDevice,
     plugin: String,
@@ -52,22 +52,22 @@ pub(crate) struct Engine {
 #[derive(Default)]
 struct State {
     tensors: HashMap<TensorId, Tensor>,
-    /// Operations that have not run, in order.
+    /// Operations that have not run yet, in the order of recording.
     recorded: Vec<OperationIr>,
-    /// The tensors that `recorded` reads.
+    /// Ids of the tensors that the operations in `recorded` read.
     read: HashSet<TensorId>,
-    /// Buffers that only the operations in `recorded` still use.
+    /// Buffers of tensors that Burn has dropped, but that operations in `recorded` still read.
     last_uses: HashMap<TensorId, Arc<Buffer>>,
     programs: HashMap<Vec<u8>, Compiled>,
     last_module: Option<Arc<Module>>,
     seed: u64,
-    /// Number of random numbers drawn since the seed was set.
+    /// Offset of the next generator: at least the number of values drawn since the seed was set.
     drawn: u64,
     statistics: Statistics,
 }
 
 enum Tensor {
-    /// The result of a recorded operation.
+    /// The result of a recorded operation that has not run yet.
     Recorded,
     Ready(Arc<Buffer>),
     Failed(Arc<Error>),
@@ -139,7 +139,7 @@ impl Engine {
         Ok(id)
     }
 
-    /// Records an operation. Runs the recorded operations if there are many.
+    /// Records an operation. If the number of recorded operations reaches the limit, runs them.
     pub(crate) fn record(&self, op: OperationIr) -> Result<(), Error> {
         let mut state = self.state();
         match &op {
@@ -158,7 +158,7 @@ impl Engine {
         }
         recorded?;
         if state.recorded.len() >= self.settings.max_operations {
-            // Store the error in the results, so that reading them returns it.
+            // On failure, `run` stores the error in the result tensors, so that reading them returns it.
             let _ = self.run(&mut state);
         }
         Ok(())
@@ -167,7 +167,7 @@ impl Engine {
     pub(crate) fn read(&self, tensor: &TensorIr) -> Result<TensorData, Error> {
         let mut state = self.state();
         if matches!(state.tensors.get(&tensor.id), Some(Tensor::Recorded)) {
-            // Store the error in the tensor.
+            // On failure, `run` stores the error in the tensor.
             let _ = self.run(&mut state);
         }
         let found = match state.tensors.get(&tensor.id) {
@@ -178,12 +178,12 @@ impl Engine {
         if tensor.status == TensorStatus::ReadWrite {
             state.release(tensor.id);
         }
-        // Other threads may use the device during the transfer.
+        // Release the lock, so that other threads can use the device during the transfer.
         drop(state);
         self.types.download(&*found?, tensor)
     }
 
-    /// Runs the recorded operations and waits for the device.
+    /// Runs the recorded operations and waits until the device has finished all work.
     pub(crate) fn synchronize(&self) -> Result<(), Error> {
         self.run(&mut self.state())?;
         Ok(self.client.synchronize(Duration::MAX)?)
@@ -248,7 +248,7 @@ impl Engine {
         Ok(executable.execute_with(inputs, &ExecuteOptions::default())?.outputs)
     }
 
-    /// Returns the cached executable of an equal graph, or compiles a new one.
+    /// Returns the cached executable of an equal graph, or compiles the graph.
     fn compiled(&self, state: &mut State, graph: &Graph, scalars: &Scalars) -> Result<Arc<LoadedExecutable>, Error> {
         let key = graph.key();
         let now = state.statistics.runs;
@@ -269,8 +269,8 @@ impl Engine {
         Ok(executable)
     }
 
-    /// The arguments after the tensors: a vector of scalars for each element type, and the states of the random number
-    /// generators.
+    /// Creates the arguments that follow the input tensors: a vector of scalars for each element type, and the states
+    /// of the random number generators.
     fn arguments(&self, state: &mut State, graph: &Graph, scalars: &Scalars) -> Result<Vec<Buffer>, Error> {
         let device = self.client.default_device()?;
         let mut arguments = Vec::new();
@@ -284,7 +284,7 @@ impl Engine {
         let mut generators = Vec::new();
         for output in graph.ops.iter().filter_map(lower::random_output) {
             generators.extend([state.seed, state.drawn]);
-            // An element has at most 64 bits, and some distributions draw two numbers for each element.
+            // An element has at most 64 bits, and some distributions draw two values for each element.
             state.drawn = state.drawn.wrapping_add(2 * output.shape.num_elements() as u64 + 16);
         }
         if !generators.is_empty() {
@@ -319,7 +319,7 @@ impl State {
         Ok(())
     }
 
-    /// Removes a tensor that Burn has dropped. A recorded operation may still read its buffer.
+    /// Removes a tensor that Burn has dropped. Keeps its buffer if a recorded operation still reads it.
     fn release(&mut self, id: TensorId) {
         if let Some(Tensor::Ready(buffer)) = self.tensors.remove(&id)
             && self.read.contains(&id)

@@ -4,42 +4,42 @@
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// This backend does not support an operation.
+    /// This backend does not support the operation.
     #[error("the PJRT backend does not support {operation}: {reason}")]
     Unsupported {
-        /// The operation, by its name in `burn-ir`.
+        /// Name of the operation in `burn-ir`.
         operation: String,
-        /// The unsupported part of the operation, or an alternative.
+        /// The unsupported feature of the operation, or an alternative.
         reason: String,
     },
     /// The plugin declares that its device does not support an element type.
     #[error("the plugin `{plugin}` does not support elements of type {dtype}; it supports {supported}")]
     DType {
-        /// The name of the plugin.
+        /// Name of the plugin.
         plugin: String,
         /// The element type in Burn.
         dtype: String,
-        /// The types that the plugin supports.
+        /// The element types that the plugin supports, separated by commas.
         supported: String,
     },
-    /// The registry did not find or load the plugin, or could not create a client.
+    /// The registry could not find or load the plugin, or could not create a client.
     #[error("{0}")]
     Registry(String),
     /// The plugin failed to transfer data, or to compile or run a program.
     #[error("{0}")]
     Plugin(#[from] pjrt::Error),
-    /// The program of an operation is not valid. This is a bug in this backend.
+    /// The lowering of an operation produced an invalid program. This is a bug in this backend.
     #[error("lowering {operation} failed: {message}")]
     Lowering {
-        /// The operation, by its name in `burn-ir`.
+        /// Name of the operation in `burn-ir`.
         operation: String,
-        /// The error of the builder.
+        /// Error message of the builder.
         message: String,
     },
-    /// The program that computes a tensor failed earlier.
+    /// An earlier program, which should have computed the tensor, failed.
     #[error("an earlier program, which computes this tensor, failed: {0}")]
     Earlier(std::sync::Arc<Self>),
-    /// An operation uses a tensor that the device does not have.
+    /// An operation uses a tensor that does not exist on the device.
     #[error("tensor {0} does not exist on the device; another thread may have consumed it at the same time")]
     Missing(u64),
 }
@@ -50,7 +50,7 @@ impl From<plugin_registry::Error> for Error {
     }
 }
 
-/// The caller adds the operation with [`Error::in_operation`].
+/// Creates an error without the name of the operation, which the caller adds with [`Error::in_operation`].
 impl From<stablehlo::Error> for Error {
     fn from(error: stablehlo::Error) -> Self {
         Self::Lowering { operation: String::new(), message: error.to_string() }
@@ -58,7 +58,7 @@ impl From<stablehlo::Error> for Error {
 }
 
 impl Error {
-    /// Names the operation whose program is not valid.
+    /// Adds the name of the operation to an error of lowering that has no name yet.
     pub(crate) fn in_operation(self, name: impl FnOnce() -> String) -> Self {
         match self {
             Self::Lowering { operation, message } if operation.is_empty() => {

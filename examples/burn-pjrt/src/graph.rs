@@ -1,4 +1,4 @@
-//! The part of the recorded operations that a program must compute.
+//! Selection of the recorded operations that a program must compute.
 
 use std::collections::HashSet;
 
@@ -15,14 +15,14 @@ pub(crate) struct Graph {
     pub(crate) ops: Vec<OperationIr>,
     /// The tensors that the operations read and that exist on the device, in the order of their first use.
     pub(crate) inputs: Vec<TensorIr>,
-    /// The results that are still in use.
+    /// The results that Burn still uses.
     pub(crate) outputs: Vec<TensorIr>,
-    /// For each input, the output that may reuse its memory.
+    /// For each input, the index of the output that may reuse its memory.
     pub(crate) donations: Vec<Option<usize>>,
 }
 
 impl Graph {
-    /// Removes the operations that do not contribute to a tensor in use.
+    /// Creates a graph without the operations that do not contribute to a tensor in use.
     pub(crate) fn new(recorded: Vec<OperationIr>, in_use: impl Fn(TensorId) -> bool) -> Self {
         let mut needed: HashSet<TensorId> = HashSet::new();
         let mut outputs = Vec::new();
@@ -54,7 +54,8 @@ impl Graph {
         Self { ops, inputs, outputs, donations }
     }
 
-    /// Assigns each input that no later operation uses to an output of the same type.
+    /// Assigns each input that no later operation uses to an output of the same shape and type, which may reuse its
+    /// memory.
     pub(crate) fn donate(&mut self, last_use: impl Fn(TensorId) -> bool) {
         let form = |tensor: &TensorIr| (tensor.shape.clone(), tensor.dtype);
         let mut free: Vec<Option<(burn_backend::Shape, DType)>> =
@@ -69,7 +70,7 @@ impl Graph {
         }
     }
 
-    /// Bytes that are equal for graphs with the same program.
+    /// Returns bytes that are equal for graphs with the same program.
     pub(crate) fn key(&self) -> Vec<u8> {
         let mut writer = KeyWriter::default();
         for op in &self.ops {

@@ -1,22 +1,22 @@
-//! Keys of graphs: bytes that are equal for graphs with the same program.
+//! Keys of graphs. The bytes of two keys are equal if the graphs have the same program.
 //!
-//! A key contains the operations with their parameters, shapes and element types. Tensors are
-//! numbered in the order of their first use, because Burn's ids differ in each step. The key is written with `serde`, so a new
-//! parameter of an operation becomes part of the key without a change here.
+//! A key contains the operations with their parameters, shapes and element types. Tensors are numbered in the order of
+//! their first use, because Burn's ids differ in each step. The key is written with `serde`, so a new parameter of an
+//! operation becomes part of the key without a change in this module.
 
 use std::collections::HashMap;
 
 use burn_ir::OperationIr;
 use serde::ser::{self, Serialize};
 
-/// Writes keys.
+/// Serializes operations to a key.
 #[derive(Debug, Default)]
 pub(crate) struct KeyWriter {
     bytes: Vec<u8>,
     numbers: HashMap<u64, u32>,
-    /// Omits the values of scalars, which are arguments of the program.
+    /// Whether to omit the values of scalars, because they are arguments of the program.
     omit_scalars: bool,
-    /// Whether the next number is the id of a tensor.
+    /// Whether the next integer is the id of a tensor.
     id_follows: bool,
 }
 
@@ -24,18 +24,18 @@ impl KeyWriter {
     /// Appends an operation.
     pub(crate) fn op(&mut self, op: &OperationIr, omit_scalars: bool) {
         self.omit_scalars = omit_scalars;
-        // The writer never returns an error.
+        // Serializing into this writer never fails.
         let _ = op.serialize(&mut *self);
     }
 
-    /// Appends a tensor by its number.
+    /// Appends the number of a tensor, which is assigned at its first use.
     pub(crate) fn tensor(&mut self, id: u64) {
         let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
         let number = *self.numbers.entry(id).or_insert(next);
         self.word(number.into());
     }
 
-    /// Appends a number.
+    /// Appends an integer.
     pub(crate) fn word(&mut self, word: u64) {
         self.bytes.extend_from_slice(&word.to_le_bytes());
     }
@@ -69,12 +69,12 @@ macro_rules! words {
     };
 }
 
-/// A structure that is being written.
+/// A structure that is being serialized.
 pub(crate) struct Fields<'a> {
     writer: &'a mut KeyWriter,
-    /// Whether the structure is a tensor. The status of a tensor is not part of the program.
+    /// Whether the structure is a tensor. The status of a tensor is omitted, because it is not part of the program.
     tensor: bool,
-    /// Whether the structure is a tensor's id.
+    /// Whether the structure is the id of a tensor.
     id: bool,
 }
 

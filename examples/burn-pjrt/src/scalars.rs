@@ -1,8 +1,8 @@
-//! Scalars that are arguments of a program, so that a new value does not require a new program.
+//! Scalars that are arguments of a program, so that a new value does not require a new compilation.
 //!
 //! The scalar of an addition, subtraction, multiplication or division of floats is an argument, because learning rates
-//! and the bias corrections of an optimizer change in each step. Other scalars, such as exponents, bounds and fill values, are
-//! constants of the program and part of its key.
+//! and the bias corrections of an optimizer change in each step. Other scalars, such as exponents, bounds and fill
+//! values, are constants of the program and part of its key.
 
 use burn_ir::{NumericOperationIr, OperationIr, ScalarIr, ScalarOpIr};
 
@@ -45,7 +45,7 @@ impl Scalars {
     }
 }
 
-/// The value as a number.
+/// Returns a scalar as a floating-point number.
 pub(crate) fn number(scalar: ScalarIr) -> f64 {
     scalar.elem()
 }

@@ -1,16 +1,16 @@
 //! Settings of a device.
 
-/// How a device records and compiles operations. See [`crate::PjrtDevice::with_settings`].
+/// Settings for recording and compiling the operations of a device. See [`crate::PjrtDevice::with_settings`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Settings {
-    /// The number of recorded operations after which the device runs them even without a read. Default: 2048.
+    /// Number of recorded operations at which the device runs them even without a read. Default: 2048.
     ///
-    /// Set it above the number of operations of a training step. If it is lower, each step is split at a different place
-    /// and must be compiled again.
+    /// Set it above the number of operations of a training step. Otherwise, each step is split between different
+    /// operations and must be compiled again.
     pub max_operations: usize,
-    /// Whether matrix products and convolutions of `f32` run in the plugin's autocast type. Default: `false`. The
-    /// device ignores it if the plugin does not declare such a type.
+    /// Whether matrix multiplications and convolutions of `f32` use the plugin's autocast type. Default: `false`. The
+    /// setting has no effect if the plugin does not declare an autocast type.
     pub autocast: bool,
 }
 

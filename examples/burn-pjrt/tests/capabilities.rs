@@ -1,5 +1,5 @@
-//! The backend follows the capabilities that a plugin declares: the same operations on plugins whose descriptions differ
-//! in one field result in programs that differ only in the way that the field describes.
+//! Tests that the backend follows the capabilities that a plugin declares. The same operations run on plugins whose
+//! descriptions differ in one field. The programs may differ only in the way that this field describes.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -13,7 +13,8 @@ use plugin_manifest::capabilities::{Int64Policy, LayoutPolicy, RngBitGenerator};
 use plugin_manifest::{Autocast, Capabilities, Descriptor};
 use plugin_registry::PluginRegistry;
 
-/// The embedded device, described with other capabilities. It ignores its description.
+/// Opens the embedded device with a description that declares other capabilities. The device itself does not use its
+/// description.
 fn described(name: &str, capabilities: Capabilities) -> PjrtDevice {
     with_settings(name, capabilities, Settings::default())
 }
@@ -32,8 +33,8 @@ fn plain() -> Capabilities {
     Capabilities::default()
 }
 
-/// Two steps of a small model: rows of a table, noise, a product, and an update of the table, which replaces it. Returns
-/// the result and the program of a step.
+/// Runs two steps of a small model: select rows of a table, draw noise, multiply matrices, and update the table.
+/// Returns the result and the program of a step.
 fn run(device: &PjrtDevice) -> (Vec<f32>, String) {
     use burn_tensor::backend::Backend;
     Pjrt::seed(device, 7);
@@ -53,10 +54,10 @@ fn run(device: &PjrtDevice) -> (Vec<f32>, String) {
     (result, device.last_program())
 }
 
-/// The number of each op in a program.
+/// Counts the ops of a program by name.
 fn ops(program: &str) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
-    // Attributes have names of the same form.
+    // Names of attributes look like names of ops.
     let program = program.replace("#stablehlo.", "#");
     for word in program.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '.') {
         if let Some(op) = word.strip_prefix("stablehlo.") {
@@ -73,7 +74,7 @@ fn assert_close(found: &[f32], expected: &[f32], tolerance: f32) {
     }
 }
 
-/// The message of a panic.
+/// Returns the message with which a function panics.
 fn panic_of(function: impl FnOnce() + Send + 'static) -> String {
     let panic = std::thread::spawn(function).join().expect_err("a panic");
     *panic.downcast::<String>().expect("a message")
@@ -89,7 +90,7 @@ fn dense_gather_replaces_gathers() {
     assert_eq!((sparse.get("gather"), dense.get("gather")), (Some(&1), None));
     assert_eq!(dense["dot_general"], sparse["dot_general"] + 1);
     assert_eq!(sparse.get("scatter"), dense.get("scatter"));
-    // Dimensions of more than ten times the factor are gathered.
+    // The device gathers sparsely along dimensions of more than ten times the factor.
     let device = described("large", plain().into_builder().dense_gather_factor(1).build());
     let x = Tensor::<Pjrt, 1, Int>::arange(0..11, &device).float();
     let _ = x.select(0, Tensor::from_data([10, 0], &device)).into_data();
@@ -141,7 +142,8 @@ fn long_dimensions_are_stored_last_if_tiles_need_it() {
     let (found, tiled) = run(&described("tiled", capabilities));
     assert_eq!(found, expected);
     assert!(!rows.contains("layout_mode"), "{rows}");
-    // The table is `8x4`, as an argument and as a result. The weights are `4x4`, so no dimension is longer.
+    // The table has the shape `8x4`, as an argument and as a result. The weights have the shape `4x4`, so neither of
+    // their dimensions is longer.
     assert_eq!(tiled.matches("mhlo.layout_mode = \"{0,1}\"").count(), 2, "{tiled}");
     let restored = tiled.replace(" {mhlo.layout_mode = \"{0,1}\"}", "");
     assert_eq!(restored.replace("-> (tensor<8x4xf32>)", "-> tensor<8x4xf32>"), rows);
@@ -163,7 +165,7 @@ fn autocast_shortens_products_on_request() {
         counts
     };
     assert_eq!(others(&short), others(&exact));
-    // A plugin that declares no type ignores the request.
+    // A plugin that does not declare an autocast type ignores the setting.
     assert_eq!(run(&with_settings("ignored", plain(), on)).1, exact);
 }
 
@@ -193,7 +195,7 @@ fn missing_types_are_errors() {
     assert!(!Pjrt::dtype_usage(&device, DType::F32).is_empty());
     let message = panic_of(move || drop(Tensor::<Pjrt, 1>::from_floats([1.0], &device).cast(DType::F64)));
     assert!(message.contains("`short`") && message.contains("F64") && message.contains("pred, s32, f32"), "{message}");
-    // The device continues to work.
+    // The device still works after the error.
     let sum = Tensor::<Pjrt, 1>::from_floats([1.0, 2.0], &device).sum();
     assert_eq!(sum.into_scalar(), 3.0);
 }
@@ -221,12 +223,12 @@ fn graphs_are_cached_and_dropped_tensors_freed() {
         (x * factor).sum().into_scalar()
     };
     assert_eq!(step(2.0), 12.0);
-    // Another scalar runs the same program.
+    // With another scalar, the same program runs.
     assert_eq!(step(3.0), 18.0);
     let statistics = device.statistics();
     assert_eq!((statistics.compiled, statistics.runs, statistics.tensors), (1, 2, 0), "{statistics:?}");
     assert!(!device.last_program().contains("exponential"));
-    // Long graphs run without a read.
+    // The device runs a long graph even without a read.
     let device = with_settings("limited", plain(), Settings::default().max_operations(8));
     let mut x = Tensor::<Pjrt, 1>::from_floats([1.0], &device);
     for _ in 0..20 {

@@ -1,4 +1,4 @@
-//! Operations on floats, compared with Burn's CPU backend.
+//! Tests operations on floats, and compares the results with Burn's CPU backend.
 
 mod common;
 
@@ -6,7 +6,7 @@ use burn_tensor::backend::Backend;
 use burn_tensor::{DType, Distribution, Shape, Tensor, TensorData, activation, s};
 use common::Results;
 
-/// Numbers that repeat after a while and have both signs.
+/// Returns a tensor of positive and negative values from a repeating sequence.
 fn numbers<B: Backend, const D: usize>(shape: [usize; D], device: &B::Device) -> Tensor<B, D> {
     let count: usize = shape.iter().product();
     let values: Vec<f32> = (0..count).map(|i| ((i * 37 + 11) % 101) as f32 / 25.0 - 2.0).collect();

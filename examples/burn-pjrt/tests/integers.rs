@@ -1,4 +1,4 @@
-//! Operations on integers and booleans, and indexing, compared with Burn's CPU backend.
+//! Tests indexing and operations on integers and booleans, and compares the results with Burn's CPU backend.
 
 mod common;
 

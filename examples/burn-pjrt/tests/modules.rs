@@ -1,4 +1,4 @@
-//! Neural network operations and their gradients, compared with Burn's CPU backend.
+//! Tests neural network operations and their gradients, and compares the results with Burn's CPU backend.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn numbers<B: Backend, const D: usize>(shape: [usize; D], device: &B::Device) ->
     Tensor::from_data(TensorData::new(values, shape), device)
 }
 
-/// The result of a function and the gradients of the sum of its squares.
+/// Records the result of a function, and the gradients of the sum of the squared result.
 fn with_gradients<B: Backend, const D: usize, const E: usize, const O: usize>(
     r: &mut Results,
     name: &str,
@@ -85,7 +85,7 @@ fn pools<B: Backend>(r: &mut Results, device: &B::Device) {
         });
         r.float("interpolate", interpolate(x.clone(), [9, 4], InterpolateOptions::new(mode.clone())));
     }
-    // Burn's CPU backend has no gradients of these.
+    // Burn's CPU backend does not compute gradients for these modes.
     for mode in [InterpolateMode::Bicubic, InterpolateMode::Lanczos3] {
         for align in [false, true] {
             let options = InterpolateOptions::new(mode.clone()).with_align_corners(align);

@@ -16,13 +16,13 @@ fn losses_match() {
     let statistics = device.statistics();
     let (_, expected) = model::train::<Autodiff<Flex>>(&Default::default(), steps, batch, |_, _| {});
     for (step, (found, expected)) in found.iter().zip(&expected).enumerate() {
-        // The order of sums differs, and rounding grows with the steps.
+        // The order of summation differs, and rounding errors grow with the steps.
         let tolerance = 1e-4 + 1e-3 * expected * (step as f32 / 10.0);
         assert!((found - expected).abs() <= tolerance, "step {step}: {found} is not {expected}");
     }
     assert!(found.last() < found.first(), "{found:?}");
     assert!(model::accuracy(&network.valid(), &device) > 0.2);
-    // The first step has no state of the optimizer. All others run the program of the second or third one.
+    // The first step has no optimizer state. All later steps run the program of the second or third step.
     assert!(statistics.compiled <= 4, "{statistics:?}");
     assert!(statistics.runs <= u64::from(steps) + 4, "{statistics:?}");
 }

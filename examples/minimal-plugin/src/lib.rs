@@ -1,7 +1,7 @@
 //! The PJRT plugin `minimal`: a device in host memory that adds 32-bit floats. JAX runs `x + 1` on it.
 //!
-//! The file reads from top to bottom: the plugin, its device, transfers, compilation, execution. The SDK implements
-//! events, errors, reference counts, strides, layouts and the C table.
+//! Read the file from top to bottom: the plugin, its device, transfers, compilation, execution. The SDK implements
+//! events, errors, reference counts, strides, layouts and the C function table.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -14,36 +14,36 @@ use device_plugin::{
 };
 
 /// The plugin. `export` defines the two C functions of its library: `GetPjrtApi`, which frameworks call, and
-/// `DevicePlugin_GetDescriptor`, which describes the plugin beyond PJRT.
+/// `DevicePlugin_GetDescriptor`, which describes properties of the plugin that PJRT does not cover.
 pub struct Plugin;
 
 #[device_plugin(export)]
 impl DevicePlugin for Plugin {
-    /// The name that users write: `JAX_PLATFORMS=minimal`.
+    /// The name by which users select the plugin: `JAX_PLATFORMS=minimal`.
     const NAME: &'static str = "minimal";
     type Backend = Device;
 
-    /// Features of the device, and requirements for frameworks. This device reads programs in StableHLO.
+    /// Capabilities of the device. This device reads programs in StableHLO.
     fn capabilities() -> Capabilities {
         Capabilities::builder().program_formats(ProgramFormats::preferring(ProgramFormat::Mlir)).build()
     }
 
-    /// Frameworks send StableHLO of a version that the plugin reads.
+    /// StableHLO versions that the plugin reads. Frameworks send programs in one of them.
     fn stablehlo_versions() -> Option<StablehloVersions> {
         Some(stablehlo::VERSIONS)
     }
 
-    /// The description for users, which appears in `pjrt inspect` and in the wheel of `pjrt package`.
+    /// Properties for users, which `pjrt inspect` shows and `pjrt package` writes into the wheel.
     fn manifest(mut manifest: Manifest) -> Manifest {
         manifest.description = env!("CARGO_PKG_DESCRIPTION").to_owned();
         manifest
     }
 }
 
-/// The only device. It has no state. A driver's handle would be stored here.
+/// The only device. It has no state. A real device would store the driver's handle here.
 pub struct Device;
 
-/// A compiled program. Arguments and steps fill a table of values. The fields contain indices into that table.
+/// A compiled program. A run fills a table with the arguments and computed values. The fields contain its indices.
 pub struct Executable {
     values: usize,
     arguments: Vec<usize>,
@@ -51,7 +51,7 @@ pub struct Executable {
     outputs: Vec<usize>,
 }
 
-/// Computes a value: a constant, the sum of two values, or a repeated scalar.
+/// Computes one value: a constant, the sum of two values, or a repeated scalar.
 enum Step {
     Constant(Arc<[f32]>),
     Add(usize, usize),
@@ -59,7 +59,7 @@ enum Step {
 }
 
 impl Backend for Device {
-    /// Device memory. Clones are cheap and share the memory. The SDK drops its own clone when the framework deletes the
+    /// Device memory. Clones are cheap and share the memory. The SDK drops its clone when the framework deletes the
     /// buffer.
     type Buffer = Arc<[f32]>;
     type Executable = Executable;
@@ -73,24 +73,24 @@ impl Backend for Device {
         vec![DeviceInfo::new(0, "minimal")]
     }
 
-    /// Copies data to the device. The SDK has made it dense and row-major.
+    /// Copies data to the device. The SDK passes dense, row-major data.
     fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Arc<[f32]>> {
         elements(host.shape())?;
         Ok(floats(host.bytes()))
     }
 
-    /// Copies data to the host. `to` has the size of the buffer's shape.
+    /// Copies data to the host. The length of `to` is the host size of the buffer's shape.
     fn read(&self, buffer: &Arc<[f32]>, to: &mut [u8]) -> Result<()> {
         to.chunks_exact_mut(4).zip(buffer.iter()).for_each(|(to, value)| to.copy_from_slice(&value.to_le_bytes()));
         Ok(())
     }
 
-    /// Rejects programs that the device does not support, so that they do not fail when they run.
+    /// Compiles a program. Rejects unsupported programs, so that they do not fail during execution.
     fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Compiled<Executable>> {
         let module = stablehlo::parse(program, stablehlo::VerifyLevel::STRUCTURE)?;
         let (info, main) = (stablehlo::info(&module)?, stablehlo::entry(&module)?);
-        // The device must be able to hold every value. This checks the arguments. The loop below checks the other
-        // values.
+        // The device must be able to hold every value. This line checks the arguments, and the loop below checks the
+        // other values.
         info.parameters.iter().try_for_each(|shape| elements(shape).map(drop))?;
         let size = |value: &ValueId| elements(&stablehlo::shape(main.ty(*value))?);
         let (mut steps, mut outputs) = (Vec::new(), Vec::new());
@@ -106,7 +106,7 @@ impl Backend for Device {
                     steps.push((index(to), Step::Fill(index(from), size(to)?)));
                 }
                 (OpKind::Return, values, []) => outputs.extend(values.iter().map(index)),
-                // An error of code UNIMPLEMENTED that names the op and the line of the user's program.
+                // Returns an `UNIMPLEMENTED` error that names the op and the line in the user's program.
                 _ => return Err(stablehlo::unsupported(&module, op)),
             }
         }
@@ -114,7 +114,7 @@ impl Backend for Device {
         Ok(Compiled::new(Executable { values: main.values.len(), arguments, steps, outputs }, info))
     }
 
-    /// Reads the inputs and pushes the outputs. The device is done when this returns, so the event is ready.
+    /// Reads the inputs and pushes the outputs. All work ends before the function returns, so the event is ready.
     fn execute(&self, executable: &Arc<Executable>, launch: &mut Launch<'_, Self>) -> Result<Event> {
         let mut values: Vec<Arc<[f32]>> = vec![Arc::from([]); executable.values];
         for (input, argument) in executable.arguments.iter().enumerate() {
@@ -136,7 +136,7 @@ fn index(value: &ValueId) -> usize {
     value.0 as usize
 }
 
-/// Returns the number of elements of an array that the device can hold: 32-bit floats that fit into its memory.
+/// Returns the number of elements of an array. Rejects arrays that the device cannot hold.
 fn elements(shape: &Shape) -> Result<usize> {
     if shape.element_type != ElementType::F32 {
         return Err(Error::unimplemented(format!("{shape}: this device has only arrays of f32")));

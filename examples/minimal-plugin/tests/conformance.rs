@@ -1,11 +1,11 @@
-//! The conformance suite's cases as tests. Cases that the plugin does not support are ignored.
+//! Runs the cases of the conformance suite as tests. Cases for features that the plugin does not support are ignored.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 
 use pjrt_conformance::{Profile, harness};
 
-/// Includes the plugin's source, because Rust cannot link its library, which is one for C.
+/// Includes the source of the plugin, because it is built as a C library, which Rust cannot link.
 #[path = "../src/lib.rs"]
 mod plugin;
 

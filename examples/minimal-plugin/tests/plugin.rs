@@ -1,9 +1,9 @@
-//! Drives the plugin as frameworks do, through the C table.
+//! Calls the plugin as frameworks do, through the C function table.
 #![forbid(unsafe_code)]
 
 use pjrt::{Client, ClientOptions, CompileOptions, Error, ErrorCode, LoadedExecutable, Plugin, Program};
 
-/// Includes the plugin's source, because Rust cannot link its library, which is one for C.
+/// Includes the source of the plugin, because it is built as a C library, which Rust cannot link.
 #[path = "../src/lib.rs"]
 mod plugin;
 
@@ -18,7 +18,7 @@ fn compile(client: &Client, program: &str) -> Result<LoadedExecutable, Error> {
     client.compile(&Program::mlir(program), &CompileOptions::default())
 }
 
-/// A program with one argument, and with these lines before it returns `%y`.
+/// Returns a program with one argument `%x` and the given lines, which define its result `%y`.
 fn program(ty: &str, lines: &str) -> String {
     format!("func.func @main(%x: {ty}) -> {ty} {{\n{lines}\nreturn %y : {ty}\n}}")
 }
@@ -63,7 +63,7 @@ fn unsupported_operations_are_errors() {
     assert_eq!(error.code(), ErrorCode::UNIMPLEMENTED);
     assert!(error.to_string().contains("stablehlo.tanh (tanh at model.py:7:3)"), "{error}");
 
-    // The error names the op, even if the device does not support its type either.
+    // The error names the op, even if the device does not support the type of the op, either.
     let error = refused(
         "tensor<2xf32>",
         "%i = stablehlo.iota dim = 0 : tensor<2xi32>\n%y = stablehlo.add %x, %x : tensor<2xf32>",

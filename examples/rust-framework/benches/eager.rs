@@ -1,12 +1,12 @@
-//! Measures the eager tensors against JAX without `jit`.
+//! Compares the time of eager tensor operations with JAX without `jit`.
 //!
 //! ```sh
 //! EAGER_PYTHON=venv/bin/python cargo bench -p rust-framework [-- PLUGIN]
 //! ```
 //!
 //! `PLUGIN` is the name or the path of a plugin, by default `cpu`, the embedded device. The Python environment needs
-//! JAX, which runs on its own CPU backend in another process. Both sides run alternately, batch by batch; the numbers
-//! are medians over the batches. Each row waits for its result.
+//! JAX, which runs on its own CPU backend in another process. The benchmark alternates between batches of this
+//! framework and of JAX, and prints medians over the batches. Each operation waits for its result.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
@@ -16,10 +16,10 @@ use rust_framework::{Result, Runtime, Tensor};
 
 const BATCHES: usize = 60;
 
-/// A row of the table: its name, the number of repetitions of a batch, and the work.
+/// A row of the table: its name, the number of repetitions of a batch, and the operation.
 type Row = (&'static str, u32, Box<dyn Fn() -> Result<()>>);
 
-/// The rows. `eager.py` has the same, in the same order.
+/// Returns the rows of the table. `eager.py` contains the same rows in the same order.
 fn rows(runtime: &Runtime) -> Result<Vec<Row>> {
     let ones = |shape: &[i64]| {
         let count: i64 = shape.iter().product();
@@ -82,7 +82,8 @@ fn rows(runtime: &Runtime) -> Result<Vec<Row>> {
     ])
 }
 
-/// JAX in a Python process. It reads the number of a row and of repetitions, and writes the nanoseconds that they take.
+/// JAX in a Python process. It reads the index of a row and a number of repetitions, and writes the time in
+/// nanoseconds.
 struct Jax {
     child: Child,
     requests: ChildStdin,
@@ -100,7 +101,7 @@ impl Jax {
         Ok(Self { child, requests, answers })
     }
 
-    /// The nanoseconds of one repetition.
+    /// Runs a row and returns the time of one repetition in nanoseconds.
     fn run(&mut self, row: usize, repetitions: u32) -> Result<f64> {
         writeln!(self.requests, "{row} {repetitions}")?;
         let mut answer = String::new();
@@ -112,7 +113,7 @@ impl Jax {
 
 impl Drop for Jax {
     fn drop(&mut self) {
-        // Ends the process if it has not read the end of its input yet.
+        // Kill the process, in case it has not read the end of its input yet.
         let _ended = self.child.kill().and_then(|()| self.child.wait());
     }
 }
@@ -127,7 +128,7 @@ fn measure(python: &str, plugin: &str) -> Result<()> {
     let mut jax = Jax::start(python)?;
     println!("| operation | JAX | {plugin} | ratio |\n|---|---|---|---|");
     for (number, (name, repetitions, work)) in rows(&runtime)?.iter().enumerate() {
-        // The first run compiles.
+        // The first run includes compilation.
         work()?;
         jax.run(number, 1)?;
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Eager tensors, whose operations run one by one.
+//! Eager tensors, whose operations run as soon as they are called.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use stablehlo::ir::TensorType;
 use crate::{Result, Runtime};
 
 // ANCHOR: tensor
-/// A tensor of `f32` on a device. Clones share its memory, which does not change.
+/// A tensor of `f32` on a device. Clones share its memory, which is never modified.
 #[derive(Clone)]
 pub struct Tensor {
     runtime: Runtime,
@@ -24,12 +24,12 @@ impl Tensor {
         Self::from_buffer(runtime, buffer)
     }
 
-    /// Waits for the values.
+    /// Waits until the values are computed.
     pub fn wait(&self) -> Result<()> {
         Ok(self.buffer.wait()?)
     }
 
-    /// Waits for the values and copies them to the host.
+    /// Waits until the values are computed, and copies them to the host.
     pub fn to_vec(&self) -> Result<Vec<f32>> {
         Ok(self.buffer.to_host()?)
     }
@@ -42,17 +42,17 @@ impl Tensor {
         Ok(Self { runtime: runtime.clone(), buffer: Arc::new(buffer), ty })
     }
 
-    /// The buffer, for an execution that reads it.
+    /// Returns the buffer, for an execution that reads it.
     pub(crate) fn buffer(&self) -> &Buffer {
         &self.buffer
     }
 
-    /// The buffer, for an execution that consumes it.
+    /// Returns the buffer, for an execution that consumes it.
     pub(crate) fn into_buffer(self) -> Result<Buffer> {
         Arc::into_inner(self.buffer).ok_or_else(|| "a donated tensor has clones, which would lose their values".into())
     }
 
-    /// The element type and the extents.
+    /// Returns the element type and the extents.
     pub fn ty(&self) -> &TensorType {
         &self.ty
     }
@@ -60,33 +60,33 @@ impl Tensor {
 
 // ANCHOR: operations
 impl Tensor {
-    /// The sum of two tensors. Shapes are broadcast as in NumPy.
+    /// Adds two tensors. Shapes are broadcast as in NumPy.
     pub fn add(&self, other: &Self) -> Result<Self> {
         self.apply("add", &[other], |f, x| f.numpy_broadcasting(true).add(x[0], x[1]))
     }
 
-    /// The product of two tensors, element by element. Shapes are broadcast as in NumPy.
+    /// Multiplies two tensors element by element. Shapes are broadcast as in NumPy.
     pub fn multiply(&self, other: &Self) -> Result<Self> {
         self.apply("multiply", &[other], |f, x| f.numpy_broadcasting(true).multiply(x[0], x[1]))
     }
 
-    /// The matrix product.
+    /// Multiplies two matrices.
     pub fn matmul(&self, other: &Self) -> Result<Self> {
         self.apply("matmul", &[other], |f, x| f.dot_general(x[0], x[1], DotGeneral::new().contracting([1], [0])))
     }
 
-    /// The hyperbolic tangent of each element.
+    /// Computes the hyperbolic tangent of each element.
     pub fn tanh(&self) -> Result<Self> {
         self.apply("tanh", &[], |f, x| f.tanh(x[0]))
     }
 
-    /// The sum of all elements.
+    /// Computes the sum of all elements.
     pub fn sum(&self) -> Result<Self> {
         let dimensions: Vec<usize> = (0..self.ty.rank()).collect();
         self.apply("sum", &[], |f, x| f.reduce(x[0], f.constant(0f32)?, &dimensions, |a, b| f.add(a, b)))
     }
 
-    /// Runs an operation on this tensor and others.
+    /// Runs an operation on this tensor and the other operands.
     fn apply(
         &self,
         name: &'static str,

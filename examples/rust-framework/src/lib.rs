@@ -1,5 +1,5 @@
-//! A small framework on PJRT: tensors whose operations run one by one ([`eager`]), and functions that are compiled as a
-//! whole ([`traced`]). The book's chapter "A framework in Rust" explains it.
+//! A small framework on PJRT. It has tensors whose operations run as soon as they are called ([`eager`]), and functions
+//! that are compiled as a whole ([`traced`]). The book's chapter "A framework in Rust" explains it.
 
 pub mod eager;
 mod runtime;
@@ -11,5 +11,5 @@ pub use traced::Function;
 
 /// An error of the registry, the plugin or the builder.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
-/// The result of the functions of this crate.
+/// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -11,7 +11,7 @@ use stablehlo::ir::{Module, TensorType};
 use crate::Result;
 
 // ANCHOR: runtime
-/// A device and its compiled programs. Clones share them.
+/// A device and its compiled programs. Clones share the device and the programs.
 #[derive(Clone)]
 pub struct Runtime(Arc<Inner>);
 
@@ -21,19 +21,19 @@ struct Inner {
     operations: Mutex<HashMap<Operation, Arc<LoadedExecutable>>>,
 }
 
-/// Identifies an operation on tensors: its name, and the types of its operands.
+/// Key of an operation on tensors: its name, and the types of its operands.
 type Operation = (&'static str, Vec<TensorType>);
 
 impl Runtime {
-    /// Creates a client of the plugin that the registry finds by `name`, such as `cpu`. Tensors are on its first
-    /// device.
+    /// Creates a client of the plugin that the registry finds by `name`, such as `cpu`. Tensors are stored on the first
+    /// device of the client.
     pub fn open(name: &str) -> Result<Self> {
         let client = plugin_registry::open(name)?.client(&ClientOptions::new())?;
         let (programs, operations) = (ExecutableCache::in_memory(), Mutex::default());
         Ok(Self(Arc::new(Inner { client, programs, operations })))
     }
 
-    /// Compiles a program, or returns the executable of an equal one.
+    /// Compiles a program, or returns the cached executable of an equal program.
     pub(crate) fn compile(&self, module: &Module) -> Result<Arc<LoadedExecutable>> {
         let program = Program::for_plugin(module, &self.0.client.plugin())?;
         Ok(self.0.programs.compile(&self.0.client, &program, &CompileOptions::default())?)
@@ -42,7 +42,7 @@ impl Runtime {
 // ANCHOR_END: runtime
 
 impl Runtime {
-    /// The client, for transfers.
+    /// Returns the client, for transfers.
     pub(crate) fn client(&self) -> &Client {
         &self.0.client
     }
@@ -50,7 +50,8 @@ impl Runtime {
 
 // ANCHOR: operation
 impl Runtime {
-    /// Returns the executable of an operation. Builds the program when the operation first has operands of these types.
+    /// Returns the executable of an operation. Builds and compiles its program at the first call with these operand
+    /// types.
     pub(crate) fn operation(
         &self,
         name: &'static str,

@@ -15,7 +15,7 @@ pub struct Function {
 }
 
 impl Function {
-    /// Builds a function once, by calling `body` with a value for each argument, and compiles it.
+    /// Calls `body` once with a value for each argument, and compiles the function that it builds.
     pub fn trace(
         runtime: &Runtime,
         arguments: impl IntoIterator<Item = Argument>,
@@ -33,7 +33,7 @@ impl Function {
 
 // ANCHOR: call
 impl Function {
-    /// Runs the function. Passes the tensors `donated` as its first arguments and `read` as the others. Results may
+    /// Runs the function. Its first arguments are the tensors of `donated`, followed by those of `read`. Results may
     /// reuse the memory of donated tensors.
     pub fn call(&self, donated: Vec<Tensor>, read: &[&Tensor]) -> Result<Vec<Tensor>> {
         let donated = donated.into_iter().map(|tensor| tensor.into_buffer().map(Input::Donate));

@@ -1,4 +1,5 @@
-//! Trains a layer on the embedded device: a traced step with donated weights, checked against eager operations.
+//! Trains a layer on the embedded device with a traced step that donates the weights. Checks the result with eager
+//! operations.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use rust_framework::{Function, Runtime, Tensor};
@@ -29,7 +30,7 @@ fn eager_operations_compute_and_reject() {
 fn traced_step_trains_with_donated_weights() {
     let runtime = Runtime::open("cpu").unwrap();
     // ANCHOR: step
-    // The weights are the first argument, and are donated to the first result, the new weights. The second result is
+    // The first argument contains the weights. It is donated to the first result, the new weights. The second result is
     // the loss.
     let weights = Argument::new(f32s(&[3, 1])).donated_to(0);
     let arguments = [weights, f32s(&[SAMPLES, 3]).into(), f32s(&[SAMPLES, 1]).into()];
@@ -58,7 +59,7 @@ fn traced_step_trains_with_donated_weights() {
         losses.push(results.pop().unwrap());
         weights = results.pop().unwrap();
     }
-    // The first step computes the loss with weights of zero.
+    // The first step computes the loss with all weights equal to 0.
     let first = y.multiply(&y).unwrap().sum().unwrap().to_vec().unwrap()[0];
     assert!((losses[0].to_vec().unwrap()[0] - first).abs() < 1e-4);
     assert!(losses.last().unwrap().to_vec().unwrap()[0] < 1e-4);

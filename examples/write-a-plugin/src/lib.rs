@@ -1,5 +1,6 @@
-//! The PJRT plugin `board`: a board of devices with memory and a queue each. The book's chapter "Write a plugin"
-//! develops it step by step from `examples/minimal-plugin`. It shows the lines between `ANCHOR` and `ANCHOR_END`.
+//! The PJRT plugin `board`: a board of devices, each with memory and a queue. The book's chapter "Write a plugin"
+//! develops it step by step from `examples/minimal-plugin`. The chapter shows the lines between `ANCHOR` and
+//! `ANCHOR_END`.
 #![forbid(unsafe_code)]
 
 mod memory;
@@ -55,7 +56,7 @@ impl DevicePlugin for Plugin {
     }
 }
 
-/// Memory kinds, as frameworks name them.
+/// Names of the memory kinds.
 const DEVICE: &str = "device";
 const PINNED: &str = "pinned_host";
 

@@ -1,4 +1,4 @@
-//! Memory with a limit, and buffers in it.
+//! Memory with a limit, and buffers in this memory.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 

@@ -91,11 +91,11 @@ fn work(main: &Func, op: &Op) -> Result<Option<Work>> {
 }
 // ANCHOR_END: lower
 
-/// For each element of a broadcast's result, in row-major order, the element of the operand.
+/// Returns the index of the operand's element for each element of a broadcast result, in row-major order.
 fn sources(from: &Shape, to: &Shape, dimensions: &[usize]) -> Result<Vec<usize>> {
     let extents = to.dimensions.iter().map(|extent| usize::try_from(*extent).unwrap_or(0)).collect::<Vec<_>>();
-    // How far the position in the operand moves with each step along a dimension of the result. It is 0 if the
-    // operand's element is repeated.
+    // The change of the operand's index with each step along a dimension of the result. It is 0 if the operand's
+    // element is repeated along the dimension.
     let mut strides = vec![0; extents.len()];
     let mut stride = 1;
     for (extent, dimension) in from.dimensions.iter().zip(dimensions).rev() {

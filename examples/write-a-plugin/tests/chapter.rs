@@ -1,5 +1,5 @@
-//! Compares the book's chapter with the sources. Each block of Rust after `<!-- FILE NAME -->` must equal the part of the
-//! file between `ANCHOR: NAME` and `ANCHOR_END: NAME`, and each such part must be in the chapter.
+//! Compares the book's chapter with the sources. Each block of Rust after `<!-- FILE NAME -->` must equal the lines of
+//! the file between `ANCHOR: NAME` and `ANCHOR_END: NAME`. The chapter must show all marked lines.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::path::Path;
 
 const CHAPTER: &str = include_str!("../../../book/src/write-a-plugin.md");
 
-/// The marked parts of this crate's sources, without their common indentation.
+/// Returns the marked lines of this crate's sources, without their common indentation.
 fn parts() -> BTreeMap<String, String> {
     let mut parts = BTreeMap::new();
     for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).unwrap() {
@@ -34,7 +34,7 @@ fn parts() -> BTreeMap<String, String> {
     parts
 }
 
-/// The blocks of the chapter, by the comment before them.
+/// Returns the code blocks of the chapter, by the HTML comment before each block.
 fn shown() -> BTreeMap<String, String> {
     let mut shown = BTreeMap::new();
     let mut lines = CHAPTER.lines();

@@ -1,4 +1,4 @@
-//! Tests each step of the book's chapter "Write a plugin" through the caller's side of PJRT.
+//! Tests each step of the book's chapter "Write a plugin" with the crate `pjrt`, as a framework uses the plugin.
 #![forbid(unsafe_code)]
 
 use pjrt::{
@@ -18,7 +18,7 @@ fn client(options: &[(&str, i64)]) -> Client {
     plugin().client(&options).expect("a client")
 }
 
-/// Compiles a program that returns the `%y` of these lines, such as `%x + 1`.
+/// Compiles a program that computes its result `%y` from its argument `%x` with the given lines.
 fn compile(client: &Client, ty: &str, lines: &str) -> Result<LoadedExecutable, Error> {
     let text = format!("func.func @main(%x: {ty}) -> {ty} {{\n{lines}\nreturn %y : {ty}\n}}");
     client.compile(&Program::mlir(text), &CompileOptions::default())
@@ -61,7 +61,7 @@ fn step_2_memories() {
     assert_eq!(moved.to_host::<f32>().unwrap(), [1.0, 2.0]);
     assert_eq!(device.memory_stats().unwrap().bytes_in_use, before + 8);
 
-    // The program that JAX writes for an output with the memory kind `pinned_host`.
+    // JAX writes this program for an output with the memory kind `pinned_host`.
     let text = "func.func @main(%x: tensor<2xf32>) -> (tensor<2xf32> {mhlo.memory_kind = \"pinned_host\"}) {
         %0 = stablehlo.add %x, %x : tensor<2xf32>
         %1 = stablehlo.custom_call @annotate_device_placement(%0) {has_side_effect = true,
@@ -83,7 +83,7 @@ fn step_3_transfers() {
     let device = &client.addressable_devices().unwrap()[1];
     let copy = there.copy_to_device(device).unwrap();
     assert_eq!((copy.device().unwrap().id().unwrap(), copy.to_host::<f32>().unwrap()[2]), (1, 3.0));
-    // The columns of a row-major array. The SDK copies them to a dense array.
+    // The strides swap rows and columns. The SDK copies the array to dense memory.
     let strided = client.buffer_from_strided(&[1.0f32, 2.0, 3.0, 4.0], 0, &[2, 2], &[1, 2], pjrt::Placement::Default);
     assert_eq!(strided.unwrap().to_host::<f32>().unwrap(), [1.0, 3.0, 2.0, 4.0]);
     let error = client.buffer_from_host(&[0.0f32; 100], &[100]).unwrap_err();
@@ -130,7 +130,7 @@ fn step_5_asynchronous_execution() {
     assert_eq!(x.to_host::<f32>().unwrap(), [100.0, 101.0, 102.0, 103.0]);
 }
 
-/// Leaves a chain of programs in progress: some are in the device's queue, and some wait for these.
+/// Leaves a chain of executions in progress. Some are in the device's queue, and others wait for them.
 fn leave_work(client: &Client) -> Buffer {
     let (program, mut x) = (add_one(client), four(client));
     for _ in 0..50 {
@@ -187,7 +187,7 @@ fn step_6_donation() {
     assert_eq!((x.is_deleted().unwrap(), kept[0].to_host::<f32>().unwrap()), (false, vec![2.0, 4.0]));
     let run = double.execute_with([Input::Donate(x)], &pjrt::ExecuteOptions::default()).unwrap();
     assert_eq!(run.outputs[0].to_host::<f32>().unwrap(), [2.0, 4.0]);
-    // Only the two outputs are left.
+    // Only the two outputs still exist.
     let stats = client.addressable_devices().unwrap()[0].memory_stats().unwrap();
     assert_eq!(stats.bytes_in_use, 16);
 }
@@ -199,7 +199,7 @@ fn step_7_errors() {
     let error = compile(&client, "tensor<4xf32>", lines).unwrap_err();
     assert_eq!(error.code(), ErrorCode::UNIMPLEMENTED);
     assert!(error.to_string().contains("stablehlo.tanh (tanh at model.py:7:3)"), "{error}");
-    // An error of the running program is also the error of its outputs.
+    // An error of an execution is also the error of its outputs.
     let divide = compile(&client, "tensor<4xf32>", "%y = stablehlo.divide %x, %x : tensor<4xf32>").unwrap();
     let outputs = divide.execute(&[&four(&client)]).unwrap();
     let error = outputs[0].to_host::<f32>().unwrap_err();
@@ -216,7 +216,7 @@ fn step_8_options() {
         assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT);
         assert!(error.to_string().contains(said), "{error}");
     }
-    // Frameworks pass options from the environment as text.
+    // Frameworks pass options from the environment as strings.
     let text = plugin().client(&ClientOptions::new().with("devices", "4")).unwrap();
     assert_eq!(text.addressable_devices().unwrap().len(), 4);
 }
@@ -261,7 +261,8 @@ fn step_11_serialization() {
     let serialized = add_one(&client).executable().serialize().unwrap();
     let again = client.deserialize_and_load(&serialized).unwrap();
     assert_eq!(again.execute(&[&four(&client)]).unwrap()[0].to_host::<f32>().unwrap(), [1.0, 2.0, 3.0, 4.0]);
-    // The caller's serialized format contains that of `device-plugin`, which has its own tests with damaged bytes.
+    // The format of `pjrt` contains the format of `device-plugin`. The tests of `device-plugin` damage the inner
+    // format.
     let mut broken = serialized.into_bytes();
     let middle = broken.len() / 2;
     broken[middle] ^= 1;
@@ -276,7 +277,7 @@ fn step_12_capabilities() {
     let capabilities = board::Plugin::capabilities();
     assert_eq!(capabilities.validate(), Ok(()));
     assert!(board::Plugin::options().options().iter().all(|option| option.default().is_some()));
-    // The declared memory kinds are those of the devices.
+    // The declared memory kinds match the memories of the devices.
     let device = &client(&[]).addressable_devices().unwrap()[0];
     let default = device.default_memory().unwrap().kind().unwrap();
     assert_eq!(capabilities.memory_kinds.default_kind.as_deref(), Some(default.as_str()));

@@ -1,4 +1,4 @@
-//! Options of a compilation that are passed by name. `jax.jit` calls them `compiler_options`.
+//! Compile options that are passed by name. In `jax.jit`, they are the `compiler_options`.
 
 use std::borrow::Cow;
 
@@ -6,14 +6,15 @@ use pjrt_types::{CompileOptions, OptionOverride};
 
 use crate::{Error, Result};
 
-/// The fields of XLA's `DebugOptions`, and the four options that JAX passes to XLA's effort settings. There is one
-/// option per line, after its type. The fields are from the protocol descriptors in jaxlib 0.5.3, 0.10.2 and 0.12.0.1.
+/// Schema of the fields of XLA's `DebugOptions`, and of the four options that JAX passes to XLA's effort settings. Each
+/// line contains the type and the name of one option. The fields are from the protobuf descriptors in jaxlib 0.5.3,
+/// 0.10.2 and 0.12.0.1.
 const XLA: &str = include_str!("xla.txt");
 
 /// Options for TPUs that PyTorch/XLA 2.9 passes to every device if `ENABLE_COLLECTIVE_MATMUL_IN_MP` is set.
 const PYTORCH_XLA: [&str; 2] = ["xla_tpu_decompose_all_gather_einsum", "xla_tpu_decompose_einsum_reduce_scatter"];
 
-/// The named options that a backend takes, for
+/// The named compile options that a backend accepts, for
 /// [`NamedOptions::compile_options`](crate::features::NamedOptions::compile_options).
 ///
 /// ```
@@ -28,12 +29,12 @@ const PYTORCH_XLA: [&str; 2] = ["xla_tpu_decompose_all_gather_einsum", "xla_tpu_
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileOptionSchema {
-    /// Whether options that are not listed are accepted.
+    /// Whether options that are not in `options` are accepted.
     open: bool,
     options: Vec<(Cow<'static, str>, CompileOptionType)>,
 }
 
-/// Type of an option. As in XLA, text that contains a value of the type is accepted too.
+/// Type of an option. As in XLA, a string that contains a value of the type is accepted, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CompileOptionType {
@@ -41,16 +42,16 @@ pub enum CompileOptionType {
     Bool,
     /// A 64-bit integer.
     Int64,
-    /// A number.
+    /// A 64-bit floating-point number. Integers are accepted.
     Double,
-    /// Text.
+    /// A string.
     String,
-    /// Any value, for an enumeration (given by name or number) or a list.
+    /// A value of any type. Enumerations, which users pass by name or by number, and repeated fields have this type.
     Any,
 }
 
 impl CompileOptionType {
-    /// The type's name in messages.
+    /// Returns the name of the type for error messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Bool => "bool",
@@ -97,28 +98,28 @@ impl Default for CompileOptionSchema {
 }
 
 impl CompileOptionSchema {
-    /// A schema that accepts every option.
+    /// Creates a schema that accepts every option.
     pub fn any() -> Self {
         Self { open: true, options: Vec::new() }
     }
 
-    /// A schema that accepts only these options.
+    /// Creates a schema that accepts only these options.
     pub fn only<N: Into<Cow<'static, str>>>(options: impl IntoIterator<Item = (N, CompileOptionType)>) -> Self {
         let options = options.into_iter().map(|(name, ty)| (name.into(), ty)).collect();
         Self { open: false, options }
     }
 
-    /// The options that XLA's own CPU and GPU plugins take: the fields of `DebugOptions`, such as
+    /// Creates a schema with the options of XLA's own CPU and GPU plugins: the fields of `DebugOptions`, such as
     /// `xla_embed_ir_in_executable`, and `exec_time_optimization_effort`, `memory_fitting_effort`, `optimization_level`
-    /// and `memory_fitting_level`. JAX users pass these on every platform. It also has two options for TPUs that
-    /// PyTorch/XLA can pass to every device.
+    /// and `memory_fitting_level`. JAX users pass these options on every platform. The schema also contains two options
+    /// for TPUs that PyTorch/XLA can pass to every device.
     pub fn xla() -> Self {
         let options = XLA.lines().filter_map(|line| line.split_once(' '));
         let options = options.map(|(ty, name)| (name, CompileOptionType::of_name(ty)));
         Self::only(options.chain(PYTORCH_XLA.map(|name| (name, CompileOptionType::Bool))))
     }
 
-    /// Adds an option.
+    /// Adds an option to the schema.
     #[must_use]
     pub fn with(mut self, name: impl Into<Cow<'static, str>>, ty: CompileOptionType) -> Self {
         self.options.push((name.into(), ty));
@@ -129,8 +130,9 @@ impl CompileOptionSchema {
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` for an unknown name, with the nearest known one, and for a value of another type. The
-    /// messages begin like XLA's, for programs that search for XLA's messages.
+    /// Returns `INVALID_ARGUMENT` if a name is unknown or a value has another type. The error for an unknown name
+    /// suggests a similar name or lists the known ones. The messages begin like XLA's, because callers may search for
+    /// XLA's messages.
     pub fn check(&self, options: &CompileOptions) -> Result<()> {
         for (name, value) in &options.env_option_overrides {
             match self.options.iter().find(|(known, _)| known == name) {
@@ -154,7 +156,7 @@ impl CompileOptionSchema {
         Ok(())
     }
 
-    /// Suggests the known option that is nearest to an unknown one.
+    /// Returns the end of the message for an unknown name: a similar name, the known names if they are few, or nothing.
     fn hint(&self, unknown: &str) -> String {
         let distances = self.options.iter().map(|(name, _)| (strsim::levenshtein(name, unknown), name));
         match distances.min() {
@@ -194,7 +196,7 @@ mod tests {
             ("xla_gpu_auto_spmd_partitioning_memory_budget_ratio", Int64(1)),
             ("xla_dump_to", Text("/tmp".to_owned())),
             ("xla_gpu_enable_command_buffer", Text("FUSION".to_owned())),
-            // JAX passes this while it collects profiles.
+            // JAX passes the empty string while it collects profiles.
             ("xla_gpu_enable_command_buffer", Text(String::new())),
             ("xla_tpu_decompose_all_gather_einsum", Bool(true)),
             ("xla_tpu_decompose_einsum_reduce_scatter", Bool(true)),

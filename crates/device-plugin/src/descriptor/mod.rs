@@ -19,40 +19,41 @@ use crate::{
     ProcessTopology, Program, Registered, Result, Support,
 };
 
-/// Returns the description of the plugin `P`. [`Library::This`] becomes the table of its backend.
+/// Returns the description of the plugin `P`. If the plugin has a backend, [`Library::This`] is replaced by the
+/// function table of the backend.
 ///
 /// # Errors
 ///
-/// All faults of the description, including a panic of the plugin.
+/// Returns all faults of the description. A panic of the plugin is reported as a fault, too.
 pub fn descriptor<P: DevicePlugin>() -> Result<Descriptor, Faults> {
     contained::<P>()?.checked()
 }
 
-/// Like [`descriptor`], but does not check the manifest.
+/// Returns the same description as [`descriptor`], without checking the manifest.
 fn contained<P: DevicePlugin>() -> Result<Descriptor, Faults> {
     let contained = contain(|| Ok(Rust::<P>::descriptor()));
     contained.unwrap_or_else(|panic| Err(Fault::new("descriptor", panic.message()).into()))
 }
 
-/// Returns the entry of `P` in the list of the plugins that are linked into a program.
+/// Returns the registration of `P` for the list of plugins that are linked into a program.
 pub(crate) const fn registered<P: DevicePlugin>() -> Registered {
     Registered::new(P::NAME, || (TypeId::of::<P>(), std::any::type_name::<P>()), contained::<P>)
 }
 
-/// The descriptions, one for each plugin. They live as long as the process.
+/// The C descriptions, one for each plugin type. They are never freed.
 static DESCRIPTORS: PerType<CDescriptor> = PerType::new();
 
-/// The description of a plugin for which even the error cannot be described.
+/// The description that [`c_descriptor`] returns if even a description with an error cannot be created.
 static UNDESCRIBED: CDescriptor = CDescriptor::UNDESCRIBED;
 
-/// Returns the description of `P` for C. It is the same each time and never null. If the description has faults, its
-/// `error` names them.
+/// Returns the description of `P` for C. The pointer is the same on each call and never null. If the description has
+/// faults, its `error` field names them.
 pub(crate) fn c_descriptor<P: DevicePlugin>() -> *const dp_descriptor {
     let descriptor = contain(|| Ok(DESCRIPTORS.get_or_make::<P>(CDescriptor::leak::<Rust<P>>)));
     descriptor.unwrap_or(&UNDESCRIBED).as_ptr()
 }
 
-/// The description and the hooks of a Rust type.
+/// Implements [`ExportedPlugin`], the description and hooks of a plugin, for the Rust type `P`.
 struct Rust<P>(PhantomData<fn() -> P>);
 
 impl<P: DevicePlugin> ExportedPlugin for Rust<P> {

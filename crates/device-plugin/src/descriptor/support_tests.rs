@@ -1,11 +1,11 @@
-//! Answers about programs, passed through the C descriptor.
+//! Tests that pass calls of `DevicePlugin::supports` through the C descriptor.
 
 use super::c_descriptor;
 use super::tests::read;
 use crate::support::{OperationRule, Reason};
 use crate::{Depth, DevicePlugin, Error, ErrorCode, Library, Manifest, NoBackend, Program, Support, SupportTable};
 
-/// Implements `supports` itself, with the same answers in Rust and through the C descriptor.
+/// A plugin that overrides `supports`.
 struct Answers;
 
 impl DevicePlugin for Answers {

@@ -1,4 +1,4 @@
-//! Reads descriptors of plugins written in Rust.
+//! Tests that read the C descriptors of plugins written in Rust.
 #![allow(
     unsafe_code,
     clippy::undocumented_unsafe_blocks,
@@ -35,7 +35,7 @@ fn text(string: dp_string) -> &'static str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// Sets everything that a plugin may describe.
+/// A plugin that sets all properties of the description.
 struct Full;
 
 static SHUT_DOWN: AtomicU32 = AtomicU32::new(0);
@@ -160,7 +160,7 @@ fn faulty_descriptions_say_why() {
         assert!(error.ends_with(text(fields.error)), "{error}");
         assert_message!("descriptor::read_faulty", name, error);
     }
-    // If assertions are enabled, the plugin detects an invalid manifest. The reader always does.
+    // The plugin checks its manifest only if debug assertions are enabled. The reader checks it in every build.
     let raw = c_descriptor::<Faulty>();
     let fields = unsafe { *raw };
     assert_eq!(text(fields.error).contains("name: \"Faulty\""), cfg!(debug_assertions));

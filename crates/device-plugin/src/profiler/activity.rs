@@ -1,4 +1,4 @@
-//! The content of a profile.
+//! Activities that a profile contains.
 
 use std::borrow::Cow;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use crate::{NamedValue, Value};
 pub enum Place {
     /// The thread that records the activity.
     Thread,
-    /// A line of a device, such as one of its queues.
+    /// A line of a device in the profile, such as one of its queues.
     Device {
         /// Index into [`Backend::devices`](crate::Backend::devices).
         device: usize,
@@ -21,7 +21,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// A location on a line of a device.
+    /// Creates a location on a line of a device.
     pub fn device(device: usize, line: impl Into<Cow<'static, str>>) -> Self {
         Self::Device { device, line: line.into() }
     }
@@ -35,23 +35,23 @@ pub struct Activity {
     pub name: Cow<'static, str>,
     /// Location of the activity.
     pub place: Place,
-    /// Start time. Activities that began before the profile count as beginning with it.
+    /// Start time. An activity that began before the profile is recorded as if it began with the profile.
     pub start: Instant,
     /// End time.
     pub end: Instant,
     /// Additional data, such as the number of bytes.
     pub stats: Vec<NamedValue>,
-    /// The plugin whose profile contains the activity; `None` for all plugins.
+    /// Name of the plugin whose profile contains the activity, or `None` if the profiles of all plugins contain it.
     pub(crate) plugin: Option<&'static str>,
 }
 
 impl Activity {
-    /// An activity with a duration.
+    /// Creates an activity.
     pub fn new(name: impl Into<Cow<'static, str>>, place: Place, start: Instant, end: Instant) -> Self {
         Self { name: name.into(), place, start, end, stats: Vec::new(), plugin: None }
     }
 
-    /// Adds a named value.
+    /// Adds a named value to the activity.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.stats.push(NamedValue::new(name, value));

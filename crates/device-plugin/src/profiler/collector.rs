@@ -23,7 +23,7 @@ use crate::{NamedValue, Result, Value};
 thread_local! {
     /// The subscriber of this thread that the profile's subscriber replaces.
     static OUTER: RefCell<Option<Dispatch>> = const { RefCell::new(None) };
-    /// The spans that this thread has entered, with the times.
+    /// Ids of the spans that this thread has entered, with the times of entry.
     static ENTERED: RefCell<Vec<(u64, Instant)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -31,7 +31,7 @@ thread_local! {
 ///
 /// # Errors
 ///
-/// `FAILED_PRECONDITION` if a profile is running.
+/// Returns `FAILED_PRECONDITION` if a profile is running.
 pub(crate) fn begin() -> Result<()> {
     recorder::begin(Dispatch::new(Collector::default()))
 }
@@ -40,7 +40,7 @@ pub(crate) fn begin() -> Result<()> {
 #[must_use = "the scope ends when this is dropped"]
 pub struct Scope {
     entered: Option<Entered>,
-    /// A scope ends on the thread on which it began.
+    /// Prevents sending the scope to another thread, because it must end on the thread on which it began.
     _of_this_thread: PhantomData<*const ()>,
 }
 
@@ -83,23 +83,23 @@ impl Drop for Scope {
     }
 }
 
-/// Records spans and events, and forwards them.
+/// Records spans and events, and forwards them to the replaced subscriber.
 #[derive(Default)]
 pub(super) struct Collector {
     next: AtomicU64,
     spans: Mutex<HashMap<u64, Open>>,
 }
 
-/// A span that is not closed.
+/// A span that has not been closed.
 struct Open {
     name: &'static str,
     stats: Vec<NamedValue>,
     references: usize,
-    /// The same span in the replaced subscriber.
+    /// The span that forwards this span to the replaced subscriber.
     outer: Option<(Dispatch, Id)>,
 }
 
-/// The bit that distinguishes the span ids of a profile. Ids of other subscribers are smaller than this number.
+/// The bit that is set in the span ids of a profile. Ids of other subscribers are smaller than this value.
 const OURS: u64 = 1 << 63;
 
 fn outer() -> Option<Dispatch> {
@@ -111,7 +111,7 @@ impl Collector {
         self.spans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The span of the replaced subscriber for this id.
+    /// Returns the span of the replaced subscriber that corresponds to this id.
     fn outer_of(&self, id: &Id) -> Option<(Dispatch, Id)> {
         self.spans().get(&id.into_u64())?.outer.clone()
     }
@@ -284,7 +284,7 @@ impl Visit for Fields {
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        // Named values can only hold 32-bit floats. Text keeps all digits.
+        // Named values can only hold 32-bit floats. A string keeps all digits.
         self.add(field, value.to_string());
     }
 }

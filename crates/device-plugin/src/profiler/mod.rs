@@ -3,29 +3,30 @@
 //! A backend that offers [`Features::profiler`](crate::features::Features::profiler) appears in
 //! `jax.profiler.trace` and TensorBoard. While a profile runs, the SDK records:
 //!
-//! - the framework's calls that compile, transfer and execute, by thread, under their C names;
+//! - framework calls that compile, transfer or execute, on the line of their thread, under the name of the C function;
 //! - executions and transfers, on their device, from the call until their event is ready;
-//! - `tracing` spans and events of the backend within those calls, and on its own threads within a [`scope`];
-//! - the backend's own records: a [`span`] around a piece of work, or [`record`] for work that the device timed.
+//! - `tracing` spans and events of the backend within these calls, and on the backend's own threads within a [`scope`];
+//! - activities that the backend records itself: a [`span`] around work on the host, or [`record`] for work that the
+//!   device timed.
 //!
 //! The framework receives an `XSpace` message with a plane `/device:CUSTOM:NAME:INDEX` for each active device, and a
 //! plane `/device:CUSTOM:NAME:host` for the threads. (Viewers look for unknown devices under the prefix
-//! `/device:CUSTOM:`.) A plane `/host:metadata` contains the programs that ran, as HLO, so that viewers can show the names
-//! that the framework gave to operations. The crate's feature `hlo` converts programs in StableHLO for it. A program
-//! that cannot be converted is named in a warning of the profile.
+//! `/device:CUSTOM:`.) A plane `/host:metadata` contains the programs that ran, as HLO, so that viewers can show the
+//! names that the framework gave to operations. StableHLO programs are converted to HLO if the crate's feature `hlo` is
+//! enabled. For each program that cannot be converted, the profile contains a warning.
 //!
-//! If no profile runs, each of these costs one relaxed load.
+//! If no profile is running, each of these records costs only one relaxed atomic load.
 //!
 //! # `tracing` and the application's subscriber
 //!
-//! The process's subscriber belongs to the application, and this crate never sets it. While a profile runs, a
-//! subscriber of the SDK replaces it on the calling thread, for the duration of the call. It records, and forwards
-//! everything to the replaced subscriber. An application with a subscriber therefore loses nothing. A plugin in a
-//! shared library is recorded too, although its own copy of `tracing` has no subscriber. (An event with an explicit
-//! parent is forwarded with the SDK's id of that parent, so it may appear without its span.)
+//! The application owns the `tracing` subscriber of the process, and this crate never sets it. While a profile runs, a
+//! subscriber of the SDK replaces the application's subscriber on the calling thread during each call. It records spans
+//! and events, and forwards them to the replaced subscriber, so that the application's subscriber misses nothing. A
+//! plugin in a shared library is recorded, too, although its own copy of `tracing` has no subscriber. (An event with an
+//! explicit parent is forwarded with the SDK's id of the parent, so it may appear without its span.)
 //!
-//! Only one profile runs at a time in a process, for all plugins that share this crate. Each plugin's profile contains
-//! its own calls and the records of all backends.
+//! Only one profile runs at a time in a process, for all plugins that share this crate. The profile of a plugin
+//! contains the calls of this plugin and the records of all backends.
 //!
 //! ```
 //! use std::time::Instant;
@@ -63,33 +64,34 @@ pub(crate) use recorder::{LastProfile, Recording, begun, device_activity};
 
 use crate::{NamedValue, Value};
 
-/// Whether a profile runs. It costs one relaxed load.
+/// Whether a profile is running. Costs one relaxed atomic load.
 #[inline]
 pub fn is_recording() -> bool {
     recorder::is_recording()
 }
 
-/// Records a completed activity. Does nothing if no profile runs.
+/// Records a completed activity. Does nothing if no profile is running.
 pub fn record(activity: Activity) {
     if is_recording() {
         recorder::record(activity);
     }
 }
 
-/// Records the time until the result is dropped, on this thread. The name is created even if no profile runs. Pass
-/// existing text, or call [`is_recording`] first.
+/// Records an activity on this thread, from now until the returned [`Span`] is dropped. The name is created even if no
+/// profile is running. To avoid this cost, pass an existing string, or call [`is_recording`] first.
 #[inline]
 pub fn span(name: impl Into<Cow<'static, str>>) -> Span {
     Span(is_recording().then(|| Box::new(OpenSpan::new(name.into()))), PhantomData)
 }
 
-/// Records the `tracing` spans and events of this thread until the result is dropped. Use it on the backend's own
-/// threads. Within calls of the framework, the SDK calls it. Does nothing if no profile runs.
+/// Records the `tracing` spans and events of this thread until the returned [`Scope`] is dropped. Use it on the
+/// backend's own threads. In calls of the framework, the SDK has already opened a scope. Does nothing if no profile is
+/// running.
 pub fn scope() -> Scope {
     Scope::enter()
 }
 
-/// A period that is being recorded; see [`span`].
+/// An activity that is being recorded; see [`span`].
 #[must_use = "the span ends when this is dropped"]
 #[derive(Debug)]
 pub struct Span(Option<Box<OpenSpan>>, PhantomData<*const ()>);
@@ -124,7 +126,7 @@ impl Span {
         }
     }
 
-    /// Puts the span on a line of a device instead of this thread.
+    /// Assigns the span to a line of a device instead of this thread.
     pub fn on(mut self, device: usize, line: impl Into<Cow<'static, str>>) -> Self {
         if let Some(begun) = &mut self.0 {
             begun.place = Place::device(device, line);
@@ -132,7 +134,7 @@ impl Span {
         self
     }
 
-    /// Assigns the span to one plugin's profile.
+    /// Assigns the span to the profile of one plugin.
     pub(crate) fn of(mut self, plugin: &'static str) -> Self {
         if let Some(begun) = &mut self.0 {
             begun.plugin = Some(plugin);

@@ -1,16 +1,16 @@
 //! The programs that run while a profile is taken.
 //!
-//! A profile refers to operations by the names in their program. XLA's profiler therefore adds each program to a plane
-//! of its own, as an `HloProto`, and viewers look for it there.
+//! A profile refers to operations by their names in the HLO program. XLA's profiler therefore stores the programs as
+//! `HloProto` messages in a separate plane, where viewers find them.
 
 use crate::{Error, ExecutableInfo, Program, Result, hlo};
 
-/// A program that ran on a plugin.
+/// A program that ran on a plugin while a profile was running.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordedProgram {
-    /// The plugin's name.
+    /// Name of the plugin.
     pub(super) plugin: &'static str,
-    /// The program's name.
+    /// Name of the program.
     pub(super) name: String,
     /// The program after optimization, if the backend returns it.
     optimized: Option<Program>,
@@ -24,11 +24,11 @@ impl RecordedProgram {
         Self { plugin, name, optimized, received: received.clone() }
     }
 
-    /// The program as a serialized `HloProto`: the optimized program, or else the one received.
+    /// Returns the optimized program, or else the received program, as a serialized `HloProto`.
     ///
     /// # Errors
     ///
-    /// If neither can be converted to HLO, or the message is larger than `limit`.
+    /// If neither program can be converted to HLO, or if the HLO module has more than `limit` bytes.
     pub(super) fn hlo_proto(&self, limit: usize) -> Result<Vec<u8>> {
         const HLO_MODULE: u8 = 1;
         let optimized = self.optimized.as_ref().and_then(|program| hlo::module(program).ok());

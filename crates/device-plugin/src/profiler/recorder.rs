@@ -1,4 +1,4 @@
-//! The one profile that may run in a process.
+//! State of the running profile. At most one profile runs in a process.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -15,13 +15,13 @@ use crate::{Error, ExecutableInfo, NamedValue, Program, Result};
 static RECORDING: AtomicBool = AtomicBool::new(false);
 /// The state of the running profile.
 static RUNNING: Mutex<Option<Running>> = Mutex::new(None);
-/// The records of each thread.
+/// The logs of all threads that have recorded activities.
 static LOGS: Mutex<Vec<Arc<Log>>> = Mutex::new(Vec::new());
-/// The number of the latest profile of this process, from 1.
+/// Sequence number of the latest profile of this process, counted from 1.
 static PROFILE: AtomicU64 = AtomicU64::new(0);
-/// Number of activities in the profile.
+/// Number of activities in the profile, including those beyond [`LIMIT`].
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// Maximum number of activities in a profile, about 200 MB.
+/// Maximum number of activities in a profile. They occupy about 200 MB.
 const LIMIT: usize = 1_000_000;
 
 struct Running {
@@ -31,7 +31,7 @@ struct Running {
     programs: Vec<RecordedProgram>,
 }
 
-/// The records of one thread. Only that thread adds to them, so the lock is contended only at the end of the profile.
+/// The records of one thread. Only this thread adds records, so the lock is contended only at the end of the profile.
 struct Log {
     thread: Thread,
     activities: Mutex<Vec<Activity>>,
@@ -54,7 +54,7 @@ pub(crate) struct Recording {
     pub(crate) threads: Vec<(Thread, Vec<Activity>)>,
     /// The programs that ran, in the order of their first execution.
     pub(crate) programs: Vec<RecordedProgram>,
-    /// Number of activities that exceeded the limit.
+    /// Number of activities that were dropped because of [`LIMIT`].
     pub(crate) dropped: usize,
 }
 
@@ -71,13 +71,13 @@ pub(super) fn is_recording() -> bool {
     RECORDING.load(Ordering::Relaxed)
 }
 
-/// Returns the current time if a profile runs.
+/// Returns the current time if a profile is running.
 #[inline]
 pub(crate) fn begun() -> Option<Instant> {
     is_recording().then(Instant::now)
 }
 
-/// Records an activity on a device that began at [`begun`] and ends now.
+/// Records an activity on a device from the time `begun`, which [`begun`] returned, until now.
 pub(crate) fn device_activity(
     begun: Option<Instant>,
     plugin: &'static str,
@@ -105,7 +105,8 @@ impl Log {
 
     fn push(&self, activity: Activity) {
         let mut activities = lock(&self.activities);
-        // The profile may have ended since the caller checked. The next profile begins empty.
+        // The profile may have ended since the caller checked. In this case, the activity must not become part of the
+        // next profile.
         if !is_recording() {
             return;
         }
@@ -117,23 +118,23 @@ impl Log {
 
 #[cold]
 pub(super) fn record(activity: Activity) {
-    // Ignore the error: the log of a thread that is ending has been destroyed.
+    // Ignore the error, which occurs if the log of an ending thread has been destroyed.
     let _ = LOG.try_with(|log| log.get_or_init(Log::new).push(activity));
 }
 
-/// The number of the last profile that contains a program, or 0.
+/// Sequence number of the last profile that contains a program, or 0.
 #[derive(Debug, Default)]
 pub(crate) struct LastProfile(AtomicU64);
 
 impl LastProfile {
-    /// Adds the program to the running profile, unless the profile contains it.
+    /// Adds the program to the running profile, unless the profile already contains it.
     pub(crate) fn record(&self, plugin: &'static str, info: &ExecutableInfo, received: &Program) {
         let number = PROFILE.load(Ordering::Relaxed);
         if self.0.swap(number, Ordering::Relaxed) == number {
             return;
         }
         let mut running = lock(&RUNNING);
-        // The profile may have ended since.
+        // The profile may have ended since `number` was loaded.
         if let Some(running) = &mut *running
             && number == PROFILE.load(Ordering::Relaxed)
         {
@@ -142,7 +143,7 @@ impl LastProfile {
     }
 }
 
-/// The subscriber of the running profile.
+/// Returns the subscriber of the running profile.
 pub(super) fn dispatch() -> Option<Dispatch> {
     lock(&RUNNING).as_ref().map(|running| running.dispatch.clone())
 }
@@ -151,7 +152,7 @@ pub(super) fn dispatch() -> Option<Dispatch> {
 ///
 /// # Errors
 ///
-/// `FAILED_PRECONDITION` if a profile is running.
+/// Returns `FAILED_PRECONDITION` if a profile is running.
 pub(super) fn begin(dispatch: Dispatch) -> Result<()> {
     let mut running = lock(&RUNNING);
     if running.is_some() {
@@ -167,7 +168,7 @@ pub(super) fn begin(dispatch: Dispatch) -> Result<()> {
 }
 
 impl Recording {
-    /// Ends the running profile. Returns `None` if none runs.
+    /// Ends the running profile. Returns `None` if no profile is running.
     pub(crate) fn end() -> Option<Self> {
         // Hold the lock until the logs no longer contain this profile's records, so that the next profile begins empty.
         let mut running = lock(&RUNNING);
@@ -185,9 +186,9 @@ impl Recording {
         });
         let dropped = COUNT.load(Ordering::Relaxed).saturating_sub(LIMIT);
         drop(running);
-        // Also drops other subscribers, which may run arbitrary code.
+        // Without the lock, because this may drop other subscribers, whose destructors may run arbitrary code.
         drop(dispatch);
-        // From now on, the plugin's spans cost nothing again.
+        // Lets `tracing` disable the spans of the plugin again, so that they cost almost nothing.
         tracing::callsite::rebuild_interest_cache();
         Some(Self { start, start_ns, end, threads, programs, dropped })
     }

@@ -2,8 +2,8 @@
 //!
 //! Field numbers are those of the profiler's `xplane.proto`. A space has planes (a device, or the threads of a
 //! process), a plane has lines (a queue, or a thread), and a line has events. A plane stores the names of events and
-//! stats once and refers to them by number. The time of a line is in nanoseconds since 1970. The times of its events
-//! are in picoseconds after that time.
+//! stats once and refers to them by id. A line has a start time in nanoseconds since 1970. The times of its events are
+//! in picoseconds after this start time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
@@ -35,7 +35,7 @@ mod field {
     pub(super) const STAT_INT64: u8 = 4;
     pub(super) const STAT_STR: u8 = 5;
     pub(super) const STAT_BYTES: u8 = 6;
-    /// Used for metadata of events and stats, and for entries of maps.
+    /// Fields of event metadata, of stat metadata and of map entries.
     pub(super) const METADATA_ID: u8 = 1;
     pub(super) const METADATA_NAME: u8 = 2;
     pub(super) const EVENT_METADATA_STATS: u8 = 5;
@@ -43,7 +43,7 @@ mod field {
     pub(super) const VALUE: u8 = 2;
 }
 
-/// Appends a number. Zeros are omitted, because an absent field is zero.
+/// Appends an integer field. A zero is omitted, because an absent field is zero.
 fn number(out: &mut Vec<u8>, field: u8, value: u64) {
     if value == 0 {
         return;
@@ -59,7 +59,7 @@ fn number(out: &mut Vec<u8>, field: u8, value: u64) {
     out.push(low);
 }
 
-/// The numbers that stand for names, which start at 1.
+/// Ids of names, counted from 1.
 #[derive(Default)]
 struct Names(HashMap<String, u64>);
 
@@ -73,7 +73,7 @@ impl Names {
         id
     }
 
-    /// The entries of the map from numbers to metadata.
+    /// Appends the entries of the map from ids to metadata.
     fn write(&self, out: &mut Vec<u8>, map: u8) {
         let mut names: Vec<_> = self.0.iter().map(|(name, id)| (*id, name)).collect();
         names.sort_unstable();
@@ -83,7 +83,7 @@ impl Names {
     }
 }
 
-/// Appends an entry of the map from numbers to metadata. `stats` are encoded fields.
+/// Appends an entry of the map from ids to metadata. `stats` contains encoded fields.
 fn write_metadata(out: &mut Vec<u8>, map: u8, id: u64, name: &str, stats: &[u8]) {
     let (mut metadata, mut entry) = (Vec::new(), Vec::new());
     number(&mut metadata, field::METADATA_ID, id);
@@ -94,14 +94,15 @@ fn write_metadata(out: &mut Vec<u8>, map: u8, id: u64, name: &str, stats: &[u8])
     message(out, map, &entry);
 }
 
-/// Lines of a plane under construction.
+/// A plane whose activities are being collected.
 #[derive(Default)]
 struct Plane<'a> {
-    /// Sorted by thread number, or by the name of the line.
+    /// The key of a host thread begins with the thread id. The key of a device line begins with 0, so device lines are
+    /// sorted by name.
     lines: BTreeMap<(u64, String), Vec<&'a Activity>>,
 }
 
-/// The time between two instants, or zero if the second one is earlier.
+/// Returns the time between two instants in picoseconds, or zero if the second instant is earlier.
 fn picoseconds(from: Instant, to: Instant) -> u64 {
     u64::try_from(to.saturating_duration_since(from).as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000)
 }
@@ -146,7 +147,7 @@ fn stat(value: &NamedValue, names: &mut Names) -> Vec<u8> {
     let mut stat = Vec::new();
     number(&mut stat, field::STAT_METADATA_ID, names.id(&value.name));
     match &value.value {
-        // A zero is written too, because it selects the kind of value.
+        // A zero is written, too, because the field number determines the type of the stat.
         Value::Int64(0) => stat.extend([field::STAT_INT64 << 3, 0]),
         Value::Int64(value) => number(&mut stat, field::STAT_INT64, value.cast_unsigned()),
         Value::Bool(value) => stat.extend([field::STAT_INT64 << 3, u8::from(*value)]),
@@ -160,15 +161,16 @@ fn stat(value: &NamedValue, names: &mut Names) -> Vec<u8> {
     stat
 }
 
-/// The total size of programs in a profile. Protobuf messages are limited to 2 GiB.
+/// Maximum total size of the programs in a profile, in bytes. Protobuf messages are limited to 2 GiB.
 const PROGRAMS_LIMIT: usize = 1 << 29;
 
-/// The plane of programs. XLA's profiler has one event name for each program, with the program as its only stat.
+/// The plane of programs. As in XLA's profiler, it has one event name for each program, with the program as its only
+/// stat.
 struct Programs {
     plane: Vec<u8>,
     /// Number of programs in the plane.
     len: u64,
-    /// Why programs are missing.
+    /// Reasons why programs are missing.
     warnings: Vec<String>,
 }
 
@@ -201,7 +203,7 @@ impl Programs {
 }
 
 impl Recording {
-    /// The serialized `XSpace` of a plugin.
+    /// Returns the serialized `XSpace` of a plugin.
     pub(crate) fn encode(&self, plugin: &str) -> Vec<u8> {
         let mut host = Plane::default();
         let mut devices: BTreeMap<usize, Plane<'_>> = BTreeMap::new();

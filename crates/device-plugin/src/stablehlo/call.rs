@@ -1,23 +1,23 @@
-//! The attributes that frameworks' programs pass to custom calls.
+//! Reads the attributes of custom calls.
 
 use ::stablehlo::ir::{self, Op, OpKind};
 
 use crate::ElementType;
 use crate::ffi::{Attribute, Attributes};
 
-/// Maximum length of a list that is written as one number.
+/// Maximum length to which a splat list is expanded.
 const MAX_LIST: usize = 1 << 16;
 
-/// The attributes of a custom call for its handler: those of `backend_config`, or of `mhlo.backend_config`, which JAX
-/// writes if the former is empty. Entries are omitted if [`Attribute`] cannot represent their values. Returns `None` if
-/// the op is not a custom call.
+/// Returns the attributes of a custom call for its handler. They come from `backend_config`, or from the attribute
+/// `mhlo.backend_config`, which JAX writes if `backend_config` is empty. An attribute is omitted if [`Attribute`]
+/// cannot represent its value. Returns `None` if the op is not a custom call.
 pub fn call_attributes(op: &Op) -> Option<Attributes> {
     let OpKind::CustomCall { backend_config, .. } = &op.kind else { return None };
     Some(config_attributes(backend_config, &op.attributes))
 }
 
-/// Like [`call_attributes`], for the two places of a call's configuration: its `backend_config` and its discardable
-/// attributes.
+/// Returns the same attributes as [`call_attributes`], from the `backend_config` and the discardable attributes of a
+/// call.
 pub fn config_attributes(backend_config: &ir::Attribute, discardable: &ir::Attributes) -> Attributes {
     let beside = discardable.iter().find(|(name, _)| name == "mhlo.backend_config").map(|(_, value)| value);
     match (beside, backend_config) {
@@ -38,7 +38,7 @@ pub fn config_attributes(backend_config: &ir::Attribute, discardable: &ir::Attri
     }
 }
 
-/// The type of a number in a program.
+/// Returns the type of an integer or float attribute, unless it is `S64` or `F64`.
 fn number_type(value: &ir::Attribute) -> Option<ElementType> {
     let (ir::Attribute::Integer(_, ty) | ir::Attribute::Float(_, ty)) = value else { return None };
     super::types::element_type(*ty).ok().filter(|ty| !matches!(ty, ElementType::S64 | ElementType::F64))
@@ -63,7 +63,7 @@ fn attribute(value: &ir::Attribute) -> Option<Attribute> {
     })
 }
 
-/// The numbers of a list of floats.
+/// Returns the values of a list of floats, or `None` for another attribute.
 fn floats(list: &ir::Attribute) -> Option<Vec<f64>> {
     let literal = match list {
         ir::Attribute::DenseArray(literal) | ir::Attribute::Tensor(literal) => literal,
@@ -86,7 +86,7 @@ fn floats(list: &ir::Attribute) -> Option<Vec<f64>> {
     if !literal.splat {
         return Some(wide);
     }
-    // A single number may stand for a list that does not fit into memory.
+    // A splat may represent a list that does not fit into memory.
     let count = literal.ty.num_elements().filter(|count| *count <= MAX_LIST)?;
     Some(vec![*wide.first()?; count])
 }

@@ -1,4 +1,4 @@
-//! The layouts that a framework requests for the arrays of a program, which JAX writes into the program itself.
+//! The layouts that a framework requests for the arrays of a program. JAX writes them into the program.
 
 use ::stablehlo::ir::{Attribute, Attributes, Func, Module, Type};
 
@@ -12,13 +12,13 @@ use crate::{Error, Layout, Result};
 pub enum LayoutMode {
     /// The device's default layout for the shape.
     Default,
-    /// The best layout for the program. The framework queries it from the executable.
+    /// A layout that the backend chooses for the program. The framework queries the chosen layout from the executable.
     Auto,
     /// The layout that the framework specifies.
     Layout(Layout),
 }
 
-/// The attribute of arguments and results.
+/// Name of the attribute of arguments and results that contains the requested layout.
 const NAME: &str = "mhlo.layout_mode";
 
 fn attribute(all: &[Attributes], index: usize) -> Option<&Attribute> {
@@ -48,11 +48,11 @@ fn mode(all: &[Attributes], ty: &Type, what: &str, index: usize) -> Result<Layou
     }
 }
 
-/// The layouts requested for the arguments of a program and for its results.
+/// Returns the layouts requested for the arguments of a program and for its results.
 ///
 /// # Errors
 ///
-/// Those of [`entry`]; `INVALID_ARGUMENT` for an invalid layout of the array.
+/// Returns the errors of [`entry`], and `INVALID_ARGUMENT` if a layout is not valid for its array.
 pub fn layout_modes(module: &Module) -> Result<(Vec<LayoutMode>, Vec<LayoutMode>)> {
     let main = entry(module)?;
     let arguments = main.args().iter().enumerate();
@@ -62,7 +62,7 @@ pub fn layout_modes(module: &Module) -> Result<(Vec<LayoutMode>, Vec<LayoutMode>
     Ok((arguments.collect::<Result<_>>()?, results.collect::<Result<_>>()?))
 }
 
-/// Rejects a program that requests another order than row-major for an array.
+/// Rejects a program that requests a layout other than row-major for an array.
 pub(super) fn expect_row_major(main: &Func, parameters: usize, outputs: usize) -> Result<()> {
     let all = [(&main.arg_attributes, parameters, "argument"), (&main.result_attributes, outputs, "result")];
     for (attributes, count, what) in all {
@@ -73,7 +73,7 @@ pub(super) fn expect_row_major(main: &Func, parameters: usize, outputs: usize) -
             }
             let text = String::from_utf8_lossy(text);
             let order = text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
-            // Row-major means from the last dimension down to the first.
+            // A row-major layout lists the dimensions from the last to the first.
             let is_row_major = order.is_some_and(|order| {
                 let dims = order.split(',').filter(|dim| !dim.is_empty());
                 dims.rev().enumerate().all(|(at, dim)| dim.parse() == Ok(at))

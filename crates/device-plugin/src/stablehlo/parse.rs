@@ -1,4 +1,4 @@
-//! Reads programs.
+//! Parsing of StableHLO programs.
 
 use ::stablehlo::VerifyLevel;
 use ::stablehlo::ir::{Func, Module, Version};
@@ -6,26 +6,26 @@ use plugin_manifest::program_reader::{FORMATS, read};
 
 use crate::{Error, Program, Result, StablehloVersions};
 
-/// The versions that [`parse`] reads, for
-/// [`DevicePlugin::stablehlo_versions`](crate::DevicePlugin::stablehlo_versions). Frameworks then serialize programs
-/// for the newest of them or an older one.
+/// The StableHLO versions that [`parse`] reads, for
+/// [`DevicePlugin::stablehlo_versions`](crate::DevicePlugin::stablehlo_versions). A framework serializes programs for
+/// the newest of these versions, or for an older one.
 pub const VERSIONS: StablehloVersions = StablehloVersions::new(numbers(Version::NEWEST), numbers(Version::OLDEST));
 
 const fn numbers(Version(major, minor, patch): Version) -> [i64; 3] {
     [major as i64, minor as i64, patch as i64]
 }
 
-/// Reads a program of format `mlir`: a portable artifact, or text with the default feature `text`. With the feature
-/// `hlo` it also reads `hlo` (a serialized `HloModuleProto`) and `hlo_with_config` (a serialized
+/// Parses a program of the format `mlir`: a portable artifact, or text if the default feature `text` is enabled. If the
+/// feature `hlo` is enabled, it also parses `hlo` (a serialized `HloModuleProto`) and `hlo_with_config` (a serialized
 /// `HloModuleProtoWithConfig`).
 ///
-/// The level states how much the verifier checks. [`VerifyLevel::STRUCTURE`] suffices for programs of frameworks, which
+/// `level` selects the checks of the verifier. [`VerifyLevel::STRUCTURE`] suffices for programs of frameworks, which
 /// check the other rules themselves, and makes the plugin smaller. [`VerifyLevel::FULL`] checks all rules.
 ///
 /// # Errors
 ///
-/// `UNIMPLEMENTED` for other formats, and for text without the feature; `INVALID_ARGUMENT` with the location for an
-/// invalid program.
+/// Returns `UNIMPLEMENTED` for other formats, and for text if the feature `text` is disabled. Returns
+/// `INVALID_ARGUMENT` with the source location if the program is invalid.
 pub fn parse(program: &Program, level: VerifyLevel) -> Result<Module> {
     if cfg!(not(feature = "text")) && program.format() == "mlir" && !::stablehlo::is_artifact(program.code()) {
         return Err(Error::unimplemented(
@@ -43,11 +43,11 @@ pub fn parse(program: &Program, level: VerifyLevel) -> Result<Module> {
     read.map_err(|error| Error::invalid_argument(error.to_string()))
 }
 
-/// The entry function of a program.
+/// Returns the entry function of a program.
 ///
 /// # Errors
 ///
-/// `INVALID_ARGUMENT` for a module without an entry function.
+/// Returns `INVALID_ARGUMENT` if the module has no entry function.
 pub fn entry(module: &Module) -> Result<&Func> {
     module.entry().ok_or_else(|| {
         Error::invalid_argument(

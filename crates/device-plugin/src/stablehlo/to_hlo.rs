@@ -6,8 +6,8 @@ use stablehlo::ir::{Attributes, OpKind, Region, is_sharding};
 use super::read;
 use crate::Program;
 
-/// The program as a serialized `HloModuleProto` without its shardings, which HLO written by this SDK cannot express.
-/// Returns `None` for formats that the SDK does not read.
+/// Returns the program as a serialized `HloModuleProto`, without shardings, because the HLO writer of this SDK does not
+/// support them. Returns `None` for formats that the SDK does not read.
 pub(crate) fn to_hlo(program: &Program) -> Option<stablehlo::Result<Vec<u8>>> {
     let module = read(program, VerifyLevel::STRUCTURE)?;
     Some(module.and_then(|mut module| {
@@ -27,7 +27,7 @@ fn remove_shardings(region: &mut Region) {
     for op in &mut region.ops {
         remove_sharding(&mut op.attributes);
         if matches!(&op.kind, OpKind::Other { name, .. } if name == "sdy.sharding_constraint") {
-            // Without its sharding, the constraint is the identity, as the barrier is.
+            // Without its sharding, the constraint returns its operand, as an optimization barrier does.
             op.kind = OpKind::OptimizationBarrier;
         }
         op.regions.iter_mut().for_each(remove_shardings);

@@ -4,11 +4,12 @@ use ::stablehlo::ir::{self, Type};
 
 use crate::{ElementType, Error, Result, Shape};
 
-/// The shape of a buffer for a value of this type.
+/// Returns the shape of a buffer for a value of this type.
 ///
 /// # Errors
 ///
-/// `UNIMPLEMENTED` for tuples, dynamic extents and element types that buffers do not support.
+/// Returns `UNIMPLEMENTED` if the type is a tuple, has a dynamic extent, or has an element type that buffers do not
+/// support.
 pub fn shape(ty: &Type) -> Result<Shape> {
     Shape::try_from(ty).map_err(|error| Error::unimplemented(error.to_string()))
 }
@@ -17,7 +18,7 @@ pub fn shape(ty: &Type) -> Result<Shape> {
 ///
 /// # Errors
 ///
-/// `UNIMPLEMENTED` for `tf32` and `index`, which buffers do not support.
+/// Returns `UNIMPLEMENTED` for `tf32` and `index`, which buffers do not support.
 pub fn element_type(ty: ir::ElementType) -> Result<ElementType> {
     ty.try_into().map_err(|error: pjrt_types::Unconvertible| Error::unimplemented(error.to_string()))
 }
@@ -26,7 +27,7 @@ pub fn element_type(ty: ir::ElementType) -> Result<ElementType> {
 ///
 /// # Errors
 ///
-/// `UNIMPLEMENTED` for types that StableHLO does not have: tokens, and integers of one bit.
+/// Returns `UNIMPLEMENTED` for types that StableHLO does not have: tokens, and integers of one bit.
 pub fn ir_element_type(ty: ElementType) -> Result<ir::ElementType> {
     ty.try_into().map_err(|error: pjrt_types::Unconvertible| Error::unimplemented(error.to_string()))
 }

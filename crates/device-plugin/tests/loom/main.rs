@@ -1,9 +1,10 @@
-//! Tests the hazard domain and the reference count of clients under a model checker. It runs every interleaving of a
-//! few threads, with every value that a load may return.
+//! Tests the hazard domain and the reference count of clients under a model checker. The checker runs the interleavings
+//! of a few threads, up to a number of preemptions, with every value that a load may return.
 //!
 //! `src/abi/reclaim/hazard.rs` and `src/abi/reclaim/refcount.rs` are compiled here unchanged, with the checker's
 //! atomics, locks and thread-local values. The checker treats sequentially consistent accesses as acquire and release
-//! ones, but supports sequentially consistent fences. So a fence follows each such access here, as in compiled code.
+//! accesses, but it supports sequentially consistent fences. Here, a fence therefore follows each sequentially
+//! consistent access, as in machine code.
 #![allow(
     unreachable_pub,
     missing_docs,
@@ -55,7 +56,7 @@ fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) -> usize 
     count.load(SeqCst)
 }
 
-/// An object with a domain, like a client.
+/// An object with a hazard domain, like a client.
 struct Thing {
     ends: Arc<Counter>,
     domain: Arc<HazardDomain>,
@@ -96,7 +97,7 @@ fn touch(thing: &Thing) {
 
 const DELETED: usize = 1;
 
-/// The part of a buffer that executions and deletions both access.
+/// The state of a buffer that executions and deletions both access.
 struct Buffer {
     state: abi::reclaim::sync::AtomicUsize,
     /// `None` after the value is dropped.
@@ -110,7 +111,8 @@ impl Buffer {
         Self { state: abi::reclaim::sync::AtomicUsize::new(0), value: UnsafeCell::new(Some(7)) }
     }
 
-    /// Publishes the use of the buffer and checks whether it is deleted. If it is not, uses it.
+    /// Protects the buffer with a hazard slot. Reads the value if the buffer is not deleted. Returns whether it read
+    /// the value.
     fn execute(&self, domain: &Arc<HazardDomain>) -> bool {
         let guard = domain.protect(0b100);
         let usable = self.state.load(SeqCst) & DELETED == 0;
@@ -121,7 +123,7 @@ impl Buffer {
         usable
     }
 
-    /// Deletes the buffer and checks whether it is in use. If it is not, drops the value.
+    /// Deletes the buffer. Drops the value if no hazard slot protects the buffer. Returns whether it dropped the value.
     fn delete(&self, domain: &Arc<HazardDomain>) -> bool {
         if self.state.compare_exchange(0, DELETED, SeqCst, SeqCst).is_err() {
             return false;
@@ -153,7 +155,7 @@ fn two_executions_and_a_deletion() {
         let threads = [(); 2].map(|()| {
             let (domain, buffer) = (Arc::clone(&domain), Arc::clone(&buffer));
             thread::spawn(move || {
-                // The second time, the thread's slots already exist.
+                // In the second execution, the hazard slots of the thread already exist.
                 let first = buffer.execute(&domain);
                 let second = buffer.execute(&domain);
                 assert!(first || !second, "a deleted buffer was used");
@@ -188,7 +190,7 @@ fn last_owner_frees_once() {
         });
         drop(first);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        // The next client to be destroyed frees a client that was overlooked.
+        // Like the destruction of another client, this frees a client that both threads overlooked.
         free_unused();
         assert_eq!(ends.load(SeqCst), 1);
     });
@@ -243,7 +245,8 @@ fn threads_that_end_leave_their_pages() {
         let make = |thing: Ref<Thing>| thread::spawn(move || outputs::<1>(&thing));
         let one = make(first.share());
         let [output] = one.join().unwrap();
-        // The next thread takes over the slots, while another thread destroys the output that was counted in them.
+        // The next thread takes over the slots of the first one, while this thread destroys the output that was counted
+        // in them.
         let two = make(first.share());
         drop(output);
         drop(first);
@@ -255,9 +258,9 @@ fn threads_that_end_leave_their_pages() {
     });
 }
 
-/// A thread that ends checks the domains that it used. Threads of frameworks, however, keep running. Such a thread and
-/// the one that drops the last reference may each miss the other's last write. In that case, the client is in the list
-/// of closed domains.
+/// Tests a client that both threads overlook. A thread that ends checks the domains that it used, but threads of
+/// frameworks keep running. A running thread and the thread that drops the last reference may each miss the other's
+/// last write. In that case, the client stays in the list of closed domains.
 #[test]
 fn overlooked_client_is_freed() {
     let overlooked = Arc::new(Counter::new(0));

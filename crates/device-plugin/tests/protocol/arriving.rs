@@ -1,4 +1,4 @@
-//! Tests a device whose transfers continue after the call. Frameworks see their buffers become ready, or fail.
+//! Tests a device whose transfers continue after the call. Its buffers become ready or fail later.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -15,15 +15,15 @@ impl DevicePlugin for Arriving {
     type Backend = Dma;
 }
 
-/// Transfers in progress, the oldest first.
+/// Transfers in progress, in the order in which they started.
 type Wire = Arc<Mutex<Vec<(Buffer, Completer)>>>;
 
-/// A device whose transfers wait for the tests.
+/// A device whose transfers end only when a test completes them.
 struct Dma {
     under_way: Wire,
 }
 
-/// An array of two integers: the data in transit, and a cell that is set on arrival.
+/// An array of two integers: the data in transit, and a cell that is set when the data has arrived.
 #[derive(Clone)]
 struct Buffer {
     data: Arc<Vec<u8>>,
@@ -31,10 +31,10 @@ struct Buffer {
     event: Event,
 }
 
-/// Transfers in progress, by the test's client. The option `test` identifies the client.
+/// Transfers in progress of each client, with the value of its option `test`.
 static WIRES: Mutex<Vec<(String, Wire)>> = Mutex::new(Vec::new());
 
-/// Completes the oldest transfer of a test's client.
+/// Completes the oldest transfer of the client with this option `test`.
 fn arrive(test: &str, result: Result<()>) {
     let wires = WIRES.lock().unwrap();
     let wire = Arc::clone(&wires.iter().find(|(name, _)| name == test).expect("a client").1);
@@ -134,7 +134,7 @@ fn buffer_becomes_ready_on_arrival() {
     assert!(!is_ready(buffer) && !is_ready(copy));
     arrive("arrives", Ok(()));
     assert!(is_ready(buffer));
-    // The copy starts only now, and is still in progress.
+    // The copy started when its source became ready, so it is still in progress.
     assert!(!is_ready(copy));
     arrive("arrives", Ok(()));
     assert!(is_ready(copy));
@@ -160,7 +160,7 @@ fn failed_transfer_fails_dependents() {
         assert_eq!(fault.code, ErrorCode::RESOURCE_EXHAUSTED);
         assert!(fault.message.contains("the wire is cut"), "{fault:?}");
     }
-    // An execution that uses the buffer fails too.
+    // An execution that uses the buffer fails, too.
     let told = match table().execute(executable, &[buffer], 1) {
         Err(fault) => fault,
         Ok((outputs, done)) => {

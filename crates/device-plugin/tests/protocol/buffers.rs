@@ -1,4 +1,4 @@
-//! The properties of buffers.
+//! Tests the properties of buffers.
 
 use device_plugin::{ElementType, Shape};
 use pjrt_sys::*;

@@ -1,4 +1,4 @@
-//! Clients, devices, memories, topologies.
+//! Tests clients, devices, memories and topologies.
 
 use std::collections::HashMap;
 use std::ffi::{c_char, c_void};
@@ -79,7 +79,7 @@ fn errors_have_payloads_and_function_table() {
     assert_eq!(seen, [payload.clone(), payload]);
 }
 
-/// The framework's key-value store of a distributed run.
+/// The key-value store that the framework provides in a distributed run.
 static STORE: Mutex<Option<HashMap<String, String>>> = Mutex::new(None);
 
 unsafe extern "C" fn delete(value: *mut c_char) {
@@ -119,8 +119,8 @@ unsafe extern "C" fn put(args: *mut PJRT_KeyValuePutCallback_Args) -> *mut PJRT_
 
 #[test]
 fn key_value_store_in_distributed_runs() {
-    // Unless an option declares a distributed run, the callbacks are garbage, as in every other test. Here they are
-    // valid.
+    // The plugin may use the callbacks only if an option declares a distributed run. Other tests therefore pass
+    // garbage, but this test passes valid callbacks.
     let values = [NamedValue::new("node_id", 0i64), NamedValue::new("num_nodes", 1i64)];
     let raw = raw_values(&values);
     let args = toy()
@@ -169,7 +169,7 @@ fn describes_devices_and_memories() {
         assert!(
             toy().ask::<slot::PJRT_Device_IsAddressable>(|args| args.device = device).unwrap().is_addressable.get()
         );
-        // Frameworks abort if an attribute has another type.
+        // Frameworks abort if an attribute is not a string, an integer or an integer list.
         let attributes = toy().ask::<slot::PJRT_Device_GetAttributes>(|args| args.device = device).unwrap();
         let values = unsafe { read_values(attributes.attributes, attributes.num_attributes) };
         assert_eq!(
@@ -289,7 +289,7 @@ fn topologies_survive_serialization() {
         assert_eq!(back(&bytes[..bytes.len() - 1]).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
         assert_eq!(back(b"junk").unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     }
-    // The client's own topology lives until the client is destroyed, even if the framework destroys it.
+    // The client's own topology lives until the client is destroyed, even if the framework destroys the topology.
     for topology in [pair, own] {
         toy().ask::<slot::PJRT_TopologyDescription_Destroy>(|args| args.topology = topology).unwrap();
     }

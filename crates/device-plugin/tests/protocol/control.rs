@@ -1,4 +1,4 @@
-//! Calls that control devices and clients: poisoning, tracking events, process states and memory mappings.
+//! Tests functions that control devices and clients: poisoning, tracking events, process states and memory mappings.
 
 use std::ptr::{null, null_mut};
 
@@ -107,8 +107,8 @@ fn backend_receives_process_updates() {
     longer.iter_mut().for_each(|info| info.0.struct_size = size_of_val(info));
     update((&raw mut longer).cast(), 2).unwrap();
     assert_eq!(notes("process 91"), ["process 911 77 Connected", "process 912 77 Connected"]);
-    // The structs of the first frameworks have no size, so the plugin cannot read them. It must not fail, because an
-    // error would end the process.
+    // In the first versions of the API, these structs have no size field, so the plugin cannot read them. The call must
+    // not fail, because the framework ends the process if it does.
     let mut first = [0u64; 10];
     first[5] = 1;
     update(first.as_mut_ptr().cast(), 2).unwrap();
@@ -169,7 +169,7 @@ fn host_memory_is_mapped_once() {
     assert_eq!(unmap(at(1)).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     unmap(at(0)).unwrap();
     assert_eq!(unmap(at(0)).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
-    // A failed call maps nothing.
+    // After a failed call, the memory is not mapped.
     assert_eq!(map(at(0), 13).unwrap_err().code, ErrorCode::RESOURCE_EXHAUSTED);
     map(at(0), 12).unwrap();
     let address = memory.as_ptr().addr();
@@ -199,7 +199,7 @@ fn unmaps_memory_once() {
             map.map(drop)
         }
     }
-    // Memory that no other test uses.
+    // Memory that no other test maps, because the notes of the backend identify it by its address.
     static MEMORY: [std::sync::atomic::AtomicU64; 2] = [const { std::sync::atomic::AtomicU64::new(0) }; 2];
     for (name, memory) in ["slow to unmap", "slow to unmap, and fails"].into_iter().zip(&MEMORY) {
         let client = toy().client(&[NamedValue::new("name", name)]).unwrap();
@@ -210,7 +210,7 @@ fn unmaps_memory_once() {
         while unmapped() == 0 {
             std::thread::yield_now();
         }
-        // The backend is already unmapping the memory. Further calls to unmap or map it fail.
+        // The backend is already unmapping the memory. Further calls that unmap or map this memory fail.
         let fault = shared.unmap().unwrap_err();
         assert_eq!(fault.code, ErrorCode::FAILED_PRECONDITION);
         assert_eq!(shared.map().unwrap_err().code, ErrorCode::FAILED_PRECONDITION);
@@ -222,7 +222,7 @@ fn unmaps_memory_once() {
             assert_eq!(shared.unmap().unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
             shared.map().unwrap();
         } else {
-            // After a failed call, the memory is still mapped, so that the caller can try again.
+            // After a failed call, the memory is still mapped, so that the caller can unmap it again.
             assert_eq!(answer.unwrap_err().message, "the memory is stuck");
         }
         shared.unmap().unwrap();

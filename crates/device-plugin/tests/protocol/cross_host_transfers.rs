@@ -1,4 +1,4 @@
-//! Tests the extension for transfers between processes, with a device whose second half belongs to another process.
+//! Tests the extension for transfers between processes, with two devices, of which one belongs to another process.
 
 use std::ffi::{c_char, c_void};
 use std::ptr::null_mut;
@@ -21,15 +21,16 @@ impl DevicePlugin for Post {
 
 struct Office;
 
-/// A call of the device: the array or error to send, the receiving device, the key, and the live processes.
+/// A recorded transfer: the array or error to send, the receiving device, the key, and the live processes with their
+/// incarnations.
 type Sent = (Result<Vec<u8>, ErrorCode>, i32, i64, Vec<(i32, i64)>);
 
 static SENT: Mutex<Vec<Sent>> = Mutex::new(Vec::new());
-/// Completes the next program, which runs on.
+/// Completes the execution of the program, which continues after the call.
 static RUNNING: Mutex<Option<Completer>> = Mutex::new(None);
-/// Completes the arrival of an array with the key 1.
+/// Completes the transfer that receives an array with the key 1.
 static ARRIVING: Mutex<Option<Completer>> = Mutex::new(None);
-/// Only one test at a time may use the lists.
+/// Only one test at a time may use these statics.
 static EXCLUSIVE: Exclusive = Exclusive::new();
 
 impl Backend for Office {
@@ -74,7 +75,7 @@ impl CrossHostTransfers for Office {
         note(Err(error.code()), transfer);
     }
 
-    /// Arrays that arrive contain their keys.
+    /// Each received array contains its key twice.
     fn receive_buffers(&self, transfers: &[CrossHostTransfer<'_>]) -> Result<Vec<(Self::Buffer, Event)>> {
         let receive = |transfer: &CrossHostTransfer<'_>| {
             assert_eq!((&transfer.shape, transfer.here.device, transfer.peer), (&shape(), 0, 1));
@@ -103,7 +104,7 @@ fn put(client: Client, bytes: [u8; 2]) -> Buffer {
     post().put(client, &shape(), &bytes, 0).unwrap()
 }
 
-/// Sends a buffer under several keys to device 1. Returns the events.
+/// Sends buffers with the given keys to device 1. Returns the events.
 fn send(client: Client, buffers: &[Buffer], keys: &[i64]) -> Answer<Vec<*mut PJRT_Event>> {
     let mut buffers = buffers.to_vec();
     let mut events = vec![garbage_pointer(); keys.len()];
@@ -150,7 +151,7 @@ fn buffers_are_sent_when_they_are_ready() {
     for (outcome, wanted) in [(Ok(()), Ok(vec![7, 8])), (Err(Error::internal("broken")), Err(ErrorCode::INTERNAL))] {
         let (outputs, done) = post().execute(program, &[ready], 1).unwrap();
         let events = send(client, &[ready, outputs[0]], &[2, 3]).unwrap();
-        // The output is destroyed before it is ready.
+        // Destroy the output before it is ready. The transfer must still take place.
         post().destroy(&outputs);
         assert_eq!(sent(), [(Ok(vec![7, 8]), 1, 2, ALIVE.to_vec())]);
         let failed = outcome.is_err();
@@ -174,7 +175,7 @@ fn errors_of_sends_are_those_of_their_events() {
     let codes: Vec<_> = events.iter().map(|event| post().wait(*event).map_err(|fault| fault.code)).collect();
     assert_eq!(codes, [Err(ErrorCode::DATA_LOSS), Err(ErrorCode::INTERNAL), Ok(())]);
     assert_eq!(sent().len(), 1);
-    // No transfer begins if one of them is refused.
+    // If one transfer of a call is rejected, none of its transfers begins.
     let deleted = put(client, [3, 4]);
     post().delete(deleted);
     let other = post().client(&[]).unwrap();
@@ -216,7 +217,7 @@ fn descriptors_are_not_supported() {
     });
     assert_eq!(make.map(drop).unwrap_err().code, ErrorCode::UNIMPLEMENTED);
 
-    /// Writes that the callback was called with an error.
+    /// Stores the code of the error with which it was called in `user_arg`.
     unsafe extern "C" fn done(error: *mut PJRT_Error, enqueued: Bool, user_arg: *mut c_void) {
         assert!(!enqueued.get());
         let code = post().check(error).unwrap_err().code;
@@ -238,7 +239,8 @@ fn descriptors_are_not_supported() {
     let table = extension::<PJRT_CrossHostTransfers_Extension>(post());
     unsafe { table.PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice.unwrap()(&raw mut args) };
     assert_eq!(code, Some(ErrorCode::UNIMPLEMENTED));
-    // The framework fills the descriptor until it sets the event, which frees both.
+    // The framework may write to the descriptor until it sets the event. Setting the event frees the descriptor and its
+    // size.
     unsafe { *args.serialized_descriptor_size = 1 };
     let mut set = garbage::<PJRT_Event_Set_Args>();
     (set.event, set.error_code) = (event, PJRT_Error_Code(0));

@@ -1,4 +1,5 @@
-//! Tests operations that continue when the framework calls back: once, twice, never, or after the client was destroyed.
+//! Tests operations that continue in a callback. The framework calls it once, twice, never, or after the client was
+//! destroyed.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -16,7 +17,7 @@ fn copy_later(buffer: Buffer, offset: i64, size: i64) -> Answer<PJRT_Buffer_Copy
     })
 }
 
-/// Calls back with the destination of a copy.
+/// Calls the callback of a copy with a destination, or with an error if `code` is not 0.
 fn tell(copy: &PJRT_Buffer_CopyRawToHostFuture_Args, to: *mut c_void, code: u32) {
     let mut args = garbage::<PJRT_Buffer_CopyRawToHostFuture_Callback_Args>();
     (args.callback_data, args.dst, args.error_code) = (copy.callback_data, to, PJRT_Error_Code(code));
@@ -34,13 +35,13 @@ fn raw_copy_awaits_destination() {
     let none = copy_later(buffer, 0, 4).unwrap();
     let null = copy_later(buffer, 0, 4).unwrap();
     assert!(!toy().is_ready(copy.event));
-    // The buffer may be destroyed meanwhile.
+    // The buffer may be destroyed before the destination is known.
     toy().destroy(&[buffer]);
     let mut to = [0u8; 8];
     tell(&copy, to.as_mut_ptr().cast(), 0);
     toy().wait(copy.event).unwrap();
     assert_eq!(to, [2, 0, 0, 0, 3, 0, 0, 0]);
-    // A second call has no effect, and neither has a call for an unknown copy.
+    // A second callback has no effect. A callback with a null copy or with null arguments has no effect, either.
     tell(&copy, null_mut(), 0);
     tell(&PJRT_Buffer_CopyRawToHostFuture_Args { callback_data: null_mut(), ..copy }, null_mut(), 0);
     unsafe { copy.future_ready_callback.unwrap()(null_mut()) };
@@ -87,7 +88,7 @@ fn unset_events_end_with_client() {
     toy().destroy_client(client);
     assert_eq!(toy().wait(copy.event).unwrap_err().code, ErrorCode::CANCELLED);
     assert_eq!(toy().read_ints(donated.out_buffer).unwrap_err().code, ErrorCode::CANCELLED);
-    // This call comes too late.
+    // A callback after the client was destroyed has no effect.
     tell(&copy, null_mut(), 0);
     end(&donated, 0);
     toy().destroy(&[buffer, donated.out_buffer]);
@@ -97,7 +98,7 @@ fn donate(buffer: Buffer) -> Answer<PJRT_Buffer_DonateWithControlDependency_Args
     toy().ask::<slot::PJRT_Buffer_DonateWithControlDependency>(|args| args.buffer = buffer)
 }
 
-/// Reports the end of the work that a donation waits for.
+/// Calls the callback of a donation when the dependency is ready, or has failed if `code` is not 0.
 fn end(donation: &PJRT_Buffer_DonateWithControlDependency_Args, code: u32) {
     let mut args = garbage::<PJRT_Buffer_DonateWithControlDependency_Callback_Args>();
     (args.callback_data, args.error_code) = (donation.callback_data, PJRT_Error_Code(code));

@@ -1,4 +1,4 @@
-//! Donation and deletion.
+//! Tests donation and deletion of buffers.
 
 use device_plugin::ErrorCode;
 use pjrt_sys::*;
@@ -85,7 +85,7 @@ fn externally_referenced_memory_is_copied() {
     toy().destroy(&outputs);
     toy().destroy(&[buffer]);
 
-    // The buffer is destroyed while another library uses the memory. The memory is freed after the last use.
+    // Destroy the buffer while another library uses its memory. The memory is freed after the last use.
     let buffer = toy().ints(client, &[5]);
     toy().ask::<slot::PJRT_Buffer_IncreaseExternalReferenceCount>(|args| args.buffer = buffer).unwrap();
     let pointer = toy().ask::<slot::PJRT_Buffer_OpaqueDeviceMemoryDataPointer>(|args| args.buffer = buffer).unwrap();
@@ -116,7 +116,7 @@ fn deleted_buffer_is_rejected() {
         let fault = fault.unwrap_err();
         assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}");
     }
-    // Functions that do not need the memory still work.
+    // Functions that do not need the memory still work on a deleted buffer.
     assert_eq!(toy().ask::<slot::PJRT_Buffer_Dimensions>(|args| args.buffer = buffer).unwrap().num_dims, 1);
     toy().destroy(&[buffer]);
     toy().destroy_client(client);

@@ -1,4 +1,4 @@
-//! Events that a driver completes on its own thread, on which no one may call the driver.
+//! Tests events that a driver completes on its own thread, on which calls of the driver are not allowed.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -23,7 +23,7 @@ thread_local! {
     static IS_DRIVERS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Methods that were called on a thread of the driver.
+/// Names of methods that were called on a thread of the driver.
 static VIOLATIONS: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
 fn check(method: &'static str) {
@@ -62,14 +62,14 @@ impl Handle {
     }
 }
 
-/// Work that the driver has not completed yet.
+/// Work that the driver has not completed yet: the memory of the result, and its completer.
 type Work = (Arc<Memory>, Completer);
 
 struct Device {
     work: Sender<Work>,
 }
 
-/// The work of the most recently created client.
+/// Receives the work of the most recently created client.
 static WORK: Mutex<Option<Receiver<Work>>> = Mutex::new(None);
 
 impl Drop for Device {
@@ -153,13 +153,13 @@ fn on_driver_thread(work: impl FnOnce() + Send) {
     });
 }
 
-/// The argument of a framework's callback.
+/// The user data of a framework's callback.
 struct Called {
     buffer: Buffer,
     said: Sender<bool>,
 }
 
-/// Destroys a buffer, as a framework may in a callback, and reports whether this is a thread of the driver.
+/// Destroys a buffer, as a framework may do in a callback, and reports whether it runs on a thread of the driver.
 unsafe extern "C" fn destroys(error: *mut PJRT_Error, called: *mut c_void) {
     let called = unsafe { Box::from_raw(called.cast::<Called>()) };
     let _ = plugin().check(error);
@@ -167,7 +167,8 @@ unsafe extern "C" fn destroys(error: *mut PJRT_Error, called: *mut c_void) {
     called.said.send(IS_DRIVERS.get()).unwrap();
 }
 
-/// Tests one execution whose output is requested in every possible way before the driver has completed it.
+/// Tests one execution. Before the driver has completed it, the output is requested through each function that can
+/// wait.
 fn test(end: fn(Completer), succeeds: bool) {
     let client = plugin().client(&[]).unwrap();
     let work = WORK.lock().unwrap().take().unwrap();
@@ -200,7 +201,7 @@ fn test(end: fn(Completer), succeeds: bool) {
         (args.dims, args.num_dims) = (shape.dimensions.as_ptr(), 1);
     });
     let (copy, cast) = (copy.unwrap().dst_buffer, cast.unwrap().out_buffer);
-    // A deferred launch, and a second one that waits for the first.
+    // A deferred launch, and a second launch that waits for the output of the first.
     let (next, next_event) = plugin().execute(echo, &[output], 1).unwrap();
     let (last, last_event) = plugin().execute(echo, &[next[0]], 1).unwrap();
     let (said, says) = channel();
@@ -208,14 +209,14 @@ fn test(end: fn(Completer), succeeds: bool) {
     let ready = plugin().ready_event(cast);
     plugin().on_ready(ready, destroys, Box::into_raw(Box::new(called)).cast()).unwrap();
     plugin().destroy_event(ready);
-    // Only the waiting operations still own the output.
+    // Now only the waiting operations own the output.
     plugin().destroy(&[input, output]);
     let run = |succeeds: bool, end: fn(Completer)| {
         let (made, completer) = work.recv().unwrap();
         if succeeds {
             made.0.set(vec![5, 0, 0, 0, 6, 0, 0, 0]).unwrap();
         }
-        // The driver does not keep memory that the framework released.
+        // Drop the driver's reference, because a driver does not keep memory that the framework has released.
         drop(made);
         on_driver_thread(move || end(completer));
     };
@@ -241,7 +242,7 @@ fn test(end: fn(Completer), succeeds: bool) {
     assert!(violations.is_empty(), "called on the driver's thread: {violations:?}");
 }
 
-/// Destroys everything except a pending read. When the read ends, the client is freed.
+/// Destroys everything except a pending read. The client is freed when the read ends.
 fn test_last(end: fn(Completer)) {
     let client = plugin().client(&[]).unwrap();
     let work = WORK.lock().unwrap().take().unwrap();
@@ -264,7 +265,7 @@ fn test_last(end: fn(Completer)) {
     assert!(violations.is_empty(), "called on the driver's thread: {violations:?}");
 }
 
-/// A single test, because `WORK` holds the work of one client at a time.
+/// Use a single test, because `WORK` holds the work of one client at a time.
 #[test]
 fn nobody_calls_the_backend_there() {
     test(|completer| completer.complete(Ok(())), true);

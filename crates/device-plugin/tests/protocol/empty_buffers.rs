@@ -1,5 +1,5 @@
-//! Tests buffers that are created without data: uninitialized ones, errors and aliases. Also tests buffers that are
-//! bitcast to another type.
+//! Tests buffers that are created without data: uninitialized buffers, error buffers and alias buffers. Also tests
+//! bitcasts of buffers to another type.
 
 use std::ptr::null_mut;
 
@@ -10,7 +10,7 @@ use recorded_messages::assert_message;
 use crate::framework::{Answer, Buffer, Client, raw_values, toy};
 use crate::toy::open_gate;
 
-/// The type and dimensions of arguments.
+/// Sets the element type and the dimensions of the arguments, without a layout.
 macro_rules! set_shape {
     ($args:ident, $shape:expr) => {
         $args.shape_element_type = PJRT_Buffer_Type($shape.element_type.as_raw());
@@ -101,7 +101,7 @@ fn error_buffers_fail_what_uses_them() {
     let next = toy().execute(echo, &[buffer], 1).unwrap_err();
     assert_eq!(next.code, ErrorCode::RESOURCE_EXHAUSTED);
     assert_message!("empty_buffers::errors", "an execution", next.message);
-    // Error payloads are passed on with the error.
+    // The error passes on its payloads.
     unsafe extern "C" fn visit(
         key: *const std::ffi::c_char,
         key_size: usize,
@@ -166,7 +166,7 @@ fn alias_takes_over_buffers_data() {
     let (buffer, token) = alias(client, &shape);
     let ready = toy().ready_event(buffer);
     assert!(!toy().is_ready(ready));
-    // Invalid contents are rejected, and afterwards valid contents are still accepted.
+    // The call rejects invalid contents, and the alias still accepts valid contents afterwards.
     let good = toy().ints(client, &[8, 9]);
     let (long, foreign) = (toy().ints(client, &[1, 2, 3]), toy().ints(other, &[1, 2]));
     let far = toy().put(client, &shape, &[0; 8], 1).unwrap();
@@ -212,7 +212,7 @@ fn alias_awaits_fails_or_is_dropped() {
     let (fails, token) = alias(client, &shape);
     fulfill(client, token, Err(3)).unwrap();
     assert_eq!(toy().read_ints(fails).unwrap_err().message, "not today");
-    // An alias that is destroyed before it has data.
+    // An alias that is destroyed before it is fulfilled.
     let (gone, token) = alias(client, &shape);
     toy().destroy(&[gone]);
     fulfill(client, token, Ok(input)).unwrap();
@@ -246,7 +246,7 @@ fn bitcast_keeps_bytes() {
         assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);
         assert_message!("empty_buffers::bitcasts", format_args!("s32[2] to {shape}"), fault.message);
     }
-    // A bitcast of a buffer that is not ready yet.
+    // Bitcast a buffer that is not ready yet.
     let later = toy().compile(client, "op=later\nin=s32[2]\ngate=bitcast").unwrap();
     let (outputs, event) = toy().execute(later, &[buffer], 1).unwrap();
     let float = cast(outputs[0], &Shape::new(ElementType::F32, [2, 1])).unwrap();

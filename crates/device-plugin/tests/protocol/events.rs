@@ -1,4 +1,5 @@
-//! Tests events: destroyed while pending, destroyed inside their own callback, and completed on a foreign thread.
+//! Tests events that are destroyed while pending, destroyed inside their own callback, or completed on a foreign
+//! thread.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -25,12 +26,12 @@ fn set(event: Event, code: u32, message: &str) -> Answer {
     args.map(drop)
 }
 
-/// The observations of a callback: the error and the thread.
+/// The error and the thread that a callback observed.
 type Seen = (Answer, std::thread::ThreadId);
 
 struct Told {
     to: Sender<Seen>,
-    /// Destroyed inside the callback.
+    /// The event that the callback destroys, or null.
     event: Event,
 }
 
@@ -54,11 +55,11 @@ fn destroy_in_own_callback() {
     let event = create();
     toy().on_ready(event, tell, told(&to, event)).unwrap();
     assert!(seen.try_recv().is_err());
-    // The callback destroys the event before this returns.
+    // The callback destroys the event before `set` returns.
     set(event, 0, "").unwrap();
     assert_eq!(seen.recv().unwrap().0, Ok(()));
 
-    // The same for an event that is already ready, so that the callback runs immediately.
+    // The callback also destroys an event that is ready already. It runs before `on_ready` returns.
     let event = create();
     set(event, 3, "bad").unwrap();
     toy().on_ready(event, tell, told(&to, event)).unwrap();
@@ -94,8 +95,8 @@ fn destroy_while_pending_runs_callback() {
 
 #[test]
 fn callback_may_call_plugin() {
-    // The plugin holds no lock during the callback. The callback waits for the event itself, registers with it, and
-    // creates other events.
+    // The plugin holds no lock during the callback. The callback waits for its own event, registers another callback
+    // with it, and creates another event.
     unsafe extern "C" fn call(error: *mut PJRT_Error, count: *mut c_void) {
         toy().check(error).unwrap();
         let (event, count) = unsafe { *count.cast::<(Event, &AtomicUsize)>() };

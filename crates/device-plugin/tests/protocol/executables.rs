@@ -1,4 +1,4 @@
-//! The properties of executables, and their serialized form.
+//! Tests the properties of executables, and their serialized form.
 
 use std::ptr::{null, null_mut};
 
@@ -74,14 +74,14 @@ fn executables_describe_themselves() {
         assert_eq!(DeviceAssignment::decode(bytes).unwrap(), DeviceAssignment::new(1, 1, vec![11]).unwrap());
         blob.serialized_device_assignment_deleter.unwrap()(blob.serialized_device_assignment);
     }
-    // Another program has another fingerprint.
+    // The same program has another fingerprint if it is compiled with other options.
     let other = toy().compile(client, code).unwrap();
     let print = |loaded: Loaded| {
         let args = toy().ask::<slot::PJRT_LoadedExecutable_Fingerprint>(|args| args.executable = loaded).unwrap();
         unsafe { text(args.executable_fingerprint, args.executable_fingerprint_size) }
     };
     assert_ne!(print(loaded), print(other));
-    // The executable outlives its loaded form.
+    // The executable outlives the loaded executable.
     toy().destroy_loaded(loaded);
     assert_eq!(toy().ask::<slot::PJRT_Executable_NumOutputs>(|args| args.executable = held).unwrap().num_outputs, 2);
     let again = toy()
@@ -133,7 +133,7 @@ fn returns_original_program() {
 
 #[test]
 fn returns_hlo_program_with_config() {
-    // Frameworks that send a bare module cannot read a bare module back.
+    // A framework that sends an `HloModuleProto` can only read an `HloModuleProtoWithConfig` back.
     let client = toy().client(&[]).unwrap();
     let name = "op=echo\nin=s32[1]";
     let mut module = vec![0x0a, u8::try_from(name.len()).unwrap()];
@@ -198,27 +198,28 @@ fn executables_survive_serialization() {
     for cut in 1..bytes.len() {
         assert!(load(&bytes[..cut], &[]).is_err(), "{cut}");
     }
-    // Flip any single bit.
+    // Damage each byte by flipping one of its bits.
     for at in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 1 << (at % 8);
         assert_eq!(load(&damaged, &[]).unwrap_err().code, ErrorCode::INVALID_ARGUMENT, "{at}");
     }
-    // Excessive lengths with a correct checksum.
+    // Write excessive lengths, with a correct checksum.
     for at in (27..bytes.len() - 16).step_by(3) {
         let mut absurd = bytes.clone();
         absurd[at..at + 8].fill(0xff);
         seal(&mut absurd);
         drop(load(&absurd, &[]).map(|loaded| toy().destroy_loaded(loaded)));
     }
-    // The data is complete and valid, but of another platform. The platform's name follows the magic line and a length.
+    // The data is complete and valid, but belongs to another platform. The platform's name follows the magic line and a
+    // length.
     let mut foreign = bytes.clone();
     assert_eq!(&foreign[35..38], b"toy");
     foreign[35..38].copy_from_slice(b"boy");
     seal(&mut foreign);
     let fault = load(&foreign, &[]).unwrap_err();
     assert_message!("executables::serialized", "another platform", fault.message);
-    // Another version of the format.
+    // Use another version of the format.
     let mut older = bytes.clone();
     older[25] = b'1';
     seal(&mut older);
@@ -227,7 +228,7 @@ fn executables_survive_serialization() {
     toy().destroy_client(client);
 }
 
-/// Writes the correct checksum to the end of changed bytes.
+/// Writes the correct checksum to the end of modified bytes.
 fn seal(bytes: &mut [u8]) {
     let (body, sum) = bytes.split_last_chunk_mut::<8>().unwrap();
     let checksum =
@@ -260,7 +261,7 @@ fn loads_native_code_of_same_version() {
         crate::framework::Answer::Ok(name)
     };
     assert_eq!(name(&bytes).unwrap(), "from native code");
-    // The backend must detect damaged code.
+    // The backend must detect damaged native code, because the checksum is correct.
     let at = bytes.windows(6).position(|window| window == b"native").unwrap();
     let code = bytes.windows(11).position(|window| window == b"native code").unwrap();
     assert!(at < code);
@@ -268,7 +269,7 @@ fn loads_native_code_of_same_version() {
     other[code] = b'N';
     seal(&mut other);
     assert_eq!(name(&other).unwrap_err().message, "no native code");
-    // If the version differs, the program is compiled again.
+    // If the platform version differs, the program is compiled again.
     let version = bytes.windows(5).position(|window| window == b"toy 1").unwrap();
     bytes[version + 4] = b'0';
     seal(&mut bytes);
@@ -280,7 +281,7 @@ fn loads_native_code_of_same_version() {
 fn options_nobody_here_knows_are_kept() {
     let client = toy().client(&[]).unwrap();
     let mut options = CompileOptions::default().with_device_ordinal(11).encode();
-    // Field 1999, which a newer framework might send.
+    // Field 1999, which this SDK does not define, but a newer framework might send.
     options.extend([0xfa, 0x7c, 3, b'n', b'e', b'w']);
     let loaded = toy().compile_with(client, "op=echo\nin=s32[1]", &options).unwrap();
     let held = executable_of(loaded);

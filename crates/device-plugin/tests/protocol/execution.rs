@@ -1,4 +1,4 @@
-//! Tests executions: asynchronous ones, their errors, and invalid arguments.
+//! Tests executions: asynchronous executions, their errors, and invalid arguments.
 
 use std::ptr::null_mut;
 
@@ -19,11 +19,11 @@ fn inputs_destroyed_after_launch() {
     toy().destroy(&[buffer]);
     toy().destroy_loaded(executable);
     assert!(!toy().is_ready(event));
-    // A read that is requested before the value exists. The buffer is destroyed before the value is computed.
+    // Request a read before the value exists. The buffer is destroyed before the value is computed.
     let mut bytes = [0u8; 12];
     let (read, _) = toy().read_into(outputs[0], bytes.as_mut_ptr(), 12).unwrap();
     assert!(!toy().is_ready(read));
-    // The same for a copy: the new buffer exists, but its value does not.
+    // Request a copy, too: the new buffer exists, but its value does not.
     let memory = toy().memories(client)[1];
     let copy =
         toy().ask::<slot::PJRT_Buffer_CopyToMemory>(|args| (args.buffer, args.dst_memory) = (outputs[0], memory));
@@ -110,7 +110,7 @@ fn rejects_mismatched_arguments() {
     refused(&[foreign, good], "a buffer of another client");
     refused(&[good, deleted], "a deleted buffer");
     refused(&[null_mut(), good], "null");
-    // The failed calls did not use up any arguments.
+    // The failed calls did not consume any arguments.
     let (outputs, event) = toy().execute(executable, &[good, good], 2).unwrap();
     toy().wait(event).unwrap();
     toy().destroy(&outputs);
@@ -161,7 +161,7 @@ fn launches_several_devices_in_one_call() {
         .with_device_assignment(DeviceAssignment::new(2, 1, vec![11, 10]).unwrap())
         .encode();
     let on = |memory: usize, byte: u8| toy().put(client, &Shape::new(ElementType::U8, [1]), &[byte], memory).unwrap();
-    // The devices are in the order of the assignment.
+    // The order of the arguments follows the assignment: device 11 first, then device 10.
     let (first, second) = (on(1, 5), on(0, 6));
     let run = |code: &str| {
         let executable = toy().compile_with(client, code, &options).unwrap();

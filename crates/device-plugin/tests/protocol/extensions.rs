@@ -16,7 +16,7 @@ pub fn rich() -> Framework {
     Framework(device_plugin::raw::api::<Rich>())
 }
 
-/// Types of the extensions in the chain, with their sizes.
+/// Returns the types of the extensions in the chain, with their sizes.
 fn chain(framework: Framework) -> Vec<(u32, usize)> {
     let mut chain = Vec::new();
     let mut extension = framework.0.extension_start;
@@ -27,7 +27,7 @@ fn chain(framework: Framework) -> Vec<(u32, usize)> {
     chain
 }
 
-/// The extension of a given type.
+/// Returns the extension of type `E`.
 pub fn extension<E: Extension>(framework: Framework) -> &'static E {
     let mut extension = framework.0.extension_start;
     while let Some(node) = unsafe { extension.as_ref() } {
@@ -39,12 +39,12 @@ pub fn extension<E: Extension>(framework: Framework) -> &'static E {
     panic!("no extension {}", E::NAME);
 }
 
-/// Calls a function of an extension. The arguments are garbage, except those that `set` sets.
+/// Calls a function of an extension of [`rich`]. The arguments are garbage, except those that `set` sets.
 pub fn ask<S: Slot<Table: Extension, Return = *mut PJRT_Error>>(set: impl FnOnce(&mut S::Args)) -> Answer<S::Args> {
     ask_of::<S>(rich(), set)
 }
 
-/// The same for an extension of any plugin.
+/// Calls a function of an extension of any plugin. The arguments are garbage, except those that `set` sets.
 pub fn ask_of<S: Slot<Table: Extension, Return = *mut PJRT_Error>>(
     framework: Framework,
     set: impl FnOnce(&mut S::Args),

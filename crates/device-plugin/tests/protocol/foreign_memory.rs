@@ -1,4 +1,4 @@
-//! Buffers in memory of another library.
+//! Tests buffers in memory of another library.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -41,7 +41,7 @@ fn foreign_memory_is_released_with_buffer() {
     assert_eq!(toy().read_ints(buffer).unwrap(), data);
     let pointer = toy().ask::<slot::PJRT_Buffer_OpaqueDeviceMemoryDataPointer>(|args| args.buffer = buffer).unwrap();
     assert_eq!(pointer.device_memory_ptr, at);
-    // An execution that still uses the memory keeps it alive.
+    // The output of an execution shares the memory, and keeps it alive.
     let echo = toy().compile(client, "op=echo\nin=s32[3]").unwrap();
     let (outputs, event) = toy().execute(echo, &[buffer], 1).unwrap();
     toy().wait(event).unwrap();
@@ -60,7 +60,8 @@ fn failed_view_keeps_frameworks_memory() {
     let at: *mut c_void = data.as_ptr().cast_mut().cast();
     let count = AtomicUsize::new(0);
     let shape = Shape::new(ElementType::S32, [3]);
-    // The host cannot read memory that it cannot access, or elements narrower than a byte, in place.
+    // The backend rejects views of memory that it cannot read in place: device memory, and elements narrower than a
+    // byte.
     let fault = view(client, &shape, at, 0, &count).unwrap_err();
     assert_eq!((fault.code, fault.message.as_str()), (ErrorCode::UNIMPLEMENTED, "s32[3] in foreign memory 0"));
     assert!(view(client, &Shape::new(ElementType::S4, [3]), at, 2, &count).is_err());
@@ -68,7 +69,7 @@ fn failed_view_keeps_frameworks_memory() {
     let panics = toy().client(&[NamedValue::new("panic_in", "create_view_of_device_buffer")]).unwrap();
     assert_eq!(view(panics, &shape, at, 2, &count).unwrap_err().code, ErrorCode::INTERNAL);
     assert_eq!(count.load(Ordering::SeqCst), 0);
-    // The backend fails and keeps the memory. The buffer has the error, and the memory is released later.
+    // The backend fails, but keeps the memory. The buffer gets the error, and the memory is released later.
     let keeps = toy().client(&[NamedValue::new("panic_in", "after keeping")]).unwrap();
     let buffer = view(keeps, &shape, at, 2, &count).unwrap();
     assert_eq!(toy().read_ints(buffer).unwrap_err().message, "kept the memory");

@@ -1,4 +1,4 @@
-//! A framework that drives a plugin through the raw table.
+//! A test framework that calls a plugin through the C function table.
 
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
@@ -6,7 +6,7 @@ use std::ptr::{null, null_mut};
 use device_plugin::{ElementType, ErrorCode, NamedValue, Shape, Value};
 use pjrt_sys::*;
 
-/// The error that a plugin returned.
+/// An error that a plugin returned.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Fault {
     pub code: ErrorCode,
@@ -24,12 +24,12 @@ pub type Answer<T = ()> = Result<T, Fault>;
 #[derive(Clone, Copy)]
 pub struct Framework(pub &'static PJRT_Api);
 
-/// The framework for the toy plugin.
+/// Returns the framework for the toy plugin.
 pub fn toy() -> Framework {
     Framework(device_plugin::raw::api::<crate::toy::Toy>())
 }
 
-/// Creates a struct that is garbage except for its header.
+/// Creates an arguments struct that contains garbage except for its header.
 pub fn garbage<T: AbiStruct>() -> T {
     let mut args = T::new();
     let size = size_of::<T>();
@@ -95,7 +95,7 @@ pub unsafe fn read_values(values: *const PJRT_NamedValue, len: usize) -> Vec<Nam
     unsafe { slice(values, len) }.iter().map(read).collect()
 }
 
-/// The shape of an array of two 32-bit integers.
+/// Returns the shape of an array of two 32-bit integers.
 pub fn pair() -> Shape {
     Shape::new(ElementType::S32, [2])
 }
@@ -106,7 +106,7 @@ pub type Event = *mut PJRT_Event;
 pub type Loaded = *mut PJRT_LoadedExecutable;
 
 impl Framework {
-    /// Calls the function in slot `S`.
+    /// Calls the function in slot `S` of the table.
     pub fn call<S: Slot<Table = PJRT_Api, Return = *mut PJRT_Error>>(&self, args: &mut S::Args) -> Answer {
         self.check(unsafe { S::get(self.0).unwrap()(args) })
     }
@@ -144,7 +144,7 @@ impl Framework {
 
     pub fn client(&self, options: &[NamedValue]) -> Answer<Client> {
         let raw = raw_values(options);
-        // The callbacks stay garbage, because frameworks do not set them.
+        // The callback pointers stay garbage, because frameworks do not initialize them.
         let args = self.ask::<slot::PJRT_Client_Create>(|args| {
             args.create_options = raw.as_ptr();
             args.num_options = raw.len();
@@ -189,7 +189,7 @@ impl Framework {
         self.ask::<slot::PJRT_LoadedExecutable_Destroy>(|args| args.executable = executable).unwrap();
     }
 
-    /// Puts dense data in the memory with the given index.
+    /// Copies dense data to the memory with the given index.
     pub fn put(&self, client: Client, shape: &Shape, data: &[u8], memory: usize) -> Answer<Buffer> {
         assert_eq!(data.len(), shape.host_size().unwrap());
         let (buffer, done) = self.put_as(client, shape, data.as_ptr(), None, 1, memory)?;
@@ -223,7 +223,7 @@ impl Framework {
         Ok((args.buffer, args.done_with_host_buffer))
     }
 
-    /// Puts 32-bit integers on device 0.
+    /// Copies 32-bit integers to device 0.
     pub fn ints(&self, client: Client, values: &[i32]) -> Buffer {
         let shape = Shape::new(ElementType::S32, [values.len() as i64]);
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
@@ -254,7 +254,7 @@ impl Framework {
         Ok((args.event, args.dst_size))
     }
 
-    /// Executes on the device the program was compiled for.
+    /// Executes a program on the device for which it was compiled.
     pub fn execute(&self, executable: Loaded, arguments: &[Buffer], outputs: usize) -> Answer<(Vec<Buffer>, Event)> {
         self.execute_keeping(executable, arguments, outputs, &[])
     }
@@ -339,7 +339,7 @@ impl Framework {
     }
 }
 
-/// Creates a program struct that points to the given text and code.
+/// Creates a program struct that points to the given format and code.
 pub fn program(format: &str, code: &[u8]) -> PJRT_Program {
     let mut program = garbage::<PJRT_Program>();
     (program.code, program.code_size) = (code.as_ptr().cast_mut().cast(), code.len());
@@ -360,7 +360,7 @@ pub fn execute_options(kept: &[i64]) -> PJRT_ExecuteOptions {
     options.num_non_donatable_input_indices = kept.len();
     options.context = null_mut();
     options.call_location = null();
-    // The pointers of the empty lists stay invalid, because nothing may read them.
+    // The pointers of the empty lists stay invalid, because the plugin must not read them.
     options.num_tasks = 0;
     options.multi_slice_config = null_mut();
     options.use_major_to_minor_data_layout_for_callbacks = false.into();

@@ -1,4 +1,4 @@
-//! Tests invalid arguments. Each of them causes an error that names the field, and the client remains usable.
+//! Tests invalid arguments. Each invalid argument causes an error that names its field, and the client remains usable.
 
 use std::ffi::c_char;
 use std::ptr::{null, null_mut};
@@ -10,7 +10,7 @@ use recorded_messages::assert_message;
 use crate::framework::{Answer, Client, execute_options, garbage, raw_values, toy};
 use crate::history::Cliff;
 
-/// A small generator of random numbers, so that failures are reproducible.
+/// A small pseudo-random generator with a seed, so that failures are reproducible.
 pub struct Random(u64);
 
 impl Random {
@@ -25,13 +25,13 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// Returns a number below `end`.
+    /// Returns an index below `end`.
     pub fn below(&mut self, end: usize) -> usize {
         usize::try_from((self.next() >> 11) % end as u64).unwrap()
     }
 }
 
-/// A type, extents, and the number of extents that is passed.
+/// The element type, extents and rank that a test passes.
 #[derive(Clone, Copy, Debug)]
 struct Form {
     element_type: u32,
@@ -43,7 +43,7 @@ fn misaligned<T>(at: *const T) -> *const T {
     at.wrapping_byte_add(1)
 }
 
-/// Calls each function that takes a shape.
+/// Calls each function that has a shape as a parameter.
 fn each_shape(client: Client, form: Form) -> Vec<(&'static str, Answer)> {
     let data = [0u8; 64];
     let (device, memory) = (toy().devices(client)[0], toy().memories(client)[0]);
@@ -155,7 +155,7 @@ fn strided(client: Client, dims: &[i64], strides: *const i64, num: usize, data: 
 #[test]
 fn strides_that_overlap_or_go_nowhere() {
     let client = toy().client(&[]).unwrap();
-    // Four bytes with no readable memory after them. The first element is in the middle.
+    // Four bytes with no readable memory after them. The first element may be in the middle.
     let cliff = Cliff::new(4);
     let end = cliff.last(4);
     unsafe { end.copy_from_nonoverlapping([1u8, 2, 3, 4].as_ptr(), 4) };
@@ -165,7 +165,7 @@ fn strides_that_overlap_or_go_nowhere() {
     assert_eq!(ask(&[3, 2], &[0, 0], at(3)).unwrap(), [4; 6]);
     assert_eq!(ask(&[2, 2], &[-2, -1], at(3)).unwrap(), [4, 3, 2, 1]);
     assert_eq!(ask(&[2, 2], &[-1, 1], at(2)).unwrap(), [3, 4, 2, 3]);
-    // The stride is never used.
+    // The stride of a dimension with fewer than two elements is never used.
     assert_eq!(ask(&[1, 2], &[i64::MAX, 1], at(2)).unwrap(), [3, 4]);
     assert_eq!(ask(&[0, 2], &[i64::MIN, i64::MAX], at(0)).unwrap(), [0u8; 0]);
     for strides in [&[1i64][..], &[1, 1, 1], &[i64::MAX, 1], &[i64::MIN, 1], &[i64::MAX, i64::MIN]] {
@@ -327,13 +327,13 @@ fn executions_of_nothing() {
         assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}");
         assert_message!("garbage::execute", case, fault.message);
     }
-    // The options keep arguments that do not exist.
+    // The options exclude arguments from donation that do not exist.
     for kept in [&[-1i64][..], &[1], &[i64::MAX, i64::MIN], &[0, 0, 0]] {
         let (outputs, event) = toy().execute_keeping(executable, &[buffer], 1, kept).unwrap();
         toy().wait(event).unwrap();
         toy().destroy(&outputs);
     }
-    // Callbacks without functions.
+    // Pass callbacks without functions.
     let mut send = PJRT_SendCallbackInfo { channel_id: 0, user_arg: null_mut(), send_callback: None };
     let mut sends = [&raw mut send];
     for (callbacks, case) in [(null_mut(), "null send_callbacks"), (sends.as_mut_ptr(), "a null send callback")] {
@@ -352,7 +352,7 @@ fn executions_of_nothing() {
     toy().destroy_client(client);
 }
 
-/// Passes text that ends where readable memory ends.
+/// Passes a byte string that ends where readable memory ends.
 fn on_the_edge(text: &[u8], pass: impl FnOnce(*const c_char, usize) -> Answer) -> Answer {
     let cliff = Cliff::new(text.len());
     let at = cliff.last(text.len());
@@ -439,7 +439,7 @@ fn rejects_unterminated_and_invalid_text() {
             assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);
             assert_message!("garbage::text", format_args!("{field} {bytes:?}"), fault.message);
         }
-        // The function returns the error in every case.
+        // An error message may contain arbitrary bytes, so the call accepts all of these.
         on_the_edge(bytes, failed).unwrap();
     }
     toy().destroy_client(client);
@@ -539,7 +539,7 @@ fn compile_options_of_random_bytes() {
         }
     }
     assert!(taken > 0 && refused > 0, "{taken} {refused}");
-    // Nested groups, and a length that exceeds every limit.
+    // Nested protobuf groups, and a length that exceeds every limit.
     for bytes in [vec![0x0b; 1 << 16], vec![0x1a; 1 << 16], [vec![0x1a], vec![0xff; 9], vec![1]].concat()] {
         assert_eq!(toy().compile_with(client, code, &bytes).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     }
@@ -548,7 +548,7 @@ fn compile_options_of_random_bytes() {
 
 #[test]
 fn hlo_modules_of_random_bytes() {
-    // The SDK reads names and configurations of HLO modules.
+    // The SDK reads the names and configurations of HLO modules.
     let client = toy().client(&[]).unwrap();
     let mut random = Random::new(13);
     for _ in 0..1000 {

@@ -11,22 +11,22 @@ use recorded_messages::assert_message;
 use crate::framework::{Answer, Client, Event, execute_options, garbage, toy};
 use crate::toy::{CHANNELS, open_gate};
 
-/// The host's work on its channels, and its observations.
+/// Data that the host sends through its channels, and what it observed.
 #[derive(Default)]
 struct Host {
-    /// The pieces to send.
+    /// The chunks to send.
     pieces: Vec<Vec<u8>>,
-    /// The result of sending each piece.
+    /// The result of sending each chunk.
     answers: Mutex<Vec<Answer>>,
     deleted: Mutex<usize>,
-    /// The received pieces: total size, data, and whether it is the last one.
+    /// The received chunks: total size, data, and whether the chunk is the last one.
     came: Mutex<Vec<(usize, Vec<u8>, bool)>>,
     refuses: bool,
-    /// Events of pieces, which become ready when the program has read them.
+    /// Events of the sent chunks, which become ready when the program has read them.
     events: Mutex<Vec<Event>>,
 }
 
-// The events are only used on the thread of the test.
+// Only the thread of the test uses the events.
 unsafe impl Sync for Host {}
 
 unsafe extern "C" fn take(
@@ -102,7 +102,7 @@ fn run(client: Client, code: &str, host: &Host) -> Answer<Event> {
         args.execute_device = null_mut();
     });
     toy().destroy_loaded(executable);
-    // The lists are freed after this call, but the callbacks remain valid.
+    // The caller frees the lists of callbacks after this call, but the callbacks remain valid.
     answer.map(|_| event)
 }
 
@@ -132,7 +132,7 @@ fn transfers_data_during_execution() {
         assert_eq!(*host.came.lock().unwrap(), [(8, vec![2, 3, 4], false), (8, vec![5, 6, 7, 8, 9], true)]);
         taken(&host);
     }
-    // The framework's callbacks are invalid after their executions have ended.
+    // The framework's callbacks are invalid after their execution has ended.
     let all = CHANNELS.lock().unwrap().clone();
     let (_, ended) = all.iter().find(|(gate, _)| gate == "talk-later").unwrap();
     assert_eq!(ended.send(2, Vec::new(), 0, true).unwrap_err().code(), ErrorCode::FAILED_PRECONDITION);
@@ -168,7 +168,7 @@ fn channel_error_fails_program() {
     assert_eq!((fault.code, fault.message.as_str()), (ErrorCode::RESOURCE_EXHAUSTED, "full"));
     assert_eq!(refuses.came.lock().unwrap().len(), 1);
     taken(&refuses);
-    // An execution that fails immediately closes its channels, even if its threads still use them.
+    // An execution that fails immediately closes its channels, even if threads of the backend still use them.
     let host = pieces(&[&[0; 8]]);
     assert_eq!(run(client, "op=talk_badly\ngate=talk-badly", &host).unwrap_err().message, "talked badly");
     open_gate("talk-badly");

@@ -1,4 +1,4 @@
-//! The layouts of arrays.
+//! Tests the layouts of arrays.
 
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -22,11 +22,11 @@ impl DevicePlugin for Tiles {
     type Backend = TilesDevice;
 }
 
-/// A device that stores matrices by column, in tiles of two. Its programs return their argument. The text of a program
-/// gives the layouts of both as `PARAMETER RESULT`.
+/// A device that stores matrices in column-major order, in tiles of two. Its programs return their argument. The code
+/// of a program contains the layouts of its parameter and its result as `PARAMETER RESULT`.
 struct TilesDevice;
 
-/// The shape that the backend received, and the bytes.
+/// The shape that the backend received, and the bytes of the array.
 type Stored = Arc<(Shape, Vec<u8>)>;
 
 fn columns(rank: usize) -> Option<Layout> {
@@ -83,7 +83,7 @@ fn matrix() -> Shape {
     Shape::new(ElementType::S32, [2, 3])
 }
 
-/// Elements numbered in row-major order.
+/// The elements in row-major order.
 const ROWS: [i32; 6] = [0, 1, 2, 3, 4, 5];
 const COLUMNS: [i32; 6] = [0, 3, 1, 4, 2, 5];
 
@@ -113,7 +113,7 @@ fn read(of: Framework, buffer: Buffer, layout: Option<&PJRT_Buffer_MemoryLayout>
     out
 }
 
-/// The layout of a buffer, as a function of the table returns it.
+/// Returns the layout of a buffer that `PJRT_Buffer_GetMemoryLayout` reports.
 fn layout_of(of: Framework, buffer: Buffer) -> Layout {
     let layout = of.ask::<slot::PJRT_Buffer_GetMemoryLayout>(|args| args.buffer = buffer).unwrap().layout;
     assert!(layout.type_ == PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled);
@@ -133,7 +133,8 @@ fn any_order_may_be_asked_for() {
     assert_eq!(layout_of(toy(), buffer).to_string(), "{0,1}");
     let args = toy().ask::<slot::PJRT_Buffer_Dimensions>(|args| args.buffer = buffer).unwrap();
     assert_eq!(unsafe { slice(args.dims, args.num_dims) }, [2, 3]);
-    // Without a layout from the host, the device's layout is used. Raw bytes are always in the device's layout.
+    // If the host passes no layout, a read uses the layout of the buffer. Raw bytes are always in the layout of the
+    // buffer.
     assert_eq!(read(toy(), buffer, None), COLUMNS);
     assert_eq!(read(toy(), buffer, Some(&tiled(&[0, 1]))), COLUMNS);
     assert_eq!(read(toy(), buffer, Some(&tiled(&[1, 0]))), ROWS);
@@ -145,7 +146,7 @@ fn any_order_may_be_asked_for() {
     });
     toy().wait(copied.unwrap().event).unwrap();
     assert_eq!(raw, COLUMNS[1..3]);
-    // A copy has the layout of the original.
+    // A copy has the same layout as its source.
     let to = toy().devices(client)[1];
     let copy = toy().ask::<slot::PJRT_Buffer_CopyToDevice>(|args| {
         (args.buffer, args.dst_device) = (buffer, to);
@@ -153,7 +154,7 @@ fn any_order_may_be_asked_for() {
     let copy = copy.unwrap().dst_buffer;
     assert_eq!((layout_of(toy(), copy).to_string(), read(toy(), copy, None)), ("{0,1}".to_owned(), COLUMNS.to_vec()));
     toy().destroy(&[buffer, copy]);
-    // The host data has a column layout too. Its strides select the elements.
+    // The strides describe host data in column-major order.
     let buffer = put(toy(), client, Some(&tiled(&order)), &[4, 8]).unwrap();
     assert_eq!(read(toy(), buffer, None), ROWS);
     assert_eq!(read(toy(), buffer, Some(&tiled(&[1, 0]))), [0, 2, 4, 1, 3, 5]);
@@ -196,7 +197,7 @@ fn arguments_need_compiled_layouts() {
     assert_message!("layouts::arguments", "columns instead of rows", fault.message);
     toy().destroy_loaded(program);
     toy().destroy(&[columns]);
-    // The position of a dimension with one element does not matter.
+    // The position of a dimension of extent 1 does not matter.
     let program = toy().compile(client, "op=echo\nin=s32[2,1]").unwrap();
     let dims = [2i64, 1];
     let layout = tiled(&order);
@@ -221,7 +222,7 @@ fn uses_device_layouts() {
     assert_eq!(layout_of(tiles(), buffer).to_string(), "{0,1:T(2)}");
     assert_eq!(read(tiles(), buffer, None), COLUMNS);
     assert_eq!(read(tiles(), buffer, Some(&tiled(&[1, 0]))), ROWS);
-    // Other orders of dimensions use the same tiles.
+    // A layout with another order of dimensions must have the same tiles.
     let (order, extents, ranks) = ([1i64, 0], [2i64], [1usize]);
     let mut rows = tiled(&order);
     rows.__bindgen_anon_1.tiled.num_tiles = 1;
@@ -233,14 +234,14 @@ fn uses_device_layouts() {
     let fault = put(tiles(), client, Some(&tiled(&order)), &[]).unwrap_err();
     assert_eq!(fault.code, ErrorCode::UNIMPLEMENTED, "{fault:?}");
 
-    // By default, programs use the layout of uploaded buffers for parameters and results.
+    // By default, programs expect parameters and return results in the default layout of the device.
     let plain = tiles().compile(client, "plain").unwrap();
     let (outputs, event) = tiles().execute(plain, &[buffer], 1).unwrap();
     tiles().wait(event).unwrap();
     assert_eq!(layout_of(tiles(), outputs[0]).to_string(), "{0,1:T(2)}");
     let fault = tiles().execute(plain, &[as_rows], 1).unwrap_err();
     assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}");
-    // A program may specify other layouts.
+    // A program may specify other layouts for its parameters and results.
     let other = tiles().compile(client, "{1,0:T(2)} {1,0}").unwrap();
     let (rows, event) = tiles().execute(other, &[as_rows], 1).unwrap();
     tiles().wait(event).unwrap();
@@ -290,8 +291,8 @@ fn topology_reports_layouts() {
     let args = args.unwrap();
     let proto = unsafe { slice(args.serialized_shape.cast::<u8>(), args.serialized_shape_size) }.to_vec();
     unsafe { args.serialized_shape_deleter.unwrap()(args.serialized_shape) };
-    // The type is s32, the extents [2,3], minor_to_major [0,1], and there is one tile (2). Neither dimension is
-    // dynamic.
+    // The expected type is `s32`, the extents are `[2,3]`, `minor_to_major` is `[0,1]`, and there is one tile `(2)`.
+    // Neither dimension is dynamic.
     assert_eq!(proto, [0x10, 4, 0x1A, 2, 2, 3, 0x2A, 9, 0x0A, 2, 0, 1, 0x32, 3, 0x0A, 1, 2, 0x32, 2, 0, 0]);
     tiles().ask::<slot::PJRT_TopologyDescription_Destroy>(|args| args.topology = topology).unwrap();
 }
@@ -327,7 +328,7 @@ fn pending_buffers_have_layout() {
         (layout_of(toy(), buffer).to_string(), read(toy(), buffer, None)),
         ("{0,1}".to_owned(), COLUMNS.to_vec())
     );
-    // The data of an alias must have the same layout.
+    // The buffer that fulfills an alias must have the layout of the alias.
     let alias = |layout: &PJRT_Buffer_MemoryLayout| {
         let args = toy().ask::<slot::PJRT_Client_CreateAliasBuffer>(|args| {
             (args.client, args.memory) = (client, memory);
@@ -410,7 +411,7 @@ fn default_layouts() {
     let mut all = unsafe { slice(parameters.layouts, parameters.num_parameters) }.to_vec();
     all.extend(unsafe { slice(outputs.layouts, outputs.num_outputs) });
     assert_eq!(all.iter().map(|layout| layout_text(*layout)).collect::<Vec<_>>(), ["{1,0}", "{0}", "{0}"]);
-    // These layouts belong to the executable. Nothing happens if a framework destroys them anyway.
+    // These layouts belong to the executable. If a framework destroys them anyway, the call does nothing.
     all.iter().for_each(|layout| destroy_layout(*layout));
     assert_eq!(layout_text(all[0]), "{1,0}");
     toy().ask::<slot::PJRT_Executable_Destroy>(|args| args.executable = executable).unwrap();

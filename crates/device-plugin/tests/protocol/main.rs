@@ -1,7 +1,7 @@
-//! Tests the protocol between frameworks and plugins through the raw table, including all kinds of misuse.
+//! Tests the protocol between frameworks and plugins through the C function table, including all kinds of misuse.
 //!
-//! The framework is as hostile as the interface allows. It fills every argument struct with 0xAA before it sets the
-//! inputs, so that outputs start as garbage.
+//! The framework of these tests is as hostile as the interface allows. It fills every argument struct with 0xAA before
+//! it sets the inputs, so that outputs start as garbage.
 #![allow(
     unreachable_pub,
     missing_docs,

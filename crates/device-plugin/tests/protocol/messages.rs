@@ -1,4 +1,4 @@
-//! The messages about wrong calls, in one place: `tests/messages/errors.txt`. Other tests match codes.
+//! Records the messages of errors in `tests/messages/errors.txt`. Other tests match only error codes.
 //!
 //! `UPDATE_EXPECT=1 cargo test -p device-plugin --test protocol messages` updates the file.
 
@@ -12,7 +12,7 @@ use pjrt_sys::*;
 use crate::framework::{Answer, Client, toy};
 use crate::table::every_slot;
 
-/// Calls, each with the code and the message of its error.
+/// The recorded calls, each with the code and the message of its error.
 #[derive(Default)]
 struct Messages(String);
 

@@ -1,4 +1,4 @@
-//! Tests the options of an execution, at every age of their struct.
+//! Tests the options of an execution, with every size that their struct has had.
 
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
@@ -33,7 +33,8 @@ pub fn execute(
     Ok((vec![output], event))
 }
 
-/// Runs a program with these options and returns those that the backend saw. The name must be unique to this test.
+/// Runs a program with these options, and returns the options that the backend received. `name` must be unique to the
+/// test.
 fn seen(name: &str, options: &mut PJRT_ExecuteOptions) -> Answer<ExecuteOptions> {
     let client = rich().client(&[]).unwrap();
     let program = rich().compile(client, name).unwrap();
@@ -76,7 +77,7 @@ fn custom_options_reach_the_backend() {
     let mut options = execute_options(&[]);
     (options.custom_options, options.num_custom_options) = (raw.as_ptr(), raw.len());
     assert_eq!(seen("custom", &mut options).unwrap().custom_options(), values);
-    // A framework of 0.115 has a shorter struct, followed by memory of its own.
+    // A framework for PJRT 0.115 passes a shorter struct. The memory after the struct is not part of the options.
     options.struct_size = PJRT_ExecuteOptions::size_at(115);
     options.num_custom_options = usize::MAX;
     assert!(seen("older", &mut options).unwrap().custom_options().is_empty());
@@ -103,7 +104,7 @@ fn short_struct_is_read_within_bounds() {
         let mut options = execute_options(&[]);
         options.call_location = c"here".as_ptr();
         options.struct_size = size;
-        // The memory after an older framework's struct is garbage and must not be read.
+        // The memory after the shorter struct of an older framework is garbage and must not be read.
         let bytes = (&raw mut options).cast::<u8>();
         unsafe { bytes.add(size).write_bytes(0xAA, size_of::<PJRT_ExecuteOptions>() - size) };
         let seen = seen("shorter", &mut options).unwrap();
@@ -165,7 +166,7 @@ fn output_callbacks_during_program() {
     let came = came.into_inner().unwrap();
     let data: Vec<u8> = [1i32, 2].iter().flat_map(|x| x.to_le_bytes()).collect();
     assert_eq!(came, [(0, 1, data.clone(), vec![2], device_plugin::ElementType::S32.as_raw(), 1)]);
-    // The backend has kept its clone, but the execution has ended.
+    // The backend has kept a clone of the callbacks, but the execution has ended.
     let callbacks = options.output_callbacks();
     assert_eq!(callbacks.ids().collect::<Vec<_>>(), [(5, 2)]);
     let shape = crate::rich::shape();
@@ -192,7 +193,7 @@ fn output_callbacks_end_before_event() {
     open.send(()).unwrap();
     assert_eq!(rich().wait(event), Ok(()));
     assert_eq!(came.lock().unwrap().len(), 1);
-    // The device tried again after the execution had ended.
+    // The device called the callback again after the execution had ended.
     while LATE.lock().unwrap().is_empty() {
         std::thread::yield_now();
     }

@@ -1,4 +1,4 @@
-//! Destroys objects in every order that the contract allows, at any moment of the executions that create them.
+//! Destroys objects in every order that PJRT allows, at any point of the executions that create them.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -12,7 +12,7 @@ use crate::garbage::Random;
 use crate::history::fixture;
 use crate::toy::{abandon_gate, notes, open_gate};
 
-/// An object that a framework may destroy at any time, once.
+/// An object that a framework may destroy once, at any time.
 enum Object {
     Client(Client),
     Loaded(Loaded),
@@ -47,7 +47,7 @@ impl Object {
     }
 }
 
-/// Number of calls of callbacks.
+/// Number of callback calls.
 static CALLED: AtomicUsize = AtomicUsize::new(0);
 
 unsafe extern "C" fn called(error: *mut PJRT_Error, _: *mut c_void) {
@@ -59,7 +59,7 @@ unsafe extern "C" fn released(_: *mut c_void, count: *mut c_void) {
     unsafe { &*count.cast::<AtomicUsize>() }.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Creates the objects of a client. Buffers use the memory `lent` in place, and reads write 8 bytes to `to`.
+/// Creates the objects of a client. Buffers use the memory `lent` in place. Reads write 8 bytes to `to`.
 fn objects(client: Client, seed: u64, lent: &'static [u8], viewed: &AtomicUsize, to: *mut u8) -> Vec<Object> {
     let mut all = vec![Object::Client(client)];
     let (devices, memories) = (toy().devices(client), toy().memories(client));
@@ -86,7 +86,7 @@ fn objects(client: Client, seed: u64, lent: &'static [u8], viewed: &AtomicUsize,
     let pending = outputs[0];
     toy().on_ready(event, called, null_mut()).unwrap();
     take(outputs, event);
-    // Objects that depend on the pending output: its event, a copy, a cast, a read.
+    // Create objects that depend on the pending output: its event, a copy, a bitcast, and a read.
     all.push(Object::Event(toy().ready_event(pending)));
     let copy =
         toy().ask::<slot::PJRT_Buffer_CopyToDevice>(|args| (args.buffer, args.dst_device) = (pending, devices[1]));
@@ -99,7 +99,7 @@ fn objects(client: Client, seed: u64, lent: &'static [u8], viewed: &AtomicUsize,
     all.push(Object::Buffer(cast.unwrap().out_buffer));
     all.push(Object::Event(toy().read_into(pending, to, 8).unwrap().0));
 
-    // Aliases and donations that wait for a call that the framework never makes.
+    // Create an alias and a donation that wait for a callback that the framework never makes.
     let shape = fixture::DIMS;
     let alias = toy().ask::<slot::PJRT_Client_CreateAliasBuffer>(|args| {
         (args.client, args.memory) = (client, memories[0]);
@@ -111,7 +111,7 @@ fn objects(client: Client, seed: u64, lent: &'static [u8], viewed: &AtomicUsize,
     let donated = toy().ask::<slot::PJRT_Buffer_DonateWithControlDependency>(|args| args.buffer = waits).unwrap();
     all.extend([waits, donated.out_buffer].map(Object::Buffer));
 
-    // Memory that is lent or belongs to another library.
+    // Create buffers in memory that the framework lends or that belongs to another library.
     let (buffer, done) = toy().put_as(client, &crate::framework::pair(), lent.as_ptr(), None, 2, 2).unwrap();
     all.extend([Object::Buffer(buffer), Object::Event(done)]);
     let view = toy().ask::<slot::PJRT_Client_CreateViewOfDeviceBuffer>(|args| {
@@ -125,7 +125,7 @@ fn objects(client: Client, seed: u64, lent: &'static [u8], viewed: &AtomicUsize,
     });
     all.push(Object::Buffer(view.unwrap().buffer));
 
-    // Buffers without data, one of them retrieved and one left to its manager.
+    // Create two buffers without data. One is retrieved, and the other stays with its manager.
     let mut specs = [fixture::shape_spec(), fixture::shape_spec()];
     let manager = toy().ask::<slot::PJRT_Client_CreateBuffersForAsyncHostToDevice>(|args| {
         (args.client, args.memory, args.num_device_layouts) = (client, memories[0], 0);
@@ -150,7 +150,7 @@ fn shuffle<T>(all: &mut [T], random: &mut Random) {
     }
 }
 
-/// Lent memory, aligned for its element type.
+/// Lent memory that is aligned for its element type.
 static LENT: [u64; 1] = [0x0000_0002_0000_0001];
 
 fn lent() -> &'static [u8] {
@@ -162,17 +162,17 @@ fn one_life(seed: u64) {
     let name = format!("order {seed:05}");
     let client = toy().client(&[NamedValue::new("name", name.as_str())]).unwrap();
     let viewed = AtomicUsize::new(0);
-    // The destination outlives all objects, as the contract requires.
+    // The destination outlives all objects, as PJRT requires.
     let mut to = [0u8; 8];
     let mut all = objects(client, seed, lent(), &viewed, to.as_mut_ptr());
     shuffle(&mut all, &mut random);
-    // The pending execution ends before, between, or after these calls.
+    // The pending execution ends before one of the destroy calls, or after all of them.
     let ends = random.below(all.len() + 1);
     let finish = || {
         let gate = format!("order-{seed}");
         if seed.is_multiple_of(3) { abandon_gate(&gate) } else { open_gate(&gate) }
     };
-    // Some objects are destroyed on other threads, as in frameworks with garbage collectors.
+    // Destroy some objects on other threads, as frameworks with garbage collectors do.
     struct Anywhere(Object);
     unsafe impl Send for Anywhere {}
     let count = all.len();
@@ -194,7 +194,7 @@ fn one_life(seed: u64) {
     if ends == count {
         finish();
     }
-    // The execution ends on a thread of the toy device, which then releases the client.
+    // The execution ends on a thread of the toy device, which releases the client afterwards.
     let closed = format!("{name} is closed");
     let start = std::time::Instant::now();
     while notes(&closed).is_empty() {
@@ -212,7 +212,7 @@ fn everything_is_destroyed_in_any_order() {
     for seed in 0..LIVES {
         one_life(seed as u64);
     }
-    // The callback of each pending event is called, whichever objects were destroyed before.
+    // The callback of each pending event is called, regardless of which objects were destroyed before.
     let start = std::time::Instant::now();
     while CALLED.load(Ordering::SeqCst) < before + LIVES {
         assert!(start.elapsed().as_secs() < 20, "a callback was not called");
@@ -259,7 +259,7 @@ fn endless_operations_block_nothing() {
         for object in all {
             object.destroy();
         }
-        // Pending objects still use the client. When the device gives up on them, the client is destroyed.
+        // The pending operations keep the client alive. It is freed when the device gives up on them.
         assert_eq!(notes(&format!("{name} is closed")).len(), 0);
         crate::toy::give_up(launch_id);
         assert_eq!(notes(&format!("{name} is closed")).len(), 1);

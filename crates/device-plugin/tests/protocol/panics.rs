@@ -1,4 +1,4 @@
-//! Tests that a panic of the backend makes the call fail and the client remains usable.
+//! Tests that a call fails if the backend panics, and that the client remains usable.
 
 use device_plugin::{ElementType, ErrorCode, NamedValue, Shape};
 use pjrt_sys::*;

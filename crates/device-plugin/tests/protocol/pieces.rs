@@ -1,4 +1,4 @@
-//! Tests a device that accepts data in pieces, and whose arrays may be shorter than their shapes.
+//! Tests a device that accepts uploads in several pieces, and whose arrays may be smaller than their static shapes.
 
 use std::sync::{Arc, Barrier, Mutex, MutexGuard};
 
@@ -18,14 +18,14 @@ impl DevicePlugin for Pieces {
     type Backend = Board;
 }
 
-/// A device whose programs return the rows of their argument up to the first one that starts with zero.
+/// A device whose programs return the rows of their argument before the first row that starts with zero.
 struct Board;
 
-/// Offsets and lengths of the pieces, in order.
+/// Offsets and lengths of the uploaded pieces, in the order of the calls.
 static SEEN: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
-/// A piece that begins with 9 waits at this barrier for the test. It waits twice.
+/// A barrier for uploads of pieces that begin with 9. Such an upload waits there twice for the test.
 static GATE: Mutex<Option<Arc<Barrier>>> = Mutex::new(None);
-/// Only one test at a time may use the list.
+/// Only one test at a time may use these statics.
 static EXCLUSIVE: Exclusive = Exclusive::new();
 
 fn turn() -> MutexGuard<'static, ()> {
@@ -62,7 +62,7 @@ impl Backend for Board {
     fn execute(&self, _: &Arc<()>, launch: &mut Launch<'_, Self>) -> Result<Event> {
         let input = launch.inputs[0].clone();
         let rows = input.bytes.lock().unwrap().chunks(2).take_while(|row| row[0] != 0).count();
-        // For an array that begins with 7, the reported number of rows is out of bounds.
+        // For an array that begins with 7, the backend reports a number of rows that is out of bounds.
         let lies = input.bytes.lock().unwrap()[0] == 7;
         launch.outputs.push(Memory { rows: Some(if lies { 5 } else { rows as i64 }), ..input })?;
         Ok(Event::ready())
@@ -190,7 +190,7 @@ fn failed_piece_fails_buffer() {
     assert_eq!(send(manager, 3, &[1, 2], true).unwrap_err().code, ErrorCode::FAILED_PRECONDITION);
     destroy(manager);
     pieces().destroy(&[buffer]);
-    // An array that is transferred as a whole needs no pieces.
+    // An upload of the whole array does not use `transfer_data`.
     let whole = pieces().put(client, &shape(), &[5; 8], 0).unwrap();
     assert_eq!(pieces().read(whole).unwrap(), [5; 8]);
     pieces().destroy(&[whole]);
@@ -224,14 +224,15 @@ fn output_has_dynamic_size() {
         assert_eq!(unsafe { slice(bound.dims, bound.num_dims) }, [4, 2]);
         assert_eq!((unpadded(output).unwrap(), dynamic(output).unwrap()), (vec![rows as i64, 2], vec![0]));
         assert_eq!(pieces().read(output).unwrap(), given[..rows * 2]);
-        // The same in a layout that the host specifies.
+        // Read the array in a layout that the host specifies, too.
         let (order, mut out) = ([0i64, 1], vec![0u8; rows * 2]);
         let mut layout = tiled(&order);
         let read = pieces().ask::<slot::PJRT_Buffer_ToHostBuffer>(|args| {
             (args.src, args.host_layout) = (output, &raw mut layout);
             (args.dst, args.dst_size) = (out.as_mut_ptr().cast(), out.len());
         });
-        // For an array without bytes, the destination may be null. In that case, the call only requests the size.
+        // The destination of an array without bytes may be null. In that case, the call only requests the size and
+        // returns no event.
         let event = read.unwrap().event;
         if !event.is_null() {
             pieces().wait(event).unwrap();
@@ -240,7 +241,7 @@ fn output_has_dynamic_size() {
         assert_eq!(out, columns);
         pieces().destroy(&[input, output]);
     }
-    // If a device contradicts its own shape, the call fails.
+    // If the backend reports extents that contradict the shape, the call fails.
     let input = pieces().put(client, &shape(), &[7; 8], 0).unwrap();
     let (outputs, event) = pieces().execute(program, &[input], 1).unwrap();
     pieces().wait(event).unwrap();
@@ -252,7 +253,7 @@ fn output_has_dynamic_size() {
     pieces().destroy_client(client);
 }
 
-/// The extents of an array of one size are known before its data arrives.
+/// The extents of an array without dynamic dimensions are known before its data arrives.
 #[test]
 fn static_array_is_not_awaited() {
     let _turn = turn();
@@ -276,7 +277,7 @@ fn pending_dynamic_array_is_read_when_ready() {
         let (outputs, event) = pieces().execute(program, &[input], 1).unwrap();
         let mut out = [9u8; 8];
         let read = {
-            // The layout is freed before the data arrives.
+            // The framework frees the layout before the data arrives.
             let mut order = order;
             let mut layout = order.as_mut().map(|order| tiled(order));
             let read = pieces().ask::<slot::PJRT_Buffer_ToHostBuffer>(|args| {

@@ -22,7 +22,7 @@ fn table_of(framework: Framework) -> &'static PLUGIN_Profiler_Api {
     unsafe { &*extension::<PJRT_Profiler_Extension>(framework).profiler_api }
 }
 
-/// Creates arguments in the form that frameworks pass: not even their size is set.
+/// Creates arguments as frameworks pass them: even their size is not set.
 fn garbage<T: AbiStruct>() -> T {
     let mut args = crate::framework::garbage::<T>();
     unsafe { (&raw mut args).cast::<usize>().write(0) };
@@ -83,7 +83,7 @@ fn collect(profiler: Profiler) -> Answer<Space> {
     let mut args = garbage::<PLUGIN_Profiler_CollectData_Args>();
     (args.profiler, args.buffer) = (profiler, null_mut());
     check(unsafe { table().collect_data.unwrap()(&mut args) })?;
-    // JAX reads the memory of the plugin.
+    // JAX reads the data in the plugin's memory instead of copying it to its own.
     let theirs = unsafe { slice(args.buffer.cast_const(), args.buffer_size_in_bytes) };
     let mut bytes = vec![0; args.buffer_size_in_bytes];
     args.buffer = bytes.as_mut_ptr();
@@ -92,7 +92,7 @@ fn collect(profiler: Profiler) -> Answer<Space> {
     Ok(Space::decode(&*bytes).expect("an XSpace"))
 }
 
-/// A profiler of any plugin.
+/// A profiler session of any plugin.
 pub struct Profile {
     table: &'static PLUGIN_Profiler_Api,
     raw: Profiler,
@@ -130,7 +130,7 @@ impl Profile {
 /// Only one profile can run at a time.
 pub static EXCLUSIVE: Exclusive = Exclusive::new();
 
-/// Compiles and runs a program, with a context id from the framework's own trace.
+/// Compiles and runs a program, with the context id of a trace of the framework.
 fn work(name: &str) {
     let client = rich().client(&[]).unwrap();
     let program = rich().compile(client, name).unwrap();
@@ -162,7 +162,7 @@ fn run(client: Client, program: Loaded) {
     rich().destroy(&[input, output]);
 }
 
-/// A serialized message with one field, whose number and length are less than 16 and 128.
+/// Encodes a protobuf message with one field. Its number must be less than 16, and its length less than 128.
 fn message(field: u8, content: &[u8]) -> Vec<u8> {
     [&[field << 3 | 2, u8::try_from(content.len()).unwrap()], content].concat()
 }
@@ -189,7 +189,7 @@ fn profile_contains_programs_that_ran() {
         for program in [bare, stablehlo, unknown, bare] {
             run(client, program);
         }
-        // The profile contains programs that no longer exist.
+        // The profile contains programs that no longer exist when it ends.
         let temporary = compile("hlo", &message(1, b"temporary"));
         run(client, temporary);
         rich().destroy_loaded(temporary);
@@ -258,7 +258,7 @@ fn profile_shows_all_activities() {
     for call in ["PJRT_Client_Create", "PJRT_Client_BufferFromHostBuffer", "PJRT_Buffer_ToHostBuffer"] {
         assert!(host.find(None, call).is_some(), "{call}");
     }
-    // The backend's span lies within the span of the call.
+    // The span of the backend is within the span of the framework's call.
     let (line, compile) = host.find(None, "PJRT_Client_Compile").unwrap();
     let (in_line, lowering) = host.find(None, "lowering").unwrap();
     assert_eq!(line.id, in_line.id);
@@ -354,7 +354,7 @@ fn profile_may_be_consumed() {
     destroy(profiler);
 }
 
-/// An application's subscriber, which records the names of spans and the levels of events.
+/// A subscriber of the application. It records the names of spans and the levels of events.
 #[derive(Clone, Default)]
 struct Application(Arc<Mutex<Vec<String>>>);
 

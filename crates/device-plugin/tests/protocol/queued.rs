@@ -1,4 +1,4 @@
-//! Tests a device that keeps the order of submission itself. Executions receive buffers whose values are still being
+//! Tests a device that orders submitted operations itself. Executions receive buffers whose values are still being
 //! computed. For the framework, a buffer is ready only when its value exists.
 
 use std::collections::VecDeque;
@@ -18,14 +18,14 @@ impl DevicePlugin for Queued {
     type Backend = Board;
 }
 
-/// Two devices. The second one has no room for copies.
+/// A backend with two devices. The second device has no memory for copies.
 struct Board;
 
-/// The place of a value, which is set when the queue reaches its operation.
+/// A cell for a value. It is set when the queue reaches the operation that computes the value.
 type Cell = Arc<OnceLock<Vec<u8>>>;
 
 type Work = Box<dyn FnOnce() + Send>;
-/// The submitted work. The tests decide when it runs.
+/// The submitted operations. The tests decide when each operation runs.
 static QUEUE: Mutex<VecDeque<Work>> = Mutex::new(VecDeque::new());
 static SUBMITTED: Condvar = Condvar::new();
 /// Only one test at a time may use the queue.
@@ -36,12 +36,12 @@ fn submit(work: impl FnOnce() + Send + 'static) {
     SUBMITTED.notify_all();
 }
 
-/// Waits until there is work, because threads of the SDK submit deferred launches.
+/// Waits until the queue contains an operation, because threads of the SDK submit deferred launches.
 fn await_work() {
     drop(SUBMITTED.wait_while(QUEUE.lock().unwrap(), |queue| queue.is_empty()).unwrap());
 }
 
-/// Runs the first piece of work. Returns `false` if there is none.
+/// Runs the first operation in the queue. Returns `false` if the queue is empty.
 fn step() -> bool {
     let work = QUEUE.lock().unwrap().pop_front();
     work.map(|work| work()).is_some()
@@ -77,8 +77,8 @@ impl Backend for Board {
         Ok(Compiled::new(text, ExecutableInfo::new("next", [shape.clone()], [shape])))
     }
 
-    /// Queues an operation that adds one to each byte. `fail` writes garbage and then fails. `early` completes
-    /// immediately.
+    /// Queues an operation that adds 1 to each byte. The program `fail` writes garbage and fails. The program `early`
+    /// completes immediately.
     fn execute(&self, program: &Arc<String>, launch: &mut Launch<'_, Self>) -> Result<Event> {
         let (from, made) = (launch.inputs[0].clone(), Cell::default());
         launch.outputs.push(Arc::clone(&made))?;
@@ -116,7 +116,7 @@ impl DeviceCopies for Board {
         if buffer.get().is_some() {
             return Ok(Arc::new(OnceLock::from(copy(buffer)?)));
         }
-        // Queue the copy. A failure of the queued copy is not reported.
+        // Queue the copy. The backend does not report a failure of the queued copy.
         let (from, made) = (buffer.clone(), Cell::default());
         let fill = Arc::clone(&made);
         submit(move || {
@@ -173,7 +173,7 @@ fn copy_of_pending_buffer() {
     let copy = fixture.copy(0).unwrap();
     let ready = plugin().ready_event(copy);
     assert!(!plugin().is_ready(ready));
-    // The execution has ended, and the memory of a copy that is ready may be used.
+    // After the execution, the copy is ready, and its memory may be used.
     assert!(step());
     plugin().wait(ready).unwrap();
     let pointer = plugin().ask::<slot::PJRT_Buffer_UnsafePointer>(|args| args.buffer = copy).unwrap().buffer_pointer;
@@ -194,7 +194,7 @@ fn late_copy_failure_is_reported() {
     let fault = plugin().wait(ready).unwrap_err();
     assert_eq!((fault.code, fault.message.as_str()), (ErrorCode::RESOURCE_EXHAUSTED, "no room for a copy"));
     assert!(plugin().read(copy).unwrap_err().message.contains("no room for a copy"));
-    // If the original has already failed, the call itself returns the error.
+    // If the first copy has already failed, another copy of the same buffer fails in the call itself.
     assert!(fixture.copy(1).unwrap_err().message.contains("no room for a copy"));
     plugin().destroy(&[copy]);
     fixture.end();
@@ -204,10 +204,10 @@ fn late_copy_failure_is_reported() {
 fn executions_take_pending_inputs() {
     let _turn = EXCLUSIVE.turn();
     let fixture = Fixture::new();
-    // This execution does not wait for the first one.
+    // The second execution does not wait for the first one.
     let (outputs, event) = plugin().execute(fixture.program, &[fixture.output], 1).unwrap();
     let copy = fixture.copy(0).unwrap();
-    // This launch is deferred until the copy is ready, but the call does not wait either.
+    // The third launch is deferred until the copy is ready, but its call does not wait, either.
     let (third, third_event) = plugin().execute(fixture.program, &[copy], 1).unwrap();
     assert!(step(), "the first execution, which makes the copy");
     assert!(step(), "the second execution");
@@ -222,7 +222,7 @@ fn executions_take_pending_inputs() {
     fixture.end();
 }
 
-/// A launch may receive an input that fails later. Its outputs are then garbage.
+/// A launch may receive an input that fails later. In this case, its outputs contain garbage and must fail, too.
 #[test]
 fn late_input_failure_fails_outputs() {
     let _turn = EXCLUSIVE.turn();
@@ -230,7 +230,8 @@ fn late_input_failure_fails_outputs() {
     let [fail, next, early] = ["fail", "", "early"].map(|code| plugin().compile(client, code).unwrap());
     let input = plugin().put(client, &Shape::new(ElementType::U8, [2]), &[3, 4], 0).unwrap();
     let (lost, lost_event) = plugin().execute(fail, &[input], 1).unwrap();
-    // The second execution runs in its turn, the third one before its input, and the fourth depends on the second.
+    // The second execution runs in the order of submission. The third completes before its input, and the fourth
+    // depends on the second.
     let (second, second_event) = plugin().execute(next, &[lost[0]], 1).unwrap();
     let (third, third_event) = plugin().execute(early, &[lost[0]], 1).unwrap();
     let (fourth, fourth_event) = plugin().execute(next, &[second[0]], 1).unwrap();
@@ -252,14 +253,14 @@ fn late_input_failure_fails_outputs() {
     plugin().destroy_client(client);
 }
 
-/// A launch that has failed has ended, regardless of its inputs.
+/// A launch that has failed ends without waiting for its inputs.
 #[test]
 fn failed_launch_does_not_await_inputs() {
     let _turn = EXCLUSIVE.turn();
     let fixture = Fixture::new();
     let fail = plugin().compile(fixture.client, "fail").unwrap();
     let (outputs, event) = plugin().execute(fail, &[fixture.output], 1).unwrap();
-    // The work is completed out of order, like on a device that ends the launch for another reason.
+    // Complete the last operation first, like a device that ends the launch for another reason.
     let work = QUEUE.lock().unwrap().pop_back().unwrap();
     work();
     assert_eq!(plugin().wait(event).unwrap_err().message, "lost");

@@ -1,5 +1,5 @@
-//! Tests difficult cases of raw buffers: contents that arrive late, many threads, callbacks that call the plugin, and
-//! invalid arguments.
+//! Tests difficult cases of raw buffers: contents that arrive late, use by many threads, callbacks that call the
+//! plugin, and invalid arguments.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -24,7 +24,7 @@ fn size(raw: *mut PJRT_RawBuffer) -> usize {
         .on_device_size_in_bytes
 }
 
-/// Returns a buffer that receives the contents of another one when the second result is called.
+/// Returns a buffer that receives the contents of `buffer` when the returned function is called.
 fn later(buffer: Buffer) -> (Buffer, impl FnOnce()) {
     let late =
         rich().ask::<slot::PJRT_Buffer_DonateWithControlDependency>(|args| args.buffer = buffer).expect("a donation");
@@ -43,14 +43,14 @@ fn late_contents_of_smaller_size() {
     let input = put(client, [7, 8]);
     let (outputs, event) = rich().execute(program, &[input], 1).unwrap();
     rich().wait(event).unwrap();
-    // The size is known immediately.
+    // The output is ready, so its size on the device is known immediately.
     let raw = alias(outputs[0]);
     assert_eq!(size(raw), 4);
     assert_eq!(read(raw, 0, 4), Ok(vec![7, 0, 0, 0]));
     assert_eq!(read(raw, 0, 8).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     destroy(raw);
-    // The size is known only when the value is ready. By then the copy is in progress, and must not read beyond the
-    // value.
+    // The size of this buffer on the device is known only when its value is ready. At that time, the copy is already in
+    // progress, and must not read beyond the value.
     let (late, go_on) = later(outputs[0]);
     let raw = alias(late);
     assert_eq!(size(raw), 8);
@@ -107,7 +107,7 @@ fn destroyed_client_fails_waiting_copies() {
     destroy(raw);
 }
 
-/// The work of a callback.
+/// The function that a callback runs.
 type Work = Box<dyn FnOnce()>;
 
 unsafe extern "C" fn run(error: *mut PJRT_Error, work: *mut c_void) {
@@ -133,7 +133,7 @@ fn copy_callback_destroys_everything() {
     let (done, ended) = channel();
     when_ready(copied, move || {
         assert_eq!(unsafe { *memory }, [1, 0, 0, 0, 2, 0, 0, 0]);
-        // On the stack of the copy, call the same functions again. Then destroy all of their objects.
+        // Within the callback of the copy, call the same functions again, and destroy all of their objects.
         let second = alias(late);
         write(second, 0, &5i32.to_le_bytes()).unwrap();
         assert_eq!(read(raw, 0, 4), Ok(vec![5, 0, 0, 0]));
@@ -156,7 +156,7 @@ fn copy_callback_destroys_everything() {
     drop(unsafe { Box::from_raw(memory) });
 }
 
-/// A pointer that is shared between threads, as in frameworks.
+/// A pointer that is shared between threads, as frameworks do.
 #[derive(Clone, Copy)]
 struct Shared<T>(*mut T);
 unsafe impl<T> Send for Shared<T> {}
@@ -189,7 +189,7 @@ fn sixteen_threads_use_extensions() {
                         args.device = device.get();
                     });
                     assert_eq!(stream.unwrap().stream, -99);
-                    // All threads get the same id for the same name.
+                    // All threads get the same type id for the same name.
                     assert_eq!(register_type("threads", 0), register_type("threads", 0));
                     register(&format!("thread {thread}"), "rich", handler.get().cast()).unwrap();
                 }

@@ -1,4 +1,4 @@
-//! Tests reads that continue after the framework's call.
+//! Tests reads that continue after the framework's call has returned.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,13 +17,13 @@ impl DevicePlugin for Reads {
     type Backend = Reader;
 }
 
-/// A device that copies to the host when the test allows it.
+/// A device that copies to the host only when the test allows it.
 struct Reader;
 
-/// A read that was started: the device's own clone of the buffer, the memory, and the completer of the read.
+/// A read that has begun: the device's own clone of the buffer, the destination, and the completer of the read.
 type Begun = (Arc<[u8]>, HostDestination, Completer);
 static BEGUN: Mutex<Vec<Begun>> = Mutex::new(Vec::new());
-/// Only one test at a time may use the list.
+/// Only one test at a time may use `BEGUN`.
 static EXCLUSIVE: Exclusive = Exclusive::new();
 
 fn next() -> Begun {
@@ -65,12 +65,13 @@ fn event_awaits_copy() {
     let mut out = [0u8; 4];
     let (event, size) = reads().read_into(buffer, out.as_mut_ptr(), 4).unwrap();
     assert_eq!((size, reads().is_ready(event)), (4, false));
-    // The framework may destroy its objects meanwhile.
+    // The framework may destroy its objects while the read is in progress.
     reads().destroy(&[buffer]);
     reads().destroy_client(client);
     let (bytes, mut to, completer) = next();
     to.bytes().copy_from_slice(&bytes);
-    // The read is completed while the destination still exists. Its event must wait for the destination's drop.
+    // The device completes the read while the destination still exists. The event of the read must wait until the
+    // destination is dropped.
     completer.complete(Ok(()));
     assert!(!reads().is_ready(event));
     std::thread::spawn(move || drop(to)).join().unwrap();
@@ -93,7 +94,7 @@ fn read_errors() {
     assert!(!reads().is_ready(event));
     completer.complete(Err(Error::new(ErrorCode::DATA_LOSS, "a cable")));
     assert_eq!(reads().wait(event).unwrap_err().message, "a cable");
-    // If the device drops its work, the read fails.
+    // If the device drops the destination and the completer, the read fails.
     let (event, _) = reads().read_into(buffer, out.as_mut_ptr(), 4).unwrap();
     drop(next());
     assert_eq!(reads().wait(event).unwrap_err().code, ErrorCode::CANCELLED);

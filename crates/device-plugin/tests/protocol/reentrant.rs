@@ -1,5 +1,5 @@
-//! Tests callbacks that call the plugin: from the thread that completes an event, on the caller's own stack, and while
-//! the objects around them are destroyed.
+//! Tests callbacks that call the plugin: on the thread that completes an event, within the framework's own call, and
+//! while the objects that they use are destroyed.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -15,7 +15,7 @@ use crate::garbage::Random;
 use crate::history::fixture;
 use crate::toy::{notes, open_gate};
 
-/// The work of a callback, which receives the result.
+/// The function that a callback runs with the result of the event.
 type Work = Box<dyn FnOnce(Answer)>;
 
 unsafe extern "C" fn run(error: *mut PJRT_Error, work: *mut c_void) {
@@ -66,14 +66,14 @@ fn callback_destroys_its_objects() {
         let (outputs, next) = toy().execute(echo, &[output], 1).unwrap();
         toy().wait(next).unwrap();
         assert_eq!(toy().read_ints(outputs[0]).unwrap(), [1, 2]);
-        // Wait for a second callback within this one.
+        // Within this callback, wait for another callback.
         let (inner, outer): (Sender<()>, _) = channel();
         let own = fixture::event();
         when_ready(own, move |_| inner.send(()).unwrap());
         fixture::set(own);
         outer.recv().unwrap();
         toy().destroy_event(own);
-        // Destroy the event itself, its buffer, the programs and the client, in the wrong order.
+        // Destroy the client before its objects, and the event within its own callback.
         toy().destroy_client(client);
         toy().destroy_event(event);
         toy().delete(output);
@@ -93,7 +93,7 @@ fn callback_awaits_and_registers() {
     let Run { client, echo, later, input, output, event } = begin(name);
     let (to, done) = channel();
     let ready = toy().ready_event(output);
-    // A long chain of callbacks: each registers the next one with an event that is already ready.
+    // Starts a chain of callbacks, each of which registers the next one with an event that is already ready.
     fn deeper(event: Event, left: usize, to: Sender<usize>) {
         when_ready(event, move |answer| {
             answer.unwrap();
@@ -106,7 +106,7 @@ fn callback_awaits_and_registers() {
     let chain = to.clone();
     when_ready(event, move |answer| {
         answer.unwrap();
-        // The buffer's event belongs to the same operation.
+        // The ready event of the buffer belongs to the same operation.
         toy().ask::<slot::PJRT_Event_Await>(|args| args.event = ready).unwrap();
         assert_eq!(toy().read_ints(output).unwrap(), [1, 2]);
         deeper(event, 100, chain);
@@ -123,7 +123,7 @@ fn callback_awaits_and_registers() {
     toy().destroy_client(client);
 }
 
-/// The argument of callbacks that report the release of memory.
+/// The user data of a callback that reports the release of memory.
 struct Last {
     client: Client,
     buffer: Buffer,
@@ -134,7 +134,7 @@ struct Last {
 fn foreign_release_calls_plugin() {
     unsafe extern "C" fn released(_: *mut c_void, last: *mut c_void) {
         let last = unsafe { &*last.cast::<Last>() };
-        // The client still exists. Another buffer is destroyed during the destruction of the first.
+        // The client still exists. Destroy another buffer while the first one is being destroyed.
         assert_eq!(toy().devices(last.client).len(), 2);
         let buffer = toy().ints(last.client, &[7]);
         toy().destroy(&[buffer, last.buffer]);
@@ -154,7 +154,7 @@ fn foreign_release_calls_plugin() {
     });
     toy().destroy(&[view.unwrap().buffer]);
     assert_eq!(last.calls.load(Ordering::SeqCst), 1);
-    // An event reports that lent memory is no longer used. Its callback destroys the client.
+    // An event reports that lent memory is no longer used. The callback of this event destroys the client.
     let (buffer, done) = toy().put_as(client, &crate::framework::pair(), data.as_ptr().cast(), None, 2, 2).unwrap();
     let (to, came) = channel();
     when_ready(done, move |answer| {
@@ -168,7 +168,7 @@ fn foreign_release_calls_plugin() {
     came.recv().unwrap();
 }
 
-/// Handles that are shared between threads.
+/// Handles that threads share, as frameworks do.
 #[derive(Clone, Copy)]
 struct Shared {
     client: Client,
@@ -179,7 +179,7 @@ struct Shared {
 unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
-/// Uses a shared buffer in a random way. The only valid error is that another thread has deleted it.
+/// Uses a shared buffer in a random way. An error is acceptable only if another thread has deleted the buffer.
 fn use_shared(shared: &Shared, random: &mut Random) -> Answer {
     let buffer = shared.buffers[random.below(4)];
     match random.below(9) {
@@ -189,7 +189,7 @@ fn use_shared(shared: &Shared, random: &mut Random) -> Answer {
             toy().wait(event)
         }
         1 => {
-            // If the buffer is in use, the donating execution works on a copy.
+            // If another thread uses the buffer, the donating execution works on a copy.
             let (outputs, event) = toy().execute(shared.donate, &[buffer], 1)?;
             toy().wait(event).unwrap();
             assert_eq!(toy().read_ints(outputs[0]).unwrap(), [2, 3]);
@@ -254,7 +254,7 @@ fn sixteen_threads_do_everything_at_once() {
             for thread in 0..16 {
                 let start = Arc::clone(&start);
                 scope.spawn(move || {
-                    // Capture the whole struct and not its fields.
+                    // Let the closure capture the whole struct, which is `Send`, and not its fields.
                     let shared = { shared };
                     let mut random = Random::new(100 * round + thread);
                     start.wait();

@@ -1,10 +1,10 @@
-//! A device that offers every optional extension. A program is one word. It takes and returns an array of two 32-bit
-//! integers:
+//! A device that supports every optional extension. The code of a program is one word. A program takes and returns an
+//! array of two 32-bit integers:
 //!
 //! - `echo` returns its argument.
-//! - `narrow` returns an array that takes half the bytes on the device.
+//! - `narrow` returns an array that occupies only half of its usual size on the device.
 //! - `puts` does the same as `echo`, and also passes its argument to output callback 5.
-//! - `waits` does the same as `puts`, but on another thread and after [`GATE`] opens.
+//! - `waits` does the same as `puts`, but on another thread and after [`GATE`] has received a message.
 
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
@@ -28,13 +28,13 @@ pub struct RichDevice;
 
 type Memory = Arc<RwLock<Vec<u8>>>;
 
-/// Options of each execution, by program.
+/// The options of each execution, with the code of its program.
 pub static OPTIONS: Mutex<Vec<(String, ExecuteOptions)>> = Mutex::new(Vec::new());
-/// Results of output callbacks that were called too late.
+/// Results of output callbacks that were called after the execution had ended.
 pub static LATE: Mutex<Vec<Result<()>>> = Mutex::new(Vec::new());
-/// Allows `waits` to continue.
+/// The program `waits` continues when this channel receives a message.
 pub static GATE: Mutex<Option<std::sync::mpsc::Receiver<()>>> = Mutex::new(None);
-/// Streams that wait for buffers, by their first byte.
+/// Streams that wait for buffers, each with the first byte of its buffer.
 pub static WAITS: Mutex<Vec<(Stream, u8)>> = Mutex::new(Vec::new());
 /// Options of the profiles that were started, and the number of profiles that ended.
 pub static PROFILES: Mutex<(Vec<Vec<u8>>, usize)> = Mutex::new((Vec::new(), 0));

@@ -1,5 +1,5 @@
-//! Tests backends that contradict themselves. Each inconsistency causes an error that names its subject. Inconsistent
-//! data never reaches the framework, which would end the process on it.
+//! Tests backends whose answers contradict each other. Each contradiction causes an error that names the wrong value.
+//! The framework never receives such values, because it would end the process.
 
 use device_plugin::features::{BufferAddresses, Features};
 use device_plugin::*;
@@ -15,7 +15,7 @@ impl DevicePlugin for Slips {
     type Backend = Careless;
 }
 
-/// Two devices with one fault. The option `slip` selects it.
+/// A backend with two devices and one fault, which the option `slip` selects.
 struct Careless(String);
 
 fn table() -> Framework {
@@ -136,7 +136,7 @@ fn host_memory_must_be_complete() {
             }
             (asked, _) => panic!("{slip}: {:?}", asked.map(|args| args.device_memory_ptr)),
         }
-        // A read by copy works in any case.
+        // A read that copies the data works in any case.
         assert_eq!(table().read_ints(buffer).unwrap(), [1, 2]);
         table().destroy(&[buffer]);
         table().destroy_client(client);

@@ -1,11 +1,12 @@
-//! Tests the table itself: no slot is null, and functions that are not implemented return an error with their name.
+//! Tests the function table itself: no slot is null, and functions that are not implemented return an error with their
+//! name.
 
 use crate::framework::{Answer, read_values, toy};
 use device_plugin::ErrorCode;
 use pjrt_sys::*;
 use recorded_messages::assert_message;
 
-/// Calls a function. Returns `None` for the two functions without an error.
+/// Calls a function. Returns `None` for the two functions that do not return an error.
 fn answer<S: Slot<Table = PJRT_Api>>(args: *mut S::Args) -> Option<Answer> {
     let function = S::get(toy().0).expect(S::NAME);
     if size_of::<S::Return>() == 0 {
@@ -15,7 +16,7 @@ fn answer<S: Slot<Table = PJRT_Api>>(args: *mut S::Args) -> Option<Answer> {
     let returned = unsafe { function(args) };
     // The only other return type is an error pointer.
     let error: *mut PJRT_Error = unsafe { std::mem::transmute_copy(&returned) };
-    // Three functions succeed although they have no inputs.
+    // Three functions that create an object succeed with arguments that are all zero.
     if error.is_null() && S::NAME == "PJRT_Client_Create" {
         toy().destroy_client(unsafe { (*args.cast::<PJRT_Client_Create_Args>()).client });
     }
@@ -31,7 +32,8 @@ fn answer<S: Slot<Table = PJRT_Api>>(args: *mut S::Args) -> Option<Answer> {
 
 macro_rules! every_slot {
     ($($slot:ident),* $(,)?) => {
-        /// The name of each function, its result for null arguments, and its result for arguments that are all zero.
+        /// Returns the name of each function, its result for null arguments, and its result for arguments that are all
+        /// zero.
         pub(crate) fn every_slot() -> Vec<(&'static str, Option<Answer>, Option<Answer>)> {
             vec![$((
                 stringify!($slot),
@@ -79,7 +81,8 @@ fn null_arguments_error_names_function() {
 
 #[test]
 fn every_function_is_implemented() {
-    // A function that the backend does not implement returns this error only if there is a client.
+    // With arguments that are all zero, no function reaches an optional feature of the backend, so none may return
+    // `UNIMPLEMENTED`.
     for (name, _, zeros) in every_slot() {
         assert!(
             !zeros.is_some_and(|answer| answer.is_err_and(|fault| fault.code == ErrorCode::UNIMPLEMENTED)),

@@ -1,4 +1,4 @@
-//! Tests small stacks and many threads.
+//! Tests calls on small stacks and calls from many threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,7 +7,7 @@ use device_plugin::{ElementType, ErrorCode, NamedValue, Shape};
 use crate::framework::{Answer, Buffer, Client, Loaded, toy};
 use crate::toy::{notes, open_gate, pass_gate};
 
-/// A complete life cycle: client, program, buffers, execution, donation, results.
+/// Runs a complete life cycle: client, program, buffers, execution, donation and results.
 fn life() {
     let client = toy().client(&[]).unwrap();
     let executable = toy().compile(client, "op=add_one\nin=s32[4];s32[4]\ndonate=1").unwrap();
@@ -38,7 +38,7 @@ fn lives_run_side_by_side() {
     });
 }
 
-/// Handles that are shared between threads, as in frameworks.
+/// Handles that threads share, as frameworks do.
 #[derive(Clone, Copy)]
 struct Shared {
     executable: Loaded,
@@ -102,7 +102,8 @@ fn concurrent_donations_succeed_once() {
             for _ in 0..3 {
                 scope.spawn(|| {
                     let (executable, buffer) = shared.get();
-                    // An execution that is too late for the donation fails. No execution reads a result of another.
+                    // An execution that starts after the donation fails. No execution may read a value that another
+                    // execution has modified.
                     if let Ok((outputs, event)) = toy().execute(executable, &[buffer], 1) {
                         toy().wait(event).unwrap();
                         assert_eq!(toy().read_ints(outputs[0]).unwrap(), [2, 3]);
@@ -124,7 +125,7 @@ fn deleted_argument_lives_until_execution_ends() {
     let hold = toy().compile(client, "op=hold\nin=s32[2]\ngate=deleted-meanwhile").unwrap();
     let data = [7i32, 8];
     let shape = Shape::new(ElementType::S32, [2]);
-    // The host's memory is lent, so the plugin reports when the value is freed.
+    // The framework lends host memory, because the plugin then reports when it frees the value.
     let (buffer, done) = toy().put_as(client, &shape, data.as_ptr().cast(), None, 2, 2).unwrap();
     let shared = Shared { executable: hold, buffer, client };
     let output = std::thread::scope(|scope| {
@@ -141,7 +142,7 @@ fn deleted_argument_lives_until_execution_ends() {
         open_gate("deleted-meanwhile");
         std::ptr::with_exposed_provenance_mut(run.join().unwrap())
     });
-    // The execution has ended, and the handle still exists.
+    // After the execution, the value is freed, although the handle of the buffer still exists.
     toy().wait(done).unwrap();
     assert_eq!(toy().read_ints(output).unwrap(), data);
     toy().destroy(&[buffer, output]);
@@ -264,7 +265,8 @@ fn client_ends_with_last_output() {
         toy().destroy_client(client);
         assert_eq!(notes("one of many").len(), round);
         toy().destroy(&outputs);
-        // A thread of another test may detect that the client is unused, and free it a moment later.
+        // A thread of another test may free the client, if it detects that the client is unused. This may happen a
+        // moment later.
         let start = std::time::Instant::now();
         while notes("one of many").len() != round + 1 {
             assert!(start.elapsed().as_secs() < 10, "client {round} lives on");

@@ -1,5 +1,5 @@
-//! Tests devices that need not be present: compiling for them, loading the programs elsewhere, their memories and
-//! layouts.
+//! Tests topologies, whose devices need not be present: compiling for them, loading the programs on a client, and their
+//! memories and layouts.
 
 use std::ptr::null_mut;
 
@@ -70,7 +70,7 @@ fn deserialize(client: Client, bytes: &[u8]) -> Answer<Loaded> {
         .map(|args| args.loaded_executable)
 }
 
-/// Runs a program with one integer as its input.
+/// Runs a program with one integer as its input. Returns its output.
 fn run(client: Client, loaded: Loaded, value: i32) -> i32 {
     let buffer = toy().ints(client, &[value]);
     let (outputs, event) = toy().execute(loaded, &[buffer], 1).unwrap();
@@ -87,7 +87,7 @@ fn compiles_ahead_and_loads() {
     let options = CompileOptions::default();
     let ahead = compile(topology, null_mut(), "op=add_one\nin=s32[1]", &options).unwrap();
     assert_eq!(name(ahead), "add_one for 2 devices");
-    // It has the same properties as any executable.
+    // The program has the same properties as one that was compiled for a client.
     let kinds = toy().ask::<slot::PJRT_Executable_OutputMemoryKinds>(|args| args.executable = ahead).unwrap();
     assert_eq!(unsafe { text(*kinds.memory_kinds, *kinds.memory_kind_sizes) }, "device");
     let cost = toy().ask::<slot::PJRT_Executable_GetCostAnalysis>(|args| args.executable = ahead).unwrap();
@@ -143,7 +143,8 @@ fn rejects_foreign_topologies() {
     }
     destroy_executable(ahead);
     destroy(there);
-    // A program for devices that the client lacks. Either the framework or only the topology chose them.
+    // First, the framework chooses a device of the topology that the client lacks. If the framework chooses no device,
+    // the client runs the program on its own devices.
     let pair = create("pair").unwrap();
     let chosen = CompileOptions::default().with_device_ordinal(1);
     let ahead = compile(pair, null_mut(), code, &chosen).unwrap();
@@ -171,7 +172,7 @@ fn rejects_foreign_topologies() {
     assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);
     assert_message!("topologies::compile", "null", fault.message);
     destroy(pair);
-    // A client does not accept a program that another client compiled.
+    // A client rejects the program of another client.
     let other = toy().client(&[]).unwrap();
     let loaded = toy().compile(other, code).unwrap();
     let held = toy().ask::<slot::PJRT_LoadedExecutable_GetExecutable>(|args| args.loaded_executable = loaded).unwrap();
@@ -286,7 +287,7 @@ fn shapes_have_a_canonical_layout() {
         unsafe { args.serialized_shape_deleter.unwrap()(args.serialized_shape) };
         Answer::Ok(bytes)
     };
-    // Fields of `ShapeProto`: 2 the type, 3 the extents, 5 the layout, 6 which extents are dynamic.
+    // Fields of `ShapeProto`: 2 is the element type, 3 the extents, 5 the layout, and 6 whether each extent is dynamic.
     let expected = [0x10, 11, 0x1a, 3, 2, 0xac, 2, 0x2a, 4, 0x0a, 2, 1, 0, 0x32, 2, 0, 0];
     assert_eq!(canonical(0, &Shape::new(ElementType::F32, [2, 300])).unwrap(), expected);
     assert_eq!(
@@ -314,7 +315,7 @@ fn topology_round_trip() {
         });
         args.map(|args| args.topology)
     };
-    // The platform's name differs from the plugin's, but the topology belongs to the plugin.
+    // The topology belongs to the plugin, although its platform name differs from the name of the plugin.
     let there = create("there").unwrap();
     let bytes = serialize(&toy(), there);
     let again = deserialize(&toy(), &bytes).unwrap();

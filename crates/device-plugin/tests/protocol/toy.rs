@@ -1,7 +1,8 @@
-//! The toy device. Its programs are text with one `key=value` per line:
+//! The toy device. Its programs are strings with one `key=value` per line:
 //!
 //! - `op`: `echo`, `add_one` (32-bit integers), `later` (echo, when its gate opens), `later_fail`, `fail`, `few`,
-//!   `many`, `hold` (echo a copy, when its gate opens, within the call), `endless` (until poisoned) or `all`.
+//!   `many`, `hold` (waits for its gate within the call, then copies its arguments), `endless` (until poisoned) or
+//!   `all`.
 //! - `in`: the parameters, as in `s32[2,3]`.
 //! - `out`: the outputs, if they differ from the parameters.
 //! - `donate`: the donated parameters.
@@ -33,7 +34,7 @@ impl DevicePlugin for Toy {
     }
 }
 
-/// Two devices with one memory each, and a host memory that is addressable from both.
+/// Two devices with one memory each, and a host memory that is addressable from both devices.
 pub struct ToyDevice {
     panic_in: String,
     node: Option<String>,
@@ -72,10 +73,10 @@ impl ToyBuffer {
     }
 }
 
-/// Calls of the framework that the toy only records.
+/// Calls of the framework that the toy device only records.
 pub static NOTES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Notes with a given prefix.
+/// Returns the notes that start with a prefix.
 pub fn notes(start: &str) -> Vec<String> {
     NOTES.lock().unwrap().iter().filter(|note| note.starts_with(start)).cloned().collect()
 }
@@ -84,7 +85,7 @@ fn note(text: String) {
     NOTES.lock().unwrap().push(text);
 }
 
-/// Records its drop.
+/// A tracking event, which records its drop.
 struct Tracked(String);
 
 impl Drop for Tracked {
@@ -96,7 +97,7 @@ impl Drop for Tracked {
 /// Executions that end only when they are poisoned.
 static ENDLESS: Mutex<Vec<(usize, i32, Completer)>> = Mutex::new(Vec::new());
 
-/// Fails an execution that would never end.
+/// Ends an execution with an error that would otherwise never end.
 pub fn give_up(launch_id: i32) {
     let mut running = ENDLESS.lock().unwrap();
     let at = running.iter().position(|run| run.1 == launch_id).expect("no such execution");
@@ -105,7 +106,7 @@ pub fn give_up(launch_id: i32) {
     run.2.complete_here(Err(Error::new(ErrorCode::CANCELLED, "the toy gives up")));
 }
 
-/// Channels of executions that may have ended, by their gates.
+/// Channels of executions that may have ended, with the names of their gates.
 pub static CHANNELS: Mutex<Vec<(String, HostChannels)>> = Mutex::new(Vec::new());
 
 /// Foreign memory that a failed view has kept.
@@ -120,7 +121,7 @@ pub struct ToyProgram {
 /// Aliases that a failed transfer has kept.
 pub static KEPT: Mutex<Vec<HostAlias>> = Mutex::new(Vec::new());
 
-/// Gates of the running programs.
+/// Gates of the running programs, by name.
 #[derive(Default)]
 struct Gates(HashMap<String, (Event, Option<Completer>)>);
 static GATES: Mutex<Option<Gates>> = Mutex::new(None);
@@ -134,18 +135,18 @@ fn with_gate<T>(name: &str, then: impl FnOnce(&mut (Event, Option<Completer>)) -
     then(gate)
 }
 
-/// Lets the programs that wait at the gate continue.
+/// Opens a gate, so that the programs that wait at it continue.
 pub fn open_gate(name: &str) {
     let completer = with_gate(name, |gate| gate.1.take());
     completer.expect("the gate is open").complete_here(Ok(()));
 }
 
-/// Waits until the gate is open.
+/// Waits until a gate is open.
 pub fn pass_gate(name: &str) {
     with_gate(name, |gate| gate.0.clone()).wait().unwrap();
 }
 
-/// Fails the programs that wait at the gate.
+/// Fails the programs that wait at a gate.
 pub fn abandon_gate(name: &str) {
     drop(with_gate(name, |gate| gate.1.take()).expect("the gate is open"));
 }
@@ -184,7 +185,7 @@ fn memories() -> Vec<MemoryInfo> {
 
 fn compile(program: &Program, options: &CompileOptions, panic_in: &str) -> Result<Compiled<ToyProgram>> {
     let code = std::str::from_utf8(program.code()).map_err(|_| Error::invalid_argument("no text"))?;
-    // The text of an HLO module is its name, which follows a tag and a length.
+    // The code of an HLO module is its name field, whose content follows a tag and a length.
     let code = if program.format() == "hlo" { code[2..].trim_end_matches(|c| c != ']') } else { code };
     let fields: HashMap<&str, &str> = code.lines().filter_map(|line| line.split_once('=')).collect();
     let list = |key: &str| fields.get(key).into_iter().flat_map(|list| list.split(';'));
@@ -353,7 +354,7 @@ impl Backend for ToyDevice {
                 }
             }
             "hold" => {
-                // The program signals its start, waits within the call, and reads its arguments only after that.
+                // The program signals its start, waits within the call, and only then reads its arguments.
                 open_gate(&format!("{}-begun", program.gate));
                 with_gate(&program.gate, |gate| gate.0.clone()).wait()?;
                 for i in 0..inputs.len() {
@@ -519,7 +520,7 @@ impl AheadOfTime for ToyDevice {
                 info.attributes = vec![NamedValue::new("shape", [2i64])];
                 Ok(info)
             }
-            // The same devices as a client has.
+            // A topology with the devices and memories of a client.
             "here" | "here, older" => {
                 let mut info = TopologyInfo::new(devices());
                 info.memories = memories();

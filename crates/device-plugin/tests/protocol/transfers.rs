@@ -12,7 +12,7 @@ fn shape(dims: &[i64]) -> Shape {
     Shape::new(ElementType::S32, dims)
 }
 
-/// Puts an array that starts at element `first` of 0, 1, 2, … with the given strides, and reads it back.
+/// Uploads an array with the given strides, whose first element is element `first` of 0, 1, 2, …, and reads it back.
 fn round_trip(client: Client, dims: &[i64], strides: Option<&[i64]>, first: usize) -> Answer<Vec<i32>> {
     let data: Vec<i32> = (0..24).collect();
     let start = data[first..].as_ptr().cast();
@@ -41,7 +41,7 @@ fn host_data_may_have_any_strides() {
     assert_eq!(bad(&[2, 2], &[4]), ErrorCode::INVALID_ARGUMENT);
     assert_eq!(bad(&[2, 2], &[i64::MAX, 4]), ErrorCode::INVALID_ARGUMENT);
     assert_eq!(bad(&[-2], &[4]), ErrorCode::INVALID_ARGUMENT);
-    // One element is repeated more often than fits into memory.
+    // A stride of 0 repeats one element more often than fits into memory.
     assert_eq!(bad(&[1 << 60], &[0]), ErrorCode::RESOURCE_EXHAUSTED);
     assert_eq!(bad(&[i64::MAX, i64::MAX], &[4, 4]), ErrorCode::INVALID_ARGUMENT);
     toy().destroy_client(client);
@@ -57,7 +57,7 @@ fn lent_memory_returns_with_buffer() {
     let pointer =
         |buffer| toy().ask::<slot::PJRT_Buffer_UnsafePointer>(|args| args.buffer = buffer).unwrap().buffer_pointer;
     for (semantics, lent) in [(0, false), (1, false), (2, true), (3, true)] {
-        // The toy uses lent memory in place only for buffers in its host memory.
+        // The toy device uses lent memory in place only for buffers in its host memory.
         let (copied, done) = put(semantics, 0);
         assert_ne!(pointer(copied), data.as_ptr().addr());
         assert_eq!(toy().wait(done), Ok(()));
@@ -111,8 +111,8 @@ fn checks_type_and_placement() {
     ] {
         assert_eq!(put(4, device, memory).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     }
-    // If only a device is given, its default memory is used. If both are given, the memory is used if the device can
-    // address it.
+    // If the caller passes only a device, its default memory is used. If the caller passes a device and a memory, this
+    // memory is used, because the device can address it.
     for (asked, memory, expected) in [(device, null_mut(), toy().memories(client)[1]), (device, memory, memory)] {
         let buffer = put(4, asked, memory).unwrap();
         assert_eq!(toy().ask::<slot::PJRT_Buffer_Memory>(|args| args.buffer = buffer).unwrap().memory, expected);
@@ -123,7 +123,7 @@ fn checks_type_and_placement() {
     toy().destroy_client(other);
 }
 
-/// Reads with a layout whose header is garbage, because frameworks do not set it.
+/// Reads with a layout whose struct size may be garbage, because frameworks do not set it.
 fn read_as(buffer: crate::framework::Buffer, layout: &PJRT_Buffer_MemoryLayout, size: usize) -> Answer<Vec<i32>> {
     let mut out = vec![-1i32; size / 4];
     let args = toy().ask::<slot::PJRT_Buffer_ToHostBuffer>(|args| {
@@ -177,7 +177,7 @@ fn reads_requested_layout() {
     let mut unknown = tiled(&order);
     unknown.type_ = PJRT_Buffer_MemoryLayout_Type(7);
     assert_eq!(fault(&unknown).code, ErrorCode::INVALID_ARGUMENT);
-    // This call only requests the size.
+    // A null destination only requests the size.
     let (event, size) = toy().read_into(buffer, null_mut(), 0).unwrap();
     assert_eq!((event, size), (null_mut(), 24));
     let small = toy().read_into(buffer, [0u8; 24].as_mut_ptr(), 23).unwrap_err();
@@ -307,7 +307,7 @@ fn pieces_arrive_for_used_buffers() {
         toy().ask::<slot::PJRT_AsyncHostToDeviceTransferManager_Device>(|args| args.transfer_manager = manager);
     assert_eq!(device.unwrap().device_out, toy().devices(client)[1]);
 
-    // Read the buffer and execute with it before the data arrives.
+    // Read the buffer before the data arrives.
     let buffer = retrieve(manager, 0).unwrap();
     assert_eq!(retrieve(manager, 0).unwrap_err().code, ErrorCode::FAILED_PRECONDITION);
     let ready = toy().ready_event(buffer);
@@ -325,7 +325,7 @@ fn pieces_arrive_for_used_buffers() {
     assert_eq!(toy().read_ints(buffer).unwrap(), [1, 2, 3, 4]);
     assert_eq!(transfer(manager, 0, 0, &[1], true).unwrap_err().code, ErrorCode::FAILED_PRECONDITION);
 
-    // A literal in another layout.
+    // Transfer a literal in another layout.
     let literal = |dims: &[i64]| {
         let (order, data) = ([0i64, 1], [1i32, 2, 3, 4]);
         let layout = tiled(&order);
@@ -344,7 +344,7 @@ fn pieces_arrive_for_used_buffers() {
     let turned = retrieve(manager, 1).unwrap();
     assert_eq!(toy().read_ints(turned).unwrap(), [1, 3, 2, 4]);
 
-    // A buffer with an error instead of data, one that never gets data, and one that is never retrieved.
+    // One buffer gets an error instead of data, one never gets data, and one is never retrieved.
     let failed = retrieve(manager, 2).unwrap();
     let message = "the file ended";
     toy()
@@ -382,7 +382,7 @@ fn failed_transfer_keeps_alias() {
     KEPT.lock().unwrap().clear();
     toy().wait(done).unwrap();
     toy().destroy(&[buffer]);
-    // Data that is only copied does not belong to the plugin after the call.
+    // If the plugin only copies the data, it must not keep the alias after the call.
     let fault = toy().put_as(client, &shape(&[3]), start, None, 0, 0).unwrap_err();
     assert!(fault.message.contains("kept the alias"), "{fault:?}");
     toy().destroy_client(client);

@@ -1,11 +1,12 @@
-//! Tests frameworks that announce a smaller struct than they pass, because a constant in their headers was too small.
+//! Tests frameworks that announce a smaller struct size than they pass, because a constant in their headers was too
+//! small.
 
 use pjrt_sys::*;
 
 use crate::framework::{garbage, read_values, toy};
 
-/// JAX 0.5.3 announces 24 bytes here and ends the process on an error. It also reads `num_attributes`, which is after
-/// these bytes.
+/// JAX 0.5.3 announces 24 bytes for these arguments and ends the process on an error. It also reads the field
+/// `num_attributes`, which begins after 24 bytes.
 #[test]
 fn attributes_for_callers_0_54_to_0_67() {
     let whole = toy().ask::<slot::PJRT_Plugin_Attributes>(|_| {}).unwrap();

@@ -1,4 +1,4 @@
-//! A decoder of profiles that is independent of the writer under test.
+//! Decodes profiles independently of the encoder under test.
 
 use std::collections::HashMap;
 
@@ -75,7 +75,7 @@ pub struct Stat {
 }
 
 impl Space {
-    /// The programs of the profile by name, each as a serialized `HloProto`.
+    /// Returns the programs of the profile by name, each as a serialized `HloProto`.
     #[allow(dead_code, reason = "one of the test programs that share this file does not read programs")]
     pub fn programs(&self) -> HashMap<String, Vec<u8>> {
         let Some(plane) = self.plane("/host:metadata") else { return HashMap::new() };
@@ -93,7 +93,7 @@ impl Space {
 }
 
 impl Plane {
-    /// The stats of the first event with this name on any line with the given name.
+    /// Returns the stats of the first event with this name. If `line` is given, only lines with this name are searched.
     pub fn stats(&self, line: Option<&str>, event: &str) -> Option<HashMap<String, String>> {
         let (_, found) = self.find(line, event)?;
         let stat = |stat: &Stat| {

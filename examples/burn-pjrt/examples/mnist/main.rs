@@ -1,5 +1,5 @@
-//! Trains a small network on synthetic images of digits, on the plugin that the first argument names (`cpu`), and on
-//! Burn's own CPU backend for comparison.
+//! Trains a small network on synthetic images of digits. The first argument names the plugin (`cpu`). For comparison,
+//! the same network is trained on Burn's own CPU backend.
 //!
 //! ```sh
 //! cargo run --release --example mnist -- cpu

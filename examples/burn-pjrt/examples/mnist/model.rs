@@ -1,6 +1,6 @@
 //! A small convolutional network for images of digits, and its training on synthetic images.
 
-// The derive macro of `Module` names this crate.
+// The derive macro of `Module` refers to this crate by the name `burn`.
 use burn_core as burn;
 
 use burn_core::module::{Module, ModuleMapper, Param};
@@ -16,7 +16,7 @@ use burn_optim::{AdamConfig, GradientsParams, Optimizer};
 const SIDE: usize = 16;
 const CLASSES: usize = 10;
 
-/// Two convolutions, each with a pool, and two linear layers.
+/// Two convolutions, each followed by a pooling layer, and two linear layers.
 #[derive(Module, Debug)]
 pub(crate) struct Network<B: Backend> {
     first: Conv2d<B>,
@@ -28,7 +28,7 @@ pub(crate) struct Network<B: Backend> {
 }
 
 impl<B: Backend> Network<B> {
-    /// A network whose weights are the same on all backends.
+    /// Creates a network whose weights are the same on all backends.
     pub(crate) fn new(device: &B::Device) -> Self {
         let network = Self {
             first: Conv2dConfig::new([1, 8], [3, 3]).init(device),
@@ -41,7 +41,7 @@ impl<B: Backend> Network<B> {
         network.map(&mut Weights { drawn: 0 })
     }
 
-    /// The scores of the classes for images of the shape `[batch, 1, height, width]`.
+    /// Returns the scores of the classes for images of the shape `[batch, 1, height, width]`.
     pub(crate) fn forward(&self, images: Tensor<B, 4>) -> Tensor<B, 2> {
         let x = self.pool.forward(self.activation.forward(self.first.forward(images)));
         let x = self.pool.forward(self.activation.forward(self.second.forward(x)));
@@ -50,7 +50,7 @@ impl<B: Backend> Network<B> {
     }
 }
 
-/// Sets weights to numbers that do not depend on the backend.
+/// Sets weights to pseudo-random values that do not depend on the backend.
 struct Weights {
     drawn: u32,
 }
@@ -59,7 +59,7 @@ impl<B: Backend> ModuleMapper<B> for Weights {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
         let (id, weights, mapper) = param.consume();
         let shape = weights.shape();
-        // The number of inputs of an output, for both layouts of weights.
+        // The number of inputs per output, for both layouts of weights.
         let dims = shape.as_slice();
         let inputs: usize = if dims.len() == 4 { dims[1..].iter().product() } else { dims[0] };
         let scale = (6.0 / inputs as f32).sqrt();
@@ -69,7 +69,7 @@ impl<B: Backend> ModuleMapper<B> for Weights {
     }
 }
 
-/// The next number of a sequence in the range from 0 to 1.
+/// Returns the next value of a pseudo-random sequence, at least 0 and less than 1.
 fn noise(drawn: &mut u32) -> f32 {
     *drawn += 1;
     let mut x = drawn.wrapping_mul(0x9E37_79B9);
@@ -78,7 +78,7 @@ fn noise(drawn: &mut u32) -> f32 {
     (x >> 8) as f32 / 16_777_216.0
 }
 
-/// Images and their classes. The image of a class has a bright bar at a position of its own, and noise.
+/// Returns images and their classes. An image has noise and a bright bar. The position of the bar depends on the class.
 pub(crate) fn images<B: Backend>(batch: usize, seed: u32, device: &B::Device) -> (Tensor<B, 4>, Tensor<B, 1, Int>) {
     let mut drawn = seed * 1_000_003;
     let (mut pixels, mut classes) = (Vec::with_capacity(batch * SIDE * SIDE), Vec::with_capacity(batch));
@@ -95,7 +95,7 @@ pub(crate) fn images<B: Backend>(batch: usize, seed: u32, device: &B::Device) ->
     (images, Tensor::from_data(TensorData::new(classes, [batch]), device))
 }
 
-/// Trains a network and returns it with the loss of each step. Calls `report` after each step.
+/// Trains a network. Returns the network and the loss of each step. Calls `report` after each step.
 pub(crate) fn train<B: AutodiffBackend>(
     device: &B::Device,
     steps: u32,
@@ -111,7 +111,7 @@ pub(crate) fn train<B: AutodiffBackend>(
         let value = loss.forward(network.forward(images), classes);
         let gradients = GradientsParams::from_grads(value.backward(), &network);
         network = optimizer.step(3e-3, network, gradients);
-        // Reading the loss runs the operations of the step.
+        // Reading the loss runs the recorded operations of the step.
         let value: f32 = value.into_data().iter().next().unwrap_or(f32::NAN);
         losses.push(value);
         report(step, value);
@@ -119,7 +119,7 @@ pub(crate) fn train<B: AutodiffBackend>(
     (network, losses)
 }
 
-/// The fraction of images that a network classifies correctly.
+/// Returns the fraction of images that a network classifies correctly.
 pub(crate) fn accuracy<B: Backend>(network: &Network<B>, device: &B::Device) -> f32 {
     let (images, classes) = images::<B>(256, 999, device);
     let found = network.forward(images).argmax(1).flatten::<1>(0, 1);

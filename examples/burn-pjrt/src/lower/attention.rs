@@ -9,8 +9,8 @@ use super::{Lower, Result};
 use crate::dtype::extents;
 
 impl Lower<'_> {
-    /// Multiplies the softmax of the products of queries and keys by the values. The result for a query whose keys are all
-    /// masked is 0.
+    /// Multiplies the values by the softmax of the scaled dot products of queries and keys. If all keys of a query are
+    /// masked, its result is 0.
     pub(super) fn attention(&mut self, op: &AttentionOpIr) -> Result<()> {
         let f = self.f;
         let (queries, keys) = (extents(&op.query), extents(&op.key));
@@ -45,7 +45,8 @@ impl Lower<'_> {
         self.set(&op.out, result)
     }
 
-    /// Computes the softmax along the last dimension. The result for a row of negative infinities is 0.
+    /// Computes the softmax along the last dimension. If all elements of a row are negative infinity, the result of the
+    /// row is 0.
     fn softmax(&self, scores: Value) -> Result<Value> {
         let f = self.f;
         let mut row = self.shape(scores)?;

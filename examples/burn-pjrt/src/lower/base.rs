@@ -8,7 +8,8 @@ use stablehlo::ir::{ComparisonDirection, ElementType};
 use super::{Lower, Result};
 use crate::dtype::extents;
 
-/// A range of a dimension: the elements from `start` up to `end`, in steps. If `reversed`, the last element comes first.
+/// A slice of a dimension: every `step`-th element of `start..end`. If `reversed`, the elements are counted from the
+/// end.
 struct Range {
     start: i64,
     end: i64,
@@ -29,7 +30,7 @@ fn ranges(slices: &[Slice], tensor: &TensorIr) -> Vec<Range> {
 }
 
 impl Range {
-    /// The positions in the order of the slice.
+    /// Returns the positions of the slice's elements, in the order of the slice.
     fn positions(&self) -> Vec<i64> {
         let count = (self.end - self.start + self.step - 1) / self.step;
         let position = |i: i64| if self.reversed { self.end - 1 - i * self.step } else { self.start + i * self.step };
@@ -59,7 +60,7 @@ impl Lower<'_> {
                 let mut shape = extents(&op.input);
                 shape.splice(op.dim..=op.dim, [windows as i64, op.size as i64]);
                 let split = f.reshape(taken, &shape)?;
-                // The last dimension holds the elements of a window.
+                // The last dimension contains the elements of a window.
                 let mut permutation: Vec<usize> = (0..shape.len()).filter(|&d| d != op.dim + 1).collect();
                 permutation.push(op.dim + 1);
                 self.set(&op.out, f.transpose(split, &permutation)?)
@@ -166,7 +167,8 @@ impl Lower<'_> {
             let starts: Vec<Value> = ranges.iter().map(|range| Ok(f.constant(range.start)?)).collect::<Result<_>>()?;
             return self.set(&op.out, f.dynamic_update_slice(x, value, &starts)?);
         }
-        // Move the elements of the value to their positions in the tensor. Keep the tensor's own elements elsewhere.
+        // Copy each element of the value to its position in the tensor. The other elements of the tensor stay
+        // unchanged.
         let shape = extents(&op.tensor);
         let mut mask = f.splat(true, &shape)?;
         for (d, range) in ranges.iter().enumerate() {
@@ -183,7 +185,8 @@ impl Lower<'_> {
         self.set(&op.out, f.select(mask, value, x)?)
     }
 
-    /// Compares indices with the positions along a dimension. The result has the shape `[indices…, extent]`.
+    /// Compares indices with the positions along a dimension of the given extent. The result has the shape `[indices…,
+    /// extent]`.
     pub(super) fn one_hot(&self, indices: Value, extent: i64) -> Result<Value> {
         let f = self.f;
         let indices = self.index(indices)?;
@@ -195,7 +198,7 @@ impl Lower<'_> {
         Ok(f.compare(indices, ComparisonDirection::Eq, positions)?)
     }
 
-    /// Converts indices to a type that represents every position, because a shorter type may not.
+    /// Converts indices of fewer than 32 bits to `i32`, because a shorter type may not represent every position.
     pub(super) fn index(&self, indices: Value) -> Result<Value> {
         if self.element(indices)?.bit_width() < 32 { self.converted(indices, ElementType::I32) } else { Ok(indices) }
     }

@@ -1,4 +1,4 @@
-//! Convolutions of one to three spatial dimensions, transposed convolutions, and their gradients.
+//! Convolutions over one to three spatial dimensions, transposed convolutions, and their gradients.
 
 use burn_ir::{ModuleOperationIr as M, TensorIr};
 use stablehlo::builder::{Convolution, Value};
@@ -8,7 +8,7 @@ use super::{Lower, Result};
 use crate::dtype::extents;
 use crate::error::Error;
 
-/// The options of a convolution.
+/// Stride, padding, dilation and groups of a convolution.
 #[derive(Clone, Debug)]
 struct Window {
     stride: Vec<i64>,
@@ -17,7 +17,7 @@ struct Window {
     groups: i64,
 }
 
-/// Reads the options of any number of dimensions.
+/// Reads the options of a convolution with any number of spatial dimensions.
 macro_rules! window {
     ($options:expr) => {{
         let list = |values: &[usize]| values.iter().map(|&value| value as i64).collect::<Vec<i64>>();
@@ -31,7 +31,7 @@ macro_rules! window {
     }};
 }
 
-/// Lowers an operation whose structs for one to three dimensions have the same fields.
+/// Lowers an operation that has a separate struct, with the same fields, for each number of spatial dimensions.
 macro_rules! convolve {
     ($self:ident, $op:ident) => {
         $self.convolve(&$op.x, &$op.weight, $op.bias.as_ref(), &window!($op.options), &$op.out)
@@ -91,7 +91,7 @@ impl Lower<'_> {
         self.set(out, result)
     }
 
-    /// Adds a number to each channel. The channels are the second dimension.
+    /// Adds a bias to each channel. The channels are the second dimension.
     fn biased(&self, x: Value, bias: Option<&TensorIr>) -> Result<Value> {
         let Some(bias) = bias else { return Ok(x) };
         let bias = self.f.broadcast_in_dim(self.value(bias)?, &[1], &self.shape(x)?)?;
@@ -101,14 +101,14 @@ impl Lower<'_> {
     fn convolution(&self, x: Value, kernel: Value, options: Convolution) -> Result<Value> {
         let element = self.element(x)?;
         let (x, kernel) = (self.cast_down(x)?, self.cast_down(kernel)?);
-        // Short floats are accumulated in f32.
+        // The results of `f16` and `bf16` operands are accumulated in `f32`.
         let wide = matches!(self.element(x)?, ElementType::F16 | ElementType::Bf16);
         let options = options.result_element(wide.then_some(ElementType::F32));
         self.converted(self.f.convolution(x, kernel, options)?, element)
     }
 
-    /// Computes a transposed convolution, which is also the gradient of a convolution with respect to its input. The first
-    /// dimension of `weight` is the features of `x`.
+    /// Computes a transposed convolution, which is also the gradient of a convolution with respect to its input. The
+    /// first dimension of `weight` corresponds to the features of `x`.
     fn transposed(
         &mut self,
         x: &TensorIr,
@@ -153,8 +153,8 @@ impl Lower<'_> {
         self.set(out, result)
     }
 
-    /// Computes the gradient of a convolution with respect to its weights. It is the convolution of the input with the
-    /// gradient of the output, which sums over the batch.
+    /// Computes the gradient of a convolution with respect to its weights. The gradient is the convolution of the input
+    /// with the output's gradient, summed over the batch.
     fn weight_gradient(
         &mut self,
         x: &TensorIr,
@@ -192,7 +192,8 @@ impl Lower<'_> {
     }
 }
 
-/// Dimension numbers with batches and features first, and kernels with output features first.
+/// Returns dimension numbers for arrays that start with batch and features, and kernels that start with output
+/// features.
 fn dimensions(spatial: usize) -> ConvDimensions {
     let last: Vec<usize> = (2..spatial + 2).collect();
     ConvDimensions {

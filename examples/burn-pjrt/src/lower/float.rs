@@ -1,4 +1,4 @@
-//! Functions of floating-point numbers, and matrix products.
+//! Functions of floating-point values, and matrix multiplication.
 
 use burn_ir::{FloatOperationIr as F, MatmulOpIr, TensorIr, UnaryOpIr};
 use stablehlo::builder::{DotGeneral, Value};
@@ -35,7 +35,7 @@ impl Lower<'_> {
             F::Cosh(op) => self.wide_unary(op, Self::cosh),
             F::Sinh(op) => self.wide_unary(op, Self::sinh),
             F::ArcCos(op) => self.wide_unary(op, |l, x| {
-                // The angle of the point (x, sqrt(1 - x²)).
+                // The result is the angle of the point (x, sqrt(1 - x²)).
                 Ok(l.f.atan2(l.f.sqrt(l.one_minus_square(x)?)?, x)?)
             }),
             F::ArcSin(op) => self.wide_unary(op, |l, x| Ok(l.f.atan2(x, l.f.sqrt(l.one_minus_square(x)?)?)?)),
@@ -90,7 +90,7 @@ impl Lower<'_> {
         self.set(&op.out, result)
     }
 
-    /// Computes a function in `f32` if the operand is shorter.
+    /// Computes a function. If the operand has a type shorter than `f32`, the function is computed in `f32`.
     fn wide_unary(&mut self, op: &UnaryOpIr, function: impl FnOnce(&Self, Value) -> Result<Value>) -> Result<()> {
         let wide = self.wide(self.value(&op.input)?)?;
         let result = function(self, wide)?;
@@ -109,14 +109,15 @@ impl Lower<'_> {
         Ok(f.multiply(sum, self.number_like(0.5, x)?)?)
     }
 
-    /// Uses `exp(x) - 1`, because the difference of `exp(x)` and `exp(-x)` is not accurate near 0.
+    /// Computes the hyperbolic sine from `exp(x) - 1`, because the difference of `exp(x)` and `exp(-x)` is not accurate
+    /// near 0.
     fn sinh(&self, x: Value) -> Result<Value> {
         let f = self.f;
         let difference = f.subtract(f.exponential_minus_one(x)?, f.exponential_minus_one(f.negate(x)?)?)?;
         Ok(f.multiply(difference, self.number_like(0.5, x)?)?)
     }
 
-    /// `sign(x) * ln(1 + (|x| + x² / (1 + sqrt(x² + 1))))`.
+    /// Computes `sign(x) * ln(1 + (|x| + x² / (1 + sqrt(x² + 1))))`, which is accurate near 0.
     fn arcsinh(&self, x: Value) -> Result<Value> {
         let (f, one) = (self.f, self.number_like(1.0, x)?);
         let (size, square) = (f.abs(x)?, f.multiply(x, x)?);
@@ -125,8 +126,9 @@ impl Lower<'_> {
         Ok(f.multiply(f.sign(x)?, logarithm)?)
     }
 
-    /// Computes the error function with Kummer's series, whose terms all have the same sign:
-    /// `2x / sqrt(π) * exp(-x²) * Σ (2x²)^n / (1 * 3 * … * (2n + 1))`. Beyond the limit, the result rounds to 1 or -1.
+    /// Computes the error function with Kummer's series, whose terms all have the same sign: `2x / sqrt(π) * exp(-x²) *
+    /// Σ (2x²)^n / (1 * 3 * … * (2n + 1))`. Arguments are clamped to a limit, beyond which the result rounds to 1 or
+    /// -1.
     pub(super) fn erf(&self, x: Value) -> Result<Value> {
         let f = self.f;
         let (limit, terms) = if self.element(x)? == ElementType::F64 { (6.0, 130) } else { (4.0, 56) };
@@ -141,7 +143,7 @@ impl Lower<'_> {
         }
         let scale = f.multiply(bounded, self.number_like(std::f64::consts::FRAC_2_SQRT_PI, x)?)?;
         let product = f.multiply(f.multiply(scale, f.exponential(f.negate(square)?)?)?, sum)?;
-        // The rounded sum of the series may exceed 1.
+        // Because of rounding, the product may exceed 1.
         Ok(f.clamp(self.number_like(-1.0, x)?, product, one)?)
     }
 
@@ -164,7 +166,7 @@ impl Lower<'_> {
         self.dot(x, y, DotGeneral::new().batching(&dims, &dims).contracting([batch + 1], [batch]))
     }
 
-    /// The cross product of vectors along a dimension.
+    /// Computes the cross product of vectors along a dimension.
     fn cross(&self, lhs: &TensorIr, rhs: &TensorIr, out: &TensorIr, dimension: usize) -> Result<Value> {
         let f = self.f;
         let shape = extents(out);

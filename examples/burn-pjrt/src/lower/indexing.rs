@@ -1,4 +1,4 @@
-//! Gathers and scatters, in the sparse form and in the dense form that some plugins request.
+//! Gathers and scatters, in the usual sparse form and in the dense form that some plugins request.
 
 use burn_backend::tensor::IndexingUpdateOp as Update;
 use stablehlo::builder::{DotGeneral, Gather, Scatter, Value};
@@ -6,16 +6,16 @@ use stablehlo::ir::{ElementType, Precision};
 
 use super::{Lower, Result};
 
-/// The number of elements.
+/// Returns the number of elements.
 fn count(shape: &[i64]) -> u64 {
     shape.iter().product::<i64>().unsigned_abs()
 }
 
 impl Lower<'_> {
-    /// Takes slices along a dimension, at these positions (one dimension).
+    /// Selects slices along a dimension. `rows` contains the positions of the slices and has one dimension.
     ///
-    /// If the plugin requests dense gathers, the result is the product of a one-hot matrix with the operand. This form
-    /// requires finite operands, because an infinite number or a NaN in the operand makes other elements of the product NaN.
+    /// If the plugin requests dense gathers, the result is computed as the product of a one-hot matrix and the operand.
+    /// This form requires finite operands, because the product of 0 and an infinity or a NaN is NaN.
     pub(super) fn take(&self, x: Value, dimension: usize, rows: Value) -> Result<Value> {
         let (shape, element) = (self.shape(x)?, self.element(x)?);
         let extent = shape[dimension];
@@ -26,13 +26,13 @@ impl Lower<'_> {
         let options =
             DotGeneral::new().contracting([1], [dimension]).precision([Precision::Highest, Precision::Highest]);
         let product = self.f.dot_general(mask, x, options)?;
-        // The first dimension of the product is the positions.
+        // The first dimension of the product corresponds to the positions.
         let mut permutation: Vec<usize> = (1..shape.len()).collect();
         permutation.insert(dimension, 0);
         Ok(self.f.transpose(product, &permutation)?)
     }
 
-    /// Takes slices along a dimension with a gather.
+    /// Selects slices along a dimension with a gather op.
     pub(super) fn take_sparse(&self, x: Value, dimension: usize, rows: Value) -> Result<Value> {
         let shape = self.shape(x)?;
         let mut sizes = shape.clone();
@@ -46,15 +46,15 @@ impl Lower<'_> {
         Ok(self.f.gather(x, rows, options)?)
     }
 
-    /// For each element of `indices`, takes an element of the operand. The element of `indices` is the position along
-    /// `dimension`, and the positions along the other dimensions are equal.
+    /// Selects one element of the operand for each element of `indices`. The element of `indices` is the position along
+    /// `dimension`. The positions along the other dimensions are those of the element in `indices`.
     pub(super) fn gather(&self, x: Value, dimension: usize, indices: Value) -> Result<Value> {
         let f = self.f;
         let (shape, chosen) = (self.shape(x)?, self.shape(indices)?);
         let others_match = (0..shape.len()).all(|d| d == dimension || shape[d] == chosen[d]);
         let dense = self.types.capabilities().gathers_densely(shape[dimension].unsigned_abs());
         if dense && others_match && self.element(x)? != ElementType::Bool {
-            // Sum the operand's elements whose position equals the index, over the last dimension.
+            // Sum over the last dimension, in which only the operand's element at the index is not 0.
             let mask = self.one_hot(indices, shape[dimension])?;
             let all = self.shape(mask)?;
             let rank = shape.len();
@@ -67,8 +67,8 @@ impl Lower<'_> {
         self.gather_points(x, points)
     }
 
-    /// Takes the slices at `points`. The last dimension of `points` holds the positions in the leading dimensions of the
-    /// operand.
+    /// Selects the slices at `points`. The last dimension of `points` contains the positions along the leading
+    /// dimensions of the operand.
     pub(super) fn gather_points(&self, x: Value, points: Value) -> Result<Value> {
         let (shape, form) = (self.shape(x)?, self.shape(points)?);
         let batch = form.len() - 1;
@@ -84,7 +84,7 @@ impl Lower<'_> {
         Ok(self.f.gather(x, points, options)?)
     }
 
-    /// Returns the positions of the elements of `indices`, where the elements replace the positions along `dimension`.
+    /// Returns the position of each element of `indices`, with the position along `dimension` replaced by the element.
     fn points(&self, indices: Value, dimension: usize) -> Result<Value> {
         let f = self.f;
         let indices = self.index(indices)?;
@@ -100,7 +100,7 @@ impl Lower<'_> {
         Ok(f.concatenate(&columns, shape.len())?)
     }
 
-    /// Combines the values with the elements at these positions along a dimension; the inverse of [`Self::gather`].
+    /// Combines `values` with the elements that [`Self::gather`] would select.
     pub(super) fn scatter(
         &self,
         x: Value,
@@ -114,7 +114,7 @@ impl Lower<'_> {
         let others_match = (0..shape.len()).all(|d| d == dimension || shape[d] == chosen[d]);
         let dense = self.types.capabilities().scatters_densely(count(&chosen), count(&shape));
         if dense && others_match && update == Update::Add && self.element(x)? != ElementType::Bool {
-            // For each position of the result, sum the values whose index equals the position.
+            // For each position of the result, sum the values whose index equals this position.
             let mask = self.one_hot(indices, shape[dimension])?;
             let all = self.shape(mask)?;
             let rank = shape.len();
@@ -122,7 +122,7 @@ impl Lower<'_> {
             let zero = f.broadcast_to(self.number_like(0.0, x)?, &all)?;
             let spread = f.select(mask, f.broadcast_in_dim(values, &dims, &all)?, zero)?;
             let sums = self.sum(spread, &[dimension])?;
-            // The last dimension is the position.
+            // The last dimension of the sums corresponds to the position along `dimension`.
             let mut permutation: Vec<usize> = (0..rank - 1).collect();
             permutation.insert(dimension, rank - 1);
             return Ok(f.add(x, f.transpose(sums, &permutation)?)?);
@@ -131,7 +131,7 @@ impl Lower<'_> {
         self.scatter_points(x, points, values, update)
     }
 
-    /// Combines slices along a dimension with the slices at these positions; the inverse of [`Self::take`].
+    /// Combines `values` with the slices that [`Self::take`] would select.
     pub(super) fn scatter_rows(
         &self,
         x: Value,
@@ -162,7 +162,7 @@ impl Lower<'_> {
         Ok(f.scatter(x, rows, values, options, |old, new| self.updated(old, new, update))?)
     }
 
-    /// Combines the values with the slices at points; the inverse of [`Self::gather_points`].
+    /// Combines `values` with the slices that [`Self::gather_points`] would select.
     pub(super) fn scatter_points(&self, x: Value, points: Value, values: Value, update: Update) -> Result<Value> {
         let (shape, form) = (self.shape(x)?, self.shape(points)?);
         let batch = form.len() - 1;

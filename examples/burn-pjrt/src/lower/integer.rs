@@ -1,4 +1,4 @@
-//! Operations on the bits of integers.
+//! Bitwise operations and shifts of integers.
 
 use burn_ir::{BinaryOpIr, IntOperationIr as I, ScalarOpIr};
 use stablehlo::builder::Value;

@@ -9,7 +9,7 @@ use super::{Lower, Result};
 use crate::dtype::extents;
 use crate::error::Error;
 
-/// A matrix with a row for each element of the result, in row-major order.
+/// A row-major matrix with one row for each element of the result.
 struct Matrix {
     rows: usize,
     columns: usize,
@@ -35,16 +35,16 @@ impl Matrix {
         matrix
     }
 
-    /// Returns the matrix that selects the nearest elements.
+    /// Returns the matrix that selects the nearest input element for each output element.
     fn nearest(input: usize, output: usize) -> Self {
         let mut matrix = Self::new(output, input);
         nearest(input, output).into_iter().enumerate().for_each(|(row, column)| matrix.add(row, column as usize, 1.0));
         matrix
     }
 
-    /// Returns the matrix that interpolates with a kernel, which covers this many elements on both sides of a position. An
-    /// element outside the input is either replaced by the element at the edge, or omitted. If it is omitted, the weights of
-    /// the others increase.
+    /// Returns the matrix that interpolates with a kernel. The kernel covers `reach` elements on each side of a
+    /// position. With `repeat_edge`, an element outside the input is replaced by the element at the edge. Otherwise it
+    /// is omitted, and the weights of the other elements are scaled up.
     fn kernel(input: usize, output: usize, align_corners: bool, reach: i64, repeat_edge: bool) -> Self {
         let mut matrix = Self::new(output, input);
         let last = input as i64 - 1;
@@ -67,7 +67,8 @@ impl Matrix {
     }
 }
 
-/// Returns the weight of an element at this distance: linear, cubic with the parameter -0.75, or Lanczos with three lobes.
+/// Returns the weight of an element at this distance. The kernel is linear if `reach` is 1, cubic with the parameter
+/// -0.75 if it is 2, and Lanczos with three lobes if it is 3.
 fn weight(distance: f64, reach: i64) -> f64 {
     let t = distance.abs();
     let sinc = |x: f64| if x == 0.0 { 1.0 } else { (std::f64::consts::PI * x).sin() / (std::f64::consts::PI * x) };
@@ -121,8 +122,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Multiplies each spatial dimension by a matrix. `matrix` takes the extents of the operation's input and output. The
-    /// gradient multiplies by the transposed matrix.
+    /// Multiplies each spatial dimension by a matrix. `matrix` creates it from the extents of the operation's input and
+    /// output. The gradient multiplies by the transposed matrix.
     fn mapped(
         &mut self,
         from: &TensorIr,
@@ -141,7 +142,7 @@ impl Lower<'_> {
             let contracted = usize::from(!gradient);
             let options =
                 DotGeneral::new().contracting([d], [contracted]).precision([Precision::Highest, Precision::Highest]);
-            // The last dimension of the product is the new one.
+            // The last dimension of the product is the mapped dimension.
             let product = f.dot_general(x, constant, options)?;
             let mut permutation: Vec<usize> = (0..rank - 1).collect();
             permutation.insert(d, rank - 1);
@@ -150,7 +151,7 @@ impl Lower<'_> {
         self.set(to, x)
     }
 
-    /// Moves a dimension to the end, or back.
+    /// Swaps a dimension with the last one.
     fn swapped(&self, x: Value, dimension: usize) -> Result<Value> {
         let mut permutation: Vec<usize> = (0..self.rank(x)?).collect();
         let last = permutation.len() - 1;

@@ -28,8 +28,8 @@ pub(crate) use support::check;
 
 type Result<T> = std::result::Result<T, Error>;
 
-/// Builds the program of a graph. Its arguments are the graph's inputs, a vector of scalars for each element type, and
-/// the states of the random number generators.
+/// Builds the program of a graph. The arguments are the inputs of the graph, a vector of scalars for each element type,
+/// and the states of the random number generators.
 pub(crate) fn module(graph: &Graph, scalars: &Scalars, types: &Types, autocast: bool) -> Result<Module> {
     let f = FunctionBuilder::new("main");
     f.numpy_broadcasting(true);
@@ -70,7 +70,7 @@ pub(crate) fn module(graph: &Graph, scalars: &Scalars, types: &Types, autocast: 
     Ok(module.build()?)
 }
 
-/// The scalars of one type. Each operation takes the next one.
+/// The scalar arguments of one element type. Each operation uses the next scalar.
 struct ScalarVector {
     element: ElementType,
     vector: Value,
@@ -191,13 +191,13 @@ impl<'a> Lower<'a> {
     }
 }
 
-/// Values and constants.
+/// Access to values, and helpers that create common ops.
 impl Lower<'_> {
     fn value(&self, tensor: &TensorIr) -> Result<Value> {
         self.values.get(&tensor.id).copied().ok_or(Error::Missing(tensor.id.value()))
     }
 
-    /// Sets a result, and converts it to the element type of the tensor.
+    /// Sets the value of a result tensor, converted to the element type of the tensor.
     fn set(&mut self, out: &TensorIr, value: Value) -> Result<()> {
         let expected = self.types.tensor(out)?;
         let ty = self.f.tensor_type(value)?;
@@ -210,7 +210,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// Reshapes a result to the shape of the tensor, and sets it.
+    /// Sets the value of a result tensor, reshaped to its shape.
     fn set_reshaped(&mut self, out: &TensorIr, value: Value) -> Result<()> {
         let value = self.f.reshape(value, &extents(out))?;
         self.set(out, value)
@@ -232,12 +232,12 @@ impl Lower<'_> {
         Ok(self.f.tensor_type(value)?.rank())
     }
 
-    /// A constant scalar.
+    /// Creates a constant scalar.
     fn number(&self, value: f64, element: ElementType) -> Result<Value> {
         Ok(self.f.full(value, TensorType::new([], element))?)
     }
 
-    /// A constant scalar with the type of a value's elements.
+    /// Creates a constant scalar with the element type of `like`.
     fn number_like(&self, value: f64, like: Value) -> Result<Value> {
         self.number(value, self.element(like)?)
     }
@@ -253,13 +253,13 @@ impl Lower<'_> {
             ElementType::Ui64 => Literal::scalar(scalar.elem::<u64>()),
             ElementType::Bool => Literal::scalar(scalar.elem::<bool>()),
             element if element.is_float() => return self.number(scalars::number(scalar), element),
-            // A number that is out of range wraps, like an integer cast in Rust.
+            // An integer that is out of range wraps, as with `as` in Rust.
             element => return self.converted(self.f.constant(scalar.elem::<i64>())?, element),
         };
         Ok(self.f.constant(literal)?)
     }
 
-    /// Returns the scalar of an operation, either as the next argument or as a constant.
+    /// Returns a scalar of an operation: the next argument of its type if `argument` is `true`, or else a constant.
     fn scalar(&mut self, scalar: ScalarIr, element: ElementType, argument: bool) -> Result<Value> {
         let vector = self.scalars.iter_mut().find(|vector| argument && vector.element == element);
         let Some(vector) = vector else { return self.constant(scalar, element) };
@@ -280,7 +280,8 @@ impl Lower<'_> {
         Ok(self.f.iota(TensorType::new(shape, element), dimension)?)
     }
 
-    /// Returns the type in which a reduction or a function is computed. Floats shorter than `f32` use `f32`.
+    /// Converts a value to the type in which a reduction or a function is computed. Types shorter than `f32` become
+    /// `f32`.
     fn wide(&self, value: Value) -> Result<Value> {
         match self.element(value)? {
             ElementType::F16 | ElementType::Bf16 => self.converted(value, ElementType::F32),
@@ -288,7 +289,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Sums along dimensions, and removes them from the result.
+    /// Sums over dimensions, which the result does not contain.
     fn sum(&self, x: Value, dimensions: &[usize]) -> Result<Value> {
         let (element, wide) = (self.element(x)?, self.wide(x)?);
         let zero = self.number_like(0.0, wide)?;
@@ -296,7 +297,7 @@ impl Lower<'_> {
         self.converted(sum, element)
     }
 
-    /// Multiplies tensors, in the autocast type if autocast is on.
+    /// Multiplies tensors with `dot_general`. If autocast is on, the operands are converted to the autocast type.
     fn dot(&self, x: Value, y: Value, options: DotGeneral) -> Result<Value> {
         let element = self.element(x)?;
         let (x, y) = (self.cast_down(x)?, self.cast_down(y)?);
@@ -304,7 +305,7 @@ impl Lower<'_> {
         self.converted(product, element)
     }
 
-    /// Converts an operand of a product or a convolution to the autocast type if autocast is on.
+    /// If autocast is on, converts an `f32` operand to the autocast type.
     fn cast_down(&self, x: Value) -> Result<Value> {
         match self.autocast {
             Some(element) if self.element(x)? == ElementType::F32 => self.converted(x, element),

@@ -1,4 +1,4 @@
-//! Operations on numbers of any type: arithmetic, comparisons, reductions and scans.
+//! Operations on numeric tensors of any type: arithmetic, comparisons, reductions and scans.
 
 use burn_ir::{BinaryOpIr, DimOpIr, NumericOperationIr as N, ReduceDimOpIr, ReduceOpIr, ScalarOpIr, TensorIr};
 use stablehlo::builder::Value;
@@ -7,7 +7,7 @@ use stablehlo::ir::{ComparisonDirection as Direction, ElementType};
 use super::{Lower, Result};
 use crate::dtype::extents;
 
-/// An operation of two operands.
+/// A binary arithmetic operation.
 #[derive(Clone, Copy)]
 enum Binary {
     Add,
@@ -17,7 +17,7 @@ enum Binary {
     Rem,
 }
 
-/// An associative operation that reduces or scans.
+/// An associative operation for reductions and scans.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Combine {
     Sum,
@@ -131,7 +131,7 @@ impl Lower<'_> {
             Binary::Mul => f.multiply(x, y)?,
             Binary::Div => f.divide(x, y)?,
             Binary::Rem => {
-                // The result has the sign of the divisor, as in Python.
+                // The remainder has the sign of the divisor, as in Python.
                 let rest = f.remainder(x, y)?;
                 let element = self.element(x)?;
                 if element.is_float() || element.is_signed_integer() { f.remainder(f.add(rest, y)?, y)? } else { rest }
@@ -154,7 +154,7 @@ impl Lower<'_> {
         let x = self.value(input)?;
         let wide = self.wide(x)?;
         let count: usize = dimensions.iter().map(|&d| input.shape[d]).product();
-        // Integers may be too short for the count.
+        // The type of the integers may be too short for their sum.
         let element = self.element(wide)?;
         let long = if element.is_float() { wide } else { self.converted(wide, self.long_integer(element)?)? };
         let sum = self.sum(long, dimensions)?;
@@ -187,7 +187,7 @@ impl Lower<'_> {
         self.set_reshaped(out, result)
     }
 
-    /// Reduces dimensions, and removes them from the result.
+    /// Reduces dimensions, which the result does not contain.
     pub(super) fn reduce(&self, x: Value, combine: Combine, dimensions: &[usize]) -> Result<Value> {
         let element = self.element(x)?;
         let wide = if combine == Combine::Product { self.wide(x)? } else { x };
@@ -219,7 +219,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The largest or the smallest integer of a type.
+    /// Creates a constant with the largest or the smallest value of an integer type.
     fn limit(&self, largest: bool, element: ElementType) -> Result<Value> {
         let f = self.f;
         let bits = element.bit_width();
@@ -235,7 +235,8 @@ impl Lower<'_> {
         })
     }
 
-    /// Returns the largest or smallest element along a dimension, and its first position. A NaN takes precedence over numbers.
+    /// Returns the largest or smallest element along a dimension, and the position of its first occurrence. A NaN takes
+    /// precedence over all other values.
     fn extreme(&self, input: &TensorIr, dimension: usize, direction: Direction) -> Result<(Value, Value)> {
         let f = self.f;
         let x = self.value(input)?;
@@ -258,7 +259,7 @@ impl Lower<'_> {
         })?)
     }
 
-    /// Returns the largest elements along a dimension in descending order, or their positions.
+    /// Returns the largest elements along a dimension in descending order, or their positions if `result` is 1.
     fn top(&mut self, op: &ReduceDimOpIr, result: usize) -> Result<()> {
         let f = self.f;
         let x = self.value(&op.input)?;
@@ -270,7 +271,7 @@ impl Lower<'_> {
         self.set(&op.out, first)
     }
 
-    /// Raises to a constant integer power, by repeated multiplication if the exponent is small.
+    /// Raises each element to a constant integer power. Multiplies repeatedly if the exponent is small.
     pub(super) fn integer_power(&self, x: Value, exponent: i64) -> Result<Value> {
         let f = self.f;
         let float = self.element(x)?.is_float();
@@ -281,7 +282,7 @@ impl Lower<'_> {
             });
         }
         if exponent < 0 {
-            // Only 1 and -1 have integer inverses, and the plugin's operation computes them.
+            // Only 1 and -1 have integer inverses. The plugin's power op handles them.
             return Ok(f.power(x, self.number_like(exponent as f64, x)?)?);
         }
         let (mut result, mut square, mut rest) = (None, x, exponent);
@@ -303,7 +304,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Combines each element with those before it. Each step doubles the distance between the combined elements.
+    /// Combines each element with all elements before it. Each step doubles the number of combined elements.
     fn scan(&mut self, op: &DimOpIr, combine: Combine) -> Result<()> {
         let f = self.f;
         let input = self.value(&op.input)?;
@@ -324,7 +325,7 @@ impl Lower<'_> {
     }
 }
 
-/// All dimensions of a tensor.
+/// Returns all dimensions of a tensor.
 fn all(tensor: &TensorIr) -> Vec<usize> {
     (0..tensor.shape.num_dims()).collect()
 }

@@ -9,7 +9,7 @@ use super::{Lower, Result};
 use crate::dtype::extents;
 use crate::error::Error;
 
-/// A window over the last dimensions.
+/// A pooling window over the spatial dimensions.
 struct Pool {
     size: Vec<i64>,
     stride: Vec<i64>,
@@ -17,7 +17,7 @@ struct Pool {
     dilation: Vec<i64>,
 }
 
-/// Reads the window from a struct whose fields are numbers or arrays of numbers.
+/// Reads the window from an operation, whose fields are integers or arrays of integers.
 macro_rules! pool {
     ($op:ident, $to:expr) => {
         Pool {
@@ -43,12 +43,13 @@ fn two(values: &[usize; 2]) -> Vec<i64> {
 }
 
 impl Pool {
-    /// Returns the extent of a window, including its dilation.
+    /// Returns the extent of a window along a dimension, including its dilation.
     fn reach(&self, d: usize) -> i64 {
         (self.size[d] - 1) * self.dilation[d] + 1
     }
 
-    /// The padding before and after each spatial dimension. In ceil mode, the last window may exceed the padding.
+    /// Returns the padding before and after each spatial dimension. In ceil mode, the last window may extend beyond the
+    /// padding.
     fn edges(&self, input: &[i64], output: &[i64]) -> Vec<(i64, i64)> {
         (0..self.size.len())
             .map(|d| {
@@ -58,7 +59,7 @@ impl Pool {
             .collect()
     }
 
-    /// The window over batches, features and spatial dimensions.
+    /// Returns the window options for batches, features and spatial dimensions.
     fn window(&self, input: &[i64], output: &[i64]) -> WindowOptions {
         let with = |first: i64, rest: &[i64]| [&[first, first], rest].concat();
         let padding = [vec![(0, 0), (0, 0)], self.edges(input, output)].concat();
@@ -68,7 +69,7 @@ impl Pool {
             .padding(padding)
     }
 
-    /// Returns the divisor of the average for each window along a dimension.
+    /// Returns the number of elements by which the sum of each window along a dimension is divided.
     fn counts(&self, d: usize, input: i64, output: i64, padded: bool) -> Vec<f64> {
         let (first, last) = if padded { (-self.padding[d], input + self.padding[d]) } else { (0, input) };
         let count = |i: i64| {
@@ -100,7 +101,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Returns the divisors of the averages, in the shape of the output's spatial dimensions.
+    /// Returns the divisors of the averages, broadcast to the shape of the output.
     fn divisors(&self, pool: &Pool, input: &[i64], output: &[i64], padded: bool, like: Value) -> Result<Value> {
         let f = self.f;
         let spatial = &output[2..];
@@ -125,7 +126,7 @@ impl Lower<'_> {
         self.set(out, f.divide(sums, divisors)?)
     }
 
-    /// Distributes the gradient of each window over its elements. It inserts zeros between the gradients for the
+    /// Distributes the gradient of each window evenly over its elements. Inserts zeros between the gradients for the
     /// stride, and then sums over windows.
     fn average_gradient(&mut self, grad: &TensorIr, pool: &Pool, padded: bool, out: &TensorIr) -> Result<()> {
         let f = self.f;
@@ -154,7 +155,7 @@ impl Lower<'_> {
         self.set(out, f.reduce_window(x, start, window, |a, b| f.maximum(a, b))?)
     }
 
-    /// Returns the maxima and their positions in the flattened spatial dimensions.
+    /// Computes the maxima and their positions in the flattened spatial dimensions.
     fn indexed_maximum(&mut self, x: &TensorIr, pool: &Pool, out: &TensorIr, indices: &TensorIr) -> Result<()> {
         let f = self.f;
         let shape = extents(x);
@@ -176,7 +177,7 @@ impl Lower<'_> {
         self.set(indices, at)
     }
 
-    /// Adds the gradient of each maximum at its position.
+    /// Adds the gradient of each maximum to the element at its position.
     fn maximum_gradient(&mut self, grad: &TensorIr, indices: &TensorIr, out: &TensorIr) -> Result<()> {
         let f = self.f;
         let (shape, windows) = (extents(out), extents(grad));

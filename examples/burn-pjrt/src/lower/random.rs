@@ -1,7 +1,7 @@
-//! Random numbers, from the generator that the plugin declares.
+//! Random numbers from the generator that the plugin declares.
 //!
-//! The state of a generator is an argument of the program. The device advances the state for each run. On one plugin, runs
-//! with the same seed and the same operations draw the same numbers.
+//! The states of the generators are arguments of the program, and the device changes them for each run. On the same
+//! plugin, runs with the same seed and the same operations draw the same numbers.
 
 use burn_backend::Distribution;
 use burn_ir::{FloatOperationIr, NumericOperationIr, OperationIr, TensorIr};
@@ -13,7 +13,7 @@ use super::{Lower, Result};
 use crate::dtype::extents;
 use crate::error::Error;
 
-/// The tensor that an operation fills with random numbers.
+/// Returns the tensor that an operation fills with random numbers.
 pub(crate) fn random_output(op: &OperationIr) -> Option<&TensorIr> {
     match op {
         OperationIr::Float(_, FloatOperationIr::Random(op))
@@ -27,7 +27,7 @@ impl Lower<'_> {
         let f = self.f;
         let element = self.types.element(out.dtype)?;
         let shape = extents(out);
-        // The type in which the numbers are computed.
+        // The type in which the random numbers are computed.
         let float = if element.is_float() { element } else { ElementType::F32 };
         let count: i64 = shape.iter().product();
         let result = match distribution {
@@ -40,7 +40,7 @@ impl Lower<'_> {
             Distribution::Uniform(low, high) => {
                 let scaled = f.multiply(self.uniform(count, float)?, self.number(high - low, float)?)?;
                 let shifted = f.add(scaled, self.number(low, float)?)?;
-                // Rounding may produce the upper bound, which the range excludes.
+                // Rounding may produce the upper bound, which the distribution excludes.
                 let reached = f.compare(shifted, Direction::Ge, self.number(high, float)?)?;
                 f.select(reached, self.number(low, float)?, shifted)?
             }
@@ -62,7 +62,7 @@ impl Lower<'_> {
         self.set_reshaped(out, value)
     }
 
-    /// Draws random bits from the program's next generator.
+    /// Draws random bits from the next generator of the program.
     fn bits_of(&mut self, shape: &[i64], element: ElementType) -> Result<Value> {
         let f = self.f;
         let Some(states) = self.generators else { return Err(Error::unsupported("random numbers", "no generator")) };
@@ -77,7 +77,8 @@ impl Lower<'_> {
         Ok(f.rng_bit_generator(state, algorithm, TensorType::new(shape, element))?.1)
     }
 
-    /// Draws uniform numbers from 0 (inclusive) to 1 (exclusive), with as many bits as the type represents exactly.
+    /// Draws uniformly distributed numbers from 0 (inclusive) to 1 (exclusive). The number of random bits equals the
+    /// precision of the type.
     fn uniform(&mut self, count: i64, element: ElementType) -> Result<Value> {
         let bits = if element == ElementType::F64 { ElementType::Ui64 } else { ElementType::Ui32 };
         let random = self.bits_of(&[count], bits)?;
@@ -105,14 +106,14 @@ impl Lower<'_> {
         let random = self.bits_of(&[2, count], bits)?;
         let pairs = self.unit(random, element)?;
         let row = |i: i64| f.reshape(f.slice(pairs, &[i, 0], &[i + 1, count], &[1, 1])?, &[count]);
-        // The logarithm of 1 - u is finite, because u is less than 1.
+        // The uniform number u is less than 1, so the logarithm of 1 - u is finite.
         let logarithm = f.log_plus_one(f.negate(row(0)?)?)?;
         let radius = f.sqrt(f.multiply(logarithm, self.number_like(-2.0, logarithm)?)?)?;
         let angle = f.multiply(row(1)?, self.number_like(std::f64::consts::TAU, radius)?)?;
         Ok(f.multiply(radius, f.cosine(angle)?)?)
     }
 
-    /// Draws integers in a range that excludes the upper bound.
+    /// Draws integers from `low` (inclusive) to `high` (exclusive).
     fn integers(&mut self, count: i64, element: ElementType, low: f64, high: f64) -> Result<Value> {
         let f = self.f;
         let (low, high) = (low as i64, high as i64);
@@ -123,7 +124,7 @@ impl Lower<'_> {
     }
 }
 
-/// Returns the unsigned type of the same width.
+/// Returns the unsigned integer type of the same width.
 fn unsigned(element: ElementType) -> ElementType {
     match element.bit_width() {
         8 => ElementType::Ui8,

@@ -42,12 +42,12 @@ fn missing(op: &OperationIr) -> Option<&'static str> {
     }
 }
 
-/// The name of an operation in `burn-ir`, such as `Module::Conv2d`.
+/// Returns the name of an operation in `burn-ir`, such as `Module::Conv2d`.
 pub(super) fn name(op: &OperationIr) -> String {
     let text = format!("{op:?}");
     let head = text.split(" {").next().unwrap_or_default();
     let parts: Vec<&str> = head.split('(').map(|part| part.rsplit(", ").next().unwrap_or(part)).collect();
-    // The last part is the name of the struct that holds the parameters.
+    // The last name is that of the struct that contains the parameters.
     match parts.split_last() {
         Some((_, names)) if !names.is_empty() => names.join("::"),
         _ => head.to_owned(),

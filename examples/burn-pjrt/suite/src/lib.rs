@@ -1,8 +1,9 @@
-//! The attribute that Burn's backend tests use. See the README of `burn-pjrt`.
+//! The attribute `might_panic` of Burn's backend tests. See the README of `burn-pjrt`.
 
 use proc_macro::TokenStream;
 
-/// Marks a test that may panic on some backends with a reason. This backend has to pass it.
+/// Marks a test that may panic on other backends. This attribute changes nothing, because this backend must pass the
+/// test.
 #[proc_macro_attribute]
 pub fn might_panic(_reason: TokenStream, test: TokenStream) -> TokenStream {
     test

@@ -12,7 +12,7 @@ pub use burn_tensor::Tensor;
 pub type FloatElem = f32;
 pub type IntElem = i32;
 
-/// The device of Burn's tests.
+/// The device type that Burn's tests refer to.
 pub struct AutodiffDevice;
 
 impl AutodiffDevice {

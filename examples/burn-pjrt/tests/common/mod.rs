@@ -1,11 +1,11 @@
-//! Runs a list of results on Burn's own CPU backend and on PJRT, and compares them. The plugin is the embedded device, or
-//! the one that the variable `BURN_PJRT_PLUGIN` names.
+//! Runs the same operations on Burn's own CPU backend and on PJRT, and compares their results. The plugin is the
+//! embedded device, or the plugin that the environment variable `BURN_PJRT_PLUGIN` names.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use burn_tensor::backend::Backend;
 use burn_tensor::{Bool, Float, Int, Tensor, TensorData};
 
-/// Results with names.
+/// Named results of operations.
 #[derive(Default)]
 pub(crate) struct Results(Vec<(String, TensorData)>);
 
@@ -23,7 +23,8 @@ impl Results {
     }
 }
 
-/// Compares the results of a function on both backends. Floats may differ by `tolerance`, relative or absolute.
+/// Compares the results of a function on both backends. Floats may differ by `tolerance`, which is relative for values
+/// above 1 and absolute for smaller ones.
 #[macro_export]
 macro_rules! compare {
     ($results:ident, $tolerance:expr) => {{
@@ -35,12 +36,12 @@ macro_rules! compare {
     }};
 }
 
-/// Compares results. Reports every difference at once.
+/// Compares the results, and reports all differences at once.
 pub(crate) fn assert_equal(expected: &Results, found: &Results, tolerance: f64) {
     assert_eq!(expected.0.len(), found.0.len());
     let mut wrong = Vec::new();
     for ((name, expected), (_, found)) in expected.0.iter().zip(&found.0) {
-        // `burn-router` converts all tensors that it reads to the default types, so their types may differ.
+        // `burn-router` converts all tensors that it reads to the default types, so the element types may differ.
         if expected.shape != found.shape {
             wrong.push(format!("{name}: the shape {:?} is not {:?}", found.shape, expected.shape));
             continue;

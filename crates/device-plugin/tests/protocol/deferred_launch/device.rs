@@ -1,5 +1,6 @@
-//! A device of pairs of integers that records where its programs ran. A program is one line: its operation, its number
-//! of inputs, and further words. For example, `add 2` adds its inputs. `donate` donates all of them.
+//! A device of pairs of integers that records on which threads its programs ran. A program is one line: its operation,
+//! its number of inputs, and further words. For example, `add 2` adds its two inputs. The word `donate` donates all
+//! inputs.
 
 use std::ptr::null_mut;
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
@@ -11,7 +12,7 @@ use pjrt_sys::*;
 
 use crate::framework::{Answer, Buffer, Client, Event as RawEvent, Framework, Loaded, execute_options, garbage, pair};
 
-/// The plugin of a device that can order its work itself (`Features::queued`) or cannot.
+/// A plugin whose device orders its work itself (`Features::queued`) if `QUEUED` is `true`.
 pub struct Patient<const QUEUED: bool>;
 
 impl<const QUEUED: bool> DevicePlugin for Patient<QUEUED> {
@@ -19,7 +20,7 @@ impl<const QUEUED: bool> DevicePlugin for Patient<QUEUED> {
     type Backend = Device<QUEUED>;
 }
 
-/// The observations of a test about its client.
+/// Observations of the backend about the client of one test.
 #[derive(Default)]
 pub struct Log {
     state: Mutex<State>,
@@ -28,15 +29,15 @@ pub struct Log {
 
 #[derive(Default)]
 pub struct State {
-    /// Number of values that the device holds.
+    /// Number of existing values on the device.
     pub values: usize,
     /// Whether the backend has been dropped.
     pub closed: bool,
-    /// Programs that have started, with the threads they ran on.
+    /// Programs that have started, with the threads on which they ran.
     pub begun: Vec<(String, ThreadId)>,
-    /// Donated inputs that had no other owner.
+    /// Number of donated inputs that had no other owner.
     pub in_place: usize,
-    /// Launches wait within `execute` until this is set.
+    /// Launches wait within `execute` until this is `true`.
     pub released: bool,
     /// Completers of asynchronous programs.
     pub running: Vec<Completer>,
@@ -53,7 +54,7 @@ impl Log {
         look(&self.state.lock().unwrap())
     }
 
-    /// Waits until a condition holds.
+    /// Waits until a condition is true.
     pub fn wait(&self, is_so: impl Fn(&State) -> bool) {
         drop(self.changed.wait_while(self.state.lock().unwrap(), |state| !is_so(state)).unwrap());
     }
@@ -82,7 +83,7 @@ impl Drop for Value {
     }
 }
 
-/// The place of a value, which is set when the value has been computed.
+/// The cell of a value. It is set when the value has been computed.
 pub type Cell = Arc<OnceLock<Value>>;
 
 pub struct Device<const QUEUED: bool> {
@@ -201,7 +202,7 @@ impl<const Q: bool> Backend for Device<Q> {
 }
 
 impl<const Q: bool> MultiDevice for Device<Q> {
-    /// Gives each device the sum of the values of all devices.
+    /// Pushes the sum of the inputs of all devices as the output of each device.
     fn execute_all(&self, program: &Arc<Program>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
         self.log.change(|state| state.begun.push((program.words[0].clone(), std::thread::current().id())));
         let mut sum = vec![0, 0];
@@ -219,7 +220,7 @@ impl<const Q: bool> MultiDevice for Device<Q> {
 
 pub type Manager = *mut PJRT_AsyncHostToDeviceTransferManager;
 
-/// A client, and the objects with which a test uses it.
+/// A client, with its framework and its log.
 pub struct Fixture {
     pub framework: Framework,
     pub client: Client,
@@ -227,7 +228,7 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// Creates a client for one test, on a device that can order its work itself (`Features::queued`) or cannot.
+    /// Creates a client for one test. Its device orders its work itself (`Features::queued`) if `QUEUED` is `true`.
     pub fn new<const QUEUED: bool>(test: &str) -> Self {
         let framework = Framework(raw::api::<Patient<QUEUED>>());
         let name = format!("{test} {QUEUED}");
@@ -290,7 +291,7 @@ impl Fixture {
         (outputs[0], event)
     }
 
-    /// Executes on both devices.
+    /// Executes a program on both devices.
     pub fn run_on_both(&self, program: Loaded, arguments: [Buffer; 2]) -> Answer<([Buffer; 2], [RawEvent; 2])> {
         let mut options = execute_options(&[]);
         let (mut out, mut events) = ([null_mut(); 2], [null_mut(); 2]);
@@ -312,7 +313,7 @@ impl Fixture {
         ready
     }
 
-    /// Destroys the client, after all other objects, and waits until the backend and all values are dropped.
+    /// Destroys the client after all other objects, and waits until the backend and all values are dropped.
     pub fn end(self) {
         self.framework.destroy_client(self.client);
         self.log.wait(|state| state.closed && state.values == 0);

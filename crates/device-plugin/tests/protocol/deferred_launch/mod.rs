@@ -1,4 +1,5 @@
-//! Tests launches whose arguments arrive later. The call returns at once, and the program runs when they have arrived.
+//! Tests launches whose arguments arrive later. The call returns at once, and the program runs when all arguments are
+//! ready.
 
 mod device;
 
@@ -12,7 +13,7 @@ use crate::framework::{Buffer, execute_options};
 use device::Fixture;
 use recorded_messages::assert_message;
 
-/// Runs a test on a device that can order its work itself, and on one that cannot.
+/// Runs a test on a device that can order its work itself, and on a device that cannot.
 macro_rules! on_both_devices {
     ($($(#[$meta:meta])* fn $name:ident($fixture:ident) $body:block)*) => {
         $($(#[$meta])* #[test] fn $name() {
@@ -54,7 +55,7 @@ on_both_devices! {
         plugin.wait(event).unwrap();
         assert_eq!(plugin.read_ints(output).unwrap(), [11, 22]);
         assert_eq!(plugin.read_ints(arriving).unwrap(), [10, 20]);
-        // The program did not run on the thread that sent the data, and it received the options.
+        // The program did not run on the thread that sent the data, and its launch received the options.
         let begun = fixture.log.look(|state| state.begun.clone());
         assert_eq!(begun.len(), 1);
         assert!(begun[0].0 == "add 7" && begun[0].1 != std::thread::current().id(), "{begun:?}");
@@ -107,11 +108,11 @@ on_both_devices! {
         let (waits, waits_event) = fixture.run(add, &[stuck]);
         let (holds, holds_event) = fixture.run(hold, &[for_first]);
         let (goes_on, goes_on_event) = fixture.run(add, &[for_second]);
-        // An ordinary launch runs while another one never starts.
+        // A launch without pending arguments runs while a deferred launch never starts.
         let there = plugin.ints(fixture.client, &[1, 2]);
         let (output, event) = fixture.run(add, &[there]);
         plugin.wait(event).unwrap();
-        // A deferred launch runs while another one blocks within the backend.
+        // A deferred launch runs while another launch blocks within the backend.
         fixture.send(first, [1, 1]);
         fixture.log.wait(|state| state.begun.iter().any(|(name, _)| name.starts_with("hold")));
         fixture.send(second, [3, 4]);
@@ -140,7 +141,7 @@ on_both_devices! {
         fixture.send(manager, [10, 20]);
         plugin.wait(event).unwrap();
         assert_eq!(plugin.read_ints(output).unwrap(), [11, 22]);
-        // The output could reuse the memory of both arguments, and all other memory is free.
+        // The backend was the only owner of both donated arguments, and only the value of the output still exists.
         assert_eq!(fixture.log.look(|state| (state.in_place, state.values)), (2, 1));
         let (manager_2, twice) = fixture.arriving(0);
         let fault = plugin.execute(add, &[twice, twice], 1).unwrap_err();
@@ -174,7 +175,7 @@ on_both_devices! {
         let (plugin, add) = (fixture.framework, fixture.compile("add 2"));
         let (manager, arriving) = fixture.arriving(0);
         let (never, stuck) = fixture.arriving(0);
-        // The launch fails if one argument has failed, whatever the state of the other.
+        // The launch fails as soon as one argument has failed, even if the other argument is still pending.
         let (output, event) = fixture.run(add, &[stuck, arriving]);
         let mut last = output;
         let mut all = vec![output];
@@ -258,7 +259,7 @@ on_both_devices! {
         assert!(!plugin.is_ready(event));
         fixture.send(manager, [1, 2]);
         plugin.wait(event).unwrap();
-        // The caller may omit the event.
+        // The caller may omit the event of the execution.
         let options = execute_options(&[]);
         let (manager_2, arriving_2) = fixture.arriving(0);
         let (list, outputs) = ([arriving_2], [null_mut()]);
@@ -356,7 +357,7 @@ on_both_devices! {
             let mut event = null_mut();
             let mut output = null_mut();
             {
-                // All memory that the call points to is freed when it returns, except the callback's own argument.
+                // The caller frees all memory of the call when the call returns, except the callback's own argument.
                 let user_arg = (&raw mut came).cast();
                 let mut info = PJRT_SendCallbackInfo { channel_id: 2, user_arg, send_callback: Some(take) };
                 let mut sends = [&raw mut info];
@@ -371,7 +372,7 @@ on_both_devices! {
                     args.execute_device = null_mut();
                 });
                 run.map(drop).unwrap();
-                // Simulate another call that reuses this memory.
+                // Overwrite this memory, as later calls of the caller may do.
                 (sends, options.num_send_ops) = ([null_mut()], usize::MAX);
                 std::hint::black_box((&mut info, &mut sends, &mut options));
             }
@@ -408,7 +409,7 @@ unsafe extern "C" fn take(
     null_mut()
 }
 
-/// Objects are destroyed in every order while a launch waits for data that arrives, fails, or never arrives.
+/// Destroys objects in every order while a launch waits for data that arrives, fails, or never arrives.
 #[test]
 fn destroys_objects_in_any_order() {
     fn test(fixture: Fixture, order: usize) {
@@ -441,14 +442,14 @@ fn destroys_objects_in_any_order() {
     }
 }
 
-/// The launch does not start on the stack of the call that sends its data.
+/// Tests that a launch does not start on the stack of the call that sends its data.
 #[test]
 fn does_not_run_on_completing_thread() {
     let fixture = Fixture::new::<false>("on another thread");
     let (plugin, hold) = (fixture.framework, fixture.compile("hold 1"));
     let (manager, arriving) = fixture.arriving(0);
     let (output, event) = fixture.run(hold, &[arriving]);
-    // The program blocks until it is released. Only this thread releases it, and only after it has sent the data.
+    // The program blocks until this thread releases it. If it ran inside `send`, this test would never end.
     fixture.send(manager, [1, 2]);
     fixture.log.wait(|state| !state.begun.is_empty());
     assert!(!plugin.is_ready(event));
@@ -460,7 +461,7 @@ fn does_not_run_on_completing_thread() {
     fixture.end();
 }
 
-/// A process that ends without destroying its client, while a chain of launches waits for data.
+/// Tests a process that ends without destroying its client, while a chain of launches waits for data.
 #[cfg(unix)]
 mod end_of_the_process {
     use std::cell::Cell;
@@ -489,7 +490,8 @@ mod end_of_the_process {
         eprintln!("{} launches began", LOG.get().unwrap().look(|state| state.begun.len()));
     }
 
-    /// Ends this process. The exit functions run in reverse order: `send`, the SDK's, `look`.
+    /// Ends this process. The exit functions run in the reverse order of their registration: `send`, the SDK's
+    /// function, `look`.
     fn end() -> ! {
         assert_eq!(unsafe { atexit(look) }, 0);
         let fixture = Fixture::new::<false>("end_of_the_process");
@@ -514,7 +516,7 @@ mod end_of_the_process {
         let mut command = std::process::Command::new(std::env::current_exe().unwrap());
         let test = "deferred_launch::end_of_the_process::waits_for_deferred_launches";
         command.args(["--exact", test, "--nocapture"]).env(CHILD, "1");
-        // The process ends with launches that nothing frees any more. For the address sanitizer, these are leaks.
+        // The process ends with launches that are never freed. The address sanitizer would report them as leaks.
         command.env("ASAN_OPTIONS", "detect_leaks=0");
         let output = command.output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr);

@@ -1,4 +1,4 @@
-//! Faults in the functions of the optional extensions.
+//! Tests faults in vendor code that the functions of the optional extensions call.
 
 use std::sync::atomic::Ordering;
 
@@ -74,7 +74,7 @@ const INFALLIBLE: &[Case] = &[
     ("on_device_size", "PJRT_RawBuffer_CopyRawHostToDevice", FALLIBLE[3].2),
 ];
 
-/// Methods of `Profiler`, which belong to no client.
+/// Methods of `Profiler`, which do not belong to a client.
 const PROFILE: &[&str] = &["profile_started", "profile_stopping"];
 
 #[test]
@@ -154,7 +154,7 @@ fn failed_profile_does_not_affect_next() {
             profile.start().unwrap();
             profile.stop().unwrap();
             profile.destroy();
-            // A profile that is destroyed while it is running.
+            // Destroy a profile while it is running.
             let profile = profiler::Profile::of(plugin());
             profile.start().unwrap();
             arm("profile_stopping", kind);

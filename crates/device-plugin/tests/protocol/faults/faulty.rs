@@ -11,17 +11,18 @@ use device_plugin::features::{
 };
 use device_plugin::*;
 
-/// How a method fails.
+/// The way in which a method fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Panic,
-    /// Throws a value that panics again when it is dropped.
+    /// Panics with a payload that panics again when it is dropped.
     PanicTwice,
     Error,
 }
 
 thread_local! {
-    /// The methods that are armed to fail. The calls of these tests stay on their thread.
+    /// The methods that are armed to fail. The list is thread-local, because these tests make all calls on their own
+    /// thread.
     static FAULTS: RefCell<Vec<(&'static str, Kind)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -30,7 +31,7 @@ pub fn arm(method: &'static str, kind: Kind) {
     FAULTS.with_borrow_mut(|faults| faults.push((method, kind)));
 }
 
-/// Removes all pending faults. Returns whether all faults occurred, in the reverse order of the calls to [`arm`].
+/// Removes all pending faults. Returns whether all faults occurred, in the reverse order of the calls of [`arm`].
 pub fn disarm() -> bool {
     FAULTS.take().is_empty()
 }
@@ -43,7 +44,7 @@ impl Drop for Explosive {
     }
 }
 
-/// Fails if [`arm`] requested it for this method.
+/// Fails if [`arm`] requested a fault of this method.
 fn enter(method: &str) -> Result<()> {
     match FAULTS.with_borrow_mut(|faults| faults.pop_if(|fault| fault.0 == method)) {
         Some((_, Kind::Panic)) => panic!("asked to panic in {method}"),
@@ -54,27 +55,27 @@ fn enter(method: &str) -> Result<()> {
     }
 }
 
-/// Like [`enter`], for methods that cannot return an error.
+/// Like [`enter`], for a method that cannot return an error.
 fn enter_or_panic(method: &str) {
     enter(method).expect("a method without an error was told to return one");
 }
 
-/// Work that the framework does in a callback. It runs at most once.
+/// Work of the framework in a callback. It runs at most once.
 type Callback = RefCell<Option<Box<dyn FnOnce()>>>;
 
 thread_local! {
-    /// The framework's work during the next execution.
+    /// The callback that the next execution runs.
     static WITHIN: Callback = const { RefCell::new(None) };
-    /// The framework's work when the next buffer is dropped.
+    /// The callback that runs when the next buffer is dropped.
     static AT_END: Callback = const { RefCell::new(None) };
 }
 
-/// Makes the framework call back during the next execution, before the execution does anything.
+/// Sets a callback of the framework that the next execution runs first.
 pub fn within_execution(work: impl FnOnce() + 'static) {
     WITHIN.set(Some(Box::new(work)));
 }
 
-/// Makes the framework call back when the value of the next buffer is dropped.
+/// Sets a callback of the framework that runs when the value of the next buffer is dropped.
 pub fn at_end_of_a_buffer(work: impl FnOnce() + 'static) {
     AT_END.set(Some(Box::new(work)));
 }
@@ -88,7 +89,7 @@ fn call_back(work: &'static std::thread::LocalKey<Callback>) {
 /// Number of live objects of the device.
 pub static LIVE: AtomicIsize = AtomicIsize::new(0);
 
-/// An object of the device.
+/// A value that counts as a live object. When it is dropped, the method with this name may fail.
 pub struct Object<T>(T, &'static str);
 
 impl<T> Object<T> {
@@ -188,7 +189,7 @@ impl DevicePlugin for Faulty {
     }
 }
 
-/// Two devices, and a memory that is addressable from both.
+/// A backend with two devices, and one memory that is addressable from both devices.
 pub struct Device(#[expect(dead_code, reason = "counted")] Object<()>);
 
 fn devices() -> Vec<DeviceInfo> {
@@ -201,8 +202,8 @@ fn memories() -> Vec<MemoryInfo> {
 
 type Program_ = Object<String>;
 
-/// Compiles a program that echoes its arguments. `fresh` copies them to new buffers. `donated` also copies, and its
-/// argument is donated. `both` has two arguments.
+/// Compiles a program that returns its first argument. The programs `fresh`, `donated` and `both` copy it to a new
+/// buffer. The argument of `donated` is donated, and `both` has two arguments.
 fn compiled(program: &Program) -> Result<Compiled<Program_>> {
     let code = String::from_utf8_lossy(program.code()).into_owned();
     let shape = Shape::new(ElementType::U8, [2]);
@@ -279,7 +280,7 @@ impl Backend for Device {
 
     fn execute(&self, program: &Arc<Program_>, launch: &mut Launch<'_, Self>) -> Result<Event> {
         call_back(&WITHIN);
-        // An armed fault occurs after the outputs exist.
+        // A fault occurs after the output exists, so that the SDK must drop the output.
         let input = &launch.inputs[0];
         let fresh = matches!(program.0.as_str(), "fresh" | "donated" | "both");
         let output = if fresh { Buffer::new(input.0.0.clone()) } else { input.clone() };
@@ -381,7 +382,7 @@ impl BufferAddresses for Device {
 impl DeviceCopies for Device {
     fn create_uninitialized_buffer(&self, shape: &Shape, _: Placement) -> Result<Buffer> {
         enter("create_uninitialized_buffer")?;
-        // Deterministic contents, which are equal to those that the tests transfer.
+        // The contents equal the data that the tests transfer.
         Ok(Buffer::new((3..).take(shape.host_size().unwrap()).collect()))
     }
 

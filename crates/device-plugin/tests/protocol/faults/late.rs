@@ -1,4 +1,5 @@
-//! Tests values that arrive after their buffers were created. They are dropped without a clone, and without a lock.
+//! Tests values that arrive after their buffers were created. The SDK drops such a value without cloning it, and
+//! without holding a lock.
 
 use std::sync::atomic::Ordering;
 
@@ -44,7 +45,7 @@ fn remove_external(buffer: Buffer) {
     plugin().ask::<slot::PJRT_Buffer_DecreaseExternalReferenceCount>(|args| args.buffer = buffer).unwrap();
 }
 
-/// A way to end a buffer, and the calls that do it.
+/// A way to end the life of a buffer: its description, and a function that does it.
 type End = (&'static str, fn(&Fixture, Buffer));
 
 const ENDS: &[End] = &[
@@ -107,7 +108,7 @@ fn values_are_dropped_without_lock() {
         within_execution(move || {
             plugin().delete(first);
             plugin().delete(second);
-            // While one value is dropped, the framework runs another execution, which also drops a value.
+            // When the first value is dropped, the framework runs another execution, which also drops a value.
             at_end_of_a_buffer(move || {
                 within_execution(move || plugin().delete(third));
                 let (outputs, event) = plugin().execute(fresh, &[third], 1).unwrap();
@@ -115,7 +116,7 @@ fn values_are_dropped_without_lock() {
                 plugin().destroy(&[third, outputs[0]]);
             });
         });
-        // All destructors panic. A panic during the unwinding of another would end the process.
+        // All destructors panic. A panic during the unwinding of another panic would end the process.
         for kind in [Kind::Panic, Kind::PanicTwice, Kind::Panic, Kind::PanicTwice] {
             arm("Buffer::drop", kind);
         }
@@ -134,7 +135,7 @@ fn values_are_dropped_without_lock() {
 
 #[test]
 fn failed_execution_drops_values_on_unwind() {
-    // A second panic while the first one unwinds would end the process.
+    // A second panic during the unwinding of the first would end the process.
     let _turn = EXCLUSIVE.turn();
     let fixture = Fixture::new();
     let program = plugin().compile(fixture.client, "fresh").unwrap();

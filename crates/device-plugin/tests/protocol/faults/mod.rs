@@ -1,8 +1,9 @@
 //! Tests faults in the vendor's code: a panic in any method, a panic during the clean-up after another panic, an error
-//! from any method, and destructors and clones that panic. The call returns an error that names the function and the
-//! cause, nothing leaks, and the client remains usable.
+//! from any method, and panics in destructors and clones. The call returns an error with the names of the function and
+//! of the cause. Nothing leaks, and the client remains usable.
 //!
-//! The methods are read from the traits' source, so that a new method without a case fails a test.
+//! The tests read the names of the methods from the source of the traits, so that a new method without a case fails a
+//! test.
 
 mod extensions;
 pub mod faulty;
@@ -25,7 +26,7 @@ fn plugin() -> Framework {
 /// Live objects are counted for the whole process, so only one test may run at a time.
 static EXCLUSIVE: Exclusive = Exclusive::new();
 
-/// The objects that a case needs. They are created before the fault is armed.
+/// The objects that a case needs. A test creates them before it arms the fault.
 struct Fixture {
     client: Client,
     buffer: Buffer,
@@ -126,7 +127,7 @@ impl Fixture {
         plugin().wait(event)
     }
 
-    /// Runs the program for two devices.
+    /// Runs the program that is compiled for two devices.
     fn execute_all(&self) -> Answer {
         let device = plugin().devices(self.client)[1];
         let there = plugin()
@@ -151,7 +152,7 @@ impl Fixture {
     }
 }
 
-/// The name of the method, the name of the function that calls it, and the call.
+/// Name of the method, name of the C function that calls it, and the call.
 type Case = (&'static str, &'static str, fn(&Fixture) -> Answer);
 
 /// Methods that can return an error.
@@ -178,7 +179,7 @@ const FALLIBLE: &[Case] = &[
         Ok(())
     }),
     ("buffer_from_host", "PJRT_Client_BufferFromHostBuffer", |w| {
-        // The data is in lent host memory.
+        // The data is in host memory that the framework lends.
         let (buffer, done) = plugin().put_as(w.client, &shape(), DATA.as_ptr(), None, 2, 0)?;
         plugin().wait(done)?;
         plugin().destroy(&[buffer]);
@@ -250,7 +251,7 @@ const FALLIBLE: &[Case] = &[
         w.unmap()
     }),
     ("dma_unmap", "PJRT_Client_DmaUnmap", |w| {
-        // After a failed call the memory is still mapped.
+        // After a failed `unmap`, the memory is still mapped, so `map` fails in the next call.
         let _ = w.map();
         w.unmap()
     }),
@@ -296,7 +297,7 @@ const FALLIBLE: &[Case] = &[
         poison.map(drop)
     }),
     ("cost_analysis", "PJRT_Executable_GetCostAnalysis", |w| {
-        // Use a new program, because the result is cached.
+        // Use a new program, because the SDK caches the analysis of a program.
         let loaded = plugin().compile(w.client, "1").unwrap();
         let executable = executable_of(loaded);
         let cost = plugin().ask::<slot::PJRT_Executable_GetCostAnalysis>(|args| args.executable = executable);
@@ -320,7 +321,7 @@ const FALLIBLE: &[Case] = &[
     ("topology", "PJRT_TopologyDescription_Create", |_| topology().map(destroy_topology)),
 ];
 
-/// Methods that can only panic.
+/// Methods that cannot return an error, but can panic.
 const INFALLIBLE: &[Case] = &[
     ("platform_name", "PJRT_Client_Create", FALLIBLE[0].2),
     ("platform_version", "PJRT_Client_Create", FALLIBLE[0].2),
@@ -369,7 +370,7 @@ const INFALLIBLE: &[Case] = &[
     }),
 ];
 
-/// Methods of the plugin that functions of the table call.
+/// Methods of `DevicePlugin` that C functions call.
 const PLUGIN: &[Case] = &[
     ("initialize", "PJRT_Plugin_Initialize", |_| plugin().ask::<slot::PJRT_Plugin_Initialize>(|_| {}).map(drop)),
     ("attributes", "PJRT_Plugin_Attributes", |_| plugin().ask::<slot::PJRT_Plugin_Attributes>(|_| {}).map(drop)),
@@ -378,22 +379,22 @@ const PLUGIN: &[Case] = &[
     }),
 ];
 
-/// Methods of the plugin that are called without the table.
+/// Methods of `DevicePlugin` that the description calls instead of a C function.
 const DESCRIPTION: &[&str] = &["library", "capabilities", "options", "process", "ownership", "manifest"];
 const HOOKS: &[&str] = &["configure", "supports", "shutdown"];
 
-/// The name of the code, the function whose error reports the panic (if any), and the call.
+/// Name of the vendor code, the C function that reports its panic (if any), and the call.
 type Other = (&'static str, Option<&'static str>, fn(&Fixture) -> Answer);
 
-/// Vendor code other than methods that functions of the table run.
+/// Vendor code other than trait methods that C functions run.
 const OTHERS: &[Other] = &[
     ("Buffer::drop", None, |w| {
         let buffer = w.put().unwrap();
         plugin().ask::<slot::PJRT_Buffer_Destroy>(|args| args.buffer = buffer).map(drop)
     }),
     ("Buffer::drop", None, |w| {
-        // The buffer is first deleted while an external reference holds the value, and then destroyed with the last
-        // reference.
+        // Delete the buffer while an external reference keeps the value, drop the external reference, and then destroy
+        // the buffer.
         let buffer = w.put().unwrap();
         plugin().ask::<slot::PJRT_Buffer_IncreaseExternalReferenceCount>(|args| args.buffer = buffer).unwrap();
         plugin().delete(buffer);
@@ -426,7 +427,7 @@ const OTHERS: &[Other] = &[
     }),
 ];
 
-/// Names of the methods of a trait, read from its source.
+/// Returns the names of the methods of a trait, read from its source.
 fn methods(source: &str, name: &str) -> Vec<String> {
     let from = source.find(&format!("pub trait {name}")).expect("no such trait");
     let body = &source[from..];
@@ -435,7 +436,7 @@ fn methods(source: &str, name: &str) -> Vec<String> {
     lines.map(|line| line.split(['(', '<']).next().unwrap().to_owned()).collect()
 }
 
-/// The traits of features that are not extensions of the C API, by the text of their file.
+/// The traits of features that are not extensions of the C API, with the source that contains them.
 const FEATURES: &[(&str, &[&str])] = &[
     (
         include_str!("../../../src/features/platform.rs"),
@@ -482,7 +483,7 @@ fn fails((method, function, call): &Case, kind: Kind, fixture: &Fixture) {
         Kind::Error => (ErrorCode::DATA_LOSS, format!("asked to fail in {method}")),
     };
     assert_eq!((fault.code, fault.message), (code, message), "{method}");
-    // The failed call leaks nothing, and the next one succeeds.
+    // The failed call leaks nothing, and the next call of the function succeeds.
     assert_eq!(LIVE.load(Ordering::Relaxed), live, "{method} leaks");
     call(fixture).unwrap_or_else(|fault| panic!("{method} after a fault: {fault:?}"));
     assert_eq!(LIVE.load(Ordering::Relaxed), live);
@@ -517,7 +518,7 @@ fn every_method_may_fail() {
 fn plugin_methods_may_panic_or_fail() {
     let _turn = EXCLUSIVE.turn();
     let fixture = Fixture::new();
-    // The order matters, because attributes are cached when the first call succeeds.
+    // The order matters, because attributes are cached after the first successful call.
     for (method, function, call) in PLUGIN {
         arm(method, Kind::Panic);
         let fault = call(&fixture).expect_err(method);
@@ -587,7 +588,8 @@ fn destructors_and_clones_may_panic() {
 
 #[test]
 fn panic_during_unwind() {
-    // After a panic poisoned a vendor's lock, the destructors panic too. The output exists when `execute` fails.
+    // If a panic poisons a lock of the vendor, the vendor's destructors may panic, too. The output exists when
+    // `execute` fails.
     let _turn = EXCLUSIVE.turn();
     let fixture = Fixture::new();
     for (kind, expected) in [

@@ -1,4 +1,4 @@
-//! Buffers, except for their transfers.
+//! Functions of buffers, except for transfers.
 
 use std::ptr::{null, null_mut};
 
@@ -125,7 +125,7 @@ super::table! { CASES:
         toy().destroy(&[buffer]);
     }
     PJRT_Client_CreateViewOfDeviceBuffer(_, c) {
-        // In versions without a memory argument, the view is in the default memory of the device.
+        // In struct versions without a memory field, the view is in the default memory of the device.
         let client = toy().client(&[device_plugin::NamedValue::new("panic_in", "viewing anywhere")]).unwrap();
         let (device, memory) = (toy().devices(client)[0], toy().memories(client)[2]);
         let called = c.call::<S>(|args| {

@@ -1,4 +1,4 @@
-//! Calls a function with a struct of a given size, which ends where readable memory ends.
+//! Calls functions with structs of any size, which end where readable memory ends.
 
 use std::ptr::null_mut;
 
@@ -22,7 +22,7 @@ impl Cliff {
         Self { start, len, page }
     }
 
-    /// The last `size` bytes, filled with poison.
+    /// Returns the last `size` bytes, filled with poison.
     pub fn last(&self, size: usize) -> *mut u8 {
         assert!(size <= self.len);
         let at = unsafe { self.start.add(self.len - size) };
@@ -30,8 +30,8 @@ impl Cliff {
         at
     }
 
-    /// Writes the first `struct_size` bytes of a struct there. They end where the readable memory ends, except for
-    /// padding to the alignment.
+    /// Writes the first `struct_size` bytes of a struct to the end of the memory. Only padding to the alignment may
+    /// follow before the unreadable memory.
     pub fn put<T: AbiStruct>(&self, value: &T, struct_size: usize) -> *mut T {
         let at = self.last(struct_size.max(size_of::<usize>()).next_multiple_of(align_of::<T>()));
         let known = struct_size.clamp(size_of::<usize>(), T::STRUCT_SIZE);
@@ -49,7 +49,7 @@ impl Drop for Cliff {
     }
 }
 
-/// Memory of the system.
+/// Access to the memory pages of the system.
 #[cfg(unix)]
 mod pages {
     use std::ptr::null_mut;
@@ -58,7 +58,7 @@ mod pages {
         usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap()
     }
 
-    /// Maps `len` bytes that can be used, and a page after them that cannot.
+    /// Maps `len` bytes that are accessible, followed by a page that is not accessible.
     pub(super) fn map(len: usize, page: usize) -> *mut u8 {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let start =
@@ -89,7 +89,7 @@ mod pages {
         fn VirtualFree(address: *mut c_void, size: usize, kind: u32) -> i32;
     }
 
-    /// Windows has pages of this size on x86-64 and on 64-bit ARM.
+    /// Returns the page size of Windows on x86-64 and on 64-bit ARM.
     pub(super) fn size() -> usize {
         4096
     }
@@ -110,7 +110,7 @@ mod pages {
 
 pub const POISON: u8 = 0xAA;
 
-/// The return types of functions.
+/// The return type of a PJRT function.
 pub trait Returned {
     fn error(self) -> *mut PJRT_Error;
     const CAN_FAIL: bool;
@@ -130,11 +130,11 @@ impl Returned for () {
     const CAN_FAIL: bool = false;
 }
 
-/// A framework of a given age, which determines the sizes of its structs.
+/// A framework that was built for a certain version of the header, which determines the sizes of its structs.
 pub struct Caller {
-    /// Determines the announced size, which may be one that the struct never had.
+    /// Determines the announced struct size, which may be a size that the struct never had.
     pub age: Age,
-    /// The slots that were called.
+    /// Names of the slots that were called.
     pub called: Vec<&'static str>,
     /// Whether a function was called because its struct has a size for this age.
     pub more: bool,
@@ -142,21 +142,21 @@ pub struct Caller {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Age {
-    /// The size before the change with this number, or the current size.
+    /// The size before the change with this index in the struct's history, or the current size after the last change.
     History(usize),
-    /// This many bytes more than the current size.
+    /// A size of this many bytes more than the current size.
     Future(usize),
     /// An announced size that is invalid, while only the current bytes are readable.
     Lies(usize),
-    /// Fewer bytes than any framework passed. Only these bytes are readable.
+    /// A size of fewer bytes than any framework passed. Only these bytes are readable.
     Short(usize),
 }
 
-/// Sizes that no framework has ever passed. `usize::MAX` stands for one less than the smallest valid size.
+/// Sizes that no framework has ever passed. `usize::MAX` represents the smallest valid size minus 1.
 pub const SHORT: [usize; 6] = [0, 1, 8, 15, 16, usize::MAX];
 
 impl Age {
-    /// The announced size and the number of readable bytes. Returns `None` if the struct has no such size.
+    /// Returns the announced size and the number of readable bytes, or `None` if the struct has no size for this age.
     fn of<T: AbiStruct>(self) -> Option<(usize, usize)> {
         match self {
             Self::History(at) => match T::HISTORY.get(at) {
@@ -173,8 +173,8 @@ impl Age {
 }
 
 impl Caller {
-    /// Calls the function in a slot of the table. Returns `None` if the struct has no such size, or if the function
-    /// rejects the size. This method checks the error. A rejected call must not create or consume anything.
+    /// Calls the function in a slot of the table. Returns `None` if the struct has no size for this age, or if the
+    /// function rejects the size. This method checks the error. A rejected call must not create or consume anything.
     pub fn call<S: Slot<Table = PJRT_Api, Return: Returned>>(
         &mut self,
         set: impl FnOnce(&mut S::Args),
@@ -182,7 +182,7 @@ impl Caller {
         self.call_in::<S>(toy(), toy().0, set)
     }
 
-    /// Like [`Caller::call`], for a function of an extension.
+    /// Does the same as [`Caller::call`] for a function of an extension.
     pub fn extension<S: Slot<Table: Extension, Return: Returned>>(
         &mut self,
         set: impl FnOnce(&mut S::Args),
@@ -190,7 +190,7 @@ impl Caller {
         self.extension_of::<S>(toy(), set)
     }
 
-    /// Like [`Caller::call`], for a function of any plugin's extension.
+    /// Does the same as [`Caller::call`] for a function of an extension of any plugin.
     pub fn extension_of<S: Slot<Table: Extension, Return: Returned>>(
         &mut self,
         framework: Framework,
@@ -233,7 +233,7 @@ impl Caller {
                 let fault = answer.expect_err(name);
                 assert!(fault.message.starts_with(name), "{fault:?}");
                 assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}");
-                // The message names the field, its value and the value that it should have.
+                // The message names the field, its size and the expected size.
                 for part in ["args->struct_size".to_owned(), format!(" {size},"), format!(" {}", S::Args::STRUCT_SIZE)]
                 {
                     assert!(fault.message.contains(&part), "{fault:?}");

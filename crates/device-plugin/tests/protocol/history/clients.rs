@@ -1,4 +1,4 @@
-//! Errors, events, the plugin, clients, devices, memories.
+//! Functions of errors, events, the plugin, clients, devices and memories.
 
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -281,7 +281,7 @@ super::table! { CASES:
         let called = c.call::<S>(|args| {
             (args.device, args.launch_id, args.error_code) = (w.devices[0], 54321, PJRT_Error_Code(10));
             (args.error_message, args.error_message_size) = (c"no".as_ptr(), 2);
-            // A framework that does not support payloads leaves garbage in these fields.
+            // In struct versions without a payload, these fields do not exist.
             (args.payload, args.num_payload) = (null(), 0);
         });
         if let Some(args) = called {

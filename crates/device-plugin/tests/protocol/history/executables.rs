@@ -1,4 +1,4 @@
-//! Executables.
+//! Functions of executables.
 
 use std::ptr::{null, null_mut};
 

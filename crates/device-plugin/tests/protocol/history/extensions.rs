@@ -1,11 +1,11 @@
-//! Functions of extensions.
+//! Functions of the mandatory extensions.
 
 use pjrt_sys::*;
 
 use super::fixture::{DIMS, S32};
 use crate::framework::text;
 
-/// Members of extensions that are not functions, or have their own test.
+/// Members of extensions that are not functions, or have a separate test.
 pub const WITHOUT_CASE: &[&str] = &[];
 
 fn destroy(layout: *mut PJRT_Layouts_MemoryLayout) {

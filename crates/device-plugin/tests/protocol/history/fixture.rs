@@ -1,4 +1,4 @@
-//! The objects that the functions are called with.
+//! The objects that are passed to the functions.
 
 use std::ptr::null_mut;
 
@@ -13,10 +13,10 @@ pub struct Fixture {
     pub memories: Vec<*mut PJRT_Memory>,
     pub topology: *mut PJRT_TopologyDescription,
     pub description: *mut PJRT_DeviceDescription,
-    /// A program that adds one to two integers. Its parameter is donated.
+    /// A program that adds 1 to two integers. Its parameter is donated.
     pub loaded: Loaded,
     pub executable: *mut PJRT_Executable,
-    /// A buffer of the integers 1 and 2.
+    /// A buffer with the integers 1 and 2.
     pub buffer: Buffer,
 }
 
@@ -56,7 +56,7 @@ impl Fixture {
         toy().ints(self.client, &DATA)
     }
 
-    /// Creates buffers that wait for their data.
+    /// Creates a transfer manager with one buffer that waits for its data.
     pub fn manager(&self) -> *mut PJRT_AsyncHostToDeviceTransferManager {
         let mut spec = shape_spec();
         let args = toy().ask::<slot::PJRT_Client_CreateBuffersForAsyncHostToDevice>(|args| {
@@ -67,7 +67,7 @@ impl Fixture {
         args.unwrap().transfer_manager
     }
 
-    /// Runs a program that receives 8 bytes from a stream. `with` may send some of them.
+    /// Runs a program that receives 8 bytes from a stream. `with` may send some of the bytes.
     pub fn with_stream(&self, mut with: impl FnMut(*mut PJRT_CopyToDeviceStream)) {
         type With<'a> = &'a mut dyn FnMut(*mut PJRT_CopyToDeviceStream);
         unsafe extern "C" fn bring(stream: *mut PJRT_CopyToDeviceStream, with: *mut std::ffi::c_void) {
@@ -101,7 +101,7 @@ impl Fixture {
             args.device_complete_events = null_mut();
             args.execute_device = null_mut();
         });
-        // The host either stopped in the middle or sent all bytes.
+        // The execution fails if the host did not send all bytes.
         let _ = answer;
         toy().destroy_loaded(executable);
     }
@@ -134,7 +134,7 @@ pub fn destroy_manager(manager: *mut PJRT_AsyncHostToDeviceTransferManager) {
     destroy.unwrap();
 }
 
-/// Retrieves the manager's only buffer.
+/// Retrieves the only buffer of a transfer manager.
 pub fn retrieve(manager: *mut PJRT_AsyncHostToDeviceTransferManager) -> Buffer {
     let args = toy().ask::<slot::PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer>(|args| {
         (args.transfer_manager, args.buffer_index) = (manager, 0);
@@ -159,7 +159,7 @@ pub fn set(event: Event) {
     set.map(drop).unwrap();
 }
 
-/// Creates an event that is already set.
+/// Creates an event that is ready without an error.
 pub fn ready() -> Event {
     let event = event();
     set(event);

@@ -1,9 +1,9 @@
-//! Tests frameworks of every age: calls each function with every struct size that was passed since minor version 57,
-//! and with sizes that no framework should pass.
+//! Tests frameworks of every age. Calls each function with every struct size that frameworks passed since minor version
+//! 57, and with sizes that no framework should pass.
 //!
-//! A struct ends where readable memory ends, so reading beyond it crashes. The bytes up to the alignment are poison,
-//! which must stay unchanged. The list of functions is compared with the header's, so that a new function without a
-//! case fails a test.
+//! A struct ends where readable memory ends, so reading beyond it crashes. Padding bytes for the alignment contain
+//! poison, which must stay unchanged. A test compares the list of cases with the functions of the header, so that a new
+//! function without a case fails.
 
 mod buffers;
 pub mod caller;
@@ -21,10 +21,10 @@ pub use caller::Cliff;
 use caller::{Age, Caller, SHORT};
 pub use fixture::Fixture;
 
-/// Calls one function. Panics if its result is wrong.
+/// Calls one function. Panics if the function returns a wrong result.
 type Case = fn(&Fixture, &mut Caller);
 
-/// Names a case after its slot.
+/// Defines cases that are named after their slots.
 macro_rules! cases {
     ($name:ident in $module:ident: $($slot:ident($w:pat_param, $c:ident) $body:block)*) => {
         pub const $name: &[(&str, $crate::history::Case)] = &[$((stringify!($slot), {
@@ -47,14 +47,14 @@ fn cases() -> Vec<(&'static str, Case)> {
 }
 
 fn ages() -> Vec<Age> {
-    // More changes than any struct ever had.
+    // No struct has changed as often as this.
     let history = (0..8).map(Age::History);
     let future = [1, 7, 8, 4096, 1 << 20].map(Age::Future);
     let lies = [1 << 40, usize::MAX / 2, usize::MAX - 7, usize::MAX].map(Age::Lies);
     history.chain(future).chain(lies).chain(SHORT.map(Age::Short)).collect()
 }
 
-/// Names and sizes of the functions of the table.
+/// Lists the functions of the table with the number of changes of their structs.
 macro_rules! sizes {
     ($($slot:ident),* $(,)?) => {
         fn functions() -> Vec<(&'static str, usize)> {
@@ -78,7 +78,8 @@ fn every_function_has_case() {
 
 #[test]
 fn every_extension_function_has_case() {
-    // Functions follow a header of 24 bytes. Some extensions also have other members.
+    // The function pointers of an extension follow its header. Some extensions also have other members, which count as
+    // well.
     let mut node = crate::framework::toy().0.extension_start;
     let mut count = 0;
     while let Some(base) = unsafe { node.as_ref() } {
@@ -100,7 +101,7 @@ fn frameworks_of_every_age_are_served() {
             calls += usize::from(caller.more);
         }
     }
-    // Each function is called with its current size, nine larger ones and at least three smaller ones.
+    // Each function is called with its current size, nine larger announced sizes and at least three smaller ones.
     assert!(calls > cases().len() * 13, "{calls}");
     fixture.end();
 }

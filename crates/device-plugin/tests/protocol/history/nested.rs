@@ -1,4 +1,4 @@
-//! Structs inside the arguments, of every age.
+//! Tests nested structs in arguments, in the size of every header version.
 
 use std::ptr::{null, null_mut};
 
@@ -10,8 +10,8 @@ use super::caller::Cliff;
 use super::fixture::{CODE, DATA, DIMS, Fixture, S32, shape_spec};
 use crate::framework::{Answer, execute_options, program, raw_values, toy};
 
-/// Passes `value` at every size that frameworks have passed and that newer ones may pass, with no readable memory after
-/// it. A size that no framework passed causes an error that names the field.
+/// Passes `value` in every size that frameworks have passed or that newer frameworks may pass, with no readable memory
+/// after it. A size that no framework has passed causes an error that names the field.
 fn each_size<T: AbiStruct>(value: &T, field: &str, mut pass: impl FnMut(*const T) -> Answer) {
     let history = T::HISTORY.iter().map(|(_, size)| *size).chain([T::STRUCT_SIZE]);
     let future = [1, 8, 4096].map(|more| T::STRUCT_SIZE + more);
@@ -41,7 +41,7 @@ fn programs_of_every_age() {
         toy().destroy_loaded(args.executable);
         Ok(())
     });
-    // The reverse case: the function writes its outputs within the announced size.
+    // Here, the function writes its outputs to the nested struct. It must not write beyond the current size.
     let mut asked = program("", &[]);
     asked.code = null_mut();
     each_size(&asked, "program", |program| {
@@ -74,7 +74,7 @@ fn execute_options_of_every_age() {
             (args.num_devices, args.num_args) = (1, 1);
             (args.device_complete_events, args.execute_device) = (&raw mut event, null_mut());
         });
-        // The options keep the argument, so it is not donated.
+        // The options exclude the argument from donation.
         assert!(!toy().is_deleted(buffer));
         if answer.is_ok() {
             toy().wait(event).unwrap();
@@ -134,7 +134,7 @@ fn shape_specs_of_every_age() {
 
 #[test]
 fn arrays_of_longer_structs() {
-    // Two named values of a framework whose structs have 24 bytes more.
+    // Two named values of a newer framework, whose structs are 24 bytes longer.
     const LONGER: usize = PJRT_NamedValue::STRUCT_SIZE + 24;
     let values = [device_plugin::NamedValue::new("name", "of two"), device_plugin::NamedValue::new("flag", true)];
     let raw = raw_values(&values);
@@ -157,7 +157,7 @@ fn arrays_of_longer_structs() {
 
 #[test]
 fn ignores_layout_size() {
-    // Frameworks leave it uninitialized.
+    // Frameworks do not initialize the sizes of these structs.
     let fixture = Fixture::new();
     let order = [0i64];
     for struct_size in [0, 1, 8, PJRT_Buffer_MemoryLayout::STRUCT_SIZE, 4096, usize::MAX] {

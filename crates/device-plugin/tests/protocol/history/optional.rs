@@ -1,4 +1,5 @@
-//! Tests functions of the optional extensions, with every struct size that was ever passed and some that were not.
+//! Tests functions of the optional extensions, with every struct size that frameworks passed, and with some invalid
+//! sizes.
 
 use pjrt_sys::*;
 
@@ -51,7 +52,7 @@ optional! {
         }
     }
     PJRT_FFI_UserData_Add(_, c) {
-        // Use a new type each time, because a context accepts one value of each type.
+        // Use a new context each time, because a context accepts only one value of each type.
         let context = rich().ask::<slot::PJRT_ExecuteContext_Create>(|_| {}).unwrap().context;
         c.extension_of::<S>(rich(), |args| {
             args.context = context;
@@ -134,7 +135,7 @@ fn extensions_serve_every_version() {
             assert_eq!(caller.called, [*name], "{age:?}");
             calls += usize::from(caller.more);
         }
-        // Calls with invalid sizes had no effect, so that a valid call still succeeds.
+        // Calls with invalid sizes had no effect, so a valid call still succeeds.
         let mut caller = Caller { age: Age::Future(0), called: Vec::new(), more: false };
         case(&fixture, &mut caller);
     }

@@ -1,4 +1,4 @@
-//! Transfers between host and device, and between devices.
+//! Functions that transfer data between host and device, and between devices.
 
 use std::ptr::{null, null_mut};
 
@@ -7,7 +7,7 @@ use pjrt_sys::*;
 use super::fixture::{DATA, DIMS, S32, destroy_manager, destroy_stream, retrieve, shape_spec};
 use crate::framework::toy;
 
-/// Bytes of `DATA`.
+/// The bytes of [`DATA`].
 const BYTES: [u8; 8] = [1, 0, 0, 0, 2, 0, 0, 0];
 
 super::table! { CASES:

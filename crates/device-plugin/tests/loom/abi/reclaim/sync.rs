@@ -5,7 +5,7 @@ pub use std::sync::atomic::Ordering;
 use loom::sync::atomic::fence;
 pub use loom::sync::{Mutex, MutexGuard};
 
-/// Performs a sequentially consistent access, followed by a fence.
+/// Performs an access. A fence follows if the access is sequentially consistent.
 fn fenced<T>(sequential: bool, access: impl FnOnce() -> T) -> T {
     let result = access();
     if sequential {
