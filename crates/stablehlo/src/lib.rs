@@ -149,7 +149,7 @@ pub fn parse_hlo(program: impl Into<Bytes>, level: VerifyLevel) -> Result<ir::Mo
 ///
 /// # Errors
 ///
-/// The errors of [`parse_hlo`] apply. Also returns an error if an entry layout is not the default layout.
+/// Returns an error in the same cases as [`parse_hlo`], and if an entry layout is not the default layout.
 #[cfg(feature = "hlo")]
 pub fn parse_hlo_with_config(program: impl Into<Bytes>, level: VerifyLevel) -> Result<ir::Module> {
     let module = hlo::parse_with_config(program.into())?;

@@ -5,7 +5,7 @@
 //! the verifier checks, the attributes of portable artifacts (for reading and writing), the attributes of MLIR's
 //! generic form, and most ops' own text forms (for reading and printing).
 //!
-//! A row of `op_table!` is
+//! A row of `op_table!` has this form:
 //!
 //! ```text
 //! Variant "name" (operands, results, regions) { field: type as Codec = "attribute", ... } form ["word" field, ...];
@@ -73,9 +73,9 @@ macro_rules! op_table {
                 GetDimensionSize "get_dimension_size" (1, 1, 0) {
                     dimension: usize as Index = "dimension",
                 } signature ["dim" dimension];
-                /// The first half of the operands are inputs, the second half initial values.
+                /// The first half of the operands are the inputs, and the second half are the initial values.
                 Reduce "reduce" (2.., 1.., 1) { dimensions: Dims as DimList = "dimensions" } own;
-                // Linear algebra, random numbers, transforms.
+                // Linear algebra, random numbers and Fourier transforms.
                 Cholesky "cholesky" (1, 1, 0) { lower: bool as Flag = "lower" } same ["lower" lower];
                 TriangularSolve "triangular_solve" (2, 1, 0) {
                     left_side: bool as Bool = "left_side",
@@ -140,7 +140,7 @@ macro_rules! op_table {
                 CrossReplicaSum "cross-replica-sum" (1, 1, 0) {
                     replica_groups: ReplicaGroups as Groups = "replica_groups",
                 } generic;
-                /// Starts the collective or slice in its region.
+                /// Starts the collective or slice in the op's region.
                 AsyncStart "async_start" (.., 1, 1) generic;
                 AsyncDone "async_done" (1, .., 0) generic;
                 // Transfers between the host and a device.
@@ -225,7 +225,7 @@ macro_rules! op_table {
                     /// Precision of the left and of the right operand.
                     precision: [Precision; 2],
                 };
-                /// The first half of the operands are inputs, the second half initial values.
+                /// The first half of the operands are the inputs, and the second half are the initial values.
                 ReduceWindow "reduce_window" (2.., 1.., 1) { window: Box<Window> };
                 SelectAndScatter "select_and_scatter" (3, 1, 2) { window: Box<Window> };
                 /// The decomposition is a function that computes the same results from the same operands.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::Version;
 
-/// The first bytes of every portable artifact, which is MLIR bytecode.
+/// First bytes of every portable artifact, which are the magic number of MLIR bytecode.
 pub(crate) const MAGIC: [u8; 4] = *b"ML\xEFR";
 
 impl Version {

@@ -25,7 +25,7 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         NOW.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: `alloc` above returned `pointer` for this layout, and it uses the system's allocator.
+        // SAFETY: `alloc` above returned `pointer` from the system's allocator for this layout.
         unsafe { System.dealloc(pointer, layout) }
     }
 }

@@ -283,7 +283,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the operand does not have the dimension.
+    /// If the operand does not have this dimension.
     #[track_caller]
     pub fn get_dimension_size(&self, x: Value, dimension: usize) -> Result<Value> {
         self.one(Location::caller(), OpKind::GetDimensionSize { dimension }, &[x], Types::Inferred)

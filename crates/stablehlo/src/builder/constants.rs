@@ -129,7 +129,7 @@ impl Literal {
     ///
     /// # Errors
     ///
-    /// The errors of [`Self::full`] apply. Also returns an error if the number of elements does not match the shape.
+    /// Returns an error in the same cases as [`Self::full`], and if the number of elements does not match the shape.
     ///
     /// ```
     /// use stablehlo::ir::{ElementType, Literal, TensorType};

@@ -154,7 +154,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// The errors of [`Self::compare`] apply.
+    /// Returns an error in the same cases as [`Self::compare`].
     #[track_caller]
     pub fn compare_as(
         &self,

@@ -14,7 +14,7 @@ use crate::ir::{self, *};
 use crate::op_builder::{UntypedOp, kind};
 use crate::ops::Opcode;
 
-/// Builds one function. Its methods add ops, and are named after StableHLO's ops in snake case.
+/// Builds one function. The methods that add ops have the names of StableHLO's ops in snake case.
 ///
 /// Each method checks its op and infers the types of the results. It returns an error that names the op, the operand
 /// and the caller's source location. This source location is also recorded as the location of the op. If a function of

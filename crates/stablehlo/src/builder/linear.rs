@@ -75,7 +75,7 @@ impl FunctionBuilder {
         self.one(Location::caller(), kind, &[input, kernel], types(options.element))
     }
 
-    /// Gathers slices that start at indices known at run time.
+    /// Gathers slices that start at indices known only at run time.
     ///
     /// ```
     /// use stablehlo::builder::{Gather, ModuleBuilder};

@@ -59,7 +59,7 @@ impl DotGeneral {
     setters! {
         /// Sets the precision of the left and of the right operand.
         precision(precision): [Precision; 2];
-        /// Sets the algorithm. The precision must be the default.
+        /// Sets the algorithm. With an algorithm, the precision must be the default precision.
         algorithm(algorithm): Option<DotAlgorithm>;
         /// Sets the element type of the result. The default is the element type of the left operand.
         result_element(element): Option<ElementType>;

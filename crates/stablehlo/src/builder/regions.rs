@@ -1,4 +1,4 @@
-//! Ops with regions, which closures build.
+//! Ops with regions. Closures build the regions.
 
 use std::panic::Location;
 
@@ -69,7 +69,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// The errors of [`Self::reduce`] apply. Also returns an error if the window does not fit the inputs.
+    /// Returns an error in the same cases as [`Self::reduce`], and if the window does not fit the inputs.
     #[track_caller]
     pub fn reduce_window<V: Values>(
         &self,

@@ -188,7 +188,7 @@ impl<'a> Container<'a> {
         let mut names = Vec::with_capacity(count.min(64));
         for _ in 0..count {
             let versioned = if self.bytecode_version >= 1 {
-                // The lowest bit of the string index states whether the dialect has a version.
+                // The lowest bit of the string index indicates whether the dialect has a version.
                 let (index, versioned) = cursor.flagged()?;
                 let range = usize::try_from(index).ok().and_then(|i| self.strings.get(i)).cloned();
                 names.push(range.ok_or_else(|| cursor.error(format_args!("string {index} does not exist")))?);

@@ -10,7 +10,7 @@ use crate::print::quoted;
 impl Tables<'_> {
     /// Reads the fields of an attribute, and appends them to `out` as the pattern describes. In a pattern, `%` and a
     /// letter stand for the next field. All other characters are copied. A capital letter stands for a list of fields,
-    /// separated by commas. The fields are
+    /// separated by commas. Each letter selects a kind of field:
     ///
     /// - `i`: an integer;
     /// - `b`: a bound, which is an integer or absent;
@@ -18,8 +18,8 @@ impl Tables<'_> {
     /// - `n`: a name;
     /// - `a`: the name of an axis, which is a string attribute;
     /// - `q`: a string attribute, with escapes;
-    /// - `o`: an attribute that is itself kept as text; and
-    /// - `x`: an array attribute of such attributes.
+    /// - `o`: an attribute that the IR keeps as text; and
+    /// - `x`: an array of attributes that the IR keeps as text.
     pub(super) fn fill(
         &mut self,
         out: &mut String,

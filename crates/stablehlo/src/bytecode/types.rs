@@ -209,7 +209,7 @@ impl Tables<'_> {
     }
 
     fn quantized(&mut self, cursor: &mut Cursor<'_>, depth: usize, per_axis: bool) -> Result<Ty> {
-        // The only defined flag states that the storage type is signed.
+        // The only defined flag indicates that the storage type is signed.
         let signed = cursor.varint()? & 1 == 1;
         let storage = self.child_type(cursor, depth)?.into_type().to_string();
         let width = storage.trim_start_matches(['u', 'i']).parse::<u32>().unwrap_or(64).clamp(1, 63);

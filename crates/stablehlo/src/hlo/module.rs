@@ -1,4 +1,4 @@
-//! Reads the module message.
+//! Converts the message `HloModuleProto` to a [`Module`].
 
 use bytes::Bytes;
 

@@ -338,21 +338,21 @@ pub(super) struct WindowDimension {
 /// Dimension numbers of gather and scatter. The two messages have the same field numbers.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct IndexDimensionNumbers {
-    /// For scatter: `update_window_dims`.
+    /// Named `update_window_dims` for scatter.
     #[prost(int64, repeated, tag = "1")]
     pub(super) offset_dims: Vec<i64>,
-    /// For scatter: `inserted_window_dims`.
+    /// Named `inserted_window_dims` for scatter.
     #[prost(int64, repeated, tag = "2")]
     pub(super) collapsed_slice_dims: Vec<i64>,
-    /// For scatter: `scatter_dims_to_operand_dims`.
+    /// Named `scatter_dims_to_operand_dims` for scatter.
     #[prost(int64, repeated, tag = "3")]
     pub(super) start_index_map: Vec<i64>,
     #[prost(int64, tag = "4")]
     pub(super) index_vector_dim: i64,
-    /// For scatter: `input_batching_dims`.
+    /// Named `input_batching_dims` for scatter.
     #[prost(int64, repeated, tag = "5")]
     pub(super) operand_batching_dims: Vec<i64>,
-    /// For scatter: `scatter_indices_batching_dims`.
+    /// Named `scatter_indices_batching_dims` for scatter.
     #[prost(int64, repeated, tag = "6")]
     pub(super) indices_batching_dims: Vec<i64>,
 }

@@ -106,7 +106,7 @@ pub(super) fn gather(rewrite: &mut Rewrite<'_>, op: &Op, ops: &mut Vec<Op>) -> O
     let at = op.location;
     let mask = rewrite.mask(op.operands[1], &of, (extent, operand.element, true), at, ops);
     // The matrix multiplication returns the dimensions of the indices, followed by the operand's dimensions without the
-    // indexed one.
+    // indexed dimension.
     let result = rewrite.tensor(op.results[0])?;
     let batch: Vec<usize> = (0..result.rank()).filter(|dimension| !d.offset_dims.contains(dimension)).collect();
     let order: Vec<usize> = batch.iter().chain(&d.offset_dims).copied().collect();

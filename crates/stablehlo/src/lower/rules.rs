@@ -45,7 +45,7 @@ impl DeviceRules {
     }
 
     /// Converts the operands of dot products and convolutions to this narrower floating-point type. The results keep
-    /// their types.
+    /// their element types.
     #[must_use]
     pub fn autocast(mut self, element: ElementType) -> Self {
         self.autocast = Some(element);

@@ -57,8 +57,8 @@ pub(super) fn pairs(values: &[(i64, i64)]) -> Attribute {
 /// List of named attributes.
 type Named = Vec<(&'static str, Attribute)>;
 
-/// Returns the lists of the window that differ from their defaults. `convolution` selects the attribute names of
-/// `convolution` or those of the other ops.
+/// Returns the lists of the window that differ from their defaults. If `convolution` is true, the attributes have the
+/// names that `convolution` uses. Otherwise they have the names that all other ops use.
 pub(super) fn window(window: &Window, convolution: bool) -> Named {
     let mut named = Named::new();
     let not_ones = |list: &[i64]| list.iter().any(|&v| v != 1);

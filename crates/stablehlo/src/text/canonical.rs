@@ -14,8 +14,8 @@ use crate::ops::{Opcode, is_attribute};
 /// the op's dictionary, which may contain both own and discardable attributes.
 pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<(Attributes, Attributes)> {
     let Some(base) = name.strip_prefix("stablehlo.") else {
-        // For an op of another dialect, the own attributes are all of `listed`. If `listed` is empty, they are those in
-        // the dictionary.
+        // An op of another dialect has the own attributes `listed`. If `listed` is empty, all attributes in its
+        // dictionary are its own.
         return Ok(if listed.is_empty() { (rest, listed) } else { (listed, rest) });
     };
     let mut own = Attributes::with_capacity(listed.len());

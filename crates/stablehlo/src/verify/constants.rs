@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use crate::ir::*;
 
-/// Maximum number of elements of a collected constant. It allows two numbers for each dimension of a tensor.
+/// Maximum number of elements of a collected constant. The limit allows two numbers for each dimension of a tensor.
 const MAX_ELEMENTS: usize = 2 * super::shapes::MAX_RANK;
 
 /// Integer constants of a function, which are collected at the first request.

@@ -69,7 +69,7 @@ pub fn infer(module: &Module, func: &Func, op: &Op) -> Result<Vec<Type>> {
 ///
 /// # Errors
 ///
-/// The errors of [`infer`] apply. Also returns an error if an attribute is missing or invalid, if the op has regions,
+/// Returns an error in the same cases as [`infer`], and if an attribute is missing or invalid, if the op has regions,
 /// or if the op is unknown.
 pub fn infer_op(name: &str, attributes: &Attributes, operands: &[Type]) -> Result<Vec<Type>> {
     let values: ValueTypes = operands.iter().cloned().map(Arc::new).collect();

@@ -192,7 +192,7 @@ impl Encoder {
         buffer.size(dialects.len());
         for dialect in dialects {
             let name = self.string(dialect.name().as_bytes());
-            // The flag states whether the dialect has its own version.
+            // The flag indicates whether the dialect has its own version.
             if self.bytecode >= 1 { buffer.flagged(name, false) } else { buffer.size(name) }
         }
         if self.bytecode >= 4 {
@@ -204,7 +204,7 @@ impl Encoder {
             buffer.size(run.len());
             for (_, name) in run {
                 let name = self.string(name.as_bytes());
-                // The flag states that the op is registered.
+                // The flag indicates that the op is registered.
                 if self.bytecode >= 5 { buffer.flagged(name, true) } else { buffer.size(name) }
             }
         }
