@@ -128,9 +128,9 @@ fn parse_text(_: &Bytes) -> Result<ir::Module> {
 /// Parses and verifies a serialized `HloModuleProto`, XLA's own format. PJRT calls this format `hlo`.
 ///
 /// Returns the equivalent StableHLO program. Tuples are flattened, so an entry computation that returns a tuple has
-/// several results. The computations that `call` and `fusion` apply become functions. All other computations that an
-/// instruction applies become regions of its op. `input_output_alias` and `buffer_donor` become attributes of `main`'s
-/// arguments.
+/// several results. The computations that `call`, `fusion` and `custom-call` apply become functions. The computations
+/// of other instructions become regions of their ops. `input_output_alias` and `buffer_donor` become attributes of
+/// `main`'s arguments.
 ///
 /// # Errors
 ///

@@ -146,7 +146,7 @@ impl<'a> Walk<'a> {
                 let declared = self.tables.type_at(head.offset, ty, 0)?.into_type();
                 declared_results(&declared, inputs, results)
             }
-            // A type attribute that is not a reference to the type table holds the function type as text.
+            // In artifacts without properties, the function type is a copied attribute, which the IR keeps as text.
             (None, Some(Attribute::Type(declared))) => declared_results(declared, inputs, results),
             _ => Err(Error::new(ErrorKind::Attribute, "attribute `function_type` must be a type")),
         }
