@@ -1,6 +1,6 @@
-//! Speed of building programs: `cargo bench -p stablehlo-rs --bench build [-- --assert]`. Prints the time to build and
-//! verify programs of about a thousand ops, and the time for an op. With `--assert`, a thousand ops that take 1 ms or more
-//! in the best run are a failure.
+//! Measures the speed of building programs: `cargo bench -p stablehlo-rs --bench build [-- --assert]`. Prints the time
+//! to build and verify programs of about a thousand ops, and the time for one op. With `--assert`, exits with an error
+//! if a thousand ops take 1 ms or more in the best run.
 
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use stablehlo::builder::{DotGeneral, ModuleBuilder, Value};
 use stablehlo::ir::{ElementType, Module, TensorType};
 
-/// Time for an op at which a thousand ops take 1 ms.
+/// Time for one op at which a thousand ops take 1 ms.
 const LIMIT: Duration = Duration::from_micros(1);
 
 fn main() -> ExitCode {
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
 
 type Build = fn() -> stablehlo::Result<Module>;
 
-/// Prints the times, and returns the time for an op in the best run.
+/// Prints the measured times. Returns the time for one op in the best run.
 fn measure(name: &str, build: Build) -> stablehlo::Result<Duration> {
     let ops = build()?.funcs[0].body.ops.len().max(1);
     let mut times: Vec<Duration> = (0..200)
@@ -52,7 +52,7 @@ fn measure(name: &str, build: Build) -> stablehlo::Result<Duration> {
     Ok(per_op)
 }
 
-/// A chain of elementwise ops.
+/// Builds a chain of elementwise ops.
 fn elementwise() -> stablehlo::Result<Module> {
     let module = ModuleBuilder::new("elementwise");
     module.function("main", |f| {
@@ -65,7 +65,7 @@ fn elementwise() -> stablehlo::Result<Module> {
     module.build()
 }
 
-/// Blocks of products, a softmax and elementwise ops.
+/// Builds blocks of matrix multiplications, a softmax and elementwise ops.
 fn transformer() -> stablehlo::Result<Module> {
     let module = ModuleBuilder::new("transformer");
     module.function("main", |f| {

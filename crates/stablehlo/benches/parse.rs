@@ -1,8 +1,9 @@
-//! Speed of reading, printing and writing: `cargo bench -p stablehlo-rs`. Prints MB/s and ops/s for a small program as
-//! JAX sends it, and for generated programs with about a thousand ops, with very many ops, and with large constants.
-//! Each is measured as an artifact and as text.
+//! Measures the speed of reading, printing and writing: `cargo bench -p stablehlo-rs`. Prints MB/s and ops/s for a
+//! small program as JAX sends it, and for generated programs with about a thousand ops, with very many ops, and with
+//! large constants. Each program is measured as an artifact and as text, except for large constants, which are measured
+//! only as an artifact.
 //!
-//! With paths as arguments (`cargo bench -p stablehlo-rs -- PROGRAM...`) those programs are measured instead.
+//! With paths as arguments (`cargo bench -p stablehlo-rs -- PROGRAM...`), measures those programs instead.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,7 @@ fn main() {
             Ok(artifact) => measure(&format!("{name}, artifact"), artifact.into()),
             Err(e) => println!("{name}: {e}"),
         }
-        // Most characters of such a text are digits of constants.
+        // The text of a program with large constants consists mostly of digits, so its speed is not measured.
         if constant == 0 {
             measure(&format!("{name}, text"), text.into());
         }
@@ -45,7 +46,7 @@ fn main() {
 }
 
 /// Generates the forward pass of a transformer with this many blocks, and a constant with this many rows of 1024
-/// numbers.
+/// elements.
 fn transformer(blocks: usize, constant: usize) -> String {
     const BLOCK: &str = "
     %q = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT] : (tensor<64x256xf32>, tensor<256x256xf32>) -> tensor<64x256xf32>
@@ -85,7 +86,7 @@ fn transformer(blocks: usize, constant: usize) -> String {
     }
     let mut input = "%x".to_owned();
     for block in 0..blocks {
-        // Each block renames its values. Longer names are replaced first, because some names are prefixes of others.
+        // Rename the values of each block. Replace longer names first, because some names are prefixes of other names.
         let mut code = BLOCK.replace("%x", &input);
         for name in LOCAL {
             for end in [" ", ",", ")"] {
@@ -110,7 +111,7 @@ fn measure(name: &str, program: Bytes) {
     };
     let ops: usize = module.funcs.iter().map(|f| count(&f.body)).sum();
     println!("{name}: {} bytes, {ops} ops", program.len());
-    // The measured time includes dropping the module.
+    // The measured time includes the time to drop the module.
     let read = mean(|| drop(black_box(stablehlo::parse(black_box(program.clone()), stablehlo::VerifyLevel::FULL))));
     report("read", read, program.len(), ops);
     let verify = mean(|| drop(black_box(stablehlo::verify(black_box(&module), stablehlo::VerifyLevel::FULL))));
@@ -126,8 +127,8 @@ fn measure(name: &str, program: Bytes) {
     }
 }
 
-/// Seconds per run, averaged over about a second. This is processor time if the system reports it, so that other
-/// programs on the machine do not count.
+/// Returns the time of one run in seconds, averaged over about one second. Uses processor time if the system reports
+/// it, so that other programs on the machine do not affect the measurement.
 fn mean(mut run: impl FnMut()) -> f64 {
     let (wall, processor) = (Instant::now(), processor_time());
     let mut runs = 0usize;
@@ -142,7 +143,7 @@ fn mean(mut run: impl FnMut()) -> f64 {
     taken.as_secs_f64() / to_f64(runs)
 }
 
-/// Processor time of this thread, on Linux.
+/// Returns the processor time of this thread. Returns `None` on systems other than Linux.
 fn processor_time() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     Some(Duration::from_nanos(text.split(' ').next()?.parse().ok()?))

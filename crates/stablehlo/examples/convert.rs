@@ -1,7 +1,7 @@
-//! Writes programs in another form: `cargo run -p stablehlo-rs --example convert -- FORM DIRECTORY PROGRAM...`
+//! Converts programs to another form: `cargo run -p stablehlo-rs --example convert -- FORM DIRECTORY PROGRAM...`
 //!
 //! FORM is `text`, `generic`, `debug` (text with locations), or the version of a portable artifact, such as `1.9.0`.
-//! Each program goes to DIRECTORY under its own name. Exits with 1 when a program cannot be read or written.
+//! Each program is written to DIRECTORY under its own file name. Exits with 1 if a program cannot be read or written.
 
 use std::path::Path;
 use std::process::ExitCode;

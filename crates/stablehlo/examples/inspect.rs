@@ -1,6 +1,6 @@
 //! Reads programs and prints a summary: `cargo run -p stablehlo-rs --example inspect -- PROGRAM...`
 //!
-//! With `--ops` every op is listed. Exits with 1 when a program cannot be read.
+//! With `--ops`, lists every op. Exits with 1 if a program cannot be read.
 
 use std::process::ExitCode;
 

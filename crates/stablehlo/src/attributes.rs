@@ -1,4 +1,4 @@
-//! Access to an op's raw attributes by name. Both readers use it before an op is typed.
+//! Access to an op's raw attributes by name, before the attributes are converted to an [`OpKind`](crate::ir::OpKind).
 
 use std::collections::BinaryHeap;
 
@@ -6,19 +6,20 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::float::decode;
 use crate::ir::{Attribute, Attributes, ElementType, Type};
 
-/// Attributes by name. Uses a heap, because the lists are short and a sort has more code.
+/// Returns the attributes sorted by name. A heap sorts them, because the lists are short and the standard sort compiles
+/// to more code.
 pub(crate) fn sorted(attributes: &Attributes) -> Vec<&(String, Attribute)> {
     let names: BinaryHeap<_> = attributes.iter().enumerate().map(|(at, (name, _))| (name.as_str(), at)).collect();
     names.into_sorted_vec().into_iter().map(|(_, at)| &attributes[at]).collect()
 }
 
-/// The attributes of one op. Both readers pass them under the portable artifact's names.
+/// The raw attributes of one op, under their names in portable artifacts.
 #[derive(Clone, Copy)]
 pub(crate) struct Named<'a>(pub(crate) &'a [(&'a str, &'a Attribute)]);
 
 impl<'a> Named<'a> {
     pub(crate) fn find(self, name: &str) -> Option<&'a Attribute> {
-        // Compare the lengths first. Names come from the same tables, so those of different names differ in most cases.
+        // Compare the lengths first, because most different names also differ in length.
         self.0.iter().find(|(n, _)| n.len() == name.len() && *n == name).map(|(_, a)| *a)
     }
 
@@ -38,27 +39,27 @@ impl<'a> Named<'a> {
         }
     }
 
-    /// A list of integers.
+    /// Reads a list of integers.
     pub(crate) fn ints(self, name: &str) -> Result<Vec<i64>> {
         self.required(name, "a list of integers", ints)
     }
 
-    /// A list of integers, or `default` if the attribute is absent.
+    /// Reads a list of integers. Returns `default` if the attribute is absent.
     pub(crate) fn ints_or(self, name: &str, default: impl Into<Vec<i64>>) -> Result<Vec<i64>> {
         self.or(name, "a list of integers", default.into(), ints)
     }
 
-    /// A list of dimensions.
+    /// Reads a list of dimension indices.
     pub(crate) fn dims<L: FromIterator<usize>>(self, name: &str) -> Result<L> {
         self.required(name, "a list of dimensions", dims)
     }
 
-    /// A list of dimensions, which is empty if the attribute is absent.
+    /// Reads a list of dimension indices. Returns an empty list if the attribute is absent.
     pub(crate) fn dims_or_empty<L: FromIterator<usize>>(self, name: &str) -> Result<L> {
         self.or(name, "a list of dimensions", L::from_iter([]), dims)
     }
 
-    /// A list of pairs such as padding, or `count` pairs of zeros if the attribute is absent.
+    /// Reads a list of pairs, such as padding. Returns `count` pairs of zeros if the attribute is absent.
     pub(crate) fn pairs(self, name: &str, count: usize) -> Result<Vec<(i64, i64)>> {
         let flat = self.ints_or(name, vec![0; count.saturating_mul(2)])?;
         let paired = match self.find(name) {
@@ -82,42 +83,43 @@ impl<'a> Named<'a> {
         Ok(pairs.iter().map(|&[low, high]| (low, high)).collect())
     }
 
-    /// A list of booleans, or `default` if the attribute is absent.
+    /// Reads a list of booleans. Returns `default` if the attribute is absent.
     pub(crate) fn bools_or(self, name: &str, default: Vec<bool>) -> Result<Vec<bool>> {
         self.or(name, "a list of booleans", default, |a| Some(ints(a)?.iter().map(|&v| v != 0).collect()))
     }
 
-    /// An integer, or `default` if the attribute is absent.
+    /// Reads an integer. Returns `default` if the attribute is absent.
     pub(crate) fn int_or(self, name: &str, default: i64) -> Result<i64> {
         self.or(name, "an integer", default, integer)
     }
 
-    /// An integer.
+    /// Reads an integer.
     pub(crate) fn int(self, name: &str) -> Result<i64> {
         self.required(name, "an integer", integer)
     }
 
-    /// A dimension or a position.
+    /// Reads a nonnegative integer, such as the index of a dimension.
     pub(crate) fn dim(self, name: &str) -> Result<usize> {
         self.required(name, "an integer that is not negative", |a| usize::try_from(integer(a)?).ok())
     }
 
-    /// A dimension or a position, or 0 if the attribute is absent: MLIR omits zeros in structured attributes.
+    /// Reads a nonnegative integer, such as the index of a dimension. Returns 0 if the attribute is absent, because
+    /// MLIR omits zeros in structured attributes.
     pub(crate) fn dim_or_zero(self, name: &str) -> Result<usize> {
         self.or(name, "an integer that is not negative", 0, |a| usize::try_from(integer(a)?).ok())
     }
 
-    /// A number of bits.
+    /// Reads a number of bits.
     pub(crate) fn bits(self, name: &str) -> Result<u32> {
         self.required(name, "a number of bits", |a| u32::try_from(integer(a)?).ok())
     }
 
-    /// A boolean, or `false` if the attribute is absent.
+    /// Reads a boolean. Returns `false` if the attribute is absent.
     pub(crate) fn flag(self, name: &str) -> Result<bool> {
         self.flag_or(name, false)
     }
 
-    /// A boolean, or `default` if the attribute is absent.
+    /// Reads a boolean. Returns `default` if the attribute is absent.
     pub(crate) fn flag_or(self, name: &str, default: bool) -> Result<bool> {
         self.or(name, "a boolean", default, |a| match a {
             Attribute::Unit => Some(true),
@@ -127,23 +129,23 @@ impl<'a> Named<'a> {
         })
     }
 
-    /// A string or symbol, as text.
+    /// Reads a string, or the name of a symbol.
     pub(crate) fn text(self, name: &str) -> Result<String> {
         self.required(name, "a string", text)
     }
 
-    /// The value of an enumeration as a word, such as `EQ` for `#stablehlo<comparison_direction EQ>`. Returns `default`
-    /// if the attribute is absent.
+    /// Reads an enumeration attribute. Returns only its keyword, such as `EQ` for `#stablehlo<comparison_direction
+    /// EQ>`, or `default` if the attribute is absent.
     pub(crate) fn word_or(self, name: &str, default: &'a str) -> Result<&'a str> {
         self.or(name, "an enumeration", default, word)
     }
 
-    /// The value of an enumeration as a word.
+    /// Reads an enumeration attribute. Returns only its keyword, as [`Self::word_or`] does.
     pub(crate) fn word(self, name: &str) -> Result<&'a str> {
         self.required(name, "an enumeration", word)
     }
 
-    /// The values of a list of enumerations as words. Empty if the attribute is absent.
+    /// Reads an array of enumeration attributes. Returns their keywords, or an empty list if the attribute is absent.
     pub(crate) fn words(self, name: &str) -> Result<Vec<&'a str>> {
         self.or(name, "a list of enumerations", Vec::new(), |a| match a {
             Attribute::Array(items) => items.iter().map(word).collect(),
@@ -152,7 +154,7 @@ impl<'a> Named<'a> {
     }
 }
 
-/// A list of integers or booleans in any of MLIR's spellings; nested lists are flattened.
+/// Returns the values of a list of integers or booleans in any of MLIR's forms. Flattens an array of arrays.
 pub(crate) fn ints(attribute: &Attribute) -> Option<Vec<i64>> {
     match attribute {
         Attribute::Tensor(literal) | Attribute::DenseArray(literal) => literal.integers(),
@@ -201,31 +203,31 @@ fn word(attribute: &Attribute) -> Option<&str> {
     }
 }
 
-/// Creates the value of an enumeration, in the form that MLIR writes and [`Named::word`] reads.
+/// Creates an enumeration attribute in the form that MLIR prints and [`Named::word`] reads.
 pub(crate) fn enumeration(family: &str, word: &str) -> Attribute {
     Attribute::Other(format!("#stablehlo<{family} {word}>"))
 }
 
-/// A 64-bit integer attribute.
+/// Creates a 64-bit integer attribute.
 pub(crate) fn int(value: i64) -> Attribute {
     Attribute::Integer(value, ElementType::I64)
 }
 
-/// A floating-point attribute of these bits.
+/// Creates a floating-point attribute with this bit pattern.
 pub(crate) fn float_attribute(bits: u64, element: ElementType) -> Attribute {
     match decode(bits, element) {
-        // Converting a NaN to a number can change its bits.
+        // Converting a NaN to `f64` can change its bits, so keep the bit pattern as text.
         Some(value) if !value.is_nan() => Attribute::Float(value, element),
         _ => Attribute::Other(format!("0x{bits:X} : {element}")),
     }
 }
 
-/// Whether a type attribute means "absent".
+/// Returns whether an attribute is the type `none`, which means "absent".
 pub(crate) fn is_none_type(attribute: &Attribute) -> bool {
     matches!(attribute, Attribute::Type(Type::Other(text)) if text == "none")
 }
 
-/// Rough heap size of an attribute, for [`Budget`].
+/// Returns the approximate heap size of an attribute in bytes, for [`Budget`].
 pub(crate) fn weight(attribute: &Attribute) -> usize {
     let node = size_of::<Attribute>();
     node + match attribute {
@@ -239,7 +241,7 @@ pub(crate) fn weight(attribute: &Attribute) -> usize {
     }
 }
 
-/// Rough heap size of a type, for [`Budget`].
+/// Returns the approximate heap size of a type in bytes, for [`Budget`].
 pub(crate) fn type_weight(ty: &Type) -> usize {
     size_of::<Type>()
         + match ty {
@@ -250,19 +252,20 @@ pub(crate) fn type_weight(ty: &Type) -> usize {
         }
 }
 
-/// Limits the heap that a program may use. A small malicious program can refer to one large attribute many times, or
-/// nest references so that the expansion grows exponentially. Normal programs stay far below the limit.
+/// Limits the heap memory that a reader allocates for a program. A small malicious program can refer to one large
+/// attribute many times, or nest references so that the expansion grows exponentially. Normal programs stay far below
+/// the limit.
 pub(crate) struct Budget {
     left: usize,
 }
 
 impl Budget {
-    /// Creates the limit for a program of this size in bytes.
+    /// Creates the budget for a program of `program_bytes` bytes.
     pub(crate) fn new(program_bytes: usize) -> Self {
         Self { left: program_bytes.saturating_mul(128).saturating_add(1 << 20) }
     }
 
-    /// Takes `bytes` from the budget.
+    /// Subtracts `bytes` from the budget. Returns an error if the budget is exhausted.
     #[inline]
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<()> {
         match self.left.checked_sub(bytes) {
@@ -284,20 +287,20 @@ fn spent() -> Error {
 }
 
 impl Attribute {
-    /// The value of an integer or boolean attribute.
+    /// Returns the value of an integer or boolean attribute.
     #[must_use]
     pub fn as_integer(&self) -> Option<i64> {
         integer(self)
     }
 
-    /// The values of a list of integers or booleans, in any of MLIR's spellings: `[1, 2]`, `array<i64: 1, 2>`,
+    /// Returns the values of a list of integers or booleans in any of MLIR's forms: `[1, 2]`, `array<i64: 1, 2>` or
     /// `dense<[1, 2]>`.
     #[must_use]
     pub fn as_integers(&self) -> Option<Vec<i64>> {
         ints(self)
     }
 
-    /// The value of a string attribute or the name of a symbol, if it is UTF-8.
+    /// Returns the value of a string attribute if it is valid UTF-8, or the name of a symbol.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         match self {

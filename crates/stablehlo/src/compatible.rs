@@ -1,20 +1,21 @@
-//! Whether a value of one type may be used as a value of another type.
+//! Checks whether a value of one type may be used as a value of another type.
 
 use crate::ir::{DYNAMIC, ElementType, Type};
 
-/// Whether two shapes have the same rank and no two extents contradict each other.
+/// Returns whether two shapes have the same rank and no two extents contradict each other.
 pub(crate) fn agree(a: &[i64], b: &[i64]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(&a, &b)| extents_agree(a, b))
 }
 
-/// Whether two extents are equal or at least one is unknown.
+/// Returns whether two extents are equal or at least one of them is dynamic.
 pub(crate) fn extents_agree(a: i64, b: i64) -> bool {
     a == b || a == DYNAMIC || b == DYNAMIC
 }
 
-/// Whether types agree in all known parts. A value with a static shape may be used where a dynamic shape is expected.
+/// Returns whether two types are equal, if a dynamic extent of a tensor is equal to every extent. A value with a static
+/// shape may be used where a dynamic shape is expected.
 pub(crate) fn compatible(a: &Type, b: &Type) -> bool {
-    // Most values share their types.
+    // Most values share one allocation per type, so compare the addresses first.
     if std::ptr::eq(a, b) {
         return true;
     }
@@ -26,8 +27,9 @@ pub(crate) fn compatible(a: &Type, b: &Type) -> bool {
     }
 }
 
-/// Whether a tensor type with bounds or quantized elements is compatible with the other type. If only one type has
-/// them, only the ranks are compared. Otherwise the texts are compared, except for dynamic extents.
+/// Returns whether a tensor type with bounds or quantized elements, given as text, is compatible with `other`. Two
+/// types that are kept as text must be equal, or at least one must have a dynamic extent. If `other` is an ordinary
+/// tensor type, the element types must be equal and the shapes must agree.
 #[cold]
 fn loosely(text: &str, other: &Type) -> bool {
     match other {
@@ -39,12 +41,11 @@ fn loosely(text: &str, other: &Type) -> bool {
     }
 }
 
-/// The shape and the element type of `tensor<4x?xf32, …>`. `None` if the elements are not numbers, for example if they
-/// are quantized.
+/// Returns the shape and the element type of `tensor<4x?xf32, …>`. Returns `None` if the element type is not an
+/// [`ElementType`], for example if it is quantized.
 pub(crate) fn unbounded(text: &str) -> Option<(Vec<i64>, ElementType)> {
     let inner = text.strip_prefix("tensor<")?;
-    // Compares bytes instead of using patterns, because every plugin contains this function and patterns take more
-    // code.
+    // Search for bytes instead of `str` patterns, which compile to more code. Every plugin contains this function.
     let end = inner.bytes().position(|byte| byte == b',' || byte == b'>').unwrap_or(inner.len());
     let mut rest = inner[..end].trim_ascii();
     let mut shape = Vec::new();
@@ -63,7 +64,7 @@ pub(crate) fn unbounded(text: &str) -> Option<(Vec<i64>, ElementType)> {
     Some((shape, element))
 }
 
-/// [`compatible`] for lists.
+/// Applies [`compatible`] to each pair of types of two lists. Lists of different lengths are not compatible.
 pub(crate) fn all_compatible<'a>(a: impl IntoIterator<Item = &'a Type>, b: impl IntoIterator<Item = &'a Type>) -> bool {
     let (mut a, mut b) = (a.into_iter(), b.into_iter());
     loop {
@@ -75,7 +76,7 @@ pub(crate) fn all_compatible<'a>(a: impl IntoIterator<Item = &'a Type>, b: impl 
     }
 }
 
-/// Types separated by commas.
+/// Formats types as a comma-separated list.
 pub(crate) fn list<'a>(types: impl IntoIterator<Item = &'a Type>) -> String {
     let mut text = String::new();
     for ty in types {

@@ -1,41 +1,41 @@
-//! Errors of programs.
+//! Errors in programs.
 
 use std::fmt;
 
 /// An error in a program, with its kind and position.
 ///
-/// [`Error::kind`] is for code, and the message is for people: its words may change in any release.
+/// Match on [`Error::kind`] in code. The message is meant for people, and its wording may change in any release.
 ///
-/// The error is one pointer wide, so that returning it costs little in the readers' hot paths.
+/// The error has the size of one pointer, so that returning a `Result` costs little in the readers' hot paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(Box<Inner>);
 
-/// The kind of an error in a program.
+/// Category of an error in a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The text does not follow MLIR's grammar.
+    /// A text program does not follow MLIR's grammar.
     Syntax,
-    /// The bytes are not well-formed MLIR bytecode, or not a well-formed HLO module.
+    /// The bytes are not well-formed MLIR bytecode or not a well-formed HLO module.
     Encoding,
-    /// The version of a portable artifact, of its bytecode or of one of its ops is outside the supported range.
+    /// The version of a portable artifact, of its bytecode format or of one of its ops is outside the supported range.
     Version,
     /// The op does not exist in its dialect.
     UnknownOp,
     /// A value, a function or another name is not defined, is defined twice, or is used outside its scope.
     Reference,
-    /// The program or an op is put together in the wrong way. Examples are a wrong number of operands, results or
-    /// regions, a region without a return, and a function that calls itself.
+    /// The program or an op has an invalid structure. Examples are a wrong number of operands, results or regions, a
+    /// region without a return, and a recursive function.
     Structure,
     /// An attribute is missing, has the wrong type, or has a value that the op does not allow.
     Attribute,
-    /// Types do not fit the op or each other, for example in their element types.
+    /// The types violate a constraint of the op, for example because two element types differ.
     Type,
-    /// Ranks or extents do not fit the op or each other.
+    /// Ranks or extents violate a constraint of the op, or contradict each other.
     Shape,
-    /// The program exceeds a limit of this crate, such as the depth of nesting.
+    /// The program exceeds a limit of this crate, such as the maximum nesting depth.
     Limit,
-    /// The program may be valid, but this crate cannot read it, or cannot express it in the requested form.
+    /// The program may be valid, but this crate cannot read it, or cannot express it in the requested format.
     Unsupported,
 }
 
@@ -50,7 +50,7 @@ struct Inner {
     location: Option<String>,
 }
 
-/// The result type of this crate.
+/// `Result` with this crate's [`Error`] as the default error type.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
@@ -59,7 +59,8 @@ impl Error {
         Self::written(kind, &message)
     }
 
-    /// Writes the message. One function for all messages, because the crate has hundreds of them.
+    /// Formats the message. This function is not generic, so it is compiled once and not for each of the hundreds of
+    /// message types.
     #[cold]
     #[inline(never)]
     fn written(kind: ErrorKind, message: &dyn fmt::Display) -> Self {
@@ -67,7 +68,7 @@ impl Error {
         Self(Box::new(Inner { kind, message, offset: None, line_column: None, op: None, func: None, location: None }))
     }
 
-    /// Creates an error at this byte of the program.
+    /// Creates an error at this byte offset in the program.
     pub(crate) fn at(kind: ErrorKind, offset: usize, message: impl fmt::Display) -> Self {
         Self::written_at(kind, offset, &message)
     }
@@ -78,13 +79,13 @@ impl Error {
         Self::written(kind, message).with_offset(offset)
     }
 
-    /// Sets the byte offset, unless a more specific one is set.
+    /// Sets the byte offset, unless a more specific offset is already set.
     pub(crate) fn with_offset(mut self, offset: usize) -> Self {
         self.0.offset.get_or_insert(offset);
         self
     }
 
-    /// Sets the op, unless that of an inner op is set.
+    /// Sets the name of the op, unless the name of an inner op is already set.
     pub(crate) fn with_op(mut self, op: &str) -> Self {
         self.0.op.get_or_insert_with(|| op.to_owned());
         self
@@ -96,13 +97,13 @@ impl Error {
         self
     }
 
-    /// Sets the function.
+    /// Sets the name of the function, unless a name is already set.
     pub(crate) fn with_func(mut self, func: &str) -> Self {
         self.0.func.get_or_insert_with(|| func.to_owned());
         self
     }
 
-    /// Sets the source location that the producer recorded.
+    /// Sets the source location that the producer recorded, unless a location is already set.
     pub(crate) fn with_location(mut self, location: String) -> Self {
         if !location.is_empty() {
             self.0.location.get_or_insert(location);
@@ -110,7 +111,7 @@ impl Error {
         self
     }
 
-    /// Converts the byte offset to a line and a column of a text program.
+    /// Computes the line and the column of the byte offset in a text program.
     pub(crate) fn with_text(mut self, text: &str) -> Self {
         if let Some(offset) = self.0.offset {
             let before = &text.as_bytes()[..offset.min(text.len())];
@@ -127,37 +128,39 @@ impl Error {
         self.0.kind
     }
 
-    /// The message, without the position.
+    /// Returns the message, without the position.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// Byte of the program at which reading stopped. `None` if the error has no position.
+    /// Returns the byte offset in the program at which the error was found. Returns `None` if the error has no
+    /// position.
     #[must_use]
     pub fn offset(&self) -> Option<usize> {
         self.0.offset
     }
 
-    /// Line and column of [`Error::offset`] in a text program. Both start at 1, and columns count bytes.
+    /// Returns the line and the column of [`Error::offset`] in a text program. Lines and columns start at 1, and
+    /// columns count bytes.
     #[must_use]
     pub fn line_column(&self) -> Option<(usize, usize)> {
         self.0.line_column
     }
 
-    /// Full name of the op concerned, such as `stablehlo.add`.
+    /// Returns the full name of the op that caused the error, such as `stablehlo.add`.
     #[must_use]
     pub fn op(&self) -> Option<&str> {
         self.0.op.as_deref()
     }
 
-    /// Symbol name of the function concerned.
+    /// Returns the symbol name of the function that contains the error.
     #[must_use]
     pub fn func(&self) -> Option<&str> {
         self.0.func.as_deref()
     }
 
-    /// Source location that the producer recorded for the op concerned.
+    /// Returns the source location that the producer recorded for the op that caused the error.
     #[must_use]
     pub fn location(&self) -> Option<&str> {
         self.0.location.as_deref()

@@ -1,4 +1,4 @@
-//! Formats of the floating-point element types, and their bit patterns for decimal numbers in text programs.
+//! Formats of the floating-point element types, and conversion between `f64` and their bit patterns.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -7,21 +7,21 @@
 
 use crate::ir::ElementType;
 
-/// How a floating-point format represents infinities and "not a number". The suffix of an element type's name states it,
-/// so the list is complete: a device must handle all four.
+/// Representation of infinities and NaN in a floating-point format. StableHLO's types use only these four
+/// representations, so the enum is exhaustive and a device must handle all four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NonFinite {
     /// Infinity and NaN as in IEEE 754.
     Ieee,
-    /// No infinity. NaN has all bits set.
+    /// No infinity. NaN has all bits of the exponent and the mantissa set.
     Fn,
-    /// Neither infinity nor negative zero. NaN has the pattern of negative zero.
+    /// No infinity and no negative zero. The bit pattern of negative zero represents NaN.
     Fnuz,
-    /// Neither infinity nor NaN.
+    /// No infinity and no NaN.
     Finite,
 }
 
-/// A floating-point format: a sign bit, the exponent and the mantissa.
+/// A floating-point format, which consists of a sign bit, an exponent and a mantissa.
 ///
 /// ```
 /// use stablehlo::FloatFormat;
@@ -35,19 +35,19 @@ pub enum NonFinite {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct FloatFormat {
-    /// Number of bits of the exponent.
+    /// Number of exponent bits.
     pub exponent_bits: u32,
-    /// Number of bits of the mantissa, without the hidden bit.
+    /// Number of mantissa bits, without the hidden bit.
     pub mantissa_bits: u32,
-    /// Exponent of 1.0 in the bit pattern.
+    /// Exponent bias, which is the exponent field of 1.0.
     pub bias: i32,
-    /// The representation of infinity and NaN.
+    /// Representation of infinity and NaN.
     pub non_finite: NonFinite,
 }
 
 impl FloatFormat {
-    /// Returns the format of an element type of up to 19 bits. Returns `None` for other types, and for `f8E8M0FNU`, which
-    /// has neither sign nor mantissa.
+    /// Returns the format of a floating-point type with at most 19 bits. Returns `None` for all other types, and for
+    /// `f8E8M0FNU`, which has neither a sign bit nor mantissa bits.
     #[must_use]
     pub fn of(element: ElementType) -> Option<Self> {
         format(element)
@@ -76,9 +76,10 @@ fn format(element: ElementType) -> Option<FloatFormat> {
     Some(FloatFormat { exponent_bits, mantissa_bits, bias, non_finite })
 }
 
-/// The bit pattern of `value` rounded to nearest, ties to even. `None` for a type that is not a real float, and for a
-/// NaN if the format has none. A value that is too large becomes infinity, or a NaN if the format lacks infinities, or
-/// else the largest finite value.
+/// Returns the bit pattern of `value` rounded to nearest, ties to even. Returns `None` if the type is not a real
+/// floating-point type, or if `value` is NaN and the format cannot represent NaN. A value that is too large becomes
+/// infinity. If the format lacks infinities, the value becomes NaN, or the largest finite value if the format also
+/// lacks NaN.
 pub(crate) fn encode(value: f64, element: ElementType) -> Option<u64> {
     match element {
         ElementType::F64 => return Some(value.to_bits()),
@@ -110,11 +111,12 @@ pub(crate) fn encode(value: f64, element: ElementType) -> Option<u64> {
         largest + 1
     } else {
         let exponent = (((magnitude.to_bits() >> 52) as i32) - 1023).max(smallest_exponent);
-        // The unit in the last place. The division by it is exact, because it is a power of two.
+        // Exponent of the unit in the last place. The division by this unit is exact, because the unit is a power of
+        // two.
         let scale = exponent - f.mantissa_bits as i32;
         let quotient = magnitude * (2f64).powi(-(scale / 2)) * (2f64).powi(-(scale - scale / 2));
         let rounded = quotient.round_ties_even() as u64;
-        // For normal numbers, `rounded` includes the hidden bit, which carries into the exponent field.
+        // For normal numbers, `rounded` includes the hidden bit. Adding the hidden bit increments the exponent field.
         (((exponent + f.bias - 1) as u64) << f.mantissa_bits) + rounded
     };
     if bits > largest {
@@ -131,7 +133,7 @@ pub(crate) fn encode(value: f64, element: ElementType) -> Option<u64> {
     Some(sign | bits)
 }
 
-/// Returns the exact value of a bit pattern. `None` for a type that is not a real float.
+/// Returns the exact value of a bit pattern. Returns `None` if the type is not a real floating-point type.
 pub(crate) fn decode(bits: u64, element: ElementType) -> Option<f64> {
     match element {
         ElementType::F64 => return Some(f64::from_bits(bits)),
@@ -157,14 +159,15 @@ pub(crate) fn decode(bits: u64, element: ElementType) -> Option<f64> {
             let fraction = (magnitude & ((1 << f.mantissa_bits) - 1)) as f64;
             let hidden = if exponent == 0 { 0.0 } else { (1u64 << f.mantissa_bits) as f64 };
             let scale = exponent.max(1) - f.bias - f.mantissa_bits as i32;
-            // The scale is applied in two steps, because it can be smaller than the smallest power of two.
+            // Apply the scale in two steps, because 2 to the power of `scale` can be too small for an `f64`.
             (hidden + fraction) * (2f64).powi(scale / 2) * (2f64).powi(scale - scale / 2)
         }
     };
     Some(if negative { -value } else { value })
 }
 
-/// `f8E8M0FNU` represents only powers of two. It stores the exponent, and 0xFF is NaN.
+/// Rounds a value to `f8E8M0FNU`. The format represents only powers of two, stores only the exponent, and uses 0xFF for
+/// NaN.
 fn encode_e8m0(value: f64) -> u64 {
     if value.is_nan() || value < 0.0 {
         return 0xFF;
@@ -173,7 +176,7 @@ fn encode_e8m0(value: f64) -> u64 {
         return 0xFF;
     }
     let exponent = ((value.to_bits() >> 52) as i32) - 1023;
-    // Halfway between two powers of two is 1.5 times the lower one; ties go to the even pattern.
+    // The midpoint of two adjacent powers of two is 1.5 times the smaller power. Ties round to the even bit pattern.
     let mantissa = value.to_bits() & ((1 << 52) - 1);
     let half = 1u64 << 51;
     let floor = exponent + 127;

@@ -1,27 +1,27 @@
-//! Detects programs that are known to crash or corrupt the process of XLA's plugins.
+//! Detects programs that are known to crash XLA's plugins, or to make the plugins read outside a buffer.
 
 use std::collections::HashMap;
 use std::fmt;
 
 use crate::ir::*;
 
-/// A part of a program that crashes XLA's plugins.
+/// A construct in a program that crashes XLA's plugins or makes them read outside a buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Hazard {
-    /// `set_dimension_size` with a constant size outside the dimension's range. XLA reads outside the buffer, or ends
-    /// the process.
+    /// `set_dimension_size` with a constant size outside the range of the dimension. XLA reads outside the buffer, or
+    /// aborts the process.
     DimensionSize {
-        /// Function that contains the op.
+        /// Name of the function that contains the op.
         func: String,
-        /// The constant size.
+        /// Constant size that the op sets.
         size: i64,
         /// Extent of the dimension.
         bound: i64,
     },
-    /// `custom_call @TopK` with `api_version = 1` and without a comparator. XLA ends the process.
+    /// `custom_call @TopK` with `api_version = 1` and without a comparator. XLA aborts the process.
     TopK {
-        /// Function that contains the op.
+        /// Name of the function that contains the op.
         func: String,
     },
 }
@@ -43,8 +43,8 @@ impl fmt::Display for Hazard {
     }
 }
 
-/// Whether a program in any format may contain a hazard. Text, portable artifacts and HLO all contain the op names, so
-/// a program without these names does not need to be parsed.
+/// Returns whether a program in any format may contain a hazard. Text, portable artifacts and HLO all contain the names
+/// of the hazardous ops. A program without these names does not need to be parsed.
 #[must_use]
 pub fn may_have_hazards(program: &[u8]) -> bool {
     [&b"set_dimension_size"[..], b"set-dimension-size", b"TopK"].iter().any(|name| contains(program, name))
@@ -62,7 +62,7 @@ fn contains(haystack: &[u8], needle: &[u8]) -> bool {
     false
 }
 
-/// Returns the hazards that are visible without running the program.
+/// Returns the hazards that can be detected without running the program.
 #[must_use]
 pub fn hazards(module: &Module) -> Vec<Hazard> {
     module.funcs.iter().flat_map(of_func).collect()
@@ -71,7 +71,7 @@ pub fn hazards(module: &Module) -> Vec<Hazard> {
 fn of_func(func: &Func) -> Vec<Hazard> {
     let mut found = Vec::new();
     let mut sizes = HashMap::new();
-    // An outer value is defined before the region that uses it, so regions are walked in program order.
+    // Visit the ops in program order. A region can only use outer values that are defined before the region.
     walk(&func.body, &mut |op| match &op.kind {
         OpKind::Constant(literal) if literal.ty.shape.is_empty() => {
             if let (Some(values), Some(result)) = (literal.integers(), op.results.first()) {
@@ -102,7 +102,7 @@ fn of_func(func: &Func) -> Vec<Hazard> {
 fn walk<'a>(region: &'a Region, visit: &mut impl FnMut(&'a Op)) {
     for op in &region.ops {
         visit(op);
-        // The reader limits the nesting of regions, and with it the depth of this recursion.
+        // The readers limit the nesting of regions, which also limits the depth of this recursion.
         op.regions.iter().for_each(|region| walk(region, visit));
     }
 }

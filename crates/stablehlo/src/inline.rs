@@ -1,19 +1,19 @@
-//! Inlining: replaces calls and composites by the functions that they call.
+//! Inlining: replaces calls and composites with the bodies of the functions that they reference.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Func, Module, Op, OpKind, Region, ValueId, ValueTypes};
 
-/// Maximum number of ops after inlining. It stops programs whose size doubles with every call.
+/// Maximum number of ops after inlining. Without this limit, nested calls could make a program grow exponentially.
 const MAX_OPS: usize = 1 << 20;
-/// Maximum nesting of calls and regions.
+/// Maximum nesting depth of calls and regions.
 const MAX_DEPTH: usize = 96;
 
-/// Inlines all functions into the [entry](Module::entry) function. Every `call` is replaced by the ops of its function,
-/// and every `composite` by those of its decomposition. If a composite's name is in `keep`, the op and the function of
-/// its decomposition stay.
+/// Inlines all functions into the [entry](Module::entry) function. Replaces every `call` with the ops of the called
+/// function, and every `composite` with the ops of its decomposition. Keeps a composite whose name is in `keep`, and
+/// the function that is its decomposition.
 ///
-/// Frameworks send nested functions (JAX's `relu`, `where`, `clip`, `softmax`) as calls. A device that expects one list
-/// of ops begins with this:
+/// Frameworks send nested functions (JAX's `relu`, `where`, `clip`, `softmax`) as calls. Call `inline` first if your
+/// device expects a single list of ops:
 ///
 /// ```
 /// use stablehlo::VerifyLevel;
@@ -38,7 +38,7 @@ const MAX_DEPTH: usize = 96;
 ///
 /// # Errors
 ///
-/// If the module has no entry, calls nest too deeply, or the result has too many ops.
+/// If the module has no entry function, if calls are nested too deeply, or if the inlined module has too many ops.
 pub fn inline(module: &Module, keep: &[&str]) -> Result<Module> {
     let main = module.entry().ok_or_else(|| {
         Error::new(ErrorKind::Structure, "the module has no function `main`, nor a single public one")
@@ -46,7 +46,7 @@ pub fn inline(module: &Module, keep: &[&str]) -> Result<Module> {
     let mut inliner = Inliner { module, keep, values: ValueTypes::new(), ops: 0, depth: 0, kept: Vec::new() };
     let body = inliner.region(main, &main.body, &mut vec![None; main.values.len()])?;
     let mut funcs = vec![Func { body, values: inliner.values, ..main.clone() }];
-    // The decomposition of a kept composite may call other functions, which are also inlined.
+    // The decomposition of a kept composite may itself call functions, so inline these calls, too.
     let mut next = 0;
     while let Some(name) = inliner.kept.get(next).cloned() {
         let func = module.func(&name).ok_or_else(|| unknown(&name))?;
@@ -68,15 +68,15 @@ pub fn inline(module: &Module, keep: &[&str]) -> Result<Module> {
 struct Inliner<'m> {
     module: &'m Module,
     keep: &'m [&'m str],
-    /// Types of the values of the resulting function.
+    /// Types of the values of the function that is being built.
     values: ValueTypes,
     ops: usize,
     depth: usize,
-    /// Functions that the result still needs as decompositions.
+    /// Names of the decompositions of kept composites. The inlined module must still contain these functions.
     kept: Vec<String>,
 }
 
-/// The new ids of the values of a function.
+/// New value ids of a function, indexed by the old ids. `None` for a value that is not defined yet.
 type Map = Vec<Option<ValueId>>;
 
 impl<'m> Inliner<'m> {
@@ -152,7 +152,7 @@ impl<'m> Inliner<'m> {
         Ok(())
     }
 
-    /// Adds the ops of a function, and returns the operands of its return.
+    /// Appends the ops of a function to `to`. Returns the new ids of the operands of the function's `return` op.
     fn call(&mut self, callee: &str, operands: &[ValueId], to: &mut Vec<Op>) -> Result<Vec<ValueId>> {
         let func = self.module.func(callee).ok_or_else(|| unknown(callee))?;
         if func.args().len() != operands.len() {

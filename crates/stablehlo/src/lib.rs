@@ -1,10 +1,10 @@
 //! Builds StableHLO programs, reads them into a typed IR, checks them, prints them, and writes them as portable
 //! artifacts.
 //!
-//! To build a program, see the module `builder`, which the feature of this name contains. It is on by default.
+//! To build a program, use the module `builder`. It requires the feature `builder`, which is enabled by default.
 //!
-//! A framework sends a device its program as a *portable artifact* (MLIR bytecode of a versioned dialect) or as text.
-//! [`parse`] takes either and returns a [`Module`](ir::Module), which a device can read without MLIR.
+//! A framework sends a program to a device as a *portable artifact* (MLIR bytecode of a versioned dialect) or as text.
+//! [`parse`] accepts both formats and returns a [`Module`](ir::Module), which a device can use without MLIR.
 //!
 //! ```
 //! use stablehlo::VerifyLevel;
@@ -20,8 +20,8 @@
 //! # Ok::<(), stablehlo::Error>(())
 //! ```
 //!
-//! [`Module::print`](ir::Module::print) and `Display` print text in MLIR's form. [`write()`] creates a portable
-//! artifact of a chosen version.
+//! [`Module::print`](ir::Module::print) and `Display` print a module as MLIR text. [`write()`] creates a portable
+//! artifact for a chosen StableHLO version.
 //!
 //! ```
 //! use stablehlo::VerifyLevel;
@@ -38,15 +38,15 @@
 //! # Ok::<(), stablehlo::Error>(())
 //! ```
 //!
-//! # What a device may rely on
+//! # Guarantees for a device
 //!
-//! `parse` runs [`verify`](verify()) at the level that the caller states. [`VerifyLevel::STRUCTURE`] checks what a
-//! device relies on: values are defined before use and in scope, regions end in a return, callees exist and do not
-//! recurse, constants have the size of their types, and the shapes of typed ops are consistent. [`VerifyLevel::FULL`]
-//! adds the specification's other rules: quantized types, CHLO, custom calls, collectives, transfers, string
-//! attributes and constants that are shapes. No cargo feature changes which programs are rejected. Older artifacts are
-//! upgraded with the specification's defaults. `dot` and `broadcast` become `dot_general` and `broadcast_in_dim`, casts
-//! between dialects are removed, and absent lists get their default entries.
+//! `parse` runs [`verify`](verify()) at the level that the caller passes. [`VerifyLevel::STRUCTURE`] checks the
+//! properties that a device relies on: values are defined before use and in scope, regions end in a return, callees
+//! exist and do not recurse, constants have the size of their types, and the shapes of typed ops are consistent.
+//! [`VerifyLevel::FULL`] adds the specification's rules for quantized types, CHLO, custom calls, collectives,
+//! transfers, string attributes and constant shape operands. No cargo feature changes which programs are rejected.
+//! Older artifacts are upgraded with the specification's defaults. `dot` and `broadcast` become `dot_general` and
+//! `broadcast_in_dim`, casts between dialects are removed, and absent list attributes get their default elements.
 //!
 //! Malicious input results in an error. It cannot cause a panic, deep recursion, or excessive use of memory.
 #![forbid(unsafe_code)]
@@ -71,9 +71,10 @@ mod location;
 pub mod lower;
 mod ops;
 mod print;
-// Without the feature, the text reader is unused. `write` needs the module for types that are kept as text.
 mod op_builder;
 mod signature;
+// Without the feature `text`, most of this module is dead code. `write` still uses it to parse the types and attributes
+// that the IR keeps as text.
 #[cfg_attr(not(feature = "text"), allow(dead_code))]
 mod text;
 mod types;
@@ -91,11 +92,12 @@ pub use print::PrintOptions;
 pub use verify::{VerifyLevel, infer, infer_op, verify};
 pub use write::write;
 
-/// Reads a program: a portable artifact of StableHLO 0.9.0 or later, or, with the feature `text`, text.
+/// Parses and verifies a portable artifact of StableHLO 0.9.0 or later. With the feature `text`, also accepts MLIR
+/// text.
 ///
 /// # Errors
 ///
-/// If the program is malformed, or fails the checks of [`verify`](verify()) at this level.
+/// If the program is malformed, or if [`verify`](verify()) rejects the program at this level.
 pub fn parse(program: impl Into<Bytes>, level: VerifyLevel) -> Result<ir::Module> {
     let program = program.into();
     let module = if is_artifact(&program) { bytecode::parse(&program)? } else { parse_text(&program)? };
@@ -103,7 +105,8 @@ pub fn parse(program: impl Into<Bytes>, level: VerifyLevel) -> Result<ir::Module
     Ok(module)
 }
 
-/// Whether a program starts with the magic number of portable artifacts. Anything else is read as text.
+/// Returns whether a program starts with the magic bytes of portable artifacts. [`parse`] reads any other program as
+/// text.
 #[must_use]
 pub fn is_artifact(program: &[u8]) -> bool {
     program.starts_with(&version::MAGIC)
@@ -122,17 +125,18 @@ fn parse_text(_: &Bytes) -> Result<ir::Module> {
     ))
 }
 
-/// Reads a program in XLA's own form: a serialized `HloModuleProto`, the format `hlo` of PJRT.
+/// Parses and verifies a serialized `HloModuleProto`, XLA's own format. PJRT calls this format `hlo`.
 ///
 /// Returns the equivalent StableHLO program. Tuples are flattened, so an entry computation that returns a tuple has
-/// several results. Computations of an instruction become its regions. Computations of `call` and `fusion` become
-/// functions. `input_output_alias` and `buffer_donor` become attributes of `main`'s arguments.
+/// several results. The computations that `call`, `fusion` and `custom-call` apply become functions. The computations
+/// of other instructions become regions of their ops. `input_output_alias` and `buffer_donor` become attributes of
+/// `main`'s arguments.
 ///
 /// # Errors
 ///
-/// If the bytes are not such a message, if an opcode or a shape has no counterpart in StableHLO, or if
-/// [`verify`](verify()) fails at this level. An error of the reader names the instruction, its opcode and its
-/// computation.
+/// If the bytes are not a valid `HloModuleProto`, if an opcode or a shape has no counterpart in StableHLO, or if
+/// [`verify`](verify()) rejects the program at this level. If the conversion fails, the error names the instruction,
+/// its opcode and its computation.
 #[cfg(feature = "hlo")]
 pub fn parse_hlo(program: impl Into<Bytes>, level: VerifyLevel) -> Result<ir::Module> {
     let module = hlo::parse(program.into())?;
@@ -140,12 +144,12 @@ pub fn parse_hlo(program: impl Into<Bytes>, level: VerifyLevel) -> Result<ir::Mo
     Ok(module)
 }
 
-/// Reads a serialized `HloModuleProtoWithConfig`, the format `hlo_with_config` of PJRT. Like [`parse_hlo`], and also
-/// stores the config's numbers of replicas and partitions as module attributes.
+/// Parses and verifies a serialized `HloModuleProtoWithConfig`. PJRT calls this format `hlo_with_config`. Works like
+/// [`parse_hlo`], and also stores the config's replica count and partition count as module attributes.
 ///
 /// # Errors
 ///
-/// In the cases of [`parse_hlo`], and if an entry layout is not the default one.
+/// Returns an error in the same cases as [`parse_hlo`], and if an entry layout is not the default layout.
 #[cfg(feature = "hlo")]
 pub fn parse_hlo_with_config(program: impl Into<Bytes>, level: VerifyLevel) -> Result<ir::Module> {
     let module = hlo::parse_with_config(program.into())?;
@@ -153,11 +157,12 @@ pub fn parse_hlo_with_config(program: impl Into<Bytes>, level: VerifyLevel) -> R
     Ok(module)
 }
 
-/// Writes a program in XLA's own form: a serialized `HloModuleProto`, the format `hlo` of PJRT. Use it for plugins that
-/// do not read StableHLO.
+/// Writes a program as a serialized `HloModuleProto`, XLA's own format. PJRT calls this format `hlo`. Use it for
+/// plugins that do not read StableHLO.
 ///
-/// Values that the regions of a loop or a branch use from outside become elements of the tuple that they take. The
-/// numbers of replicas and partitions are not part of this form. They are options of the compiler.
+/// If the regions of a loop or a conditional use values from outside, these values become elements of the tuple that is
+/// passed to the computations. The format does not contain the replica count and the partition count. Pass them as
+/// compile options.
 ///
 /// ```
 /// use stablehlo::VerifyLevel;
@@ -174,15 +179,15 @@ pub fn parse_hlo_with_config(program: impl Into<Bytes>, level: VerifyLevel) -> R
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Unsupported`] if HLO lacks an op, an attribute or a type. It lacks ops of other dialects, dynamic and
-/// quantized ops, transfers, shardings, and reducers that use values from outside. The error names the op and its
-/// location.
+/// Returns [`ErrorKind::Unsupported`] if this function cannot express an op, an attribute or a type in HLO. Examples
+/// are ops of other dialects, dynamic and quantized ops, transfers, shardings, and reducers that use values from
+/// outside. The error names the op and its location.
 #[cfg(feature = "hlo")]
 pub fn write_hlo(module: &ir::Module) -> Result<Vec<u8>> {
     hlo::write(module)
 }
 
-/// Tests the examples of the package's README.
+/// Runs the examples of the package's README as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct PackageReadme;

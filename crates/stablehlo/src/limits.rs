@@ -1,4 +1,4 @@
-//! Limits that all readers and the verifier share.
+//! Limits that the readers and the verifier share.
 
-/// Maximum nesting of regions, attributes and types. The stack that a reader uses is proportional to it.
+/// Maximum nesting depth of regions, attributes and types. It limits the stack that a recursive reader uses.
 pub(crate) const MAX_NESTING: usize = 64;

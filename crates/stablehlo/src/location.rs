@@ -4,16 +4,17 @@ use std::fmt::Write;
 
 use crate::ir::{Location, LocationId, Module};
 
-/// Maximum number of nested locations that are followed, because locations of malicious programs may be cyclic.
+/// Maximum depth of nested locations that are followed, because the locations of a malicious program may be cyclic.
 const MAX_DEPTH: usize = 16;
-/// Maximum length in bytes.
+/// Length in bytes after which a formatted location is truncated.
 const MAX_LENGTH: usize = 1024;
 
 impl Module {
-    /// Formats the origin of an op in one line: `jit(f)/add at f.py:3:10 from g.py:8:1`. Returns an empty string if no
-    /// location is recorded.
+    /// Formats the source location of an op in one line: `jit(f)/add at f.py:3:10 from g.py:8:1`. Returns an empty
+    /// string if no location is recorded.
     ///
-    /// A place without a file name is in the program text itself. Very long or deep chains are truncated.
+    /// A location without a file name refers to a line of the program text. Very long or deeply nested locations are
+    /// truncated.
     #[must_use]
     pub fn location(&self, id: LocationId) -> String {
         let mut text = String::new();

@@ -1,7 +1,8 @@
-//! Builds an op's [`OpKind`] from its name and raw attributes, for both readers.
+//! Builds an op's [`OpKind`] from its name and its raw attributes, for the text reader, the bytecode reader and the
+//! builder.
 //!
-//! Both readers pass attributes under the portable artifact's names. An absent attribute gets the specification's
-//! default. This also upgrades artifacts of versions without the attribute.
+//! All callers pass attributes under their names in portable artifacts. An absent attribute gets the specification's
+//! default. The defaults also upgrade artifacts from versions that lack the attribute.
 
 use bytes::Bytes;
 
@@ -14,14 +15,14 @@ use crate::ops::fields::{
     List, OptionalDims, OptionalWord, ReadField, Symbol, Text, UnitFlag, Word, value_of,
 };
 
-/// One op before it is typed.
+/// An op whose attributes are not converted to an [`OpKind`] yet.
 pub(crate) struct UntypedOp<'a> {
     pub(crate) code: Opcode,
-    /// Full name without version, such as `stablehlo.add`.
+    /// Full name without the version, such as `stablehlo.add`.
     pub(crate) name: &'a str,
     pub(crate) attributes: Named<'a>,
     pub(crate) operands: &'a [ValueId],
-    /// Types of all values of the function so far, including the op's results.
+    /// Types of all values that the function has defined so far, including the op's results.
     pub(crate) values: &'a ValueTypes,
 }
 
@@ -41,7 +42,7 @@ impl UntypedOp<'_> {
     }
 }
 
-/// The rank of an array whose type is kept as text, because it is quantized or has bounds.
+/// Returns the rank of a tensor type that the IR keeps as text, because its elements are quantized or it has bounds.
 fn rank_of_text(ty: &Type) -> Option<usize> {
     let Type::Other(text) = ty else { return None };
     let extents = text.strip_prefix("tensor<").filter(|rest| !rest.starts_with('*'))?.split('x');
@@ -61,7 +62,7 @@ pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
         }
         Opcode::Binary(binary) => OpKind::Binary(binary),
         Opcode::Constant => OpKind::Constant(constant(a)?),
-        // `broadcast` adds new dimensions before those of the operand.
+        // `broadcast` adds new dimensions before the operand's dimensions.
         Opcode::Broadcast => {
             let sizes = a.ints("broadcast_sizes")?;
             if let Some(size) = sizes.iter().find(|&&size| size < 0) {
@@ -96,7 +97,7 @@ pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
         }
         Opcode::DynamicConv => {
             let (dimensions, mut window, feature_group_count, batch_group_count) = convolution(a)?;
-            // Up to 0.19.0, the op also had a constant `padding`, which had to be zero.
+            // Up to StableHLO 0.19.0, the op also had a constant `padding`, which had to be zero.
             if window.padding.iter().any(|&p| p != (0, 0)) {
                 return Err(Error::new(
                     ErrorKind::Attribute,
@@ -104,7 +105,7 @@ pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
                 ));
             }
             window.padding.clear();
-            // Some producers wrote the strides of a convolution with more dimensions.
+            // Some producers wrote more strides than the convolution has spatial dimensions.
             window.strides.truncate(dimensions.input_spatial.len());
             let precision = precision(a)?;
             OpKind::DynamicConv { dimensions, window, feature_group_count, batch_group_count, precision }
@@ -155,7 +156,7 @@ pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
         }
         Opcode::CustomCall => {
             keep(a, &mut extra, &["called_computations", "output_operand_aliases", "result_tilings"]);
-            // Artifacts store names of functions as strings.
+            // Artifacts store function names as strings, and the IR stores them as symbols.
             for (name, value) in &mut extra {
                 if let (true, Attribute::Array(items)) = (name == "called_computations", value) {
                     for item in items {
@@ -165,7 +166,7 @@ pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
                     }
                 }
             }
-            // If either list of layouts is present, keep both.
+            // If either list of layouts is present and not empty, keep both lists.
             let layouts = ["operand_layouts", "result_layouts"];
             let stated = |attribute: &Attribute| !matches!(attribute, Attribute::Array(items) if items.is_empty());
             if layouts.iter().filter_map(|name| a.find(name)).any(stated) {
@@ -175,7 +176,7 @@ pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
                 call_target_name: a.text("call_target_name")?,
                 has_side_effect: a.flag("has_side_effect")?,
                 backend_config: a.find("backend_config").cloned().unwrap_or(Attribute::String(Bytes::new())),
-                // The specification's API_VERSION_ORIGINAL.
+                // The default is the specification's `API_VERSION_ORIGINAL`, which is 1.
                 api_version: a.int_or("api_version", 1)?,
             }
         }
@@ -200,7 +201,8 @@ macro_rules! read_ops {
         )* }
         own { $($own:tt)* }
     ) => {
-        /// Reads the ops that a row of `op_table!` describes. Returns `None` for the others.
+        /// Builds the kind of an op that has a row in the section `table` of `op_table!`. Returns `None` for every
+        /// other op.
         fn from_table(code: Opcode, a: Named<'_>) -> Result<Option<OpKind>> {
             Ok(Some(match code {
                 $(Opcode::$op => OpKind::$op { $($($field: <$codec as ReadField<$ty>>::read(a, $attribute)?),+)? },)*
@@ -212,7 +214,7 @@ macro_rules! read_ops {
 
 op_table!(read_ops);
 
-/// Keeps the attributes that differ from their default, so no empty lists and no default accuracy.
+/// Copies the named attributes to `extra`. Omits empty lists and the default accuracy, because they equal the default.
 fn keep(a: Named<'_>, extra: &mut Attributes, names: &[&str]) {
     for &name in names {
         match a.find(name) {
@@ -232,7 +234,7 @@ fn constant(a: Named<'_>) -> Result<Literal> {
     }
 }
 
-/// Returns one entry per operand. Missing entries have the default value.
+/// Returns the precision of each operand. Uses the default precision if the attribute has no element for an operand.
 fn precision(a: Named<'_>) -> Result<[Precision; 2]> {
     let mut list = [Precision::Default; 2];
     for (operand, word) in a.words("precision_config")?.into_iter().enumerate() {
@@ -244,7 +246,7 @@ fn precision(a: Named<'_>) -> Result<[Precision; 2]> {
     Ok(list)
 }
 
-/// Reads attributes of the same kind, each into the field beside its name.
+/// Reads several attributes with `read`. Stores each value in the field that is paired with the attribute's name.
 fn read_each<T>(fields: &mut [(&str, &mut T)], read: impl Fn(&str) -> Result<T>) -> Result<()> {
     for (name, field) in fields {
         **field = read(name)?;
@@ -284,7 +286,7 @@ fn scatter_dimensions(a: Named<'_>) -> Result<Box<ScatterDimensions>> {
     Ok(d)
 }
 
-/// Reads lists of dimensions. An absent list is empty.
+/// Reads several lists of dimension indices. An absent attribute results in an empty list.
 fn dimension_lists(a: Named<'_>, fields: &mut [(&str, &mut Vec<usize>)]) -> Result<()> {
     read_each(fields, |name| a.dims_or_empty(name))
 }
@@ -302,7 +304,8 @@ fn sort_dimension(raw: &UntypedOp<'_>) -> Result<usize> {
     })
 }
 
-/// `dot` contracts the last dimension of the left operand with the first dimension of the right one.
+/// Returns the dimension numbers of `dot`, which contracts the last dimension of the left operand with the first
+/// dimension of the right operand.
 fn dot_dimensions(raw: &UntypedOp<'_>) -> Result<DotDimensions> {
     let (lhs, rhs) = (raw.rank(0)?, raw.rank(1)?);
     if !(1..=2).contains(&lhs) || !(1..=2).contains(&rhs) {
@@ -327,7 +330,7 @@ fn dot_general_dimensions(a: Named<'_>) -> Result<DotDimensions> {
     Ok(d)
 }
 
-/// The algorithm in MLIR's text form. Artifacts store it as seven attributes.
+/// Returns the attribute `algorithm` in MLIR's text form. Artifacts store the algorithm as seven separate attributes.
 fn dot_algorithm(a: Named<'_>) -> Result<Option<(String, Attribute)>> {
     if let Some(whole) = a.find("algorithm") {
         return Ok(Some(("algorithm".into(), whole.clone())));
@@ -353,13 +356,13 @@ fn dot_algorithm(a: Named<'_>) -> Result<Option<(String, Attribute)>> {
     Ok(Some(("algorithm".into(), Attribute::Other(text))))
 }
 
-/// Returns `default` if the list is empty, which means absent.
+/// Returns `count` copies of `default` if the list is empty, because an empty list means that the attribute is absent.
 fn or_default<T: Clone>(list: Vec<T>, default: T, count: usize) -> Vec<T> {
     if list.is_empty() { vec![default; count] } else { list }
 }
 
-/// The attributes that `convolution` and `dynamic_conv` share, except for the precision: dimension numbers, the window,
-/// and the numbers of groups of features and of batches.
+/// Reads the attributes that `convolution` and `dynamic_conv` share, except for the precision: dimension numbers,
+/// window, feature group count and batch group count.
 fn convolution(a: Named<'_>) -> Result<(Box<ConvDimensions>, Box<Window>, i64, i64)> {
     let mut d = Box::<ConvDimensions>::default();
     let fields = &mut [

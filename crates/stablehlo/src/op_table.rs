@@ -1,24 +1,26 @@
 //! The tables of ops, elementwise ops and enumerations.
 //!
-//! Each table is a macro that passes its rows to another macro, by name. From the rows, the crate generates the IR
-//! ([`OpKind`](crate::ir::OpKind)), the opcodes and names, the counts that the verifier checks, the attributes of
-//! portable artifacts (for reading and writing), the attributes of MLIR's generic form, and most ops' own text forms
-//! (for reading and printing).
+//! Each table is a macro. It passes its rows to the macro whose name is its argument. From the rows, the crate
+//! generates the IR ([`OpKind`](crate::ir::OpKind)), the opcodes and names, the operand, result and region counts that
+//! the verifier checks, the attributes of portable artifacts (for reading and writing), the attributes of MLIR's
+//! generic form, and most ops' own text forms (for reading and printing).
 //!
-//! A row of `op_table!` is
+//! A row of `op_table!` has this form:
 //!
 //! ```text
 //! Variant "name" (operands, results, regions) { field: type as Codec = "attribute", ... } form ["word" field, ...];
 //! ```
 //!
-//! - A count is a number, `1..` for at least one, or `..` if the verifier has another rule.
-//! - The codec (see [`fields`](crate::ops::fields)) is the representation of the attribute. The attribute has the
-//!   artifact's name. The fields are sorted by it.
-//! - The form describes the text after the operands: words, each with a field, then the types. `same` prints one type
-//!   if all types are equal, `signature` prints `(T) -> T`, `result` prints the type of the result. The printer and the
-//!   text reader implement the form `own`. Ops of the form `generic` print in MLIR's generic form.
+//! - A count is an exact count such as `2`, a minimum such as `1..`, or `..` for any count.
+//! - The codec (see [`fields`](crate::ops::fields)) converts between the field and the attribute. The string after `=`
+//!   is the attribute's name in portable artifacts. The fields are sorted by this name.
+//! - The form describes the text after the operands: keywords, each followed by the value of a field, then the types.
+//!   `same` prints one type if all types are equal, `signature` prints `(T) -> T`, and `result` prints the type of the
+//!   result. The printer and the text reader have separate code for each op of the form `own`. Ops of the form
+//!   `generic` print in MLIR's generic form.
 //!
-//! The ops after `own` have attributes that do not fit into rows. The readers, the writer and the printer convert them.
+//! The section `own` lists the ops whose attributes do not fit into a row. The readers, the writer and the printer have
+//! separate code for the attributes of these ops.
 
 /// Calls a macro with the rows of the ops of [`OpKind`](crate::ir::OpKind).
 macro_rules! op_table {
@@ -71,9 +73,9 @@ macro_rules! op_table {
                 GetDimensionSize "get_dimension_size" (1, 1, 0) {
                     dimension: usize as Index = "dimension",
                 } signature ["dim" dimension];
-                /// The first half of the operands are inputs, the second half initial values.
+                /// The first half of the operands are the inputs, and the second half are the initial values.
                 Reduce "reduce" (2.., 1.., 1) { dimensions: Dims as DimList = "dimensions" } own;
-                // Linear algebra, random numbers, transforms.
+                // Linear algebra, random numbers and Fourier transforms.
                 Cholesky "cholesky" (1, 1, 0) { lower: bool as Flag = "lower" } same ["lower" lower];
                 TriangularSolve "triangular_solve" (2, 1, 0) {
                     left_side: bool as Bool = "left_side",
@@ -98,7 +100,7 @@ macro_rules! op_table {
                 GetTupleElement "get_tuple_element" (1, 1, 0) { index: usize as Index32 = "index" } own;
                 CreateToken "create_token" (0, 1, 0) result;
                 AfterAll "after_all" (.., 1, 0) own;
-                // Collectives. The channel of `all_gather` and its like is printed as `channel_handle`.
+                // Collectives. The printer writes the channel of `all_gather` and similar ops as `channel_handle`.
                 AllGather "all_gather" (1.., 1.., 0) {
                     all_gather_dim: usize as Index = "all_gather_dim",
                     channel: ChannelHandle as Channel = "channel_id",
@@ -117,12 +119,12 @@ macro_rules! op_table {
                     split_count: i64 as Count64 = "split_count",
                     split_dimension: usize as Index = "split_dimension",
                 } generic;
-                /// Devices that are not a target get zeros.
+                /// Devices that are not the target of any pair receive zeros.
                 CollectivePermute "collective_permute" (1.., 1.., 0) {
                     channel: ChannelHandle as Channel = "channel_id",
                     source_target_pairs: Vec<(i64, i64)> as IdPairs = "source_target_pairs",
                 } generic;
-                /// If `has_dynamic_root` is set, the last operand holds a root for each of the other operands.
+                /// If `has_dynamic_root` is set, the last operand holds the root of each preceding operand.
                 CollectiveReduce "collective_reduce" (1.., 1.., 1) {
                     channel: ChannelHandle as Channel = "channel_id",
                     has_dynamic_root: bool as UnitFlag = "has_dynamic_root",
@@ -138,7 +140,7 @@ macro_rules! op_table {
                 CrossReplicaSum "cross-replica-sum" (1, 1, 0) {
                     replica_groups: ReplicaGroups as Groups = "replica_groups",
                 } generic;
-                /// Starts the collective or slice in its region.
+                /// Starts the collective or slice in the op's region.
                 AsyncStart "async_start" (.., 1, 1) generic;
                 AsyncDone "async_done" (1, .., 0) generic;
                 // Transfers between the host and a device.
@@ -147,7 +149,7 @@ macro_rules! op_table {
                     layout: Vec<Vec<i64>> as Layouts = "layout",
                 } generic;
                 Outfeed "outfeed" (1.., 1, 0) { outfeed_config: Bytes as Config = "outfeed_config" } generic;
-                // Normalizations and ops with a body for each element.
+                // Batch normalization, `map` and `rng`.
                 BatchNormGrad "batch_norm_grad" (5, 3, 0) {
                     epsilon: f32 as Float = "epsilon",
                     feature_index: usize as Index = "feature_index",
@@ -164,7 +166,7 @@ macro_rules! op_table {
                 Rng "rng" (3, 1, 0) {
                     distribution: RngDistribution as Word = "rng_distribution",
                 } signature ["distribution" distribution];
-                // Ops with shapes as operands, and quantization.
+                // Ops with a shape as an operand, and quantization.
                 DynamicBroadcastInDim "dynamic_broadcast_in_dim" (2, 1, 0) {
                     broadcast_dimensions: Dims as DimList = "broadcast_dimensions",
                     known_expanding_dimensions: Dims as OptionalDims = "known_expanding_dimensions",
@@ -181,7 +183,7 @@ macro_rules! op_table {
                 } signature ["dim" dimension];
                 UniformDequantize "uniform_dequantize" (1, 1, 0) signature;
                 UniformQuantize "uniform_quantize" (1, 1, 0) signature;
-                // Ops that the specification no longer has, but artifacts may contain.
+                // Ops that are no longer in the specification but may occur in artifacts.
                 Einsum "einsum" (2, 1, 0) {
                     einsum_config: String as Text = "einsum_config",
                 } signature ["config" einsum_config];
@@ -202,17 +204,17 @@ macro_rules! op_table {
                     slice_sizes: Vec<i64>,
                     indices_are_sorted: bool,
                 };
-                /// The operands are the inputs, one index operand and the updates.
+                /// The operands are the inputs, then the scatter indices, then the updates.
                 Scatter "scatter" (3.., 1.., 1) {
                     dimensions: Box<ScatterDimensions>,
                     indices_are_sorted: bool,
                     unique_indices: bool,
                 };
-                /// `dimension` is already normalised to 0..rank.
+                /// `dimension` is normalized to the range `0..rank`, even if the program contains a negative index.
                 Sort "sort" (1.., 1.., 1) { dimension: usize, is_stable: bool };
                 DotGeneral "dot_general" (2, 1, 0) {
                     dimensions: DotDimensions,
-                    /// For the left and for the right operand.
+                    /// Precision of the left and of the right operand.
                     precision: [Precision; 2],
                 };
                 Convolution "convolution" (2, 1, 0) {
@@ -220,10 +222,10 @@ macro_rules! op_table {
                     window: Box<Window>,
                     feature_group_count: i64,
                     batch_group_count: i64,
-                    /// For the left and for the right operand.
+                    /// Precision of the left and of the right operand.
                     precision: [Precision; 2],
                 };
-                /// The first half of the operands are inputs, the second half initial values.
+                /// The first half of the operands are the inputs, and the second half are the initial values.
                 ReduceWindow "reduce_window" (2.., 1.., 1) { window: Box<Window> };
                 SelectAndScatter "select_and_scatter" (3, 1, 2) { window: Box<Window> };
                 /// The decomposition is a function that computes the same results from the same operands.
@@ -232,7 +234,7 @@ macro_rules! op_table {
                     decomposition: String,
                     composite_attributes: Attributes,
                 };
-                /// If `has_dynamic_root` is set, the last operand holds a root for each of the other operands.
+                /// If `has_dynamic_root` is set, the last operand holds the root of each preceding operand.
                 CollectiveBroadcast "collective_broadcast" (1.., 1.., 0) {
                     channel: ChannelHandle,
                     has_dynamic_root: bool,
@@ -261,7 +263,7 @@ macro_rules! op_table {
                     window: Box<Window>,
                     feature_group_count: i64,
                     batch_group_count: i64,
-                    /// For the left and for the right operand.
+                    /// Precision of the left and of the right operand.
                     precision: [Precision; 2],
                 };
                 CustomCall "custom_call" (.., .., ..) {
@@ -275,12 +277,12 @@ macro_rules! op_table {
     };
 }
 
-/// Calls a macro with the elementwise ops: variant, name, and the allowed element types of the operands as a set of
-/// `verify::elements`.
+/// Calls a macro with the elementwise ops. Each row has the variant, the name, and the allowed element types of the
+/// operands as a set of `verify::elements`.
 macro_rules! elementwise_table {
     ($callback:ident) => {
         $callback! {
-            /// Elementwise ops of one operand whose result has the operand's shape.
+            /// Elementwise ops with one operand. The result has the operand's shape.
             Unary {
                 Abs "abs" NUMBERS;
                 Cbrt "cbrt" INEXACT;
@@ -308,7 +310,7 @@ macro_rules! elementwise_table {
                 Tan "tan" INEXACT;
                 Tanh "tanh" INEXACT;
             }
-            /// Elementwise ops of two operands of one type.
+            /// Elementwise ops with two operands of the same type.
             Binary {
                 Add "add" ANY;
                 And "and" LOGICAL;
@@ -331,8 +333,9 @@ macro_rules! elementwise_table {
     };
 }
 
-/// Calls a macro with the enumerations: variant and name. The family is the name in `#stablehlo<family NAME>`, and the
-/// text after it names the enumeration in errors. A reader takes the variant after `or` if the attribute is absent.
+/// Calls a macro with the enumerations. The first string is the family, as in `#stablehlo<family NAME>`. Error messages
+/// use the second string. If the attribute is absent, the readers use the variant after `or`. Each row has a variant
+/// and its `NAME`.
 macro_rules! enumeration_table {
     ($callback:ident) => {
         $callback! {
@@ -352,30 +355,30 @@ macro_rules! enumeration_table {
                 TotalOrder "TOTALORDER";
                 Signed "SIGNED";
                 Unsigned "UNSIGNED";
-                /// Floating-point numbers in an order in which both zeros are equal, all NaNs are equal, and a NaN is
-                /// greater than any number.
+                /// Floating-point order in which both zeros are equal, all NaNs are equal, and a NaN is greater than
+                /// any number.
                 WeakOrder "WEAKORDER";
             }
-            /// `precision_config` of one operand.
+            /// Precision of one operand, an element of `precision_config`.
             Precision "precision" "precision" or Default {
                 Default "DEFAULT";
                 High "HIGH";
                 Highest "HIGHEST";
             }
-            /// `rng_algorithm`.
+            /// `rng_algorithm` of `rng_bit_generator`.
             RngAlgorithm "rng_algorithm" "random number algorithm" {
                 Default "DEFAULT";
                 ThreeFry "THREE_FRY";
                 Philox "PHILOX";
             }
-            /// `rng_distribution`.
+            /// `rng_distribution` of `rng`.
             RngDistribution "rng_distribution" "random number distribution" or Uniform {
-                /// Uniform between the lower bound, included, and the upper one, excluded.
+                /// Uniform distribution from the lower bound (inclusive) to the upper bound (exclusive).
                 Uniform "UNIFORM";
-                /// Normal, with this mean and standard deviation.
+                /// Normal distribution. The operands hold the mean and the standard deviation.
                 Normal "NORMAL";
             }
-            /// `fft_type`.
+            /// `fft_type` of `fft`.
             FftType "fft_type" "FFT type" {
                 Fft "FFT";
                 Ifft "IFFT";

@@ -1,10 +1,10 @@
-//! The declared types of functions, for both readers.
+//! The declared types of functions, for the text reader, the bytecode reader and the writer.
 
 use crate::compatible::{all_compatible, unbounded};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Attribute, Attributes, TensorType, Type, function_text};
 
-/// The attributes of a function without a body, for both readers.
+/// Returns the attributes of a function without a body.
 pub(crate) fn declaration(
     name: &str,
     ty: String,
@@ -29,8 +29,8 @@ pub(crate) fn declaration(
     attributes
 }
 
-/// Returns the declared results of a function, given its declared type and the types that its body takes and returns. A
-/// declared extent may be dynamic where the extent in the body is static.
+/// Returns the result types of a function. `declared` is the declared function type, and `inputs` and `returned` are
+/// the types that the body takes and returns. A declared extent may be dynamic where the extent in the body is static.
 pub(crate) fn declared_results(declared: &Type, inputs: &[Type], returned: Vec<Type>) -> Result<Vec<Type>> {
     let actual = function_text(inputs, &returned);
     if matches!(declared, Type::Other(text) if *text == actual) {
@@ -43,7 +43,7 @@ pub(crate) fn declared_results(declared: &Type, inputs: &[Type], returned: Vec<T
 #[cold]
 fn open_results(declared: &Type, inputs: &[Type], returned: &[Type]) -> Option<Vec<Type>> {
     let Type::Other(text) = declared else { return None };
-    // The inputs are those of the body, so that only the results must be split.
+    // The declared inputs must equal the body's inputs, so only the results need to be split.
     let results = text.strip_prefix(function_text(inputs, &[]).strip_suffix("()")?)?;
     let mut declared = Vec::with_capacity(returned.len());
     let mut each = |text: &str| declared.extend(returned.get(declared.len()).map(|actual| result(text, actual)));
@@ -54,7 +54,7 @@ fn open_results(declared: &Type, inputs: &[Type], returned: &[Type]) -> Option<V
     (declared.len() == returned.len() && all_compatible(returned, &declared)).then_some(declared)
 }
 
-/// The type of a declared result, given the type that the body returns.
+/// Returns the type of a declared result, given the type that the body returns.
 fn result(text: &str, returned: &Type) -> Type {
     match unbounded(text) {
         _ if returned.to_string() == text => returned.clone(),
@@ -63,8 +63,8 @@ fn result(text: &str, returned: &Type) -> Type {
     }
 }
 
-/// Splits a function type in the form of [`function_text`] into the texts of its inputs and results. Returns `None` for
-/// any other text.
+/// Splits a function type in the form of [`function_text`] into the texts of its input types and of its result types.
+/// Returns `None` if the text is not a function type.
 pub(crate) fn split(text: &str) -> Option<(Vec<&str>, Vec<&str>)> {
     let (mut inputs, mut results) = (Vec::new(), Vec::new());
     let rest = items(text.strip_prefix('(')?, &mut |text| inputs.push(text))?.strip_prefix(" -> ")?;
@@ -75,7 +75,7 @@ pub(crate) fn split(text: &str) -> Option<(Vec<&str>, Vec<&str>)> {
     Some((inputs, results))
 }
 
-/// Calls `each` with each item of a list that ends in a closing parenthesis. Returns the text after the list.
+/// Calls `each` with each element of a list that ends in a closing parenthesis. Returns the text after the list.
 fn items<'t>(list: &'t str, each: &mut dyn FnMut(&'t str)) -> Option<&'t str> {
     let (mut start, mut depth, mut last) = (0, 0usize, 0);
     for (at, byte) in list.bytes().enumerate() {
@@ -88,10 +88,10 @@ fn items<'t>(list: &'t str, each: &mut dyn FnMut(&'t str)) -> Option<&'t str> {
                 if byte == b')' {
                     return Some(&list[at + 1..]);
                 }
-                // Skips the space after the comma.
+                // Skip the space after the comma.
                 start = at + 2;
             }
-            // The arrow of a function type is not a bracket.
+            // The arrow of a function type is not a closing bracket.
             b'>' if last == b'-' => {}
             b')' | b'>' | b']' | b'}' => depth = depth.checked_sub(1)?,
             _ => {}
@@ -101,7 +101,7 @@ fn items<'t>(list: &'t str, each: &mut dyn FnMut(&'t str)) -> Option<&'t str> {
     None
 }
 
-/// Keeps a visibility that the `public` field of a function cannot represent.
+/// Keeps a declared visibility that the field `public` of a function cannot represent.
 pub(crate) fn keep_visibility(visibility: Option<&str>, attributes: &mut Attributes) {
     if let Some(stated @ ("public" | "nested")) = visibility {
         attributes.push(("sym_visibility".to_owned(), Attribute::String(stated.as_bytes().to_vec().into())));

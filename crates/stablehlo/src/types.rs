@@ -1,9 +1,9 @@
-//! The types of MLIR that are not types of values.
+//! Every type of MLIR, including the types that values cannot have.
 
 use crate::attributes::type_weight;
 use crate::ir::{ElementType, Type, function_text};
 
-/// Any type that MLIR prints: of values, of elements, and of functions.
+/// Type of an element, of a value or of a function.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Ty {
     Element(ElementType),
@@ -12,7 +12,7 @@ pub(crate) enum Ty {
 }
 
 impl Ty {
-    /// Converts it to the type of a value or of a type attribute.
+    /// Converts to a [`Type`], the form in which the IR stores the types of values and type attributes.
     pub(crate) fn into_type(self) -> Type {
         match self {
             Self::Element(element) => Type::Other(element.name().to_owned()),
@@ -21,7 +21,7 @@ impl Ty {
         }
     }
 
-    /// Rough heap size, for a [`Budget`](crate::attributes::Budget).
+    /// Returns the approximate heap size in bytes, for a [`Budget`](crate::attributes::Budget).
     pub(crate) fn weight(&self) -> usize {
         size_of::<Self>()
             + match self {

@@ -5,22 +5,22 @@ use std::str::FromStr;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::Version;
 
-/// The first bytes of every portable artifact, which is MLIR bytecode.
+/// First bytes of every portable artifact, which are the magic number of MLIR bytecode.
 pub(crate) const MAGIC: [u8; 4] = *b"ML\xEFR";
 
 impl Version {
-    /// The oldest version of portable artifacts.
+    /// First StableHLO version with portable artifacts.
     pub const OLDEST: Self = Self(0, 9, 0);
 
-    /// The newest version whose ops, attributes and types this crate knows. It can write this version, and a device
-    /// that reads programs with this crate can report it to a framework.
+    /// Newest version whose ops, attributes and types this crate supports. The crate can write this version. A device
+    /// that reads programs with this crate can report this version to a framework.
     pub const NEWEST: Self = Self(1, 22, 0);
 }
 
 impl FromStr for Version {
     type Err = Error;
 
-    /// Reads `1.9.0`.
+    /// Parses a version such as `1.9.0`.
     fn from_str(text: &str) -> Result<Self> {
         let mut parts = text.split('.').map(|part| part.parse().ok());
         match (parts.next(), parts.next(), parts.next(), parts.next()) {

@@ -1,4 +1,4 @@
-//! Compares the IR of single programs, field by field.
+//! Compares the IR of golden programs field by field.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 use std::path::Path;
@@ -17,7 +17,7 @@ fn f32_tensor(shape: &[i64]) -> Type {
     Type::Tensor(TensorType::new(shape, ElementType::F32))
 }
 
-/// Every op of a function, including those in regions.
+/// Returns all ops of a function, including the ops in regions.
 fn ops(func: &Func) -> Vec<&Op> {
     fn collect<'a>(region: &'a Region, ops: &mut Vec<&'a Op>) {
         for op in &region.ops {
@@ -44,7 +44,7 @@ fn train_step_entry() {
         assert_eq!((main.name.as_str(), main.public), ("main", true));
         assert_eq!(main.args().len(), 6);
         assert_eq!(main.ty(main.args()[0]), &f32_tensor(&[8, 16]));
-        // The parameters are donated, each to the result that replaces it.
+        // Each parameter is donated to the result that replaces it.
         for argument in 0..4 {
             let alias = main.arg_attribute(argument, "tf.aliasing_output");
             assert_eq!(alias, Some(&Attribute::Integer(i64::try_from(argument).unwrap(), ElementType::I32)), "{name}");
@@ -104,7 +104,7 @@ fn constant_elements() {
     let parts: Vec<u8> = [1f32, 2.0, -0.0, -3.0].iter().flat_map(|v| v.to_le_bytes()).collect();
     assert_eq!(&get(&[2], ElementType::ComplexF32).data[..], parts);
     assert_eq!(get(&[2], ElementType::I8).integers(), Some(vec![-5, 7]));
-    // Large constants are slices of the program and not copies.
+    // The data of a large constant is a slice of the program, not a copy.
     let table = get(&[20, 15], ElementType::F32);
     assert_eq!(table.data.len(), 1200);
     let range = program.as_ptr_range();
@@ -128,7 +128,7 @@ fn composite_decomposition() {
 
 #[test]
 fn old_artifacts_take_newer_defaults() {
-    // 1.1.0 added batching dimensions.
+    // StableHLO 1.1.0 added batching dimensions.
     for name in ["gather_scatter.1.17.0.bc", "gather_scatter.0.9.0.bc"] {
         let module = artifact(name);
         let OpKind::Gather { dimensions, slice_sizes, .. } = &find(&module, "stablehlo.gather").kind else { panic!() };
@@ -149,7 +149,7 @@ fn shardy_ops() {
     let OpKind::Other { attributes, .. } = &op.kind else { panic!() };
     assert_eq!(attributes[1], ("manual_axes".into(), Attribute::Other("#sdy<manual_axes{\"x\", \"y\"}>".into())));
     assert_eq!(op.regions[0].args.len(), 1);
-    // The casts between dialects are removed, so the body works on plain tensors.
+    // The reader removes the casts between dialects, so the body operates on ordinary tensors.
     let main = module.entry().unwrap();
     assert_eq!(main.ty(op.regions[0].args[0]), &f32_tensor(&[4, 4]));
     assert!(ops(main).iter().all(|op| op.kind.name() != "builtin.unrealized_conversion_cast"));
@@ -195,7 +195,7 @@ fn foreign_tokens() {
     assert_eq!(main.ty(op.regions[0].args[0]), &Type::Token);
     assert_eq!(main.ty(op.results[0]), &Type::Token);
     assert!(ops(main).iter().all(|op| op.kind.name() != "builtin.unrealized_conversion_cast"));
-    // This crate writes the type as text.
+    // The writer stores the token type in Shardy's ops as MLIR text.
     let written = stablehlo::write(&module, Version(1, 17, 0)).unwrap();
     assert_eq!(stablehlo::parse(written, stablehlo::VerifyLevel::FULL).unwrap().to_string(), module.to_string());
 }
@@ -358,7 +358,7 @@ fn convolution_dimension_numbers() {
     };
     let raw = "raw input_batch_dimension = 0, input_feature_dimension = 2, input_spatial_dimensions = [1], kernel_input_feature_dimension = 1, kernel_output_feature_dimension = 2, kernel_spatial_dimensions = [0], output_batch_dimension = 0, output_feature_dimension = 2, output_spatial_dimensions = [1]";
     same(&program(raw, ""), &program("[b, 0, f]x[0, i, o]->[b, 0, f]", ""));
-    // An empty list is the same as an absent one.
+    // An empty list has the same meaning as an absent list.
     same(&program(raw, ", window_strides = array<i64>, lhs_dilation = array<i64>"), &program(raw, ""));
 }
 

@@ -1,4 +1,4 @@
-//! Tests that programs that crash XLA's plugins are detected.
+//! Tests the detection of programs that crash XLA's plugins.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -24,7 +24,8 @@ fn of(program: &str) -> Vec<Hazard> {
     found
 }
 
-/// The hazards of the program in HLO. `None` if it cannot be written as HLO, as `set_dimension_size` cannot.
+/// Returns the hazards of the program in HLO. Returns `None` if the program cannot be written as HLO. For example, HLO
+/// cannot express `set_dimension_size`.
 #[cfg(feature = "hlo")]
 fn of_hlo(program: &str) -> Option<Vec<Hazard>> {
     let module = stablehlo::parse(program.to_owned(), stablehlo::VerifyLevel::FULL).unwrap();

@@ -1,4 +1,4 @@
-//! Tests reading HLO protos made by `make_hlo.py`.
+//! Tests the reader for HLO protos with programs that `make_hlo.py` created.
 #![cfg(feature = "hlo")]
 
 use std::path::Path;
@@ -21,7 +21,7 @@ fn read(name: &str) -> Module {
     module
 }
 
-/// The number of matching ops in all functions and regions.
+/// Returns the number of matching ops in all functions and regions.
 fn count(module: &Module, is: impl Fn(&Op) -> bool + Copy) -> usize {
     fn inside(region: &Region, is: impl Fn(&Op) -> bool + Copy) -> usize {
         region.ops.iter().map(|op| usize::from(is(op)) + op.regions.iter().map(|r| inside(r, is)).sum::<usize>()).sum()
@@ -39,7 +39,8 @@ fn training_step_matches_jax() {
     let main = module.entry().expect("an entry");
     assert_eq!((main.args().len(), main.results.len()), (6, 5));
     assert_eq!(main.ty(main.args()[0]).to_string(), "tensor<8x16xf32>");
-    // Two products in the forward pass. The gradients need two for weights and one for the values between the layers.
+    // The forward pass has two matrix multiplications. The backward pass has two for the gradients of the weights, and
+    // one for the gradient of the values between the layers.
     assert_eq!(named(&module, "stablehlo.dot_general"), 5);
     assert_eq!(named(&module, "stablehlo.tanh"), 2);
     let aliases = |argument| main.arg_attribute(argument, "tf.aliasing_output").and_then(Attribute::as_integer);
@@ -80,12 +81,12 @@ fn asynchronous_collectives() {
     let of = |name: &str| main.body.ops.iter().find(|op| op.kind.name() == name).and_then(groups);
     assert_eq!(of("stablehlo.all_reduce"), Some((vec![2, 2], vec![0, 1, 2, 3])));
     assert_eq!(of("stablehlo.all_gather"), Some((vec![1, 4], vec![0, 1, 2, 3])));
-    // The parts of tuples have annotations of their own.
+    // Each element of a tuple has its own sharding.
     let texts: Vec<_> = [0, 1].map(|i| main.arg_attribute(i, "mhlo.sharding").and_then(Attribute::as_str)).to_vec();
     assert_eq!(texts, [Some("{replicated}"), Some("{maximal device=1}")]);
     let results: Vec<_> = main.result_attributes.iter().map(|a| a[0].1.as_str()).collect();
     assert_eq!(results, [Some("{devices=[2,2]<=[4] last_tile_dim_replicate}"), Some("{replicated}")]);
-    // Each dimension has a start index, which is a scalar.
+    // Each dimension has a scalar start index.
     let slice = main.body.ops.iter().find(|op| matches!(op.kind, OpKind::DynamicSlice { .. })).expect("a slice");
     assert_eq!(main.ty(slice.operands[1]).to_string(), "tensor<i32>");
 }
@@ -126,7 +127,7 @@ fn mutated_protos_never_panic() {
     }
 }
 
-/// The programs of `tests/data` that have a form in HLO are read again with the same types.
+/// Checks that the programs of `tests/data` that can be written as HLO have the same types when they are read again.
 #[cfg(feature = "text")]
 #[test]
 fn written_programs_are_read_again() {

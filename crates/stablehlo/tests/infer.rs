@@ -1,4 +1,4 @@
-//! Infers the result types of every op of the programs under `tests/data`, and of ops given by name.
+//! Tests inference of result types for every op of the programs in `tests/data`, and for ops given by name.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ fn walk<'a>(region: &'a Region, ops: &mut Vec<&'a Op>) {
     }
 }
 
-/// Ops whose result types are stated and cannot be inferred.
+/// Ops whose result types are part of the program and cannot be inferred.
 const STATED: &[&str] = &[
     "stablehlo.iota",
     "stablehlo.broadcast_in_dim",
@@ -55,7 +55,7 @@ fn inferred_matches_declared() {
                         assert_eq!(types.len(), op.results.len(), "{name} in {}", file.display());
                         for (ty, &result) in types.iter().zip(&op.results) {
                             match (ty, func.ty(result)) {
-                                // Contractions may choose their element type.
+                                // Contractions may have a result element type that differs from the inferred type.
                                 (Type::Tensor(a), Type::Tensor(b)) => assert_eq!(a.shape, b.shape, "{name}"),
                                 (a, b) => assert_eq!(a, b, "{name}"),
                             }
@@ -87,7 +87,7 @@ fn ints(name: &str, list: &[i64]) -> (String, Attribute) {
     (name.to_owned(), Attribute::Array(list.iter().map(|&i| Attribute::Integer(i, ElementType::I64)).collect()))
 }
 
-/// One group of this many devices.
+/// Returns an attribute with one group of this many devices.
 fn groups(devices: i64) -> (String, Attribute) {
     let ids: Vec<u8> = (0..devices).flat_map(i64::to_le_bytes).collect();
     let literal = Literal::new(TensorType::new([1, devices], ElementType::I64), ids).unwrap();

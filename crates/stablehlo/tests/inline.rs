@@ -1,4 +1,4 @@
-//! Tests inlining of all functions into one.
+//! Tests inlining all functions into the entry function.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -13,7 +13,7 @@ fn entry(module: &Module) -> &Func {
     module.entry().unwrap()
 }
 
-/// Names of the ops of a function. The ops in an op's regions follow it.
+/// Returns the names of the ops of a function. The names of an op are followed by the names of the ops in its regions.
 fn names(ops: &[Op]) -> Vec<String> {
     let inner = |op: &Op| op.regions.iter().flat_map(|region| names(&region.ops)).collect::<Vec<_>>();
     ops.iter().flat_map(|op| std::iter::once(op.kind.name()).chain(inner(op))).collect()
@@ -56,7 +56,7 @@ fn calls_and_composites_in_regions() {
         names(&main.body.ops).join(" ").replace("stablehlo.", ""),
         "add tanh while compare return add tanh return return"
     );
-    // The result is a valid program.
+    // The inlined module is a valid program.
     stablehlo::verify(&inlined, stablehlo::VerifyLevel::FULL).unwrap();
     let again = module(&inlined.to_string());
     assert_eq!(names(&entry(&again).body.ops), names(&main.body.ops));

@@ -1,5 +1,5 @@
-//! The verification level decides what is rejected. The crate's features do not, so also run this file with
-//! `--no-default-features`.
+//! Tests that only the verification level determines which programs are rejected. Cargo features must not matter, so
+//! also run this file with `--no-default-features`.
 
 use std::path::Path;
 

@@ -1,11 +1,11 @@
-//! Programs for devices with different needs.
+//! Tests lowering programs for devices with different rules.
 #![cfg(feature = "text")]
 
 use stablehlo::VerifyLevel;
 use stablehlo::ir::{ElementType, RngAlgorithm};
 use stablehlo::lower::{DeviceRules, lower};
 
-/// Lowers a program, and checks that the result is a valid program.
+/// Lowers a program, and checks that the lowered program is valid.
 fn lowered(text: &str, rules: &DeviceRules) -> String {
     let module = stablehlo::parse(text.to_owned(), VerifyLevel::FULL).expect("a program");
     let text = lower(&module, rules).unwrap_or_else(|e| panic!("{e}")).to_string();
@@ -53,7 +53,7 @@ mod dense {
         assert!(!text.contains("scatter") && text.contains("dot_general"), "{text}");
         let text = lowered(SCATTER, &DeviceRules::new().dense_scatter(11));
         assert!(text.contains("stablehlo.scatter"), "{text}");
-        // A scatter that replaces elements stays.
+        // A scatter that overwrites elements is not replaced.
         let replaces =
             SCATTER.replace("%1 = stablehlo.add %a, %b : tensor<f32>\n", "").replace("return %1 :", "return %b :");
         assert!(lowered(&replaces, &DeviceRules::new().dense_scatter(100)).contains("stablehlo.scatter"));

@@ -1,4 +1,4 @@
-//! Broken programs must cause errors, without panics, hangs, stack overflows or excessive memory.
+//! Tests that broken programs cause errors, without panics, hangs, stack overflows or excessive memory use.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 use std::path::Path;
@@ -13,7 +13,7 @@ fn data(name: &str) -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)).unwrap()
 }
 
-/// Runs `f` on a thread with a small stack, because a framework may call from such a thread.
+/// Runs `f` on a thread with a small stack, because a framework may call the reader from such a thread.
 fn on_small_stack(f: impl FnOnce() + Send + 'static) {
     std::thread::Builder::new().stack_size(512 * 1024).spawn(f).unwrap().join().unwrap();
 }
@@ -56,7 +56,7 @@ fn mutated_artifacts_never_panic() {
                 accepted += usize::from(parse(mutate(&mut rng, &program, words), VerifyLevel::FULL).is_ok());
             }
         }
-        // Changes of names and constants are harmless. The reader must detect most other changes.
+        // Changes of names and constants leave a program valid. The reader must detect most other changes.
         assert!(accepted < 8_000, "{accepted} of 20000 mutated programs were accepted");
     });
 }
@@ -96,7 +96,8 @@ fn mutated_texts_never_panic() {
     });
 }
 
-/// If a mutated program is still valid, printing and writing it must preserve it.
+/// If a mutated program is still valid, checks that it can be printed, and that every artifact written from it is
+/// valid. Returns whether the program is valid.
 fn survives(program: &[u8]) -> bool {
     let Ok(module) = parse(program.to_vec(), VerifyLevel::FULL) else { return false };
     let text = module.to_string();
@@ -130,7 +131,7 @@ fn mutated_programs_can_be_written() {
 
 #[test]
 fn lengths_beyond_file() {
-    // Replaces every byte that may be a length or a count by the largest number, in both encodings.
+    // Replace each byte, which may be a length or a count, with a very large number in several encodings.
     for name in ["while_loop.1.17.0.bc", "scan.0.9.0.bc"] {
         let whole = data(name);
         for at in 4..whole.len() {
@@ -198,7 +199,7 @@ fn huge_announced_sizes() {
     ] {
         assert!(parse(text, VerifyLevel::FULL).is_err(), "{text}");
     }
-    // A splat stands for any number of elements.
+    // A splat stores one element, so the number of elements does not matter.
     let splat = "func.func @main() -> tensor<1000000000000xi8> { %0 = stablehlo.constant dense<1> : tensor<1000000000000xi8>\n return %0 : tensor<1000000000000xi8> }";
     parse(splat, VerifyLevel::FULL).unwrap();
 }
@@ -221,7 +222,7 @@ fn non_ascii_text() {
 
 #[test]
 fn op_names() {
-    // Each name has the same length as the name that it replaces.
+    // Each new name has the same length as the name that it replaces, so that the file's offsets stay valid.
     for name in [&b"whi\ne_v1"[..], b"whi\"e_v1", b"whi\\e_v1", b"wh\xC3\xA9e_v1", b"whi e_v1"] {
         let mut program = data("while_loop.1.17.0.bc");
         let at = program.windows(8).position(|window| window == b"while_v1").unwrap();

@@ -1,4 +1,4 @@
-//! The memory that the reader uses is in proportion to the size of the program. A counting allocator measures it.
+//! Tests that the reader's memory use is proportional to the size of the program. A counting allocator measures it.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
@@ -8,13 +8,13 @@ mod common;
 
 use common::{XorShift, mutate};
 
-/// Bytes that are allocated now, and the maximum since the last reset.
+/// Number of bytes that are currently allocated, and its maximum since the last reset.
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
 struct Counting;
 
-// SAFETY: every call is passed on to the system's allocator unchanged; counting allocates nothing.
+// SAFETY: every call is passed on to the system's allocator unchanged, and counting does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let now = NOW.fetch_add(layout.size(), Relaxed) + layout.size();
@@ -25,7 +25,7 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         NOW.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: `alloc` above returned `pointer` for this layout, and it uses the system's allocator.
+        // SAFETY: `alloc` above returned `pointer` from the system's allocator for this layout.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -33,7 +33,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Maximum memory that reading `program` used, without the program itself.
+/// Returns the peak memory in bytes that reading `program` used, without the program itself.
 fn peak(program: Vec<u8>) -> usize {
     let before = NOW.load(Relaxed);
     PEAK.store(before, Relaxed);
@@ -41,7 +41,7 @@ fn peak(program: Vec<u8>) -> usize {
     PEAK.load(Relaxed) - before
 }
 
-// This file has only one test, because the allocations of concurrent tests would be counted too.
+// This file has only one test, because the allocations of tests that run concurrently would also be counted.
 #[test]
 fn memory_is_proportional_to_input() {
     let words: &[&[u8]] = &[

@@ -1,4 +1,5 @@
-//! Tests programs of StableHLO versions that are newer than the golden artifacts. `make_newest.py` creates them.
+//! Tests programs that use StableHLO versions newer than those of the golden artifacts. `make_newest.py` creates the
+//! programs.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ fn tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
 }
 
-/// For every program: its name, its first version and the path of its text.
+/// Returns the name, the first StableHLO version and the path of the text of every program.
 fn programs() -> Vec<(String, Version, PathBuf)> {
     let mut files: Vec<_> =
         std::fs::read_dir(tests().join("newest")).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -74,7 +75,7 @@ fn weak_order_needs_floats() {
 #[test]
 fn fuzz_regressions() {
     for (name, message) in [
-        // A range that uses all bits of the storage.
+        // The storage range uses all bits of the storage type.
         ("quantized_storage_of_63_bits.bc", ""),
         ("type_of_no_text.bc", "is not a type"),
         ("tensor_of_tensors.bc", "a tensor of tensor<"),

@@ -1,5 +1,5 @@
-//! Programs that fuzzing found. Each is either rejected with a reason, or can be printed, written and read again as the
-//! same program.
+//! Tests programs that fuzzing found. Each program is either rejected with a reason, or can be printed, written and
+//! read again without a change.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 use std::path::Path;
@@ -11,8 +11,8 @@ fn read(text: &str) -> Module {
     parse(text.to_owned(), VerifyLevel::FULL).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
-/// Checks that printing a module in both forms preserves it, and also writing it in the newest and in the oldest
-/// possible version.
+/// Checks that printing a module in both forms does not change it. Also checks this for writing it in each of several
+/// versions that can represent it.
 fn survives(module: &Module) {
     let text = module.to_string();
     let mut generic = PrintOptions::default();
@@ -35,7 +35,7 @@ fn refused(text: &str, kind: ErrorKind) {
     assert_eq!(error.kind(), kind, "{error}\n{text}");
 }
 
-/// A function that applies one op to a vector.
+/// Returns a function that applies one op to a vector.
 fn with_op(op: &str) -> String {
     format!("func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{\n  {op}\n  return %x : tensor<4xf32>\n}}")
 }
@@ -71,7 +71,7 @@ fn module_name_as_attribute() {
     refused(&format!("module @m attributes {name} {{\n{function}\n}}"), ErrorKind::Attribute);
     refused(&format!("module attributes {{sym_name = 1 : i32}} {{\n{function}\n}}"), ErrorKind::Attribute);
     refused(&generic("<{sym_name = \"m\"}>", name), ErrorKind::Attribute);
-    // An artifact whose name comes after another attribute that is named `sym_name`.
+    // This artifact stores the module's name in addition to another attribute `sym_name`.
     let artifact = include_bytes!("broken/module_with_two_names.bc");
     let error = parse(artifact.to_vec(), VerifyLevel::FULL).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Attribute, "{error}");
@@ -149,7 +149,7 @@ fn absent_configuration_is_empty() {
     assert_eq!(read(&outfeed(" {outfeed_config = \"\"}")).to_string(), read(&outfeed("")).to_string());
 }
 
-/// A golden artifact with one byte changed.
+/// Returns a golden artifact with one byte changed.
 fn with_byte(at: usize, byte: u8) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/manual.1.17.0.bc");
     let mut artifact = std::fs::read(path).unwrap();
@@ -180,9 +180,9 @@ fn sharding_constraint_generic_form() {
 #[test]
 fn unprintable_artifacts_are_rejected() {
     for (artifact, why) in [
-        // A mesh whose name is stored in another attribute.
+        // The mesh stores its name in a different attribute.
         (with_byte(387, 0x05), "attribute `sym_name` must be a string"),
-        // A list of axes instead of a number.
+        // The attribute is a list of axes instead of an integer.
         (with_byte(200, 0x51), "`{\"x\"}` is not an attribute as MLIR writes it"),
     ] {
         let error = parse(artifact, VerifyLevel::FULL).unwrap_err();
@@ -202,7 +202,7 @@ fn unprintable_artifacts_are_rejected() {
 #[test]
 fn integers_fit_their_type() {
     let attribute = |text: &str| format!("module attributes {{i = {text}}} {{\n}}\n");
-    // MLIR accepts the unsigned spelling of a negative number, and prints the signed one.
+    // MLIR accepts a negative number in unsigned notation, and prints the signed number.
     for (written, printed) in [
         ("2 : i2", "-2 : i2"),
         ("255 : i8", "-1 : i8"),
@@ -235,7 +235,7 @@ fn unprintable_modules_are_rejected() {
         ErrorKind::Attribute,
     );
     refused(&with_op("\"a.\\00b\"() : () -> ()"), ErrorKind::Syntax);
-    // As in MLIR, brackets of all kinds are balanced within the text of an unknown type.
+    // As in MLIR, brackets of all kinds must be balanced within the text of an unknown type.
     refused("func.func @a(o<} {\">\"}) -> >)", ErrorKind::Syntax);
     refused("func.func @a(!o.o<(]>)", ErrorKind::Syntax);
     refused("\"sdy.mesh\"() {mesh = 1 : i32, sym_name = \"m\"} : () -> ()", ErrorKind::Attribute);

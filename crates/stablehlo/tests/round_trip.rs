@@ -1,5 +1,4 @@
-//! Compares with jaxlib: the text and artifacts that this crate writes must be the original program when jaxlib reads
-//! them.
+//! Tests that jaxlib reads the text and the artifacts that this crate writes as the original program.
 //!
 //! Requires Python with JAX 0.10.2, at `target/venv-jax-0.10.2` or at the path in `STABLEHLO_TEST_PYTHON`.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
@@ -10,7 +9,7 @@ use std::process::Command;
 use stablehlo::ir::Version;
 use stablehlo::{ErrorKind, PrintOptions, VerifyLevel, parse, write};
 
-/// The versions that are written. jaxlib 0.10.2 reads up to 1.17.0.
+/// Versions in which the programs are written. jaxlib 0.10.2 supports versions up to 1.17.0.
 const VERSIONS: [Version; 8] = [
     Version(1, 17, 0),
     Version(1, 13, 0),
@@ -30,7 +29,7 @@ fn python() -> Option<PathBuf> {
     path.exists().then_some(path)
 }
 
-/// Runs the script. Returns its output if it succeeds.
+/// Runs the script `round_trip.py`. Returns its standard output, or `Err` with its whole output if the script fails.
 fn script(python: &Path, arguments: &[&Path]) -> Result<String, String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/round_trip.py");
     let output = Command::new(python).arg(script).args(arguments).output().unwrap();
@@ -38,13 +37,14 @@ fn script(python: &Path, arguments: &[&Path]) -> Result<String, String> {
     if output.status.success() { Ok(text) } else { Err(text + &String::from_utf8_lossy(&output.stderr)) }
 }
 
-/// Writes every form of every program in `originals` to `ours`. Returns the number of programs.
+/// Writes every program in `originals` to `ours` in several text forms and versions. Returns the number of written
+/// files.
 fn convert(originals: &Path, ours: &Path) -> usize {
     let mut forms = 0;
     for entry in std::fs::read_dir(originals).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        // One golden file nests too deeply for jaxlib's printer, and some files are HLO.
+        // jaxlib's printer cannot print the deeply nested golden program, and HLO files are not StableHLO.
         if name.starts_with("nested.") || name.ends_with(".hlo") {
             continue;
         }
@@ -65,12 +65,12 @@ fn convert(originals: &Path, ours: &Path) -> usize {
                     let again = parse(bytes.clone(), VerifyLevel::FULL)
                         .unwrap_or_else(|e| panic!("{name} written at {version}: {e}"));
                     assert_eq!(again.version, Some(version));
-                    // Artifacts omit the type of a channel, because the op determines it.
+                    // Artifacts omit the channel type, because the op determines it.
                     let text = module.to_string().replace(", type = 1>", ", type = 0>");
                     assert_eq!(again.to_string(), text, "{name} written at {version}");
                     put(&version.to_string(), &bytes);
                 }
-                // JAX's text contains ops of a dialect that its serializer expands.
+                // JAX's text contains CHLO ops. JAX's serializer expands such ops, but this crate cannot write them.
                 Err(e) if e.op().is_some_and(|op| op.starts_with("chlo.")) => {
                     assert_eq!(e.kind(), ErrorKind::Unsupported, "{name} at {version}: {e}");
                 }

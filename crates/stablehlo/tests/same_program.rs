@@ -1,4 +1,5 @@
-//! The artifact and the text of a program must be read as the same IR, in every version in which the program exists.
+//! Tests that the artifact and the text of a program are read as the same IR, in each version that can represent the
+//! program.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 use std::collections::HashMap;
@@ -10,7 +11,7 @@ fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data")
 }
 
-/// Programs by name, with the files of each.
+/// Returns the files of each program, by the name of the program.
 fn programs() -> HashMap<String, Vec<PathBuf>> {
     let mut programs: HashMap<String, Vec<PathBuf>> = HashMap::new();
     for entry in std::fs::read_dir(data()).unwrap() {
@@ -26,8 +27,8 @@ fn read(path: &Path) -> Module {
         .unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// Formats a function so that equal programs have equal texts: values are numbered in order of definition, and
-/// constants are printed by value.
+/// Formats a function so that equal programs have equal texts. Values are numbered in the order of their definition,
+/// and constants are printed with their elements.
 fn describe(func: &Func) -> String {
     let mut names = HashMap::new();
     let mut text = format!(
@@ -76,7 +77,7 @@ fn assert_same(a: &str, b: &str, what: &str) {
 fn artifact_and_text_agree() {
     let mut compared = 0;
     for (name, files) in programs() {
-        // `nested` only tests the nesting depth.
+        // The program `nested` has no text, because it only tests the nesting depth.
         let Some(text) = files.iter().find(|p| p.extension().is_some_and(|e| e == "mlir")) else { continue };
         let artifact = files.iter().find(|p| p.to_str().unwrap().ends_with(".1.17.0.bc")).unwrap();
         let (text, artifact) = (read(text), read(artifact));
@@ -94,7 +95,8 @@ fn artifact_and_text_agree() {
     assert!(compared >= 17, "only {compared} programs compared");
 }
 
-/// The serializer expands some ops differently per version. A program without such ops is the same in all versions.
+/// MLIR's serializer expands some ops differently in each version. Programs without such ops are the same in all
+/// versions.
 #[test]
 fn every_version_agrees() {
     let programs = programs();

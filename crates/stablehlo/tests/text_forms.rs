@@ -1,10 +1,10 @@
-//! Tests forms of text that JAX does not print. Each is read, printed in both forms, and read again as the same
-//! program.
+//! Tests text forms that JAX does not print. Each program is read, printed in both forms, and read again without a
+//! change.
 
 use stablehlo::PrintOptions;
 use stablehlo::ir::*;
 
-/// Reads a program, prints it and reads the result. Returns the text in the ops' own forms.
+/// Reads a program, prints it and reads the text again. Returns the module and its text in pretty form.
 fn survives(text: &str) -> (Module, String) {
     let module =
         stablehlo::parse(text.to_owned(), stablehlo::VerifyLevel::FULL).unwrap_or_else(|e| panic!("{text}\n{e}"));
@@ -89,7 +89,7 @@ fn quantized_constants_and_scales() {
            return %0 : tensor<2x!quant.uniform<i8:f32:0, {2.0:1,3.0}>>
          }",
     );
-    // MLIR prints no space between the scales.
+    // MLIR does not print spaces between per-axis scales.
     assert!(printed.contains("i8:f32:0, {2.000000e+00:1,3.000000e+00}>"), "{printed}");
 }
 

@@ -1,4 +1,4 @@
-//! Arguments and results of functions: donation, shardings and memory kinds.
+//! Attributes of a function's arguments and results: donation, shardings and memory kinds.
 
 use std::fmt::Write;
 
@@ -35,7 +35,7 @@ pub struct Output {
 }
 
 impl Argument {
-    /// An argument of this type without attributes.
+    /// Creates an argument of this type without attributes.
     #[must_use]
     pub fn new(ty: impl Into<Type>) -> Self {
         Self { ty: ty.into(), attributes: Attributes::new() }
@@ -48,7 +48,7 @@ impl Argument {
         self.attribute("tf.aliasing_output", Attribute::Integer(result.into(), ElementType::I32))
     }
 
-    /// Donates the buffer of the argument to any result that fits (`jax.buffer_donor`).
+    /// Donates the buffer of the argument to any result that has a suitable size (`jax.buffer_donor`).
     #[must_use]
     pub fn donated(self) -> Self {
         self.attribute("jax.buffer_donor", Attribute::Bool(true))
@@ -60,19 +60,19 @@ impl Argument {
         self.attribute(sharding.name(), sharding.attribute())
     }
 
-    /// Sets the memory in which the argument is stored, such as `device` or `pinned_host` (`mhlo.memory_kind`).
+    /// Sets the kind of memory that holds the argument, such as `device` or `pinned_host` (`mhlo.memory_kind`).
     #[must_use]
     pub fn memory_kind(self, kind: &str) -> Self {
         self.attribute("mhlo.memory_kind", string(kind))
     }
 
-    /// Sets the order in which the argument's dimensions are stored, from minor to major (`mhlo.layout_mode`).
+    /// Sets the layout of the argument as its dimensions from minor to major (`mhlo.layout_mode`).
     #[must_use]
     pub fn minor_to_major(self, order: &[usize]) -> Self {
         self.attribute("mhlo.layout_mode", layout(order))
     }
 
-    /// Sets any attribute.
+    /// Sets an attribute. Replaces an attribute of the same name.
     #[must_use]
     pub fn attribute(mut self, name: &str, value: Attribute) -> Self {
         set(&mut self.attributes, name, value);
@@ -91,7 +91,7 @@ impl<T: Into<Type>> From<T> for Argument {
 }
 
 impl Output {
-    /// A result without attributes.
+    /// Creates a result without attributes.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -103,13 +103,13 @@ impl Output {
         self.attribute(sharding.name(), sharding.attribute())
     }
 
-    /// Sets the memory in which the result is created (`mhlo.memory_kind`).
+    /// Sets the kind of memory that holds the result, such as `device` or `pinned_host` (`mhlo.memory_kind`).
     #[must_use]
     pub fn memory_kind(self, kind: &str) -> Self {
         self.attribute("mhlo.memory_kind", string(kind))
     }
 
-    /// Sets the order in which the result's dimensions are stored, from minor to major (`mhlo.layout_mode`).
+    /// Sets the layout of the result as its dimensions from minor to major (`mhlo.layout_mode`).
     #[must_use]
     pub fn minor_to_major(self, order: &[usize]) -> Self {
         self.attribute("mhlo.layout_mode", layout(order))
@@ -121,7 +121,7 @@ impl Output {
         self.attribute("jax.result_info", string(name))
     }
 
-    /// Sets any attribute.
+    /// Sets an attribute. Replaces an attribute of the same name.
     #[must_use]
     pub fn attribute(mut self, name: &str, value: Attribute) -> Self {
         set(&mut self.attributes, name, value);
@@ -147,7 +147,7 @@ pub(super) fn string(text: &str) -> Attribute {
     Attribute::String(text.as_bytes().to_vec().into())
 }
 
-/// How a tensor is distributed over devices, in the form of Shardy or of GSPMD.
+/// Distribution of a tensor over devices, in the form of Shardy or of GSPMD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sharding(Form);
 
@@ -155,20 +155,20 @@ pub struct Sharding(Form);
 enum Form {
     /// Name of the mesh, the axes of each dimension, and the axes along which the tensor is replicated.
     Mesh { mesh: String, dimensions: Vec<Vec<String>>, replicated: Vec<String> },
-    /// XLA's text.
+    /// Sharding in XLA's text form.
     Gspmd(String),
 }
 
 impl Sharding {
-    /// A sharding over a mesh, in Shardy's form. Call [`Self::dimension`] for each dimension of the tensor.
-    /// [`ModuleBuilder::mesh`](super::ModuleBuilder::mesh) adds the mesh to the module.
+    /// Creates a sharding over a mesh, in Shardy's form. Call [`Self::dimension`] for each dimension of the tensor. To
+    /// add the mesh to the module, call [`ModuleBuilder::mesh`](super::ModuleBuilder::mesh).
     #[must_use]
     pub fn mesh(name: &str) -> Self {
         Self(Form::Mesh { mesh: name.to_owned(), dimensions: Vec::new(), replicated: Vec::new() })
     }
 
-    /// Shards the next dimension along these axes of the mesh. An empty list leaves the dimension whole. Has no effect
-    /// on a sharding in GSPMD's form.
+    /// Shards the tensor's next dimension along these axes of the mesh. An empty list leaves the dimension unsharded.
+    /// Has no effect on a sharding in GSPMD's form.
     #[must_use]
     pub fn dimension(mut self, axes: &[&str]) -> Self {
         if let Form::Mesh { dimensions, .. } = &mut self.0 {
@@ -186,20 +186,20 @@ impl Sharding {
         self
     }
 
-    /// A sharding in XLA's text form, such as `{devices=[2,1]<=[2]}`.
+    /// Creates a sharding from XLA's text form, such as `{devices=[2,1]<=[2]}`.
     #[must_use]
     pub fn gspmd(text: &str) -> Self {
         Self(Form::Gspmd(text.to_owned()))
     }
 
-    /// A sharding in GSPMD's form that stores the whole tensor on every device.
+    /// Creates a sharding in GSPMD's form that stores the whole tensor on every device.
     #[must_use]
     pub fn replicated() -> Self {
         Self::gspmd("{replicated}")
     }
 
-    /// A sharding in GSPMD's form that cuts each dimension into this many parts. The parts are assigned to the devices
-    /// in row-major order.
+    /// Creates a sharding in GSPMD's form that splits each dimension into this many tiles. The tiles are assigned to
+    /// the devices in row-major order.
     #[must_use]
     pub fn tiled(parts: &[u32]) -> Self {
         let list: Vec<String> = parts.iter().map(u32::to_string).collect();
@@ -207,13 +207,13 @@ impl Sharding {
         Self::gspmd(&format!("{{devices=[{}]<=[{devices}]}}", list.join(",")))
     }
 
-    /// Whether the sharding is in Shardy's form.
+    /// Returns whether the sharding is in Shardy's form.
     #[must_use]
     pub fn is_shardy(&self) -> bool {
         matches!(self.0, Form::Mesh { .. })
     }
 
-    /// Name of the attribute.
+    /// Returns the name of the attribute.
     pub(super) fn name(&self) -> &'static str {
         if self.is_shardy() { "sdy.sharding" } else { "mhlo.sharding" }
     }

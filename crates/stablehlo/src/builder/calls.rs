@@ -1,4 +1,4 @@
-//! Calls, composites, custom calls, tuples, tokens, and transfers to and from the host.
+//! Calls, composites, custom calls, tuples, tokens, and transfers.
 
 use std::panic::Location;
 
@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
 impl FunctionBuilder {
-    /// Calls a function of the module.
+    /// Calls a function of this module.
     ///
     /// # Errors
     ///
@@ -26,8 +26,9 @@ impl FunctionBuilder {
         self.many(at, kind, &operands, callee.results())
     }
 
-    /// Adds an op of another library, such as `chlo.erf` or `my.attention`. The decomposition is a function that computes
-    /// the same results from the same operands, for devices that do not know the op.
+    /// Adds an op of another library, such as `chlo.erf` or `my.attention`. The decomposition is a function that
+    /// computes the same results from the same operands. Devices that do not support the op call the decomposition
+    /// instead.
     ///
     /// ```
     /// use stablehlo::builder::ModuleBuilder;
@@ -75,7 +76,7 @@ impl FunctionBuilder {
         Ok(self.push_op(at, &operands, NewOp { kind, regions: Vec::new(), attributes, types })?.into_vec())
     }
 
-    /// Calls a custom-call target of the device, with results of these types.
+    /// Calls a custom-call target of the device. The results have these types.
     ///
     /// # Errors
     ///
@@ -98,12 +99,12 @@ impl FunctionBuilder {
         Ok(self.push_op(Location::caller(), &operands.to_values(), new)?.into_vec())
     }
 
-    /// Requests a sharding for a value, and returns the value. Adds `sdy.sharding_constraint` for a sharding over a mesh,
-    /// and a custom call of `Sharding` for one in GSPMD's form.
+    /// Requests a sharding for a value, and returns the constrained value. Adds the op `sdy.sharding_constraint` for a
+    /// sharding in Shardy's form, and a custom call of `Sharding` for a sharding in GSPMD's form.
     ///
     /// # Errors
     ///
-    /// If the value is not valid here.
+    /// If the value belongs to another function or is not in scope.
     #[track_caller]
     pub fn sharding_constraint(&self, x: Value, sharding: &Sharding) -> Result<Value> {
         let at = Location::caller();
@@ -126,11 +127,11 @@ impl FunctionBuilder {
         self.single(at, &[x], NewOp { kind, regions: Vec::new(), attributes, types: Types::one(ty) })
     }
 
-    /// Returns the operands unchanged, and keeps the compiler from moving ops across this op.
+    /// Returns the operands unchanged, and prevents the compiler from moving ops across this op.
     ///
     /// # Errors
     ///
-    /// If an operand is not valid here.
+    /// If an operand belongs to another function or is not in scope.
     #[track_caller]
     pub fn optimization_barrier<V: Values>(&self, operands: V) -> Result<V> {
         let at = Location::caller();
@@ -143,27 +144,27 @@ impl FunctionBuilder {
         self.structured("stablehlo.optimization_barrier", at, operands.to_values(), new, &operands)
     }
 
-    /// Creates a tuple.
+    /// Creates a tuple of the operands.
     ///
     /// # Errors
     ///
-    /// If an operand is not valid here.
+    /// If an operand belongs to another function or is not in scope.
     #[track_caller]
     pub fn tuple(&self, operands: impl Values) -> Result<Value> {
         self.one(Location::caller(), OpKind::Tuple, &operands.to_values(), Types::Inferred)
     }
 
-    /// The element of a tuple with this index.
+    /// Returns the element of a tuple with this index.
     ///
     /// # Errors
     ///
-    /// If the operand is not a tuple or does not have the element.
+    /// If the operand is not a tuple or does not have an element with this index.
     #[track_caller]
     pub fn get_tuple_element(&self, tuple: Value, index: usize) -> Result<Value> {
         self.one(Location::caller(), OpKind::GetTupleElement { index }, &[tuple], Types::Inferred)
     }
 
-    /// Creates a token, which orders side effects. `after_all` without operands does the same.
+    /// Creates a token, which orders side effects. `after_all` without operands has the same effect.
     ///
     /// # Errors
     ///
@@ -173,7 +174,7 @@ impl FunctionBuilder {
         self.one(Location::caller(), OpKind::CreateToken, &[], Types::Inferred)
     }
 
-    /// A token that orders side effects after those of all operands.
+    /// Combines tokens. Ops that take the new token run after the side effects of all operands.
     ///
     /// # Errors
     ///
@@ -183,7 +184,7 @@ impl FunctionBuilder {
         self.one(Location::caller(), OpKind::AfterAll, tokens, Types::Inferred)
     }
 
-    /// Receives tensors of these types from the host. Returns them, and a token.
+    /// Receives tensors of these types from the host. Returns the tensors and a token.
     ///
     /// # Errors
     ///
@@ -228,7 +229,7 @@ impl FunctionBuilder {
         self.one(at, kind, &operands, Types::one(Type::Token))
     }
 
-    /// Receives tensors of these types over a channel. Returns them, and a token.
+    /// Receives tensors of these types over a channel. Returns the tensors and a token.
     ///
     /// # Errors
     ///
@@ -278,11 +279,11 @@ impl FunctionBuilder {
         Err(self.place(error, op, at))
     }
 
-    /// The extent of a dimension, as a scalar of type `i32`.
+    /// Returns the extent of a dimension, as a scalar of type `i32`.
     ///
     /// # Errors
     ///
-    /// If the operand does not have the dimension.
+    /// If the operand does not have this dimension.
     #[track_caller]
     pub fn get_dimension_size(&self, x: Value, dimension: usize) -> Result<Value> {
         self.one(Location::caller(), OpKind::GetDimensionSize { dimension }, &[x], Types::Inferred)

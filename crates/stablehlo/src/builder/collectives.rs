@@ -1,4 +1,4 @@
-//! Collectives: ops in which several devices take part.
+//! Collectives: ops in which several devices communicate.
 
 use std::panic::Location;
 
@@ -10,8 +10,8 @@ use crate::error::{ErrorKind, Result};
 use crate::ir::*;
 
 impl FunctionBuilder {
-    /// Joins the operands of a group's devices along a dimension. If the number of devices cannot be inferred from the
-    /// groups, state the types of the results with [`Self::all_gather_to`].
+    /// Concatenates the operands of a group's devices along a dimension. If the number of devices cannot be inferred
+    /// from the groups, use [`Self::all_gather_to`] and pass the types of the results.
     ///
     /// # Errors
     ///
@@ -21,7 +21,7 @@ impl FunctionBuilder {
         self.gathered(Location::caller(), operands, dimension, collective, Types::Inferred)
     }
 
-    /// [`Self::all_gather`] with results of these types.
+    /// Works like [`Self::all_gather`], with results of these types.
     ///
     /// # Errors
     ///
@@ -55,7 +55,7 @@ impl FunctionBuilder {
         self.collective_op(at, operands, kind, (Vec::new(), types))
     }
 
-    /// Combines the operands of a group's devices. The closure combines two scalars.
+    /// Combines the operands of all devices in a group elementwise. The closure builds the combination of two scalars.
     ///
     /// ```
     /// use stablehlo::builder::{Collective, ModuleBuilder};
@@ -73,7 +73,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// Those of the closure; if the groups are not valid.
+    /// If the closure returns an error, or if the groups are not valid.
     #[track_caller]
     pub fn all_reduce<V: Values>(
         &self,
@@ -89,14 +89,14 @@ impl FunctionBuilder {
         self.reduced(Location::caller(), operands, kind, Types::Inferred, body)
     }
 
-    /// Combines the operands of a group's devices, and cuts the result along a dimension into one part for each device.
-    /// If the number of devices cannot be inferred from the groups, state the types of the results with
-    /// [`Self::reduce_scatter_to`].
+    /// Combines the operands of all devices in a group elementwise, and splits the result along a dimension into one
+    /// slice for each device. If the number of devices cannot be inferred from the groups, use
+    /// [`Self::reduce_scatter_to`] and pass the types of the results.
     ///
     /// # Errors
     ///
-    /// Those of the closure; if the groups are not valid, if the extent is not a multiple of the number of devices, or
-    /// if the result types cannot be inferred.
+    /// If the closure returns an error, if the groups are not valid, if the extent is not a multiple of the number of
+    /// devices, or if the result types cannot be inferred.
     #[track_caller]
     pub fn reduce_scatter<V: Values>(
         &self,
@@ -108,11 +108,11 @@ impl FunctionBuilder {
         self.scattered(Location::caller(), operands, dimension, collective, Types::Inferred, body)
     }
 
-    /// [`Self::reduce_scatter`] with results of these types.
+    /// Works like [`Self::reduce_scatter`], with results of these types.
     ///
     /// # Errors
     ///
-    /// Those of the closure; if the groups are not valid, or if the types do not fit the operands.
+    /// If the closure returns an error, if the groups are not valid, or if the types do not fit the operands.
     #[track_caller]
     pub fn reduce_scatter_to<V: Values>(
         &self,
@@ -144,12 +144,13 @@ impl FunctionBuilder {
         self.reduced(at, operands, kind, types, body)
     }
 
-    /// Cuts the operands along a dimension into `split_count` parts, sends a part to each device of the group, and joins
-    /// the received parts along another dimension.
+    /// Splits the operands along a dimension into `split_count` slices, sends one slice to each device of the group,
+    /// and concatenates the received slices along `concat_dimension`.
     ///
     /// # Errors
     ///
-    /// If the groups do not have `split_count` devices each, or if the extent is not a multiple of it.
+    /// If the groups do not have `split_count` devices each, or if the extent of the split dimension is not a multiple
+    /// of `split_count`.
     #[track_caller]
     pub fn all_to_all<V: Values>(
         &self,
@@ -166,12 +167,12 @@ impl FunctionBuilder {
         self.collective_op(at, operands, kind, (Vec::new(), Types::Inferred))
     }
 
-    /// Sends the operand from the source to the target of each pair of devices. Devices that receive nothing get zeros.
-    /// The channel id is positive if partitions communicate, and otherwise 0.
+    /// Sends the operand from the source to the target of each pair of devices. Devices that are not a target return
+    /// zeros. Pass a positive channel id if the pairs contain partition ids, and 0 if the pairs contain replica ids.
     ///
     /// # Errors
     ///
-    /// If a device occurs twice as a source or as a target.
+    /// If a device occurs twice as a source or twice as a target.
     #[track_caller]
     pub fn collective_permute<V: Values>(&self, operands: V, pairs: &[[i64; 2]], channel_id: i64) -> Result<V> {
         let source_target_pairs = pairs.iter().map(|&[source, target]| (source, target)).collect();
@@ -179,7 +180,7 @@ impl FunctionBuilder {
         self.collective_op(Location::caller(), operands, kind, (Vec::new(), Types::Inferred))
     }
 
-    /// Sends the operand of the first device of each group to the others.
+    /// Sends the operand of the first device of each group to the other devices of the group.
     ///
     /// # Errors
     ///
@@ -193,11 +194,11 @@ impl FunctionBuilder {
         self.collective_op(at, operands, kind, (Vec::new(), Types::Inferred))
     }
 
-    /// Combines the operands of a group's devices on the first device of the group.
+    /// Combines the operands of all devices in a group elementwise. Only the first device of the group gets the result.
     ///
     /// # Errors
     ///
-    /// Those of the closure; if the groups are not valid.
+    /// If the closure returns an error, or if the groups are not valid.
     #[track_caller]
     pub fn collective_reduce<V: Values>(
         &self,
@@ -214,8 +215,8 @@ impl FunctionBuilder {
         self.reduced(Location::caller(), operands, kind, Types::Inferred, body)
     }
 
-    /// An op that combines the operands of a group's devices. The reducer is used for all operands, and takes two scalars
-    /// of the first operand's type.
+    /// Adds an op that combines the operands of a group's devices. All operands share one reducer, which takes two
+    /// scalars of the first operand's type.
     fn reduced<V: Values>(
         &self,
         at: At,

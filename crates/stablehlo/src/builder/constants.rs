@@ -12,13 +12,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::float::encode;
 use crate::ir::{ElementType, Literal, OpKind, TensorType};
 
-/// A Rust type whose values are elements of constants. For other element types, such as `f8E4M3FN` and `i4`, use
-/// [`Literal::numbers`].
+/// A Rust type for the elements of a constant. For element types without such a Rust type, such as `f8E4M3FN` and `i4`,
+/// use [`Literal::numbers`].
 pub trait Element: Copy + sealed::Sealed {
-    /// The element type.
+    /// Element type of the constant.
     const TYPE: ElementType;
 
-    /// Appends the little-endian bytes of the number.
+    /// Appends the little-endian bytes of the value.
     fn write(self, bytes: &mut Vec<u8>);
 }
 
@@ -78,18 +78,18 @@ macro_rules! complex_elements {
 complex_elements!(f32 => ComplexF32, f64 => ComplexF64);
 
 impl Literal {
-    /// A scalar.
+    /// Creates a scalar.
     pub fn scalar<T: Element>(value: T) -> Self {
         let mut data = Vec::with_capacity(size_of::<T>());
         value.write(&mut data);
         Self { ty: TensorType::new([], T::TYPE), data: data.into(), splat: false }
     }
 
-    /// A tensor with these elements in row-major order.
+    /// Creates a tensor with these elements in row-major order.
     ///
     /// # Errors
     ///
-    /// If the shape has another number of elements.
+    /// If the number of elements does not match the shape.
     pub fn from_slice<T: Element>(values: &[T], shape: &[i64]) -> Result<Self> {
         let ty = TensorType::new(shape, T::TYPE);
         expect_count(&ty, values.len())?;
@@ -98,7 +98,7 @@ impl Literal {
         Self::new(ty, data)
     }
 
-    /// A tensor whose elements all have this value. It is stored once.
+    /// Creates a tensor whose elements all have this value. The value is stored once.
     ///
     /// # Errors
     ///
@@ -109,26 +109,27 @@ impl Literal {
         repeated(TensorType::new(shape, T::TYPE), data)
     }
 
-    /// A tensor of any element type whose elements all have this value. It is stored once.
+    /// Creates a tensor of any element type whose elements all have this value. The value is stored once.
     ///
-    /// Numbers are rounded to the nearest floating-point number, ties to even. A complex number has the imaginary part
-    /// 0.
+    /// Rounds the value to the nearest number of a floating-point type, ties to even. The imaginary part of a complex
+    /// number is 0.
     ///
     /// # Errors
     ///
-    /// If an extent is negative or dynamic, or if the type cannot represent the value: a fraction or a number that is
-    /// out of range for an integer type, or a NaN for a type without NaN.
+    /// If an extent is negative or dynamic, or if the type cannot represent the value. An integer type cannot represent
+    /// a fraction or a number out of its range, and some floating-point types cannot represent NaN.
     pub fn full(value: f64, ty: TensorType) -> Result<Self> {
         let mut data = Vec::new();
         write_number(value, ty.element, &mut data)?;
         repeated(ty, data)
     }
 
-    /// A tensor of any element type with these elements in row-major order. They are converted as in [`Self::full`].
+    /// Creates a tensor of any element type with these elements in row-major order. Converts each element as
+    /// [`Self::full`] does.
     ///
     /// # Errors
     ///
-    /// In the cases of [`Self::full`], and if the type has another number of elements.
+    /// Returns an error in the same cases as [`Self::full`], and if the number of elements does not match the shape.
     ///
     /// ```
     /// use stablehlo::ir::{ElementType, Literal, TensorType};
@@ -164,7 +165,7 @@ fn repeated(ty: TensorType, element: Vec<u8>) -> Result<Literal> {
     Literal::new(ty, if empty { Vec::new() } else { element })
 }
 
-/// Appends a number in the form of [`Literal`].
+/// Appends a number in the byte format of [`Literal`].
 fn write_number(value: f64, element: ElementType, bytes: &mut Vec<u8>) -> Result<()> {
     if let Some(part) = element.complex_part() {
         write_number(value, part, bytes)?;
@@ -178,19 +179,20 @@ fn write_number(value: f64, element: ElementType, bytes: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// The bits of an integer or a boolean, extended to 64 bits.
+/// Returns the bits of an integer or a boolean, extended to 64 bits. Returns `None` if the value is a fraction or out
+/// of range.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the value is an integer in range")]
 fn integer(value: f64, element: ElementType) -> Option<u64> {
     let width = element.bit_width();
     let signed = element.is_signed_integer();
-    // Powers of two are exact.
+    // A power of two is exact as an `f64`.
     let limit = (2f64).powi(if signed { width.cast_signed() - 1 } else { width.cast_signed() });
     let fits = value.fract() == 0.0 && value < limit && value >= if signed { -limit } else { 0.0 };
     fits.then(|| if signed { (value as i64).cast_unsigned() } else { value as u64 })
 }
 
 impl FunctionBuilder {
-    /// Adds a constant: a number, which becomes a scalar, or a [`Literal`].
+    /// Adds a constant. A number becomes a scalar, and a [`Literal`] becomes a tensor of its type.
     ///
     /// # Errors
     ///
@@ -221,7 +223,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the shape has another number of elements.
+    /// If the number of elements does not match the shape.
     #[track_caller]
     pub fn constant_slice<T: Element>(&self, values: &[T], shape: &[i64]) -> Result<Value> {
         let at = Location::caller();

@@ -1,4 +1,4 @@
-//! Ops whose shapes are known at run time, and quantized ops.
+//! Ops whose shapes are known only at run time, and quantized ops.
 
 use std::fmt::Write;
 use std::panic::Location;
@@ -11,29 +11,29 @@ use crate::error::{ErrorKind, Result};
 use crate::ir::*;
 
 impl FunctionBuilder {
-    /// Reshapes a tensor to the shape that the operand `shape` contains at run time. `result` is the type with the
-    /// extents that are known, and [`DYNAMIC`] for the others.
+    /// Reshapes a tensor to the shape that the operand `shape` contains at run time. `result` is the type of the
+    /// result, with [`DYNAMIC`] for each extent that is known only at run time.
     ///
     /// # Errors
     ///
-    /// If `shape` is not a list of as many integers as the result has dimensions.
+    /// If `shape` is not a one-dimensional tensor with one integer for each dimension of the result.
     #[track_caller]
     pub fn dynamic_reshape(&self, x: Value, shape: Value, result: impl Into<Type>) -> Result<Value> {
         self.one(Location::caller(), OpKind::DynamicReshape, &[x, shape], Types::one(result))
     }
 
-    /// Like [`Self::iota`], with the shape that the operand `shape` contains at run time.
+    /// Works like [`Self::iota`], with the shape that the operand `shape` contains at run time.
     ///
     /// # Errors
     ///
-    /// If `shape` is not a list of as many integers as the result has dimensions.
+    /// If `shape` is not a one-dimensional tensor with one integer for each dimension of the result.
     #[track_caller]
     pub fn dynamic_iota(&self, shape: Value, dimension: usize, result: impl Into<Type>) -> Result<Value> {
         let kind = OpKind::DynamicIota { iota_dimension: dimension };
         self.one(Location::caller(), kind, &[shape], Types::one(result))
     }
 
-    /// Like [`Self::broadcast_in_dim`], to the shape that the operand `shape` contains at run time.
+    /// Works like [`Self::broadcast_in_dim`], with the shape that the operand `shape` contains at run time.
     ///
     /// # Errors
     ///
@@ -54,11 +54,11 @@ impl FunctionBuilder {
         self.one(Location::caller(), kind, &[x, shape], Types::one(result))
     }
 
-    /// Like [`Self::pad`], but the paddings are operands. Each is a list with an integer for each dimension.
+    /// Works like [`Self::pad`], but the paddings are operands. Each operand has one integer for each dimension of `x`.
     ///
     /// # Errors
     ///
-    /// If a list does not have an integer for each dimension.
+    /// If an operand does not have one integer for each dimension of `x`.
     #[track_caller]
     pub fn dynamic_pad(
         &self,
@@ -70,11 +70,11 @@ impl FunctionBuilder {
         self.one(Location::caller(), OpKind::DynamicPad, &[x, value, low, high, interior], Types::one(result))
     }
 
-    /// Like [`Self::slice`], but the ranges are operands. Each is a list with an integer for each dimension.
+    /// Works like [`Self::slice`], but the ranges are operands. Each operand has one integer for each dimension of `x`.
     ///
     /// # Errors
     ///
-    /// If a list does not have an integer for each dimension.
+    /// If an operand does not have one integer for each dimension of `x`.
     #[track_caller]
     pub fn real_dynamic_slice(
         &self,
@@ -85,8 +85,8 @@ impl FunctionBuilder {
         self.one(Location::caller(), OpKind::RealDynamicSlice, &[x, start, limit, strides], Types::one(result))
     }
 
-    /// Like [`Self::gather`], but the slice sizes are an operand. If they are not known, the extents of the result that
-    /// depend on them are dynamic.
+    /// Works like [`Self::gather`], but the slice sizes are an operand. If this operand is not a constant, the extents
+    /// that depend on the slice sizes are dynamic in the result type.
     ///
     /// # Errors
     ///
@@ -108,7 +108,8 @@ impl FunctionBuilder {
         self.one(at, kind, &operands, Types::Inferred)
     }
 
-    /// Like [`Self::convolution`], but the padding is an operand with a pair of integers for each spatial dimension.
+    /// Works like [`Self::convolution`], but the padding is an operand with a pair of integers for each spatial
+    /// dimension.
     ///
     /// # Errors
     ///
@@ -129,11 +130,11 @@ impl FunctionBuilder {
         self.one(at, kind, &operands, options.element.map_or(Types::Inferred, Types::Elements))
     }
 
-    /// Converts numbers to a quantized type, or one quantized type to another.
+    /// Converts numbers to a quantized type, or converts one quantized type to another.
     ///
     /// # Errors
     ///
-    /// If the result type expresses another element type than the operand's.
+    /// If the expressed type of the result differs from the element type of the operand.
     #[track_caller]
     pub fn uniform_quantize(&self, x: Value, result: &QuantizedType) -> Result<Value> {
         let at = Location::caller();
@@ -152,7 +153,7 @@ impl FunctionBuilder {
         })
     }
 
-    /// Converts quantized numbers to the type that they express.
+    /// Converts quantized numbers to their expressed type.
     ///
     /// # Errors
     ///
@@ -163,7 +164,7 @@ impl FunctionBuilder {
     }
 }
 
-/// The text of a tensor type without dimensions, with these extents.
+/// Returns the text of a scalar tensor type with these extents inserted.
 fn with_extents(scalar: &str, shape: &[i64]) -> String {
     let mut text = String::from("tensor<");
     for &extent in shape {
@@ -172,7 +173,7 @@ fn with_extents(scalar: &str, shape: &[i64]) -> String {
     text + scalar.strip_prefix("tensor<").unwrap_or(scalar)
 }
 
-/// A quantized element type: integers that stand for `(integer - zero point) * scale`.
+/// A quantized element type. A stored `integer` represents the number `(integer - zero point) * scale`.
 ///
 /// ```
 /// use stablehlo::builder::QuantizedType;
@@ -190,13 +191,13 @@ pub struct QuantizedType {
 }
 
 impl QuantizedType {
-    /// One scale and zero point for all elements.
+    /// Creates a type with one scale and zero point for all elements.
     #[must_use]
     pub fn new(storage: ElementType, expressed: ElementType, scale: f64, zero_point: i64) -> Self {
         Self { storage, expressed, axis: None, steps: vec![(scale, zero_point)] }
     }
 
-    /// A scale and a zero point for each slice along a dimension.
+    /// Creates a type with one scale and zero point for each slice along a dimension.
     #[must_use]
     pub fn per_axis(
         storage: ElementType,
@@ -207,13 +208,13 @@ impl QuantizedType {
         Self { storage, expressed, axis: Some(axis), steps: steps.into() }
     }
 
-    /// The type of a tensor of this shape.
+    /// Returns the type of a tensor of this shape.
     #[must_use]
     pub fn tensor(&self, shape: &[i64]) -> Type {
         Type::Other(with_extents(&format!("tensor<{}>", self.text()), shape))
     }
 
-    /// MLIR's text.
+    /// Returns the type as MLIR text.
     fn text(&self) -> String {
         let storage =
             self.storage.name().strip_prefix("ui").map_or(self.storage.name().to_owned(), |bits| format!("u{bits}"));

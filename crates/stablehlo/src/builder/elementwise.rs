@@ -45,91 +45,91 @@ macro_rules! binary_methods {
 }
 
 unary_methods! {
-    /// The absolute value. That of a complex number is real.
+    /// Computes the absolute value. The absolute value of a complex number is real.
     abs Abs;
-    /// The cube root.
+    /// Computes the cube root.
     cbrt Cbrt;
-    /// The smallest integer that is not less than the number.
+    /// Rounds up to an integer.
     ceil Ceil;
-    /// The number of zero bits before the highest bit that is set.
+    /// Counts the zero bits before the highest set bit.
     count_leading_zeros CountLeadingZeros;
-    /// The cosine.
+    /// Computes the cosine.
     cosine Cosine;
-    /// The exponential function.
+    /// Computes the exponential function.
     exponential Exponential;
-    /// The exponential function minus 1, accurate near 0.
+    /// Computes the exponential function minus 1. The result is accurate near 0.
     exponential_minus_one ExponentialMinusOne;
-    /// The largest integer that is not greater than the number.
+    /// Rounds down to an integer.
     floor Floor;
-    /// The imaginary part. That of a real number is 0.
+    /// Returns the imaginary part. The imaginary part of a real number is 0.
     imag Imag;
-    /// Whether the number is neither infinite nor NaN.
+    /// Returns whether a number is neither infinite nor NaN.
     is_finite IsFinite;
-    /// The natural logarithm.
+    /// Computes the natural logarithm.
     log Log;
-    /// The natural logarithm of 1 plus the number, accurate near 0.
+    /// Computes the natural logarithm of 1 plus the number. The result is accurate near 0.
     log_plus_one LogPlusOne;
-    /// The logistic function, `1 / (1 + exp(-x))`.
+    /// Computes the logistic function, `1 / (1 + exp(-x))`.
     logistic Logistic;
-    /// The negative of the number.
+    /// Negates the number.
     negate Negate;
-    /// The logical complement of booleans, or the bitwise one of integers.
+    /// Computes the logical complement of booleans, or the bitwise complement of integers.
     not Not;
-    /// The number of bits that are set.
+    /// Counts the set bits.
     popcnt Popcnt;
-    /// The real part.
+    /// Returns the real part.
     real Real;
-    /// The nearest integer. Ties round away from zero.
+    /// Rounds to the nearest integer. Ties round away from zero.
     round_nearest_afz RoundNearestAfz;
-    /// The nearest integer. Ties round to the even integer.
+    /// Rounds to the nearest integer. Ties round to the even integer.
     round_nearest_even RoundNearestEven;
-    /// The reciprocal of the square root.
+    /// Computes the reciprocal of the square root.
     rsqrt Rsqrt;
-    /// The sign: -1, 0 or 1.
+    /// Computes the sign of a real number: -1, 0 or 1. Divides a complex number by its absolute value.
     sign Sign;
-    /// The sine.
+    /// Computes the sine.
     sine Sine;
-    /// The square root.
+    /// Computes the square root.
     sqrt Sqrt;
-    /// The tangent.
+    /// Computes the tangent.
     tan Tan;
-    /// The hyperbolic tangent.
+    /// Computes the hyperbolic tangent.
     tanh Tanh;
 }
 
 binary_methods! {
-    /// The sum. For booleans, the logical disjunction.
+    /// Adds two numbers. For booleans, computes the logical OR.
     add Add;
-    /// The logical conjunction of booleans, or the bitwise one of integers.
+    /// Computes the logical AND of booleans, or the bitwise AND of integers.
     and And;
-    /// The angle of the point with the horizontal coordinate `y` and the vertical coordinate `x`, like `atan2(x, y)` in
-    /// C.
+    /// Computes the angle of the point with the vertical coordinate `x` and the horizontal coordinate `y`, like
+    /// `atan2(x, y)` in C.
     atan2 Atan2;
-    /// The complex numbers with these real and imaginary parts.
+    /// Creates complex numbers with the real part `x` and the imaginary part `y`.
     complex Complex;
-    /// The quotient. That of integers is rounded towards zero.
+    /// Divides `x` by `y`. The quotient of integers is rounded towards zero.
     divide Divide;
-    /// The larger number. That of booleans is their disjunction.
+    /// Returns the larger number. For booleans, computes the logical OR.
     maximum Maximum;
-    /// The smaller number. That of booleans is their conjunction.
+    /// Returns the smaller number. For booleans, computes the logical AND.
     minimum Minimum;
-    /// The product. That of booleans is their conjunction.
+    /// Multiplies two numbers. For booleans, computes the logical AND.
     multiply Multiply;
-    /// The logical disjunction of booleans, or the bitwise one of integers.
+    /// Computes the logical OR of booleans, or the bitwise OR of integers.
     or Or;
-    /// The first number to the power of the second.
+    /// Raises `x` to the power of `y`.
     power Power;
-    /// The remainder of the division. It has the sign of the dividend.
+    /// Computes the remainder of the division of `x` by `y`. The remainder has the sign of `x`.
     remainder Remainder;
-    /// The first number shifted left by the second number of bits.
+    /// Shifts `x` to the left by `y` bits.
     shift_left ShiftLeft;
-    /// The first number shifted right by the second number of bits. The sign bit is repeated.
+    /// Shifts `x` to the right by `y` bits. The sign bit is repeated.
     shift_right_arithmetic ShiftRightArithmetic;
-    /// The first number shifted right by the second number of bits. Zeros are shifted in.
+    /// Shifts `x` to the right by `y` bits. Zeros are shifted in.
     shift_right_logical ShiftRightLogical;
-    /// The difference.
+    /// Subtracts `y` from `x`.
     subtract Subtract;
-    /// The logical exclusive disjunction of booleans, or the bitwise one of integers.
+    /// Computes the logical XOR of booleans, or the bitwise XOR of integers.
     xor Xor;
 }
 
@@ -139,11 +139,12 @@ impl FunctionBuilder {
         self.add_elementwise(at, &operands, OpKind::Binary(binary), Unary::ALL.len() + binary as usize)
     }
 
-    /// Compares two tensors. The result holds booleans. The comparison type follows from the element type.
+    /// Compares two tensors elementwise. The result holds booleans. The comparison type is the default of the element
+    /// type.
     ///
     /// # Errors
     ///
-    /// If the types of the operands differ, or if complex numbers are ordered.
+    /// If the types of the operands differ, or if `direction` orders complex numbers.
     #[track_caller]
     pub fn compare(&self, x: Value, direction: ComparisonDirection, y: Value) -> Result<Value> {
         self.compare_at(Location::caller(), x, direction, y, ComparisonType::NoType)
@@ -153,7 +154,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// In the cases of [`Self::compare`].
+    /// Returns an error in the same cases as [`Self::compare`].
     #[track_caller]
     pub fn compare_as(
         &self,
@@ -177,12 +178,12 @@ impl FunctionBuilder {
         self.one(at, OpKind::Compare { compare_type, direction }, &operands, Types::Inferred)
     }
 
-    /// Selects the elements of `on_true` where `predicate` is true, and those of `on_false` elsewhere. The predicate is a
-    /// scalar, or has the shape of the others.
+    /// Selects the elements of `on_true` where `predicate` is true, and the elements of `on_false` elsewhere. The
+    /// predicate is a scalar or has the shape of `on_true`.
     ///
     /// # Errors
     ///
-    /// If the predicate does not hold booleans, or if the types of the other operands differ.
+    /// If the predicate does not hold booleans, or if the types of `on_true` and `on_false` differ.
     #[track_caller]
     pub fn select(&self, predicate: Value, on_true: Value, on_false: Value) -> Result<Value> {
         let at = Location::caller();
@@ -190,7 +191,7 @@ impl FunctionBuilder {
         self.one(at, OpKind::Select, &operands, Types::Inferred)
     }
 
-    /// Limits each element to the range from `min` to `max`, which are scalars or have the shape of the operand.
+    /// Limits each element to the range from `min` to `max`. These operands are scalars or have the shape of `x`.
     ///
     /// # Errors
     ///
@@ -202,7 +203,7 @@ impl FunctionBuilder {
         self.one(at, OpKind::Clamp, &operands, Types::Inferred)
     }
 
-    /// Converts the elements to another type.
+    /// Converts the elements to another element type.
     ///
     /// # Errors
     ///
@@ -214,7 +215,8 @@ impl FunctionBuilder {
         self.one(at, OpKind::Convert, &[x], Types::one(TensorType { shape: ty.shape, element }))
     }
 
-    /// Rounds floating-point numbers to a format with this many bits of exponent and mantissa, in the same type.
+    /// Rounds floating-point numbers to a format with this many exponent bits and mantissa bits. The element type does
+    /// not change.
     ///
     /// # Errors
     ///
@@ -225,8 +227,8 @@ impl FunctionBuilder {
         self.one(Location::caller(), kind, &[x], Types::Inferred)
     }
 
-    /// Broadcasts tensors to one shape by NumPy's rules: shapes are aligned at their last dimensions, and dimensions that
-    /// are missing or have the extent 1 are repeated.
+    /// Broadcasts tensors to a common shape by NumPy's rules. The shapes are aligned at their last dimensions, and
+    /// dimensions that are missing or have the extent 1 are repeated.
     ///
     /// # Errors
     ///
@@ -240,7 +242,8 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If an extent is neither 1 nor that of the shape, or if the tensor has more dimensions than the shape.
+    /// If an extent of the tensor is neither 1 nor the corresponding extent of the shape, or if the tensor has more
+    /// dimensions than the shape.
     #[track_caller]
     pub fn broadcast_to(&self, x: Value, shape: &[i64]) -> Result<Value> {
         let at = Location::caller();

@@ -1,4 +1,4 @@
-//! A function under construction: arguments, regions and results. The methods for ops are in the sibling modules.
+//! A function under construction: arguments, regions and results. The methods that add ops are in the sibling modules.
 
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
@@ -14,14 +14,14 @@ use crate::ir::{self, *};
 use crate::op_builder::{UntypedOp, kind};
 use crate::ops::Opcode;
 
-/// Builds one function. Its methods add ops, and have the names of StableHLO's ops in snake case.
+/// Builds one function. The methods that add ops have the names of StableHLO's ops in snake case.
 ///
-/// Each method checks its op and infers the types of the results. It returns an error that names the op, the operand and
-/// the caller's source location, which also becomes the location of the op. If a function of yours has the attribute
-/// `#[track_caller]`, this is the location of its caller.
+/// Each method checks its op and infers the types of the results. It returns an error that names the op, the operand
+/// and the caller's source location. This source location is also recorded as the location of the op. If a function of
+/// yours has the attribute `#[track_caller]`, the ops that it adds get the location of its caller.
 ///
-/// A method takes `&self`, so calls can be nested, and the closures that build regions can use the builder and the
-/// values outside of the region.
+/// A method takes `&self`, so calls can be nested. The closures that build regions can use the builder and the values
+/// from outside the region.
 ///
 /// ```
 /// use stablehlo::builder::ModuleBuilder;
@@ -41,8 +41,9 @@ use crate::ops::Opcode;
 /// ```
 ///
 /// [`ModuleBuilder::function`](super::ModuleBuilder::function) creates a builder, passes it to a closure and adds the
-/// finished function. A framework that records ops one at a time can own the builder instead: create it with
-/// [`Self::new`], and pass the result of [`Self::finish`] to [`ModuleBuilder::add`](super::ModuleBuilder::add).
+/// finished function. A framework that records ops one at a time can own the builder instead. Create the builder with
+/// [`Self::new`], and pass the [`FinishedFunction`] from [`Self::finish`] to
+/// [`ModuleBuilder::add`](super::ModuleBuilder::add).
 #[derive(Debug)]
 pub struct FunctionBuilder {
     name: String,
@@ -59,11 +60,11 @@ pub struct FinishedFunction {
     pub(super) locations: Vec<ir::Location>,
 }
 
-/// Number of the next function.
+/// Id of the next function builder in this process.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl FunctionBuilder {
-    /// Starts a public function with this symbol name.
+    /// Creates a public function with this symbol name.
     #[track_caller]
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
@@ -78,32 +79,32 @@ impl FunctionBuilder {
         }
     }
 
-    /// The symbol name.
+    /// Returns the symbol name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Makes the function private. Only other functions of the module call it.
+    /// Makes the function private, so that only other functions of the module can call it.
     pub fn private(&self) -> &Self {
         self.public.set(false);
         self
     }
 
-    /// Switches NumPy-style broadcasting of elementwise ops, `compare`, `select` and `clamp` on or off. If it is on,
-    /// operands of different shapes are broadcast as [`Self::broadcast_shapes`] does. It is off by default, as in
-    /// StableHLO.
+    /// Enables or disables NumPy-style broadcasting of elementwise ops, `compare`, `select` and `clamp`. If it is
+    /// enabled, operands of different shapes are broadcast as by [`Self::broadcast_shapes`]. It is disabled by default,
+    /// as in StableHLO.
     pub fn numpy_broadcasting(&self, on: bool) -> &Self {
         self.numpy.set(on);
         self
     }
 
-    /// Whether NumPy-style broadcasting is on.
+    /// Returns whether NumPy-style broadcasting is enabled.
     pub(super) fn broadcasts(&self) -> bool {
         self.numpy.get()
     }
 
-    /// Adds an argument: a type, or an [`Argument`] with attributes such as donation and sharding.
+    /// Adds an argument. Pass a type, or an [`Argument`] with attributes such as donation and sharding.
     ///
     /// # Errors
     ///
@@ -125,28 +126,29 @@ impl FunctionBuilder {
         self
     }
 
-    /// The type of a value.
+    /// Returns the type of a value.
     ///
     /// # Errors
     ///
-    /// If the value is not valid here.
+    /// If the value belongs to another function or is not in scope.
     #[track_caller]
     pub fn ty(&self, value: Value) -> Result<Arc<Type>> {
         let at = Location::caller();
         self.state.borrow().ty(value).cloned().map_err(|e| self.place(e, "type", at))
     }
 
-    /// The type of a value that is a tensor.
+    /// Returns the type of a value that is a tensor.
     ///
     /// # Errors
     ///
-    /// If the value is not valid here, or if it is not a tensor of a plain element type.
+    /// If the value belongs to another function or is not in scope, or if it is not a tensor of an
+    /// [`ElementType`](ir::ElementType).
     #[track_caller]
     pub fn tensor_type(&self, value: Value) -> Result<TensorType> {
         self.tensor_of("type", Location::caller(), value)
     }
 
-    /// The tensor type of an operand of the op that is about to be added.
+    /// Returns the tensor type of an operand of the op that is about to be added.
     pub(super) fn tensor_of(&self, op: &str, at: At, value: Value) -> Result<TensorType> {
         let state = self.state.borrow();
         let ty = state.ty(value).and_then(|ty| match &**ty {
@@ -156,19 +158,19 @@ impl FunctionBuilder {
         ty.map_err(|e| self.place(e, op, at))
     }
 
-    /// The types of operands of the op that is about to be added.
+    /// Returns the types of operands of the op that is about to be added.
     pub(super) fn types_of(&self, op: &str, at: At, values: &[Value]) -> Result<Vec<Type>> {
         let state = self.state.borrow();
         let ids = state.resolve(values).map_err(|e| self.place(e, op, at))?;
         Ok(ids.iter().map(|&id| state.func.ty(id).clone()).collect())
     }
 
-    /// Adds the name to the source locations of the ops that the closure adds. Names of nested scopes are joined with
+    /// Adds a name to the source locations of the ops that the closure adds. The names of nested scopes are joined with
     /// `/`.
     ///
     /// # Errors
     ///
-    /// Those of the closure.
+    /// If the closure returns an error.
     pub fn named<R>(&self, name: &str, body: impl FnOnce() -> Result<R>) -> Result<R> {
         self.state.borrow_mut().enter(name);
         let guard = Guard { state: &self.state, depth: None };
@@ -181,15 +183,16 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the value is an argument or not valid here, or if the op's rules do not allow the attribute.
+    /// If the value is an argument, belongs to another function or is not in scope, or if the op does not allow the
+    /// attribute.
     #[track_caller]
     pub fn set_attribute(&self, value: Value, name: &str, attribute: Attribute) -> Result<()> {
         let at = Location::caller();
         self.state.borrow_mut().set_attribute(value, name, attribute).map_err(|e| self.place(e, "set_attribute", at))
     }
 
-    /// Adds any op, given its kind, operands and result types. Use it for an op of another dialect, or to state types
-    /// that differ from the inferred ones.
+    /// Adds an op, given its kind, operands and result types. Use it for an op of another dialect, or to set result
+    /// types that differ from the inferred types.
     ///
     /// # Errors
     ///
@@ -205,7 +208,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If a result is not valid here.
+    /// If a result belongs to another function or is not in scope.
     #[track_caller]
     pub fn finish(self, results: impl Values) -> Result<FinishedFunction> {
         let at = Location::caller();
@@ -229,7 +232,7 @@ impl FunctionBuilder {
         Ok(FinishedFunction { func, locations })
     }
 
-    /// Adds the op, its function and the caller's location to an error, unless they are set.
+    /// Adds the op, its function and the caller's location to an error, unless they are already set.
     pub(super) fn place(&self, error: Error, op: &str, at: At) -> Error {
         placed(error, op, &self.name, at)
     }
@@ -245,7 +248,7 @@ impl FunctionBuilder {
         self.state.borrow_mut().add(at, operands, new).map_err(|e| self.place(e, "op", at))
     }
 
-    /// Adds an elementwise op of operands of one type.
+    /// Adds an elementwise op. `bit` is the bit of the op in [`State`]'s sets of valid elementwise ops.
     pub(super) fn add_elementwise(&self, at: At, operands: &[Value], kind: OpKind, bit: usize) -> Result<Value> {
         let results = self.state.borrow_mut().elementwise(at, operands, kind, bit);
         results.map(|results| results[0]).map_err(|e| self.place(e, "op", at))
@@ -266,8 +269,8 @@ impl FunctionBuilder {
             .ok_or_else(|| self.place(Error::new(ErrorKind::Structure, "the op has no result"), "op", at))
     }
 
-    /// Creates the kind of an op from its attributes, which have their names in portable artifacts. Absent attributes
-    /// have the same defaults as in the readers, which use the same function.
+    /// Creates the kind of an op from its attributes, under their names in portable artifacts. Absent attributes get
+    /// the same defaults as in the readers, because this method calls the same function.
     pub(super) fn kind(
         &self,
         at: At,
@@ -285,8 +288,8 @@ impl FunctionBuilder {
         kind(&raw).map(|(kind, _)| kind).map_err(|e| self.place(e, &name, at))
     }
 
-    /// Builds a region with arguments of these types. The closure returns the values that the region returns, and
-    /// another value for the caller of this method.
+    /// Builds a region with arguments of these types. The closure returns the values that the region returns, and an
+    /// additional result that this method passes on to its caller.
     pub(super) fn region<R>(
         &self,
         op: &str,
@@ -308,10 +311,10 @@ fn placed(error: Error, op: &str, function: &str, at: At) -> Error {
     error.with_op(op).with_func(function).with_location(at.to_string())
 }
 
-/// Closes regions, or leaves a scope, also if the closure that builds it fails or panics.
+/// Closes the regions of a closure or leaves its scope, even if the closure fails or panics.
 struct Guard<'a> {
     state: &'a RefCell<State>,
-    /// The number of regions that stay open. `None` for a scope.
+    /// Number of regions that stay open. `None` for a scope.
     depth: Option<usize>,
 }
 

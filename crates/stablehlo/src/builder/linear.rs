@@ -1,4 +1,4 @@
-//! Products, linear algebra, transforms, indexing and random numbers.
+//! Matrix multiplication, linear algebra, transforms, indexing and random numbers.
 
 use std::panic::Location;
 
@@ -15,7 +15,7 @@ fn types(element: Option<ElementType>) -> Types {
 
 impl FunctionBuilder {
     /// Multiplies matrices or vectors: contracts the last dimension of `x` with the first dimension of `y`. Adds a
-    /// `dot_general`, which replaces this op of earlier versions of StableHLO.
+    /// `dot_general`, which replaces the op `dot` of earlier StableHLO versions.
     ///
     /// # Errors
     ///
@@ -27,7 +27,7 @@ impl FunctionBuilder {
         self.one(at, kind, &[x, y], Types::Inferred)
     }
 
-    /// Multiplies tensors: sums over contracting dimensions, separately for each slice of the batching dimensions.
+    /// Multiplies tensors. Sums over the contracting dimensions, separately for each index of the batching dimensions.
     ///
     /// ```
     /// use stablehlo::builder::{DotGeneral, ModuleBuilder};
@@ -62,7 +62,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the dimension numbers, the window or the groups do not fit the operands.
+    /// If the dimension numbers, the window or the group counts do not fit the operands.
     #[track_caller]
     pub fn convolution(&self, input: Value, kernel: Value, options: Convolution) -> Result<Value> {
         let kind = OpKind::Convolution {
@@ -75,7 +75,7 @@ impl FunctionBuilder {
         self.one(Location::caller(), kind, &[input, kernel], types(options.element))
     }
 
-    /// Gathers slices that start at indices known at run time.
+    /// Gathers slices that start at indices known only at run time.
     ///
     /// ```
     /// use stablehlo::builder::{Gather, ModuleBuilder};
@@ -110,7 +110,7 @@ impl FunctionBuilder {
         self.one(Location::caller(), kind, &[operand, start_indices], Types::Inferred)
     }
 
-    /// The Cholesky decomposition of a batch of matrices. Reads and returns the lower or the upper triangle.
+    /// Computes the Cholesky decomposition of a batch of matrices. Reads and returns the lower or the upper triangle.
     ///
     /// # Errors
     ///
@@ -120,12 +120,12 @@ impl FunctionBuilder {
         self.one(Location::caller(), OpKind::Cholesky { lower }, &[x], Types::Inferred)
     }
 
-    /// Solves equations with triangular matrices: `op(a) * x = b` if `left_side` is true, otherwise `x * op(a) = b`.
-    /// `transpose_a` selects `op`.
+    /// Solves linear equations with triangular matrices: `op(a) * x = b` if `left_side` is true, otherwise `x * op(a) =
+    /// b`. `transpose_a` selects `op`.
     ///
     /// # Errors
     ///
-    /// If the matrices `a` are not square, or do not fit `b`.
+    /// If the matrices in `a` are not square, or if their shape does not fit `b`.
     #[track_caller]
     pub fn triangular_solve(
         &self,
@@ -140,7 +140,8 @@ impl FunctionBuilder {
         self.one(Location::caller(), kind, &[a, b], Types::Inferred)
     }
 
-    /// The Fourier transform along the last one to three dimensions. `fft_length` has an entry for each of them.
+    /// Computes the Fourier transform along the last one to three dimensions. `fft_length` has the length of each
+    /// transformed dimension.
     ///
     /// # Errors
     ///
@@ -151,13 +152,13 @@ impl FunctionBuilder {
         self.one(Location::caller(), kind, &[x], Types::Inferred)
     }
 
-    /// Random numbers of this shape, uniform between the bounds `a` and `b`, or normal with mean `a` and standard
-    /// deviation `b`. The device keeps the state of the generator, so the numbers cannot be reproduced. Adds a constant
-    /// with the shape.
+    /// Creates random numbers of this shape. The distribution is uniform between the bounds `a` and `b`, or normal with
+    /// the mean `a` and the standard deviation `b`. The device keeps the state of the generator, so the numbers are not
+    /// reproducible. Also adds a constant that holds the shape.
     ///
     /// # Errors
     ///
-    /// If the bounds are not scalars of one type.
+    /// If `a` and `b` are not scalars of the same type.
     #[track_caller]
     pub fn rng(&self, a: Value, b: Value, shape: &[i64], distribution: RngDistribution) -> Result<Value> {
         let at = Location::caller();
@@ -169,11 +170,11 @@ impl FunctionBuilder {
         self.one(at, OpKind::Rng { distribution }, &[a, b, shape_value], Types::one(TensorType::new(shape, ty.element)))
     }
 
-    /// Random bits of this type, and the next state of the generator: `(state, bits)`.
+    /// Creates random bits of this type. Returns the next state of the generator and the random bits.
     ///
     /// # Errors
     ///
-    /// If the type holds elements that are not numbers.
+    /// If the elements of the type are not numbers.
     #[track_caller]
     pub fn rng_bit_generator(&self, state: Value, algorithm: RngAlgorithm, ty: TensorType) -> Result<(Value, Value)> {
         let at = Location::caller();
@@ -191,11 +192,11 @@ impl FunctionBuilder {
         }
     }
 
-    /// Normalizes a batch, for inference. `mean` and `variance` have an entry for each feature.
+    /// Normalizes a batch for inference. `scale`, `offset`, `mean` and `variance` have one element for each feature.
     ///
     /// # Errors
     ///
-    /// If the operands do not have an entry for each feature.
+    /// If one of these operands does not have one element for each feature.
     #[track_caller]
     #[expect(clippy::too_many_arguments, reason = "the operands of the specification")]
     pub fn batch_norm_inference(
@@ -213,11 +214,11 @@ impl FunctionBuilder {
         self.one(Location::caller(), kind, &operands, Types::Inferred)
     }
 
-    /// Normalizes a batch, for training. Returns the output and the mean and the variance of the batch.
+    /// Normalizes a batch for training. Returns the output, and the mean and the variance of the batch.
     ///
     /// # Errors
     ///
-    /// If the operands do not have an entry for each feature.
+    /// If `scale` or `offset` does not have one element for each feature.
     #[track_caller]
     pub fn batch_norm_training(
         &self,
@@ -231,11 +232,12 @@ impl FunctionBuilder {
         self.batch_norm(Location::caller(), OpKind::BatchNormTraining { epsilon, feature_index }, &operands)
     }
 
-    /// The gradients of a batch normalization: those of the operand, the scale and the offset.
+    /// Computes the gradients of a batch normalization with respect to the operand, the scale and the offset.
     ///
     /// # Errors
     ///
-    /// If the operands do not have an entry for each feature, or if `grad_output` does not have the shape of `x`.
+    /// If `scale`, `mean` or `variance` does not have one element for each feature, or if `grad_output` does not have
+    /// the shape of `x`.
     #[track_caller]
     #[expect(clippy::too_many_arguments, reason = "the operands of the specification")]
     pub fn batch_norm_grad(

@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{self, *};
 use crate::verify::{VerifyLevel, verify};
 
-/// Builds a program: a [`Module`] with functions.
+/// Builds a program, which is a [`Module`] with functions.
 ///
 /// ```
 /// use stablehlo::builder::ModuleBuilder;
@@ -43,7 +43,7 @@ struct ModuleState {
     locations: Vec<ir::Location>,
 }
 
-/// A function of the module that others may call, with the types of its arguments and results.
+/// A function that other functions of the module can call, with the types of its arguments and results.
 #[derive(Clone, Debug)]
 pub struct Callee(Arc<Signature>);
 
@@ -55,19 +55,19 @@ struct Signature {
 }
 
 impl Callee {
-    /// The symbol name.
+    /// Returns the symbol name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// The types of the arguments.
+    /// Returns the types of the arguments.
     #[must_use]
     pub fn arguments(&self) -> &[Type] {
         &self.0.arguments
     }
 
-    /// The types of the results.
+    /// Returns the types of the results.
     #[must_use]
     pub fn results(&self) -> &[Type] {
         &self.0.results
@@ -75,21 +75,22 @@ impl Callee {
 }
 
 impl ModuleBuilder {
-    /// Starts a module with this name.
+    /// Creates an empty module with this name.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         let module = Module { name: Some(name.into()), ..Module::default() };
         Self { state: RefCell::new(ModuleState { module, locations: vec![ir::Location::Unknown] }) }
     }
 
-    /// Adds a function that the closure builds. The closure returns the function's results. The entry function of a
-    /// program is named `main`.
+    /// Adds a function that the closure builds. The closure returns the function's results. Use the name `main` for the
+    /// entry function of the program.
     ///
-    /// The closure may add other functions to the module, which this one then calls.
+    /// The closure may add other functions to the module, and call these functions.
     ///
     /// # Errors
     ///
-    /// Those of the closure; if a result is not valid; if the module has a function with this name.
+    /// If the closure returns an error, if a result is not valid, or if the module already has a function with this
+    /// name.
     #[track_caller]
     pub fn function<R: Values>(
         &self,
@@ -106,7 +107,7 @@ impl ModuleBuilder {
     ///
     /// # Errors
     ///
-    /// If the module has a function with this name.
+    /// If the module already has a function with this name.
     #[track_caller]
     pub fn add(&self, function: FinishedFunction) -> Result<Callee> {
         self.add_at(function, Location::caller())
@@ -123,7 +124,7 @@ impl ModuleBuilder {
             );
             return Err(error.with_op("func.func").with_func(&func.name).with_location(at.to_string()));
         }
-        // Location 0 is unknown in every function and in the module.
+        // Location 0 is `Unknown` in every function and in the module, so it is not copied.
         let offset = u32::try_from(locations.len() - 1).unwrap_or(0);
         locations.extend(own.into_iter().skip(1).map(|location| match location {
             ir::Location::Name(name, place) => ir::Location::Name(name, shifted(place, offset)),
@@ -146,11 +147,11 @@ impl ModuleBuilder {
         Ok(Callee(Arc::new(signature)))
     }
 
-    /// Adds a mesh of devices in Shardy's form: the names of its axes and their sizes.
+    /// Adds a mesh of devices in Shardy's form. `axes` lists the name and the size of each axis.
     ///
     /// # Errors
     ///
-    /// If the module has a mesh with this name, or if an axis has the size 0.
+    /// If the module already has a mesh with this name, or if an axis has the size 0.
     #[track_caller]
     pub fn mesh(&self, name: &str, axes: &[(&str, u32)]) -> Result<()> {
         let place = |e: Error| e.with_op("sdy.mesh").with_location(Location::caller().to_string());
@@ -174,18 +175,17 @@ impl ModuleBuilder {
         Ok(())
     }
 
-    /// Sets the number of partitions, the devices that execute parts of one program (`mhlo.num_partitions`).
+    /// Sets the number of partitions (`mhlo.num_partitions`). Each partition executes a part of one program.
     pub fn partitions(&self, count: u32) -> &Self {
         self.attribute("mhlo.num_partitions", Attribute::Integer(count.into(), ElementType::I32))
     }
 
-    /// Sets the number of replicas, the groups of devices that execute the program on different data
-    /// (`mhlo.num_replicas`).
+    /// Sets the number of replicas (`mhlo.num_replicas`). Each replica executes the program on different data.
     pub fn replicas(&self, count: u32) -> &Self {
         self.attribute("mhlo.num_replicas", Attribute::Integer(count.into(), ElementType::I32))
     }
 
-    /// Sets an attribute of the module.
+    /// Sets an attribute of the module. Replaces an attribute of the same name.
     pub fn attribute(&self, name: &str, value: Attribute) -> &Self {
         let attributes = &mut self.state.borrow_mut().module.attributes;
         attributes.retain(|(known, _)| known != name);
@@ -197,8 +197,9 @@ impl ModuleBuilder {
     ///
     /// # Errors
     ///
-    /// If the module violates a rule that concerns several ops or functions: a called function is not in the module, a
-    /// sharding refers to a mesh that does not exist, or an operand that is a constant has the wrong value.
+    /// If the module violates a rule that involves several ops or functions. For example, a called function is not in
+    /// the module, a sharding refers to a mesh that does not exist, or an operand that is a constant has an invalid
+    /// value.
     pub fn build(self) -> Result<Module> {
         let ModuleState { mut module, locations } = self.state.into_inner();
         module.locations = locations.into();

@@ -1,8 +1,8 @@
-//! The attributes of ops that have many.
+//! Options for the builder methods of ops with many attributes.
 
 use crate::ir::*;
 
-/// Adds methods that set fields.
+/// Generates methods that set fields.
 macro_rules! setters {
     ($($(#[doc = $doc:literal])+ $name:ident($($field:ident).+): $ty:ty;)*) => {
         $(
@@ -20,7 +20,7 @@ fn dims(list: impl AsRef<[usize]>) -> Dims {
     list.as_ref().into()
 }
 
-/// The attributes of `dot_general`.
+/// Attributes of `dot_general`.
 #[derive(Clone, Debug)]
 pub struct DotGeneral {
     pub(super) dimensions: DotDimensions,
@@ -30,7 +30,7 @@ pub struct DotGeneral {
 }
 
 impl DotGeneral {
-    /// An outer product: no dimensions are contracted, and none are batching dimensions.
+    /// Creates the options of an outer product, which has no contracting and no batching dimensions.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -41,14 +41,15 @@ impl DotGeneral {
         }
     }
 
-    /// Sums over these dimensions of the left and of the right operand.
+    /// Sets the dimensions of the left and of the right operand over which the products are summed.
     #[must_use]
     pub fn contracting(mut self, lhs: impl AsRef<[usize]>, rhs: impl AsRef<[usize]>) -> Self {
         (self.dimensions.lhs_contracting, self.dimensions.rhs_contracting) = (dims(lhs), dims(rhs));
         self
     }
 
-    /// Multiplies slices along these dimensions of the left and of the right operand separately.
+    /// Sets the batching dimensions of the left and of the right operand. Slices along these dimensions are multiplied
+    /// separately.
     #[must_use]
     pub fn batching(mut self, lhs: impl AsRef<[usize]>, rhs: impl AsRef<[usize]>) -> Self {
         (self.dimensions.lhs_batching, self.dimensions.rhs_batching) = (dims(lhs), dims(rhs));
@@ -58,9 +59,9 @@ impl DotGeneral {
     setters! {
         /// Sets the precision of the left and of the right operand.
         precision(precision): [Precision; 2];
-        /// Sets the algorithm. The precision must be the default.
+        /// Sets the algorithm. With an algorithm, the precision must be the default precision.
         algorithm(algorithm): Option<DotAlgorithm>;
-        /// Sets the element type of the result. By default it is that of the left operand.
+        /// Sets the element type of the result. The default is the element type of the left operand.
         result_element(element): Option<ElementType>;
     }
 }
@@ -71,7 +72,7 @@ impl Default for DotGeneral {
     }
 }
 
-/// The algorithm of a `dot_general`.
+/// Algorithm of a `dot_general`.
 #[derive(Clone, Debug)]
 pub struct DotAlgorithm {
     types: [ElementType; 3],
@@ -80,17 +81,17 @@ pub struct DotAlgorithm {
 }
 
 impl DotAlgorithm {
-    /// An algorithm that rounds the left and the right operand to the first two types and accumulates in the third one,
-    /// with one primitive operation.
+    /// Creates an algorithm with one primitive operation. It rounds the left operand to the type `lhs` and the right
+    /// operand to the type `rhs`, and accumulates in the type `accumulation`.
     #[must_use]
     pub fn new(lhs: ElementType, rhs: ElementType, accumulation: ElementType) -> Self {
         Self { types: [lhs, rhs, accumulation], primitive_operations: 1, imprecise: false }
     }
 
     setters! {
-        /// Sets the number of products that are added to form the result (`num_primitive_operations`).
+        /// Sets the number of primitive dot products whose sum is the result (`num_primitive_operations`).
         primitive_operations(primitive_operations): i64;
-        /// Sets whether sums may be less precise than their type.
+        /// Sets whether sums may be less precise than the accumulation type.
         allow_imprecise_accumulation(imprecise): bool;
     }
 
@@ -105,7 +106,7 @@ impl DotAlgorithm {
     }
 }
 
-/// The attributes of `convolution` and `dynamic_conv`.
+/// Attributes of `convolution` and `dynamic_conv`.
 #[derive(Clone, Debug)]
 pub struct Convolution {
     pub(super) dimensions: ConvDimensions,
@@ -117,9 +118,9 @@ pub struct Convolution {
 }
 
 impl Convolution {
-    /// A convolution over this many spatial dimensions, with strides and dilations of 1 and without padding. The input
-    /// and the output have the batch first and the features last (NHWC). The kernel has the input features and then the
-    /// output features last (HWIO).
+    /// Creates a convolution over this many spatial dimensions, with strides and dilations of 1 and without padding. In
+    /// the input and the output, the batch dimension is the first and the feature dimension is the last (NHWC). In the
+    /// kernel, the input features and then the output features are the last dimensions (HWIO).
     #[must_use]
     pub fn new(spatial: usize) -> Self {
         Self::with_dimensions(ConvDimensions {
@@ -135,8 +136,8 @@ impl Convolution {
         })
     }
 
-    /// Like [`Self::new`], but the features of input and output follow the batch (NCHW), and the kernel begins with the
-    /// output features, followed by the input features (OIHW).
+    /// Works like [`Self::new`], but the feature dimension of input and output follows the batch dimension (NCHW). The
+    /// kernel begins with the output features, followed by the input features (OIHW).
     #[must_use]
     pub fn features_first(spatial: usize) -> Self {
         let last: Vec<usize> = (2..spatial + 2).collect();
@@ -153,7 +154,7 @@ impl Convolution {
         })
     }
 
-    /// A convolution with these dimension numbers.
+    /// Creates a convolution with these dimension numbers, strides and dilations of 1 and no padding.
     #[must_use]
     pub fn with_dimensions(dimensions: ConvDimensions) -> Self {
         let spatial = dimensions.input_spatial.len();
@@ -179,26 +180,26 @@ impl Convolution {
     setters! {
         /// Sets the strides of the window.
         strides(window.strides): Vec<i64>;
-        /// Sets the padding of each spatial dimension before and after its elements.
+        /// Sets the padding before and after the elements of each spatial dimension.
         padding(window.padding): Vec<(i64, i64)>;
         /// Sets the dilation of the input (`lhs_dilation`).
         input_dilation(window.base_dilations): Vec<i64>;
         /// Sets the dilation of the kernel (`rhs_dilation`).
         kernel_dilation(window.window_dilations): Vec<i64>;
-        /// Sets along which spatial dimensions the kernel is reversed.
+        /// Sets for each spatial dimension whether the kernel is reversed.
         reversal(window.reversal): Vec<bool>;
-        /// Sets the number of groups of features.
+        /// Sets the number of feature groups.
         feature_group_count(feature_group_count): i64;
-        /// Sets the number of groups of batches.
+        /// Sets the number of batch groups.
         batch_group_count(batch_group_count): i64;
         /// Sets the precision of the input and of the kernel.
         precision(precision): [Precision; 2];
-        /// Sets the element type of the result. By default it is that of the input.
+        /// Sets the element type of the result. The default is the element type of the input.
         result_element(element): Option<ElementType>;
     }
 }
 
-/// The attributes of `gather` and `dynamic_gather`.
+/// Attributes of `gather` and `dynamic_gather`.
 #[derive(Clone, Debug, Default)]
 pub struct Gather {
     pub(super) dimensions: GatherDimensions,
@@ -207,31 +208,33 @@ pub struct Gather {
 }
 
 impl Gather {
-    /// Gathers slices of these sizes. `dynamic_gather` takes the sizes as an operand instead and ignores this list.
+    /// Creates options that gather slices of these sizes. `dynamic_gather` takes the sizes as an operand and ignores
+    /// this list.
     #[must_use]
     pub fn new(slice_sizes: impl Into<Vec<i64>>) -> Self {
         Self { slice_sizes: slice_sizes.into(), ..Self::default() }
     }
 
     setters! {
-        /// Sets the dimensions of the result along which a slice extends.
+        /// Sets the dimensions of the result that index into a slice.
         offset_dims(dimensions.offset_dims): Vec<usize>;
-        /// Sets the dimensions of the operand that are removed from a slice. Their size is 1.
+        /// Sets the dimensions of the operand that are removed from each slice. The slice size in these dimensions is
+        /// 1.
         collapsed_slice_dims(dimensions.collapsed_slice_dims): Vec<usize>;
         /// Sets the batching dimensions of the operand.
         operand_batching_dims(dimensions.operand_batching_dims): Vec<usize>;
-        /// Sets the batching dimensions of the indices.
+        /// Sets the batching dimensions of the start indices.
         start_indices_batching_dims(dimensions.start_indices_batching_dims): Vec<usize>;
-        /// Sets the dimensions of the operand to which the components of an index belong.
+        /// Sets the dimension of the operand that each component of an index vector refers to.
         start_index_map(dimensions.start_index_map): Vec<usize>;
-        /// Sets the dimension of the indices that holds the components of an index.
+        /// Sets the dimension of the start indices that contains the index vectors.
         index_vector_dim(dimensions.index_vector_dim): usize;
         /// Sets whether the indices are sorted.
         indices_are_sorted(indices_are_sorted): bool;
     }
 }
 
-/// The attributes of `scatter`.
+/// Attributes of `scatter`.
 #[derive(Clone, Debug, Default)]
 pub struct Scatter {
     pub(super) dimensions: ScatterDimensions,
@@ -240,40 +243,41 @@ pub struct Scatter {
 }
 
 impl Scatter {
-    /// A scatter without window dimensions.
+    /// Creates a scatter without window dimensions.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     setters! {
-        /// Sets the dimensions of the updates along which a window extends.
+        /// Sets the dimensions of the updates that index into a window.
         update_window_dims(dimensions.update_window_dims): Vec<usize>;
-        /// Sets the dimensions of the input that the updates lack. A window has the size 1 in them.
+        /// Sets the dimensions of the input that the windows in the updates omit. The window size in these dimensions
+        /// is 1.
         inserted_window_dims(dimensions.inserted_window_dims): Vec<usize>;
         /// Sets the batching dimensions of the input.
         input_batching_dims(dimensions.input_batching_dims): Vec<usize>;
-        /// Sets the batching dimensions of the indices.
+        /// Sets the batching dimensions of the scatter indices.
         scatter_indices_batching_dims(dimensions.scatter_indices_batching_dims): Vec<usize>;
-        /// Sets the dimensions of the input to which the components of an index belong.
+        /// Sets the dimension of the input that each component of an index vector refers to.
         scatter_dims_to_operand_dims(dimensions.scatter_dims_to_operand_dims): Vec<usize>;
-        /// Sets the dimension of the indices that holds the components of an index.
+        /// Sets the dimension of the scatter indices that contains the index vectors.
         index_vector_dim(dimensions.index_vector_dim): usize;
         /// Sets whether the indices are sorted.
         indices_are_sorted(indices_are_sorted): bool;
-        /// Sets whether no two windows overlap.
+        /// Sets whether the windows are known not to overlap.
         unique_indices(unique_indices): bool;
     }
 }
 
-/// The window of `reduce_window` and `select_and_scatter`.
+/// Window of `reduce_window` and `select_and_scatter`.
 #[derive(Clone, Debug)]
 pub struct WindowOptions {
     pub(super) window: Window,
 }
 
 impl WindowOptions {
-    /// A window of these extents, with strides and dilations of 1 and without padding.
+    /// Creates a window of these extents, with strides and dilations of 1 and without padding.
     #[must_use]
     pub fn new(dimensions: impl Into<Vec<i64>>) -> Self {
         let dimensions = dimensions.into();
@@ -293,7 +297,7 @@ impl WindowOptions {
     setters! {
         /// Sets the strides of the window.
         strides(window.strides): Vec<i64>;
-        /// Sets the padding of each dimension before and after its elements.
+        /// Sets the padding before and after the elements of each dimension.
         padding(window.padding): Vec<(i64, i64)>;
         /// Sets the dilation of the input.
         base_dilations(window.base_dilations): Vec<i64>;
@@ -302,7 +306,7 @@ impl WindowOptions {
     }
 }
 
-/// The target and the attributes of `custom_call`.
+/// Target and attributes of `custom_call`.
 #[derive(Clone, Debug)]
 pub struct CustomCall {
     pub(super) target: String,
@@ -313,7 +317,7 @@ pub struct CustomCall {
 }
 
 impl CustomCall {
-    /// A call of this target without side effects, with an empty configuration and API version 1.
+    /// Creates a call of this target without side effects, with an empty configuration and API version 1.
     #[must_use]
     pub fn new(target: impl Into<String>) -> Self {
         Self {
@@ -326,11 +330,11 @@ impl CustomCall {
     }
 
     setters! {
-        /// Sets whether the call has side effects, so that it must not be removed.
+        /// Sets whether the call has side effects. The compiler must not remove a call with side effects.
         has_side_effect(has_side_effect): bool;
-        /// Sets the configuration: a string, or a dictionary for API version 4.
+        /// Sets the configuration, which is a string, or a dictionary for API version 4.
         backend_config(backend_config): Attribute;
-        /// Sets the version of the interface of the target. 4 is the typed FFI.
+        /// Sets the API version of the target's interface. Version 4 is XLA's typed FFI.
         api_version(api_version): i64;
     }
 
@@ -342,7 +346,7 @@ impl CustomCall {
     }
 }
 
-/// The attributes of collectives: the groups of devices that take part, and the channel.
+/// Attributes of collectives: the groups of participating devices, and the channel.
 #[derive(Clone, Debug, Default)]
 pub struct Collective {
     groups: Groups,
@@ -359,24 +363,26 @@ enum Groups {
 }
 
 impl Collective {
-    /// All replicas form one group, or all partitions if [`Self::groups`] would take partition ids.
+    /// Creates a single group of all replicas. For ops in which [`Self::groups`] takes partition ids, it contains all
+    /// partitions.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Lists the members of each group by id.
+    /// Creates groups from a list of the member ids of each group.
     ///
-    /// Without a channel, these are replica ids. With a channel, they are partition ids in `all_to_all`,
-    /// `collective_broadcast` and `collective_reduce`. In other collectives they are replica ids, and all partitions of
-    /// these replicas form the group. [`Self::use_global_device_ids`] changes the ids to global ones.
+    /// Without a channel, these are replica ids. With a channel, the ids are partition ids in `all_to_all`,
+    /// `collective_broadcast` and `collective_reduce`. In other collectives with a channel, the ids are replica ids,
+    /// and each group contains all partitions of its replicas. With [`Self::use_global_device_ids`], the ids are global
+    /// device ids.
     #[must_use]
     pub fn groups<G: AsRef<[i64]>>(groups: impl IntoIterator<Item = G>) -> Self {
         let listed = groups.into_iter().map(|group| group.as_ref().to_vec()).collect();
         Self { groups: Groups::Listed(listed), ..Self::default() }
     }
 
-    /// Groups along these axes of a mesh of the module, since StableHLO 1.21.
+    /// Creates groups along these axes of a mesh of the module. Requires StableHLO 1.21.
     #[must_use]
     pub fn mesh_axes(mesh: &str, axes: &[&str]) -> Self {
         let axes: Vec<String> = axes.iter().map(|axis| format!("#stablehlo.axis_ref<name = \"{axis}\">")).collect();
@@ -387,7 +393,7 @@ impl Collective {
     setters! {
         /// Sets the id of the channel. Set a positive id if partitions communicate.
         channel_id(channel_id): i64;
-        /// Sets whether the groups hold global ids, `replica * partitions + partition`. Requires a channel.
+        /// Sets whether the groups contain global device ids, `replica * partitions + partition`. Requires a channel.
         use_global_device_ids(use_global_device_ids): bool;
     }
 
@@ -404,7 +410,7 @@ impl Collective {
     }
 }
 
-/// The channel of `send` and `recv`.
+/// Channel of `send` and `recv`.
 #[derive(Clone, Debug)]
 pub struct Channel {
     pub(super) id: i64,
@@ -413,24 +419,24 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// A channel between devices.
+    /// Creates a channel between devices.
     #[must_use]
     pub fn devices(id: i64) -> Self {
         Self { id, host: false, pairs: Vec::new() }
     }
 
-    /// A channel between a device and the host.
+    /// Creates a channel between a device and the host.
     #[must_use]
     pub fn host(id: i64) -> Self {
         Self { id, host: true, pairs: Vec::new() }
     }
 
     setters! {
-        /// Sets the pairs of a sending and a receiving device.
+        /// Sets the pairs of a sending device and a receiving device.
         source_target_pairs(pairs): Vec<[i64; 2]>;
     }
 
-    /// The id and the type. `host_type` is the type of a channel to or from the host.
+    /// Returns the channel's id and type. `host_type` is the type of a channel to or from the host.
     pub(super) fn handle(&self, host_type: i64) -> ChannelHandle {
         ChannelHandle { id: self.id, channel_type: if self.host { host_type } else { 1 } }
     }

@@ -1,4 +1,4 @@
-//! Ops with regions, which closures build.
+//! Ops with regions. Closures build the regions.
 
 use std::panic::Location;
 
@@ -9,7 +9,7 @@ use super::value::{Value, Values};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
-/// The scalar type with the elements of a tensor.
+/// Returns the scalar type with the element type of a tensor.
 fn scalar_of(ty: &Type) -> Result<Type> {
     match ty {
         Type::Tensor(tensor) => Ok(TensorType::new([], tensor.element).into()),
@@ -27,7 +27,7 @@ fn new_op(kind: OpKind, regions: Vec<Region>) -> NewOp {
 
 impl FunctionBuilder {
     /// Reduces tensors along these dimensions. The closure combines two scalars for each input. `init` contains a
-    /// scalar initial value for each input. The op accumulates in the type of this value.
+    /// scalar initial value for each input. The op accumulates in the type of the initial value.
     ///
     /// ```
     /// use stablehlo::builder::ModuleBuilder;
@@ -49,7 +49,8 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// Those of the closure; if inputs and initial values do not fit each other or the closure's results.
+    /// If the closure returns an error, or if the types of the inputs, the initial values and the closure's results do
+    /// not match.
     #[track_caller]
     pub fn reduce<V: Values>(
         &self,
@@ -64,11 +65,11 @@ impl FunctionBuilder {
         self.structured("stablehlo.reduce", at, [inputs.to_values(), init.to_values()].concat(), new, &inputs)
     }
 
-    /// Reduces each position of a sliding window. See [`Self::reduce`].
+    /// Reduces the elements at each position of a sliding window. See [`Self::reduce`].
     ///
     /// # Errors
     ///
-    /// In the cases of [`Self::reduce`], and if the window does not fit the inputs.
+    /// Returns an error in the same cases as [`Self::reduce`], and if the window does not fit the inputs.
     #[track_caller]
     pub fn reduce_window<V: Values>(
         &self,
@@ -83,11 +84,11 @@ impl FunctionBuilder {
         self.structured("stablehlo.reduce_window", at, [inputs.to_values(), init.to_values()].concat(), new, &inputs)
     }
 
-    /// Applies the closure to the elements of tensors of one shape. The closure takes a scalar for each operand.
+    /// Applies the closure to the elements of tensors of the same shape. The closure takes a scalar for each operand.
     ///
     /// # Errors
     ///
-    /// Those of the closure; if the shapes of the operands differ.
+    /// If the closure returns an error, or if the shapes of the operands differ.
     #[track_caller]
     pub fn map<V: Values>(&self, operands: V, body: impl FnOnce(V) -> Result<Value>) -> Result<Value> {
         let at = Location::caller();
@@ -103,12 +104,12 @@ impl FunctionBuilder {
         self.single(at, &values, new_op(kind, vec![region.0]))
     }
 
-    /// Sorts tensors along a dimension. The closure compares two positions. It takes a scalar for each operand from the
-    /// first position and from the second one, and returns whether the first one comes first.
+    /// Sorts tensors along a dimension. The closure compares two positions. It takes the scalars of all operands at the
+    /// first position and at the second position, and returns whether the first position sorts before the second.
     ///
     /// # Errors
     ///
-    /// Those of the closure; if the shapes of the operands differ, or if the closure does not return a boolean.
+    /// If the closure returns an error or does not return a boolean, or if the shapes of the operands differ.
     #[track_caller]
     pub fn sort<V: Values>(
         &self,
@@ -121,7 +122,7 @@ impl FunctionBuilder {
         let values = operands.to_values();
         let types = self.types_of("stablehlo.sort", at, &values)?;
         let scalars = self.scalars("stablehlo.sort", at, &types)?;
-        // The two arguments of each operand are adjacent.
+        // The comparator takes the two scalars of an operand as adjacent arguments.
         let pairs = scalars.into_iter().flat_map(|ty| [ty.clone(), ty]).collect();
         let region = self.region("stablehlo.sort", at, pairs, |args| {
             let (first, second) = (args.iter().step_by(2), args.iter().skip(1).step_by(2));
@@ -133,12 +134,12 @@ impl FunctionBuilder {
         self.structured("stablehlo.sort", at, values, new, &operands)
     }
 
-    /// Combines windows of the inputs with updates. The closure takes the current scalar of each input and the update,
-    /// and returns the new one.
+    /// Combines windows of the inputs with updates. For each input, the closure takes the current scalar of the input
+    /// and a scalar of the update, and returns the new scalar.
     ///
     /// # Errors
     ///
-    /// Those of the closure; if the dimension numbers do not fit inputs, indices and updates.
+    /// If the closure returns an error, or if the dimension numbers do not fit the inputs, indices and updates.
     #[track_caller]
     pub fn scatter<V: Values>(
         &self,
@@ -159,13 +160,13 @@ impl FunctionBuilder {
         self.structured("stablehlo.scatter", at, operands, new_op(kind, vec![region]), &inputs)
     }
 
-    /// Selects an element of each window of the operand, and combines the result at its position with the window's
-    /// element of `source`. `select` returns whether to keep the first of two elements. `scatter` combines the current
-    /// result, which is initially `init`, with an element of `source`.
+    /// Selects one element of each window of `operand`. Combines the window's element of `source` with the result at
+    /// the position of the selected element. `select` takes two elements and returns whether to keep the first.
+    /// `scatter` combines the current element of the result, which is initially `init`, with an element of `source`.
     ///
     /// # Errors
     ///
-    /// Those of the closures; if the source does not have an element for each position of the window.
+    /// If a closure returns an error, or if `source` does not have one element for each position of the window.
     #[track_caller]
     pub fn select_and_scatter(
         &self,
@@ -183,7 +184,7 @@ impl FunctionBuilder {
         self.single(at, &[operand, source, init], new)
     }
 
-    /// Repeats `body` while `condition` returns true. Both take the state, and the body returns the next one.
+    /// Repeats `body` while `condition` returns true. Both closures take the state, and `body` returns the next state.
     ///
     /// ```
     /// use stablehlo::builder::ModuleBuilder;
@@ -206,7 +207,8 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// Those of the closures; if the condition does not return a boolean, or if the body returns a state of other types.
+    /// If a closure returns an error, if `condition` does not return a boolean, or if `body` returns a state of other
+    /// types.
     #[track_caller]
     pub fn while_<V: Values>(
         &self,
@@ -224,11 +226,12 @@ impl FunctionBuilder {
         self.structured(name, at, values, new_op(OpKind::While, vec![condition, body]), &init)
     }
 
-    /// Executes one of two branches. Both return values of the same types.
+    /// Executes one of two branches. Both branches return values of the same types.
     ///
     /// # Errors
     ///
-    /// Those of the closures; if the predicate is not a boolean scalar, or if the branches return different types.
+    /// If a closure returns an error, if the predicate is not a boolean scalar, or if the branches return different
+    /// types.
     #[track_caller]
     pub fn if_<V: Values>(
         &self,
@@ -243,12 +246,12 @@ impl FunctionBuilder {
         self.structured(name, at, vec![predicate], new_op(OpKind::If, vec![first, second]), &form)
     }
 
-    /// Executes the branch with the number `index`, a scalar of type `i32`. If there is no such branch, it executes the
-    /// last one. The closure builds the branch with the number that it gets.
+    /// Executes the branch with the index `index`, a scalar of type `i32`. If the index is out of range, the last
+    /// branch is executed. The closure receives a branch index and builds this branch.
     ///
     /// # Errors
     ///
-    /// Those of the closure; if there is no branch, or if the branches return different types.
+    /// If the closure returns an error, if `branches` is 0, or if the branches return different types.
     #[track_caller]
     pub fn case<V: Values>(
         &self,
@@ -273,12 +276,12 @@ impl FunctionBuilder {
         self.structured(name, at, vec![index], new_op(OpKind::Case, regions), &form)
     }
 
-    /// Starts an op that runs asynchronously: a collective or a slice, which the closure adds. Returns a future, the
+    /// Starts an asynchronous op: a collective or a slice, which the closure adds. Returns a future, which is the
     /// operand of [`Self::async_done`].
     ///
     /// # Errors
     ///
-    /// Those of the closure; if it does not add one collective or slice.
+    /// If the closure returns an error, or if it does not add exactly one collective or slice.
     #[track_caller]
     pub fn async_start<V: Values>(&self, operands: V, body: impl FnOnce(V) -> Result<V>) -> Result<Value> {
         let (at, name) = (Location::caller(), "stablehlo.async_start");
@@ -295,7 +298,7 @@ impl FunctionBuilder {
         self.single(at, &values, new)
     }
 
-    /// Waits for an op that runs asynchronously, and returns its results.
+    /// Waits for an asynchronous op, and returns its results.
     ///
     /// # Errors
     ///
@@ -307,7 +310,7 @@ impl FunctionBuilder {
         Ok(self.push_op(at, &[future], new)?.into_vec())
     }
 
-    /// A region that takes two scalars for each of these tensors.
+    /// Builds a region that takes two scalars for each of these tensors.
     pub(super) fn reducer<V: Values, R: Values>(
         &self,
         op: &str,
@@ -331,7 +334,7 @@ impl FunctionBuilder {
         types.iter().map(scalar_of).collect::<Result<_>>().map_err(|e| self.place(e, op, at))
     }
 
-    /// Rebuilds a structure with the form of `form` from these values.
+    /// Creates a structure of the same form as `form` from these values.
     pub(super) fn rebuilt<V: Values>(&self, op: &str, at: At, form: &V, values: Vec<Value>) -> Result<V> {
         form.rebuild(&mut values.into_iter()).ok_or_else(|| {
             let error = Error::new(
@@ -342,7 +345,7 @@ impl FunctionBuilder {
         })
     }
 
-    /// Adds an op whose results have the form of another structure.
+    /// Adds an op, and returns its results in the form of another structure.
     pub(super) fn structured<V: Values>(
         &self,
         op: &str,

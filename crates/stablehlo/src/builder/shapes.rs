@@ -1,4 +1,4 @@
-//! Ops that create, move, cut and join tensors.
+//! Ops that create, reshape, slice and concatenate tensors.
 
 use std::panic::Location;
 
@@ -9,17 +9,17 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
 impl FunctionBuilder {
-    /// Adds a tensor of this type whose elements are their own positions along `dimension`.
+    /// Adds a tensor of this type. Each element equals its index along `dimension`.
     ///
     /// # Errors
     ///
-    /// If the type does not have the dimension or does not hold numbers.
+    /// If the type does not have the dimension or if its elements are not numbers.
     #[track_caller]
     pub fn iota(&self, ty: TensorType, dimension: usize) -> Result<Value> {
         self.one(Location::caller(), OpKind::Iota { iota_dimension: dimension }, &[], Types::one(ty))
     }
 
-    /// The id of this device's partition, as a scalar of type `ui32`.
+    /// Returns the id of this device's partition, as a scalar of type `ui32`.
     ///
     /// # Errors
     ///
@@ -29,7 +29,7 @@ impl FunctionBuilder {
         self.one(Location::caller(), OpKind::PartitionId, &[], Types::Inferred)
     }
 
-    /// The id of this device's replica, as a scalar of type `ui32`.
+    /// Returns the id of this device's replica, as a scalar of type `ui32`.
     ///
     /// # Errors
     ///
@@ -39,13 +39,13 @@ impl FunctionBuilder {
         self.one(Location::caller(), OpKind::ReplicaId, &[], Types::Inferred)
     }
 
-    /// Reinterprets the bits of the elements as another type. If the new elements are narrower, the result has one more
-    /// dimension, the last one. If they are wider, the last dimension becomes part of the elements.
+    /// Reinterprets the bits of the elements as another type. If the new type is narrower, the result has an additional
+    /// last dimension. If the new type is wider, the last dimension is merged into the elements.
     ///
     /// # Errors
     ///
-    /// If the widths do not divide each other, or if the last dimension does not have the extent that a wider type
-    /// needs.
+    /// If neither bit width divides the other, or if the last dimension does not have the extent that a wider type
+    /// requires.
     #[track_caller]
     pub fn bitcast_convert(&self, x: Value, element: ElementType) -> Result<Value> {
         let at = Location::caller();
@@ -73,8 +73,8 @@ impl FunctionBuilder {
         self.one(at, kind, &[x], Types::one(ty))
     }
 
-    /// Adds dimensions of these extents before those of the operand. Adds a `broadcast_in_dim`, which replaces this op of
-    /// earlier versions of StableHLO.
+    /// Adds dimensions of these extents before the operand's dimensions. Adds a `broadcast_in_dim`, which replaces the
+    /// op `broadcast` of earlier StableHLO versions.
     ///
     /// # Errors
     ///
@@ -88,11 +88,11 @@ impl FunctionBuilder {
         self.one(at, kind, &[x], Types::one(TensorType { shape, element: ty.element }))
     }
 
-    /// Gives the elements another shape, in row-major order.
+    /// Changes the shape of a tensor, and keeps the elements in row-major order.
     ///
     /// # Errors
     ///
-    /// If the shape has another number of elements.
+    /// If the new shape has a different number of elements.
     #[track_caller]
     pub fn reshape(&self, x: Value, shape: &[i64]) -> Result<Value> {
         let at = Location::caller();
@@ -111,11 +111,11 @@ impl FunctionBuilder {
         self.one(Location::caller(), kind, &[x], Types::Inferred)
     }
 
-    /// Cuts out the elements from `start` up to `limit`, with these strides.
+    /// Extracts the elements from `start` (inclusive) to `limit` (exclusive), with these strides.
     ///
     /// # Errors
     ///
-    /// If the lists do not have an entry for each dimension, or if a range is not within the operand.
+    /// If a list does not have one element for each dimension, or if a range exceeds the operand.
     #[track_caller]
     pub fn slice(&self, x: Value, start: &[i64], limit: &[i64], strides: &[i64]) -> Result<Value> {
         let kind =
@@ -123,12 +123,12 @@ impl FunctionBuilder {
         self.one(Location::caller(), kind, &[x], Types::Inferred)
     }
 
-    /// Cuts out a slice of these sizes that starts at indices known at run time. The indices are scalars, one for each
-    /// dimension.
+    /// Extracts a slice of these sizes that starts at indices known only at run time. The indices are scalars, one for
+    /// each dimension.
     ///
     /// # Errors
     ///
-    /// If there is not an index and a size for each dimension, or if a size is larger than the operand.
+    /// If there is not one index and one size for each dimension, or if a size is larger than the operand.
     #[track_caller]
     pub fn dynamic_slice(&self, x: Value, start: &[Value], sizes: &[i64]) -> Result<Value> {
         let operands = [&[x], start].concat();
@@ -136,23 +136,23 @@ impl FunctionBuilder {
         self.one(Location::caller(), kind, &operands, Types::Inferred)
     }
 
-    /// Replaces a slice, which starts at indices known at run time, by `update`. The indices are scalars, one for each
-    /// dimension.
+    /// Replaces a slice with `update`. The slice starts at indices known only at run time, which are scalars, one for
+    /// each dimension.
     ///
     /// # Errors
     ///
-    /// If there is not an index for each dimension, or if the update is larger than the operand.
+    /// If there is not one index for each dimension, or if the update is larger than the operand.
     #[track_caller]
     pub fn dynamic_update_slice(&self, x: Value, update: Value, start: &[Value]) -> Result<Value> {
         let operands = [&[x, update], start].concat();
         self.one(Location::caller(), OpKind::DynamicUpdateSlice, &operands, Types::Inferred)
     }
 
-    /// Joins tensors along a dimension.
+    /// Concatenates tensors along a dimension.
     ///
     /// # Errors
     ///
-    /// If there is no operand, or if the operands differ in element type or in another dimension.
+    /// If there is no operand, or if the operands differ in element type or in an extent of another dimension.
     #[track_caller]
     pub fn concatenate(&self, operands: &[Value], dimension: usize) -> Result<Value> {
         self.one(Location::caller(), OpKind::Concatenate { dimension }, operands, Types::Inferred)
@@ -163,7 +163,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the lists do not have an entry for each dimension, or if interior padding is negative.
+    /// If a list does not have one element for each dimension, or if interior padding is negative.
     #[track_caller]
     pub fn pad(&self, x: Value, value: Value, low: &[i64], high: &[i64], interior: &[i64]) -> Result<Value> {
         let kind = OpKind::Pad {
@@ -185,7 +185,7 @@ impl FunctionBuilder {
         self.one(Location::caller(), kind, &[x], Types::Inferred)
     }
 
-    /// The type of a value with another shape. Keeps the scales of quantized types.
+    /// Returns the type of a value with another shape. Keeps the scales of quantized types.
     pub(super) fn with_shape(&self, op: &str, at: super::state::At, x: Value, shape: &[i64]) -> Result<Type> {
         let ty = self.types_of(op, at, &[x])?.remove(0);
         match ty {
@@ -200,7 +200,7 @@ impl FunctionBuilder {
     }
 }
 
-/// The text of a tensor type with another shape, and without bounds.
+/// Returns the text of a tensor type with another shape and without bounds.
 fn reshaped(text: &str, shape: &[i64]) -> String {
     let mut rest = &text["tensor<".len()..];
     while let Some((extent, after)) = rest.split_once('x')
@@ -214,7 +214,7 @@ fn reshaped(text: &str, shape: &[i64]) -> String {
     for &extent in shape {
         new.push_str(&if extent == DYNAMIC { "?x".to_owned() } else { format!("{extent}x") });
     }
-    // A quantized element type ends in a bracket of its own.
+    // A quantized element type contains angle brackets, which must be closed, too.
     let brackets = 1 + element.matches('<').count() - element.matches('>').count();
     new + element + &">".repeat(brackets)
 }

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 use crate::verify::{check_op, check_type, infer_in};
 
-/// The place in the caller's source.
+/// Position in the caller's source.
 pub(super) type At = &'static panic::Location<'static>;
 
 /// The results of an op.
@@ -20,16 +20,16 @@ pub(super) type Results = SmallVec<[Value; 2]>;
 /// The types of an op's results.
 #[derive(Debug)]
 pub(super) enum Types {
-    /// Infer the types from the operands, attributes and regions.
+    /// The types are inferred from the operands, attributes and regions.
     Inferred,
-    /// Infer the shapes, and use this element type.
+    /// The shapes are inferred, and the elements have this type.
     Elements(ElementType),
-    /// The caller states them.
+    /// The caller passes the types.
     Stated(SmallVec<[Type; 1]>),
 }
 
 impl Types {
-    /// The stated type of the only result.
+    /// Creates the type of an op with one result.
     pub(super) fn one(ty: impl Into<Type>) -> Self {
         Self::Stated(SmallVec::from_iter([ty.into()]))
     }
@@ -46,7 +46,7 @@ pub(super) struct NewOp {
 /// A region that is under construction.
 #[derive(Debug)]
 struct Frame {
-    /// Number of the region in its function. The body of the function is number 0.
+    /// Index of the region in its function. The body of the function has the index 0.
     region: u32,
     args: Vec<ValueId>,
     ops: Vec<Op>,
@@ -54,19 +54,20 @@ struct Frame {
 
 #[derive(Debug)]
 pub(super) struct State {
-    /// Number of the function, unique in the process.
+    /// Id of the function, unique in the process.
     function: u64,
-    /// Has the types of all values. The body stays empty until the function is finished.
+    /// The function, with the types of all values. Its body stays empty until the function is finished.
     pub(super) func: Func,
     /// The open regions, from the outermost to the innermost.
     frames: Vec<Frame>,
-    /// For each value, the region that defines it.
+    /// Index of the region that defines each value.
     regions: Vec<u32>,
-    /// For each region, whether it is open.
+    /// Whether each region is open.
     open: Vec<bool>,
-    /// Position of each type in the list of types of `func.values`.
+    /// Index of each type in the interned types of `func.values`.
     types: HashMap<Arc<Type>, u32>,
-    /// For each type, a bit set of the kinds of elementwise ops that are valid if all operands and the result have it.
+    /// Bit set for each interned type. A set bit means that an elementwise op is valid if its operands and result have
+    /// the type.
     sound: Vec<u64>,
     places: Places,
 }
@@ -74,12 +75,12 @@ pub(super) struct State {
 /// The source locations of the ops.
 #[derive(Debug)]
 struct Places {
-    /// The first one is unknown.
+    /// All locations. The first location is `Unknown`.
     listed: Vec<Location>,
-    /// Known locations, by the address of the caller's location and the number of the scope's name.
+    /// Ids of the known locations, by the address of the caller's location and the id of the enclosing scope.
     known: HashMap<(usize, u32), LocationId>,
     last: Option<(usize, LocationId)>,
-    /// The names of the enclosing scopes, and a number for each list of names.
+    /// Joined names of each enclosing scope and the scopes around it, with the id of the scope.
     names: Vec<(String, u32)>,
     named: u32,
 }
@@ -138,7 +139,7 @@ impl State {
         state
     }
 
-    /// Returns the numbers of values, or an error if one of them is not valid here.
+    /// Returns the ids of values, or an error if a value belongs to another function or is not in scope.
     pub(super) fn resolve(&self, values: &[Value]) -> Result<ValueIds> {
         let mut ids = ValueIds::with_capacity(values.len());
         for (i, value) in values.iter().enumerate() {
@@ -163,7 +164,7 @@ impl State {
         Ok(ids)
     }
 
-    /// The type of a value of this function.
+    /// Returns the type of a value of this function.
     pub(super) fn ty(&self, value: Value) -> Result<&Arc<Type>> {
         let ids = self.resolve(&[value])?;
         self.func
@@ -176,7 +177,7 @@ impl State {
         Value { function: self.function, id }
     }
 
-    /// Position of a type in the list of types.
+    /// Returns the index of a type in the interned types of `func.values`. Adds the type if it is new.
     fn intern(&mut self, ty: Type) -> u32 {
         match self.types.get(&ty) {
             Some(&position) => position,
@@ -189,7 +190,7 @@ impl State {
         }
     }
 
-    /// Adds a value to the innermost region.
+    /// Adds a value to the innermost region. `position` is the index of its type.
     fn define(&mut self, position: u32) -> Result<ValueId> {
         let Ok(id) = u32::try_from(self.func.values.len()) else {
             return Err(Error::new(ErrorKind::Limit, "a function has more than 2^32 values"));
@@ -204,7 +205,7 @@ impl State {
         check_type(&ty)?;
         let position = self.intern(ty);
         let id = self.define(position)?;
-        // An argument may also be added while a region is open.
+        // The value belongs to the function's body, even if it is added while a nested region is open.
         if let Some(region) = self.regions.last_mut() {
             *region = 0;
         }
@@ -242,7 +243,7 @@ impl State {
         }
     }
 
-    /// Sets the operands and results of an op, and checks it.
+    /// Sets the operands and results of an op, and checks the op.
     fn complete(&mut self, op: &mut Op, operands: &[Value], types: Types) -> Result<()> {
         op.operands = self.resolve(operands)?;
         let types = match types {
@@ -268,7 +269,8 @@ impl State {
         check_op(&self.func, op)
     }
 
-    /// Adds an elementwise op. If all operands have one type, the op is checked once for each kind and type.
+    /// Adds an elementwise op. If all operands have the same type, each combination of op and type is checked only
+    /// once.
     pub(super) fn elementwise(&mut self, at: At, operands: &[Value], kind: OpKind, bit: usize) -> Result<Results> {
         let ids = self.resolve(operands).map_err(|e| e.with_op(&kind.name()))?;
         let position = self.func.values.position(ids[0]);
@@ -293,7 +295,7 @@ impl State {
         Ok(Results::from_iter([self.value(result)]))
     }
 
-    /// Opens a region. Returns the number of open regions before, for [`Self::close`], and the region's arguments.
+    /// Opens a region. Returns the previous number of open regions, for [`Self::close`], and the region's arguments.
     pub(super) fn open(&mut self, args: Vec<Type>) -> Result<(usize, Vec<Value>)> {
         args.iter().try_for_each(check_type)?;
         let depth = self.frames.len();
@@ -313,7 +315,7 @@ impl State {
         Ok((depth, values))
     }
 
-    /// Ends the innermost region with a return of these values.
+    /// Ends the innermost region with a return op that returns these values.
     pub(super) fn end(&mut self, at: At, returned: &[Value]) -> Result<Region> {
         let ids = self.resolve(returned).map_err(|e| e.with_op("stablehlo.return"))?;
         let mut op = Op::new(OpKind::Return, ids, ValueIds::new());
@@ -333,7 +335,7 @@ impl State {
         }
     }
 
-    /// Finishes the function. Returns it and the locations of its ops.
+    /// Finishes the function. Returns the function and the locations of its ops.
     pub(super) fn finish(
         mut self,
         at: At,
@@ -363,7 +365,7 @@ impl State {
         check_op(&self.func, op).map_err(|e| e.with_op(&op.kind.name()))
     }
 
-    /// Enters a scope whose name is part of the locations of its ops.
+    /// Enters a scope. Its name becomes part of the locations of the ops that are added in the scope.
     pub(super) fn enter(&mut self, name: &str) {
         let places = &mut self.places;
         places.named += 1;

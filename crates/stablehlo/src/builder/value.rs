@@ -1,20 +1,20 @@
-//! Values of a function under construction, and structures of them.
+//! Values of a function under construction, and structures of values.
 
 use crate::ir::ValueId;
 
 /// A value of a [`FunctionBuilder`](super::FunctionBuilder): an argument, or a result of an op.
 ///
-/// A value is a small copyable handle. It is valid only in the function that created it, and until the region that
-/// created it ends. Ops return an error for a value that is not valid.
+/// A value is a small copyable handle. It is valid only in the function that created it, and only until the region that
+/// defines it ends. Ops return an error for a value that is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Value {
-    /// Number of the function, unique in the process.
+    /// Id of the function, unique in the process.
     pub(super) function: u64,
     pub(super) id: ValueId,
 }
 
 impl Value {
-    /// The number of the value in its [`Func`](crate::ir::Func).
+    /// Returns the id of the value in its [`Func`](crate::ir::Func).
     #[must_use]
     pub fn id(self) -> ValueId {
         self.id
@@ -23,8 +23,8 @@ impl Value {
 
 /// A structure of values: one [`Value`], an array, a `Vec`, a tuple, or your own type.
 ///
-/// Ops with several operands take such a structure, pass it to their regions, and return it. Implement the trait for a
-/// type of your own, such as the state of a training loop, to use the type as the state of
+/// Ops with several operands take such a structure, pass a structure of the same form to their regions, and return one.
+/// Implement the trait for a type of your own, such as the state of a training loop, to pass this type to
 /// [`while_`](super::FunctionBuilder::while_).
 ///
 /// ```
@@ -49,11 +49,11 @@ pub trait Values: Sized {
     /// Appends the values to `into`, in a fixed order.
     fn flatten(&self, into: &mut Vec<Value>);
 
-    /// Creates a structure of the same form from as many values, in the order of [`Self::flatten`]. Returns `None` if
-    /// there are too few.
+    /// Creates a structure of the same form from the next values, in the order of [`Self::flatten`]. Returns `None` if
+    /// there are too few values.
     fn rebuild(&self, from: &mut dyn Iterator<Item = Value>) -> Option<Self>;
 
-    /// The values in a list.
+    /// Returns the values as a flat list.
     fn to_values(&self) -> Vec<Value> {
         let mut values = Vec::new();
         self.flatten(&mut values);

@@ -1,4 +1,4 @@
-//! The file's sections: tables whose entries the ops refer to by number.
+//! The sections of a bytecode file: tables whose entries the ops refer to by index.
 
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ pub(super) const IR_SECTION: u8 = 4;
 pub(super) enum Dialect {
     Builtin,
     Vhlo,
-    /// StableHLO itself. Operands of ops of other dialects have its types.
+    /// The dialect `stablehlo`. Its types occur in ops of other dialects.
     Stablehlo,
     Shardy,
     Other,
@@ -41,29 +41,29 @@ pub(super) enum Dialect {
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) dialect: Dialect,
-    /// Whether the entry is in the dialect's own encoding. Otherwise it is MLIR assembly text.
+    /// Whether the entry is in the dialect's own encoding. Otherwise the entry is MLIR assembly text.
     pub(super) encoded: bool,
     pub(super) range: Range<usize>,
 }
 
 /// One op name.
 pub(super) struct OpName {
-    /// `vhlo.add_v1`.
+    /// Full name, such as `vhlo.add_v1`.
     pub(super) full: String,
 }
 
-/// A resource blob.
+/// Data of a dialect resource.
 #[derive(Clone)]
 pub(super) enum Resource {
     Blob(Range<usize>),
     Other,
 }
 
-/// The tables of a file.
+/// The tables of a bytecode file.
 pub(super) struct Container<'a> {
     pub(super) file: &'a [u8],
     pub(super) bytecode_version: u64,
-    /// Taken from a producer name of the form `StableHLO_v1.2.3`.
+    /// Version in a producer name of the form `StableHLO_v1.2.3`.
     pub(super) stablehlo_version: Option<Version>,
     pub(super) producer: String,
     pub(super) strings: Vec<Range<usize>>,
@@ -140,7 +140,7 @@ impl<'a> Container<'a> {
         Ok(this)
     }
 
-    /// Returns the string with this number, which need not be UTF-8.
+    /// Reads a string index, and returns the byte range of the string. The string need not be UTF-8.
     pub(super) fn string(&self, cursor: &mut Cursor<'_>) -> Result<Range<usize>> {
         let index = cursor.index()?;
         match self.strings.get(index) {
@@ -151,13 +151,13 @@ impl<'a> Container<'a> {
         }
     }
 
-    /// Returns the string with this number as text.
+    /// Reads a string index, and returns the string as text.
     pub(super) fn text(&self, cursor: &mut Cursor<'_>) -> Result<String> {
         let range = self.string(cursor)?;
         Ok(String::from_utf8_lossy(&self.file[range]).into_owned())
     }
 
-    /// The sizes come first, in reverse order. The bytes follow in forward order and end with the section.
+    /// Reads the string section. The sizes come first, in reverse order. The strings follow in forward order.
     fn read_strings(&mut self, mut cursor: Cursor<'a>) -> Result<()> {
         let count = cursor.count()?;
         self.strings.resize(count, 0..0);
@@ -188,7 +188,7 @@ impl<'a> Container<'a> {
         let mut names = Vec::with_capacity(count.min(64));
         for _ in 0..count {
             let versioned = if self.bytecode_version >= 1 {
-                // The flag is the lowest bit of the string index.
+                // The lowest bit of the string index indicates whether the dialect has a version.
                 let (index, versioned) = cursor.flagged()?;
                 let range = usize::try_from(index).ok().and_then(|i| self.strings.get(i)).cloned();
                 names.push(range.ok_or_else(|| cursor.error(format_args!("string {index} does not exist")))?);
@@ -224,7 +224,7 @@ impl<'a> Container<'a> {
                     self.string(&mut cursor)?
                 };
                 let name = &self.file[name];
-                // Real names are far shorter. The limit prevents a long string that is used often from using too much
+                // Real names are far shorter. The limit prevents many ops that share one long name from using too much
                 // memory.
                 if name.len() + dialect.len() > 256 {
                     return Err(cursor.error("an op name is longer than 256 bytes"));
@@ -286,7 +286,8 @@ impl<'a> Container<'a> {
         self.finish(&cursor, "property")
     }
 
-    /// External resources come first. Among the attributes, only dialect resources have numbers.
+    /// Reads the resource sections. Attributes refer to dialect resources by index. External resources come first and
+    /// have no index.
     fn read_resources(&mut self, mut offsets: Cursor<'a>, mut data: Cursor<'a>) -> Result<()> {
         if offsets.is_empty() {
             return Ok(());

@@ -1,11 +1,11 @@
-//! Reads the primitives of the format, never beyond the end of a section.
+//! Reads the primitives of MLIR's bytecode format, never beyond the end of a section.
 
 use std::fmt;
 use std::ops::Range;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// A position in a part of the file. Offsets are always those of the whole file.
+/// A position in a range of a bytecode file. All offsets are offsets in the whole file.
 #[derive(Clone)]
 pub(super) struct Cursor<'a> {
     file: &'a [u8],
@@ -14,13 +14,13 @@ pub(super) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Reads `range` of `file`; the range must lie inside it.
+    /// Creates a cursor that reads `range` of `file`. The range must lie inside the file.
     pub(super) fn new(file: &'a [u8], range: Range<usize>) -> Self {
         debug_assert!(range.start <= range.end && range.end <= file.len(), "ranges come from `take`");
         Self { file, pos: range.start, end: range.end }
     }
 
-    /// Offset of the next byte.
+    /// Returns the offset of the next byte.
     #[inline]
     pub(super) fn pos(&self) -> usize {
         self.pos
@@ -67,7 +67,7 @@ impl<'a> Cursor<'a> {
         Ok(byte)
     }
 
-    /// `count` bytes.
+    /// Skips `count` bytes, and returns their range.
     pub(super) fn take(&mut self, count: usize) -> Result<Range<usize>> {
         if count > self.remaining() {
             return Err(self.ended());
@@ -77,8 +77,8 @@ impl<'a> Cursor<'a> {
         Ok(start..self.pos)
     }
 
-    /// An unsigned integer in the prefix encoding. The number of trailing zero bits in the first byte is the number of
-    /// bytes that follow.
+    /// Reads an unsigned integer in the prefix encoding. The number of trailing zero bits in the first byte is the
+    /// number of bytes that follow.
     #[inline]
     pub(super) fn varint(&mut self) -> Result<u64> {
         match self.file.get(self.pos) {
@@ -87,7 +87,7 @@ impl<'a> Cursor<'a> {
                 self.pos += 1;
                 Ok(u64::from(first >> 1))
             }
-            // Most of the others take two bytes.
+            // Most integers that take more than one byte take two bytes.
             Some(&first) if first & 2 == 2 && self.end - self.pos >= 2 => {
                 let all = u16::from_le_bytes([first, self.file[self.pos + 1]]);
                 self.pos += 2;
@@ -104,7 +104,7 @@ impl<'a> Cursor<'a> {
         let range = self.take(extra)?;
         let mut bytes = [0; 8];
         if let Some(next) = self.file.get(range.start..range.start + 8) {
-            // The compiler knows the length of this copy.
+            // Copy 8 bytes instead of `extra` bytes, because a copy of constant length is faster.
             bytes.copy_from_slice(next);
         } else {
             bytes[..extra].copy_from_slice(&self.file[range]);
@@ -113,40 +113,40 @@ impl<'a> Cursor<'a> {
         if extra == 8 {
             return Ok(all);
         }
-        // The first byte holds `7 - extra` bits of the value above the marker bit.
+        // The first byte holds the lowest `7 - extra` bits of the value above the marker bit.
         Ok((all & ((1 << (8 * extra)) - 1)) << (7 - extra) | u64::from(first) >> (extra + 1))
     }
 
-    /// A signed integer in zig-zag form.
+    /// Reads a signed integer in zigzag encoding.
     #[inline]
     pub(super) fn svarint(&mut self) -> Result<i64> {
         let raw = self.varint()?;
         Ok((raw >> 1).cast_signed() ^ -(raw & 1).cast_signed())
     }
 
-    /// A number and a flag in its lowest bit.
+    /// Reads an integer with a flag in its lowest bit. Returns the remaining bits and the flag.
     #[inline]
     pub(super) fn flagged(&mut self) -> Result<(u64, bool)> {
         let raw = self.varint()?;
         Ok((raw >> 1, raw & 1 == 1))
     }
 
-    /// A number that indexes memory.
+    /// Reads an integer that must fit into a `usize`, such as an index or a length.
     #[inline]
     pub(super) fn index(&mut self) -> Result<usize> {
         let value = self.varint()?;
         usize::try_from(value).map_err(|_| self.out_of_range(value))
     }
 
-    /// The number of items that follow. Each item takes at least one byte, so a number larger than the rest of the
-    /// section is an error.
+    /// Reads the number of elements that follow. Each element takes at least one byte, so a count that is larger than
+    /// the rest of the section is an error.
     #[inline]
     pub(super) fn count(&mut self) -> Result<usize> {
         let value = self.varint()?;
         self.check_count(value)
     }
 
-    /// See [`Self::count`].
+    /// Checks a count as [`Self::count`] does.
     #[inline]
     pub(super) fn check_count(&self, value: u64) -> Result<usize> {
         match usize::try_from(value) {
@@ -155,7 +155,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A count, then that many items.
+    /// Reads a count, and then this many elements.
     pub(super) fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let count = self.count()?;
         let mut items = Vec::with_capacity(count.min(64));
@@ -165,13 +165,13 @@ impl<'a> Cursor<'a> {
         Ok(items)
     }
 
-    /// A length, then that many bytes.
+    /// Reads a length, and then this many bytes.
     pub(super) fn blob(&mut self) -> Result<Range<usize>> {
         let length = self.index()?;
         self.take(length)
     }
 
-    /// The bytes before a NUL.
+    /// Reads a NUL-terminated string. Returns its range without the NUL.
     pub(super) fn c_string(&mut self) -> Result<Range<usize>> {
         let start = self.pos;
         let length = self.file[start..self.end].iter().position(|&b| b == 0).ok_or_else(|| self.ended())?;
@@ -179,13 +179,13 @@ impl<'a> Cursor<'a> {
         Ok(start..start + length)
     }
 
-    /// An integer whose width is not stored, because the type determines it.
+    /// Reads an integer of this bit width. The file does not store the width, because the type determines it.
     pub(super) fn int_of_width(&mut self, width: u32) -> Result<i64> {
         match width {
             0 => Ok(0),
             1..=8 => {
                 let byte = self.byte()?;
-                // Narrow values may be stored without sign extension.
+                // The bits above `width` need not repeat the sign bit, so sign-extend here.
                 let shift = 8 - width;
                 Ok(i64::from((byte << shift).cast_signed() >> shift))
             }
@@ -197,7 +197,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Skips padding up to the next offset in the file that is a multiple of `alignment`.
+    /// Skips padding up to the next file offset that is a multiple of `alignment`.
     pub(super) fn align(&mut self, alignment: u64) -> Result<()> {
         let Some(alignment) = usize::try_from(alignment).ok().filter(|a| a.is_power_of_two()) else {
             return Err(self.error(format_args!("alignment {alignment} is not a power of two")));
@@ -210,7 +210,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// A section: its id and the cursor over its content.
+    /// Reads a section header. Returns the section id and a cursor over the content.
     pub(super) fn section(&mut self) -> Result<(u8, Cursor<'a>)> {
         let head = self.byte()?;
         let length = self.index()?;

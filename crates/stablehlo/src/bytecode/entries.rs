@@ -1,7 +1,7 @@
 //! The attribute and type tables. Entries are decoded at their first use and then cached.
 //!
-//! Entries refer to each other by number, so a hostile file can nest them without end or fan out exponentially. The
-//! depth is limited, and every copy is charged to a [`Budget`].
+//! Entries refer to each other by index, so a malicious file can nest them without end or make the expansion grow
+//! exponentially. The reader limits the depth, and charges every copy to a [`Budget`].
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use crate::ir::{Attribute, Attributes, ElementType, Literal, TensorType, Type, V
 use crate::print::{attribute_text, float_text};
 use crate::types::Ty;
 
-/// Maximum nesting of attributes and types.
+/// Maximum nesting depth of attributes and types.
 pub(super) const MAX_DEPTH: usize = 32;
 
-/// The tables, their decoded entries, and the remaining budget.
+/// The tables, their decoded entries and the remaining budget.
 pub(super) struct Tables<'a> {
     pub(super) container: Container<'a>,
     pub(super) program: &'a Bytes,
-    /// For each attribute, its position in `loaded` plus one, or 0 if it has not been decoded.
+    /// Index in `loaded` plus one for each attribute, or 0 if the attribute is not decoded yet.
     attributes: Vec<u32>,
     /// Decoded attributes, each with the cost of a copy.
     loaded: Vec<(Attribute, usize)>,
@@ -36,7 +36,8 @@ pub(super) struct Tables<'a> {
 #[derive(Clone)]
 struct ValueType {
     ty: Arc<Type>,
-    /// The last function that had a value of this type, and the position of the type in that function's list.
+    /// Number of the last function that had a value of this type, and the index of the type among that function's
+    /// interned types.
     interned: (u32, u32),
 }
 
@@ -54,7 +55,7 @@ impl<'a> Tables<'a> {
         })
     }
 
-    /// Decodes an attribute if needed, and charges for one copy of it.
+    /// Decodes an attribute if necessary, and charges the budget for one copy of it.
     pub(super) fn load(&mut self, cursor: &Cursor<'_>, index: usize) -> Result<()> {
         self.load_attribute(cursor.pos(), index, 0)?;
         self.charge(cursor.pos(), self.weight(index))
@@ -64,18 +65,18 @@ impl<'a> Tables<'a> {
         self.loaded.get((*self.attributes.get(index)? as usize).checked_sub(1)?)
     }
 
-    /// Returns the cost of a copy of a loaded attribute.
+    /// Returns the cost of copying a decoded attribute.
     pub(super) fn weight(&self, index: usize) -> usize {
         self.find(index).map_or(0, |(_, weight)| *weight)
     }
 
-    /// A loaded attribute.
+    /// Returns a decoded attribute.
     pub(super) fn loaded(&self, index: usize) -> &Attribute {
         const MISSING: &Attribute = &Attribute::Unit;
         self.find(index).map_or(MISSING, |(attribute, _)| attribute)
     }
 
-    /// Returns the type with this number as the type of a value.
+    /// Returns the type with this index as the type of a value.
     pub(super) fn value_type(&mut self, offset: usize, index: usize) -> Result<&Arc<Type>> {
         Ok(&self.shared_type(offset, index)?.ty)
     }
@@ -100,8 +101,8 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// Returns the position in `values` of the type with this number. `values` are the types of function number `func`,
-    /// counted from 1.
+    /// Interns the type with this index in `values`, the value types of the function with the number `func`. Returns
+    /// its position among the interned types. Function numbers start at 1.
     #[inline]
     pub(super) fn interned_type(
         &mut self,
@@ -121,7 +122,8 @@ impl<'a> Tables<'a> {
         Ok(position)
     }
 
-    /// Returns the type of a type attribute, by its number.
+    /// Returns the index of the type in the type attribute with this index. Returns `None` if the attribute is not a
+    /// type.
     pub(super) fn type_of_attribute(&self, index: usize) -> Option<usize> {
         let entry = self.container.attributes.get(index)?;
         let mut cursor = Cursor::new(self.container.file, entry.range.clone());
@@ -130,7 +132,7 @@ impl<'a> Tables<'a> {
         (is_type && cursor.is_empty()).then_some(ty)
     }
 
-    /// Returns the inputs and results of the type with this number, if it is a function type.
+    /// Returns the inputs and results of the type with this index, if it is a function type.
     pub(super) fn function_type(&mut self, offset: usize, index: usize) -> Result<Option<(&[Type], &[Type])>> {
         if !matches!(self.types.get(index), Some(Some(_))) {
             self.type_at(offset, index, 0)?;
@@ -146,7 +148,7 @@ impl<'a> Tables<'a> {
         self.budget.charge(weight).map_err(|e| e.with_offset(offset))
     }
 
-    /// Returns the entry of an attribute number.
+    /// Returns the undecoded attribute with this index.
     pub(super) fn attribute_entry(&self, offset: usize, index: usize) -> Result<super::container::Entry> {
         let entries = &self.container.attributes;
         entries.get(index).cloned().ok_or_else(|| {
@@ -195,19 +197,19 @@ impl<'a> Tables<'a> {
         Ok(())
     }
 
-    /// A NUL-terminated piece of MLIR text.
+    /// Returns a NUL-terminated range of the file as MLIR text.
     pub(super) fn assembly(&self, range: std::ops::Range<usize>) -> String {
         let bytes = &self.container.file[range];
         String::from_utf8_lossy(bytes.strip_suffix(b"\0").unwrap_or(bytes)).into_owned()
     }
 
-    /// Reads the index of an attribute and returns a copy of that attribute.
+    /// Reads the index of an attribute, and returns a copy of this attribute.
     pub(super) fn child(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
         let index = cursor.index()?;
         self.child_at(cursor, index, depth)
     }
 
-    /// Returns a copy of the attribute with this number.
+    /// Returns a copy of the attribute with this index.
     pub(super) fn child_at(&mut self, cursor: &Cursor<'_>, index: usize, depth: usize) -> Result<Attribute> {
         self.load_attribute(cursor.pos(), index, depth + 1)?;
         self.charge(cursor.pos(), self.weight(index))?;
@@ -218,10 +220,10 @@ impl<'a> Tables<'a> {
         cursor.list(|cursor| self.child(cursor, depth))
     }
 
-    /// A string attribute as text.
+    /// Reads the index of a string attribute, and returns its value.
     pub(super) fn child_text(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<String> {
         match self.child(cursor, depth)? {
-            // Strings are slices of the program. This copies the bytes.
+            // The attribute's bytes are a slice of the program, but the returned string is a copy, so charge for it.
             Attribute::String(bytes) => {
                 self.charge(cursor.pos(), bytes.len())?;
                 Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -265,7 +267,7 @@ impl<'a> Tables<'a> {
             8 => self.integer(cursor, depth)?,
             9 => self.float(cursor, depth)?,
             10 | 11 | 12 | 13 | 14 | 15 | 22 => {
-                // A location used as an attribute. Only its name is kept.
+                // A location used as an attribute. The IR does not keep its fields.
                 cursor.take(cursor.remaining())?;
                 Attribute::Other("loc(unknown)".to_owned())
             }
@@ -277,7 +279,7 @@ impl<'a> Tables<'a> {
         })
     }
 
-    /// Creates the error for a code of a newer producer.
+    /// Creates the error for an unknown code, which a newer producer may have written.
     pub(super) fn unknown(&self, cursor: &Cursor<'_>, what: &str, code: u64) -> Error {
         cursor.error(format_args!("unknown {what} code {code} in an artifact of {}", self.container.producer))
     }
@@ -306,10 +308,10 @@ impl<'a> Tables<'a> {
             Some(element) if element.is_unsigned_integer() && width < 64 => {
                 Attribute::Integer(value & ((1 << width) - 1), element)
             }
-            // Values wider than 64 bits are zero-extended.
+            // An integer of fewer than 64 bits is sign-extended.
             Some(element) if width < 64 => Attribute::Integer(value << (64 - width) >> (64 - width), element),
             Some(element) => Attribute::Integer(value, element),
-            // No element type has this width.
+            // No [`ElementType`] has this width, so the IR keeps the attribute as text.
             None => Attribute::Other(format!("{value} : {}", ty.into_type())),
         })
     }
@@ -327,7 +329,7 @@ impl<'a> Tables<'a> {
         Ok(float_attribute(bits, element))
     }
 
-    /// The tensor type of a dense constant. `Err` holds the text of a type that this crate does not model.
+    /// Reads the tensor type of a dense constant. `Err` holds the text of a type that [`TensorType`] cannot represent.
     fn tensor_type(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Result<TensorType, String>> {
         Ok(match self.child_type(cursor, depth)?.into_type() {
             Type::Tensor(tensor) => Ok(tensor),
@@ -335,7 +337,7 @@ impl<'a> Tables<'a> {
         })
     }
 
-    /// Constant data: a slice of the program.
+    /// Reads a dense constant. Its data is a slice of the program.
     fn dense(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
         let ty = self.tensor_type(cursor, depth)?;
         let offset = cursor.pos();
@@ -347,7 +349,8 @@ impl<'a> Tables<'a> {
         match ty {
             Ok(ty) => {
                 let literal = Literal::from_raw(ty, raw).map_err(|e| e.with_offset(offset))?;
-                // Booleans are unpacked into a copy, and a file may refer to one resource many times.
+                // Elements narrower than a byte are unpacked into a copy. A file can refer to one resource many times,
+                // so charge for the copy.
                 if literal.ty.element.bit_width() < 8 {
                     self.charge(offset, literal.data.len())?;
                 }
@@ -384,7 +387,7 @@ impl<'a> Tables<'a> {
                 format_args!("an array of {count} {element} holds {} bytes", raw.len()),
             ));
         }
-        // In arrays, every boolean has a byte of its own.
+        // Dense arrays are not packed: every boolean takes one byte.
         let literal = Literal::new(TensorType::new([count], element), raw).map_err(|e| e.with_offset(offset))?;
         Ok(Attribute::DenseArray(literal))
     }
@@ -415,7 +418,7 @@ impl<'a> Tables<'a> {
         })
     }
 
-    /// Appends an attribute that is kept as text.
+    /// Appends the text of an attribute that the IR keeps as text.
     fn vhlo_text(&mut self, out: &mut String, cursor: &mut Cursor<'_>, depth: usize, code: u64) -> Result<()> {
         let pattern = match code {
             10 => {
@@ -474,14 +477,14 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// The enumerations: code, name, and the words of the values from 0.
+/// The enumerations: code, name, and the keywords of the values from 0.
 const ENUMERATIONS: &[(u64, &str, &str)] = &[
     (3, "comparison_direction", "EQ NE GE GT LE LT"),
     (4, "comparison_type", "NOTYPE FLOAT TOTALORDER SIGNED UNSIGNED WEAKORDER"),
     (7, "fft_type", "FFT IFFT RFFT IRFFT"),
     (11, "precision", "DEFAULT HIGH HIGHEST"),
     (12, "rng_algorithm", "DEFAULT THREE_FRY PHILOX"),
-    // The value 0 has no name.
+    // The value 0 of this enumeration has no name.
     (13, "rng_distribution", " UNIFORM NORMAL"),
     (16, "transpose", "TRANSPOSE_INVALID NO_TRANSPOSE TRANSPOSE ADJOINT"),
     (19, "result_accuracy_mode", "DEFAULT HIGHEST TOLERANCE"),

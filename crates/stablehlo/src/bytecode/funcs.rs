@@ -1,4 +1,4 @@
-//! Functions.
+//! Reads functions.
 
 use super::cursor::Cursor;
 use super::ir_section::{Head, Scope, Walk, finished, symbol};
@@ -11,7 +11,8 @@ use crate::signature::{declaration, declared_results, keep_visibility};
 /// The attributes of a function.
 struct FuncAttributes {
     own: Attributes,
-    /// Number of the function's type, if the file stores it as a type. Otherwise the type is in `own`.
+    /// Index of the function's type, if the file stores `function_type` as a type attribute. Otherwise the type is in
+    /// `own`.
     ty: Option<usize>,
     discardable: Attributes,
 }
@@ -27,7 +28,7 @@ impl FuncAttributes {
             .ok_or_else(|| Error::new(ErrorKind::Attribute, format_args!("attribute `{name}` must be a string")))
     }
 
-    /// Length of a list of dictionaries, or 0 if there is no such attribute.
+    /// Returns the length of a list of dictionaries, or 0 if the attribute is absent.
     fn length(&self, name: &str) -> usize {
         match self.find(name) {
             Some(Attribute::Array(items)) => items.len(),
@@ -35,7 +36,7 @@ impl FuncAttributes {
         }
     }
 
-    /// One dictionary per argument or result. Missing dictionaries are empty.
+    /// Returns one dictionary for each argument or result. Missing dictionaries are empty.
     fn lists(&self, name: &str, count: usize) -> Result<Vec<Attributes>> {
         let wrong = || {
             Error::new(
@@ -87,7 +88,7 @@ impl<'a> Walk<'a> {
             self.region(cursor, &mut scope, 1)?
         };
         if body.ops.is_empty() {
-            // A function without a body. Other ops may refer to its name.
+            // A function without a body is kept as a symbol, because other ops may refer to its name.
             let ty = match (f.ty, f.find("function_type")) {
                 (Some(ty), _) => self.tables.type_at(head.offset, ty, 0)?.into_type(),
                 (None, Some(Attribute::Type(ty))) => ty.clone(),
@@ -127,7 +128,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Returns the declared results of a function. They may have dynamic extents that are static in its body.
+    /// Returns the declared result types of a function. A declared extent may be dynamic where the extent in the body
+    /// is static.
     fn declared(&mut self, head: &Head, f: &FuncAttributes, inputs: &[Type], results: Vec<Type>) -> Result<Vec<Type>> {
         match (f.ty, f.find("function_type")) {
             (Some(ty), _) => {
@@ -144,7 +146,7 @@ impl<'a> Walk<'a> {
                 let declared = self.tables.type_at(head.offset, ty, 0)?.into_type();
                 declared_results(&declared, inputs, results)
             }
-            // Outside of functions, function types are kept as text.
+            // In artifacts without properties, the function type is a copied attribute, which the IR keeps as text.
             (None, Some(Attribute::Type(declared))) => declared_results(declared, inputs, results),
             _ => Err(Error::new(ErrorKind::Attribute, "attribute `function_type` must be a type")),
         }

@@ -1,4 +1,4 @@
-//! The IR section: module, functions, regions and ops.
+//! Reads the IR section: module, functions, regions and ops.
 
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -16,29 +16,29 @@ use crate::limits::MAX_NESTING;
 use crate::op_builder::{UntypedOp, kind};
 use crate::ops::{Names, Opcode, is_attribute};
 
-/// Marks a number whose value is not defined yet.
+/// Marks a value index whose value is not defined yet.
 const UNDEFINED: ValueId = ValueId(u32::MAX);
 
-/// The values of one function and how the file numbers them.
+/// The values of one function, and the indices by which the file refers to them.
 #[derive(Default)]
 pub(super) struct Scope {
-    /// The value of each number in use.
+    /// Value of each value index that the open regions have reserved.
     slots: Vec<ValueId>,
-    /// How many numbers the open regions take.
+    /// Number of value indices that the open regions have reserved.
     extent: usize,
     /// Types of all values of the function.
     pub(super) values: ValueTypes,
-    /// Number of the function in the program, counted from 1.
+    /// Number of the function in the program, starting at 1.
     func: u32,
 }
 
 impl Scope {
     pub(super) fn new(func: usize) -> Self {
-        // Zero means that there is no function.
+        // Type tables use 0 for a type that no function has interned yet, so function numbers start at 1.
         Self { func: u32::try_from(func).unwrap_or(0).saturating_add(1), ..Self::default() }
     }
 
-    /// Adds a value whose type has this number in the file.
+    /// Adds a value whose type has this index in the file.
     #[inline]
     fn add(&mut self, tables: &mut Tables<'_>, offset: usize, ty: usize) -> Result<ValueId> {
         let position = tables.interned_type(offset, ty, self.func, &mut self.values)?;
@@ -63,18 +63,18 @@ fn undefined(slot: u32) -> Error {
     Error::new(ErrorKind::Reference, format_args!("operand number {slot} is used before it is defined"))
 }
 
-/// The numbers that a region reserves for its values. They are assigned in order of definition.
+/// The value indices that a region has reserved for its values. Values get indices in the order of their definition.
 struct Numbers {
     next: usize,
     end: usize,
 }
 
 impl Numbers {
-    /// Gives a value the next number.
+    /// Assigns the next value index to a value.
     #[inline]
     fn define(&mut self, scope: &mut Scope, cursor: &Cursor<'_>, value: ValueId) -> Result<()> {
         match scope.slots.get_mut(self.next) {
-            // Numbers at or beyond the end of the region belong to other regions.
+            // The indices from `end` on belong to other regions.
             Some(slot) if self.next < self.end => *slot = value,
             _ => return Err(cursor.error("a region defines more values than announced")),
         }
@@ -88,13 +88,13 @@ pub(super) struct Head {
     pub(super) offset: usize,
     name: usize,
     pub(super) location: LocationId,
-    /// Attribute number of the op's dictionary.
+    /// Attribute index of the op's dictionary.
     dictionary: Option<usize>,
-    /// Number of the op's properties.
+    /// Index of the op's properties.
     properties: Option<usize>,
-    /// Type numbers of the results. They are replaced by values later.
+    /// Type indices of the results. They are later replaced with the ids of the results.
     results: ValueIds,
-    /// Numbers of the operands in the file. They are replaced by values later.
+    /// Value indices of the operands. They are later replaced with the ids of the operands.
     operands: ValueIds,
     pub(super) regions: usize,
     isolated: bool,
@@ -103,9 +103,9 @@ pub(super) struct Head {
 /// The attributes of one op.
 #[derive(Default)]
 pub(super) struct Gathered {
-    /// Numbers of the attributes in the op's properties.
+    /// Names and indices of the attributes in the op's properties.
     pub(super) own: SmallVec<[(&'static str, usize); 8]>,
-    /// The same for files without properties, which store the attributes by name.
+    /// The op's own attributes in files without properties, which store them by name.
     pub(super) named: Attributes,
     pub(super) discardable: Attributes,
 }
@@ -129,7 +129,7 @@ impl<'a> Walk<'a> {
         Ok(Self { tables, names, cache: OpCache::default(), module })
     }
 
-    /// Reads the whole section, which is one implicit block that contains a module.
+    /// Reads the section, which is an implicit block that contains one module.
     pub(super) fn run(mut self) -> Result<Module> {
         let mut cursor = self.tables.container.ir.clone();
         let (ops, has_args) = cursor.flagged()?;
@@ -163,7 +163,7 @@ impl<'a> Walk<'a> {
 
     fn module_attributes(&mut self, head: &Head) -> Result<()> {
         self.module.attributes = self.dictionary(head)?;
-        // Newer files keep the name and the visibility in two optional properties.
+        // In newer files, the module's name and visibility are two optional properties.
         if let Some(mut cursor) = self.properties(head) {
             let (index, present) = cursor.flagged()?;
             if present {
@@ -210,7 +210,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// [`Self::head`] for ops outside functions. They are few, so the code need not be inlined.
+    /// Calls [`Self::head`] for ops outside of functions. These ops are few, so the code is not inlined.
     #[inline(never)]
     fn outer_head(&mut self, cursor: &mut Cursor<'a>) -> Result<Head> {
         self.head(cursor)
@@ -257,13 +257,13 @@ impl<'a> Walk<'a> {
         Ok(Head { offset, name, location, dictionary, properties, results, operands, regions, isolated })
     }
 
-    /// The properties of an op, if it has any.
+    /// Returns a cursor over the properties of an op, if the op has any.
     fn properties(&self, head: &Head) -> Option<Cursor<'a>> {
         let range = self.tables.container.properties.get(head.properties?)?;
         Some(Cursor::new(self.tables.container.file, range.clone()))
     }
 
-    /// Whether an op's regions are in a section of their own.
+    /// Returns whether an op's regions are in a separate section.
     pub(super) fn has_section(&self, head: &Head) -> bool {
         head.isolated && self.tables.container.bytecode_version >= 2
     }
@@ -275,7 +275,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The attributes in the dictionary, copied.
+    /// Returns a copy of the attributes in the op's dictionary.
     fn dictionary(&mut self, head: &Head) -> Result<Attributes> {
         head.dictionary.map_or(Ok(Attributes::new()), |index| self.dictionary_at(head.offset, index))
     }
@@ -288,7 +288,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Separates the op's own attributes from the discardable ones, and loads them.
+    /// Separates the op's own attributes from its discardable attributes, and decodes all of them.
     pub(super) fn gather(&mut self, head: &Head) -> Result<Gathered> {
         const POSITIONAL: Names = Names(
             "attr0 attr1 attr2 attr3 attr4 attr5 attr6 attr7 attr8 attr9 attr10 attr11 attr12 attr13 attr14 attr15 \
@@ -302,8 +302,8 @@ impl<'a> Walk<'a> {
                 if cursor.is_empty() {
                     break;
                 }
-                // Only portable artifacts guarantee that properties are plain references to attributes. Other dialects
-                // may have another layout.
+                // The properties of VHLO ops are attribute indices. Ops of other dialects may encode their properties
+                // differently.
                 let index = cursor.index()?;
                 if !name.vhlo && name.attributes.is_none() && index >= self.tables.container.attributes.len() {
                     return Ok(Gathered {
@@ -312,7 +312,7 @@ impl<'a> Walk<'a> {
                         discardable: self.dictionary(head)?,
                     });
                 }
-                // The text of a function's type may be long and is not needed.
+                // The text of a function type may be long and is not needed, so do not decode it.
                 let bare = attribute == "function_type" && self.tables.type_of_attribute(index).is_some();
                 if !bare {
                     self.tables.load(&cursor, index)?;
@@ -335,7 +335,7 @@ impl<'a> Walk<'a> {
         if !name.vhlo || self.all_in_properties(head) {
             return Ok(Gathered { own, named: Attributes::new(), discardable: all });
         }
-        // Artifacts without properties keep every attribute in the dictionary.
+        // Artifacts without properties keep all attributes of an op in the dictionary.
         let base = name.full.split_once('.').map_or("", |(_, base)| base);
         let (named, discardable) = all.into_iter().partition(|(attribute, _)| is_attribute(base, attribute));
         Ok(Gathered { own, named, discardable })
@@ -359,7 +359,7 @@ impl<'a> Walk<'a> {
         let count = cursor.count()?;
         let base = scope.extent;
         let end = base + count;
-        // The file stores each value in at least one byte, so it cannot have more open numbers than bytes.
+        // The file stores each value in at least one byte, so it cannot define more values than it has bytes.
         if end > self.tables.container.file.len() {
             return Err(cursor.error(format_args!("a region announces {count} values, more than the program can hold")));
         }
@@ -372,8 +372,8 @@ impl<'a> Walk<'a> {
             region.args = self.block_arguments(cursor, scope, &mut numbers)?;
         }
         let count = cursor.check_count(ops)?;
-        // Reserve memory for all ops of a function at once. For nested regions, let the list grow, because they are small
-        // and many can be open at the same time.
+        // Reserve memory for all ops of a function at once. The lists of nested regions grow on demand, because they
+        // are short and many of them can be open at the same time.
         region.ops.reserve_exact(if depth == 1 { count.min(cursor.remaining() / 4) } else { count.min(4) });
         for _ in 0..count {
             let inner = self.op(cursor, scope, &mut numbers, &mut region.ops)?;
@@ -413,7 +413,7 @@ impl<'a> Walk<'a> {
             };
             let value = scope.add(&mut self.tables, cursor.pos(), ty)?;
             if located {
-                // The IR has no locations of arguments.
+                // The IR does not store the locations of block arguments.
                 cursor.index()?;
             }
             numbers.define(scope, cursor, value)?;
@@ -425,7 +425,7 @@ impl<'a> Walk<'a> {
         Ok(args)
     }
 
-    /// Reads an op without its regions. The caller reads them afterwards, so that nesting needs little stack.
+    /// Reads an op without its regions. The caller reads the regions afterwards, so that nested ops need less stack.
     fn op(
         &mut self,
         cursor: &mut Cursor<'a>,
@@ -449,7 +449,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A cast's results become other names for its operands.
+    /// Removes a cast. Its results become aliases of its operands.
     fn cast(&mut self, cursor: &Cursor<'_>, scope: &mut Scope, numbers: &mut Numbers, head: &Head) -> Result<()> {
         if head.operands.len() != head.results.len() || head.regions > 0 {
             return Err(Error::new(ErrorKind::Structure, "must have as many results as operands"));
@@ -468,7 +468,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Reads the op without its regions.
+    /// Reads an op without its regions.
     #[inline]
     fn shallow(
         &mut self,
@@ -485,7 +485,7 @@ impl<'a> Walk<'a> {
             *result = scope.add(&mut self.tables, head.offset, result.0 as usize)?;
             numbers.define(scope, cursor, *result)?;
         }
-        // Ops with the same name and properties have the same typed form.
+        // Ops with the same name and the same properties have the same kind, so reuse the cached kind.
         let known = if self.all_in_properties(&head) { self.cache.find(head.name, head.properties) } else { None };
         let Some(known) = known else {
             let (kind, attributes) = self.kind(scope, &head)?;
@@ -509,18 +509,18 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Whether the name and the properties determine the typed form, because the dictionary contains only discardable
-    /// attributes.
+    /// Returns whether the name and the properties determine the op's kind. In that case, the dictionary contains only
+    /// discardable attributes.
     #[inline]
     fn all_in_properties(&self, head: &Head) -> bool {
         head.properties.is_some() || head.dictionary.is_none() || self.tables.container.bytecode_version >= 5
     }
 
-    /// Types the first op with its name and properties.
+    /// Builds the kind of the first op with its name and properties, and caches the kind.
     fn kind(&mut self, scope: &Scope, head: &Head) -> Result<(OpKind, Attributes)> {
         let gathered = self.gather(head)?;
         let name = &self.names[head.name];
-        // Not cached: constants, which all differ, and ops whose typed form depends on the ranks of their operands.
+        // Do not cache constants, which all differ, and ops whose kind depends on the ranks of their operands.
         let lasting = !matches!(
             name.code,
             Opcode::Constant
@@ -568,7 +568,7 @@ impl<'a> Walk<'a> {
             }
             return Ok(());
         }
-        // Isolated regions number their values from zero again, but the values belong to the same function.
+        // Value indices start at 0 again in isolated regions, but the values belong to the same function.
         let (slots, extent) = (std::mem::take(&mut scope.slots), std::mem::take(&mut scope.extent));
         let mut section = if self.tables.container.bytecode_version >= 2 { Some(self.section(cursor)?) } else { None };
         for _ in 0..inner.count {
@@ -579,17 +579,17 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// How many regions an op has, and whether they are isolated.
+/// Number of an op's regions, and whether the regions are isolated.
 struct Inner {
     count: usize,
     isolated: bool,
 }
 
-/// A list of numbers of types or values, stored as value ids until they are resolved.
+/// Reads a list of type indices or value indices. They are stored as value ids until they are resolved.
 #[inline(always)]
 fn numbers(cursor: &mut Cursor<'_>) -> Result<ValueIds> {
     let count = cursor.count()?;
-    // A number that is too large refers to no value. `UNDEFINED` does not either.
+    // An index that does not fit into a `u32` refers to no value, like `UNDEFINED`.
     let number = |number| u32::try_from(number).map_or(UNDEFINED, ValueId);
     let mut few = [UNDEFINED; 4];
     if let Some(slots) = few.get_mut(..count) {
@@ -605,7 +605,7 @@ fn numbers(cursor: &mut Cursor<'_>) -> Result<ValueIds> {
     Ok(list)
 }
 
-/// Skips use-list orders, which restore a C++ data structure.
+/// Skips use-list orders, which only matter for MLIR's C++ data structures.
 fn use_lists(cursor: &mut Cursor<'_>, values: usize) -> Result<()> {
     let lists = if values > 1 { cursor.count()? } else { 1 };
     for _ in 0..lists {

@@ -1,7 +1,7 @@
-//! Source locations: attributes that ops refer to, kept in the file's encoding.
+//! Source locations: attributes that ops refer to, which stay encoded until they are used.
 //!
-//! A location's id is the number of its attribute, plus one; id 0 is the unknown location. Reading an op therefore only
-//! reads the number. A location is decoded on request, without its nested locations.
+//! The id of a location is the index of its attribute plus one, and id 0 is the unknown location. To read an op, the
+//! reader therefore only reads this index. A location is decoded on request, without its nested locations.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -14,16 +14,16 @@ use crate::attributes::Budget;
 use crate::error::Result;
 use crate::ir::{EncodedLocations, Location, LocationId};
 
-/// The attributes of a file, some of which are locations.
+/// The attributes of a bytecode file, some of which are locations.
 pub(super) struct ArtifactLocations {
     program: Bytes,
     attributes: Vec<Entry>,
     strings: Vec<Range<usize>>,
-    /// Whether the total size of all names is in proportion to the file. Computed at the first use.
+    /// Whether the total size of all names in locations is proportional to the file size. Computed at the first use.
     modest: OnceLock<bool>,
 }
 
-/// Reads the number of a location attribute and returns its id, if the file has enough attributes.
+/// Reads the index of a location attribute and returns its id, if an attribute with this index exists.
 #[inline]
 pub(super) fn read(cursor: &mut Cursor<'_>, attributes: usize) -> Result<LocationId> {
     let index = cursor.index()?;
@@ -43,8 +43,9 @@ impl ArtifactLocations {
         }
     }
 
-    /// A small file may refer to one long string many times. In that case all locations are unknown, because each would
-    /// be a copy of it.
+    /// Returns whether the names of all locations fit into a budget that is proportional to the file size. A small
+    /// malicious file can refer to one long string many times. All locations of such a file are unknown, because each
+    /// would copy the string.
     fn is_modest(&self) -> bool {
         let mut budget = Budget::new(self.program.len());
         let name = |entry| {
@@ -56,7 +57,7 @@ impl ArtifactLocations {
         self.attributes.iter().all(|entry| budget.charge(name(entry).unwrap_or(0)).is_ok())
     }
 
-    /// The code of a builtin attribute, and a cursor over its fields.
+    /// Returns the code of a builtin attribute, and a cursor over its fields.
     fn fields(&self, entry: &Entry) -> Result<(u64, Cursor<'_>)> {
         let mut cursor = Cursor::new(&self.program, entry.range.clone());
         if entry.dialect != Dialect::Builtin || !entry.encoded {
@@ -65,7 +66,7 @@ impl ArtifactLocations {
         Ok((cursor.varint()?, cursor))
     }
 
-    /// Reads the number of a string attribute and returns the string.
+    /// Reads the index of a string attribute, and returns the string.
     fn name(&self, cursor: &mut Cursor<'_>) -> Result<&[u8]> {
         let index = cursor.index()?;
         let string = self.attributes.get(index).map(|entry| self.fields(entry)).transpose()?;

@@ -1,25 +1,25 @@
-//! Resolves the op names of a file, once per name.
+//! Resolves the op names of a bytecode file, once per name.
 
 use super::container::Container;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ops::{Names, Opcode, shardy_attributes, vhlo_attributes};
 
-/// Newest version of any op. A newer version could have attributes with unknown names.
+/// Newest version of any VHLO op. The attributes of an op with a newer version are unknown.
 const NEWEST_OP: u32 = 2;
 
-/// How the reader treats an op.
+/// How the reader converts an op.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Role {
     Module,
     Func,
-    /// `builtin.unrealized_conversion_cast`: its results are its operands.
+    /// `builtin.unrealized_conversion_cast`. Its results become aliases of its operands.
     Cast,
     Op,
 }
 
 /// One op name.
 pub(super) struct Name {
-    /// Name without version: `stablehlo.add`, `sdy.mesh`.
+    /// Name without the version, such as `stablehlo.add` or `sdy.mesh`.
     pub(super) full: String,
     pub(super) role: Role,
     pub(super) code: Opcode,
@@ -56,7 +56,7 @@ fn resolve_one(container: &Container<'_>, full: &str) -> Result<Name> {
                 ),
             ));
         }
-        // In text, a name without a dialect belongs to StableHLO.
+        // The printer and the text reader treat a name without a dialect as an op of StableHLO, so reject such a name.
         _ if !full.contains('.') => return Err(unknown(container, full)),
         _ => match full.strip_prefix("vhlo.") {
             None => other(Role::Op, Opcode::Other),
@@ -72,7 +72,7 @@ fn resolve_one(container: &Container<'_>, full: &str) -> Result<Name> {
                     ));
                 }
                 let (code, attributes) = (Opcode::from_name(base), vhlo_attributes(base, version));
-                // Ops without attributes are not in the table.
+                // Ops without attributes are not in the table of attribute names.
                 let plain = version == 1 && code != Opcode::Other;
                 if attributes.is_none() && !plain {
                     return Err(unknown(container, full));

@@ -1,22 +1,22 @@
-//! A cache of the typed form of ops, for all ops with the same name and properties.
+//! Cache of op kinds. All ops with the same name and the same properties share one entry.
 
 use crate::ir::{Attributes, OpKind};
 
-/// The typed form of ops with one name and one set of properties.
+/// Kind and attributes of all ops with one name and one set of properties.
 pub(super) struct CachedOp {
     pub(super) name: usize,
     pub(super) kind: OpKind,
     pub(super) extra: Attributes,
-    /// The cost of a copy.
+    /// Cost of copying the kind and the attributes.
     pub(super) weight: usize,
 }
 
 /// The cached ops.
 #[derive(Default)]
 pub(super) struct OpCache {
-    /// By the number of the properties: the position in `known` plus one, or 0 if there is no entry.
+    /// Index in `known` plus one for each index of properties, or 0 if there is no entry.
     by_properties: Vec<u32>,
-    /// The same for ops without properties, by the number of the name.
+    /// Index in `known` plus one for each op name, for ops without properties. 0 if there is no entry.
     by_name: Vec<u32>,
     known: Vec<CachedOp>,
 }
@@ -31,7 +31,7 @@ impl OpCache {
         self.known.get((*position? as usize).checked_sub(1)?).filter(|known| known.name == name)
     }
 
-    /// Adds the first op with these properties.
+    /// Adds the kind of the first op with these properties.
     pub(super) fn add(&mut self, properties: Option<usize>, known: CachedOp) {
         let (list, index) = match properties {
             Some(properties) => (&mut self.by_properties, properties),

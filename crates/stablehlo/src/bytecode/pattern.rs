@@ -1,4 +1,4 @@
-//! Attributes that the IR keeps as MLIR's text. A pattern describes how their fields become text.
+//! Attributes that the IR keeps as MLIR text. A pattern describes how to convert their fields to text.
 
 use super::append::{append, append_other, factor};
 use super::cursor::Cursor;
@@ -8,18 +8,18 @@ use crate::ir::Attribute;
 use crate::print::quoted;
 
 impl Tables<'_> {
-    /// Reads the fields of an attribute and appends them to `out` as the pattern describes. In a pattern, `%` and a
-    /// letter stand for the next field, and all other characters for themselves. A capital letter stands for a list of
-    /// such fields, separated by commas. The fields are
+    /// Reads the fields of an attribute, and appends them to `out` as the pattern describes. In a pattern, `%` and a
+    /// letter stand for the next field. All other characters are copied. A capital letter stands for a list of fields,
+    /// separated by commas. Each letter selects a kind of field:
     ///
     /// - `i`: an integer;
     /// - `b`: a bound, which is an integer or absent;
-    /// - `f`: the number of a factor;
+    /// - `f`: the index of a factor;
     /// - `n`: a name;
     /// - `a`: the name of an axis, which is a string attribute;
     /// - `q`: a string attribute, with escapes;
-    /// - `o`: an attribute that is itself kept as text; and
-    /// - `x`: an array attribute of such attributes.
+    /// - `o`: an attribute that the IR keeps as text; and
+    /// - `x`: an array of attributes that the IR keeps as text.
     pub(super) fn fill(
         &mut self,
         out: &mut String,
@@ -52,7 +52,7 @@ impl Tables<'_> {
                 }
             }
             b'n' => {
-                // A copy, unlike the program's strings.
+                // Unlike a string attribute, the name is copied, so charge for the copy.
                 let name = self.container.text(cursor)?;
                 self.charge(cursor.pos(), name.len())?;
                 out.push_str(&name);

@@ -1,4 +1,4 @@
-//! Shardy's attributes, as MLIR's text. Devices that support shardings read them; others ignore them.
+//! Converts Shardy's attributes to MLIR text. Devices that support shardings parse this text. Other devices ignore it.
 
 use super::append::{append, append_other, factor};
 use super::cursor::Cursor;
@@ -72,7 +72,7 @@ impl Tables<'_> {
         Ok(Attribute::Other(text))
     }
 
-    /// Appends a list in brackets or braces, with the text before them, unless the list is empty.
+    /// Fills a pattern that contains one list. Appends nothing if the list is empty.
     fn fill_unless_empty(
         &mut self,
         out: &mut String,

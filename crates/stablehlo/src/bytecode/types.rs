@@ -1,4 +1,4 @@
-//! The type table.
+//! Decodes the type table.
 
 use super::container::Dialect;
 use super::cursor::Cursor;
@@ -9,7 +9,7 @@ use crate::print::float_text;
 use crate::types::Ty;
 
 impl Tables<'_> {
-    /// Returns a copy of a type. Decodes the type if needed, and charges for the copy.
+    /// Returns a copy of a type. Decodes the type if necessary, and charges the budget for the copy.
     pub(super) fn type_at(&mut self, offset: usize, index: usize, depth: usize) -> Result<Ty> {
         let known = match self.types.get(index) {
             Some(Some((ty, weight))) => Some((ty.clone(), *weight)),
@@ -56,7 +56,7 @@ impl Tables<'_> {
             match ElementType::from_name(&text) {
                 Some(element) => Ty::Element(element),
                 None if text == "!stablehlo.token" => Ty::Value(Type::Token),
-                // The verifier checks the text.
+                // The verifier checks this text.
                 None => Ty::Value(Type::Other(text)),
             }
         };
@@ -82,7 +82,8 @@ impl Tables<'_> {
         })
     }
 
-    /// A tensor type. If its element type is unknown or it has an encoding, it is kept as text.
+    /// Reads a tensor type. If its element type is not an [`ElementType`] or it has an encoding, the IR keeps the type
+    /// as text.
     fn tensor(&mut self, cursor: &mut Cursor<'_>, depth: usize, encoding: Option<String>) -> Result<Ty> {
         let shape = cursor.list(Cursor::svarint)?;
         let element = self.child_type(cursor, depth)?;
@@ -208,7 +209,7 @@ impl Tables<'_> {
     }
 
     fn quantized(&mut self, cursor: &mut Cursor<'_>, depth: usize, per_axis: bool) -> Result<Ty> {
-        // The only flag that is defined means that the storage is signed.
+        // The only defined flag indicates that the storage type is signed.
         let signed = cursor.varint()? & 1 == 1;
         let storage = self.child_type(cursor, depth)?.into_type().to_string();
         let width = storage.trim_start_matches(['u', 'i']).parse::<u32>().unwrap_or(64).clamp(1, 63);

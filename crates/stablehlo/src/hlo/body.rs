@@ -1,4 +1,4 @@
-//! A computation that is being converted, and its values.
+//! A computation that is being converted, and the values of its instructions.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::compatible::list;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
-/// The arrays and tokens that make up an instruction's result.
+/// The result of an instruction as its arrays and tokens, with tuples flattened.
 pub(super) struct Value {
     pub(super) ids: Vec<ValueId>,
     pub(super) shape: Shape,
@@ -22,7 +22,7 @@ pub(super) struct Body<'a> {
     pub(super) depth: usize,
     pub(super) defined: HashMap<i64, Value>,
     pub(super) params: Vec<Option<(Value, Vec<Attributes>)>>,
-    /// Parameter numbers are smaller than this.
+    /// Upper bound of the parameter numbers.
     pub(super) limit: usize,
     pub(super) ops: Vec<Op>,
 }
@@ -37,7 +37,7 @@ impl Body<'_> {
         self.defined.get(&local(id)).ok_or_else(undefined)
     }
 
-    /// All operands, with tuples flattened.
+    /// Returns all operands, with tuples flattened.
     pub(super) fn operands(&self, i: &Instruction) -> Result<Vec<ValueId>> {
         let mut ids = Vec::with_capacity(i.operand_ids.len());
         for number in 0..i.operand_ids.len() {
@@ -46,7 +46,7 @@ impl Body<'_> {
         Ok(ids)
     }
 
-    /// Adds values of this shape.
+    /// Creates new values for a result of this shape.
     pub(super) fn fresh(&mut self, shape: Shape) -> Result<Value> {
         let start = self.values.len();
         shape::leaves(&shape, self.values)?;
@@ -72,7 +72,7 @@ impl Body<'_> {
         Ok(Value { ids, shape })
     }
 
-    /// Adds the extents of an array as a constant, because StableHLO's `rng` takes them as an operand.
+    /// Adds a constant with the extents of an array, because StableHLO's `rng` takes the shape as an operand.
     pub(super) fn shape_operand(&mut self, shape: &Shape) -> Result<ValueId> {
         let extents = shape::tensor(shape)?.shape;
         let ty = TensorType::new([i64::try_from(extents.len()).unwrap_or(i64::MAX)], ElementType::I64);
@@ -92,7 +92,7 @@ pub(super) fn op(kind: OpKind, operands: Vec<ValueId>, results: Vec<ValueId>) ->
     Op { kind, operands, results, regions: Vec::new(), attributes: Attributes::new(), location: LocationId(0) }
 }
 
-/// Newer producers put the computation's id in the upper half of an instruction's id.
+/// Returns the lower half of an instruction's id. Newer producers put the computation's id into the upper half.
 pub(super) fn local(id: i64) -> i64 {
     id & 0xFFFF_FFFF
 }

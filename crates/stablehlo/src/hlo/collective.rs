@@ -1,4 +1,4 @@
-//! Collectives and their groups of devices.
+//! Collectives and their replica groups.
 
 use bytes::Bytes;
 use prost::Message;
@@ -8,12 +8,12 @@ use super::proto::{Instruction, IotaReplicaGroups, MeshAxesReplicaGroups, decode
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
-/// Maximum number of members of a compact list of groups.
+/// Maximum number of devices in compact replica groups.
 const MAX_MEMBERS: usize = 1 << 16;
-/// Maximum rank of the array that is transposed.
+/// Maximum rank of the device array that is transposed.
 const MAX_RANK: usize = 64;
 
-/// The StableHLO op that corresponds to the instruction.
+/// Returns the StableHLO op that corresponds to the instruction.
 pub(super) fn kind(i: &Instruction) -> Result<OpKind> {
     let channel = channel(i);
     if i.opcode == "collective-permute" {
@@ -53,7 +53,7 @@ fn channel(i: &Instruction) -> ChannelHandle {
     ChannelHandle::new(i.channel_id.max(0))
 }
 
-/// An all-to-all along the first dimension, which is split into `split_count` parts.
+/// Returns an all-to-all along the first dimension, which is split into `split_count` slices.
 pub(super) fn exchange(i: &Instruction, split_count: i64) -> Result<OpKind> {
     let replica_groups = matrix(&groups(i)?)?;
     Ok(OpKind::AllToAll { channel: channel(i), concat_dimension: 0, replica_groups, split_count, split_dimension: 0 })
@@ -77,7 +77,7 @@ fn groups(i: &Instruction) -> Result<Vec<Vec<i64>>> {
     Ok(listed.iter().map(|group| group.replica_ids.clone()).collect())
 }
 
-/// Converts groups along axes of a mesh. The axes of the groups come last.
+/// Converts groups along axes of a mesh. The transposition moves the axes of the groups to the end.
 fn along_axes(encoded: &Bytes) -> Result<IotaReplicaGroups> {
     let groups: MeshAxesReplicaGroups = decode(encoded.clone())?;
     if groups.encoded_len() != encoded.len() {
@@ -101,7 +101,7 @@ fn along_axes(encoded: &Bytes) -> Result<IotaReplicaGroups> {
     Ok(IotaReplicaGroups { groups, devices_per_group, reshape_dims, transpose_perm })
 }
 
-/// Expands a compact list by counting, reshaping and transposing.
+/// Expands compact replica groups: lists the device ids, and reshapes, transposes and splits the list.
 fn expand(iota: &IotaReplicaGroups) -> Result<Vec<Vec<i64>>> {
     let wrong = || Error::new(ErrorKind::Encoding, "the numbers of the compact replica groups contradict each other");
     let size = |n: i64| usize::try_from(n).ok().filter(|&n| n > 0).ok_or_else(wrong);
@@ -134,7 +134,7 @@ fn expand(iota: &IotaReplicaGroups) -> Result<Vec<Vec<i64>>> {
     Ok(ids.chunks(each).map(<[i64]>::to_vec).collect())
 }
 
-/// Lists the groups, unless their sizes are so different that the padding takes too much memory.
+/// Creates the matrix of the groups. Rejects groups whose sizes differ so much that the padding takes too much memory.
 fn matrix(rows: &[Vec<i64>]) -> Result<ReplicaGroups> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     if rows.len().saturating_mul(columns) > MAX_MEMBERS.max(4 * rows.iter().map(Vec::len).sum::<usize>()) {

@@ -2,7 +2,8 @@
 //!
 //! Tuples are flattened. A value is a list of arrays and tokens, so `tuple` and `get-tuple-element` do not become ops.
 //! A computation that is called by name becomes a function. A computation that belongs to an instruction becomes a
-//! region of its op. Branches have no arguments in StableHLO, so those of `conditional` use the operands directly.
+//! region of its op. Branches have no arguments in StableHLO, so the ops in the branches of a `conditional` use its
+//! operands directly.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -16,14 +17,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 use crate::limits::MAX_NESTING;
 
-/// Minimum cost of an operation, in bytes.
+/// Minimum amount in bytes that an instruction subtracts from the [`Budget`].
 const OP_WEIGHT: usize = 256;
 
 /// Reads the computations of one module.
 pub(super) struct Reader {
     computations: Vec<proto::Computation>,
     by_id: HashMap<i64, usize>,
-    /// Symbol names of the called functions, and the order of first calls.
+    /// Symbol name of each called function, by the index of its computation.
     names: HashMap<usize, String>,
     taken: HashSet<String>,
     queue: Vec<usize>,
@@ -31,7 +32,7 @@ pub(super) struct Reader {
     budget: Budget,
 }
 
-/// An instruction as an op, without its results.
+/// An instruction that was converted to an op, without the op's results.
 struct Converted {
     kind: OpKind,
     operands: Vec<ValueId>,
@@ -39,11 +40,11 @@ struct Converted {
     attributes: Attributes,
 }
 
-/// The result of [`Body::legalized`].
+/// Outcome of [`Body::legalized`].
 enum Legalized {
-    /// The instruction was replaced by other ops, with this result.
+    /// The instruction was replaced with other ops. Contains their result.
     Result(Value),
-    /// StableHLO has an op for the instruction, with these operands.
+    /// StableHLO has an op for the instruction. Contains the operands of this op.
     Operands(Vec<ValueId>),
 }
 
@@ -79,7 +80,7 @@ impl Reader {
         })
     }
 
-    /// Converts the entry computation to `main`, then all computations that it calls.
+    /// Converts the entry computation to `main`, and then all computations that are called by name.
     pub(super) fn funcs(&mut self, module: &proto::Module) -> Result<Vec<Func>> {
         let entry = self
             .index(module.entry_computation_id)
@@ -102,7 +103,7 @@ impl Reader {
         })
     }
 
-    /// Symbol name of a computation that is called by name.
+    /// Returns the symbol name of a computation that is called by name.
     fn callee(&mut self, index: usize) -> String {
         if let Some(name) = self.names.get(&index) {
             return name.clone();
@@ -136,8 +137,8 @@ impl Reader {
         Ok((func, built))
     }
 
-    /// Converts a computation's instructions to ops. `given` are the values of the parameters that are not arguments of
-    /// the region.
+    /// Converts a computation's instructions to ops. If `given` is `None`, the parameters become arguments of the
+    /// region. Otherwise, `given` holds the values of the parameters.
     fn region(
         &mut self,
         index: usize,
@@ -170,7 +171,7 @@ impl Reader {
         let mut last = 0;
         for bytes in encoded {
             let size = bytes.len();
-            // The struct is boxed, because it is large and nested computations are read recursively.
+            // Instructions are boxed, because the struct is large and this method is recursive for nested computations.
             let i: Box<Instruction> = decode(bytes).map(Box::new).map_err(|e| e.with_func(&name))?;
             let place = |e: Error| named(e, &i.name, &i.opcode).with_func(&name);
             self.budget.charge(size.saturating_mul(8).saturating_add(OP_WEIGHT)).map_err(place)?;
@@ -207,7 +208,7 @@ impl Reader {
         Ok(Built { region: Region { args, ops }, params: own, param_attributes, root, root_attributes })
     }
 
-    /// Converts one instruction. Adds its ops to the body.
+    /// Converts one instruction. Adds its ops to `body`.
     fn instruction(&mut self, body: &mut Body<'_>, i: Box<Instruction>) -> Result<Value> {
         let (mut i, shape) = legalize::synchronous(i)?;
         if let Some(value) = self.without_op(body, &mut i, &shape)? {
@@ -235,8 +236,8 @@ impl Reader {
         Ok(value)
     }
 
-    /// Returns the value of an instruction that needs no op: a parameter, or an instruction that only passes values on.
-    /// Constants are converted to ops without operands. Returns `None` for other instructions.
+    /// Returns the value of a parameter, a constant, or an instruction that only passes on its operands. A constant
+    /// becomes ops without operands. Returns `None` for other instructions.
     fn without_op(&mut self, body: &mut Body<'_>, i: &mut Instruction, shape: &Shape) -> Result<Option<Value>> {
         let ids = match i.opcode.as_str() {
             "parameter" => return body.parameter(i, shape.clone()).map(Some),
@@ -256,7 +257,7 @@ impl Reader {
         body.alias(ids, shape.clone()).map(Some)
     }
 
-    /// Calls, loops and branches.
+    /// Converts calls, loops and conditionals.
     fn control_flow(
         &mut self,
         body: &mut Body<'_>,
@@ -267,7 +268,7 @@ impl Reader {
         let mut regions = Vec::new();
         let kind = match i.opcode.as_str() {
             "while" => {
-                // HLO names the body first.
+                // In HLO, the body precedes the condition.
                 let [inner, condition] = called[..] else {
                     return Err(Error::new(ErrorKind::Encoding, "must call two computations"));
                 };
@@ -304,7 +305,8 @@ impl Reader {
         Ok(Converted { kind, operands, regions, attributes: Attributes::new() })
     }
 
-    /// Converts any other instruction. Its computations become regions of the op, or attributes of a custom call.
+    /// Converts any other instruction. Its computations become regions of the op. For a custom call, they become
+    /// functions.
     fn operation(
         &mut self,
         body: &mut Body<'_>,
@@ -314,15 +316,15 @@ impl Reader {
     ) -> Result<Converted> {
         match i.opcode.as_str() {
             "rng" => operands.push(body.shape_operand(shape)?),
-            // The op's attributes include the layouts, which come from the shape.
+            // The op's attributes include the layout of the result, which is part of the shape.
             "custom-call" => i.shape = Some(shape.clone()),
             _ => {}
         }
         let called = std::mem::take(&mut i.called_computation_ids);
         let (mut kind, mut attributes) = instruction::kind(i)?;
         if let (OpKind::Compare { compare_type, .. }, true) = (&mut kind, i.comparison_type.is_empty()) {
-            // If the comparison type is absent, it follows from the order. Elements that are not floats have only one
-            // order.
+            // If the comparison type is absent, it follows from the comparison order. For element types other than
+            // floating-point types, all orders are the same.
             let ty = operands.first().map(|id| &body.values[id.0 as usize]);
             if !matches!(ty, Some(Type::Tensor(ty)) if ty.element.is_float()) {
                 *compare_type = ComparisonType::NoType;
@@ -348,7 +350,7 @@ impl Reader {
         Ok(self.region(index, body.values, given, body.depth + 1)?.region)
     }
 
-    /// Returns the location: the name that the framework gave the instruction, or else its HLO name, and the place in a
+    /// Returns the location of an instruction: the framework's name for it or else its HLO name, and the position in a
     /// source file.
     fn location(&mut self, i: &mut Instruction) -> LocationId {
         let metadata = i.metadata.take().unwrap_or_default();
@@ -414,7 +416,7 @@ impl Body<'_> {
         Ok(value)
     }
 
-    /// Rewrites an instruction, or its operands, if StableHLO lacks the form.
+    /// Rewrites an instruction or its operands, if StableHLO has no corresponding form.
     fn legalized(&mut self, i: &Instruction, shape: &Shape, location: LocationId) -> Result<Legalized> {
         let operands = self.operands(i)?;
         Ok(match i.opcode.as_str() {
@@ -436,7 +438,7 @@ impl Body<'_> {
     }
 }
 
-/// Adds the instruction's name to the error, unless an inner one is already named.
+/// Adds the name of the instruction to the error, unless the error already names an inner instruction.
 #[cold]
 fn named(error: Error, name: &str, opcode: &str) -> Error {
     if error.op().is_some() {
@@ -445,7 +447,7 @@ fn named(error: Error, name: &str, opcode: &str) -> Error {
     Error::new(error.kind(), format_args!("instruction `{name}`: {}", error.message())).with_op(opcode)
 }
 
-/// Attributes that a framework passes to its backend.
+/// Returns the attributes that a framework passes to its backend.
 pub(super) fn frontend(attributes: Option<proto::FrontendAttributes>) -> Option<(String, Attribute)> {
     let map: BTreeMap<String, String> = attributes?.map;
     let entries = map.into_iter().map(|(name, value)| (name, Attribute::String(value.into_bytes().into())));
@@ -457,7 +459,7 @@ fn sharding_attribute(text: &str) -> (String, Attribute) {
     ("mhlo.sharding".to_owned(), Attribute::String(text.as_bytes().to_vec().into()))
 }
 
-/// The attribute dictionaries of the values that make up one annotated value.
+/// Returns the sharding attributes of the arrays and tokens that make up a value.
 fn shardings(sharding: Option<&super::sharding::OpSharding>, count: usize) -> Vec<Attributes> {
     let mut list = vec![Attributes::new(); count];
     let Some(sharding) = sharding else { return list };
@@ -469,7 +471,7 @@ fn shardings(sharding: Option<&super::sharding::OpSharding>, count: usize) -> Ve
     list
 }
 
-/// `input_output_alias` and `buffer_donor` as attributes of the entry function's arguments.
+/// Adds `input_output_alias` and `buffer_donor` as attributes of the entry function's arguments.
 fn donations(module: &proto::Module, main: &mut Func, built: &Built) -> Result<()> {
     let starts: Vec<usize> = built
         .params

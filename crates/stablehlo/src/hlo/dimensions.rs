@@ -1,4 +1,4 @@
-//! The fields of an instruction that name dimensions.
+//! Reads the fields of an instruction that contain dimension indices.
 
 use super::proto::Instruction;
 use crate::error::{Error, ErrorKind, Result};
@@ -12,7 +12,7 @@ pub(super) fn dims<L: FromIterator<usize>>(values: &[i64]) -> Result<L> {
     values.iter().map(|&value| dim(value)).collect()
 }
 
-/// The instruction's only dimension.
+/// Returns the only dimension in the field `dimensions`.
 pub(super) fn dimension(i: &Instruction) -> Result<usize> {
     match i.dimensions[..] {
         [value] => dim(value),

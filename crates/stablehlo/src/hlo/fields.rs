@@ -1,4 +1,5 @@
-//! Converts an [`OpKind`] to the opcode and the fields of an instruction. This is the inverse of `instruction`.
+//! Converts an [`OpKind`] to the opcode and the fields of an instruction. This is the inverse of the module
+//! `instruction`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use crate::attributes::Named;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
-/// The version of the typed foreign-function interface, whose configuration is the text of a dictionary.
+/// API version of custom calls that use the typed FFI. Their configuration is the text of a dictionary.
 const TYPED_FFI: i64 = 4;
 
 pub(super) fn long(value: usize) -> i64 {
@@ -18,12 +19,12 @@ pub(super) fn longs(values: &[usize]) -> Vec<i64> {
     values.iter().map(|&value| long(value)).collect()
 }
 
-/// An instruction with an opcode.
+/// Creates an instruction with this opcode.
 pub(super) fn opcode(name: &str) -> Instruction {
     Instruction { opcode: name.to_owned(), ..Instruction::default() }
 }
 
-/// Returns the instruction without its shape, its operands and the computations that it calls. Returns `None` if HLO has no
+/// Returns the instruction without its shape, its operands and its computations. Returns `None` if HLO has no
 /// instruction for the op, or if the op needs more than one instruction.
 pub(super) fn instruction(op: &Op) -> Result<Option<Instruction>> {
     let named = |name: &str| opcode(&name.replace('_', "-"));
@@ -172,7 +173,7 @@ fn compare(direction: ComparisonDirection, compare_type: ComparisonType) -> Inst
     match compare_type {
         ComparisonType::TotalOrder => compare.comparison_type = "TOTALORDER".to_owned(),
         ComparisonType::WeakOrder => compare.comparison_order = "WEAK".to_owned(),
-        // The element type determines the other comparison types.
+        // In HLO, the element type determines the other comparison types.
         _ => {}
     }
     compare
@@ -204,7 +205,7 @@ fn windowed(window: &Window) -> proto::Window {
     proto::Window { dimensions: (0..window.dimensions.len()).map(dimension).collect() }
 }
 
-/// A convolution with a kernel of this type.
+/// Converts a convolution whose kernel has this type. Returns `None` for other ops.
 pub(super) fn convolution(kind: &OpKind, kernel: &TensorType) -> Option<Instruction> {
     let OpKind::Convolution { dimensions: d, window, feature_group_count, batch_group_count, precision } = kind else {
         return None;
@@ -275,7 +276,7 @@ fn custom_call(op: &Op) -> Result<Instruction> {
     let OpKind::CustomCall { call_target_name, has_side_effect, backend_config, api_version } = &op.kind else {
         return Ok(Instruction::default());
     };
-    // The reader converts these opcodes to calls.
+    // The HLO reader converts these opcodes to custom calls, so convert them back.
     if let Some(name) = call_target_name.strip_prefix("mhlo.")
         && matches!(name, "erf" | "acos" | "acosh" | "asin" | "asinh" | "atanh" | "cosh" | "sinh")
     {
@@ -302,7 +303,7 @@ fn custom_call(op: &Op) -> Result<Instruction> {
     })
 }
 
-/// Returns the op's `mhlo.frontend_attributes` if all of them are strings.
+/// Returns the string attributes in the op's `mhlo.frontend_attributes`.
 pub(super) fn frontend(attributes: &Attributes) -> Option<proto::FrontendAttributes> {
     let named: Vec<(&str, &Attribute)> = attributes.iter().map(|(name, value)| (name.as_str(), value)).collect();
     let Some(Attribute::Dictionary(entries)) = Named(&named).find("mhlo.frontend_attributes") else { return None };

@@ -1,7 +1,7 @@
-//! Converts an instruction's opcode and fields to its [`OpKind`], in one match over HLO's opcodes.
+//! Converts an instruction's opcode and fields to its [`OpKind`].
 //!
-//! `computation` handles opcodes that only move values (parameters, tuples, copies) and opcodes that call computations
-//! (`while`, `conditional`, `call`).
+//! The module `computation` handles opcodes that only pass on values (parameters, tuples, copies), and opcodes that
+//! call computations (`while`, `conditional`, `call`).
 
 use bytes::Bytes;
 
@@ -80,7 +80,7 @@ pub(super) fn kind(i: &mut Instruction) -> Result<(OpKind, Attributes)> {
         | "all-to-all"
         | "collective-permute"
         | "collective-broadcast" => collective::kind(i)?,
-        // In StableHLO these are calls of a target that all readers know.
+        // StableHLO has no op for these opcodes. By convention, they are custom calls of these targets.
         "topk" => {
             let fields = vec![("k".to_owned(), int(i.k)), ("largest".to_owned(), Attribute::Bool(i.largest))];
             extra.push(("mhlo.attributes".to_owned(), Attribute::Dictionary(fields)));
@@ -170,7 +170,7 @@ fn scatter(i: &mut Instruction) -> Result<OpKind> {
     Ok(OpKind::Scatter { dimensions: dimensions.into(), indices_are_sorted, unique_indices })
 }
 
-/// One entry per operand. Missing entries have the default value.
+/// Returns the precision of each operand. Uses the default precision if the field has no element for an operand.
 fn precision(i: &Instruction) -> Result<[Precision; 2]> {
     let mut list = [Precision::Default; 2];
     let Some(config) = &i.precision_config else { return Ok(list) };
@@ -234,7 +234,7 @@ fn convolution(i: &mut Instruction) -> Result<OpKind> {
         output_feature: dim(d.output_feature)?,
         output_spatial: dims(&d.output_spatial)?,
     };
-    // A count of zero means that the field is absent. Its default is one.
+    // A count of 0 means that the field is absent. The default is 1.
     let count = |n: i64| if n == 0 { 1 } else { n };
     Ok(OpKind::Convolution {
         dimensions: dimensions.into(),
@@ -284,7 +284,7 @@ fn distribution(number: i32) -> Result<RngDistribution> {
     })
 }
 
-/// The version of the typed foreign-function interface, whose configuration is a dictionary.
+/// API version of custom calls that use the typed FFI. Their configuration is a dictionary.
 const TYPED_FFI: i64 = 4;
 
 fn custom_call(i: &mut Instruction, extra: &mut Attributes) -> Result<OpKind> {
@@ -318,7 +318,7 @@ fn custom_call(i: &mut Instruction, extra: &mut Attributes) -> Result<OpKind> {
     })
 }
 
-/// MLIR's text of a dictionary for the typed interface, bytes otherwise.
+/// Returns the configuration of a custom call: a parsed dictionary for the typed FFI, and bytes otherwise.
 fn backend_config(bytes: Bytes, api_version: i64) -> Attribute {
     let text = std::str::from_utf8(&bytes).ok().map(str::trim).filter(|_| api_version == TYPED_FFI);
     match text.map(crate::text::dictionary) {
@@ -327,7 +327,7 @@ fn backend_config(bytes: Bytes, api_version: i64) -> Attribute {
     }
 }
 
-/// A layout in the form of StableHLO's custom calls: dimensions from minor to major.
+/// Returns a layout as an attribute of StableHLO's custom calls: a list of the dimensions from minor to major.
 fn layout(of: &Shape) -> Result<Attribute> {
     let order = of.layout.as_ref().map_or_else(Vec::new, |layout| layout.minor_to_major.clone());
     let tensor = matches!(of.element_type, 13 | 17);

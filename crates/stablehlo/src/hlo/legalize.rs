@@ -1,5 +1,5 @@
-//! Rewrites the forms of HLO that StableHLO lacks: asynchronous pairs, indices in one vector, all-to-all with one array
-//! per member, and bitcasts between layouts.
+//! Rewrites HLO instructions that StableHLO lacks: asynchronous pairs, start indices in one vector, all-to-all with one
+//! array per device, and bitcasts between layouts.
 
 use super::body::{Body, Value, op};
 use super::collective;
@@ -8,8 +8,8 @@ use super::shape;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
-/// Returns the instruction and the shape of its result. An instruction that starts an asynchronous operation becomes
-/// the synchronous operation, because no instruction uses the result before the operation ends.
+/// Returns the instruction and the shape of its result. Replaces the start of an asynchronous operation with the
+/// synchronous operation, because no instruction uses the result before the operation ends.
 pub(super) fn synchronous(mut i: Box<Instruction>) -> Result<(Box<Instruction>, Shape)> {
     let mut shape = i.shape.take().unwrap_or_default();
     if let Some((opcode, result)) = started(&i.opcode, &shape)? {
@@ -19,11 +19,11 @@ pub(super) fn synchronous(mut i: Box<Instruction>) -> Result<(Box<Instruction>, 
     Ok((i, shape))
 }
 
-/// Returns the opcode that an asynchronous one starts, and the shape of its result.
+/// Returns the opcode of the operation that an asynchronous opcode starts, and the shape of its result.
 fn started(opcode: &str, shape: &Shape) -> Result<Option<(&'static str, Shape)>> {
     let opcode = match opcode {
-        // This one has the shape of the result. The shapes of the others also contain the operands and data of the
-        // backend.
+        // The shape of `all-reduce-start` is the shape of the result. The shapes of the other opcodes are tuples that
+        // also contain the operands and data of the backend.
         "all-reduce-start" => return Ok(Some(("all-reduce", shape.clone()))),
         "all-gather-start" => "all-gather",
         "collective-permute-start" => "collective-permute",
@@ -36,7 +36,7 @@ fn started(opcode: &str, shape: &Shape) -> Result<Option<(&'static str, Shape)>>
     }
 }
 
-/// Whether the opcode ends or updates an asynchronous operation.
+/// Returns whether the instruction only passes on the result of an asynchronous operation or a copy.
 pub(super) fn passes_on(opcode: &str) -> bool {
     matches!(
         opcode,
@@ -50,7 +50,7 @@ pub(super) fn passes_on(opcode: &str) -> bool {
     )
 }
 
-/// The dimensions in memory order, from major to minor.
+/// Returns the dimensions in memory order, from major to minor.
 fn memory_order(of: &Shape) -> Result<Vec<usize>> {
     let rank = of.dimensions.len();
     let Some(layout) = &of.layout else { return Ok((0..rank).collect()) };
@@ -75,7 +75,7 @@ impl Body<'_> {
         }
     }
 
-    /// An op with one array as its result.
+    /// Adds an op with one array as its result. Returns the result.
     fn emit(&mut self, kind: OpKind, operands: Vec<ValueId>, ty: TensorType, at: LocationId) -> Result<ValueId> {
         let id = u32::try_from(self.values.len())
             .map_err(|_| Error::new(ErrorKind::Limit, "a computation has more than 2^32 values"))?;
@@ -84,8 +84,8 @@ impl Body<'_> {
         Ok(ValueId(id))
     }
 
-    /// The operands of a slice, with one scalar start index per dimension from operand `first` on. Older programs store
-    /// the indices in one vector.
+    /// Returns the operands of a slice op, with one scalar start index for each dimension. The start indices begin at
+    /// operand `first`. Older programs store all start indices in one vector.
     pub(super) fn scalar_indices(
         &mut self,
         mut operands: Vec<ValueId>,
@@ -149,8 +149,8 @@ impl Body<'_> {
         Ok(x)
     }
 
-    /// An all-to-all with one operand per member. The operands are stacked into one array, which is split between the
-    /// members.
+    /// Converts an all-to-all with one operand per device. Concatenates the operands into one array, which is split
+    /// between the devices.
     pub(super) fn exchange(
         &mut self,
         i: &Instruction,

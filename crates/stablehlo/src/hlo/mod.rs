@@ -1,9 +1,10 @@
-//! Programs in XLA's own form, `HloModuleProto`.
+//! Programs in XLA's own format, `HloModuleProto`.
 //!
-//! `proto` holds the messages. `shape` converts types and literals. `instruction`, `collective` and `dimensions` convert
-//! opcodes and their fields, and `sharding` converts annotations for partitioners. `body` has the values and ops of a
-//! computation that is being converted. `legalize` rewrites the forms that StableHLO lacks. `computation` converts
-//! computations to functions and regions, and `module` converts the module. `write` and `fields` convert programs back.
+//! `proto` contains the messages. `shape` converts types and literals. `instruction`, `collective` and `dimensions`
+//! convert opcodes and their fields, and `sharding` converts sharding annotations. `body` stores the values and ops of
+//! a computation that is being converted. `legalize` rewrites the instructions that StableHLO lacks. `computation`
+//! converts computations to functions and regions, and `module` converts the module. `write` and `fields` convert
+//! StableHLO to HLO.
 
 mod body;
 mod collective;

@@ -1,4 +1,4 @@
-//! Reads the module message.
+//! Converts the message `HloModuleProto` to a [`Module`].
 
 use bytes::Bytes;
 
@@ -38,8 +38,9 @@ fn read(program: Bytes, config: Option<proto::Config>) -> Result<Module> {
     Ok(module)
 }
 
-/// Checks the layouts of a config. Programs take and return buffers in the default layout. The layouts of a module
-/// without a config are only hints of its producer, which clients of PJRT replace. The layouts of a config are binding.
+/// Returns an error if the entry layout of a config is not the default layout. Compiled programs take and return
+/// buffers in the default layout. A config's layouts are binding. Without a config, a module's layouts are only hints,
+/// which PJRT clients override.
 fn default_layouts(of: &proto::ProgramShape) -> Result<()> {
     fn check(shape: &proto::Shape, what: &str) -> Result<()> {
         if let Some(order) = shape::permuted(shape) {

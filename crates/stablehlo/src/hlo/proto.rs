@@ -1,7 +1,7 @@
 //! The fields of XLA's `hlo.proto` and `xla_data.proto` that this crate reads or writes.
 //!
 //! Instructions, computations and parts of literals stay encoded until they are used. Otherwise a message of two bytes
-//! would grow to the size of its struct. Lists of floats are read as bits, so that NaNs keep their bits.
+//! would expand to the size of its struct. Repeated floats are read as bit patterns, so that NaNs keep their bits.
 
 use std::collections::BTreeMap;
 
@@ -40,12 +40,12 @@ pub(super) struct Config {
 pub(super) struct Module {
     #[prost(string, tag = "1")]
     pub(super) name: String,
-    /// Written for XLA. The reader finds the computation by its id.
+    /// Written for XLA only. The reader finds the computation by its id.
     #[prost(string, tag = "2")]
     pub(super) entry_computation_name: String,
     #[prost(bytes = "bytes", repeated, tag = "3")]
     pub(super) computations: Vec<Bytes>,
-    /// Written for XLA. The reader takes the types from the instructions.
+    /// Written for XLA only. The reader takes the types from the instructions.
     #[prost(bytes = "bytes", optional, tag = "4")]
     pub(super) program_shape: Option<Bytes>,
     #[prost(int64, tag = "6")]
@@ -58,14 +58,14 @@ pub(super) struct Module {
     pub(super) frontend_attributes: Option<FrontendAttributes>,
 }
 
-/// The part of a computation that is decoded at once.
+/// A computation whose instructions are still encoded.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Computation {
     #[prost(string, tag = "1")]
     pub(super) name: String,
     #[prost(bytes = "bytes", repeated, tag = "2")]
     pub(super) instructions: Vec<Bytes>,
-    /// Written for XLA. The reader takes the types from the instructions.
+    /// Written for XLA only. The reader takes the types from the instructions.
     #[prost(bytes = "bytes", optional, tag = "4")]
     pub(super) program_shape: Option<Bytes>,
     #[prost(int64, tag = "5")]
@@ -88,7 +88,7 @@ pub(super) struct AliasEntry {
     pub(super) parameter_number: i64,
     #[prost(int64, repeated, tag = "3")]
     pub(super) parameter_shape_index: Vec<i64>,
-    /// 1 if the memory may be shared, 2 if it must be.
+    /// 1 if the memory may be shared, 2 if it must be shared.
     #[prost(int32, tag = "4")]
     pub(super) kind: i32,
 }
@@ -247,7 +247,7 @@ pub(super) struct Instruction {
     pub(super) use_global_device_ids: bool,
     #[prost(string, tag = "72")]
     pub(super) comparison_type: String,
-    /// Newer producers set this instead of the type.
+    /// Newer producers set this field instead of `comparison_type`.
     #[prost(string, tag = "102")]
     pub(super) comparison_order: String,
     #[prost(message, repeated, tag = "74")]
@@ -260,7 +260,7 @@ pub(super) struct Instruction {
     pub(super) largest: bool,
     #[prost(message, optional, tag = "87")]
     pub(super) collective_device_list: Option<CollectiveDeviceList>,
-    /// Newer producers use this instead of the list above.
+    /// Newer producers use this field instead of `collective_device_list`.
     #[prost(message, optional, tag = "92")]
     pub(super) iota_collective_device_list: Option<IotaReplicaGroups>,
     #[prost(bytes = "bytes", optional, tag = "93")]
@@ -335,24 +335,24 @@ pub(super) struct WindowDimension {
     pub(super) window_reversal: bool,
 }
 
-/// Dimension numbers of gather, and also of scatter, whose message has the same field numbers.
+/// Dimension numbers of gather and scatter. The two messages have the same field numbers.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct IndexDimensionNumbers {
-    /// For scatter: `update_window_dims`.
+    /// Named `update_window_dims` for scatter.
     #[prost(int64, repeated, tag = "1")]
     pub(super) offset_dims: Vec<i64>,
-    /// For scatter: `inserted_window_dims`.
+    /// Named `inserted_window_dims` for scatter.
     #[prost(int64, repeated, tag = "2")]
     pub(super) collapsed_slice_dims: Vec<i64>,
-    /// For scatter: `scatter_dims_to_operand_dims`.
+    /// Named `scatter_dims_to_operand_dims` for scatter.
     #[prost(int64, repeated, tag = "3")]
     pub(super) start_index_map: Vec<i64>,
     #[prost(int64, tag = "4")]
     pub(super) index_vector_dim: i64,
-    /// For scatter: `input_batching_dims`.
+    /// Named `input_batching_dims` for scatter.
     #[prost(int64, repeated, tag = "5")]
     pub(super) operand_batching_dims: Vec<i64>,
-    /// For scatter: `scatter_indices_batching_dims`.
+    /// Named `scatter_indices_batching_dims` for scatter.
     #[prost(int64, repeated, tag = "6")]
     pub(super) indices_batching_dims: Vec<i64>,
 }

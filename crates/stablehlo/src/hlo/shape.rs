@@ -10,7 +10,7 @@ use crate::limits::MAX_NESTING;
 const TUPLE: i32 = 13;
 const TOKEN: i32 = 17;
 
-/// Appends the types of the arrays and tokens that make up a shape, with tuples flattened.
+/// Appends the types of the arrays and tokens in a shape, with tuples flattened.
 pub(super) fn leaves(shape: &proto::Shape, out: &mut Vec<Type>) -> Result<()> {
     match shape.element_type {
         TUPLE => shape.tuple_shapes.iter().try_for_each(|part| leaves(part, out)),
@@ -25,7 +25,7 @@ pub(super) fn leaves(shape: &proto::Shape, out: &mut Vec<Type>) -> Result<()> {
     }
 }
 
-/// Returns the type of an array. If dimensions are bounded, it is the text of StableHLO's bounded type.
+/// Returns the type of an array. If a dimension is dynamic, the type is the text of StableHLO's bounded type.
 fn array(shape: &proto::Shape) -> Result<Type> {
     let is_dynamic = |d: usize| shape.is_dynamic_dimension.get(d) == Some(&true);
     if !(0..shape.dimensions.len()).any(is_dynamic) {
@@ -45,12 +45,12 @@ fn array(shape: &proto::Shape) -> Result<Type> {
     Ok(Type::Other(format!("{text}{}, #stablehlo.bounds<{}>>", element(shape.element_type)?, bounds.join(", "))))
 }
 
-/// The number of arrays and tokens that make up a shape.
+/// Returns the number of arrays and tokens in a shape.
 pub(super) fn leaf_count(shape: &proto::Shape) -> usize {
     if shape.element_type == TUPLE { shape.tuple_shapes.iter().map(leaf_count).sum() } else { 1 }
 }
 
-/// Finds the part of a shape that an index refers to. Returns the position of its first leaf and the number of its
+/// Finds the subshape that an index path refers to. Returns the position of its first leaf and the number of its
 /// leaves.
 pub(super) fn part(shape: &proto::Shape, index: &[i64]) -> Result<(usize, usize)> {
     let (mut shape, mut start) = (shape, 0);
@@ -69,7 +69,7 @@ pub(super) fn part(shape: &proto::Shape, index: &[i64]) -> Result<(usize, usize)
     Ok((start, leaf_count(shape)))
 }
 
-/// An array's type.
+/// Returns the type of an array with static dimensions.
 pub(super) fn tensor(shape: &proto::Shape) -> Result<TensorType> {
     let element = element(shape.element_type)?;
     if shape.is_dynamic_dimension.contains(&true) {
@@ -84,7 +84,7 @@ pub(super) fn tensor(shape: &proto::Shape) -> Result<TensorType> {
     Ok(TensorType::new(shape.dimensions.as_slice(), element))
 }
 
-/// XLA's numbers of the element types.
+/// Element types and their values in XLA's enum `PrimitiveType`.
 const ELEMENTS: [(i32, ElementType); 28] = {
     use ElementType::*;
     [
@@ -136,7 +136,7 @@ pub(super) fn of_type(ty: &Type) -> Result<proto::Shape> {
     }
 }
 
-/// The shape of an array in the default layout.
+/// Returns the shape of an array in the default layout.
 pub(super) fn of_tensor(ty: &TensorType) -> Result<proto::Shape> {
     let number = ELEMENTS.iter().find(|row| row.1 == ty.element).map(|row| row.0);
     let number = number.filter(|_| ty.shape.iter().all(|&extent| extent >= 0));
@@ -152,13 +152,13 @@ pub(super) fn of_tensor(ty: &TensorType) -> Result<proto::Shape> {
     })
 }
 
-/// A tuple of these shapes.
+/// Returns the shape of a tuple with these elements.
 pub(super) fn tuple(tuple_shapes: Vec<proto::Shape>) -> proto::Shape {
     proto::Shape { element_type: TUPLE, tuple_shapes, ..proto::Shape::default() }
 }
 
-/// The dimensions in memory order from minor to major, unless the layout is the default one. The position of a
-/// dimension with one element does not matter.
+/// Returns the layout's dimensions from minor to major, unless the layout is equivalent to the default layout. The
+/// position of a dimension with the extent 1 does not matter.
 pub(super) fn permuted(shape: &proto::Shape) -> Option<&[i64]> {
     let order = &shape.layout.as_ref()?.minor_to_major[..];
     let extent = |d: i64| usize::try_from(d).ok().and_then(|d| shape.dimensions.get(d)).copied();
@@ -166,7 +166,7 @@ pub(super) fn permuted(shape: &proto::Shape) -> Option<&[i64]> {
     (!wide.is_sorted_by(|a, b| a > b)).then_some(order)
 }
 
-/// The constants that make up a literal.
+/// Appends the constants in a literal, with tuples flattened.
 pub(super) fn literals(mut literal: proto::Literal, depth: usize, out: &mut Vec<Literal>) -> Result<()> {
     let shape = literal.shape.take().unwrap_or_default();
     if shape.element_type == TUPLE {
@@ -192,7 +192,7 @@ pub(super) fn literals(mut literal: proto::Literal, depth: usize, out: &mut Vec<
     Ok(())
 }
 
-/// The elements in the form of [`Literal`], in the literal's own order.
+/// Returns the elements in the byte format of [`Literal`], in the literal's own memory order.
 fn elements(literal: proto::Literal, ty: &TensorType) -> Result<Bytes> {
     use ElementType::*;
     fn joined<T, const N: usize>(values: &[T], bytes: impl Fn(&T) -> [u8; N]) -> Bytes {
@@ -233,8 +233,8 @@ fn elements(literal: proto::Literal, ty: &TensorType) -> Result<Bytes> {
     })
 }
 
-/// Returns one byte per element. Some producers wrote one byte per element. Others packed as many elements into a byte
-/// as fit, the first one in the low bits.
+/// Returns one byte per element. Some producers wrote one byte per element. Others packed as many elements as possible
+/// into a byte, with the first element in the low bits.
 fn unpacked(raw: Bytes, ty: &TensorType) -> Bytes {
     let width = usize::try_from(ty.element.bit_width()).unwrap_or(8);
     let count = ty.num_elements().unwrap_or(0);
@@ -247,7 +247,7 @@ fn unpacked(raw: Bytes, ty: &TensorType) -> Bytes {
     normalise(ty.element, raw)
 }
 
-/// Returns the row-major elements of a literal with another memory order.
+/// Returns the elements of a literal with another memory order in row-major order.
 fn reorder(data: &[u8], ty: &TensorType, minor_to_major: &[i64]) -> Result<Bytes> {
     let wrong = || Error::new(ErrorKind::Encoding, format_args!("{minor_to_major:?} is not a layout of {ty}"));
     let rank = ty.rank();
@@ -282,7 +282,7 @@ fn reorder(data: &[u8], ty: &TensorType, minor_to_major: &[i64]) -> Result<Bytes
     Ok(out.into())
 }
 
-/// Converts a constant to a literal. A splat becomes a scalar.
+/// Converts a constant to a literal. A splat becomes a scalar literal.
 pub(super) fn literal_of(constant: &Literal) -> Result<proto::Literal> {
     use ElementType::*;
     fn each<T, const N: usize>(data: &[u8], read: impl Fn([u8; N]) -> T) -> Vec<T> {
@@ -328,7 +328,7 @@ pub(super) fn literal_of(constant: &Literal) -> Result<proto::Literal> {
     Ok(literal)
 }
 
-/// Packs as many elements into a byte as fit, the first one in the low bits.
+/// Packs as many elements as possible into each byte, with the first element in the low bits.
 fn packed(data: &[u8], element: ElementType) -> Bytes {
     let width = usize::try_from(element.bit_width()).unwrap_or(8).clamp(1, 8);
     let mask = u8::MAX >> (8 - width);

@@ -1,10 +1,10 @@
-//! `OpSharding` as text, in the form of `mhlo.sharding`.
+//! Converts the message `OpSharding` to the text of `mhlo.sharding`.
 
 use std::fmt::Write;
 
 use prost::Message;
 
-/// The sharding of one value.
+/// Sharding of one value.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct OpSharding {
     #[prost(int32, tag = "1")]
@@ -41,12 +41,12 @@ fn word(kind: i32) -> &'static str {
 }
 
 impl OpSharding {
-    /// The shardings of the parts of a tuple. An array's sharding is its only part.
+    /// Returns the shardings of the elements of a tuple. Returns an array's sharding as a single element.
     pub(super) fn parts(&self) -> &[Self] {
         if self.kind == TUPLE { &self.tuple } else { std::slice::from_ref(self) }
     }
 
-    /// XLA's text: `{devices=[2,1]<=[2]}`.
+    /// Returns XLA's text form, such as `{devices=[2,1]<=[2]}`.
     pub(super) fn text(&self) -> String {
         let mut text = String::from("{");
         self.write(&mut text);

@@ -30,7 +30,7 @@ fn computation(id: i64, instructions: &[Instruction]) -> Computation {
     }
 }
 
-/// The last computation is the entry computation.
+/// Creates a module whose entry computation is the last computation.
 fn module(computations: &[Computation]) -> Module {
     Module {
         name: "m".to_owned(),
@@ -77,7 +77,7 @@ fn comparison_order() {
         (F32, "FLOAT", "", Kind::Float),
         (F32, "TOTALORDER", "", Kind::TotalOrder),
         (S32, "SIGNED", "", Kind::Signed),
-        // Producers of 2026 write this form.
+        // In 2026, XLA sets the comparison order instead of the comparison type.
         (F32, "", "PARTIAL", Kind::NoType),
         (F32, "", "TOTAL", Kind::TotalOrder),
         (F32, "", "WEAK", Kind::WeakOrder),
@@ -126,7 +126,7 @@ fn recursion_is_rejected() {
     assert_eq!(looping("call").kind(), ErrorKind::Structure);
 }
 
-/// Each computation uses the one before twice: 2^40 operations in all.
+/// Each computation calls the previous computation twice, so the program would expand to 2^40 operations.
 #[test]
 fn exponential_growth_is_rejected() {
     let leaf = computation(0, &[instruction(1, "parameter", array(&[]), &[])]);

@@ -1,8 +1,8 @@
-//! Writes programs as `HloModuleProto`. This is the inverse of `computation` and `module`.
+//! Writes programs as `HloModuleProto`. This is the inverse of the modules `computation` and `module`.
 //!
-//! Each function and each region becomes a computation. A computation cannot use values that are defined outside of it. The
-//! regions of a loop or a branch therefore receive such values as elements of their tuple argument. Constants are copied
-//! into each computation that uses them.
+//! Each function and each region becomes a computation. A computation cannot use values that are defined outside of it.
+//! Therefore the regions of a loop or a conditional receive such values as elements of their tuple argument. Constants
+//! are copied into each computation that uses them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 use crate::limits::MAX_NESTING;
 
-/// Writes the module.
+/// Writes a module as a serialized `HloModuleProto`.
 pub(crate) fn write(module: &Module) -> Result<Vec<u8>> {
     let Some(main) = module.entry() else {
         return Err(Error::new(ErrorKind::Reference, "the program has no function named main"));
@@ -36,8 +36,8 @@ pub(crate) fn write(module: &Module) -> Result<Vec<u8>> {
     Ok(out.encode_to_vec())
 }
 
-/// Writes the donation attributes of arguments. Rejects programs with shardings, because the partitioner would not receive
-/// them.
+/// Writes the donation attributes of arguments. Rejects shardings, because they are not written and XLA's partitioner
+/// would not receive them.
 fn donations(main: &Func, out: &mut proto::Module) -> Result<()> {
     let (mut aliases, mut donors) = (Vec::new(), Vec::new());
     let single = main.results.len() == 1;
@@ -80,12 +80,12 @@ fn donations(main: &Func, out: &mut proto::Module) -> Result<()> {
 
 struct Writer<'m> {
     module: &'m Module,
-    /// The last id of an instruction or a computation.
+    /// Last id that was assigned to an instruction or a computation.
     next: i64,
     computations: Vec<Bytes>,
-    /// The computations of functions, by name.
+    /// Computations of the functions that were already written, by function name.
     funcs: HashMap<&'m str, Written>,
-    /// The names of computations.
+    /// Names of all computations, which must be unique.
     names: HashSet<String>,
 }
 
@@ -94,31 +94,32 @@ struct Writer<'m> {
 struct Written {
     id: i64,
     result: Shape,
-    /// The encoded signature.
+    /// Encoded signature of the computation.
     program_shape: Bytes,
 }
 
 /// A computation under construction.
 struct Computation<'a> {
     func: &'a Func,
-    /// The constants of the function.
+    /// All constants of the function.
     constants: &'a HashMap<ValueId, &'a Literal>,
     instructions: Vec<Bytes>,
-    /// The id of the instruction that defines each value.
+    /// Id of the instruction that defines each value.
     values: HashMap<ValueId, i64>,
     parameters: Vec<Shape>,
 }
 
-/// How the computation of a region takes and returns values.
+/// Defines how the computation of a region takes arguments and returns results.
 #[derive(Clone, Copy)]
 enum CallingConvention<'a> {
-    /// It has one parameter for each argument. It returns a single result directly, and several results as a tuple.
+    /// One parameter for each argument. A single result is returned directly, several results as a tuple.
     Plain,
-    /// It takes one tuple of the arguments and these outer values, and returns results like `Plain`.
+    /// One tuple parameter with the arguments and these outer values. The results are returned as in `Plain`.
     Condition(&'a [ValueId]),
-    /// It takes the same tuple, and returns a tuple of the results.
+    /// One tuple parameter with the arguments and these outer values. The results are returned as a tuple.
     Branch(&'a [ValueId]),
-    /// It takes the same tuple, and returns a tuple of the results and the outer values.
+    /// One tuple parameter with the arguments and these outer values. The results and the outer values are returned as
+    /// a tuple.
     Body(&'a [ValueId]),
 }
 
@@ -200,7 +201,7 @@ impl<'m> Writer<'m> {
         Ok(Written { id, result, program_shape })
     }
 
-    /// Adds an instruction and returns its id.
+    /// Adds an instruction, and returns its id.
     fn add(&mut self, to: &mut Computation<'_>, shape: Shape, operands: Vec<i64>, mut i: Instruction) -> i64 {
         i.id = self.id();
         i.name = format!("{}.{}", i.opcode, i.id);
@@ -216,7 +217,7 @@ impl<'m> Writer<'m> {
         self.add(to, shape, Vec::new(), i)
     }
 
-    /// Adds an instruction that returns an element of a tuple.
+    /// Adds an instruction that extracts an element of a tuple.
     fn element(&mut self, to: &mut Computation<'_>, tuple: i64, index: usize, shape: Shape) -> i64 {
         let i = Instruction { tuple_index: long(index), ..opcode("get-tuple-element") };
         self.add(to, shape, vec![tuple], i)
@@ -229,7 +230,8 @@ impl<'m> Writer<'m> {
         Ok((self.add(to, shape.clone(), ids, opcode("tuple")), shape))
     }
 
-    /// Returns the id of the instruction that defines a value. Copies a constant from outside into the computation.
+    /// Returns the id of the instruction that defines a value. A constant is copied into the computation when it is
+    /// first used.
     fn value(&mut self, to: &mut Computation<'_>, value: ValueId) -> Result<i64> {
         if let Some(&id) = to.values.get(&value) {
             return Ok(id);
@@ -309,7 +311,7 @@ impl<'m> Writer<'m> {
                 kernel.and_then(|kernel| fields::convolution(&op.kind, kernel)).ok_or_else(no_form)?
             }
             OpKind::Rng { .. } => {
-                // HLO takes the shape from the result instead of an operand.
+                // HLO infers the shape from the result, so drop the shape operand.
                 operands.truncate(2);
                 fields::instruction(op)?.ok_or_else(no_form)?
             }
@@ -356,7 +358,7 @@ impl<'m> Writer<'m> {
         }
     }
 
-    /// Sets the op's results to the first elements of a tuple.
+    /// Extracts the op's results from the first elements of a tuple.
     fn results(&mut self, to: &mut Computation<'_>, op: &Op, tuple: i64) -> Result<()> {
         for (index, &result) in op.results.iter().enumerate() {
             let id = self.element(to, tuple, index, shape::of_type(to.func.ty(result))?);
@@ -365,8 +367,8 @@ impl<'m> Writer<'m> {
         Ok(())
     }
 
-    /// Writes a broadcast. HLO's `broadcast` does not expand dimensions of one element, and requires ascending dimensions, so a
-    /// `reshape` and a `transpose` may precede it.
+    /// Writes a broadcast. HLO's `broadcast` does not expand dimensions of extent 1, and requires ascending dimensions.
+    /// A `reshape` and a `transpose` may therefore precede it.
     fn broadcast_in_dim(&mut self, to: &mut Computation<'_>, op: &Op, dimensions: &[usize]) -> Result<()> {
         let func = to.func;
         let (Some(from), Some(result)) = (func.ty(op.operands[0]).as_tensor(), func.ty(op.results[0]).as_tensor())
@@ -439,7 +441,7 @@ fn no_form() -> Error {
     Error::new(ErrorKind::Unsupported, "the op cannot be written as HLO; send the program as StableHLO")
 }
 
-/// Collects the constants of a region and of its nested regions.
+/// Collects the constants of a region and its nested regions.
 fn collect_constants<'a>(region: &'a Region, constants: &mut HashMap<ValueId, &'a Literal>) {
     for op in &region.ops {
         if let OpKind::Constant(literal) = &op.kind {
@@ -449,7 +451,7 @@ fn collect_constants<'a>(region: &'a Region, constants: &mut HashMap<ValueId, &'
     }
 }
 
-/// Returns the values that the regions use but do not define, except constants.
+/// Returns the values that the regions use but do not define, except for constants.
 fn captures(regions: &[Region], constants: &HashMap<ValueId, &Literal>) -> Vec<ValueId> {
     fn walk(region: &Region, defined: &mut HashSet<ValueId>, used: &mut Vec<ValueId>) {
         defined.extend(&region.args);
@@ -466,11 +468,11 @@ fn captures(regions: &[Region], constants: &HashMap<ValueId, &Literal>) -> Vec<V
     used
 }
 
-/// Returns the name that the framework gave the op, and its position in a source file.
+/// Returns the framework's name for an op, and the op's position in a source file.
 fn metadata(module: &Module, location: LocationId) -> Option<proto::Metadata> {
     let mut metadata = proto::Metadata::default();
     let mut next = Some(location);
-    // A location that refers to itself would not end the loop.
+    // Limit the number of steps, because the locations of a malicious program may be cyclic.
     for _ in 0..MAX_NESTING {
         let Some(location) = next.take().and_then(|id| module.locations.get(id)) else { break };
         match &*location {

@@ -5,18 +5,18 @@ use bytes::Bytes;
 use super::literal::Literal;
 use super::types::{ElementType, Type};
 
-/// An attribute that this crate keeps without interpreting it.
+/// An MLIR attribute. The crate keeps it without interpreting it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each name is MLIR's own")]
 pub enum Attribute {
     Unit,
     Bool(bool),
-    /// An integer and its type. Unsigned 64-bit values keep their bits.
+    /// Integer and its type. Unsigned 64-bit integers are stored with the same bits.
     Integer(i64, ElementType),
-    /// A floating-point number and its type.
+    /// Floating-point number and its type.
     Float(f64, ElementType),
-    /// Bytes, because strings of custom calls need not be UTF-8.
+    /// String as bytes, because strings of custom calls need not be UTF-8.
     String(Bytes),
     Symbol(String),
     Type(Type),
@@ -24,16 +24,16 @@ pub enum Attribute {
     Dictionary(Attributes),
     /// `dense<...>`.
     Tensor(Literal),
-    /// `array<...>`, a tensor of one dimension.
+    /// `array<...>`, as a tensor with one dimension.
     DenseArray(Literal),
-    /// MLIR's text of any other attribute, such as a Shardy sharding.
+    /// MLIR text of any other attribute, such as a Shardy sharding.
     Other(String),
 }
 
 /// Named attributes in program order.
 pub type Attributes = Vec<(String, Attribute)>;
 
-/// Whether an attribute of this name is a sharding, of Shardy (`sdy.sharding`) or of GSPMD (`mhlo.sharding`).
+/// Returns whether an attribute of this name is a sharding of Shardy (`sdy.sharding`) or of GSPMD (`mhlo.sharding`).
 #[must_use]
 pub fn is_sharding(name: &str) -> bool {
     matches!(name, "sdy.sharding" | "mhlo.sharding")

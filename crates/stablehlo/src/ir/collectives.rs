@@ -3,18 +3,18 @@
 use super::literal::Literal;
 use super::types::{ElementType, TensorType};
 
-/// The groups of devices that take part in a collective.
+/// Groups of the devices that participate in a collective.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplicaGroups {
-    /// A matrix of 64-bit integers that has a row of ids for each group. Short rows are padded with -1. A matrix without
-    /// elements stands for one group of all devices.
+    /// Matrix of 64-bit integers with one row of ids for each group. Short rows are padded with -1. A matrix without
+    /// elements represents one group of all devices.
     Ids(Literal),
-    /// Groups along the axes of a mesh, as MLIR's text `#stablehlo.replica_group_mesh_axes<...>`.
+    /// Groups along the axes of a mesh, as the MLIR text `#stablehlo.replica_group_mesh_axes<...>`.
     Mesh(String),
 }
 
 impl ReplicaGroups {
-    /// Lists the ids of each group. Pads short groups with -1.
+    /// Creates groups from the ids of each group. Pads short groups with -1.
     ///
     /// ```
     /// use stablehlo::ir::ReplicaGroups;
@@ -35,8 +35,8 @@ impl ReplicaGroups {
         Self::Ids(Literal { ty, data: data.into(), splat: false })
     }
 
-    /// The ids of each group, without padding. Returns `None` for groups along the axes of a mesh, and if the matrix
-    /// does not consist of rows of integers.
+    /// Returns the ids of each group, without padding. Returns `None` for groups along the axes of a mesh, or if the
+    /// attribute is not a matrix of integers.
     #[must_use]
     pub fn rows(&self) -> Option<Vec<Vec<i64>>> {
         let Self::Ids(literal) = self else { return None };
@@ -51,18 +51,18 @@ impl ReplicaGroups {
     }
 }
 
-/// The channel over which devices communicate.
+/// Channel over which devices communicate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelHandle {
-    /// The number of the channel, or 0 if the op uses none.
+    /// Id of the channel, or 0 if the op does not use a channel.
     pub id: i64,
-    /// 1 between devices, 2 from a device to the host, 3 from the host to a device, and 0 if it is not stated. Portable
-    /// artifacts have this field only for `send` and `recv`.
+    /// 1 for a channel between devices, 2 from a device to the host, 3 from the host to a device, and 0 if the type is
+    /// unspecified. Portable artifacts store this field only for `send` and `recv`.
     pub channel_type: i64,
 }
 
 impl ChannelHandle {
-    /// A channel with this id, and without a type.
+    /// Creates a channel with this id and an unspecified type.
     #[must_use]
     pub fn new(id: i64) -> Self {
         Self { id, channel_type: 0 }

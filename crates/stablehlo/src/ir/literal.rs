@@ -7,20 +7,21 @@ use bytes::Bytes;
 use super::types::{ElementType, TensorType};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Maximum length of a list in an op attribute that is given as a splat. Such lists have one entry per dimension.
+/// Maximum number of elements of a splat that is expanded. A splat in an op attribute has one element for each
+/// dimension.
 const MAX_LIST: usize = 4096;
 
-/// A constant tensor. `data` holds the elements in row-major order, little-endian. Each element takes whole bytes:
-/// sub-byte types are sign- or zero-extended to one byte, a bool is one byte (0 or 1), and a complex number is the real
-/// part followed by the imaginary part. It holds either all elements or exactly one, which is then a splat. A tensor of
-/// one element is not a splat.
+/// A constant tensor. `data` holds the elements in row-major order, little-endian. Each element takes whole bytes.
+/// Sub-byte types are sign- or zero-extended to one byte, a boolean is one byte (0 or 1), and a complex number is the
+/// real part followed by the imaginary part. `data` holds either all elements, or a single element that is repeated (a
+/// splat). A tensor with one element is not a splat.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Literal {
     /// Type of the tensor.
     pub ty: TensorType,
-    /// The elements. This is a slice of the program if the program holds them in this form.
+    /// Bytes of the elements. If the program stores the elements in this format, the bytes are a slice of the program.
     pub data: Bytes,
-    /// Whether one element stands for all.
+    /// Whether `data` holds one element that all elements of the tensor are equal to.
     pub splat: bool,
 }
 
@@ -31,10 +32,11 @@ impl fmt::Debug for Literal {
 }
 
 impl Literal {
-    /// Creates a constant from `data` in the form of [`Literal`]: all elements, or exactly one.
+    /// Creates a constant from `data` in the byte format of [`Literal`]. `data` holds all elements or exactly one.
     ///
-    /// Fails if the type is not static, or if `data` has neither the size of all elements nor that of one. A tensor of
-    /// one element is not a splat.
+    /// # Errors
+    ///
+    /// If the type is not static, or if `data` has neither the size of all elements nor the size of one element.
     pub fn new(ty: TensorType, data: impl Into<Bytes>) -> Result<Self> {
         let data = data.into();
         let Some(count) = ty.num_elements() else {
@@ -54,11 +56,11 @@ impl Literal {
         ))
     }
 
-    /// Creates a constant from MLIR's raw form, which packs eight booleans into a byte and leaves the unused bits of
-    /// sub-byte elements unspecified.
+    /// Creates a constant from MLIR's raw format. This format packs eight booleans into a byte, and leaves the unused
+    /// bits of sub-byte elements unspecified.
     pub(crate) fn from_raw(ty: TensorType, raw: Bytes) -> Result<Self> {
         let data = match ty.element {
-            // Producers also write a splat for an empty tensor.
+            // Producers may write one element for an empty tensor.
             element if raw.len() == element.byte_size() && ty.num_elements() == Some(0) => Bytes::new(),
             ElementType::Bool => unpack_booleans(&ty, raw)?,
             ElementType::I2 | ElementType::I4 | ElementType::Ui2 | ElementType::Ui4 => normalise(ty.element, raw),
@@ -67,8 +69,8 @@ impl Literal {
         Self::new(ty, data)
     }
 
-    /// Returns the elements as integers, if they are integers or booleans. Returns `None` for a splat of more than 4096
-    /// elements.
+    /// Returns the elements as integers. Returns `None` if they are neither integers nor booleans, or if the constant
+    /// is a splat of more than 4096 elements.
     #[must_use]
     pub fn integers(&self) -> Option<Vec<i64>> {
         let element = self.ty.element;
@@ -86,7 +88,7 @@ impl Literal {
     }
 }
 
-/// One little-endian integer of up to eight bytes.
+/// Decodes a little-endian integer of up to eight bytes.
 fn integer(bytes: &[u8], signed: bool) -> i64 {
     let negative = signed && bytes.last().is_some_and(|b| b & 0x80 != 0);
     let mut wide = [if negative { 0xFF } else { 0 }; 8];
@@ -94,8 +96,8 @@ fn integer(bytes: &[u8], signed: bool) -> i64 {
     i64::from_le_bytes(wide)
 }
 
-/// Returns one byte per boolean. MLIR packs booleans, least significant bit first, and writes a splat as 0x00 or 0xFF.
-/// Some producers wrote one byte per boolean.
+/// Returns one byte per boolean. MLIR packs eight booleans into a byte, least significant bit first, and writes a splat
+/// as 0x00 or 0xFF. Some producers wrote one byte per boolean.
 fn unpack_booleans(ty: &TensorType, raw: Bytes) -> Result<Bytes> {
     let Some(count) = ty.num_elements() else { return Ok(raw) };
     let packed = count.div_ceil(8);

@@ -1,51 +1,51 @@
-//! The location table: decoded locations, or an artifact's encoded locations, which are decoded on request.
+//! The location table. It holds decoded locations, or an artifact's encoded locations, which are decoded on request.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-/// A source location. It is an index into the module's location table;
-/// [`Module::location`](crate::ir::Module::location) resolves it.
+/// Id of a source location, which is an index into the module's location table.
+/// [`Module::location`](crate::ir::Module::location) formats the location.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LocationId(pub u32);
 
-/// The source location of an op, as the producer recorded it.
+/// Source location of an op, as the producer recorded it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Location {
     /// The producer recorded no location.
     Unknown,
-    /// A place in a file.
+    /// Position in a file.
     File {
-        /// File name.
+        /// Name of the file.
         file: String,
-        /// Line, counted from 1, or 0 if it is absent.
+        /// Line, starting at 1, or 0 if it is absent.
         line: u64,
-        /// Column, counted from 1, or 0 if it is absent.
+        /// Column, starting at 1, or 0 if it is absent.
         column: u64,
     },
-    /// A name, such as JAX's `jit(f)/add`, and the place it wraps.
+    /// Name, such as JAX's `jit(f)/add`, and the location that it applies to.
     Name(String, LocationId),
-    /// A call: the location of the callee, then that of the caller.
+    /// Call: the location of the callee, and the location of the caller.
     CallSite(LocationId, LocationId),
-    /// Several locations.
+    /// Several locations, for an op that a compiler pass created from several ops.
     Fused(Vec<LocationId>),
 }
 
-/// Locations that are decoded on request. A reader implements it for the encoding of its format. The trait does not
-/// require `Debug`, because every plugin would contain that code.
+/// Locations that are decoded on request. Each reader of a format with encoded locations implements this trait. The
+/// trait does not require `Debug`, because the code for `Debug` would be part of every plugin.
 pub(crate) trait EncodedLocations: Send + Sync {
-    /// Returns the number of locations. Every smaller id has a location.
+    /// Returns the number of locations. Every id below this number has a location.
     fn len(&self) -> usize;
 
     /// Returns the location with this id, or [`Location::Unknown`] if it is malformed.
     fn get(&self, id: usize) -> Location;
 }
 
-/// Source locations of a module's ops, indexed by [`LocationId`]. The readers of this crate assign number 0 to
+/// Source locations of a module's ops, indexed by [`LocationId`]. The readers of this crate assign the id 0 to
 /// [`Location::Unknown`].
 ///
-/// The locations of an artifact stay encoded. A location is decoded on request. A malformed location becomes
+/// The locations of an artifact stay encoded, and are decoded on request. A malformed location becomes
 /// [`Location::Unknown`].
 ///
 /// ```
@@ -58,7 +58,7 @@ pub(crate) trait EncodedLocations: Send + Sync {
 /// ```
 #[derive(Clone, Default)]
 pub struct Locations {
-    /// Their ids come before those of the listed locations.
+    /// Encoded locations. Their ids precede the ids of `listed`.
     encoded: Option<Arc<dyn EncodedLocations>>,
     listed: Vec<Location>,
 }
@@ -69,19 +69,19 @@ impl Locations {
         Self { encoded: Some(Arc::new(encoded)), listed: Vec::new() }
     }
 
-    /// Number of locations. Every smaller id has a location.
+    /// Returns the number of locations. Every id below this number has a location.
     #[must_use]
     pub fn len(&self) -> usize {
         self.encoded_count() + self.listed.len()
     }
 
-    /// Whether there are no locations.
+    /// Returns whether there are no locations.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the location with this id. It refers to nested locations by id.
+    /// Returns the location with this id. A location contains the ids of its nested locations.
     #[must_use]
     pub fn get(&self, id: LocationId) -> Option<Cow<'_, Location>> {
         let index = id.0 as usize;
@@ -91,7 +91,7 @@ impl Locations {
         }
     }
 
-    /// Adds a location. Its id is the number of locations before it.
+    /// Adds a location. Its id is the previous number of locations.
     pub fn push(&mut self, location: Location) {
         self.listed.push(location);
     }
@@ -101,7 +101,7 @@ impl Locations {
     }
 }
 
-/// Prints only the number of locations, because those of an artifact are not decoded.
+/// Prints only the number of locations, because the locations of an artifact are not decoded.
 impl fmt::Debug for Locations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Locations({})", self.len())

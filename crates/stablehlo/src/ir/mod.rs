@@ -1,13 +1,13 @@
-//! The typed program, which both readers produce and devices read.
+//! The typed IR of a program, which the readers and the builder produce and devices read.
 //!
-//! A [`Module`] holds functions; a [`Func`] holds one [`Region`] of [`Op`]s. Values are numbered per function
-//! ([`ValueId`]), including those of nested regions. An op inside a `while` body therefore refers to an outer value by
-//! the same id. Every op of the StableHLO specification has an [`OpKind`] with its attributes as typed fields. An op
-//! that the reader does not know is an [`OpKind::Other`], not an error.
+//! A [`Module`] holds functions, and a [`Func`] holds one [`Region`] of [`Op`]s. The values of a function, including
+//! the values of nested regions, share one numbering ([`ValueId`]). An op inside a `while` body therefore refers to an
+//! outer value by the same id. Every op of the StableHLO specification has an [`OpKind`] with its attributes as typed
+//! fields. An op that is unknown to the reader becomes an [`OpKind::Other`] and is not an error.
 //!
-//! The structs are open, without `#[non_exhaustive]`: passes and partitioners write them as struct literals, so that the
-//! compiler reports each place that does not set a new field. A new field therefore needs a new minor version of this
-//! crate. The enums may grow with the specification.
+//! The structs are not `#[non_exhaustive]`. Passes and partitioners create them with struct literals, so the compiler
+//! reports each literal that does not set a new field. A new field therefore requires a new minor version of this
+//! crate. The enums may get new variants with new versions of the specification.
 
 mod attribute;
 mod collectives;

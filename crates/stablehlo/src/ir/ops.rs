@@ -1,4 +1,4 @@
-//! The operations and their attributes, generated from the tables in `op_table.rs`.
+//! The ops and their attributes, generated from the tables in `op_table.rs`.
 
 use bytes::Bytes;
 
@@ -27,21 +27,21 @@ macro_rules! elementwise_ops {
 
 elementwise_table!(elementwise_ops);
 
-/// An enumeration of the specification.
+/// An enumeration of the StableHLO specification.
 pub(crate) trait Enumeration: Copy + PartialEq + 'static {
-    /// The family of the enumeration, such as `comparison_direction` in `#stablehlo<comparison_direction EQ>`.
+    /// Family of the enumeration, such as `comparison_direction` in `#stablehlo<comparison_direction EQ>`.
     const FAMILY: &'static str;
-    /// The name of the enumeration in error messages.
+    /// Name of the enumeration in error messages.
     const WHAT: &'static str;
-    /// The value if the attribute is absent. `None` if the attribute is required.
+    /// Value that an absent attribute represents. `None` if the attribute is required.
     const DEFAULT: Option<Self>;
     /// All values.
     const ALL: &[Self];
 
-    /// The specification's name of the value.
+    /// Returns the specification's keyword for the value.
     fn word(self) -> &'static str;
 
-    /// The value with this name.
+    /// Returns the value with this keyword.
     fn from_word(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|value| value.word() == word)
     }
@@ -129,18 +129,18 @@ pub struct ConvDimensions {
     pub output_spatial: Vec<usize>,
 }
 
-/// A sliding window. Every list has one entry per windowed dimension.
+/// A sliding window. Each list has one element for each windowed dimension.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each name is the specification's own")]
 pub struct Window {
-    /// Empty for `convolution`, whose kernel determines the window.
+    /// Extents of the window. Empty for `convolution`, whose kernel determines the window.
     pub dimensions: Vec<i64>,
     pub strides: Vec<i64>,
     pub base_dilations: Vec<i64>,
     pub window_dilations: Vec<i64>,
-    /// Pairs of low and high padding.
+    /// Low and high padding of each dimension.
     pub padding: Vec<(i64, i64)>,
-    /// Only for `convolution`. Empty for other ops.
+    /// Dimensions along which the kernel of a `convolution` is reversed. Empty for other ops.
     pub reversal: Vec<bool>,
 }
 
@@ -158,8 +158,8 @@ macro_rules! op_kinds {
             { $( $(#[$field_doc:meta])* $own_field:ident : $own_ty:ty ),* $(,)? };
         )* }
     ) => {
-        /// The operation of an op. Fields have the specification's attribute names. Large fields are boxed, so that the
-        /// many ops without them stay small.
+        /// Operation that an [`Op`](super::Op) performs. The fields have the specification's attribute names. Large
+        /// fields are boxed, so that the enum stays small.
         #[derive(Clone, Debug)]
         #[non_exhaustive]
         #[allow(missing_docs, reason = "each name is the specification's own")]
@@ -169,8 +169,8 @@ macro_rules! op_kinds {
             Binary(Binary),
             $( $(#[$doc])* $op $({ $($field: $ty),+ })?, )*
             $( $(#[$own_doc])* $own { $( $(#[$field_doc])* $own_field: $own_ty ),* }, )*
-            /// An op of another dialect, or one that this crate does not know: full name without version suffix, such as
-            /// `sdy.sharding_constraint`, and attributes as they were read.
+            /// An op of another dialect, or an op that this crate does not know. `name` is the full name without the
+            /// version suffix, such as `sdy.sharding_constraint`. `attributes` are unconverted.
             Other {
                 name: String,
                 attributes: Attributes,
@@ -182,7 +182,7 @@ macro_rules! op_kinds {
 op_table!(op_kinds);
 
 impl OpKind {
-    /// The groups of devices of a collective. `None` for other ops.
+    /// Returns the replica groups of a collective. Returns `None` for other ops.
     #[must_use]
     pub fn replica_groups(&self) -> Option<&ReplicaGroups> {
         match self {
@@ -197,7 +197,7 @@ impl OpKind {
         }
     }
 
-    /// The groups of devices of a collective, for writing. `None` for other ops.
+    /// Returns the replica groups of a collective for modification. Returns `None` for other ops.
     pub fn replica_groups_mut(&mut self) -> Option<&mut ReplicaGroups> {
         match self {
             Self::AllGather { replica_groups, .. }
@@ -211,7 +211,7 @@ impl OpKind {
         }
     }
 
-    /// The channel of a collective, `send` or `recv`. `None` for other ops.
+    /// Returns the channel of a collective, `send` or `recv`. Returns `None` for other ops.
     #[must_use]
     pub fn channel(&self) -> Option<ChannelHandle> {
         match self {

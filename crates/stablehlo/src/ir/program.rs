@@ -15,11 +15,11 @@ pub struct Module {
     pub name: Option<String>,
     /// Module attributes, such as `mhlo.num_partitions`.
     pub attributes: Attributes,
-    /// Functions in program order. The entry function is named `main`.
+    /// Functions in program order. The entry function is usually named `main`. See [`Module::entry`].
     pub funcs: Vec<Func>,
-    /// Top-level ops that are not functions, such as meshes: name and raw attributes.
+    /// Top-level ops that are not functions, such as meshes. Each element is the op's name and its raw attributes.
     pub symbols: Vec<(String, Attributes)>,
-    /// Location table; see [`Module::location`].
+    /// Location table. Use [`Module::location`] to format a location.
     pub locations: Locations,
     /// Version of the portable artifact, if the program was read from one.
     pub version: Option<Version>,
@@ -34,37 +34,37 @@ pub struct Version(pub u32, pub u32, pub u32);
 pub struct Func {
     /// Symbol name.
     pub name: String,
-    /// Whether the visibility is `public`, which is the default, or private.
+    /// Whether the function is public, which is the default. Otherwise the function is private.
     pub public: bool,
-    /// Attributes of each argument, such as `tf.aliasing_output`. There are as many entries as arguments.
+    /// Attributes of each argument, such as `tf.aliasing_output`. The length is the number of arguments.
     pub arg_attributes: Vec<Attributes>,
     /// Result types.
     pub results: Vec<Type>,
-    /// Attributes of each result. There are as many entries as `results`.
+    /// Attributes of each result. The length is the number of results.
     pub result_attributes: Vec<Attributes>,
     /// Discardable attributes.
     pub attributes: Attributes,
     /// Body. Its block arguments are the function's arguments, and its last op is [`OpKind::Return`].
     pub body: Region,
-    /// Type of every value of the function, including those of nested regions, indexed by [`ValueId`].
+    /// Type of each value of the function, indexed by [`ValueId`]. Includes the values of nested regions.
     pub values: ValueTypes,
-    /// The source location.
+    /// Source location.
     pub location: LocationId,
 }
 
-/// A region: the arguments and ops of its only block. StableHLO has no regions with several blocks.
+/// A region: the arguments and ops of its single block. StableHLO has no regions with several blocks.
 #[derive(Clone, Debug, Default)]
 pub struct Region {
     /// Block arguments.
     pub args: Vec<ValueId>,
-    /// Ops in program order. The last one is [`OpKind::Return`].
+    /// Ops in program order. The last op is an [`OpKind::Return`].
     pub ops: Vec<Op>,
 }
 
 /// An operation.
 #[derive(Clone, Debug)]
 pub struct Op {
-    /// The operation, with its attributes.
+    /// Operation that the op performs, with its attributes.
     pub kind: OpKind,
     /// Operands in the specification's order.
     pub operands: ValueIds,
@@ -74,7 +74,7 @@ pub struct Op {
     pub regions: Vec<Region>,
     /// Discardable attributes.
     pub attributes: Attributes,
-    /// The source location.
+    /// Source location.
     pub location: LocationId,
 }
 
@@ -102,7 +102,7 @@ impl Op {
 }
 
 impl Module {
-    /// The entry function: the one named `main`, or the only public one.
+    /// Returns the entry function, which is the function named `main` or else the only public function.
     #[must_use]
     pub fn entry(&self) -> Option<&Func> {
         self.func("main").or_else(|| {
@@ -117,8 +117,8 @@ impl Module {
         self.funcs.iter().find(|f| f.name == name)
     }
 
-    /// Moves the name out of the other attributes, where text and old artifacts may store it. An attribute that is not
-    /// a valid name, or a second name, stays, and the verifier rejects it.
+    /// Moves the attribute `sym_name` to the field `name`. Text and old artifacts may store the name as an attribute.
+    /// An invalid or second `sym_name` stays an attribute, so that the verifier rejects it.
     pub(crate) fn name_from_attributes(&mut self) {
         let is_name = |(name, value): &(String, Attribute)| name == "sym_name" && value.as_str().is_some();
         if self.name.is_none()
@@ -130,7 +130,7 @@ impl Module {
 }
 
 impl Func {
-    /// Creates a public function without attributes. `values` has the types of all values of the body.
+    /// Creates a public function without attributes. `values` holds the types of all values of the body.
     #[must_use]
     pub fn new(name: impl Into<String>, body: Region, values: ValueTypes, results: Vec<Type>) -> Self {
         Self {
@@ -146,25 +146,25 @@ impl Func {
         }
     }
 
-    /// An attribute of an argument, such as `tf.aliasing_output`.
+    /// Returns an attribute of an argument, such as `tf.aliasing_output`.
     #[must_use]
     pub fn arg_attribute(&self, index: usize, name: &str) -> Option<&Attribute> {
         self.arg_attributes.get(index)?.iter().find(|(n, _)| n == name).map(|(_, value)| value)
     }
 
-    /// An attribute of a result, such as `jax.result_info`.
+    /// Returns an attribute of a result, such as `jax.result_info`.
     #[must_use]
     pub fn result_attribute(&self, index: usize, name: &str) -> Option<&Attribute> {
         self.result_attributes.get(index)?.iter().find(|(n, _)| n == name).map(|(_, value)| value)
     }
 
-    /// Argument values.
+    /// Returns the arguments.
     #[must_use]
     pub fn args(&self) -> &[ValueId] {
         &self.body.args
     }
 
-    /// Type of a value.
+    /// Returns the type of a value.
     #[must_use]
     pub fn ty(&self, value: ValueId) -> &Type {
         &self.values[value.0 as usize]

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// Marks a dimension whose extent is not known before run time.
+/// Extent of a dimension that is known only at run time.
 pub const DYNAMIC: i64 = i64::MIN;
 
-/// The element types of the StableHLO specification.
+/// Element types of the StableHLO specification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each name is the specification's own")]
@@ -41,11 +41,11 @@ pub enum ElementType {
     Tf32,
     ComplexF32,
     ComplexF64,
-    /// MLIR `index`; only in dynamic-shape programs.
+    /// MLIR's `index`, which only occurs in programs with dynamic shapes.
     Index,
 }
 
-/// A tensor type: its element type and its extents. `shape` is empty for a scalar.
+/// Type of a tensor. `shape` is empty for a scalar.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TensorType {
     /// Extent of each dimension, or [`DYNAMIC`] if it is unknown.
@@ -54,7 +54,7 @@ pub struct TensorType {
     pub element: ElementType,
 }
 
-/// The type of a value.
+/// Type of a value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Type {
@@ -64,7 +64,7 @@ pub enum Type {
     Token,
     /// A tuple.
     Tuple(Vec<Type>),
-    /// A type that this crate does not model, in MLIR's textual form if that is known.
+    /// Any other type, as MLIR text if the text is known.
     Other(String),
 }
 
@@ -113,27 +113,27 @@ impl ElementType {
         ELEMENTS.iter().map(|row| row.0)
     }
 
-    /// StableHLO's name, such as `f32`, `i1` for booleans, `ui8` or `complex<f32>`.
+    /// Returns StableHLO's name, such as `f32`, `i1` for booleans, `ui8` or `complex<f32>`.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.row().1
     }
 
-    /// Returns the type with this StableHLO name. Also accepts `si32` and the like for the signed integers.
+    /// Returns the type with this StableHLO name. Also accepts the prefix `si` for signed integers, as in `si32`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         let plain = name.strip_prefix('s').filter(|rest| rest.starts_with('i')).unwrap_or(name);
         ELEMENTS.iter().find(|row| row.1 == plain).map(|row| row.0)
     }
 
-    /// Width of one element in bits: 1 for booleans, 64 for `complex<f32>`.
+    /// Returns the width of one element in bits. The width is 1 for booleans and 64 for `complex<f32>`.
     #[must_use]
     pub fn bit_width(self) -> u32 {
         self.row().2
     }
 
-    /// Number of bytes per element in a [`Literal`](crate::ir::Literal) and in host memory. Each element takes at least
-    /// one whole byte. `tf32` takes four.
+    /// Returns the number of bytes per element in a [`Literal`](crate::ir::Literal) and in host memory. Each element
+    /// takes at least one whole byte, and `tf32` takes four bytes.
     #[must_use]
     pub fn byte_size(self) -> usize {
         match self.bit_width() {
@@ -145,7 +145,7 @@ impl ElementType {
         }
     }
 
-    /// Whether this is a real floating-point type.
+    /// Returns whether this is a real floating-point type.
     #[must_use]
     pub fn is_float(self) -> bool {
         use ElementType::*;
@@ -170,13 +170,13 @@ impl ElementType {
         )
     }
 
-    /// Whether this is a complex type.
+    /// Returns whether this is a complex type.
     #[must_use]
     pub fn is_complex(self) -> bool {
         matches!(self, Self::ComplexF32 | Self::ComplexF64)
     }
 
-    /// The type of the real and the imaginary part.
+    /// Returns the type of the real and the imaginary part. Returns `None` for types that are not complex.
     #[must_use]
     pub fn complex_part(self) -> Option<Self> {
         match self {
@@ -186,21 +186,21 @@ impl ElementType {
         }
     }
 
-    /// Whether this is a signed integer type, including `index`. Booleans are not integers.
+    /// Returns whether this is a signed integer type, including `index`. Booleans are not integers.
     #[must_use]
     pub fn is_signed_integer(self) -> bool {
         use ElementType::*;
         matches!(self, I2 | I4 | I8 | I16 | I32 | I64 | Index)
     }
 
-    /// Whether this is an unsigned integer type. Booleans are not integers.
+    /// Returns whether this is an unsigned integer type. Booleans are not integers.
     #[must_use]
     pub fn is_unsigned_integer(self) -> bool {
         use ElementType::*;
         matches!(self, Ui2 | Ui4 | Ui8 | Ui16 | Ui32 | Ui64)
     }
 
-    /// Whether this is a signed or unsigned integer type. Booleans are not integers.
+    /// Returns whether this is a signed or unsigned integer type. Booleans are not integers.
     #[must_use]
     pub fn is_integer(self) -> bool {
         self.is_signed_integer() || self.is_unsigned_integer()
@@ -218,19 +218,20 @@ impl TensorType {
         Self { shape: shape.into(), element }
     }
 
-    /// Number of dimensions.
+    /// Returns the number of dimensions.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.shape.len()
     }
 
-    /// Whether every extent is known.
+    /// Returns whether every extent is static.
     #[must_use]
     pub fn is_static(&self) -> bool {
         self.shape.iter().all(|&d| d != DYNAMIC)
     }
 
-    /// Product of the extents. `None` if an extent is dynamic or negative, or if the product exceeds `usize`.
+    /// Returns the product of the extents. Returns `None` if an extent is dynamic or negative, or if the product
+    /// exceeds `usize`.
     #[must_use]
     pub fn num_elements(&self) -> Option<usize> {
         // A tensor with an extent of zero is empty, even if the product of its other extents overflows.
@@ -240,8 +241,8 @@ impl TensorType {
         self.shape.iter().try_fold(1usize, |product, &d| product.checked_mul(usize::try_from(d).ok()?))
     }
 
-    /// Size of the tensor in bytes as a dense row-major array (see [`ElementType::byte_size`]). `None` in the cases of
-    /// [`Self::num_elements`].
+    /// Returns the size in bytes of the tensor as a dense row-major array (see [`ElementType::byte_size`]). Returns
+    /// `None` if [`Self::num_elements`] does, or if the size exceeds `usize`.
     #[must_use]
     pub fn byte_size(&self) -> Option<usize> {
         self.num_elements()?.checked_mul(self.element.byte_size())
@@ -249,7 +250,7 @@ impl TensorType {
 }
 
 impl Type {
-    /// The tensor type, if it is one.
+    /// Returns the tensor type. Returns `None` for any other type.
     #[must_use]
     pub fn as_tensor(&self) -> Option<&TensorType> {
         match self {
@@ -306,7 +307,7 @@ impl fmt::Display for Type {
     }
 }
 
-/// Types separated by commas, as MLIR writes lists.
+/// Writes types as a comma-separated list, in MLIR's form.
 pub(crate) fn write_list(f: &mut impl fmt::Write, types: &[Type]) -> fmt::Result {
     for (i, ty) in types.iter().enumerate() {
         if i > 0 {
@@ -317,7 +318,7 @@ pub(crate) fn write_list(f: &mut impl fmt::Write, types: &[Type]) -> fmt::Result
     Ok(())
 }
 
-/// A function type as MLIR writes it: `(tensor<f32>) -> tensor<f32>`.
+/// Returns a function type in MLIR's form, such as `(tensor<f32>) -> tensor<f32>`.
 pub(crate) fn function_text(inputs: &[Type], outputs: &[Type]) -> String {
     let mut text = String::from("(");
     let _ = write_list(&mut text, inputs);

@@ -1,4 +1,4 @@
-//! Lists of values of ops and functions. They need few allocations even for many ops.
+//! Lists of values and of value types. They need few allocations, even for many ops.
 
 use std::fmt;
 use std::ops::{Index, IndexMut};
@@ -8,18 +8,18 @@ use smallvec::SmallVec;
 
 use super::types::Type;
 
-/// A value of a function: an index into [`Func::values`](crate::ir::Func::values).
+/// Id of a value in a function, which is an index into [`Func::values`](crate::ir::Func::values).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ValueId(pub u32);
 
-/// Operands or results of an op. Up to four ids are stored inline. It dereferences to a slice, and is created from a
-/// slice, from a `Vec` (`vec.into()`) or by collecting.
+/// Operands or results of an op. Up to four ids are stored inline. A `ValueIds` dereferences to a slice. To create one,
+/// convert a slice or a `Vec` (`vec.into()`), or collect an iterator.
 pub type ValueIds = SmallVec<[ValueId; 4]>;
 
-/// A short list of dimensions. Up to two are stored inline; see [`ValueIds`].
+/// A short list of dimension indices. Up to two indices are stored inline. See [`ValueIds`].
 pub type Dims = SmallVec<[usize; 2]>;
 
-/// The type of every value of a function, indexed by [`ValueId`]. Values of the same type share it.
+/// Type of each value of a function, indexed by [`ValueId`]. Values of the same type can share one allocation.
 ///
 /// ```
 /// use stablehlo::ir::{ElementType, TensorType, Type, ValueTypes};
@@ -32,16 +32,16 @@ pub type Dims = SmallVec<[usize; 2]>;
 /// ```
 #[derive(Clone, Default)]
 pub struct ValueTypes {
-    /// For each value, the position of its type in `types`.
+    /// Index in `types` for each value.
     positions: Vec<u32>,
-    /// The types. Some may occur twice, and some may no longer belong to any value.
+    /// The types. A type may occur more than once, and a type may be unused.
     types: Vec<Entry>,
 }
 
 #[derive(Clone, Debug)]
 struct Entry {
     ty: Arc<Type>,
-    /// Whether at most one value has the type, so that it may be changed in place.
+    /// Whether at most one value uses this entry. Such an entry is changed in place.
     sole: bool,
 }
 
@@ -52,43 +52,44 @@ impl ValueTypes {
         Self::default()
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     #[must_use]
     pub fn len(&self) -> usize {
         self.positions.len()
     }
 
-    /// Whether there are no values.
+    /// Returns whether there are no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.positions.is_empty()
     }
 
-    /// Returns the type of the value with this number.
+    /// Returns the type of the value with this index.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<&Type> {
         self.shared(index).map(|ty| &**ty)
     }
 
-    /// Returns the shared type of the value with this number, for use by another value.
+    /// Returns the shared type of the value with this index. Pass a clone to [`Self::push`] to add a value of the same
+    /// type.
     #[must_use]
     pub fn shared(&self, index: usize) -> Option<&Arc<Type>> {
         Some(&self.types[*self.positions.get(index)? as usize].ty)
     }
 
-    /// Adds a value with this type, which is a [`Type`] or shared.
+    /// Adds a value with this type. Pass a [`Type`], or an [`Arc`] to share the type with other values.
     ///
     /// # Panics
     ///
-    /// If the function has more than 2^32 values, which [`ValueId`]s cannot number.
+    /// If the function has more than 2^32 values, because a [`ValueId`] has 32 bits.
     pub fn push(&mut self, ty: impl Into<Arc<Type>>) {
         let position = self.place(ty.into());
         self.positions.push(position);
     }
 
-    /// Returns the position of a type for one more value.
+    /// Returns the index of a type in `types` for a new value. Reuses a recent entry if it is the same allocation.
     fn place(&mut self, ty: Arc<Type>) -> u32 {
-        // Neighbouring values often have the same type.
+        // Consecutive values often have the same type.
         let recent = self.types.len().saturating_sub(RECENT);
         match self.types[recent..].iter().rposition(|entry| Arc::ptr_eq(&entry.ty, &ty)) {
             Some(at) => {
@@ -110,44 +111,44 @@ impl ValueTypes {
         }
     }
 
-    /// The types in the order of the values.
+    /// Iterates over the types in the order of the values.
     #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Type> + Clone {
         self.into_iter()
     }
 
-    /// The types for modification. A shared type is copied first.
+    /// Iterates over mutable types in the order of the values. Copies every shared type first.
     pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = &mut Type> {
         self.into_iter()
     }
 
-    /// Adds a type for later use by [`Self::push_interned`].
+    /// Adds a type, and returns its index for [`Self::push_interned`].
     pub(crate) fn intern(&mut self, ty: Arc<Type>, sole: bool) -> u32 {
         let position = number(self.types.len());
         self.types.push(Entry { ty, sole });
         position
     }
 
-    /// Adds a value whose type is at this position.
+    /// Adds a value whose type has this index in `types`.
     #[inline]
     pub(crate) fn push_interned(&mut self, position: u32) {
         debug_assert!((position as usize) < self.types.len(), "positions come from `intern`");
         self.positions.push(position);
     }
 
-    /// Removes the last values, so that this many are left. Keeps their types.
+    /// Keeps only the first `len` values. Their types stay.
     #[cfg(feature = "builder")]
     pub(crate) fn truncate(&mut self, len: usize) {
         self.positions.truncate(len);
     }
 
-    /// Position of a value's type. Values with the same position have the same type.
+    /// Returns the index of a value's type in `types`. Values with the same index have the same type.
     #[inline]
     pub(crate) fn position(&self, value: ValueId) -> u32 {
         self.positions[value.0 as usize]
     }
 
-    /// Every type that a value has. Some types may occur more than once.
+    /// Iterates over the types that values have. A type may occur more than once.
     pub(crate) fn distinct(&self) -> impl Iterator<Item = &Type> {
         let mut seen = vec![false; self.types.len()];
         self.positions
@@ -157,7 +158,7 @@ impl ValueTypes {
     }
 }
 
-/// Number of recent types that are searched for a type before it is added.
+/// Number of recent types among which [`ValueTypes::push`] searches for its type.
 const RECENT: usize = 4;
 
 fn number(position: usize) -> u32 {
@@ -241,7 +242,7 @@ impl<'a> IntoIterator for &'a mut ValueTypes {
     type IntoIter = IterMut<'a>;
 
     fn into_iter(self) -> IterMut<'a> {
-        // Gives each value a type of its own, in the order of the values.
+        // Gives each value its own entry in `types`, in the order of the values.
         let types = &self.types;
         let own = |&at: &u32| Entry { ty: types[at as usize].ty.clone(), sole: true };
         self.types = self.positions.iter().map(own).collect();
@@ -250,7 +251,7 @@ impl<'a> IntoIterator for &'a mut ValueTypes {
     }
 }
 
-/// The types in the order of the values.
+/// Iterator over the types in the order of the values.
 #[derive(Clone, Debug)]
 pub struct Iter<'a> {
     positions: std::slice::Iter<'a, u32>,
@@ -271,7 +272,7 @@ impl<'a> Iterator for Iter<'a> {
 
 impl ExactSizeIterator for Iter<'_> {}
 
-/// The types in the order of the values, for modification.
+/// Iterator over mutable types in the order of the values.
 #[derive(Debug)]
 pub struct IterMut<'a>(std::slice::IterMut<'a, Entry>);
 
@@ -314,7 +315,7 @@ mod tests {
         assert_eq!(types, vec![ty(3), ty(1), ty(4)].into());
         assert_eq!(types.distinct().count(), 3);
         assert_eq!(copy, vec![ty(1), ty(1), ty(1)].into());
-        // A type becomes shared when it is given to another value.
+        // A type becomes shared when a second value uses it.
         let shared = types.shared(2).unwrap().clone();
         types.push(shared);
         types[2] = ty(5);

@@ -1,15 +1,16 @@
-//! Gathers and scatters along one dimension as products with a mask, which has a one where an index selects an element.
+//! Replaces gathers and scatters along one dimension with matrix multiplications by a mask. The mask has a one where an
+//! index selects an element, and zeros elsewhere.
 
 use super::function::Rewrite;
 use crate::ir::*;
 
-/// The exact product of floats. The mask holds only zeros and ones.
+/// Precision for exact multiplication of floating-point numbers by the zeros and ones of the mask.
 const EXACT: [Precision; 2] = [Precision::Highest; 2];
 
 /// A gather or scatter that indexes one dimension.
 struct IndexedDimension {
     dimension: usize,
-    /// The type of the indices without the dimension of index vectors.
+    /// Type of the indices without the dimension of the index vectors.
     indices: TensorType,
 }
 
@@ -27,7 +28,7 @@ fn along(indices: &TensorType, map: &[usize], removed: &[usize], vector_dim: usi
     one.then(|| IndexedDimension { dimension, indices: TensorType::new(shape, indices.element) })
 }
 
-/// Whether products with a mask are exact for elements of this type.
+/// Returns whether multiplications by the mask are exact for elements of this type.
 fn multiplies(ty: &TensorType) -> bool {
     ty.is_static() && (ty.element.is_float() || ty.element.is_integer())
 }
@@ -36,7 +37,8 @@ fn product(shape: &[i64]) -> u64 {
     shape.iter().map(|&extent| u64::try_from(extent).unwrap_or(0)).fold(1, u64::saturating_mul)
 }
 
-/// The transposition of a product whose dimension `i` is dimension `from[i]` of the result. `from` lists each dimension once.
+/// Returns the permutation that transposes a tensor to the order of the result. Dimension `i` of the tensor is
+/// dimension `from[i]` of the result, and `from` lists each dimension once.
 fn inverse(from: &[usize]) -> Dims {
     let mut places = vec![0; from.len()];
     for (place, &dimension) in from.iter().enumerate() {
@@ -50,7 +52,7 @@ impl Rewrite<'_> {
         self.values[value].as_tensor().cloned()
     }
 
-    /// Adds a mask with a row of `extent` elements for each index. The row has a one at the index and zeros elsewhere.
+    /// Adds a mask with a row of `extent` elements for each index. The row has a one at the index, and zeros elsewhere.
     fn mask(
         &mut self,
         indices: ValueId,
@@ -83,8 +85,8 @@ impl Rewrite<'_> {
     }
 }
 
-/// Returns the last op of a product that replaces the gather, and adds the ops before it. Returns `None` if the gather is
-/// not replaced.
+/// Replaces a gather with a matrix multiplication. Adds all new ops but the last to `ops`, and returns the last op.
+/// Returns `None` if the gather is not replaced.
 pub(super) fn gather(rewrite: &mut Rewrite<'_>, op: &Op, ops: &mut Vec<Op>) -> Option<Op> {
     let OpKind::Gather { dimensions: d, slice_sizes, .. } = &op.kind else { return None };
     let (operand, indices) = (rewrite.tensor(op.operands[0])?, rewrite.tensor(op.operands[1])?);
@@ -96,14 +98,15 @@ pub(super) fn gather(rewrite: &mut Rewrite<'_>, op: &Op, ops: &mut Vec<Op>) -> O
         && slice_sizes.iter().zip(&operand.shape).enumerate().all(whole)
         && extent > 0
         && u64::try_from(extent).ok()? <= rewrite.rules.dense_gather?
-        // The index type must represent the largest index.
+        // The index type must be able to represent the largest index.
         && fits_in(extent - 1, of.indices.element);
     if !fits {
         return None;
     }
     let at = op.location;
     let mask = rewrite.mask(op.operands[1], &of, (extent, operand.element, true), at, ops);
-    // The product has the dimensions of the indices, then those of the operand without the indexed one.
+    // The matrix multiplication returns the dimensions of the indices, followed by the operand's dimensions without the
+    // indexed dimension.
     let result = rewrite.tensor(op.results[0])?;
     let batch: Vec<usize> = (0..result.rank()).filter(|dimension| !d.offset_dims.contains(dimension)).collect();
     let order: Vec<usize> = batch.iter().chain(&d.offset_dims).copied().collect();
@@ -120,8 +123,8 @@ pub(super) fn gather(rewrite: &mut Rewrite<'_>, op: &Op, ops: &mut Vec<Op>) -> O
     Some(Op { kind: transpose, operands: [product].into_iter().collect(), ..op.clone() })
 }
 
-/// Returns the last op of a product that replaces the scatter, and adds the ops before it. Returns `None` if the scatter is
-/// not replaced.
+/// Replaces a scatter with a matrix multiplication. Adds all new ops but the last to `ops`, and returns the last op.
+/// Returns `None` if the scatter is not replaced.
 pub(super) fn scatter(rewrite: &mut Rewrite<'_>, op: &Op, ops: &mut Vec<Op>) -> Option<Op> {
     let OpKind::Scatter { dimensions: d, .. } = &op.kind else { return None };
     let (&[input, indices, updates], [region]) = (&op.operands[..], &op.regions[..]) else { return None };
@@ -143,7 +146,7 @@ pub(super) fn scatter(rewrite: &mut Rewrite<'_>, op: &Op, ops: &mut Vec<Op>) -> 
         return None;
     }
     let at = op.location;
-    // An index outside of the input does not select an element, because a scatter ignores it.
+    // A scatter ignores an index outside of the input, so the mask's row for such an index is zero.
     let mask = rewrite.mask(indices, &of, (extent, ty.element, false), at, ops);
     let batch = (0..update_type.rank()).filter(|dimension| !d.update_window_dims.contains(dimension)).collect();
     let dimensions = DotDimensions {
@@ -151,7 +154,7 @@ pub(super) fn scatter(rewrite: &mut Rewrite<'_>, op: &Op, ops: &mut Vec<Op>) -> 
         rhs_contracting: (0..of.indices.rank()).collect(),
         ..DotDimensions::default()
     };
-    // The product has the dimensions of the window, then the indexed one.
+    // The matrix multiplication returns the dimensions of the window, followed by the indexed dimension.
     let order: Vec<usize> = others.iter().copied().chain([of.dimension]).collect();
     let made: Vec<i64> = order.iter().map(|&dimension| ty.shape[dimension]).collect();
     let dot = OpKind::DotGeneral { dimensions, precision: EXACT };
@@ -166,14 +169,14 @@ pub(super) fn scatter(rewrite: &mut Rewrite<'_>, op: &Op, ops: &mut Vec<Op>) -> 
     })
 }
 
-/// Whether the region returns the sum of its arguments.
+/// Returns whether the region returns the sum of its arguments.
 fn adds(region: &Region) -> bool {
     let ([sum, end], [a, b]) = (&region.ops[..], &region.args[..]) else { return false };
     let operands = sum.operands[..] == [*a, *b] || sum.operands[..] == [*b, *a];
     matches!(sum.kind, OpKind::Binary(Binary::Add)) && operands && end.operands == sum.results
 }
 
-/// Whether an integer type represents the number.
+/// Returns whether an integer type can represent a nonnegative number.
 fn fits_in(number: i64, element: ElementType) -> bool {
     let bits = element.bit_width() - u32::from(element.is_signed_integer());
     bits >= 63 || number < 1 << bits

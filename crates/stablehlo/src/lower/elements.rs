@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::float::{decode, encode};
 use crate::ir::{ElementType, Literal, TensorType, Type};
 
-/// Returns the type with its element types replaced.
+/// Returns a type with its element types replaced as `rules` specify.
 pub(super) fn replaced(ty: &Type, rules: &DeviceRules) -> Type {
     match ty {
         Type::Tensor(tensor) => {
@@ -16,7 +16,7 @@ pub(super) fn replaced(ty: &Type, rules: &DeviceRules) -> Type {
     }
 }
 
-/// Checks that the device supports the element type.
+/// Returns an error if the device does not support the element type of a tensor.
 pub(super) fn check(ty: &Type, rules: &DeviceRules) -> Result<()> {
     let Some(supported) = &rules.supported else { return Ok(()) };
     match ty {
@@ -33,7 +33,7 @@ pub(super) fn check(ty: &Type, rules: &DeviceRules) -> Result<()> {
     }
 }
 
-/// Converts a constant to another element type. Integers keep their low bits, and floats are rounded.
+/// Converts a constant to another element type. Integers keep their low bits, and floating-point numbers are rounded.
 pub(super) fn converted(literal: &Literal, to: ElementType) -> Result<Literal> {
     let from = literal.ty.element;
     if from == to {

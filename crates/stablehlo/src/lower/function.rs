@@ -1,9 +1,9 @@
-//! The state of a function during the rewrite.
+//! State of the function that is being rewritten.
 
 use super::rules::DeviceRules;
 use crate::ir::*;
 
-/// The rewrite of one function.
+/// Rewrites one function.
 pub(super) struct Rewrite<'f> {
     pub(super) rules: &'f DeviceRules,
     pub(super) values: &'f mut ValueTypes,

@@ -26,8 +26,8 @@ use crate::verify::{VerifyLevel, verify};
 ///
 /// # Errors
 ///
-/// If the program has an element type that the device lacks, or if it is not valid after a replacement, such as a
-/// `bitcast_convert` of a type that became shorter. The error names the op and its location.
+/// If the program contains an element type that the device lacks, or if a replacement makes the program invalid. An
+/// example is a `bitcast_convert` of a type that became narrower. The error names the op and its location.
 pub fn lower(module: &Module, rules: &DeviceRules) -> Result<Module> {
     if *rules == DeviceRules::default() {
         return Ok(module.clone());
@@ -96,7 +96,8 @@ impl Rewrite<'_> {
         Ok(())
     }
 
-    /// Converts the operands of a product or a convolution to the autocast type if all of them are wider floats.
+    /// Converts the operands of a matrix multiplication or a convolution to the autocast type, if all of them have
+    /// wider floating-point types.
     fn cast_operands(&mut self, op: &mut Op, ops: &mut Vec<Op>) {
         let Some(short) = self.rules.autocast else { return };
         let location = op.location;

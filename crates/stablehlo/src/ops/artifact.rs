@@ -1,24 +1,24 @@
-//! The ops of portable artifacts: their versions, and the attributes of each version.
+//! Ops of portable artifacts: their versions, and the attributes of each version.
 
 use crate::ir::{OpKind, Version};
 
-/// Attributes of one version of a portable artifact's op, in the order of its properties. Ops without attributes are
-/// not listed, so they return `None`.
+/// Returns the attributes of one version of an op in portable artifacts, in the order of its properties. Returns `None`
+/// for ops without attributes, because the table does not list them.
 pub(crate) fn vhlo_attributes(op: &str, version: u32) -> Option<Names> {
     versions(op).find(|row| row.version() == version).map(|row| row.attributes())
 }
 
-/// Whether any version of the op (named without dialect and version) has an attribute with this name.
+/// Returns whether any version of an op has an attribute with this name. `op` is the name without dialect and version.
 pub(crate) fn is_attribute(op: &str, attribute: &str) -> bool {
     versions(op).any(|row| row.attributes().iter().any(|name| name == attribute))
 }
 
-/// The names of the ops that have attributes, with repetitions.
+/// Returns the names of the ops that have attributes. A name can occur more than once.
 pub(super) fn artifact_names() -> impl Iterator<Item = &'static str> {
     ROWS.iter().map(|row| row.name())
 }
 
-/// Whether an attribute without a field in the kind belongs to the op and is not discardable.
+/// Returns whether an attribute that has no field in `kind` belongs to the op, so that it is not discardable.
 pub(crate) fn is_own(kind: &OpKind, name: &str) -> bool {
     match kind {
         OpKind::Unary(_) => name == "result_accuracy",
@@ -32,12 +32,12 @@ pub(crate) fn is_own(kind: &OpKind, name: &str) -> bool {
     }
 }
 
-/// The version that added an op, if it is not the first version.
+/// Returns the StableHLO version that added an op, if the op was added after the first version.
 pub(crate) fn since(base: &str) -> Option<Version> {
     SINCE.iter().find(|row| row.0 == base).map(|row| row.1)
 }
 
-/// Ops that were added after the first version, with the version that added them.
+/// Ops that were added after the first StableHLO version, with the version that added them.
 const SINCE: [(&str, Version); 6] = [
     ("tan", Version(1, 4, 0)),
     ("composite", Version(0, 19, 0)),
@@ -47,7 +47,7 @@ const SINCE: [(&str, Version); 6] = [
     ("async_done", Version(1, 15, 0)),
 ];
 
-/// Ops that have a second form, and the version that added it. The other ops have one form.
+/// Ops with a second op version (`_v2`), and the StableHLO version that added it. Other ops have only one op version.
 const SECOND: [(&str, Version); 25] = [
     ("all_gather", Version(1, 5, 0)),
     ("all_reduce", Version(1, 5, 0)),
@@ -76,18 +76,18 @@ const SECOND: [(&str, Version); 25] = [
     ("tanh", Version(1, 10, 0)),
 ];
 
-/// The version that added the op's second form, if it has one.
+/// Returns the StableHLO version that added the second op version, if there is one.
 pub(crate) fn second(base: &str) -> Option<Version> {
     SECOND.iter().find(|row| row.0 == base).map(|row| row.1)
 }
 
-/// The rows of one op.
+/// Returns the rows of one op.
 fn versions(op: &str) -> impl Iterator<Item = Row> {
     let start = ROWS.partition_point(|row| row.name() < op);
     ROWS[start..].iter().copied().take_while(move |row| row.name() == op)
 }
 
-/// Names of attributes, separated by spaces.
+/// Attribute names, separated by spaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names(pub(crate) &'static str);
 
@@ -97,7 +97,8 @@ impl Names {
     }
 }
 
-/// Attributes of Shardy's ops whose properties are plain references, in the order of the properties.
+/// Returns the attributes of a Shardy op in the order of its properties. Lists only the ops whose properties are
+/// attribute indices.
 pub(crate) fn shardy_attributes(name: &str) -> Option<Names> {
     Some(Names(match name {
         "sdy.mesh" => "mesh sym_name",
@@ -114,12 +115,12 @@ pub(crate) fn shardy_attributes(name: &str) -> Option<Names> {
     }))
 }
 
-/// A version of an op in [`TABLE`].
+/// A line of [`TABLE`], which describes one version of an op.
 #[derive(Clone, Copy)]
 struct Row {
-    /// Start of the name.
+    /// Start of the op's name.
     start: u16,
-    /// End of the name. A space, the version and another space follow.
+    /// End of the op's name. A space, the version and another space follow.
     name_end: u16,
     /// End of the last attribute.
     end: u16,
@@ -139,8 +140,8 @@ impl Row {
     }
 }
 
-/// The rows of [`TABLE`], by name and version, computed at compile time. A table of string slices would be three times
-/// as large, because the dynamic loader relocates each slice.
+/// The rows of [`TABLE`], sorted by name and version at compile time. A table of string slices would be three times as
+/// large, because the dynamic loader must relocate each slice.
 static ROWS: [Row; count(b'\n')] = {
     let mut rows = [Row { start: 0, name_end: 0, end: 0 }; _];
     let (mut row, mut at, mut start, mut name_end) = (0, 0, 0, 0);
@@ -150,7 +151,7 @@ static ROWS: [Row; count(b'\n')] = {
             name_end = at;
             assert!(text[at + 1].is_ascii_digit() && text[at + 2] == b' ');
         } else if text[at] == b'\n' {
-            // Move the rows that come later, and insert this one before them.
+            // Move the rows that sort after this row, and insert it before them.
             let new = Row { start: short(start), name_end: short(name_end), end: short(at) };
             let mut place = row;
             while place > 0 && is_before(text, start, rows[place - 1].start as usize) {
@@ -165,7 +166,7 @@ static ROWS: [Row; count(b'\n')] = {
     rows
 };
 
-/// Whether the line at `a` sorts before the line at `b`, by name and version.
+/// Returns whether the line at `a` sorts before the line at `b`, by name and version.
 const fn is_before(text: &[u8], a: usize, b: usize) -> bool {
     let mut at = 0;
     while text[a + at] == text[b + at] && text[a + at] != b'\n' {
@@ -174,7 +175,7 @@ const fn is_before(text: &[u8], a: usize, b: usize) -> bool {
     text[a + at] < text[b + at]
 }
 
-/// How often a byte occurs in [`TABLE`].
+/// Returns the number of occurrences of a byte in [`TABLE`].
 const fn count(byte: u8) -> usize {
     let (mut at, mut count) = (0, 0);
     while at < TABLE.len() {
@@ -200,8 +201,8 @@ macro_rules! artifact_table {
         )* }
         own { $($own:tt)* }
     ) => {
-        /// One line for each version of an op: its name, the version, and its attributes, sorted by name. The rows of
-        /// `op_table!` generate the lines of the ops that they describe.
+        /// One line for each version of an op: its name, the version and its attributes, sorted by name. The rows of
+        /// `op_table!` generate the lines of their ops.
         const TABLE: &str = concat!(
             $( $( $name, " 1", $(" ", $attribute,)+ "\n", )? )*
             "\

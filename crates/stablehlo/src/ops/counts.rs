@@ -1,11 +1,11 @@
-//! How many operands, results and regions each op has.
+//! Valid numbers of operands, results and regions of each op.
 
 use std::ops::{RangeFrom, RangeFull};
 
 use crate::ir::OpKind;
 
-/// The number of operands, results or regions that an op has. The type is small, so that the counts of all ops fit into
-/// a table of constants.
+/// Valid number of operands, results or regions of an op. The type is small, so that the counts of all ops fit into a
+/// small constant table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Count {
     Exactly(u8),
@@ -46,7 +46,7 @@ macro_rules! op_counts {
             $own:ident $own_name:literal ($own_operands:expr, $own_results:expr, $own_regions:expr) { $($own_fields:tt)* };
         )* }
     ) => {
-        /// The counts of operands, results and regions.
+        /// Returns the valid numbers of operands, results and regions.
         pub(crate) fn counts(kind: &OpKind) -> [Count; 3] {
             match kind {
                 OpKind::Constant(_) => [0.into(), 1.into(), 0.into()],

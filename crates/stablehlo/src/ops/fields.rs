@@ -1,5 +1,5 @@
-//! The codecs of `op_table!`: how the attribute of a field is read. `write::fields` writes it to artifacts, and
-//! `print::fields` to text.
+//! The codecs of `op_table!`, and how they read the attribute of a field. `write::fields` writes the attributes to
+//! artifacts, and `print::fields` writes them as text.
 
 use bytes::Bytes;
 
@@ -7,52 +7,52 @@ use crate::attributes::{Named, ints};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Attribute, ChannelHandle, Dims, ElementType, Enumeration, Literal, ReplicaGroups, TensorType};
 
-/// A dimension or a position, as a 64-bit integer.
+/// Index of a dimension or an operand, as a 64-bit integer.
 pub(crate) struct Index;
-/// A position, as a 32-bit integer.
+/// Index of a tuple element, as a 32-bit integer.
 pub(crate) struct Index32;
-/// A number of bits, as a 32-bit integer.
+/// Number of bits, as a 32-bit integer.
 pub(crate) struct Bits;
-/// A position, as a 64-bit integer that may be absent if it is 0.
+/// Index as a 64-bit integer. An absent attribute means 0.
 pub(crate) struct IndexOrZero;
-/// A number, as a 64-bit integer.
+/// Count as a 64-bit integer.
 pub(crate) struct Count64;
-/// A 32-bit float.
+/// 32-bit floating-point number.
 pub(crate) struct Float;
-/// A boolean that text omits if it is false.
+/// Boolean that is omitted in text if it is false.
 pub(crate) struct Flag;
-/// A boolean that text shows as a name without a value if it is true.
+/// Boolean that is a unit attribute in text if it is true, and is omitted if it is false.
 pub(crate) struct UnitFlag;
-/// A boolean that text always shows.
+/// Boolean that is never omitted in text.
 pub(crate) struct Bool;
-/// A list of integers.
+/// List of integers.
 pub(crate) struct List;
-/// A list of dimensions.
+/// List of dimension indices.
 pub(crate) struct DimList;
-/// A list of dimensions that text omits if it is empty.
+/// List of dimension indices that is omitted in text if it is empty.
 pub(crate) struct OptionalDims;
-/// A list of layouts, each of which is a list of dimensions. Text omits it if it is empty.
+/// List of layouts, each of which is a list of dimension indices. Omitted in text if it is empty.
 pub(crate) struct Layouts;
-/// The groups of devices of a collective.
+/// Replica groups of a collective.
 pub(crate) struct Groups;
-/// A list of pairs of ids.
+/// List of pairs of ids.
 pub(crate) struct IdPairs;
-/// A channel. Portable artifacts hold its id, text holds a `channel_handle`.
+/// Channel. Portable artifacts store only its id, and text contains a `channel_handle`.
 pub(crate) struct Channel;
-/// A string.
+/// UTF-8 string.
 pub(crate) struct Text;
-/// A string of any bytes, which text omits if it is empty.
+/// String of arbitrary bytes that is omitted in text if it is empty.
 pub(crate) struct Config;
-/// An enumeration.
+/// Enumeration.
 pub(crate) struct Word;
-/// An enumeration that text omits if it has its default value.
+/// Enumeration that is omitted in text if it has its default value.
 pub(crate) struct OptionalWord;
-/// The name of a function.
+/// Symbol name of a function.
 pub(crate) struct Symbol;
 
 /// Reads a field from an op's attributes.
 pub(crate) trait ReadField<T> {
-    /// The family of the enumeration, if the field is one.
+    /// Family of the enumeration, or `None` if the field is not an enumeration.
     const FAMILY: Option<&'static str> = None;
 
     /// Returns the value of the attribute with this name.
@@ -153,7 +153,7 @@ impl ReadField<f32> for Float {
     fn read(attributes: Named<'_>, name: &str) -> Result<f32> {
         let value = match attributes.find(name) {
             Some(Attribute::Float(value, _)) => Some(*value as f32),
-            // A NaN is kept as its bits.
+            // A NaN is stored as its bit pattern.
             Some(Attribute::Other(text)) => {
                 let bits = text.strip_prefix("0x").and_then(|text| text.strip_suffix(" : f32"));
                 bits.and_then(|bits| u32::from_str_radix(bits, 16).ok()).map(f32::from_bits)
@@ -258,12 +258,12 @@ impl ReadField<Bytes> for Config {
     }
 }
 
-/// The value of an enumeration that this name refers to.
+/// Returns the enumeration's value with this keyword.
 pub(crate) fn value_of<T: Enumeration>(word: &str) -> Result<T> {
     T::from_word(word).ok_or_else(|| unknown(T::WHAT, word))
 }
 
-/// One function serves all enumerations, because formatting text takes much code.
+/// This function is not generic, because formatting a message compiles to much code.
 #[cold]
 fn unknown(what: &str, word: &str) -> Error {
     Error::new(ErrorKind::Attribute, format_args!("unknown {what} `{word}`"))

@@ -1,5 +1,5 @@
-//! Properties of ops besides [`OpKind`](crate::ir::OpKind), generated from the tables in `op_table.rs`: opcodes and names,
-//! counts, and the attributes of portable artifacts.
+//! Properties of ops that are not part of [`OpKind`](crate::ir::OpKind), generated from the tables in `op_table.rs`:
+//! opcodes, names, the valid numbers of operands, results and regions, and the attributes of portable artifacts.
 
 mod artifact;
 mod counts;

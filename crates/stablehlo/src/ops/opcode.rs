@@ -3,8 +3,8 @@
 use super::artifact::artifact_names;
 use crate::ir::{Binary, OpKind, Unary};
 
-/// Finds a name in a string of concatenated names and returns its index. One string is smaller than a slice for each
-/// name, because the dynamic loader relocates every slice.
+/// Finds a name in a string of concatenated names, and returns its index. One string is smaller than one slice per
+/// name, because the dynamic loader must relocate every slice.
 fn find(names: &str, lengths: &[u16], name: &str) -> Option<usize> {
     let mut rest = names;
     lengths.iter().position(|length| {
@@ -27,7 +27,7 @@ macro_rules! elementwise_names {
                 const NAMES: &str = concat!($($name),*);
                 const LENGTHS: &[u16] = &[$(short($name.len())),*];
 
-                /// Name without dialect, such as `add`.
+                /// Returns the name without the dialect, such as `add`.
                 #[must_use]
                 pub fn name(self) -> &'static str {
                     let at = Self::ALL.iter().take_while(|op| **op != self).count();
@@ -60,15 +60,15 @@ macro_rules! opcodes {
             $own:ident $own_name:literal ($($own_counts:tt)*) { $($own_fields:tt)* };
         )* }
     ) => {
-        /// The op that a name refers to. Each name is resolved once.
+        /// Op that a name refers to. The readers resolve each name only once.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub(crate) enum Opcode {
             Unary(Unary),
             Binary(Binary),
             Constant,
-            /// Becomes `broadcast_in_dim`.
+            /// The readers convert `broadcast` to `broadcast_in_dim`.
             Broadcast,
-            /// Becomes `dot_general`.
+            /// The readers convert `dot` to `dot_general`.
             Dot,
             $($op,)*
             $($own,)*
@@ -82,7 +82,7 @@ macro_rules! opcodes {
             &[Opcode::Constant, Opcode::Broadcast, Opcode::Dot, $(Opcode::$op,)* $(Opcode::$own),*];
 
         impl OpKind {
-            /// Name without dialect. It is empty for [`OpKind::Other`].
+            /// Returns the name without the dialect. The name is empty for [`OpKind::Other`].
             pub(crate) fn base_name(&self) -> &'static str {
                 match self {
                     Self::Other { .. } => "",
@@ -100,7 +100,7 @@ macro_rules! opcodes {
 op_table!(opcodes);
 
 impl Opcode {
-    /// The opcode of a StableHLO op, named without dialect and version.
+    /// Returns the opcode of a StableHLO op. `name` is the name without dialect and version.
     pub(crate) fn from_name(name: &str) -> Self {
         if let Some(binary) = Binary::from_name(name) {
             return Self::Binary(binary);
@@ -113,7 +113,7 @@ impl Opcode {
 }
 
 impl OpKind {
-    /// Full name of the op, such as `stablehlo.add`; `func.call` is `stablehlo.call` here.
+    /// Returns the full name of the op, such as `stablehlo.add`. The name of `func.call` is `stablehlo.call`.
     #[must_use]
     pub fn name(&self) -> String {
         match self {
@@ -123,9 +123,9 @@ impl OpKind {
     }
 }
 
-/// The names of all StableHLO ops, without dialect, sorted.
+/// Returns the sorted names of all StableHLO ops, without the dialect.
 pub fn op_names() -> impl Iterator<Item = &'static str> {
-    // Names of the tables that are not ops of StableHLO.
+    // Names in the tables that are not StableHLO ops.
     let others = ["func", "call", "return"];
     let mut rest = NAMES;
     let typed = LENGTHS.iter().map(|length| {

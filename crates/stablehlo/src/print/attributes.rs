@@ -1,4 +1,4 @@
-//! Attributes and constants.
+//! Prints attributes and constants.
 
 use super::float::float_text;
 use super::printer::Printer;
@@ -20,7 +20,7 @@ impl Printer<'_> {
         self.push(">");
     }
 
-    /// Prints a number without `fmt`, because a program contains many numbers, most of them in shapes.
+    /// Prints an integer without `fmt`, which is slow. A program contains many integers, most of them in shapes.
     pub(super) fn integer(&mut self, value: i64) {
         match u8::try_from(value) {
             Ok(digit @ 0..=9) => self.out.push(char::from(b'0' + digit)),
@@ -28,7 +28,7 @@ impl Printer<'_> {
         }
     }
 
-    /// ` {a = 1 : i32}`, or nothing if there are none.
+    /// Prints a space and a dictionary: ` {a = 1 : i32}`. Prints nothing if the dictionary is empty.
     pub(super) fn dictionary_after_space(&mut self, attributes: &Attributes) {
         if !attributes.is_empty() {
             self.push(" ");
@@ -36,7 +36,7 @@ impl Printer<'_> {
         }
     }
 
-    /// `{a = 1 : i32, b}`, sorted by name.
+    /// Prints a dictionary, sorted by name: `{a = 1 : i32, b}`.
     pub(super) fn dictionary(&mut self, attributes: &Attributes) {
         self.push("{");
         self.list(sorted(attributes), |p, (name, value)| p.entry(name, value));
@@ -59,7 +59,7 @@ impl Printer<'_> {
         self.attribute_in(attribute, false);
     }
 
-    /// Prints an attribute. MLIR omits the types of 64-bit numbers inside arrays.
+    /// Prints an attribute. Inside arrays, the types of 64-bit numbers are omitted, as in MLIR.
     fn attribute_in(&mut self, attribute: &Attribute, in_array: bool) {
         match attribute {
             Attribute::Unit => self.push("unit"),
@@ -98,7 +98,7 @@ impl Printer<'_> {
         }
     }
 
-    /// `@name`, quoted unless it is a plain name.
+    /// Prints a symbol: `@name`. Quotes names that MLIR cannot read without quotes.
     pub(super) fn symbol(&mut self, name: &str) {
         for (i, part) in name.split("::@").enumerate() {
             self.push(if i > 0 { "::@" } else { "@" });
@@ -106,7 +106,7 @@ impl Printer<'_> {
         }
     }
 
-    /// A string with special characters escaped.
+    /// Prints a string with escaped special characters.
     pub(super) fn string(&mut self, bytes: &[u8]) {
         self.push("\"");
         let mut rest = bytes;
@@ -127,7 +127,7 @@ impl Printer<'_> {
         self.push("\"");
     }
 
-    /// `array<i64: 1, 2>`.
+    /// Prints a dense array: `array<i64: 1, 2>`.
     pub(super) fn dense_array(&mut self, literal: &Literal) {
         self.push("array<");
         self.push(literal.ty.element.name());
@@ -139,7 +139,7 @@ impl Printer<'_> {
         self.push(">");
     }
 
-    /// `dense<...> : type`.
+    /// Prints a dense constant: `dense<...> : type`.
     pub(super) fn dense(&mut self, literal: &Literal) {
         let ty = &literal.ty;
         let size = ty.element.byte_size();
@@ -175,7 +175,7 @@ impl Printer<'_> {
         }
     }
 
-    /// One nested list per dimension.
+    /// Prints the elements as nested lists, with one nesting level for each dimension.
     fn nested(&mut self, literal: &Literal, dimension: usize, next: &mut usize) {
         let Some(&extent) = literal.ty.shape.get(dimension) else {
             self.element(literal, *next);
@@ -215,7 +215,7 @@ impl Printer<'_> {
         }
     }
 
-    /// The inside of an attribute `#dialect.name<...>`, which some ops print without the name.
+    /// Prints the part of `#dialect.name<...>` that starts at `<`. Some ops print an attribute without its name.
     pub(super) fn body(&mut self, attribute: &Attribute) {
         if let Attribute::Other(text) = attribute {
             self.push(text.find('<').map_or(text.as_str(), |at| &text[at..]));
@@ -223,17 +223,17 @@ impl Printer<'_> {
     }
 }
 
-/// Whether every element has the same bytes as the first one.
+/// Returns whether all elements have the same bytes.
 fn is_uniform(data: &[u8], size: usize) -> bool {
     data.len().is_multiple_of(size) && data[size..] == data[..data.len() - size]
 }
 
-/// Up to eight bytes as a little-endian number.
+/// Returns up to eight bytes as a little-endian integer.
 fn bits(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 
-/// Whether MLIR reads the name without quotes.
+/// Returns whether MLIR can read the name without quotes.
 fn is_bare(name: &str) -> bool {
     name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$' | b'.'))

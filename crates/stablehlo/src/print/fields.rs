@@ -1,4 +1,4 @@
-//! Text for the codecs of `op_table!`: attributes of the generic form, and words of an op's own form.
+//! Text of the fields of `op_table!`: attributes of the generic form, and keywords of an op's custom form.
 
 use bytes::Bytes;
 
@@ -11,12 +11,12 @@ use crate::ops::fields::{
     List, OptionalDims, OptionalWord, Symbol, Text, UnitFlag, Word,
 };
 
-/// Converts a field to text.
+/// Codec that converts a field to text.
 pub(super) trait TextField<T> {
-    /// The name of the attribute in text, if it is not that of the artifact.
+    /// Name of the attribute in text, if it differs from the name in portable artifacts.
     const NAME: Option<&'static str> = None;
 
-    /// Returns the attribute of the generic form, or `None` if text omits it.
+    /// Returns the attribute of the generic form. Returns `None` if the generic form omits the attribute.
     fn attribute(value: &T) -> Option<Attribute>;
 }
 
@@ -152,14 +152,14 @@ impl TextField<Bytes> for Config {
     }
 }
 
-/// A field that an op's own form prints after a word.
+/// A field that an op's custom form prints after a keyword.
 pub(super) trait Shown {
-    /// Whether the form contains the word.
+    /// Returns whether the custom form contains the keyword.
     fn is_shown(&self) -> bool {
         true
     }
 
-    /// Prints the value after `word = `.
+    /// Prints the value that follows `keyword = `.
     fn show(&self, printer: &mut Printer<'_>);
 }
 

@@ -1,12 +1,12 @@
-//! Floating-point numbers as MLIR writes them.
+//! Prints floating-point numbers in MLIR's form.
 
 use std::cmp::Ordering;
 
 use crate::float::decode;
 use crate::ir::ElementType;
 
-/// Formats a number from its bits. It uses the exponent form if six digits are exact. Otherwise it prints as many
-/// digits as the type has. Prints infinities, NaN and numbers that would look like integers in hexadecimal.
+/// Formats a number from its bits. Uses the exponent form if six digits identify the number. Otherwise prints as many
+/// digits as the type needs. Prints infinities, NaN, and numbers that would look like integers, in hexadecimal.
 pub(crate) fn float_text(bits: u64, element: ElementType) -> String {
     let hexadecimal = || format!("0x{bits:0width$X}", width = element.bit_width().div_ceil(4) as usize);
     let Some(value) = decode(bits, element).filter(|v| v.is_finite()) else { return hexadecimal() };
@@ -25,7 +25,7 @@ pub(crate) fn float_text(bits: u64, element: ElementType) -> String {
     hexadecimal()
 }
 
-/// A number as an integer times a power of two.
+/// A nonnegative number, as an integer times a power of two.
 #[derive(Clone, Copy)]
 struct Binary {
     whole: u64,
@@ -42,13 +42,13 @@ impl Binary {
         Self { whole: fraction | 1 << 52, exponent: i32::try_from(biased).unwrap_or(0) - 1075 }
     }
 
-    /// The integer for the given exponent, which is at most slightly smaller than the number's own.
+    /// Returns the integer for another exponent, which is at most slightly smaller than `self.exponent`.
     fn at(self, exponent: i32) -> u64 {
         if self.whole == 0 { 0 } else { self.whole << (self.exponent - exponent).clamp(0, 8) }
     }
 
-    /// The midpoints between the number and its smaller and larger neighbours. For the largest number, both distances
-    /// are equal.
+    /// Returns the midpoints between the number and its smaller and larger neighbors. For the largest number, both
+    /// distances are equal.
     fn halves(self, smaller: Option<Self>, larger: Option<Self>) -> (Option<Self>, Option<Self>) {
         let with = |exponent: i32, sum: u64| Self { whole: sum, exponent: exponent - 1 };
         let below = smaller.map(|x| {
@@ -70,8 +70,8 @@ impl Binary {
     }
 }
 
-/// Whether the decimal number is read back as the number with these bits. No other number of the type may be nearer,
-/// and a tie must round to these bits, which are then even. The first digit has the weight `10^first`.
+/// Returns whether a decimal number rounds to the number with these bits. No other number of the type may be nearer,
+/// and in case of a tie, `bits` must be even. The first digit has the weight `10^first`.
 fn is_nearest(digits: &[u8], first: i32, bits: u64, element: ElementType) -> bool {
     let width = element.bit_width() - u32::from(element != ElementType::F8E8M0FNU);
     let magnitude = bits & ((1 << width) - 1);
@@ -101,7 +101,7 @@ fn is_nearest(digits: &[u8], first: i32, bits: u64, element: ElementType) -> boo
     })
 }
 
-/// Number of decimal digits that distinguish all values of the type.
+/// Returns the number of decimal digits that distinguish all values of the type.
 fn significant_digits(element: ElementType) -> usize {
     let precision = match element {
         ElementType::F64 => 53,
@@ -113,10 +113,11 @@ fn significant_digits(element: ElementType) -> usize {
     2 + precision * 59 / 196
 }
 
-/// Up to `count` significant digits without trailing zeros, and the power of ten of the first digit.
+/// Returns up to `count` significant digits without trailing zeros, and the power of ten of the first digit.
 ///
-/// LLVM truncates the binary value to slightly more than the required digits. It then rounds in decimal, halves up. The
-/// last digit is therefore not always the nearest one. This function does the same, so that the text is identical.
+/// LLVM truncates the binary value to slightly more than the required digits, and then rounds in decimal, halves up.
+/// The last digit is therefore not always the nearest digit. This function rounds in the same way, so that the text is
+/// identical.
 fn digits(value: f64, count: usize) -> (Vec<u8>, i32) {
     if value == 0.0 {
         return (vec![0], 0);
@@ -125,7 +126,7 @@ fn digits(value: f64, count: usize) -> (Vec<u8>, i32) {
     let zeros = significand.trailing_zeros().min(63);
     significand >>= zeros;
     exponent += i32::try_from(zeros).unwrap_or(0);
-    // From here on, the value is `whole * 10^exponent`.
+    // From here on, the number is `whole * 10^exponent`.
     let mut whole = Whole::new(significand);
     for _ in 0..exponent.abs() {
         whole.multiply(if exponent > 0 { 2 } else { 5 });
@@ -164,7 +165,7 @@ fn digits(value: f64, count: usize) -> (Vec<u8>, i32) {
     (all, first)
 }
 
-/// A natural number of any size, least significant part first.
+/// A natural number of any size, least significant word first.
 struct Whole(Vec<u32>);
 
 impl Whole {
@@ -202,7 +203,7 @@ impl Whole {
         }
     }
 
-    /// Divides by ten and returns the remainder.
+    /// Divides by ten, and returns the remainder.
     fn divide_by_ten(&mut self) -> u8 {
         let mut rest = 0;
         for part in self.0.iter_mut().rev() {
@@ -217,7 +218,7 @@ impl Whole {
     }
 }
 
-/// `1.500000e+00`.
+/// Formats a number like `1.500000e+00`.
 fn exponent_form(value: f64, (digits, exponent): &(Vec<u8>, i32)) -> String {
     let mut text = String::with_capacity(16);
     text.push_str(if value.is_sign_negative() { "-" } else { "" });
@@ -231,7 +232,7 @@ fn exponent_form(value: f64, (digits, exponent): &(Vec<u8>, i32)) -> String {
     text
 }
 
-/// `0.333333343`, `1.50563267E-7`.
+/// Formats a number like `0.333333343` or `1.50563267E-7`.
 fn long_form(value: f64, (digits, first): &(Vec<u8>, i32), precision: usize) -> String {
     let first = *first;
     let text: String = digits.iter().map(|d| char::from(b'0' + d)).collect();
@@ -239,7 +240,7 @@ fn long_form(value: f64, (digits, first): &(Vec<u8>, i32), precision: usize) -> 
     let count = i32::try_from(digits.len()).unwrap_or(i32::MAX);
     let last = first - count + 1;
     let plain = if last >= 0 {
-        // At most three zeros of padding, and at most as many digits as the type has.
+        // Allow at most three padding zeros, and at most as many digits as the type needs.
         last <= 3 && last + count <= i32::try_from(precision).unwrap_or(0)
     } else {
         first >= -3
@@ -249,7 +250,7 @@ fn long_form(value: f64, (digits, first): &(Vec<u8>, i32), precision: usize) -> 
         return format!("{sign}{}.{rest}E{}{}", &text[..1], if first < 0 { '-' } else { '+' }, first.abs());
     }
     match usize::try_from(first) {
-        // Without a decimal point, the text would be read as an integer.
+        // Without a decimal point, MLIR reads the text as an integer.
         Ok(whole) if whole + 1 >= text.len() => format!("{sign}{text}{}", "0".repeat(whole + 1 - text.len())),
         Ok(whole) => format!("{sign}{}.{}", &text[..=whole], &text[whole + 1..]),
         Err(_) => format!("{sign}0.{}{text}", "0".repeat(usize::try_from(-first - 1).unwrap_or(0))),
@@ -261,7 +262,8 @@ mod tests {
     use super::*;
     use crate::float::encode;
 
-    /// Reading the text returns the written value. The longer form is only used if the shorter one is not exact.
+    /// Checks that parsing the text returns the printed value, and that the long form is only used if the short form is
+    /// inexact.
     #[test]
     fn text_round_trip() {
         let mut state = 1u64;
@@ -278,7 +280,7 @@ mod tests {
                 let any = random();
                 let bits = match i % 4 {
                     _ if few => i,
-                    // Also tests numbers with few digits.
+                    // Also test numbers with few digits.
                     0 => encode(f64::from(u32::try_from(any % 100_000).unwrap()) / 1000.0, element).unwrap(),
                     1 => any >> (64 - width) & !0xFF,
                     _ => any >> (64 - width),

@@ -1,4 +1,5 @@
-//! The attributes of an op under StableHLO's names, without defaults, for the generic form.
+//! Attributes of an op in MLIR's generic form: with StableHLO's names, and without attributes that have their default
+//! value.
 
 use std::fmt::Write;
 
@@ -13,7 +14,7 @@ use crate::ops::fields::{
 };
 use crate::ops::is_own;
 
-/// An op's attributes: its own ones, and the discardable ones.
+/// Returns an op's own attributes, and its discardable attributes.
 pub(super) fn attributes(op: &Op) -> (Attributes, Attributes) {
     let (mut own, rest): (Attributes, Attributes) =
         op.attributes.iter().cloned().partition(|(name, _)| is_own(&op.kind, name));
@@ -24,7 +25,7 @@ pub(super) fn attributes(op: &Op) -> (Attributes, Attributes) {
     (own, rest)
 }
 
-/// `array<i64: ...>`.
+/// Creates a dense array `array<i64: ...>`.
 pub(super) fn dense(values: impl IntoIterator<Item = i64>) -> Attribute {
     let data: Vec<u8> = values.into_iter().flat_map(i64::to_le_bytes).collect();
     let count = i64::try_from(data.len() / 8).unwrap_or(i64::MAX);
@@ -46,18 +47,18 @@ pub(super) fn bools(values: &[bool]) -> Attribute {
     Attribute::DenseArray(Literal { ty, data: data.into(), splat: false })
 }
 
-/// `dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>`.
+/// Creates a matrix of pairs, such as `dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>`.
 pub(super) fn pairs(values: &[(i64, i64)]) -> Attribute {
     let data: Vec<u8> = values.iter().flat_map(|&(a, b)| [a, b]).flat_map(i64::to_le_bytes).collect();
     let ty = TensorType::new([signed(values.len()), 2], ElementType::I64);
     Attribute::Tensor(Literal { ty, data: data.into(), splat: false })
 }
 
-/// A list of named attributes. `None` values are left out.
+/// List of named attributes.
 type Named = Vec<(&'static str, Attribute)>;
 
-/// The lists of the window that differ from their defaults, under the attribute names of `convolution` or of the other
-/// ops.
+/// Returns the lists of the window that differ from their defaults. If `convolution` is true, the attributes have the
+/// names that `convolution` uses. Otherwise they have the names that all other ops use.
 pub(super) fn window(window: &Window, convolution: bool) -> Named {
     let mut named = Named::new();
     let not_ones = |list: &[i64]| list.iter().any(|&v| v != 1);
@@ -88,14 +89,14 @@ pub(super) fn window(window: &Window, convolution: bool) -> Named {
     named
 }
 
-/// `precision_config`, if it is not the default.
+/// Returns `precision_config`, unless it has its default value.
 pub(super) fn precision(precision: &[Precision]) -> Option<(&'static str, Attribute)> {
     let words = precision.iter().map(|&p| enumeration(Precision::FAMILY, p.word())).collect();
     let stated = precision.iter().any(|&p| p != Precision::Default);
     stated.then_some(("precision_config", Attribute::Array(words)))
 }
 
-/// `#stablehlo.name<a = [0], b = 1>`, without the entries that are empty or zero.
+/// Creates an attribute `#stablehlo.name<a = [0], b = 1>`. Omits fields that are empty or zero.
 fn structured(name: &str, lists: &[(&str, &[usize])], index: Option<usize>) -> Attribute {
     let mut text = format!("#stablehlo.{name}<");
     let mut separator = "";
@@ -121,7 +122,7 @@ fn gather(d: &GatherDimensions) -> Attribute {
     structured("gather", &lists, Some(d.index_vector_dim))
 }
 
-/// `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`.
+/// Formats dimension numbers, such as `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`.
 pub(super) fn convolution_text(d: &ConvDimensions) -> String {
     let list = |first: (usize, &str), second: (usize, &str), spatial: &[usize]| {
         let rank = spatial.len() + 2;
@@ -156,7 +157,8 @@ macro_rules! generic_attributes {
         )* }
         own { $($own:tt)* }
     ) => {
-        /// The attributes of the ops that a row of `op_table!` describes. Returns `None` for the others.
+        /// Returns the attributes of an op that has a row in the section `table` of `op_table!`. Returns `None` for
+        /// every other op.
         fn from_table(kind: &OpKind) -> Option<Named> {
             match kind {
                 $(OpKind::$op { $($($field),+)? } => {
@@ -267,7 +269,7 @@ fn of_contraction(kind: &OpKind) -> Named {
     }
 }
 
-/// The attributes of a composite that its own form prints in its dictionary.
+/// Returns the attributes of a composite that its custom form prints in a dictionary.
 pub(super) fn composite(decomposition: &str, attributes: &Attributes) -> Named {
     let mut named = vec![("decomposition", Attribute::Symbol(decomposition.to_owned()))];
     if !attributes.is_empty() {
@@ -276,7 +278,7 @@ pub(super) fn composite(decomposition: &str, attributes: &Attributes) -> Named {
     named
 }
 
-/// The attributes of a custom call that its own form prints in its dictionary.
+/// Returns the attributes of a custom call that its custom form prints in a dictionary.
 pub(super) fn custom_call(kind: &OpKind) -> Named {
     let OpKind::CustomCall { has_side_effect, backend_config, api_version, .. } = kind else { return Named::new() };
     let mut named = Named::new();
@@ -297,7 +299,7 @@ pub(super) fn custom_call(kind: &OpKind) -> Named {
     named
 }
 
-/// `#stablehlo.channel_handle<handle = 1, type = 0>`.
+/// Creates a channel handle, such as `#stablehlo.channel_handle<handle = 1, type = 0>`.
 pub(super) fn channel(ChannelHandle { id, channel_type }: ChannelHandle) -> Attribute {
     Attribute::Other(format!("#stablehlo.channel_handle<handle = {id}, type = {channel_type}>"))
 }

@@ -1,13 +1,13 @@
-//! Source locations: a reference after each op, and the definitions at the end.
+//! Prints source locations: a reference after each op, and the definitions at the end.
 
 use super::printer::Printer;
 use crate::ir::{Location, LocationId};
 
-/// Maximum length of a chain of locations. Locations of malicious programs may be cyclic.
+/// Maximum length of a chain of nested locations, because the locations of a malicious program may be cyclic.
 const MAX_DEPTH: usize = 256;
 
 impl Printer<'_> {
-    /// `loc(#loc3)`.
+    /// Prints a reference, such as `loc(#loc3)`.
     pub(super) fn location_reference(&mut self, id: LocationId) {
         self.push("loc(");
         self.location_name(id);
@@ -20,7 +20,7 @@ impl Printer<'_> {
     fn location_name(&mut self, id: LocationId) {
         match self.module.locations.get(id).as_deref() {
             None | Some(Location::Unknown) => self.push("unknown"),
-            // A place in the text from which the program was read.
+            // Without a file name, the location is a line of the text from which the program was read.
             Some(Location::File { file, .. }) if file.is_empty() => self.push("unknown"),
             _ => {
                 self.push("#loc");
@@ -29,7 +29,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints the definitions of all locations that are referred to. Each comes after the locations that it refers to.
+    /// Prints the definitions of all referenced locations. Each definition follows the definitions of its nested
+    /// locations.
     pub(super) fn location_definitions(&mut self) {
         let wanted: Vec<u32> = (0u32..).zip(&self.located).filter(|(_, seen)| **seen).map(|(id, _)| id).collect();
         let mut done = vec![false; self.module.locations.len()];
@@ -58,7 +59,8 @@ impl Printer<'_> {
                 self.location_definition(child, done, depth + 1);
             }
         }
-        // If a location refers to one that is part of a cycle or too deep, its definition omits that reference.
+        // Replace a nested location that is not defined, because it is part of a cycle or nested too deeply, with
+        // `unknown`.
         let place = |p: &mut Self, id: LocationId, done: &[bool]| {
             let defined = depth < MAX_DEPTH && done.get(id.0 as usize) == Some(&true);
             if defined { p.location_name(id) } else { p.push("unknown") }

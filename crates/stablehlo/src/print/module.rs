@@ -1,10 +1,10 @@
-//! The module, its symbols and its functions.
+//! Prints the module, its symbols and its functions.
 
 use super::names::Names;
 use super::printer::Printer;
 use crate::ir::{Attribute, Attributes, Func, Type};
 
-/// Attributes of a function that its form prints as words.
+/// Attributes of a function that its custom form prints outside of the attribute dictionary.
 const OWN: [&str; 5] = ["arg_attrs", "function_type", "res_attrs", "sym_name", "sym_visibility"];
 
 impl Printer<'_> {
@@ -48,7 +48,7 @@ impl Printer<'_> {
         self.location_definitions();
     }
 
-    /// A mesh, a declaration, or another top-level op.
+    /// Prints a top-level op other than a function with a body, such as a mesh or a function declaration.
     fn top_symbol(&mut self, name: &str, attributes: &Attributes) {
         self.line();
         match name {
@@ -86,7 +86,7 @@ impl Printer<'_> {
         self.dictionary_after_space(&rest);
     }
 
-    /// A function without a body.
+    /// Prints a function without a body.
     fn declaration(&mut self, attributes: &Attributes) {
         if self.options.generic {
             let (own, rest): (Attributes, _) = attributes.iter().cloned().partition(|(n, _)| OWN.contains(&n.as_str()));
@@ -133,7 +133,7 @@ impl Printer<'_> {
         self.func_attributes(attributes);
     }
 
-    /// ` -> T` or ` -> (T {attributes}, T)`.
+    /// Prints the result types of a function: ` -> T` or ` -> (T {attributes}, T)`.
     fn func_results<'t>(&mut self, results: &[Type], attributes: impl Fn(usize) -> Option<&'t Attributes>) {
         let has = |i: usize| attributes(i).is_some_and(|a| !a.is_empty());
         match results {
@@ -226,7 +226,7 @@ impl Printer<'_> {
     }
 }
 
-/// Returns the printed visibility of a function. `public` is optional.
+/// Returns the visibility that is printed. Returns `None` for a public function without an explicit visibility.
 pub(crate) fn visibility(func: &Func) -> Option<&str> {
     let stated = find(&func.attributes, "sym_visibility").and_then(Attribute::as_str);
     if func.public { stated.filter(|&v| v == "public") } else { Some(stated.unwrap_or("private")) }

@@ -1,6 +1,6 @@
-//! Names of values: `%arg0`, `%0`, `%0#1`, and the names that some ops suggest, such as `%cst`.
+//! Names of values: `%arg0`, `%0`, `%0#1`, and names that ops suggest, such as `%cst`.
 //!
-//! Like MLIR, names the arguments and results of a whole block before those of the regions inside it.
+//! As in MLIR, the arguments and results of a whole block are named before the values of the regions in this block.
 
 use std::fmt::Write;
 
@@ -26,11 +26,11 @@ enum Name {
     #[default]
     None,
     Argument(u32),
-    /// `%3`.
+    /// Name such as `%3`.
     Result(u32),
-    /// `%3#1`.
+    /// Name such as `%3#1`.
     ResultOf(u32, u32),
-    /// One of [`SUGGESTED`], with a number if the name is already taken.
+    /// Index of one of [`SUGGESTED`], with a number if the name is already used.
     Suggested(usize, Option<u32>),
 }
 
@@ -40,13 +40,13 @@ pub(super) struct Names {
     names: Vec<Name>,
 }
 
-/// The next numbers. Nested regions continue them, but sibling regions use the same numbers.
+/// Next numbers for names. A nested region continues with these numbers, so sibling regions use the same numbers.
 #[derive(Clone, Copy, Default)]
 struct Next {
     argument: u32,
     result: u32,
     conflict: u32,
-    /// Which of [`SUGGESTED`] are already taken.
+    /// Whether each of [`SUGGESTED`] is already used.
     taken: [bool; SUGGESTED.len()],
 }
 
@@ -127,7 +127,7 @@ impl Names {
         next.result += 1;
     }
 
-    /// Prints the name of a value where it is used.
+    /// Prints the name of a value in an operand list.
     pub(super) fn write(&self, value: ValueId, out: &mut String) {
         let _ = match self.names.get(value.0 as usize).copied().unwrap_or_default() {
             Name::None => write!(out, "%undefined{}", value.0),
@@ -139,7 +139,7 @@ impl Names {
         };
     }
 
-    /// Prints the names of the results where they are defined, followed by ` = `.
+    /// Prints the names of an op's results and ` = `, as they precede the op.
     pub(super) fn define(&self, results: &[ValueId], out: &mut String) {
         let Some(&first) = results.first() else { return };
         if let Some(&Name::ResultOf(number, _)) = self.names.get(first.0 as usize) {

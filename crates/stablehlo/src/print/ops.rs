@@ -1,4 +1,4 @@
-//! Prints one op in its own form, or in the generic form.
+//! Prints an op in its custom form or in MLIR's generic form.
 
 use super::fields::Shown;
 use super::generic::{self, convolution_text};
@@ -6,14 +6,14 @@ use super::printer::{Printer, type_of};
 use crate::ir::*;
 use crate::ops::{Count, counts};
 
-/// The types after the colon.
+/// Form of the types after the colon.
 #[derive(Clone, Copy)]
 enum Tail {
-    /// `(T) -> T`.
+    /// Operand and result types, `(T) -> T`.
     Signature,
-    /// `T` if all operands and results have that type, otherwise the signature.
+    /// `T` if all operands and results have this type, and `(T) -> T` otherwise.
     Same,
-    /// The type of the result.
+    /// Type of the result.
     Result,
 }
 
@@ -40,7 +40,7 @@ impl Printer<'_> {
         }
     }
 
-    /// `"name"(operands) <{properties}> ({regions}) {attributes} : (T) -> T`.
+    /// Prints `"name"(operands) <{properties}> ({regions}) {attributes} : (T) -> T`.
     fn generic_op(&mut self, func: &Func, op: &Op) {
         self.push("\"");
         self.name(op);
@@ -59,7 +59,7 @@ impl Printer<'_> {
         self.signature(func, op);
     }
 
-    /// `[0, 1]`.
+    /// Prints a list of dimension indices, such as `[0, 1]`.
     pub(super) fn dims(&mut self, dimensions: &[usize]) {
         self.push("[");
         self.list(dimensions, |p, &d| p.integer(i64::try_from(d).unwrap_or(i64::MAX)));
@@ -72,22 +72,22 @@ impl Printer<'_> {
         self.push("]");
     }
 
-    /// `name %0, %1`, the start of most forms.
+    /// Prints the start of most forms: `name %0, %1`.
     fn start(&mut self, op: &Op) {
         self.name(op);
         self.push(" ");
         self.values(&op.operands);
     }
 
-    /// `, word = `.
+    /// Prints `, word = `.
     fn word(&mut self, word: &str) {
         self.push(", ");
         self.push(word);
         self.push(" = ");
     }
 
-    /// Prints the op in its own form. Prints nothing and returns `false` if the op has no form of its own or does not
-    /// fit it.
+    /// Prints the op in its custom form. Prints nothing and returns `false` if the op has no custom form, or if the
+    /// custom form cannot represent the op.
     fn own_form(&mut self, func: &Func, op: &Op) -> bool {
         if let Some(printed) = self.table_form(func, op) {
             return printed;
@@ -114,7 +114,7 @@ impl Printer<'_> {
         }
     }
 
-    /// The form of an op whose row in `op_table!` describes it: the words with their fields, then the types.
+    /// Prints the custom form of an op from its row in `op_table!`: operands, keywords with their fields, and types.
     fn words_form(&mut self, func: &Func, op: &Op, tail: Tail, words: &[(&str, &dyn Shown)]) -> bool {
         let fits = match counts(&op.kind)[1] {
             Count::Exactly(results) => usize::from(results) == op.results.len(),
@@ -141,7 +141,7 @@ impl Printer<'_> {
         true
     }
 
-    /// Elementwise ops whose form `op_table!` does not describe.
+    /// Prints elementwise ops whose custom form is not in `op_table!`.
     fn elementwise_form(&mut self, func: &Func, op: &Op) -> bool {
         let tail = match &op.kind {
             OpKind::Binary(Binary::Complex) => {
@@ -179,7 +179,7 @@ impl Printer<'_> {
         true
     }
 
-    /// Tuples and tokens.
+    /// Prints ops on tuples and tokens.
     fn tuple_form(&mut self, func: &Func, op: &Op) -> bool {
         let tail = match &op.kind {
             OpKind::AfterAll => {
@@ -207,7 +207,7 @@ impl Printer<'_> {
         true
     }
 
-    /// `%0 [1:3, 0:4:2]`.
+    /// Prints a slice, such as `%0 [1:3, 0:4:2]`.
     fn slice_op(&mut self, func: &Func, op: &Op) -> bool {
         let OpKind::Slice { start_indices, limit_indices, strides } = &op.kind else { return false };
         self.start(op);
@@ -226,8 +226,8 @@ impl Printer<'_> {
         true
     }
 
-    /// The form gives only the value's type. A constant of a quantized type has the type of its integers and no form of
-    /// its own.
+    /// Prints a constant. The custom form contains only the literal's type, so the result must have this type. The
+    /// literal of a quantized constant has the storage type instead, so such a constant is printed in the generic form.
     fn constant(&mut self, func: &Func, op: &Op, literal: &Literal) -> bool {
         if op.results.first().and_then(|&v| type_of(func, v)?.as_tensor()) != Some(&literal.ty) {
             return false;
@@ -239,10 +239,10 @@ impl Printer<'_> {
         true
     }
 
-    /// `call @name(%0)` and `stablehlo.custom_call @name(%0)`.
+    /// Prints `call @name(%0)` or `stablehlo.custom_call @name(%0)`.
     fn call_op(&mut self, func: &Func, op: &Op) -> bool {
         let (word, callee) = match &op.kind {
-            // The body of a function may omit the dialect. The regions inside it may not.
+            // MLIR lets the ops in a function's body omit the dialect `func`, but not the ops in nested regions.
             OpKind::Call { callee } if self.terminator == "func.return" => ("call ", callee),
             OpKind::Call { callee } => ("func.call ", callee),
             OpKind::CustomCall { call_target_name, .. } => ("stablehlo.custom_call ", call_target_name),
@@ -258,7 +258,7 @@ impl Printer<'_> {
         true
     }
 
-    /// The dictionary and the types.
+    /// Prints the attribute dictionary and the types.
     fn end(&mut self, func: &Func, op: &Op, tail: Tail) {
         self.dictionary_after_space(&op.attributes);
         self.push(" : ");
@@ -271,7 +271,7 @@ impl Printer<'_> {
         }
     }
 
-    /// `@name(%0, %1)`.
+    /// Prints `@name(%0, %1)`.
     fn callee(&mut self, op: &Op, name: &str) {
         self.symbol(name);
         self.push("(");
@@ -291,7 +291,7 @@ impl Printer<'_> {
         true
     }
 
-    /// `%p, %x, %y : P, T` if the branches have the type of the result.
+    /// Prints `%p, %x, %y : P, T` if the branches have the type of the result, and the full signature otherwise.
     fn select(&mut self, func: &Func, op: &Op) -> bool {
         let result = type_of(func, op.results[0]);
         self.start(op);
@@ -419,7 +419,7 @@ impl Printer<'_> {
         true
     }
 
-    /// Ops of Shardy.
+    /// Prints ops of Shardy.
     fn other(&mut self, func: &Func, op: &Op, name: &str, attributes: &Attributes) -> bool {
         let find = |name: &str| attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value);
         if op.regions.len() == 1 && name == "sdy.manual_computation" {
@@ -446,7 +446,7 @@ impl Printer<'_> {
     }
 }
 
-/// Expands to the call that prints a form of `op_table!`.
+/// Expands to a call that prints one of the forms in `op_table!`.
 macro_rules! form {
     ($p:ident, $func:ident, $op:ident, own, $words:expr) => {
         None
@@ -476,7 +476,7 @@ macro_rules! table_forms {
         own { $($own:tt)* }
     ) => {
         impl Printer<'_> {
-            /// Prints the op if `op_table!` describes its form. Returns `None` for ops of the form `own`.
+            /// Prints an op whose form is in `op_table!`. Returns `None` for ops of the form `own`.
             #[allow(unused_variables, reason = "a form need not show each field")]
             fn table_form(&mut self, func: &Func, op: &Op) -> Option<bool> {
                 match &op.kind {

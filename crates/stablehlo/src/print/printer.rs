@@ -1,4 +1,4 @@
-//! The printer's state, and the helpers that all of its parts use.
+//! State of the printer, and helpers that the other modules use.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use super::generic;
 use super::names::Names;
 use crate::ir::{Attribute, Attributes, Func, LocationId, Module, Op, Type, ValueId};
 
-/// A string in quotes, with special characters escaped.
+/// Returns a string in quotes, with special characters escaped.
 pub(crate) fn quoted(bytes: &[u8]) -> String {
     piece(|p| p.string(bytes))
 }
 
-/// One attribute.
+/// Returns an attribute as MLIR text.
 pub(crate) fn attribute_text(attribute: &Attribute) -> String {
     piece(|p| p.attribute(attribute))
 }
@@ -24,8 +24,9 @@ fn piece(print: impl FnOnce(&mut Printer<'_>)) -> String {
 }
 
 impl Op {
-    /// The op's own attributes by the specification's names, as in MLIR's generic form. Attributes with their default
-    /// value are omitted, and dimension numbers are one attribute in MLIR's text. Creates a new list on each call.
+    /// Returns the op's own attributes under the specification's names, as in MLIR's generic form. Omits attributes
+    /// that have their default value. Dimension numbers form a single attribute, which contains MLIR text. Creates a
+    /// new list on each call.
     #[must_use]
     pub fn own_attributes(&self) -> Attributes {
         generic::attributes(self).0
@@ -36,14 +37,14 @@ impl Op {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PrintOptions {
-    /// Prints every op in the generic form, `"stablehlo.add"(%0, %1) : (...) -> ...`, instead of its own form.
+    /// Prints each op in the generic form, `"stablehlo.add"(%0, %1) : (...) -> ...`, instead of its custom form.
     pub generic: bool,
-    /// Prints the source locations of functions and ops, as aliases that are defined at the end.
+    /// Prints the source locations of functions and ops as aliases. The aliases are defined at the end of the text.
     pub locations: bool,
-    /// Constants with more elements than this are written as `dense_resource<__elided__>`. This form is for people
-    /// only. The text contains no values, so readers reject it.
+    /// Prints constants with more elements than this as `dense_resource<__elided__>`. Use this option only for text
+    /// that people read. The text does not contain the elements, so readers reject it.
     pub elide_elements_above: Option<usize>,
-    /// Constants with more elements than this are printed in hexadecimal. MLIR's own limit is 100.
+    /// Prints constants with more elements than this in hexadecimal. MLIR's own limit is 100.
     pub hex_elements_above: usize,
 }
 
@@ -54,10 +55,10 @@ impl Default for PrintOptions {
 }
 
 impl Module {
-    /// The program as StableHLO text.
+    /// Returns the program as StableHLO text.
     ///
     /// If a module passes [`verify`](crate::verify), StableHLO's parser and this crate read the text as the same
-    /// program. The text of other modules may be incomplete.
+    /// program. For other modules, the text may be incomplete.
     #[must_use]
     pub fn print(&self, options: &PrintOptions) -> String {
         let mut printer = Printer::new(self, options);
@@ -66,24 +67,24 @@ impl Module {
     }
 }
 
-/// The program as text with the default options; see [`Module::print`].
+/// Prints the program as StableHLO text with the default options. See [`Module::print`].
 impl fmt::Display for Module {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.print(&PrintOptions::default()))
     }
 }
 
-/// The text written so far, and the state of the printer.
+/// Text that was printed so far, and the state of the printer.
 pub(super) struct Printer<'a> {
     pub(super) module: &'a Module,
     pub(super) options: &'a PrintOptions,
     pub(super) out: String,
     pub(super) indent: usize,
-    /// The function being printed, and the names of its values.
+    /// Names of the values in the function that is being printed.
     pub(super) names: Names,
-    /// Terminator of the innermost region.
+    /// Name of the terminator of the innermost region.
     pub(super) terminator: &'static str,
-    /// Locations referred to so far, by id.
+    /// Whether each location was referred to, by id.
     pub(super) located: Vec<bool>,
 }
 
@@ -104,19 +105,19 @@ impl<'a> Printer<'a> {
         self.out.push_str(text);
     }
 
-    /// A number.
+    /// Prints a number or another value that implements `Display`.
     pub(super) fn number(&mut self, value: impl fmt::Display) {
         self.display(&value);
     }
 
-    /// One function for all kinds of numbers, because it formats text.
+    /// This function is not generic, because formatting compiles to much code.
     fn display(&mut self, value: &dyn fmt::Display) {
         use fmt::Write;
         // Writing to a string cannot fail.
         let _ = write!(self.out, "{value}");
     }
 
-    /// The start of a line.
+    /// Prints the indentation of a line.
     pub(super) fn line(&mut self) {
         const BLANKS: &str = "                                ";
         let mut left = self.indent;
@@ -127,7 +128,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Items separated by commas.
+    /// Prints elements separated by commas.
     pub(super) fn list<T>(&mut self, items: impl IntoIterator<Item = T>, mut item: impl FnMut(&mut Self, T)) {
         for (i, value) in items.into_iter().enumerate() {
             if i > 0 {
@@ -145,7 +146,7 @@ impl<'a> Printer<'a> {
         self.list(values, |p, &v| p.value(v));
     }
 
-    /// `(T, T) -> T`.
+    /// Prints the operand and result types, such as `(T, T) -> T`.
     pub(super) fn signature(&mut self, func: &Func, op: &Op) {
         self.push("(");
         self.list(&op.operands, |p, &v| p.ty(type_of(func, v)));
@@ -153,7 +154,7 @@ impl<'a> Printer<'a> {
         self.results_type(op.results.iter().map(|&v| type_of(func, v)));
     }
 
-    /// `T` or `(T, T)`.
+    /// Prints result types: `T` or `(T, T)`.
     pub(super) fn results_type<'t>(&mut self, types: impl ExactSizeIterator<Item = Option<&'t Type>>) {
         let bare = types.len() == 1;
         self.push(if bare { "" } else { "(" });
@@ -161,8 +162,8 @@ impl<'a> Printer<'a> {
         self.push(if bare { "" } else { ")" });
     }
 
-    /// Prints a type. A value without a type, which [`verify`](crate::verify) rejects, prints as text that no reader
-    /// accepts.
+    /// Prints a type. For a value without a type, which [`verify`](crate::verify) rejects, prints text that every
+    /// reader rejects.
     pub(super) fn ty(&mut self, ty: Option<&Type>) {
         match ty {
             Some(Type::Tensor(tensor)) => self.tensor_type(tensor),
@@ -171,7 +172,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// ` loc(#loc3)`, if locations are printed.
+    /// Prints a location reference such as ` loc(#loc3)`, if locations are printed.
     pub(super) fn location(&mut self, id: LocationId) {
         if self.options.locations {
             self.push(" ");
@@ -180,7 +181,7 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// The type of a value, if it has one.
+/// Returns the type of a value, or `None` if the value does not exist.
 pub(super) fn type_of(func: &Func, value: ValueId) -> Option<&Type> {
     func.values.get(value.0 as usize)
 }

@@ -1,10 +1,10 @@
-//! Regions, and the ops whose own form contains regions.
+//! Prints regions, and ops whose custom form contains regions.
 
 use super::printer::{Printer, type_of};
 use crate::ir::{Attribute, Attributes, Binary, Func, Op, OpKind, Region, TensorType, Type};
 
 impl Printer<'_> {
-    /// The ops of a region, indented by one more level.
+    /// Prints the ops of a region with one more level of indentation.
     pub(super) fn block(&mut self, func: &Func, region: &Region) {
         self.indent += 2;
         for op in &region.ops {
@@ -13,7 +13,7 @@ impl Printer<'_> {
         self.indent -= 2;
     }
 
-    /// `{ ^bb0(%arg1: T): ops }`.
+    /// Prints `{ ^bb0(%arg1: T): ops }`.
     pub(super) fn generic_region(&mut self, func: &Func, region: &Region) {
         self.push("{\n");
         if !region.args.is_empty() {
@@ -31,7 +31,7 @@ impl Printer<'_> {
         self.push("}");
     }
 
-    /// ` ({...}, {...})`, or nothing if there are none.
+    /// Prints the regions of an op, ` ({...}, {...})`. Prints nothing if there are no regions.
     pub(super) fn generic_regions(&mut self, func: &Func, op: &Op) {
         if op.regions.is_empty() {
             return;
@@ -43,10 +43,11 @@ impl Printer<'_> {
         self.terminator = outer;
     }
 
-    /// Prints `(%iterArg = %0) : T attributes {...} cond {...} do {...}`. Returns whether the op fits this form.
+    /// Prints `(%iterArg = %0) : T attributes {...} cond {...} do {...}`. Returns whether this form can represent the
+    /// op.
     pub(super) fn while_op(&mut self, func: &Func, op: &Op) -> bool {
         let [cond, body] = &op.regions[..] else { return false };
-        // Both regions use the same names for their arguments, so the types must be the same too.
+        // The form gives the arguments of both regions the same names, so their types must also be equal.
         let types = |region: &Region| region.args.iter().map(|&v| type_of(func, v).cloned()).collect::<Vec<_>>();
         let operands: Vec<_> = op.operands.iter().map(|&v| type_of(func, v).cloned()).collect();
         let results: Vec<_> = op.results.iter().map(|&v| type_of(func, v).cloned()).collect();
@@ -81,7 +82,8 @@ impl Printer<'_> {
         true
     }
 
-    /// `(%0 init: %1) applies stablehlo.add across dimensions = [0] : ...`, or the form with an explicit reducer.
+    /// Prints `(%0 init: %1) applies stablehlo.add across dimensions = [0] : ...`, or the form with an explicit
+    /// reducer.
     pub(super) fn reduce_op(&mut self, func: &Func, op: &Op, dimensions: &[usize]) -> bool {
         let inputs = op.operands.len() / 2;
         let [region] = &op.regions[..] else { return false };
@@ -130,7 +132,7 @@ impl Printer<'_> {
         true
     }
 
-    /// Returns the commutative op of a reducer, if it is the reducer's only op.
+    /// Returns the reducer's op if the reducer only applies one commutative op to its arguments.
     fn applied(&self, func: &Func, op: &Op, region: &Region) -> Option<Binary> {
         let ([inner, last], [x, y]) = (&region.ops[..], &region.args[..]) else { return None };
         let OpKind::Binary(binary) = inner.kind else { return None };
@@ -139,7 +141,7 @@ impl Printer<'_> {
         let plain = inner.attributes.is_empty() && last.attributes.is_empty();
         let wired =
             inner.operands[..] == [*x, *y] && matches!(last.kind, OpKind::Return) && last.operands == inner.results;
-        // The compact form omits the type, which must then follow from the initial value.
+        // The compact form omits the types of the region, so they must follow from the type of the initial value.
         let init = *op.operands.get(1)?;
         let scalar = type_of(func, init)?;
         let same = [*x, *y, *inner.results.first()?].iter().all(|&v| type_of(func, v) == Some(scalar));
@@ -149,7 +151,7 @@ impl Printer<'_> {
         (commutes && plain && wired && same && fits && placed && op.operands.len() == 2).then_some(binary)
     }
 
-    /// Shardy's ops that contain a region: `(%0) in_shardings=[...] out_shardings=[...] (%arg1: T) {...} : (T) -> T`.
+    /// Prints Shardy's ops with a region: `(%0) in_shardings=[...] out_shardings=[...] (%arg1: T) {...} : (T) -> T`.
     pub(super) fn shardy_region_op(&mut self, func: &Func, op: &Op, name: &str, attributes: &Attributes) -> bool {
         let find = |name: &str| attributes.iter().find(|(n, _)| n == name).map(|(_, a)| a);
         let inside = |name: &str, prefix: &str| match find(name) {
@@ -190,7 +192,7 @@ impl Printer<'_> {
     }
 }
 
-/// The op that ends the regions of an op.
+/// Returns the name of the op that terminates the regions of an op.
 fn terminator(kind: &OpKind) -> &'static str {
     match kind {
         OpKind::Other { name, .. } if name.starts_with("sdy.") => "sdy.return",
@@ -198,7 +200,7 @@ fn terminator(kind: &OpKind) -> &'static str {
     }
 }
 
-/// Whether a text is one pair of brackets with balanced contents, as Shardy's own forms require.
+/// Returns whether a text is a single pair of brackets with balanced contents, as Shardy's custom forms require.
 fn is_bracketed(text: &str) -> bool {
     if !text.starts_with(['[', '{']) {
         return false;

@@ -1,4 +1,4 @@
-//! Attributes and locations.
+//! Parses attributes and locations.
 
 use super::dense::{float_bits, integer_bits};
 use super::parser::{Parser, parse_integer};
@@ -8,7 +8,7 @@ use crate::ir::{Attribute, Attributes, ElementType, Literal, Location, LocationI
 use crate::types::Ty;
 
 impl<'a> Parser<'a> {
-    /// Any attribute.
+    /// Parses an attribute.
     pub(super) fn attribute(&mut self) -> Result<Attribute> {
         self.enter()?;
         let attribute = match self.peek() {
@@ -25,7 +25,7 @@ impl<'a> Parser<'a> {
         attribute
     }
 
-    /// The attribute that consists of this parser's whole text, without surrounding white space.
+    /// Parses this parser's whole text as an attribute, without surrounding white space.
     pub(super) fn whole_attribute(mut self) -> Result<Attribute> {
         let attribute = self.attribute()?;
         if self.pos == self.text.len() { Ok(attribute) } else { Err(self.expected("the end of the attribute")) }
@@ -75,7 +75,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `#alias`, `#dialect<...>` or `#dialect.name<...>`.
+    /// Parses `#alias`, `#dialect<...>` or `#dialect.name<...>`.
     fn hash_attribute(&mut self) -> Result<Attribute> {
         let start = self.pos;
         let name = self.sigil(b'#', "an attribute")?;
@@ -117,12 +117,12 @@ impl<'a> Parser<'a> {
                 Ok(Attribute::Integer(bits.cast_signed(), element))
             }
             (None, None) => Ok(Attribute::Integer(value, ElementType::I64)),
-            // No element type has this width.
+            // No [`ElementType`] has this width, so the IR keeps the attribute as text.
             (None, Some(ty)) => Ok(Attribute::Other(format!("{text} : {}", ty.into_type()))),
         }
     }
 
-    /// `array<i64: 1, 2>`.
+    /// Parses `array<i64: 1, 2>`.
     fn array(&mut self) -> Result<Attribute> {
         let start = self.pos;
         self.keyword("array");
@@ -146,7 +146,7 @@ impl<'a> Parser<'a> {
         Ok(Attribute::DenseArray(literal))
     }
 
-    /// `{name = attribute, unit}`.
+    /// Parses `{name = attribute, unit}`.
     pub(super) fn dictionary(&mut self) -> Result<Attributes> {
         self.list("{", "}", Self::entry)
     }
@@ -161,12 +161,12 @@ impl<'a> Parser<'a> {
         Ok((name, value))
     }
 
-    /// Reads `{...}` if it comes next.
+    /// Parses a dictionary `{...}` if it comes next. Otherwise returns an empty dictionary.
     pub(super) fn optional_dictionary(&mut self) -> Result<Attributes> {
         if self.peek() == b'{' { self.dictionary() } else { Ok(Attributes::new()) }
     }
 
-    /// `name = attribute, ...` up to the end of this parser's text, the inside of a structured attribute.
+    /// Parses `name = attribute, ...` up to the end of this parser's text, which is the body of a structured attribute.
     pub(super) fn fields(&mut self) -> Result<Attributes> {
         let mut fields = Attributes::new();
         while !self.at_end() {
@@ -189,7 +189,7 @@ impl<'a> Parser<'a> {
         Ok(fields)
     }
 
-    /// The tensor type after `:`.
+    /// Parses a colon and a tensor type. `Err` holds the text of a type that [`TensorType`] cannot represent.
     pub(super) fn constant_type(&mut self) -> Result<Result<TensorType, String>> {
         self.expect(":")?;
         Ok(match self.ty()?.into_type() {
@@ -198,12 +198,12 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Reads a trailing `loc(...)` if it comes next.
+    /// Parses a trailing `loc(...)` if it comes next.
     pub(super) fn optional_location(&mut self) -> Result<Option<LocationId>> {
         if self.word() == "loc" { self.location().map(Some) } else { Ok(None) }
     }
 
-    /// `loc(...)`.
+    /// Parses `loc(...)`.
     pub(super) fn location(&mut self) -> Result<LocationId> {
         if !self.keyword("loc") {
             return Err(self.expected("`loc`"));
@@ -228,7 +228,7 @@ impl<'a> Parser<'a> {
         id
     }
 
-    /// The id of an alias, which may be defined later.
+    /// Returns the location id of an alias. The alias may be defined later in the text.
     pub(super) fn location_alias(&mut self, name: &'a str) -> Result<LocationId> {
         if let Some(&id) = self.location_aliases.get(name) {
             return Ok(id);

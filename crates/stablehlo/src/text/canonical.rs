@@ -1,4 +1,4 @@
-//! Converts the attribute names in text to those of the portable artifact, which the rest of the crate uses.
+//! Converts the attribute names of MLIR text to the names in portable artifacts, which the rest of the crate uses.
 
 use super::ops::opcode_of;
 use super::parser::Parser;
@@ -7,13 +7,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Attribute, Attributes};
 use crate::ops::{Opcode, is_attribute};
 
-/// Splits an op's attributes into its own attributes, under the artifact's names, and discardable ones.
+/// Splits an op's attributes into its own attributes, under their names in portable artifacts, and its discardable
+/// attributes.
 ///
-/// `listed` are the attributes from `<{...}>` or from words of the op's own form. `rest` are those from its dictionary,
-/// which may contain both kinds.
+/// `listed` are the attributes from `<{...}>` or from keywords of the op's custom form. `rest` are the attributes from
+/// the op's dictionary, which may contain both own and discardable attributes.
 pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<(Attributes, Attributes)> {
     let Some(base) = name.strip_prefix("stablehlo.") else {
-        // All listed attributes of an op of another dialect are its own. If it lists none, those in the dictionary are.
+        // An op of another dialect has the own attributes `listed`. If `listed` is empty, all attributes in its
+        // dictionary are its own.
         return Ok(if listed.is_empty() { (rest, listed) } else { (listed, rest) });
     };
     let mut own = Attributes::with_capacity(listed.len());
@@ -23,7 +25,7 @@ pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<
     let listed = listed.into_iter().map(|entry| (entry, !known));
     for ((attribute, value), own_anyway) in listed.chain(rest.into_iter().map(|entry| (entry, false))) {
         match attribute.as_str() {
-            // Without knowledge of the op, this crate cannot interpret its attributes.
+            // The attributes of an unknown op cannot be interpreted, so `listed` decides which of them are its own.
             _ if !known && own_anyway => own.push((attribute, value)),
             _ if !known => discardable.push((attribute, value)),
             "operandSegmentSizes" | "resultSegmentSizes" | "operand_segment_sizes" | "result_segment_sizes" => {}
@@ -62,7 +64,7 @@ pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<
     Ok((own, discardable))
 }
 
-/// Checks dimension numbers that do not belong to an op. They must have the same form as those of an op.
+/// Checks the form of dimension numbers that are not an op's own attribute. The form must be the same as in an op.
 pub(super) fn check(value: &Attribute) -> Result<()> {
     let Attribute::Other(text) = value else { return Ok(()) };
     let known: &[&str] = match text.strip_prefix("#stablehlo.").and_then(|rest| rest.split_once('<')) {
@@ -100,7 +102,7 @@ pub(super) fn check(value: &Attribute) -> Result<()> {
     }
 }
 
-/// The inside of `#stablehlo.name<...>`.
+/// Returns the text between the brackets of `#stablehlo.name<...>`.
 fn body(value: &Attribute) -> Result<&str> {
     let inside = match value {
         Attribute::Other(text) => text.split_once('<').and_then(|(_, rest)| rest.strip_suffix('>')),
@@ -109,7 +111,7 @@ fn body(value: &Attribute) -> Result<&str> {
     inside.ok_or_else(|| Error::new(ErrorKind::Attribute, "expected an attribute of the form `#stablehlo.name<...>`"))
 }
 
-/// `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`.
+/// Parses dimension numbers such as `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`.
 pub(super) fn convolution(text: &str) -> Result<Attributes> {
     let wrong =
         || Error::new(ErrorKind::Syntax, format_args!("`{text}` is not of the form `[b, 0, f]x[0, i, o]->[b, 0, f]`"));

@@ -1,4 +1,4 @@
-//! `dense<...>` constants.
+//! Parses `dense<...>` constants.
 
 use bytes::Bytes;
 
@@ -8,7 +8,8 @@ use crate::float::encode;
 use crate::ir::{Attribute, ElementType, Literal, TensorType};
 
 impl Parser<'_> {
-    /// `dense<...> : type`. The type comes last but determines how the elements are read, so the list is skipped first.
+    /// Parses `dense<...> : type`. The type follows the elements but determines how they are read, so the elements are
+    /// skipped first.
     pub(super) fn dense(&mut self) -> Result<Attribute> {
         let start = self.pos;
         self.keyword("dense");
@@ -38,7 +39,7 @@ impl Parser<'_> {
         Ok(Attribute::Tensor(literal))
     }
 
-    /// `"0x..."`: the raw bytes.
+    /// Parses the raw bytes of a constant, `"0x..."`.
     fn hex_elements(&mut self, ty: TensorType) -> Result<Literal> {
         let raw = self.raw_string()?;
         let bytes = raw.strip_prefix(b"0x").and_then(decode_hex);
@@ -50,7 +51,7 @@ impl Parser<'_> {
         )
     }
 
-    /// `dense_resource<name> : type`.
+    /// Parses `dense_resource<name> : type`.
     pub(super) fn dense_resource(&mut self) -> Result<Attribute> {
         let start = self.pos;
         self.keyword("dense_resource");
@@ -66,14 +67,15 @@ impl Parser<'_> {
             ));
         };
         let literal = Literal::from_raw(ty, blob.clone()).map_err(|e| e.with_offset(start))?;
-        // Booleans are unpacked into a copy, and a program may refer to one resource many times.
+        // Elements narrower than a byte are unpacked into a copy. A program can refer to one resource many times, so
+        // charge for the copy.
         if literal.ty.element.bit_width() < 8 {
             self.budget.charge(literal.data.len()).map_err(|e| e.with_offset(start))?;
         }
         Ok(Attribute::Tensor(literal))
     }
 
-    /// A nested list that matches the shape, or one element that stands for all.
+    /// Parses a nested list with the shape of the type, or a single element that is repeated.
     fn elements(&mut self, ty: TensorType, count: usize, end: usize) -> Result<Literal> {
         let rank = ty.rank();
         if self.peek() == b'>' && count == 0 {
@@ -84,10 +86,10 @@ impl Parser<'_> {
             self.element(ty.element, &mut data)?;
             return if count == 0 { Literal::new(ty, Bytes::new()) } else { Literal::new(ty, data) };
         }
-        // Every element takes at least one character, so the text bounds the allocation.
+        // Each element takes at least one character, so the length of the text limits the allocation.
         let mut data =
             Vec::with_capacity(count.min(end.saturating_sub(self.pos)).saturating_mul(ty.element.byte_size()));
-        // Items seen so far in each open list.
+        // Number of elements so far in each open list.
         let mut open: Vec<i64> = Vec::with_capacity(rank);
         loop {
             if self.eat("[") {
@@ -124,7 +126,7 @@ impl Parser<'_> {
         }
     }
 
-    /// One element, in the form [`Literal`] describes.
+    /// Parses one element, and appends it in the byte format of [`Literal`].
     fn element(&mut self, element: ElementType, data: &mut Vec<u8>) -> Result<()> {
         if let Some(part) = element.complex_part() {
             self.expect("(")?;
@@ -161,7 +163,8 @@ fn push(data: &mut Vec<u8>, element: ElementType, bits: u64, text: &str) -> Resu
     }
 }
 
-/// A decimal number is rounded to the type. A hexadecimal one is its bit pattern.
+/// Returns the bit pattern of a floating-point number. A decimal number is rounded to the type. A hexadecimal number is
+/// the bit pattern itself.
 pub(super) fn float_bits(text: &str, element: ElementType) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok().filter(|bits| fits(*bits, element.bit_width())),
@@ -173,7 +176,7 @@ fn fits(bits: u64, width: u32) -> bool {
     width >= 64 || bits >> width == 0
 }
 
-/// The value, sign- or zero-extended to 64 bits, if the type can represent it.
+/// Returns an integer, sign- or zero-extended to 64 bits. Returns `None` if the type cannot represent the integer.
 pub(super) fn integer_bits(text: &str, element: ElementType) -> Option<u64> {
     let width = element.bit_width();
     let (negative, digits) = text.strip_prefix('-').map_or((false, text), |d| (true, d));
@@ -187,7 +190,7 @@ pub(super) fn integer_bits(text: &str, element: ElementType) -> Option<u64> {
     } else if !fits(magnitude, width) {
         None
     } else if element.is_signed_integer() && width < 64 {
-        // MLIR also accepts the unsigned spelling of a negative number.
+        // As in MLIR, a negative number may also be written as the unsigned number with the same bits.
         let shift = 64 - width;
         Some(((magnitude << shift).cast_signed() >> shift).cast_unsigned())
     } else {
@@ -195,7 +198,7 @@ pub(super) fn integer_bits(text: &str, element: ElementType) -> Option<u64> {
     }
 }
 
-/// Pairs of hexadecimal digits.
+/// Decodes pairs of hexadecimal digits.
 pub(super) fn decode_hex(digits: &[u8]) -> Option<Bytes> {
     let (pairs, rest) = digits.as_chunks::<2>();
     if !rest.is_empty() {

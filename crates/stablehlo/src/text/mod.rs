@@ -1,7 +1,7 @@
-//! Reads programs as text: the pretty and the generic form of StableHLO, as MLIR prints them and as people write them.
+//! Reads programs as text, in StableHLO's pretty form and in MLIR's generic form.
 //!
-//! This is one recursive-descent parser. [`parser`] holds its state and reads tokens, [`ops`] reads the parts that all
-//! ops share, and [`pretty`] reads the words of each op's own form.
+//! This is a recursive-descent parser. [`parser`] stores its state and reads tokens, [`ops`] parses the syntax that all
+//! ops share, and [`pretty`] parses the keywords of each op's pretty form.
 
 mod attributes;
 mod canonical;

@@ -1,4 +1,4 @@
-//! The module, its functions, and regions.
+//! Parses the module, its functions and their regions.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::ir::{function_text, *};
 use crate::signature::{declaration, declared_results, keep_visibility};
 
 impl<'a> Parser<'a> {
-    /// The whole program.
+    /// Parses the whole program.
     pub(crate) fn program(mut self) -> Result<Module> {
         let mut module = Module::default();
         self.find_resources()?;
@@ -27,8 +27,8 @@ impl<'a> Parser<'a> {
         Ok(module)
     }
 
-    /// Functions, symbols and definitions, up to the end or a closing brace. The outermost level may also contain the
-    /// module itself.
+    /// Parses functions, symbols and alias definitions, up to a closing brace or the end of the program. The outermost
+    /// level may also contain the module itself.
     fn top_level(&mut self, module: &mut Module, outermost: bool) -> Result<()> {
         let mut wrapped = false;
         loop {
@@ -97,7 +97,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `#name = attribute` or `#name = loc(...)`.
+    /// Parses `#name = attribute` or `#name = loc(...)`.
     fn attribute_definition(&mut self) -> Result<()> {
         let name = self.sigil(b'#', "an alias")?;
         self.expect("=")?;
@@ -108,7 +108,8 @@ impl<'a> Parser<'a> {
         }
         let id = self.location_alias(name)?;
         let definition = self.location()?;
-        // The alias may have been used before its definition. It keeps its id, and the definition takes its place.
+        // The alias may be used before its definition, so it keeps its id, and the placeholder with this id is
+        // replaced.
         let defined = if definition == id { Location::Unknown } else { self.locations[definition.0 as usize].clone() };
         let copied = match &defined {
             Location::File { file: text, .. } | Location::Name(text, _) => text.len(),
@@ -128,9 +129,9 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Reads the blobs of the `{-# ... #-}` section, which comes after the constants that refer to them.
+    /// Reads the blobs of the section `{-# ... #-}`, which follows the constants that refer to them.
     fn find_resources(&mut self) -> Result<()> {
-        // Strings may also contain the mark, but not at the beginning of a line.
+        // A string can contain `{-#`, but a string does not span lines, so search only at the beginning of lines.
         let mut end = self.text.len();
         let section = self.text.rsplit('\n').find_map(|line| {
             let start = end - line.len();
@@ -145,7 +146,7 @@ impl<'a> Parser<'a> {
         inner.resource_entries(&mut self.resources, 0)
     }
 
-    /// `key: { ... }` or `key: "0x..."`, nested three levels deep, up to the closing mark.
+    /// Parses `key: { ... }` or `key: "0x..."`, nested up to three levels deep, up to the closing bracket.
     fn resource_entries(
         &mut self,
         resources: &mut std::collections::HashMap<&'a str, bytes::Bytes>,
@@ -156,7 +157,7 @@ impl<'a> Parser<'a> {
             self.expect(":")?;
             if self.peek() != b'{' {
                 let raw = self.raw_string()?;
-                // The first four bytes are the alignment.
+                // The first four bytes contain the alignment.
                 if let Some(bytes) = raw.strip_prefix(b"0x").and_then(decode_hex).filter(|b| b.len() >= 4) {
                     resources.insert(key, bytes.slice(4..));
                 }
@@ -195,13 +196,13 @@ impl<'a> Parser<'a> {
         let name = self.symbol()?;
         match self.func_body(start, visibility, &name).map_err(|e| e.with_func(&name))? {
             Ok(func) => module.funcs.push(func),
-            // A function without a body. Other ops may refer to its name.
+            // A function without a body is kept as a symbol, because other ops may refer to its name.
             Err(attributes) => module.symbols.push(("func.func".to_owned(), attributes)),
         }
         Ok(())
     }
 
-    /// Reads the rest of a function after its name. Returns the attributes of a function without a body.
+    /// Parses a function after its name. Returns `Err` with the attributes if the function has no body.
     fn func_body(&mut self, start: usize, visibility: Option<&str>, name: &str) -> Result<Result<Func, Attributes>> {
         let mut scope = Scope::default();
         let arguments = self.list("(", ")", Self::declared_argument)?;
@@ -246,7 +247,7 @@ impl<'a> Parser<'a> {
         }))
     }
 
-    /// An argument, or only its type in a function without a body.
+    /// Parses an argument, or only its type in a function without a body.
     fn declared_argument(&mut self) -> Result<(&'a str, (Arc<Type>, Attributes))> {
         if self.peek() == b'%' {
             self.func_argument()
@@ -271,7 +272,7 @@ impl<'a> Parser<'a> {
         self.list("(", ")", |p| Ok((Arc::unwrap_or_clone(p.value_type()?), p.optional_dictionary()?)))
     }
 
-    /// Reads ops up to the closing brace.
+    /// Parses ops up to the closing brace.
     pub(super) fn block(&mut self, scope: &mut Scope<'a>) -> Result<Vec<Op>> {
         let mut ops = Vec::new();
         loop {
@@ -284,7 +285,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `{ ^bb0(%a: T): ops }`, with an optional label.
+    /// Parses a region `{ ^bb0(%a: T): ops }`. The label is optional.
     pub(super) fn region(&mut self, scope: &mut Scope<'a>) -> Result<Region> {
         let mark = scope.mark();
         self.expect("{")?;
@@ -292,7 +293,7 @@ impl<'a> Parser<'a> {
         self.region_rest(scope, mark, args)
     }
 
-    /// Reads the rest of a region whose arguments are defined, and ends its scope.
+    /// Parses the rest of a region whose arguments are already defined, and ends its scope.
     pub(super) fn region_rest(&mut self, scope: &mut Scope<'a>, mark: usize, args: Vec<ValueId>) -> Result<Region> {
         self.enter()?;
         let ops = self.block(scope)?;
@@ -313,7 +314,7 @@ impl<'a> Parser<'a> {
         Ok(args)
     }
 
-    /// `%name: type`.
+    /// Parses `%name: type`.
     pub(super) fn block_argument(&mut self) -> Result<(&'a str, Arc<Type>)> {
         let (name, (ty, _)) = self.func_argument()?;
         Ok((name, ty))
@@ -333,7 +334,7 @@ impl<'a> Parser<'a> {
         Ok(args.to_vec())
     }
 
-    /// A module or function in generic form: `"func.func"() <{...}> ({...}) : () -> ()`.
+    /// Parses a module or a function in generic form: `"func.func"() <{...}> ({...}) : () -> ()`.
     fn generic_top_level(&mut self, module: &mut Module, outermost: bool) -> Result<()> {
         let start = self.pos;
         let name = self.op_name()?.to_owned();
@@ -359,7 +360,7 @@ impl<'a> Parser<'a> {
                 self.expect(")")?;
                 let rest = self.optional_dictionary()?;
                 if body.ops.is_empty() && body.args.is_empty() {
-                    // A function without a body, as in its own form.
+                    // A function without a body is kept as a symbol, as in the pretty form.
                     module.symbols.push((name, properties.into_iter().chain(rest).collect()));
                 } else {
                     let func = generic_func(scope, body, properties, rest, location)
@@ -378,15 +379,15 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The inside of `<{...}>` and its closing bracket.
+    /// Parses the dictionary in `<{...}>` and the closing bracket.
     pub(super) fn generic_properties(&mut self) -> Result<Attributes> {
         let properties = self.dictionary()?;
         self.expect(">")?;
         Ok(properties)
     }
 
-    /// Reads one op of a function, with its trailing location. Functions that need much stack return before the regions
-    /// are read.
+    /// Parses one op of a function, with its trailing location. Functions that need much stack return before the nested
+    /// regions are parsed.
     pub(super) fn op(&mut self, scope: &mut Scope<'a>, ops: &mut Vec<Op>) -> Result<()> {
         let mut op = self.spare.pop().unwrap_or_default();
         self.op_start(scope, &mut op)?;
@@ -401,7 +402,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The names of the results, and the place of the op.
+    /// Parses the names of the results, and records the position of the op.
     fn op_start(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
         self.ws();
         op.start = self.pos;
@@ -410,7 +411,7 @@ impl<'a> Parser<'a> {
             let count = op.named.iter().map(|&(_, count)| count).sum();
             op.reserved = scope.add(std::iter::repeat_n(self.unknown.clone(), count))?;
         }
-        // This comes before the regions, so that places are in order.
+        // Compute the position before the regions are parsed, because `place` requires ascending positions.
         op.place = self.place(op.start);
         Ok(())
     }
@@ -427,14 +428,15 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `%a, %b:2 =`.
+    /// Parses `%a, %b:2 =`.
     fn result_names(&mut self, op: &mut GenericOp<'a>) -> Result<()> {
         loop {
             let name = self.sigil(b'%', "a result name")?;
             let mut count = 1;
             if self.eat(":") {
                 let number = self.integer()?;
-                // Each result has a type later in the text, so the rest of the text limits their number.
+                // The type of each result follows in the text, so the length of the remaining text limits the number of
+                // results.
                 let left = self.text.len() - self.pos;
                 count = usize::try_from(number)
                     .ok()
@@ -458,7 +460,7 @@ fn text(attributes: &Attributes, name: &str) -> Option<String> {
     })
 }
 
-/// A function in generic form.
+/// Builds a function that was parsed in generic form.
 fn generic_func(
     scope: Scope<'_>,
     body: Region,

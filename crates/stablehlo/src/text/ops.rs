@@ -1,4 +1,4 @@
-//! One op: the parts that all forms share, and the generic form.
+//! Parses the syntax that all ops share, and the generic form.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,35 +16,35 @@ use crate::ir::*;
 use crate::op_builder::{UntypedOp, kind};
 use crate::ops::Opcode;
 
-/// The types after the colon.
+/// Types after the colon.
 #[derive(Default)]
 pub(super) enum Types {
-    /// No types are given.
+    /// The op has no types.
     #[default]
     None,
-    /// `T, T`: types of the results, or of other values, depending on the op's form.
+    /// `T, T`: types of the results or of other values. The op's form determines which values.
     List(TypeList),
-    /// `(T) -> T`.
+    /// Operand and result types, `(T) -> T`.
     Function(TypeList, TypeList),
 }
 
-/// An op that was read but has no typed form yet.
+/// A parsed op whose attributes are not converted to an [`OpKind`] yet.
 #[derive(Default)]
 pub(super) struct GenericOp<'a> {
     pub(super) start: usize,
     pub(super) code: Opcode,
-    /// Line and column of the start.
+    /// Line and column of the op's start.
     pub(super) place: (u64, u64),
-    /// Full name without version.
+    /// Full name without the version.
     pub(super) name: Cow<'a, str>,
     /// Names of the results, and the number of results per name.
     pub(super) named: SmallVec<[(&'a str, usize); 2]>,
-    /// Values numbered for the named results.
+    /// Values that are reserved for the named results.
     pub(super) reserved: ValueIds,
     pub(super) operands: ValueIds,
-    /// Attributes in `<{...}>` or in words of the op's own form.
+    /// Attributes in `<{...}>` or in keywords of the op's pretty form.
     pub(super) listed: Attributes,
-    /// Attributes in the dictionary.
+    /// Attributes in the op's dictionary.
     pub(super) rest: Attributes,
     pub(super) regions: Vec<Region>,
     pub(super) types: Types,
@@ -56,7 +56,7 @@ impl<'a> GenericOp<'a> {
         self.name = name;
     }
 
-    /// Clears the op and keeps the capacity of its lists.
+    /// Clears the op, but keeps the capacity of its lists.
     pub(super) fn clear(&mut self) {
         self.name = Cow::Borrowed("");
         self.named.clear();
@@ -73,7 +73,7 @@ impl<'a> GenericOp<'a> {
     }
 }
 
-/// The canonical one of the names that an op may have in text.
+/// Returns the canonical name of an op, which can have several names in text.
 pub(super) fn canonical_name(name: &str) -> Cow<'_, str> {
     match name {
         "func.call" | "call" => Cow::Borrowed("stablehlo.call"),
@@ -83,13 +83,13 @@ pub(super) fn canonical_name(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// The opcode for a full name.
+/// Returns the opcode of an op's full name.
 pub(super) fn opcode_of(name: &str) -> Opcode {
     name.strip_prefix("stablehlo.").map_or(Opcode::Other, Opcode::from_name)
 }
 
 impl<'a> Parser<'a> {
-    /// `%name` or `%name#1` of a visible value.
+    /// Parses `%name` or `%name#1`, which must refer to a value in scope.
     pub(super) fn operand(&mut self, scope: &Scope<'a>) -> Result<ValueId> {
         let start = self.pos;
         let name = self.sigil(b'%', "a value such as `%0`")?;
@@ -102,7 +102,7 @@ impl<'a> Parser<'a> {
         scope.find(name, index).map_err(|e| e.with_offset(start))
     }
 
-    /// `(%0, %1)`.
+    /// Parses `(%0, %1)`.
     pub(super) fn operands(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
         self.each("(", ")", |p| {
             op.operands.push(p.operand(scope)?);
@@ -110,7 +110,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// `"name"(operands) <{properties}> ({regions}) {attributes} : (T) -> T`.
+    /// Parses `"name"(operands) <{properties}> ({regions}) {attributes} : (T) -> T`.
     pub(super) fn generic_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
         op.called(canonical_name(self.op_name()?));
         self.generic_start(scope, op).map_err(|e| e.with_op(&op.name))?;
@@ -120,7 +120,7 @@ impl<'a> Parser<'a> {
         self.generic_end(op).map_err(|e| e.with_op(&op.name))
     }
 
-    /// The name of an op in quotes, without escapes.
+    /// Parses an op name in quotes. The name must not contain escapes.
     pub(super) fn op_name(&mut self) -> Result<&'a str> {
         self.ws();
         let start = self.pos + 1;
@@ -143,7 +143,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `{attributes} : (T) -> T`.
+    /// Parses `{attributes} : (T) -> T`.
     pub(super) fn generic_end(&mut self, op: &mut GenericOp<'a>) -> Result<()> {
         op.rest = self.optional_dictionary()?;
         self.expect(":")?;
@@ -166,7 +166,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The optional `: types` that ends most forms.
+    /// Parses the optional `: types` at the end of most forms.
     pub(super) fn types_tail(&mut self, op: &mut GenericOp<'a>) -> Result<()> {
         if !self.eat(":") {
             return Ok(());
@@ -185,7 +185,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Sets the op's location, result types and kind.
+    /// Builds the op: sets its location, its result types and its kind.
     pub(super) fn finish_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<Op> {
         let location = match self.optional_location()? {
             Some(location) => location,
@@ -236,7 +236,7 @@ fn assign(scope: &mut Scope<'_>, reserved: ValueIds, types: TypeList) -> Result<
     Ok(reserved)
 }
 
-/// The types of the results, which each op's form gives in its own way.
+/// Returns the types of the results. The op's form determines how the text specifies them.
 fn result_types(scope: &Scope<'_>, op: &mut GenericOp<'_>, code: Opcode, own: &Attributes) -> Result<TypeList> {
     let named = op.reserved.len();
     match std::mem::take(&mut op.types) {
@@ -254,7 +254,7 @@ fn result_types(scope: &Scope<'_>, op: &mut GenericOp<'_>, code: Opcode, own: &A
             Ok(outputs)
         }
         Types::None => match (code, own.iter().find(|(name, _)| name == "value")) {
-            // This includes `arith.constant` and the like.
+            // This also applies to constants of other dialects, such as `arith.constant`.
             (Opcode::Constant | Opcode::Other, Some((_, Attribute::Tensor(literal)))) => {
                 Ok([Arc::new(Type::Tensor(literal.ty.clone()))].into_iter().collect())
             }

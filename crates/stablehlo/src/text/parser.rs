@@ -1,4 +1,4 @@
-//! The parser's state and its tokens. MLIR's lexing depends on the expected token, so tokens are read on demand.
+//! State and tokens of the parser. MLIR's lexing depends on the expected token, so tokens are read on demand.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::ir::{Attribute, Location, LocationId, Type};
 use crate::limits::MAX_NESTING;
 use crate::types::Ty;
 
-/// A position in the program and what has been read so far.
+/// Position in the program, and the definitions that were read so far.
 pub(crate) struct Parser<'a> {
     pub(super) text: &'a str,
     pub(super) pos: usize,
@@ -22,17 +22,17 @@ pub(crate) struct Parser<'a> {
     pub(super) location_aliases: HashMap<&'a str, LocationId>,
     pub(super) attribute_aliases: HashMap<&'a str, Attribute>,
     pub(super) type_aliases: HashMap<&'a str, Ty>,
-    /// Blobs of the `{-# ... #-}` section.
+    /// Blobs of the section `{-# ... #-}`.
     pub(super) resources: HashMap<&'a str, Bytes>,
     pub(super) budget: Budget,
     /// Types of values, by their text.
     pub(super) types: HashMap<&'a str, Arc<Type>>,
-    /// The placeholder type of values whose type is not known yet.
+    /// Placeholder type of values whose type is not known yet.
     pub(super) unknown: Arc<Type>,
-    /// Ops that were read, kept for reuse.
+    /// Cleared ops, whose allocations are reused.
     #[expect(clippy::vec_box, reason = "each is taken out while its op is read, and only the box should move")]
     pub(super) spare: Vec<Box<GenericOp<'a>>>,
-    /// A position with its line and the start of that line. It advances as ops are read.
+    /// Position, its line, and the start of this line. Advances as ops are read.
     line: (usize, u64, usize),
 }
 
@@ -63,7 +63,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Continues at the nesting depth of another parser, to read a part of its text.
+    /// Sets the nesting depth to the depth of another parser, to parse a section of that parser's text.
     pub(super) fn within(self, outer: &Parser<'_>) -> Self {
         Self { depth: outer.depth, ..self }
     }
@@ -74,7 +74,7 @@ impl<'a> Parser<'a> {
         Error::at(ErrorKind::Syntax, self.pos, message)
     }
 
-    /// Creates an error with the expected and the actual text.
+    /// Creates an error that contains the expected and the actual text.
     #[cold]
     pub(super) fn expected(&mut self, what: &str) -> Error {
         self.ws();
@@ -102,13 +102,13 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The next byte that is not white space, or 0 at the end.
+    /// Skips white space, and returns the next byte. Returns 0 at the end.
     pub(super) fn peek(&mut self) -> u8 {
         self.ws();
         self.here()
     }
 
-    /// The byte at the current position, or 0 at the end.
+    /// Returns the byte at the current position. Returns 0 at the end.
     pub(super) fn here(&self) -> u8 {
         self.bytes().get(self.pos).copied().unwrap_or(0)
     }
@@ -118,13 +118,13 @@ impl<'a> Parser<'a> {
         self.pos >= self.text.len()
     }
 
-    /// Whether punctuation comes next.
+    /// Returns whether this punctuation comes next.
     pub(super) fn looking_at(&mut self, token: &str) -> bool {
         self.ws();
         self.bytes()[self.pos..].starts_with(token.as_bytes())
     }
 
-    /// Takes punctuation if it comes next.
+    /// Consumes punctuation if it comes next. Returns whether it came next.
     pub(super) fn eat(&mut self, token: &str) -> bool {
         let found = self.looking_at(token);
         if found {
@@ -137,7 +137,7 @@ impl<'a> Parser<'a> {
         if self.eat(token) { Ok(()) } else { Err(self.expected(&format!("`{token}`"))) }
     }
 
-    /// Returns the bare word that comes next without taking it. Empty if there is none.
+    /// Returns the next bare word without consuming it. Returns an empty string if no word comes next.
     pub(super) fn word(&mut self) -> &'a str {
         self.ws();
         let bytes = &self.bytes()[self.pos..];
@@ -148,7 +148,7 @@ impl<'a> Parser<'a> {
         &self.text[self.pos..self.pos + length]
     }
 
-    /// Takes the next bare word if it is this one.
+    /// Consumes this bare word if it comes next. Returns whether it came next.
     pub(super) fn keyword(&mut self, word: &str) -> bool {
         let found = self.word() == word;
         if found {
@@ -157,7 +157,7 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// Takes a bare word.
+    /// Consumes a bare word.
     pub(super) fn ident(&mut self, what: &str) -> Result<&'a str> {
         let word = self.word();
         if word.is_empty() {
@@ -167,7 +167,7 @@ impl<'a> Parser<'a> {
         Ok(word)
     }
 
-    /// Takes the name after a sigil such as `%`. The sigil must come next.
+    /// Consumes a sigil such as `%` and the name after it.
     pub(super) fn sigil(&mut self, sigil: u8, what: &str) -> Result<&'a str> {
         if self.peek() != sigil {
             return Err(self.expected(what));
@@ -176,7 +176,7 @@ impl<'a> Parser<'a> {
         let bytes = self.bytes();
         let mut end = start;
         while let Some(&byte) = bytes.get(end) {
-            // `-` belongs to a name unless it starts an arrow.
+            // A `-` belongs to the name, unless it starts an arrow.
             if is_name(byte) || (byte == b'-' && bytes.get(end + 1) != Some(&b'>')) {
                 end += 1;
             } else {
@@ -190,7 +190,7 @@ impl<'a> Parser<'a> {
         Ok(&self.text[start..end])
     }
 
-    /// Takes `@name` or `@"name"`. Nested names are joined.
+    /// Consumes `@name` or `@"name"`. Joins nested names.
     pub(super) fn symbol(&mut self) -> Result<String> {
         if self.peek() != b'@' {
             return Err(self.expected("a symbol such as `@name`"));
@@ -212,7 +212,7 @@ impl<'a> Parser<'a> {
         Ok(self.sigil(b'@', "a symbol such as `@name`")?.to_owned())
     }
 
-    /// Takes a string and resolves its escapes.
+    /// Consumes a string, and resolves its escapes.
     pub(super) fn string(&mut self) -> Result<Bytes> {
         let raw = self.raw_string()?;
         if !raw.contains(&b'\\') {
@@ -243,7 +243,7 @@ impl<'a> Parser<'a> {
         Ok(value.into())
     }
 
-    /// Takes a string without resolving its escapes.
+    /// Consumes a string without resolving its escapes.
     pub(super) fn raw_string(&mut self) -> Result<&'a [u8]> {
         if self.peek() != b'"' {
             return Err(self.expected("a string"));
@@ -263,13 +263,13 @@ impl<'a> Parser<'a> {
         Ok(&bytes[start..end])
     }
 
-    /// Whether a number comes next.
+    /// Returns whether a number comes next.
     pub(super) fn at_number(&mut self) -> bool {
         let byte = self.peek();
         byte.is_ascii_digit() || (byte == b'-' && self.bytes().get(self.pos + 1).is_some_and(u8::is_ascii_digit))
     }
 
-    /// Takes a number as text: decimal or hexadecimal integer, or decimal float.
+    /// Consumes a number as text: a decimal or hexadecimal integer, or a decimal floating-point number.
     pub(super) fn number(&mut self) -> Result<&'a str> {
         if !self.at_number() {
             return Err(self.expected("a number"));
@@ -304,7 +304,7 @@ impl<'a> Parser<'a> {
         Ok(&self.text[start..end])
     }
 
-    /// Takes an integer. Unsigned 64-bit numbers beyond the signed range keep their bits.
+    /// Consumes an integer. An unsigned 64-bit integer beyond the signed range keeps its bits.
     pub(super) fn integer(&mut self) -> Result<i64> {
         let start = self.pos;
         let text = self.number()?;
@@ -312,10 +312,10 @@ impl<'a> Parser<'a> {
             .ok_or_else(|| Error::at(ErrorKind::Syntax, start, format_args!("`{text}` is not a 64-bit integer")))
     }
 
-    /// Takes a balanced `<...>` and returns it with the brackets. Brackets in strings and arrows do not count.
+    /// Consumes a balanced `<...>`, and returns it with the brackets. Ignores arrows, and brackets in strings.
     pub(super) fn angle_body(&mut self) -> Result<&'a str> {
         let start = self.pos;
-        // The brackets that are open, as their closing counterparts.
+        // Closing counterparts of the open brackets.
         let mut open = Vec::new();
         loop {
             match self.here() {
@@ -323,7 +323,7 @@ impl<'a> Parser<'a> {
                 b'(' => open.push(b')'),
                 b'[' => open.push(b']'),
                 b'{' => open.push(b'}'),
-                // Removes the innermost open bracket, which must be of the same kind.
+                // Remove the innermost open bracket, which must match.
                 closing @ (b'>' | b')' | b']' | b'}') if open.pop() != Some(closing) => {
                     let closing = char::from(closing);
                     return Err(Error::at(
@@ -349,7 +349,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Takes items between brackets, separated by commas.
+    /// Parses elements between brackets, separated by commas.
     pub(super) fn list<T>(
         &mut self,
         open: &str,
@@ -364,7 +364,7 @@ impl<'a> Parser<'a> {
         Ok(items)
     }
 
-    /// The same for a caller that stores the items elsewhere.
+    /// Parses elements as [`Self::list`] does, for a caller that stores them itself.
     pub(super) fn each(
         &mut self,
         open: &str,
@@ -383,7 +383,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Enters a nesting level, up to the limit.
+    /// Enters a nesting level. Returns an error if the level exceeds the limit.
     pub(super) fn enter(&mut self) -> Result<()> {
         if self.depth >= MAX_NESTING {
             return Err(Error::at(
@@ -400,7 +400,7 @@ impl<'a> Parser<'a> {
         self.depth -= 1;
     }
 
-    /// Adds a place in the text itself, for an op without a location.
+    /// Adds a location that is a position in the program text, for an op without a location.
     pub(super) fn add_place(&mut self, (line, column): (u64, u64)) -> Result<LocationId> {
         self.add_location(Location::File { file: String::new(), line, column })
     }
@@ -413,7 +413,8 @@ impl<'a> Parser<'a> {
         Ok(LocationId(id))
     }
 
-    /// Line and column of a position, both from 1. Positions must not decrease between calls.
+    /// Returns the line and the column of a position, which start at 1. The positions of successive calls must not
+    /// decrease.
     pub(super) fn place(&mut self, pos: usize) -> (u64, u64) {
         let (from, mut line, mut start) = self.line;
         let passed = &self.bytes()[from.min(pos)..pos];
@@ -430,7 +431,7 @@ pub(super) fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|d| u8::try_from(d).ok())
 }
 
-/// A decimal or hexadecimal integer of 64 bits, signed or unsigned.
+/// Parses a decimal or hexadecimal integer of 64 bits, signed or unsigned.
 pub(super) fn parse_integer(text: &str) -> Option<i64> {
     let (negative, digits) = text.strip_prefix('-').map_or((false, text), |d| (true, d));
     let magnitude = match digits.strip_prefix("0x") {

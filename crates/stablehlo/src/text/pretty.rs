@@ -1,4 +1,4 @@
-//! The words of each op's own form. About forty forms share the loop in [`Parser::items`].
+//! Parses the keywords of each op's pretty form. About forty forms share the loop in [`Parser::items`].
 
 use bytes::Bytes;
 
@@ -19,7 +19,7 @@ use crate::ops::fields::{
 };
 
 impl<'a> Parser<'a> {
-    /// An op in its own form.
+    /// Parses an op in its pretty form.
     pub(super) fn pretty_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
         op.called(canonical_name(self.ident("an op")?));
         self.pretty_form(scope, op).map_err(|e| if op.regions.is_empty() { e.with_op(&op.name) } else { e })
@@ -37,7 +37,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A form without regions.
+    /// Parses a form without regions.
     fn flat_form(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>, code: Opcode) -> Result<()> {
         match code {
             Opcode::Compare => self.compare(scope, op)?,
@@ -50,10 +50,10 @@ impl<'a> Parser<'a> {
         self.types_tail(op)
     }
 
-    /// `{attributes} dense<...> : T`, where `T` is the type of the value.
+    /// Parses `{attributes} dense<...> : T`, where `T` is the type of the value.
     fn constant_op(&mut self, op: &mut GenericOp<'a>) -> Result<()> {
         if self.eat("(") {
-            // The general form of ops: `() {value = dense<...> : T} : () -> T`.
+            // The general syntax of ops: `() {value = dense<...> : T} : () -> T`.
             self.expect(")")?;
             op.rest = if self.eat("<") { self.generic_properties()? } else { self.optional_dictionary()? };
             return self.types_tail(op);
@@ -64,7 +64,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `EQ, %0, %1, FLOAT`.
+    /// Parses `EQ, %0, %1, FLOAT`.
     fn compare(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
         let direction = self.ident("a comparison direction such as `EQ`")?;
         op.list("comparison_direction", enumeration("comparison_direction", direction));
@@ -79,7 +79,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `@name(%0, %1)`.
+    /// Parses `@name(%0, %1)`.
     fn callee(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>, code: Opcode) -> Result<()> {
         let name = self.symbol()?;
         let attribute = if code == Opcode::Call { "callee" } else { "call_target_name" };
@@ -87,7 +87,7 @@ impl<'a> Parser<'a> {
         self.operands(scope, op)
     }
 
-    /// `(%0, %1) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {...}`.
+    /// Parses `(%0, %1) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {...}`.
     fn convolution_op(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
         self.operands(scope, op)?;
         if !(self.keyword("dim_numbers") && self.eat("=")) {
@@ -139,9 +139,9 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Operands and `word = value` pairs, separated by commas, and the text that some ops print between them.
+    /// Parses operands and `word = value` pairs, separated by commas, and the text that some ops have between them.
     pub(super) fn items(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>, code: Opcode) -> Result<()> {
-        // A few ops of other dialects wrap their operands: `chlo.top_k(%0, k = 2)`.
+        // Some ops of other dialects have their operands in parentheses, such as `chlo.top_k(%0, k = 2)`.
         let wrapped = self.eat("(");
         loop {
             match self.peek() {
@@ -168,8 +168,8 @@ impl<'a> Parser<'a> {
         if wrapped { self.expect(")") } else { Ok(()) }
     }
 
-    /// Whether the word that comes next is followed by `=`. An op without operands or types may be followed directly by
-    /// the next op, whose name is not a key.
+    /// Returns whether the next word is followed by `=`. The next op may directly follow an op without operands and
+    /// types. In that case, the next word is an op name.
     fn word_is_key(&mut self) -> bool {
         let start = self.pos;
         self.pos += self.word().len();
@@ -178,7 +178,7 @@ impl<'a> Parser<'a> {
         key
     }
 
-    /// `%0 [1:2]` of `slice`, `%0[1]` of `get_tuple_element`, or `%0 <@mesh, [...]>` of Shardy's constraint.
+    /// Parses `[1:2]` of `slice`, `[1]` of `get_tuple_element`, or `<@mesh, [...]>` of Shardy's sharding constraint.
     fn after_operand(&mut self, op: &mut GenericOp<'a>, code: Opcode) -> Result<()> {
         match (code, self.peek()) {
             (Opcode::Slice, b'[') => {
@@ -203,7 +203,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `start:limit` or `start:limit:stride`.
+    /// Parses `start:limit` or `start:limit:stride`.
     fn slice_bounds(&mut self) -> Result<[i64; 3]> {
         let start = self.integer()?;
         self.expect(":")?;
@@ -212,7 +212,7 @@ impl<'a> Parser<'a> {
         Ok([start, limit, stride])
     }
 
-    /// The value after `word =`, under the artifact's attribute name.
+    /// Parses the value after `word =`, and stores it under its attribute name in portable artifacts.
     fn item(&mut self, op: &mut GenericOp<'a>, code: Opcode, word: &str, start: usize) -> Result<()> {
         if let Some((attribute, family)) = attribute_of(code, word) {
             if let Some(family) = family {
@@ -246,7 +246,7 @@ impl<'a> Parser<'a> {
             ("dims", Opcode::Map) => "dimensions",
             ("sizes", Opcode::Broadcast) => "broadcast_sizes",
             ("batch_dims", Opcode::TorchIndexSelect) => word,
-            // Ops of other dialects keep their words.
+            // For ops of other dialects, the word is the attribute's name.
             _ if code == Opcode::Other => word,
             _ => return Err(Error::at(ErrorKind::Syntax, start, format_args!("unknown word `{word}`"))),
         };
@@ -255,7 +255,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A value without a type of its own. A colon that follows begins the types of the op.
+    /// Parses a value without a type. A colon after the value begins the types of the op.
     fn bare_value(&mut self) -> Result<Attribute> {
         if self.peek() == b'"' {
             return Ok(Attribute::String(self.string()?));
@@ -270,7 +270,7 @@ impl<'a> Parser<'a> {
         self.attribute()
     }
 
-    /// `[0] x [1]`.
+    /// Parses `[0] x [1]`.
     fn crossed(&mut self, op: &mut GenericOp<'a>, name: &str) -> Result<()> {
         let lhs = self.attribute()?;
         self.expect("x")?;
@@ -286,7 +286,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `e5m10`.
+    /// Parses a format such as `e5m10`.
     fn format(&mut self, op: &mut GenericOp<'a>) -> Result<()> {
         let start = self.pos;
         let word = self.ident("a format such as `e5m10`")?;
@@ -300,7 +300,8 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The attribute that an op's form writes after a word, and its family if it is an enumeration. From `op_table!`.
+/// Returns the attribute that follows a keyword of an op's form, and its family if it is an enumeration. Searches the
+/// rows of `op_table!`.
 fn attribute_of(code: Opcode, word: &str) -> Option<(&'static str, Option<&'static str>)> {
     let (.., field) = WORDS.iter().find(|row| row.0 == code && row.1 == word)?;
     let (.., attribute, family) = FIELDS.iter().find(|row| row.0 == code && row.1 == *field)?;
@@ -317,9 +318,9 @@ macro_rules! words {
         )* }
         own { $($own:tt)* }
     ) => {
-        /// The words of the ops' own forms: op, word, field.
+        /// Keywords of the ops' forms: op, keyword, field.
         const WORDS: &[(Opcode, &str, &str)] = &[$($($((Opcode::$op, $word, stringify!($of)),)*)?)*];
-        /// The fields: op, field, attribute, family of an enumeration.
+        /// Fields: op, field, attribute, and family if the field is an enumeration.
         const FIELDS: &[(Opcode, &str, &str, Option<&str>)] =
             &[$($($((Opcode::$op, stringify!($field), $attribute, <$codec as ReadField<$ty>>::FAMILY),)+)?)*];
     };

@@ -1,4 +1,5 @@
-//! Ops whose own form holds regions: `while`, `reduce`, Shardy's manual computation.
+//! Parses ops whose pretty form contains regions: `while`, `reduce`, `composite`, CHLO's scan and Shardy's manual
+//! computation.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::op_builder::{UntypedOp, kind};
 use crate::ops::Opcode;
 
 impl<'a> Parser<'a> {
-    /// `(%a = %0, %b = %1) : T, T attributes {...} cond {...} do {...}`.
+    /// Parses `(%a = %0, %b = %1) : T, T attributes {...} cond {...} do {...}`.
     pub(super) fn while_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
         let names = self.while_start(scope, op)?;
         for word in ["cond", "do"] {
@@ -63,7 +64,7 @@ impl<'a> Parser<'a> {
         Ok(args)
     }
 
-    /// `"name" %0, %1 ({...}) {attributes} : (T) -> T`. The regions are optional.
+    /// Parses `"name" %0, %1 ({...}) {attributes} : (T) -> T`. The regions are optional.
     pub(super) fn composite_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
         let name = self.string()?;
         op.list("name", Attribute::String(name));
@@ -77,7 +78,7 @@ impl<'a> Parser<'a> {
         self.types_tail(op)
     }
 
-    /// `(%0) inits (%1) dimension = 0 attributes {...} {^bb0(%a: T, %b: T): ...} : (T, T) -> (T, T)`.
+    /// Parses `(%0) inits (%1) dimension = 0 attributes {...} {^bb0(%a: T, %b: T): ...} : (T, T) -> (T, T)`.
     pub(super) fn scan_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
         let (inputs, said) = self.scan_start(scope, op)?;
         let region = self.region(scope)?;
@@ -98,7 +99,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Reads a scan up to its region. Returns the number of inputs and the attributes of its dictionary.
+    /// Parses a scan up to its region. Returns the number of inputs, and the attributes of its dictionary.
     fn scan_start(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>) -> Result<(usize, Attributes)> {
         self.operands(scope, op)?;
         let inputs = op.operands.len();
@@ -115,8 +116,8 @@ impl<'a> Parser<'a> {
         Ok((inputs, said))
     }
 
-    /// `(%a init: %b), (%c init: %d) across dimensions = [0] : ... reducer(%x: T, %y: T) (...) {...}`, or the compact
-    /// form with `applies stablehlo.add` before `across`.
+    /// Parses `(%a init: %b), (%c init: %d) across dimensions = [0] : ... reducer(%x: T, %y: T) (...) {...}`, or the
+    /// compact form with `applies stablehlo.add` before `across`.
     pub(super) fn reduce_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
         let applied = self.reduce_start(scope, op)?;
         let region = match applied {
@@ -127,7 +128,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Reads everything but the region. Returns the name of the applied op if the form is the compact one.
+    /// Parses a reduction up to its region. Returns the name of the applied op if the form is compact.
     fn reduce_start(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>) -> Result<Option<Cow<'a, str>>> {
         let mut inits = Vec::new();
         loop {
@@ -155,7 +156,7 @@ impl<'a> Parser<'a> {
         Ok(applied)
     }
 
-    /// The region that `applies` abbreviates: the op on two arguments.
+    /// Builds the region that `applies` abbreviates, which applies the op to two arguments.
     fn applied_region(&mut self, scope: &mut Scope<'a>, op: &GenericOp<'a>, name: &str) -> Result<Region> {
         let &[_, init] = &op.operands[..] else {
             return Err(self.error("`applies` takes one input"));
@@ -184,8 +185,8 @@ impl<'a> Parser<'a> {
         Ok(Region { args: args.to_vec(), ops: vec![body, ret] })
     }
 
-    /// `reducer(%x: T, %y: T) (%z: T, %w: T) {...}`, with one pair per input. The first arguments of all pairs come
-    /// first.
+    /// Parses `reducer(%x: T, %y: T) (%z: T, %w: T) {...}`, with one pair of arguments for each input. The first
+    /// arguments of all pairs become the first arguments of the region.
     fn reducer(&mut self, scope: &mut Scope<'a>, inputs: usize) -> Result<Region> {
         let mark = scope.mark();
         let args = self.reducer_start(scope, inputs)?;
@@ -211,7 +212,7 @@ impl<'a> Parser<'a> {
         Ok(args)
     }
 
-    /// `(%0) in_shardings=[...] out_shardings=[...] manual_axes={...} (%a: T) {...} : (T) -> T`.
+    /// Parses `(%0) in_shardings=[...] out_shardings=[...] manual_axes={...} (%a: T) {...} : (T) -> T`.
     pub(super) fn manual_computation(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
         let mark = scope.mark();
         let args = self.manual_start(scope, op)?;
@@ -238,7 +239,7 @@ impl<'a> Parser<'a> {
         Ok(args)
     }
 
-    /// Takes text between balanced brackets of any kind.
+    /// Consumes text between balanced brackets of any kind.
     fn balanced(&mut self) -> Result<&'a str> {
         if !matches!(self.peek(), b'[' | b'{') {
             return Err(self.expected("`[` or `{`"));
@@ -266,7 +267,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// `array<i32: 1, 2>`: the sizes of the two parts of a list.
+/// Creates `array<i32: 1, 2>`, the sizes of the two segments of an operand or result list.
 fn segments(counts: [usize; 2]) -> Result<Attribute> {
     let mut bytes = Vec::with_capacity(8);
     for count in counts {

@@ -1,4 +1,4 @@
-//! The values of one function and their names.
+//! The values of one function, and their names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,21 +6,21 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Type, ValueId, ValueIds, ValueTypes};
 
-/// The values of the function being read.
+/// Values of the function that is being parsed.
 #[derive(Default)]
 pub(super) struct Scope<'a> {
-    /// The first value and the number of values of each visible name, except for small numbers.
+    /// First value and number of values of each name in scope, except for names that are small numbers.
     names: HashMap<&'a str, (ValueId, usize)>,
-    /// The same for the names `%0`, `%1` and so on. Empty if the name is not visible.
+    /// First value and number of values of the names `%0`, `%1` and so on. The number is 0 if the name is not in scope.
     numbered: Vec<(ValueId, usize)>,
-    /// Names in order of definition, so that those of a region can be removed at its end.
+    /// Names in the order of their definition. At the end of a region, its names are removed.
     defined: Vec<&'a str>,
     /// Types of all values.
     pub(super) values: ValueTypes,
 }
 
 impl<'a> Scope<'a> {
-    /// Adds values of these types, numbered consecutively.
+    /// Adds values of these types. The values get consecutive ids.
     pub(super) fn add(&mut self, types: impl IntoIterator<Item = Arc<Type>>) -> Result<ValueIds> {
         let first = self.values.len();
         self.values.extend(types);
@@ -32,17 +32,17 @@ impl<'a> Scope<'a> {
         (first..self.values.len()).map(id).collect()
     }
 
-    /// Gives values a name.
+    /// Assigns a name to values.
     pub(super) fn define(&mut self, name: &'a str, values: &[ValueId]) -> Result<()> {
         let Some(&first) = values.first() else { return Ok(()) };
-        // Arguments of a declaration have no names.
+        // The arguments of a function declaration have no names.
         if name.is_empty() {
             return Ok(());
         }
         if self.lookup(name).is_some() {
             return Err(Error::new(ErrorKind::Reference, format_args!("value %{name} is defined twice")));
         }
-        // The list of numbered names must not grow much larger than the function.
+        // Limit the length of the list of numbered names to a multiple of the function's size.
         match number(name).filter(|&number| number <= 2 * self.values.len() + 64) {
             Some(number) => {
                 if self.numbered.len() <= number {
@@ -63,12 +63,12 @@ impl<'a> Scope<'a> {
         numbered.or_else(|| self.names.get(name)).copied()
     }
 
-    /// The value `%name` or `%name#index`.
+    /// Returns the value `%name` or `%name#index`.
     pub(super) fn find(&self, name: &str, index: Option<i64>) -> Result<ValueId> {
         let Some((first, count)) = self.lookup(name) else {
             return Err(Error::new(ErrorKind::Reference, format_args!("value %{name} is not defined here")));
         };
-        // A bare name refers to the first of its values.
+        // A name without an index refers to the first value of the name.
         let index = index.map_or(Ok(0), usize::try_from).ok().filter(|&i| i < count);
         match index.and_then(|i| u32::try_from(i).ok()) {
             Some(index) => Ok(ValueId(first.0 + index)),
@@ -80,7 +80,7 @@ impl<'a> Scope<'a> {
         &self.values[value]
     }
 
-    /// Whether values have these types.
+    /// Returns whether the values have these types.
     pub(super) fn have(&self, values: &[ValueId], types: &[Arc<Type>]) -> bool {
         values.len() == types.len()
             && values.iter().zip(types).all(|(value, ty)| {
@@ -89,12 +89,12 @@ impl<'a> Scope<'a> {
             })
     }
 
-    /// Marks the start of a region.
+    /// Returns a mark for the start of a region.
     pub(super) fn mark(&self) -> usize {
         self.defined.len()
     }
 
-    /// Ends a region: removes the names that were defined since the mark.
+    /// Ends a region. Removes the names that were defined since the mark.
     pub(super) fn forget(&mut self, mark: usize) {
         for name in self.defined.drain(mark..) {
             match number(name).and_then(|number| self.numbered.get_mut(number)).filter(|(_, count)| *count > 0) {
@@ -107,7 +107,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// The number that a name represents, if it is in canonical decimal form.
+/// Returns the number that a name represents, if the name is in canonical decimal form.
 fn number(name: &str) -> Option<usize> {
     let digits = name.as_bytes();
     if !(1..=9).contains(&digits.len())

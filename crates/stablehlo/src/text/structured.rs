@@ -1,4 +1,5 @@
-//! StableHLO's structured attributes that are kept as text, normalized so that equal attributes have equal texts.
+//! Parses StableHLO's structured attributes that the IR keeps as text. The text is normalized, so that equal attributes
+//! have equal texts.
 
 use super::parser::Parser;
 use crate::error::Result;
@@ -6,7 +7,7 @@ use crate::ir::{Attribute, ElementType};
 use crate::print::{attribute_text, float_text, quoted};
 
 impl Parser<'_> {
-    /// `#stablehlo.name<...>`. The name has been read, and the brackets come next.
+    /// Parses the body of `#stablehlo.name<...>` after the name.
     pub(super) fn structured_attribute(&mut self, name: &str) -> Result<Attribute> {
         let start = self.pos;
         let body = self.angle_body()?;
@@ -18,8 +19,8 @@ impl Parser<'_> {
         }))
     }
 
-    /// The normalized body of `#stablehlo.name<...>` from this parser's text, without brackets. `None` if the text is
-    /// kept unchanged.
+    /// Returns the normalized body of `#stablehlo.name<...>`. This parser's text is the body without brackets. Returns
+    /// `None` if the text is kept unchanged.
     fn structured(mut self, name: &str) -> Result<Option<String>> {
         let body = match name {
             "output_operand_alias" => self.output_operand_alias()?,
@@ -35,7 +36,7 @@ impl Parser<'_> {
         if self.at_end() { Ok(Some(body)) } else { Err(self.expected("the end of the attribute")) }
     }
 
-    /// `name =`, with a comma before it unless it is the first.
+    /// Parses `name =`. A comma precedes all fields but the first.
     fn field(&mut self, name: &str, first: bool) -> Result<()> {
         if !first {
             self.expect(",")?;
@@ -46,7 +47,7 @@ impl Parser<'_> {
         self.expect("=")
     }
 
-    /// A name in quotes.
+    /// Parses a string, and returns it in quotes.
     fn quoted_name(&mut self) -> Result<String> {
         self.string().map(|name| quoted(&name))
     }
@@ -55,7 +56,7 @@ impl Parser<'_> {
         self.list("[", "]", Self::integer)
     }
 
-    /// Attributes of one kind in square brackets.
+    /// Parses attributes with the same prefix in square brackets.
     fn attributes_of(&mut self, prefix: &str) -> Result<String> {
         let items = self.list("[", "]", |p| p.attribute_of(prefix))?;
         Ok(format!("[{}]", items.join(", ")))
@@ -78,7 +79,7 @@ impl Parser<'_> {
         Ok(format!("output_tuple_indices = {output:?}, operand_index = {operand}, operand_tuple_indices = {inner:?}"))
     }
 
-    /// The types of the factors and of the sums, and the number of products.
+    /// Parses the operand and accumulation types, the component and operation counts, and the accumulation mode.
     fn dot_algorithm(&mut self) -> Result<String> {
         let mut text = String::new();
         for name in ["lhs_precision_type", "rhs_precision_type", "accumulation_type"] {
@@ -98,7 +99,7 @@ impl Parser<'_> {
         Ok(format!("{text}, allow_imprecise_accumulation = {imprecise}"))
     }
 
-    /// The tolerances that are not zero, and a mode.
+    /// Parses tolerances and a mode. Omits tolerances that are zero.
     fn result_accuracy(&mut self) -> Result<String> {
         let (mut text, mut first) = (String::new(), true);
         for name in ["atol", "rtol", "ulps"] {
@@ -131,7 +132,7 @@ impl Parser<'_> {
         Ok(format!("{text}mode = {MODE}{word}>"))
     }
 
-    /// The word after a comma, if a comma comes next.
+    /// Returns the word after a comma, without consuming it.
     fn after_comma(&mut self) -> String {
         let start = self.pos;
         self.eat(",");
@@ -140,7 +141,7 @@ impl Parser<'_> {
         word
     }
 
-    /// `16, ?`.
+    /// Parses bounds, such as `16, ?`.
     fn bounds(&mut self) -> Result<String> {
         let mut items = Vec::new();
         while !self.at_end() {
@@ -152,7 +153,7 @@ impl Parser<'_> {
         Ok(items.join(", "))
     }
 
-    /// `name = "x", sub_axis_info = (1)2`.
+    /// Parses an axis, such as `name = "x", sub_axis_info = (1)2`.
     fn axis_ref(&mut self) -> Result<String> {
         self.field("name", true)?;
         let mut text = format!("name = {}", self.quoted_name()?);
@@ -166,7 +167,7 @@ impl Parser<'_> {
         Ok(text)
     }
 
-    /// `name = "x", size = 2`.
+    /// Parses a mesh axis, such as `name = "x", size = 2`.
     fn mesh_axis(&mut self) -> Result<String> {
         self.field("name", true)?;
         let name = self.quoted_name()?;
@@ -174,7 +175,7 @@ impl Parser<'_> {
         Ok(format!("name = {name}, size = {}", self.integer()?))
     }
 
-    /// `axes = [...], device_ids = dense<...>`.
+    /// Parses a mesh: `axes = [...], device_ids = dense<...>`.
     fn stablehlo_mesh(&mut self) -> Result<String> {
         self.field("axes", true)?;
         let mut text = format!("axes = {}", self.attributes_of("#stablehlo.mesh_axis<")?);
@@ -190,7 +191,7 @@ impl Parser<'_> {
         Ok(text)
     }
 
-    /// `mesh = @name, axes = [...]`, where the mesh is a name or written out.
+    /// Parses `mesh = @name, axes = [...]`. The mesh is a symbol name or a mesh attribute.
     fn replica_group_mesh_axes(&mut self) -> Result<String> {
         self.field("mesh", true)?;
         let mesh = if self.peek() == b'@' {

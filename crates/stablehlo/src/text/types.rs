@@ -1,4 +1,4 @@
-//! Types.
+//! Parses types.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::ir::{DYNAMIC, ElementType, TensorType, Type};
 use crate::types::Ty;
 
 /// Normalizes the text of a tensor type with an encoding or quantized elements, so that equal types have equal texts.
-/// Bounds are in the short form, fractional numbers are as MLIR prints them, and one space follows each comma, except
-/// in the list of scales per axis.
+/// Bounds get their short form, and fractional numbers get MLIR's printed form. One space follows each comma, except in
+/// a list of per-axis scales.
 fn canonical_type(text: &str) -> String {
     let text = text.replace("#stablehlo.type_extensions<bounds = [", "#stablehlo.bounds<").replace("]>>", ">>");
     let mut canonical = String::with_capacity(text.len());
@@ -42,7 +42,7 @@ fn canonical_type(text: &str) -> String {
         match next {
             '{' => {
                 depth += 1;
-                // Scales per block are nested one level deeper. Those lists have spaces.
+                // Blockwise scales are nested one level deeper. MLIR prints spaces in those lists.
                 per_axis = depth == 1 && canonical.ends_with(", ") && !rest.trim_start().starts_with('{');
             }
             '}' => {
@@ -61,11 +61,11 @@ fn canonical_type(text: &str) -> String {
     canonical
 }
 
-/// Types of operands or results.
+/// Types of an op's operands or results.
 pub(super) type TypeList = SmallVec<[Arc<Type>; 4]>;
 
 impl<'a> Parser<'a> {
-    /// The type of a value. Programs repeat few types very often, so their text is looked up first.
+    /// Parses the type of a value. Programs often repeat the same types, so the text is first looked up in a cache.
     pub(super) fn value_type(&mut self) -> Result<Arc<Type>> {
         self.ws();
         let start = self.pos;
@@ -89,14 +89,15 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The text of a tensor type whose meaning depends only on the text, so it contains no alias. Empty if another type
-    /// comes next.
+    /// Returns the text of a tensor type that contains no alias, so that its meaning depends only on the text. Returns
+    /// an empty string if any other type comes next.
     fn plain_type(&self) -> &'a str {
         let rest = &self.bytes()[self.pos..];
         if !rest.starts_with(b"tensor<") {
             return "";
         }
-        // Long type texts are rare, and searching for the end of each would take quadratic time.
+        // Limit the search, because finding the end of each of many long types could take quadratic time. Long types
+        // are rare.
         let mut depth = 0usize;
         for (i, byte) in rest.iter().enumerate().take(128).skip(6) {
             match byte {
@@ -112,13 +113,13 @@ impl<'a> Parser<'a> {
         ""
     }
 
-    /// The type that consists of this parser's whole text.
+    /// Parses this parser's whole text as a type.
     pub(super) fn whole_type(mut self) -> Result<Ty> {
         let ty = self.ty()?;
         if self.at_end() { Ok(ty) } else { Err(self.expected("the end of the type")) }
     }
 
-    /// Any type.
+    /// Parses a type.
     pub(super) fn ty(&mut self) -> Result<Ty> {
         self.enter()?;
         let ty = match self.peek() {
@@ -136,14 +137,14 @@ impl<'a> Parser<'a> {
         Ok(Ty::Function(own(inputs), own(results)))
     }
 
-    /// `(T) -> T`, split into inputs and results.
+    /// Parses `(T) -> T`. Returns the inputs and the results.
     pub(super) fn function_types(&mut self) -> Result<(TypeList, TypeList)> {
         let inputs = self.type_list()?;
         self.expect("->")?;
         Ok((inputs, self.result_types()?))
     }
 
-    /// `(T, T)`.
+    /// Parses `(T, T)`.
     fn type_list(&mut self) -> Result<TypeList> {
         let mut types = TypeList::new();
         self.each("(", ")", |p| {
@@ -153,7 +154,7 @@ impl<'a> Parser<'a> {
         Ok(types)
     }
 
-    /// `T` or `(T, T)`.
+    /// Parses `T` or `(T, T)`.
     pub(super) fn result_types(&mut self) -> Result<TypeList> {
         if self.peek() == b'(' { self.type_list() } else { Ok([self.value_type()?].into_iter().collect()) }
     }
@@ -208,7 +209,7 @@ impl<'a> Parser<'a> {
             }
             _ => match ElementType::from_name(name) {
                 Some(element) => Ok(Ty::Element(element)),
-                // Integers of any width are MLIR types.
+                // MLIR has integer types of any width.
                 None if name.trim_start_matches(['s', 'u', 'i']).parse::<u32>().is_ok() => {
                     Ok(Ty::Value(Type::Other(name.to_owned())))
                 }
@@ -231,7 +232,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// The rest of `tensor<2x?xf32>`. A type that this crate does not model is kept as text.
+    /// Parses the rest of `tensor<2x?xf32>`. The IR keeps a type that [`TensorType`] cannot represent as text.
     fn tensor_type(&mut self, start: usize) -> Result<Ty> {
         self.expect("<")?;
         if self.eat("*x") {
@@ -267,7 +268,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Accepts only decimal digits, because in `0x4xf32` the `x` is a separator.
+    /// Parses an extent. Accepts only decimal digits, because in `0x4xf32` the first `x` is a separator.
     fn extent(&mut self) -> Result<i64> {
         let rest = &self.bytes()[self.pos..];
         let length = rest.iter().position(|b| !b.is_ascii_digit()).unwrap_or(rest.len());

@@ -1,11 +1,12 @@
-//! Rules of `async_start` and `async_done`: the region contains one collective or slice, and its result types match.
+//! Rules of `async_start` and `async_done`. The region contains one collective or slice, and the types of its results
+//! match the future.
 
 use super::site::{Site, ensure, returned};
 use crate::compatible::{all_compatible, list};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
-/// Whether the op may run asynchronously.
+/// Returns whether the op can run asynchronously.
 fn runs_asynchronously(kind: &OpKind) -> bool {
     matches!(
         kind,
@@ -46,7 +47,7 @@ pub(super) fn start(site: &Site<'_>) -> Result<()> {
     future_of(site.result(0)?, &types)
 }
 
-/// The types that a future holds.
+/// Returns the types in a future.
 pub(super) fn results(future: Option<&Type>) -> Result<Vec<Type>> {
     let inside = match future {
         Some(Type::Other(text)) => text.strip_prefix("!stablehlo.future<").and_then(|text| text.strip_suffix('>')),
@@ -64,7 +65,7 @@ pub(super) fn done(site: &Site<'_>) -> Result<()> {
     future_of(site.operand(0)?, &site.results().collect::<Vec<_>>())
 }
 
-/// Whether the type is `!stablehlo.future<T, T>` of these types. Their texts are normalized except for blanks.
+/// Checks that a type is `!stablehlo.future<T, T>` of these types. The texts are normalized, except for white space.
 fn future_of(future: &Type, types: &[&Type]) -> Result<()> {
     let inside = match future {
         Type::Other(text) => text.strip_prefix("!stablehlo.future<").and_then(|text| text.strip_suffix('>')),
@@ -75,7 +76,7 @@ fn future_of(future: &Type, types: &[&Type]) -> Result<()> {
     };
     let bare = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
     let written = list(types.iter().copied());
-    // A dynamic extent may stand for a static one.
+    // A dynamic extent is compatible with every static extent, so types with dynamic extents are not compared.
     let open = inside.contains('?') || written.contains('?');
     ensure!(Type, open || bare(inside) == bare(&written), "{future} does not hold ({written})");
     Ok(())

@@ -1,5 +1,5 @@
-//! Checks attributes and types that are kept as text. The printer writes the text unchanged, so a reader must parse it
-//! as the same attribute.
+//! Checks attributes and types that the IR keeps as text. The printer writes this text unchanged, so parsing the
+//! printed text must return the same attribute.
 
 use std::collections::HashSet;
 
@@ -58,7 +58,7 @@ pub(super) fn op(op: &Op) -> Result<()> {
     }
 }
 
-/// Checks the form of an attribute that belongs to the op but has no field in its kind.
+/// Checks the form of an attribute that belongs to the op but has no field in its [`OpKind`].
 fn own(name: &str, value: &Attribute) -> Result<()> {
     let begins = |prefix: &str| matches!(value, Attribute::Other(text) if text.starts_with(prefix));
     let (sound, form) = match name {
@@ -71,7 +71,7 @@ fn own(name: &str, value: &Attribute) -> Result<()> {
     Ok(())
 }
 
-/// Whether an op has an attribute with this name, in the artifact's or in the text's spelling.
+/// Returns whether an op has an attribute with this name, in portable artifacts or in text.
 fn is_of_op(kind: &OpKind, name: &str) -> bool {
     if matches!(kind, OpKind::Other { .. }) {
         return false;
@@ -92,7 +92,7 @@ fn is_of_op(kind: &OpKind, name: &str) -> bool {
         }
 }
 
-/// Checks that a mesh or a function without a body has the attributes that its form contains.
+/// Checks that a mesh or a function without a body has the attributes that its printed form requires.
 fn symbol(name: &str, attributes: &Attributes) -> Result<()> {
     let find = |name: &str| attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value);
     let has_name = matches!(find("sym_name"), Some(Attribute::String(name)) if std::str::from_utf8(name).is_ok());
@@ -152,7 +152,7 @@ fn attribute(value: &Attribute) -> Result<()> {
     }
 }
 
-/// Checks an attribute that is kept as text.
+/// Checks an attribute that the IR keeps as text.
 fn structured(text: &str) -> Result<()> {
     match crate::text::whole_attribute(text) {
         Some(Attribute::Other(same)) if same == text => Ok(()),

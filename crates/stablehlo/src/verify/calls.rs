@@ -1,4 +1,4 @@
-//! Rules of the call graph: callees exist, and there is no recursion.
+//! Rules of the call graph: callees exist, and functions do not recurse.
 
 use std::collections::BinaryHeap;
 
@@ -6,12 +6,13 @@ use super::site::ensure;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
-/// Maximum length of a chain of calls. A device that follows calls recursively needs stack in proportion.
+/// Maximum length of a chain of calls. The stack of a device that follows calls recursively is proportional to this
+/// length.
 const MAX_CALL_DEPTH: usize = 256;
 
-/// `calls` are the ops of each function that call other functions.
+/// Checks the call graph. `calls` are the ops of each function that call other functions.
 pub(super) fn verify(module: &Module, calls: &[Vec<&Op>]) -> Result<()> {
-    // Uses a heap, which has less code than a sort or a hash table.
+    // A heap sorts the functions, because it compiles to less code than a sort or a hash table.
     let by_name: BinaryHeap<_> = module.funcs.iter().enumerate().map(|(i, func)| (func.name.as_str(), i)).collect();
     let by_name = by_name.into_sorted_vec();
     for pair in by_name.windows(2) {
@@ -23,8 +24,8 @@ pub(super) fn verify(module: &Module, calls: &[Vec<&Op>]) -> Result<()> {
         collect(module, &by_name, calls, func, &mut callees).map_err(|e| e.with_func(&func.name))?;
         edges.push(callees);
     }
-    // Depth-first search with an explicit stack of (function, next callee). `height` is the longest chain below a
-    // function.
+    // Depth-first search with an explicit stack of (function, next callee). `height` is the length of the longest chain
+    // of calls that starts at a function.
     let mut height = vec![None; edges.len()];
     let mut on_path = vec![false; edges.len()];
     for root in 0..edges.len() {

@@ -1,4 +1,4 @@
-//! Rules of the CHLO ops that devices support directly.
+//! Rules of the CHLO ops that devices can support directly.
 
 use super::shapes::{agree, distinct, extents_agree, shape_is, tensors, within};
 use super::site::{Site, ensure, returned};
@@ -45,8 +45,8 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     }
 }
 
-/// The body takes a slice of each input and the carried values. It returns a slice of each output and the new carried
-/// values.
+/// Checks a scan. Its body takes a slice of each input and the carried values, and returns a slice of each output and
+/// the new carried values.
 fn scan(site: &Site<'_>, integer: &dyn Fn(&str) -> Option<i64>) -> Result<()> {
     let op = site.op;
     let [body] = &op.regions[..] else { return Err(Error::new(ErrorKind::Structure, "must have one region")) };
@@ -110,7 +110,8 @@ fn scan(site: &Site<'_>, integer: &dyn Fn(&str) -> Option<i64>) -> Result<()> {
     Ok(())
 }
 
-/// The rows of the left operand belong to groups, whose sizes are in `group_sizes`.
+/// Checks a ragged dot product. One dimension of the left operand is split into groups, and `group_sizes` contains
+/// their sizes.
 fn ragged_dot(site: &Site<'_>, text: &str) -> Result<()> {
     let (lhs, rhs, sizes) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.operand_tensor(2));
     let dims = |name: &str| -> Result<Vec<usize>> {
@@ -142,7 +143,8 @@ fn ragged_dot(site: &Site<'_>, text: &str) -> Result<()> {
         ));
     };
     within(ragged, lhs.rank(), "lhs_ragged_dimensions")?;
-    // The group sizes may have leading dimensions: batch dimensions, and dimensions that precede the ragged one.
+    // The group sizes may have leading dimensions, which are batch dimensions and dimensions that precede the ragged
+    // dimension.
     let before = |list: &[usize]| list.iter().copied().take_while(|&d| d != ragged).collect::<Vec<_>>();
     let grouped = !batch.contains(&ragged) && !contracting.contains(&ragged);
     let leading = if batch.contains(&ragged) {

@@ -11,14 +11,14 @@ use super::string_attributes::field;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
-/// Requirements on the ids in replica groups.
+/// Which ids the replica groups must contain.
 #[derive(Clone, Copy, PartialEq)]
 enum Groups {
     /// Any ids.
     Subset,
-    /// Every id, counted from 0.
+    /// All ids from 0 up to the largest id.
     All,
-    /// Every id, counted from 0, in groups of equal size.
+    /// All ids from 0 up to the largest id, in groups of equal size.
     AllOfOneSize,
 }
 
@@ -26,9 +26,9 @@ enum Groups {
 struct Rules<'s, 'a> {
     site: &'s Site<'a>,
     channel: ChannelHandle,
-    /// `use_global_device_ids`.
+    /// Attribute `use_global_device_ids`.
     global: bool,
-    /// The number of operands after the data: 1 for a dynamic root.
+    /// Number of operands after the data operands. It is 1 for a dynamic root.
     roots: usize,
 }
 
@@ -85,7 +85,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     }
 }
 
-/// A device sends to one device at most, and receives from one device at most.
+/// Checks that each device is the source of at most one pair and the target of at most one pair.
 fn distinct_ends(pairs: &[(i64, i64)]) -> Result<()> {
     let (mut sources, mut targets) = (HashSet::new(), HashSet::new());
     for &(source, target) in pairs {
@@ -98,17 +98,18 @@ fn distinct_ends(pairs: &[(i64, i64)]) -> Result<()> {
 }
 
 impl<'a> Rules<'_, 'a> {
-    /// The number of results, or `wanted` if they are inferred.
+    /// Returns the number of results, or `wanted` if the result types are inferred.
     fn result_count(&self, wanted: usize) -> usize {
         if self.site.wanted.is_some() { wanted } else { self.site.op.results.len() }
     }
 
-    /// The reducer takes two scalars. It is not checked if the types of the results are inferred from it.
+    /// Checks that the reducer takes two scalars. Skips the check during inference, which derives the result types from
+    /// the reducer.
     fn reduces(&self) -> Result<()> {
         if self.site.wanted.is_some() { Ok(()) } else { region_reduces(self.site, 0, 1) }
     }
 
-    /// There must be as many results as operands, all of them tensors.
+    /// Checks that the op has as many results as operands. Returns the pairs of operand and result.
     fn pairs(&self) -> Result<Vec<(&'a TensorType, Slot<'a>)>> {
         let op = self.site.op;
         ensure!(
@@ -125,9 +126,9 @@ impl<'a> Rules<'_, 'a> {
         Ok(pairs)
     }
 
-    /// Each result must have the shape and element type of its operand.
+    /// Checks that each result has the shape and element type of its operand.
     fn same_shapes(&self) -> Result<()> {
-        // A dynamic root is an additional operand.
+        // A dynamic root is an additional operand without a result.
         let op = self.site.op;
         let data = op.operands.len().saturating_sub(self.roots);
         let results = self.result_count(data);
@@ -140,7 +141,7 @@ impl<'a> Rules<'_, 'a> {
         Ok(())
     }
 
-    /// Checks replica groups: rows of distinct ids, in which short rows are padded with -1.
+    /// Checks replica groups, which are rows of distinct ids. Short rows are padded with -1.
     fn groups(&self, groups: &ReplicaGroups, kind: Groups) -> Result<()> {
         let channel = self.channel.id;
         ensure!(
@@ -186,7 +187,7 @@ impl<'a> Rules<'_, 'a> {
         Ok(())
     }
 
-    /// For groups along the axes of a mesh, checks that a mesh given by name exists.
+    /// Checks that a mesh exists if groups along mesh axes refer to it by name.
     fn mesh(&self, text: &str) -> Result<()> {
         let (Some(name), Some(module)) = (field(text, "<mesh").and_then(|m| m.strip_prefix('@')), self.site.module)
         else {
@@ -292,8 +293,8 @@ impl<'a> Rules<'_, 'a> {
         Ok(())
     }
 
-    /// The number of devices in each group, if the program contains it. It does not if the groups contain replicas, each
-    /// of which stands for all of its partitions.
+    /// Returns the number of devices in each group, if the program determines it. Groups of replica ids do not
+    /// determine the number if all partitions of a replica participate.
     fn group_size(&self, groups: &ReplicaGroups) -> Option<i64> {
         match groups {
             ReplicaGroups::Ids(groups) if self.global || self.channel.id <= 0 => {
@@ -303,8 +304,8 @@ impl<'a> Rules<'_, 'a> {
         }
     }
 
-    /// Checks that the last operand of a collective with a dynamic root holds as many `i32` numbers as there are data
-    /// operands.
+    /// Checks that the last operand of a collective with a dynamic root contains one `i32` element for each data
+    /// operand.
     fn root(&self) -> Result<()> {
         if self.roots == 0 {
             return Ok(());

@@ -1,19 +1,19 @@
-//! Integer constants that ops use as shapes, sizes and paddings, so that rules can check them.
+//! Integer constants that ops use as shapes, sizes and padding. Rules need the values of these operands.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use crate::ir::*;
 
-/// Maximum length of a list that is kept. It is enough for two numbers per dimension of a tensor.
+/// Maximum number of elements of a collected constant. The limit allows two numbers for each dimension of a tensor.
 const MAX_ELEMENTS: usize = 2 * super::shapes::MAX_RANK;
 
-/// The integer constants of a function, collected at the first request.
+/// Integer constants of a function, which are collected at the first request.
 #[derive(Default)]
 pub(crate) struct Constants(OnceCell<HashMap<ValueId, Vec<i64>>>);
 
 impl Constants {
-    /// The elements of a constant of `func`. `None` for any other value.
+    /// Returns the elements of an integer constant of `func`. Returns `None` for any other value.
     pub(super) fn find(&self, func: &Func, value: ValueId) -> Option<&[i64]> {
         self.0.get_or_init(|| collect(func)).get(&value).map(Vec::as_slice)
     }
@@ -21,7 +21,7 @@ impl Constants {
 
 fn collect(func: &Func) -> HashMap<ValueId, Vec<i64>> {
     let mut constants = HashMap::new();
-    // Uses an explicit stack, because the depth of the regions has not been checked yet.
+    // Use an explicit stack instead of recursion, because the nesting depth of the regions is not checked yet.
     let mut regions = vec![&func.body];
     while let Some(region) = regions.pop() {
         for op in &region.ops {

@@ -93,7 +93,7 @@ fn dot_general(site: &Site<'_>, d: &DotDimensions) -> Result<()> {
     result.shape_is(&shape)
 }
 
-/// Extents of the dimensions that are not listed.
+/// Returns the extents of the dimensions that are not in `used`.
 fn rest<'a>(shape: &'a [i64], used: &'a [usize]) -> impl Iterator<Item = i64> + 'a {
     shape.iter().enumerate().filter(|(i, _)| !used.contains(i)).map(|(_, &extent)| extent)
 }
@@ -111,7 +111,7 @@ fn reduce(site: &Site<'_>, dimensions: &[usize]) -> Result<()> {
     Ok(())
 }
 
-/// The shape of the window positions over `shape`.
+/// Returns the number of window positions in each dimension of `shape`.
 fn windowed(shape: &[i64], sizes: &[i64], window: &Window) -> Result<Vec<i64>> {
     let rank = shape.len();
     per_dimension(sizes.len(), rank, "window_dimensions")?;
@@ -131,7 +131,7 @@ fn windowed(shape: &[i64], sizes: &[i64], window: &Window) -> Result<Vec<i64>> {
                 return Ok(DYNAMIC);
             }
             ensure!(Attribute, sizes[d] > 0, "window size {} of dimension {d} must be positive", sizes[d]);
-            // Computes in 128 bits, because the numbers may be any 64-bit integers.
+            // Compute with 128 bits, because any 64-bit integers may occur in the program.
             let dilate = |size: i64, by: i64| if size == 0 { 0 } else { i128::from(size - 1) * i128::from(by) + 1 };
             let (low, high) = window.padding[d];
             let padded = dilate(shape[d], base) + i128::from(low) + i128::from(high);
@@ -152,7 +152,8 @@ fn reduce_window(site: &Site<'_>, window: &Window) -> Result<()> {
     Ok(())
 }
 
-/// `padded` is false if the padding is an operand, because the extents of the window positions are then unknown.
+/// Checks a convolution. `padded` is false if the padding is an operand, because the extents of the result are then
+/// unknown.
 pub(super) fn convolution(
     site: &Site<'_>,
     d: &ConvDimensions,
@@ -161,7 +162,7 @@ pub(super) fn convolution(
     padded: bool,
 ) -> Result<()> {
     let (input, kernel, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
-    // All 8-bit floats may be combined.
+    // An input and a kernel with different 8-bit floating-point types may be combined.
     let byte_float = |element: ElementType| element.is_float() && element.bit_width() == 8;
     let fits = input.element == kernel.element || (byte_float(input.element) && byte_float(kernel.element));
     ensure!(Type, fits, "element types of {input} and {kernel} differ");
@@ -171,7 +172,7 @@ pub(super) fn convolution(
         (kernel, all(d.kernel_input_feature, d.kernel_output_feature, &d.kernel_spatial), "kernel dimensions"),
         (input, all(d.output_batch, d.output_feature, &d.output_spatial), "output dimensions"),
     ] {
-        // The output has the rank of the input.
+        // The input and the output have the same rank.
         per_dimension(dimensions.len(), tensor.rank(), name)?;
         distinct(&dimensions, tensor.rank(), name)?;
     }
@@ -220,13 +221,13 @@ pub(super) fn convolution(
     result.shape_is(&shape)
 }
 
-/// Dimensions must be in ascending order.
+/// Checks that dimensions are in ascending order.
 fn sorted(dimensions: &[usize], name: &str) -> Result<()> {
     ensure!(Attribute, dimensions.is_sorted(), "`{name}` must be sorted, not {dimensions:?}");
     Ok(())
 }
 
-/// Slice sizes may be dynamic.
+/// Checks a gather. `slice_sizes` may contain [`DYNAMIC`].
 pub(super) fn gather(site: &Site<'_>, d: &GatherDimensions, slice_sizes: &[i64]) -> Result<()> {
     let (operand, indices, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
     let rank = operand.rank();
@@ -261,7 +262,7 @@ pub(super) fn gather(site: &Site<'_>, d: &GatherDimensions, slice_sizes: &[i64])
     result.shape_is(&interleave(&batch, &offsets, &d.offset_dims))
 }
 
-/// The extents of the indices, without the dimension of the index vectors.
+/// Returns the extents of the indices, without the dimension of the index vectors.
 fn index_batch(indices: &TensorType, vector: usize, length: usize, batching: &[usize]) -> Result<Vec<i64>> {
     ensure!(Attribute, vector <= indices.rank(), "`index_vector_dim` is {vector}, outside {indices}");
     distinct(batching, indices.rank(), "indices batching dimensions")?;
@@ -288,7 +289,8 @@ fn batching(operand: &TensorType, indices: &TensorType, of_operand: &[usize], of
     Ok(())
 }
 
-/// A shape with `window` at the listed dimensions, in order, and `batch` at the others.
+/// Returns a shape with the extents `window` at the dimensions `window_dims`, and the extents `batch` at all other
+/// dimensions.
 fn interleave(batch: &[i64], window: &[i64], window_dims: &[usize]) -> Vec<i64> {
     let (mut batch, mut window) = (batch.iter(), window.iter());
     let total = batch.len() + window.len();
@@ -328,7 +330,8 @@ fn scatter(site: &Site<'_>, d: &ScatterDimensions) -> Result<()> {
         per_dimension(batch.len() + bounds.len(), update.rank(), "updates")?;
         let limits = interleave(&batch, &bounds, &d.update_window_dims);
         for (dimension, (&extent, &limit)) in update.shape.iter().zip(&limits).enumerate() {
-            // Windows may be smaller than the input. Batches have the extents of the indices.
+            // A window of the updates may be smaller than the input, but batch dimensions must have the extents of the
+            // indices.
             let window = d.update_window_dims.contains(&dimension);
             let fits = extents_agree(extent, limit) || (window && extent <= limit);
             ensure!(
@@ -376,7 +379,7 @@ fn fft(site: &Site<'_>, fft_type: FftType, length: &[i64]) -> Result<()> {
     };
     let mut shape = operand.shape.clone();
     shape[first..].copy_from_slice(length);
-    // Real transforms only keep the non-negative frequencies of the last dimension.
+    // The spectrum of a real transform only contains the nonnegative frequencies of the last dimension.
     let half = match length[length.len() - 1] {
         0 => 0,
         last => last / 2 + 1,
@@ -395,7 +398,7 @@ fn fft(site: &Site<'_>, fft_type: FftType, length: &[i64]) -> Result<()> {
     result.shape_is(to)
 }
 
-/// The element type of a transform's result.
+/// Returns the element type of a Fourier transform's result.
 fn transformed(operand: &TensorType, fft_type: FftType) -> Result<ElementType> {
     let from = operand.element;
     let to = match fft_type {

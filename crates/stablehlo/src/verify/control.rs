@@ -1,4 +1,5 @@
-//! Checks the counts of operands, results and regions, and the types that are passed between an op and its regions.
+//! Checks the numbers of operands, results and regions, and the types of values that are passed between an op and its
+//! regions.
 
 use super::site::{Site, ensure, returned};
 use crate::compatible::{all_compatible, list, unbounded};
@@ -16,7 +17,7 @@ fn check_count(count: Count, actual: usize, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks how many operands and regions an op has.
+/// Checks the numbers of operands and regions of an op.
 pub(super) fn verify_operands(op: &Op) -> Result<()> {
     let [operands, _, regions] = counts(&op.kind);
     check_count(operands, op.operands.len(), "operands")?;
@@ -204,7 +205,7 @@ fn branches(site: &Site<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A reduction may accumulate in a wider type of the same kind.
+/// Checks that a reduction accumulates in a type of the same kind that is at least as wide.
 fn promotes(from: &TensorType, to: &TensorType) -> Result<()> {
     let (a, b) = (from.element, to.element);
     let kind = |e: ElementType| {
@@ -218,10 +219,10 @@ fn promotes(from: &TensorType, to: &TensorType) -> Result<()> {
     Ok(())
 }
 
-/// The inputs and initial values must fit the reducer's arguments, and the results must hold the values that it
-/// returns.
+/// Checks that the inputs and initial values fit the reducer's arguments, and that the results have the types that the
+/// reducer returns.
 ///
-/// The inputs or initial values are the operands from `first` on.
+/// The inputs or initial values are the operands from index `first` on.
 fn accumulates(region: &Region, site: &Site<'_>, first: usize, count: usize) -> Result<()> {
     let inputs = site.operands().skip(first).take(count);
     for ((&value, input), result) in region.args.iter().zip(inputs).zip(site.results()) {
@@ -235,7 +236,7 @@ fn accumulates(region: &Region, site: &Site<'_>, first: usize, count: usize) -> 
     Ok(())
 }
 
-/// Scalar types with the element types of these tensors, each as often as `copies`.
+/// Returns scalar types with the element types of these tensors. Each type occurs `copies` times.
 fn element_types(site: &Site<'_>, tensors: &[ValueId], copies: usize) -> Result<Vec<Type>> {
     let mut types = Vec::with_capacity(tensors.len() * copies);
     for &value in tensors {
@@ -252,8 +253,8 @@ fn element_types(site: &Site<'_>, tensors: &[ValueId], copies: usize) -> Result<
     Ok(types)
 }
 
-/// Checks a reducer that takes two scalars per input, in any type that it accumulates in, and returns one scalar per
-/// input.
+/// Checks a reducer, which takes two scalars for each input and returns one scalar for each input. The scalars have the
+/// type in which the reducer accumulates.
 fn reducer(region: &Region, site: &Site<'_>, inputs: usize) -> Result<()> {
     ensure!(
         Structure,
@@ -276,7 +277,7 @@ fn reducer(region: &Region, site: &Site<'_>, inputs: usize) -> Result<()> {
     yields(region, site, first.iter().copied(), "the reducer")
 }
 
-/// Checks a reducer that is used for all operands. It takes two scalars and returns one.
+/// Checks a reducer that all operands share. The reducer takes two scalars and returns one.
 pub(super) fn region_reduces(site: &Site<'_>, region: usize, inputs: usize) -> Result<()> {
     match site.op.regions.get(region) {
         Some(region) => {
@@ -287,7 +288,7 @@ pub(super) fn region_reduces(site: &Site<'_>, region: usize, inputs: usize) -> R
     }
 }
 
-/// A region that takes one scalar per operand and returns one element of the result.
+/// Checks a region that takes one scalar for each operand and returns one element of the result.
 pub(super) fn region_yields_elements(site: &Site<'_>, region: usize) -> Result<()> {
     let Some(region) = site.op.regions.get(region) else {
         return Err(Error::new(ErrorKind::Structure, "must have a computation"));

@@ -1,4 +1,4 @@
-//! Rules of custom calls: layouts, results in the memory of operands, and calls that create buffers.
+//! Rules of custom calls: layouts, results that share the memory of operands, and calls that create buffers.
 
 use super::site::{Site, ensure};
 use super::string_attributes::{field, list_field};
@@ -26,7 +26,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
             ));
         }
     }
-    // Version of the typed interface, whose configuration is a dictionary.
+    // API version 4 is the typed FFI, whose configuration is a dictionary.
     if *api_version == 4 {
         let empty = matches!(backend_config, Attribute::String(text) if text.is_empty());
         ensure!(
@@ -58,7 +58,8 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     }
 }
 
-/// Each layout is a permutation of its value's dimensions. For values other than tensors, the layout is empty.
+/// Checks that each layout is a permutation of its value's dimensions. The layout of a value that is not a tensor is
+/// empty.
 fn layouts<'t>(types: impl ExactSizeIterator<Item = &'t Type>, layouts: &[Attribute], name: &str) -> Result<()> {
     ensure!(
         Attribute,
@@ -94,7 +95,7 @@ fn layouts<'t>(types: impl ExactSizeIterator<Item = &'t Type>, layouts: &[Attrib
     Ok(())
 }
 
-/// A result, or a part of it, that shares the memory of an operand or a part of one.
+/// A result or tuple element of a result that shares the memory of an operand or tuple element of an operand.
 struct Alias {
     output: Vec<i64>,
     operand: i64,
@@ -117,7 +118,7 @@ fn alias(attribute: &Attribute) -> Result<Alias> {
     }
 }
 
-/// The part of a type that the indices refer to.
+/// Returns the tuple element that an index path refers to, or the type itself if the path is empty.
 fn part<'t>(mut ty: &'t Type, indices: &[i64], name: &str) -> Result<&'t Type> {
     for &index in indices {
         let element = match ty {
@@ -150,7 +151,7 @@ fn check_alias(site: &Site<'_>, alias: &Alias) -> Result<()> {
         all = Type::Tuple(site.results().cloned().collect());
         &all
     };
-    // A flattened tuple with one element is the only result.
+    // A tuple result with one element is flattened, so the index 0 refers to the only result.
     let at = match alias.output[..] {
         [0] if !matches!(results, Type::Tuple(_)) => &[],
         ref at => at,
@@ -176,7 +177,7 @@ fn has_buffers(site: &Site<'_>) -> bool {
     site.operands().chain(site.results()).any(is_buffer)
 }
 
-/// The calls that create a buffer, convert a tensor to a buffer, or convert a buffer to a tensor.
+/// Checks the calls that create a buffer, convert a tensor to a buffer, or convert a buffer to a tensor.
 fn pinning(site: &Site<'_>, name: &str) -> Result<()> {
     let (operands, results) = (site.op.operands.len(), site.op.results.len());
     let wanted = usize::from(name != "CreateBuffer");
@@ -193,7 +194,7 @@ fn pinning(site: &Site<'_>, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Each buffer among the results must be one of the operands, and no buffer may be used twice.
+/// Checks that each result that is a buffer shares the memory of an operand, and that no buffer is shared twice.
 fn buffers(site: &Site<'_>, aliases: &[Alias]) -> Result<()> {
     let mut outputs: Vec<&[i64]> = Vec::new();
     let mut operands: Vec<(i64, &[i64])> = Vec::new();

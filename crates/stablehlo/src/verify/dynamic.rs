@@ -1,5 +1,5 @@
-//! Ops with an operand that determines the shape of the result. If the operand is a constant, that shape is also
-//! checked.
+//! Rules of ops with an operand that determines the shape of the result. If this operand is a constant, the rules also
+//! check the shape.
 
 use super::contractions;
 use super::shapes::{agree, distinct, extents_agree, tensors, within};
@@ -35,7 +35,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     }
 }
 
-/// Operand and result hold the same number of elements.
+/// Checks that the operand and the result have the same number of elements.
 fn dynamic_reshape(site: &Site<'_>) -> Result<()> {
     dynamic_shape(site, 1)?;
     let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
@@ -49,7 +49,7 @@ fn dynamic_reshape(site: &Site<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Low, high and interior padding are operands.
+/// Checks a pad whose low, high and interior padding are operands.
 fn dynamic_pad(site: &Site<'_>) -> Result<()> {
     per_dimension_operands(site, 2..5)?;
     let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
@@ -61,7 +61,7 @@ fn dynamic_pad(site: &Site<'_>) -> Result<()> {
         if from == DYNAMIC || to == DYNAMIC {
             continue;
         }
-        // Computes in 128 bits, because the paddings may be any 64-bit integers.
+        // Compute with 128 bits, because the padding may be any 64-bit integers.
         let padded = i128::from(from)
             + i128::from((from - 1).max(0)) * i128::from(interior)
             + i128::from(low)
@@ -71,7 +71,7 @@ fn dynamic_pad(site: &Site<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The extent of one dimension is an operand.
+/// Checks that the operand has the dimension, and that the new extent is an integer scalar.
 fn set_dimension_size(site: &Site<'_>, dimension: usize) -> Result<()> {
     let rank = match site.operand(0)? {
         Type::Tensor(tensor) => Some(tensor.rank()),
@@ -85,7 +85,7 @@ fn set_dimension_size(site: &Site<'_>, dimension: usize) -> Result<()> {
     Ok(())
 }
 
-/// A list of extents, one per dimension of the result.
+/// Checks a shape operand, which has one extent for each dimension of the result.
 pub(super) fn shape_operand(site: &Site<'_>, at: usize, shape: &TensorType, result: &TensorType) -> Result<()> {
     ensure!(Type, shape.rank() == 1 && shape.element.is_integer(), "the shape must be a list of integers, not {shape}");
     let rank = i64::try_from(result.rank()).unwrap_or(i64::MAX);
@@ -97,7 +97,7 @@ pub(super) fn shape_operand(site: &Site<'_>, at: usize, shape: &TensorType, resu
     Ok(())
 }
 
-/// Operand `at`, the last one, is the result's shape.
+/// Checks an op whose last operand, with the index `at`, is the shape of the result.
 fn dynamic_shape(site: &Site<'_>, at: usize) -> Result<()> {
     let (shape, result) = tensors!(site.operand_tensor(at), site.result_tensor(0));
     if at > 0 {
@@ -127,18 +127,19 @@ fn dynamic_broadcast(site: &Site<'_>, dimensions: &[usize], hinted: &[usize]) ->
     distinct(hinted, operand.rank(), "known_expanding_dimensions and known_nonexpanding_dimensions")
 }
 
-/// `convolution` whose padding is an operand: a pair of integers per spatial dimension.
+/// Checks a convolution whose padding is an operand with a pair of integers for each spatial dimension.
 fn dynamic_conv(site: &Site<'_>, dimensions: &ConvDimensions, window: &Window, groups: (i64, i64)) -> Result<()> {
     let padding = tensors!(site.operand_tensor(2));
     let spatial = i64::try_from(dimensions.input_spatial.len()).unwrap_or(i64::MAX);
     let fits = padding.element.is_integer() && agree(&padding.shape, &[spatial, 2]);
     ensure!(Type, fits, "the padding is {padding} but must hold a pair of integers per spatial dimension");
-    // The rules of `convolution` need a padding. This one does not determine the shape of the result.
+    // The rules of `convolution` need a padding. This placeholder does not affect the result, because `padded` is
+    // false.
     let window = Window { padding: vec![(0, 0); dimensions.input_spatial.len()], ..window.clone() };
     contractions::convolution(site, dimensions, &window, groups, false)
 }
 
-/// `gather` whose slice sizes are an operand.
+/// Checks a gather whose slice sizes are an operand.
 fn dynamic_gather(site: &Site<'_>, dimensions: &GatherDimensions) -> Result<()> {
     let (operand, sizes) = tensors!(site.operand_tensor(0), site.operand_tensor(2));
     let rank = i64::try_from(operand.rank()).unwrap_or(i64::MAX);
@@ -152,7 +153,7 @@ fn dynamic_gather(site: &Site<'_>, dimensions: &GatherDimensions) -> Result<()> 
     contractions::gather(site, dimensions, &sizes)
 }
 
-/// These operands are lists of integers, one per dimension of operand 0.
+/// Checks that these operands are lists of integers with one element for each dimension of operand 0.
 fn per_dimension_operands(site: &Site<'_>, operands: std::ops::Range<usize>) -> Result<()> {
     let operand = tensors!(site.operand_tensor(0));
     let rank = i64::try_from(operand.rank()).unwrap_or(i64::MAX);

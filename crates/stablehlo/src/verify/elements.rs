@@ -1,11 +1,11 @@
-//! The sets of element types that the specification names, and those of elementwise ops.
+//! Sets of element types that the specification defines, and the sets that elementwise ops support.
 
 use super::site::ensure;
 use crate::error::Result;
 use crate::ir::*;
 
-/// A set of element types that the specification names. The bits, from the lowest: booleans, integers, floating-point
-/// numbers and complex numbers.
+/// A set of element types. The bits, from the lowest, are booleans, integers, floating-point numbers and complex
+/// numbers.
 #[derive(Clone, Copy)]
 pub(super) struct Set(u8);
 
@@ -43,7 +43,7 @@ impl Set {
     }
 }
 
-/// Checks that the elements of a tensor are in a set.
+/// Checks that the element type of a tensor is in a set.
 pub(super) fn of(tensor: &TensorType, set: Set, what: &str) -> Result<()> {
     ensure!(Type, set.has(tensor.element), "{what} must hold {}, not {}", set.names(), tensor.element);
     Ok(())
@@ -53,7 +53,7 @@ macro_rules! element_sets {
     ($( $(#[$doc:meta])* $kind:ident { $($variant:ident $name:literal $set:ident;)* } )*) => {
         $(
             impl $kind {
-                /// The element types of the operands.
+                /// Returns the valid element types of the operands.
                 pub(super) fn elements(self) -> Set {
                     match self {
                         $(Self::$variant => $set,)*

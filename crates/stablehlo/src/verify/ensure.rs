@@ -1,6 +1,6 @@
-//! The macro with which rules report faults.
+//! The macro with which rules report violations.
 
-/// Fails with an error of this kind unless the condition holds.
+/// Returns an error of this kind, unless the condition is true.
 macro_rules! ensure {
     ($kind:ident, $condition:expr, $($message:tt)+) => {
         if !$condition {

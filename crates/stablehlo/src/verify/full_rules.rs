@@ -9,8 +9,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
 impl VerifyLevel {
-    /// All of the specification's rules: also those of quantized types, CHLO, custom calls, collectives, transfers,
-    /// normalizations, string attributes, and constants that are shapes.
+    /// All rules. In addition to [`Self::STRUCTURE`], checks quantized types, CHLO, custom calls, collectives,
+    /// transfers, normalizations, string attributes, and constants that ops use as shapes.
     pub const FULL: Self =
         Self::with_rules(&FullRules { module: attributes::module, func: full_func, ty: full_type, op: full_op });
 }
@@ -20,7 +20,7 @@ fn full_func(func: &Func) -> Result<()> {
     attributes::func(func)
 }
 
-/// A type that is kept as text.
+/// Checks a type that the IR keeps as text.
 fn full_type(ty: &Type) -> Result<()> {
     if let Type::Other(text) = ty
         && crate::text::whole_type(text).is_none()

@@ -1,7 +1,8 @@
-//! Infers the types of results from operands, attributes and regions, with the verifier's rules.
+//! Infers the result types of ops from their operands, attributes and regions, with the verifier's rules.
 //!
-//! A rule passes the expected type of a result to a [`Slot`](super::slot::Slot). For verification, the slot compares it with the actual
-//! type. For inference, the slot records it. Both therefore share one implementation.
+//! A rule passes the expected type of a result to a [`Slot`](super::slot::Slot). For verification, the slot compares
+//! the expected type with the actual type. For inference, the slot records the expected type. Verification and
+//! inference therefore share the rules.
 
 use std::sync::Arc;
 
@@ -15,11 +16,11 @@ use crate::ir::*;
 use crate::op_builder::{UntypedOp, kind};
 use crate::ops::Opcode;
 
-/// Infers the types of an op's results from its operands, attributes and regions. It does not read the op's `results`.
-/// The verifier uses the same rules.
+/// Infers the types of an op's results from its operands, attributes and regions. Does not read the op's `results`.
+/// Uses the same rules as the verifier.
 ///
-/// A shape is as static as the operands allow. For `dot_general` and `convolution`, the element type is that of the
-/// first operand, although they may produce others.
+/// An inferred extent is dynamic only if the operands do not determine it. For `dot_general` and `convolution`, the
+/// inferred element type is the element type of the first operand, although the ops may have other result types.
 ///
 /// # Errors
 ///
@@ -48,8 +49,8 @@ pub fn infer(module: &Module, func: &Func, op: &Op) -> Result<Vec<Type>> {
     types.map_err(|e| e.with_op(&op.kind.name()).with_func(&func.name).with_location(module.location(op.location)))
 }
 
-/// Infers the types of an op without regions and without a program. It takes the op's full name, such as
-/// `stablehlo.slice`, its attributes under the specification's names, and the types of its operands.
+/// Infers the result types of an op without regions that is not part of a module. `name` is the op's full name, such as
+/// `stablehlo.slice`. `attributes` have the specification's names, and `operands` are the types of the operands.
 ///
 /// ```
 /// use stablehlo::ir::{Attribute, ElementType, TensorType, Type};
@@ -68,8 +69,8 @@ pub fn infer(module: &Module, func: &Func, op: &Op) -> Result<Vec<Type>> {
 ///
 /// # Errors
 ///
-/// In the cases of [`infer`], if an attribute is missing or of the wrong kind, and if the op has regions or is not
-/// known.
+/// Returns an error in the same cases as [`infer`], and if an attribute is missing or invalid, if the op has regions,
+/// or if the op is unknown.
 pub fn infer_op(name: &str, attributes: &Attributes, operands: &[Type]) -> Result<Vec<Type>> {
     let values: ValueTypes = operands.iter().cloned().map(Arc::new).collect();
     let ids = 0..u32::try_from(values.len())
@@ -103,7 +104,7 @@ pub fn infer_op(name: &str, attributes: &Attributes, operands: &[Type]) -> Resul
     types.map_err(|e| e.with_op(name))
 }
 
-/// Infers the types of the results of an op of a function under construction. Does not support calls.
+/// Infers the result types of an op in a function under construction. Does not support calls.
 #[cfg(feature = "builder")]
 pub(crate) fn infer_in(func: &Func, op: &Op) -> Result<Vec<Type>> {
     from_module(&Module::default(), func, op)
@@ -145,7 +146,7 @@ fn from_module(module: &Module, func: &Func, op: &Op) -> Result<Vec<Type>> {
             _ => Err(Error::new(ErrorKind::Type, format_args!("the operand has no element {index}"))),
         },
         OpKind::Return => Ok(Vec::new()),
-        // The result has the element types that the reducer returns.
+        // The results have the element types that the reducer returns.
         OpKind::Reduce { .. } | OpKind::ReduceWindow { .. } | OpKind::Scatter { .. } => {
             let elements = region(0)?;
             let shapes = asked(func, op)?;
@@ -164,7 +165,7 @@ fn from_module(module: &Module, func: &Func, op: &Op) -> Result<Vec<Type>> {
             asked(func, op)?;
             Ok(vec![tensor(shape, element)?])
         }
-        // Types that this crate does not model, such as those of quantized tensors.
+        // A type that the IR keeps as text, such as the type of a quantized tensor.
         OpKind::Unary(unary) if !matches!(unary, Unary::IsFinite | Unary::Real | Unary::Imag) => {
             opaque(operands().next()).map_or_else(|| inferred(func, op), |ty| Ok(vec![ty]))
         }
@@ -192,13 +193,13 @@ fn from_module(module: &Module, func: &Func, op: &Op) -> Result<Vec<Type>> {
             None => Err(Error::new(ErrorKind::Type, "the operand must be quantized")),
         },
         OpKind::AsyncDone => super::asynchronous::results(operands().next().as_ref()),
-        // The caller states what it receives.
+        // Only the caller knows these result types.
         OpKind::Infeed { .. } | OpKind::Recv { .. } | OpKind::AsyncStart => Err(unknown()),
         _ => inferred(func, op),
     }
 }
 
-/// The type, if this crate does not model it.
+/// Returns the type if the IR keeps it as text.
 fn opaque(ty: Option<Type>) -> Option<Type> {
     ty.filter(|ty| matches!(ty, Type::Other(_)))
 }
@@ -211,7 +212,7 @@ fn inferred(func: &Func, op: &Op) -> Result<Vec<Type>> {
     results.into_iter().map(|(shape, element)| tensor(shape, element)).collect()
 }
 
-/// The type of a tensor whose dimension gets a size at run time. Its extent so far becomes the bound.
+/// Returns the type of a tensor after a dimension gets its extent at run time. The previous extent becomes the bound.
 fn bounded(operand: Option<Type>, dimension: usize) -> Result<Vec<Type>> {
     let Some(Type::Tensor(mut tensor)) = operand else {
         return Err(Error::new(
@@ -230,12 +231,12 @@ fn bounded(operand: Option<Type>, dimension: usize) -> Result<Vec<Type>> {
     let bounds: Vec<String> = (0..tensor.rank()).map(bounds).collect();
     let text = tensor.to_string();
     let text = format!("{}, #stablehlo.bounds<{}>>", text.trim_end_matches('>'), bounds.join(", "));
-    // A complex element type ends in a bracket of its own.
+    // A complex element type ends in `>`, which was trimmed together with the bracket of the tensor type.
     let text = if tensor.element.is_complex() { text.replacen(", #", ">, #", 1) } else { text };
     Ok(vec![Type::Other(text)])
 }
 
-/// The error for an op whose result types the caller must state.
+/// Creates the error for an op whose result types the caller must pass.
 #[cold]
 fn unknown() -> Error {
     Error::new(ErrorKind::Type, "the result types cannot be inferred from the operands; give the types")
@@ -256,7 +257,7 @@ fn tensor(shape: Option<Vec<i64>>, element: Option<ElementType>) -> Result<Type>
     }
 }
 
-/// Returns the types that the rules record for the results.
+/// Applies the rules, and returns the result types that they record.
 fn asked(func: &Func, op: &Op) -> Result<Vec<Partial>> {
     let wanted = Wanted::default();
     let site = Site { func, op, module: None, constants: None, wanted: Some(&wanted) };

@@ -1,4 +1,4 @@
-//! How much the verifier checks.
+//! Verification levels.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use super::site::Site;
 use crate::error::Result;
 use crate::ir::*;
 
-/// How much [`verify`](crate::verify()) checks.
+/// Level of checks that [`verify`](crate::verify()) runs.
 ///
-/// Every caller of a reader states the level. The level is a value and not a cargo feature, because cargo unifies the
-/// features of a build: another crate could then change which programs are rejected.
+/// Every caller of a reader passes the level. The level is a value and not a cargo feature, because cargo unifies the
+/// features of all crates in a build. With a feature, another crate could change which programs are rejected.
 ///
 /// ```
 /// use stablehlo::VerifyLevel;
@@ -28,8 +28,8 @@ pub struct VerifyLevel {
     full: Option<&'static FullRules>,
 }
 
-/// The rules that [`VerifyLevel::FULL`] adds. Only that constant refers to them, so a linker drops them from a library
-/// that does not use it.
+/// The rules that [`VerifyLevel::FULL`] adds. Only this constant refers to them, so the linker removes them from a
+/// library that does not use the constant.
 pub(super) struct FullRules {
     pub(super) module: fn(&Module) -> Result<()>,
     pub(super) func: fn(&Func) -> Result<()>,
@@ -38,12 +38,12 @@ pub(super) struct FullRules {
 }
 
 impl VerifyLevel {
-    /// The rules that a device relies on: values are defined before use and in scope, regions end in a return, callees exist and
-    /// do not recurse, constants have the size of their types, and ops that have an [`OpKind`] satisfy the
-    /// specification's rules on counts, shapes and element types.
+    /// The properties that a device relies on. Values are defined before use and in scope. Regions end in a return.
+    /// Callees exist and do not recurse. Constants have the size of their types. Ops that have an [`OpKind`] satisfy
+    /// the specification's rules on counts, shapes and element types.
     ///
     /// Frameworks check the other rules before they write an artifact. Small libraries that read artifacts therefore
-    /// use this level. It keeps the code of the other rules out of the library.
+    /// use this level, which keeps the code of the other rules out of the library.
     pub const STRUCTURE: Self = Self { full: None };
 
     pub(super) const fn with_rules(rules: &'static FullRules) -> Self {
@@ -55,7 +55,7 @@ impl VerifyLevel {
     }
 }
 
-/// `VerifyLevel::STRUCTURE` or `VerifyLevel::FULL`.
+/// Prints `VerifyLevel::STRUCTURE` or `VerifyLevel::FULL`.
 impl fmt::Debug for VerifyLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.full.is_some() { "VerifyLevel::FULL" } else { "VerifyLevel::STRUCTURE" })

@@ -1,9 +1,10 @@
-//! Verification of the IR, for all readers.
+//! Verification of the IR, for all readers and for the builder.
 //!
-//! `walk` checks the structure. Values are defined before use and in scope. Regions end in a return, and each op has as
-//! many regions as it needs. Callees exist and do not recurse. Types agree where control passes from op to op. `shapes`
-//! and `contractions` compute the shape of each op's results, and check dimension numbers and element types. To add a
-//! rule, add a match arm there. `elements` defines the sets of element types. [`VerifyLevel`] lists the rules that not
+//! `walk` checks the structure. Values are defined before use and in scope. Regions end in a return, and each op has a
+//! valid number of regions. Callees exist and do not recurse. Types match where an op passes values to its regions or
+//! to a callee. `shapes` and `contractions` compute the shape of each op's results, and check dimension numbers and
+//! element types. To add a rule, add a match arm in one of these two modules. `elements` defines the sets of element
+//! types. [`VerifyLevel`] selects the rules.
 //! every caller needs.
 
 mod asynchronous;

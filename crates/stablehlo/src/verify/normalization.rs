@@ -1,4 +1,4 @@
-//! Rules of batch norms, `map` and `rng`.
+//! Rules of batch normalization, `map` and `rng`.
 
 use super::control::region_yields_elements;
 use super::dynamic::shape_operand;
@@ -21,7 +21,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
 fn batch_norm(site: &Site<'_>, feature: usize, operands: usize, results: usize) -> Result<()> {
     let operand = tensors!(site.operand_tensor(0));
     within(feature, operand.rank(), "feature_index")?;
-    // The gradient of the output has the shape of the operand. Every other operand has one entry per feature.
+    // The gradient of the output has the shape of the operand. Every other operand has one element for each feature.
     let gradient = results == 3 && operands == 5;
     for i in 1..operands {
         let other = tensors!(site.operand_tensor(i));

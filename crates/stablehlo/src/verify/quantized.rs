@@ -1,21 +1,21 @@
 //! Rules of quantized types, and the ops that support them.
 //!
-//! These types are normalized text, so scales are compared as text.
+//! Quantized types are normalized text, so scales are compared as text.
 
 use super::shapes::extents_agree;
 use super::site::{Site, ensure};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
-/// A tensor of integers that stand for `(integer - zero point) * scale`.
+/// A tensor whose stored integers represent the numbers `(integer - zero point) * scale`.
 struct Quantized<'t> {
     shape: Vec<i64>,
-    /// `i8`, `u8`.
+    /// Storage type, such as `i8` or `u8`.
     storage: &'t str,
     bits: u32,
     expressed: &'t str,
     axis: Option<usize>,
-    /// Scale and zero point, one per slice along the axis.
+    /// Scale and zero point of each slice along the axis. Without an axis, there is a single pair.
     steps: Vec<(&'t str, i64)>,
 }
 
@@ -24,8 +24,8 @@ fn wrong(text: &str, why: &str) -> Error {
 }
 
 impl<'t> Quantized<'t> {
-    /// Parses a tensor type with quantized elements. Returns `None` for other types and for elements that are scaled in
-    /// blocks.
+    /// Parses a tensor type with quantized elements. Returns `None` for other types, and for elements with blockwise
+    /// scales.
     fn of(ty: &'t Type) -> Result<Option<Self>> {
         match ty {
             Type::Other(text) if text.starts_with("tensor<") && !text.starts_with("tensor<*") => Self::parse(text),
@@ -52,7 +52,7 @@ impl<'t> Quantized<'t> {
             }
             None => (rest.unwrap_or_default(), None),
         };
-        // `u8` and `ui8` are the same type. Signed types have only the name without `s`, such as `i8`.
+        // `u8` and `ui8` are the same type. A signed type has no prefix `s`: its name is, for example, `i8`.
         let signed = storage.starts_with('i');
         let width = storage.strip_prefix("ui").or_else(|| storage.strip_prefix(['i', 'u']));
         let bits: u32 = width.and_then(|width| width.parse().ok()).unwrap_or(0);
@@ -93,8 +93,8 @@ impl<'t> Quantized<'t> {
     }
 }
 
-/// Checks a quantized type: the specification supports the width of the integers, the zero points are in their range,
-/// and there is one scale per slice.
+/// Checks a quantized type. The specification must support the width of the integers, the zero points must be in the
+/// range of the integers, and there must be one scale for each slice.
 pub(super) fn verify_type(ty: &Type) -> Result<()> {
     if let Type::Other(text) = ty {
         bounds(text)?;
@@ -107,7 +107,8 @@ pub(super) fn verify_type(ty: &Type) -> Result<()> {
     Ok(())
 }
 
-/// A tensor with bounds has an entry for each dimension, which is empty if the extent is static.
+/// Checks the bounds of a tensor type. The list has one element for each dimension, which is `?` if the dimension has
+/// no bound.
 fn bounds(text: &str) -> Result<()> {
     let Some((tensor, bounds)) = text.split_once(", #stablehlo.bounds<") else { return Ok(()) };
     let Some((shape, _)) = crate::compatible::unbounded(tensor) else { return Ok(()) };
@@ -118,7 +119,7 @@ fn bounds(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// If all operands and results are quantized, they have the same storage and expressed types.
+/// Checks that all operands and results have the same storage and expressed types, if all of them are quantized.
 pub(super) fn alike(site: &Site<'_>) -> Result<()> {
     let mut all = Vec::new();
     for ty in site.operands().chain(site.results()) {
@@ -130,7 +131,7 @@ pub(super) fn alike(site: &Site<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The tensor that a quantized tensor stands for. Returns `None` for other types.
+/// Returns the type of the tensor that a quantized tensor represents. Returns `None` for other types.
 pub(crate) fn expressed(ty: &Type) -> Option<TensorType> {
     let quantized = Quantized::of(ty).ok()??;
     Some(TensorType { element: ElementType::from_name(quantized.expressed)?, shape: quantized.shape })
@@ -154,7 +155,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     if site.wanted.is_none() { rules(site) } else { Ok(()) }
 }
 
-/// Whether an op supports quantized elements, and whether it supports them with a scale per slice.
+/// Returns whether an op supports quantized elements, and whether it supports them with a scale for each slice.
 fn takes(kind: &OpKind) -> (bool, bool) {
     use Binary::{And, Complex, Or, ShiftLeft, ShiftRightArithmetic, ShiftRightLogical, Xor};
     use Unary::{CountLeadingZeros, Imag, Not, Popcnt, Real};
@@ -221,7 +222,7 @@ fn takes(kind: &OpKind) -> (bool, bool) {
     }
 }
 
-/// Rules for the quantized operands and the first result.
+/// Checks the op's rules for quantized operands and for the first result.
 fn rules(site: &Site<'_>) -> Result<()> {
     let operand = |i: usize| site.op.operands.get(i).map_or(Ok(None), |&v| Quantized::of(site.func.ty(v)));
     let result = |i: usize| site.op.results.get(i).map_or(Ok(None), |&v| Quantized::of(site.func.ty(v)));
@@ -341,7 +342,7 @@ fn add(all: [Option<Quantized<'_>>; 3]) -> Result<()> {
     Ok(())
 }
 
-/// The op moves elements without changing their scale, so the scales must be equal.
+/// Checks that an op that moves elements does not change their scales or zero points.
 fn same_scales(from: &Quantized<'_>, to: &Quantized<'_>) -> Result<()> {
     let alike = from.axis.is_some() != to.axis.is_some() || from.same_steps(to);
     ensure!(Type, alike, "operand and result have different scales or zero points");
@@ -386,7 +387,7 @@ fn broadcast(from: Option<&Quantized<'_>>, to: Option<&Quantized<'_>>, dimension
     Ok(())
 }
 
-/// A product of quantized tensors, or of a tensor and quantized weights.
+/// Checks a multiplication of quantized tensors, or of an unquantized tensor and quantized weights.
 fn product(
     site: &Site<'_>,
     lhs: Option<Quantized<'_>>,
@@ -417,11 +418,11 @@ fn product(
     Ok(())
 }
 
-/// The reducer's arguments must have integers that are at least as wide, and the same expressed type.
+/// Checks that the reducer's arguments have the expressed type of the inputs, and integers that are at least as wide.
 fn accumulates(site: &Site<'_>) -> Result<()> {
     let Some(reducer) = site.op.regions.last() else { return Ok(()) };
     let inputs = reducer.args.len() / 2;
-    // For select-and-scatter, the source follows the operand. For scatter, the updates follow the indices.
+    // The source of a select-and-scatter follows the operand. The updates of a scatter follow the indices.
     let (operands, starts) = match &site.op.kind {
         OpKind::SelectAndScatter { .. } => (&site.op.operands[1..], [0, 1]),
         OpKind::Scatter { .. } => (&site.op.operands[..], [0, inputs + 1]),

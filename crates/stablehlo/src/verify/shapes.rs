@@ -1,4 +1,4 @@
-//! The rules on shapes for elementwise, shape and indexing ops.
+//! Rules on shapes for elementwise, shape and indexing ops.
 
 use smallvec::SmallVec;
 
@@ -10,13 +10,13 @@ pub(super) use crate::compatible::{agree, extents_agree};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
-/// Computed extents. Up to eight need no allocation.
+/// Computed extents. Up to eight extents are stored inline.
 pub(super) type Extents = SmallVec<[i64; 8]>;
 
 /// Maximum rank of a tensor. Some checks, and many devices, take time quadratic in the rank.
 pub(super) const MAX_RANK: usize = 128;
 
-/// Extents must not be negative, and the size of the tensor must not exceed the address range.
+/// Checks that the rank is supported, no extent is negative, and the tensor's size does not exceed the address space.
 pub(super) fn verify_type(ty: &Type, level: VerifyLevel) -> Result<()> {
     match ty {
         Type::Tensor(tensor) => {
@@ -37,12 +37,12 @@ pub(super) fn verify_type(ty: &Type, level: VerifyLevel) -> Result<()> {
     }
 }
 
-/// The dimensions must be within the rank and distinct.
+/// Checks that dimensions are less than the rank and distinct.
 pub(super) fn distinct(dimensions: &[usize], rank: usize, name: &str) -> Result<()> {
     all_distinct(dimensions.iter(), rank, name)
 }
 
-/// [`distinct`] for a list in several parts.
+/// Checks dimensions as [`distinct`] does, for several concatenated lists.
 pub(super) fn all_distinct<'a>(dimensions: impl Iterator<Item = &'a usize>, rank: usize, name: &str) -> Result<()> {
     // The bit set has one bit for each possible dimension.
     const { assert!(MAX_RANK == u128::BITS as usize) };
@@ -70,13 +70,13 @@ fn outside(dimension: usize, rank: usize, name: &str) -> Error {
     )
 }
 
-/// The dimension must be within the rank.
+/// Checks that a dimension is less than the rank.
 pub(super) fn within(dimension: usize, rank: usize, name: &str) -> Result<()> {
     ensure!(Attribute, dimension < rank, "`{name}` is {dimension}, outside the {rank} dimensions of the tensor");
     Ok(())
 }
 
-/// A list must have one entry per dimension.
+/// Checks that a list has one element for each dimension.
 pub(super) fn per_dimension(length: usize, rank: usize, name: &str) -> Result<()> {
     ensure!(Attribute, length == rank, "`{name}` has {length} entries for {rank} dimensions");
     Ok(())
@@ -87,7 +87,7 @@ fn same_element(a: &TensorType, b: &TensorType) -> Result<()> {
     Ok(())
 }
 
-/// The tensor types of an operand and a result. Returns `Ok` from the rule if this crate does not model one of them.
+/// Unwraps the tensor types of operands and results. Returns `Ok(())` from the rule if a type is not a [`TensorType`].
 macro_rules! tensors {
     ($($tensor:expr),+) => {
         ($(match $tensor? {
@@ -243,8 +243,8 @@ fn clamp(site: &Site<'_>) -> Result<()> {
     elements::of(operand, ANY, "the operand")
 }
 
-/// Complex numbers have no order. The comparison type is not checked, because producers combine it with any element
-/// type.
+/// Checks that complex numbers are not ordered. The comparison type is not checked, because producers combine it with
+/// any element type.
 fn comparable(operand: &TensorType, direction: ComparisonDirection, compare_type: ComparisonType) -> Result<()> {
     if compare_type == ComparisonType::WeakOrder {
         elements::of(operand, FLOATS, "operands compared as WEAKORDER")?;
@@ -253,7 +253,7 @@ fn comparable(operand: &TensorType, direction: ComparisonDirection, compare_type
     elements::of(operand, if equality { ANY } else { REALS }, "operands")
 }
 
-/// The result must be a scalar of this element type.
+/// Checks that the result is a scalar of this element type.
 fn exactly(site: &Site<'_>, element: ElementType) -> Result<()> {
     let result = tensors!(site.result_tensor(0));
     ensure!(
@@ -264,7 +264,8 @@ fn exactly(site: &Site<'_>, element: ElementType) -> Result<()> {
     Ok(())
 }
 
-/// If the widths differ, the type with narrower elements has one more dimension, the last one, which makes up for it.
+/// Checks a bitcast. If the widths differ, the type with narrower elements has an additional last dimension for the
+/// elements that make up one wider element.
 fn bitcast(site: &Site<'_>) -> Result<()> {
     let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
     let (from, to) = (operand.element.bit_width(), result.element.bit_width());
@@ -316,14 +317,15 @@ fn slice(site: &Site<'_>, start: &[i64], limit: &[i64], strides: &[i64]) -> Resu
             "slice {start}:{limit} of dimension {d} is outside {operand}"
         );
         ensure!(Attribute, stride > 0, "stride {stride} of dimension {d} must be positive");
-        // This cannot overflow, because the stride is at least one.
+        // The subtraction does not overflow, because `0 <= start <= limit`. Rounding up does not overflow, because a
+        // remainder requires a stride of at least 2.
         let length = limit - start;
         shape.push(length / stride + i64::from(length % stride != 0));
     }
     result.shape_is(&shape)
 }
 
-/// Start indices are scalars of one integer type, one per dimension.
+/// Checks that the start indices are scalars of the same integer type, with one index for each dimension.
 fn start_indices(site: &Site<'_>, first: usize, rank: usize) -> Result<()> {
     per_dimension(site.op.operands.len() - first, rank, "start_indices")?;
     let mut element = None;
@@ -411,7 +413,7 @@ fn pad(site: &Site<'_>, low: &[i64], high: &[i64], interior: &[i64]) -> Result<(
             shape.push(DYNAMIC);
             continue;
         }
-        // Computes in 128 bits, because the paddings may be any 64-bit integers.
+        // Compute with 128 bits, because the padding may be any 64-bit integers.
         let gaps = i128::from((extent - 1).max(0)) * i128::from(interior[d]);
         let padded = i128::from(extent) + gaps + i128::from(low[d]) + i128::from(high[d]);
         let padded = i64::try_from(padded).ok().filter(|&p| p >= 0);

@@ -1,4 +1,4 @@
-//! The op that a rule checks, with its context.
+//! An op that a rule checks, with its context.
 
 use super::constants::Constants;
 pub(super) use super::ensure::ensure;
@@ -6,20 +6,21 @@ use super::slot::{Slot, Wanted};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
-/// The context for the checks of one op.
+/// Context for the checks of one op.
 pub(super) struct Site<'a> {
     pub(super) func: &'a Func,
     pub(super) op: &'a Op,
-    /// The module, if there is one.
+    /// Module that contains the op. `None` for a function under construction.
     pub(super) module: Option<&'a Module>,
-    /// The function's integer constants, for the rules of level [`VerifyLevel::FULL`](super::level::VerifyLevel::FULL).
+    /// Integer constants of the function, for the rules of level
+    /// [`VerifyLevel::FULL`](super::level::VerifyLevel::FULL).
     pub(super) constants: Option<&'a Constants>,
-    /// Set if the types of the results are inferred instead of checked.
+    /// Set if the result types are inferred instead of checked.
     pub(super) wanted: Option<&'a Wanted>,
 }
 
 impl<'a> Site<'a> {
-    /// Type of an operand.
+    /// Returns the type of an operand.
     pub(super) fn operand(&self, index: usize) -> Result<&'a Type> {
         match self.op.operands.get(index) {
             Some(&value) => Ok(self.func.ty(value)),
@@ -30,7 +31,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Type of a result.
+    /// Returns the type of a result.
     pub(super) fn result(&self, index: usize) -> Result<&'a Type> {
         match self.op.results.get(index) {
             Some(&value) => Ok(self.func.ty(value)),
@@ -41,14 +42,16 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Tensor type of an operand. `None` for a type that this crate does not model and does not check.
+    /// Returns the tensor type of an operand. Returns `None` for a type that the IR keeps as text, which the rules do
+    /// not check.
     pub(super) fn operand_tensor(&self, index: usize) -> Result<Option<&'a TensorType>> {
         tensor(self.operand(index)?, "operand", index)
     }
 
-    /// Tensor type of a result, or `None` for a type that this crate does not model.
+    /// Returns the tensor type of a result. Returns `None` for a type that the IR keeps as text, which the rules do not
+    /// check.
     pub(super) fn result_tensor(&self, index: usize) -> Result<Option<&'a TensorType>> {
-        // Rules that need the result do not apply to inference.
+        // During inference, there is no result type, so rules that need it do not apply.
         if self.wanted.is_some() {
             return Ok(None);
         }
@@ -63,7 +66,7 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// The elements of an operand that is an integer constant.
+    /// Returns the elements of an operand, if it is an integer constant.
     pub(super) fn known(&self, index: usize) -> Option<&'a [i64]> {
         self.constants?.find(self.func, *self.op.operands.get(index)?)
     }
@@ -85,7 +88,7 @@ fn tensor<'a>(ty: &'a Type, what: &str, index: usize) -> Result<Option<&'a Tenso
     }
 }
 
-/// Operands of the return that ends a region.
+/// Returns the operands of the return op at the end of a region.
 pub(super) fn returned(region: &Region) -> Result<&[ValueId]> {
     match region.ops.last() {
         Some(Op { kind: OpKind::Return, operands, .. }) => Ok(operands),

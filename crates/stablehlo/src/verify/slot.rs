@@ -1,4 +1,4 @@
-//! The result types of an op: actual ones to check, or unknown ones to record.
+//! The result types of an op: existing types to check, or unknown types to infer.
 
 use std::cell::RefCell;
 
@@ -7,21 +7,21 @@ use crate::compatible::agree;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
-/// Shape and element type of a result, if they are known.
+/// Shape and element type of a result. `None` if they are unknown.
 pub(super) type Partial = (Option<Vec<i64>>, Option<ElementType>);
 
-/// The recorded types of the requested results.
+/// Result types that the rules record during inference.
 #[derive(Default)]
 pub(super) struct Wanted(RefCell<Vec<Partial>>);
 
-/// A result that exists or is requested.
+/// A result with an existing type, or a result whose type is inferred.
 pub(super) enum Slot<'a> {
     There(&'a TensorType),
     Wanted(&'a Wanted, usize),
 }
 
 impl<'a> Slot<'a> {
-    /// The actual result, if there is one.
+    /// Returns the existing type, if there is one.
     pub(super) fn actual(&self) -> Option<&'a TensorType> {
         match self {
             Self::There(result) => Some(result),
@@ -29,7 +29,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// The result must have this computed shape.
+    /// Checks that the result has this shape, or records the shape.
     pub(super) fn shape_is(&self, expected: &[i64]) -> Result<()> {
         match self {
             Self::There(result) => shape_is(result, expected),
@@ -40,7 +40,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// The result must have this element type.
+    /// Checks that the result has this element type, or records the element type.
     pub(super) fn element_is(&self, expected: ElementType) -> Result<()> {
         if let Self::There(result) = self {
             ensure!(
@@ -53,7 +53,7 @@ impl<'a> Slot<'a> {
         Ok(())
     }
 
-    /// The result has this element type by default. It may have another element type.
+    /// Records the default element type. Does not check an existing element type, which may differ.
     pub(super) fn element_may_be(&self, usual: ElementType) {
         if let Self::Wanted(wanted, index) = self {
             wanted.note(*index, |(_, element)| *element = Some(usual));
@@ -62,7 +62,7 @@ impl<'a> Slot<'a> {
 }
 
 impl Wanted {
-    /// The types that the rules recorded.
+    /// Returns the recorded types.
     pub(super) fn into_results(self) -> Vec<Partial> {
         self.0.into_inner()
     }
@@ -76,7 +76,7 @@ impl Wanted {
     }
 }
 
-/// The result must have this computed shape.
+/// Checks that the result has this computed shape.
 pub(super) fn shape_is(result: &TensorType, expected: &[i64]) -> Result<()> {
     if agree(&result.shape, expected) { Ok(()) } else { Err(differs(result, expected)) }
 }

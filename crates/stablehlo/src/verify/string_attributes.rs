@@ -1,4 +1,5 @@
-//! Rules of string attributes: the accuracy of elementwise ops, the algorithm of products, the names of composites.
+//! Rules of string attributes: the accuracy of elementwise ops, the algorithm of `dot_general`, and the names of
+//! composites.
 
 use super::site::{Site, ensure};
 use crate::error::{Error, ErrorKind, Result};
@@ -33,20 +34,20 @@ fn text_of<'a>(site: &Site<'a>, name: &str) -> Option<&'a str> {
     }
 }
 
-/// The text after `name =`, up to the next comma or bracket.
+/// Returns the text after `name =`, up to the next comma or `>`.
 pub(super) fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let rest = text[text.find(name)? + name.len()..].trim_start().strip_prefix('=')?;
     rest.split([',', '>']).next().map(str::trim)
 }
 
-/// The list after `name = [`.
+/// Returns the integers in the list after `name = [`.
 pub(super) fn list_field(text: &str, name: &str) -> Option<Vec<i64>> {
     let rest = text[text.find(name)? + name.len()..].trim_start().strip_prefix('=')?;
     let inside = rest.trim_start().strip_prefix('[')?.split(']').next()?;
     inside.split(',').map(str::trim).filter(|i| !i.is_empty()).map(|i| i.parse().ok()).collect()
 }
 
-/// Tolerances are not negative, and are zero unless the mode is TOLERANCE.
+/// Checks that tolerances are not negative, and that they are zero unless the mode is `TOLERANCE`.
 fn accuracy(text: &str) -> Result<()> {
     let highest = text.contains("<HIGHEST>") || text.contains("mode HIGHEST");
     for name in ["atol", "rtol", "ulps"] {
@@ -59,8 +60,8 @@ fn accuracy(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Algorithms that some hardware supports, from the specification: the types of the operands and of the sums, and the
-/// number of products.
+/// Algorithms of the specification: the operand type, the accumulation type, and the valid numbers of primitive
+/// operations.
 const ALGORITHMS: [(&str, &str, &str); 7] = [
     ("f16", "f16", "1"),
     ("f16", "f32", "1"),
@@ -89,7 +90,7 @@ fn algorithm(text: &str) -> Result<()> {
     let (lhs, rhs) = (get("lhs_precision_type")?, get("rhs_precision_type")?);
     let (sums, products) = (get("accumulation_type")?, get("num_primitive_operations")?);
     let rough = get("allow_imprecise_accumulation")? == "true";
-    // Several products are allowed since StableHLO 1.21.
+    // StableHLO 1.21 and later allow several primitive operations for 8-bit floating-point types.
     let tiny = lhs.starts_with("f8") && rhs.starts_with("f8") && sums == "f32" && matches!(products, "1" | "3" | "4");
     let listed = |&(operands, total, counts): &(&str, &str, &str)| {
         lhs == operands && rhs == operands && sums == total && counts.split(' ').any(|count| count == products)
@@ -102,7 +103,7 @@ fn algorithm(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether the name is `namespace.op` and consists of letters, digits, `_` and `$`.
+/// Returns whether a name has the form `namespace.op` and consists of letters, digits, `_` and `$`.
 fn is_namespaced(name: &str) -> bool {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut parts = name.split('.');

@@ -1,14 +1,14 @@
-//! Rules of transfers between devices, and between a device and the host.
+//! Rules of transfers between devices, and of transfers between a device and the host.
 
 use super::site::{Site, ensure};
 use crate::error::Result;
 use crate::ir::*;
 
-/// The type of a channel between two devices.
+/// Type of a channel between two devices.
 const DEVICE_TO_DEVICE: i64 = 1;
-/// The type of a channel from a device to the host.
+/// Type of a channel from a device to the host.
 const DEVICE_TO_HOST: i64 = 2;
-/// The type of a channel from the host to a device.
+/// Type of a channel from the host to a device.
 const HOST_TO_DEVICE: i64 = 3;
 
 pub(super) fn verify(site: &Site<'_>) -> Result<()> {
@@ -18,7 +18,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
             returns_token(site)?;
             tensors_but_last(site)?;
             let tensors = site.op.results.len().saturating_sub(1);
-            // Artifacts store an absent layout as an empty one.
+            // Artifacts store an empty layout if the layout is absent.
             let fits = layout.is_empty() || layout.len() == tensors;
             ensure!(Attribute, fits, "`layout` has {} entries for {tensors} tensors", layout.len());
             Ok(())
@@ -48,7 +48,7 @@ fn takes_token(site: &Site<'_>, operand: usize) -> Result<()> {
     Ok(())
 }
 
-/// The last result must be a token. It does not exist if the types of the results are inferred.
+/// Checks that the last result is a token. During inference, there are no results to check.
 fn returns_token(site: &Site<'_>) -> Result<()> {
     if site.wanted.is_some() {
         return Ok(());
@@ -58,7 +58,7 @@ fn returns_token(site: &Site<'_>) -> Result<()> {
     Ok(())
 }
 
-/// All results except the last must be tensors.
+/// Checks that all results except the last are tensors.
 fn tensors_but_last(site: &Site<'_>) -> Result<()> {
     let results = site.results();
     let count = results.len().saturating_sub(1);
@@ -68,7 +68,7 @@ fn tensors_but_last(site: &Site<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Checks the type of a channel: `host` for a transfer to or from the host.
+/// Checks the type of a channel. `host` is the required type for a transfer to or from the host.
 fn channel_type(channel: ChannelHandle, is_host_transfer: bool, host: i64) -> Result<()> {
     let wanted = if is_host_transfer { host } else { DEVICE_TO_DEVICE };
     let actual = channel.channel_type;

@@ -1,4 +1,4 @@
-//! The walk over a module's functions, regions and ops.
+//! Visits the functions, regions and ops of a module, and checks them.
 
 use super::constants::Constants;
 use super::level::VerifyLevel;
@@ -10,8 +10,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 use crate::limits::MAX_NESTING;
 
-/// Checks a module. [`parse`](crate::parse) and the other readers call it. Call it yourself for modules that you build
-/// or change.
+/// Checks a module. [`parse`](crate::parse) and the other readers call this function. Call it yourself for modules that
+/// you build or change.
 pub fn verify(module: &Module, level: VerifyLevel) -> Result<()> {
     if let Some(rules) = level.full() {
         (rules.module)(module)?;
@@ -23,8 +23,8 @@ pub fn verify(module: &Module, level: VerifyLevel) -> Result<()> {
     calls::verify(module, &calls)
 }
 
-/// Checks one op of a function under construction at level [`VerifyLevel::FULL`]. Does not check its regions, which are
-/// checked when they are built, and the rules that need the module or the values of constants.
+/// Checks one op of a function under construction at level [`VerifyLevel::FULL`]. Does not check the op's regions,
+/// because they are checked when they are built. Skips the rules that require the module or the values of constants.
 #[cfg(feature = "builder")]
 pub(crate) fn check_op(func: &Func, op: &Op) -> Result<()> {
     let site = Site { func, op, module: None, constants: None, wanted: None };
@@ -40,7 +40,7 @@ pub(crate) fn check_type(ty: &Type) -> Result<()> {
     verify_type(ty, VerifyLevel::FULL)
 }
 
-/// Checks a function. Returns the ops that call other functions.
+/// Checks a function. Returns its ops that call other functions.
 fn verify_func<'a>(module: &'a Module, func: &'a Func, level: VerifyLevel) -> Result<Vec<&'a Op>> {
     let args = func.body.args.len();
     ensure!(
@@ -79,13 +79,13 @@ fn verify_func<'a>(module: &'a Module, func: &'a Func, level: VerifyLevel) -> Re
     Ok(walk.calls)
 }
 
-/// Adds to the error the op that defines the first value of an invalid type, and its location. For an argument, this is
-/// the enclosing op or the function.
+/// Finds the first value with an invalid type, and adds the op that defines it and the op's location to the error. For
+/// an argument, adds the enclosing op or the function.
 #[cold]
 fn made_by(module: &Module, func: &Func, level: VerifyLevel, error: Error) -> Error {
     let Some(value) = func.values.iter().position(|ty| verify_type(ty, level).is_err()) else { return error };
     let is = |v: &ValueId| v.0 as usize == value;
-    // Uses an explicit stack, because the depth of the regions has not been checked yet.
+    // Use an explicit stack instead of recursion, because the nesting depth of the regions is not checked yet.
     let mut regions = vec![&func.body];
     while let Some(region) = regions.pop() {
         for op in &region.ops {
@@ -111,11 +111,12 @@ struct Walk<'a, 'c> {
     module: &'a Module,
     func: &'a Func,
     state: Vec<State>,
-    /// Values in scope, in order of definition.
+    /// Values in scope, in the order of their definition.
     scope: Vec<ValueId>,
-    /// Ops that call functions.
+    /// Ops that call other functions.
     calls: Vec<&'a Op>,
-    /// Elementwise ops that passed the checks, one bit for each kind, by the position of their type.
+    /// Bit set for each type, by the type's position. A set bit means that an elementwise op was checked for this type
+    /// and is valid.
     sound: Vec<u64>,
 }
 
@@ -161,7 +162,7 @@ impl<'a> Walk<'a, '_> {
         self.finish(op).map_err(|e| self.place(e, op))
     }
 
-    /// Checks that do not depend on the op's regions.
+    /// Runs the checks that do not depend on the op's regions.
     fn flat(&self, op: &'a Op, last: bool) -> Result<()> {
         ensure!(
             Structure,
@@ -189,7 +190,7 @@ impl<'a> Walk<'a, '_> {
         Ok(())
     }
 
-    /// Checks that require valid regions. Then adds the op's results to the scope.
+    /// Adds the op's results to the scope, and runs the checks that require valid regions.
     fn finish(&mut self, op: &'a Op) -> Result<()> {
         for &value in &op.results {
             self.define(value)?;
@@ -202,7 +203,7 @@ impl<'a> Walk<'a, '_> {
         self.alone(op)
     }
 
-    /// Checks the op with the types of its operands and results.
+    /// Checks an op with the types of its operands and results.
     fn alone(&self, op: &'a Op) -> Result<()> {
         let (module, constants) = (Some(self.module), Some(self.constants));
         let site = Site { func: self.func, op, module, constants, wanted: None };
@@ -212,10 +213,11 @@ impl<'a> Walk<'a, '_> {
         self.level.full().map_or(Ok(()), |rules| (rules.op)(&site))
     }
 
-    /// The same check, but only once for all ops of one kind and one type. These are most ops of a program.
+    /// Checks an elementwise op, but only once for each combination of op and type. Most ops of a program are
+    /// elementwise.
     fn elementwise(&mut self, op: &'a Op) -> Result<()> {
         let types = &self.func.values;
-        // Attributes have additional rules.
+        // An op with attributes has additional rules, so check it separately.
         if !op.attributes.is_empty() {
             return self.alone(op);
         }

@@ -1,4 +1,4 @@
-//! Attributes in the artifact's dialect and in MLIR's builtin dialect.
+//! Attributes of the VHLO dialect and of MLIR's builtin dialect.
 
 use bytes::Bytes;
 
@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Attribute, Attributes, ElementType, Literal, TensorType, Type, Version};
 use crate::text::fields;
 
-/// Enumerations: StableHLO's name, the artifact's code, and the words in the order of their numbers.
+/// Enumerations: StableHLO's name, the code in artifacts, and the keywords in the order of their numbers.
 const ENUMERATIONS: [(&str, u64, &[&str]); 7] = [
     ("comparison_direction", 3, &["EQ", "NE", "GE", "GT", "LE", "LT"]),
     ("comparison_type", 4, &["NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED", "WEAKORDER"]),
@@ -59,13 +59,13 @@ impl Encoder {
         self.vhlo_put(17, |b| b.size(ty))
     }
 
-    /// The type attribute that stands for an absent attribute.
+    /// Returns the type attribute that represents an absent attribute.
     pub(super) fn vhlo_absent(&mut self) -> Result<usize> {
         let none = self.vhlo_none()?;
         Ok(self.vhlo_type_attribute(none))
     }
 
-    /// The attribute for the calling convention of a custom call.
+    /// Adds the API version of a custom call.
     pub(super) fn vhlo_api_version(&mut self, value: i64) -> Result<usize> {
         match u64::try_from(value) {
             Ok(value @ 0..=4) => Ok(self.vhlo_put(5, |b| b.varint(value))),
@@ -73,7 +73,7 @@ impl Encoder {
         }
     }
 
-    /// A word of an enumeration.
+    /// Adds an enumeration attribute with this keyword.
     pub(super) fn vhlo_word(&mut self, family: &str, word: &str) -> Result<usize> {
         let found = ENUMERATIONS.iter().find(|row| row.0 == family);
         let number = found.and_then(|row| Some((row.1, row.2.iter().position(|&w| w == word)?)));
@@ -83,7 +83,7 @@ impl Encoder {
         }
     }
 
-    /// Integers as a tensor of this shape.
+    /// Adds an integer tensor of this shape.
     fn vhlo_integers(&mut self, shape: &[i64], values: &[i64]) -> Result<usize> {
         let data: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         let literal = Literal { ty: TensorType::new(shape, ElementType::I64), data: data.into(), splat: false };
@@ -110,7 +110,7 @@ impl Encoder {
         self.vhlo_literal(&Literal { ty, data: data.into(), splat: false })
     }
 
-    /// Constant data.
+    /// Adds the data of a constant.
     pub(super) fn vhlo_literal(&mut self, literal: &Literal) -> Result<usize> {
         let ty = self.vhlo_tensor(&literal.ty.shape, literal.ty.element)?;
         Ok(self.literal(Dialect::Vhlo, 15, ty, literal))
@@ -138,7 +138,7 @@ impl Encoder {
         }))
     }
 
-    /// Any attribute, in the artifact's dialect if it has a form there.
+    /// Adds an attribute in the VHLO dialect, or in the builtin dialect if VHLO has no such attribute.
     pub(super) fn vhlo_attribute(&mut self, attribute: &Attribute) -> Result<usize> {
         match attribute {
             Attribute::Unit => {
@@ -227,7 +227,7 @@ impl Encoder {
                 }
             }));
         }
-        // A number with its type that is kept as text: a NaN, or a number whose width no element type has.
+        // A number that the IR keeps as text: a NaN, or an integer whose width no [`ElementType`] has.
         if let Some((bits, element)) = text.strip_prefix("0x").and_then(|rest| rest.split_once(" : "))
             && let (Ok(bits), Some(element)) = (u64::from_str_radix(bits, 16), ElementType::from_name(element))
         {
@@ -243,7 +243,8 @@ impl Encoder {
         ))
     }
 
-    /// `atol = 1.0, mode = #stablehlo.result_accuracy_mode<DEFAULT>`. Every part is optional.
+    /// Adds a result accuracy, such as `atol = 1.0, mode = #stablehlo.result_accuracy_mode<DEFAULT>`. All fields are
+    /// optional.
     pub(super) fn vhlo_result_accuracy(&mut self, body: &str) -> Result<usize> {
         let fields = fields(body)?;
         let number = |name: &str| match find(&fields, name) {
@@ -268,7 +269,7 @@ impl Encoder {
         }))
     }
 
-    /// `mesh = @mesh, axes = [...]`.
+    /// Adds `mesh = @mesh, axes = [...]`.
     fn vhlo_mesh_axes(&mut self, body: &str) -> Result<usize> {
         needs(self.version, Version(1, 16, 0), || "a replica group by mesh axes".to_owned())?;
         let (mut mesh, mut axes) = (None, Vec::new());
@@ -298,7 +299,7 @@ impl Encoder {
         }))
     }
 
-    /// `name = "x", sub_axis_info = (1)2`.
+    /// Adds an axis, such as `name = "x", sub_axis_info = (1)2`.
     fn vhlo_axis_ref(&mut self, body: &str) -> Result<usize> {
         let (mut name, mut sub) = (String::new(), None);
         for part in texts::split(body) {
@@ -340,7 +341,7 @@ impl Encoder {
         self.builtin_put(2, |b| b.size(string))
     }
 
-    /// A dictionary of attributes that already have numbers.
+    /// Adds a dictionary of attributes that are already in the table.
     pub(super) fn builtin_pairs(&mut self, mut pairs: Vec<(&str, usize)>) -> usize {
         pairs.sort_unstable();
         let pairs: Vec<(usize, usize)> =
@@ -358,7 +359,7 @@ impl Encoder {
         self.builtin_pairs(pairs)
     }
 
-    /// An attribute in MLIR's builtin dialect, for ops of other dialects than the artifact's.
+    /// Adds an attribute in MLIR's builtin dialect, which ops of other dialects use.
     pub(super) fn builtin_attribute(&mut self, attribute: &Attribute) -> usize {
         match attribute {
             Attribute::Unit => self.builtin_put(7, |_| {}),
@@ -455,12 +456,13 @@ pub(super) fn find<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Att
     attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value)
 }
 
-/// Adds the name of the attribute to an error.
+/// Adds the name of an attribute to an error.
 pub(super) fn named(error: Error, name: &str) -> Error {
     error.in_attribute(name)
 }
 
-/// Elements in MLIR's raw form: a uniform constant is one element, and booleans are packed, eight to a byte.
+/// Returns the elements in MLIR's raw format. A uniform constant is stored as one element, and eight booleans are
+/// packed into a byte.
 fn raw(literal: &Literal) -> Bytes {
     let size = literal.ty.element.byte_size();
     let data = &literal.data;

@@ -1,6 +1,6 @@
-//! Writes the primitives of the format.
+//! Writes the primitives of MLIR's bytecode format.
 
-/// Bytes of a part of the file.
+/// Bytes of a section or another part of the file.
 #[derive(Clone, Default)]
 pub(super) struct Buffer(pub(super) Vec<u8>);
 
@@ -9,8 +9,8 @@ impl Buffer {
         self.0.push(byte);
     }
 
-    /// An unsigned integer in the prefix encoding. The number of trailing zero bits in the first byte is the number of
-    /// bytes that follow.
+    /// Writes an unsigned integer in the prefix encoding. The number of trailing zero bits in the first byte is the
+    /// number of bytes that follow.
     pub(super) fn varint(&mut self, value: u64) {
         let bits = 64 - value.leading_zeros();
         let bytes = bits.div_ceil(7).max(1);
@@ -27,17 +27,17 @@ impl Buffer {
         self.varint(u64::try_from(value).unwrap_or(u64::MAX));
     }
 
-    /// A signed integer in zig-zag form.
+    /// Writes a signed integer in zigzag encoding.
     pub(super) fn svarint(&mut self, value: i64) {
         self.varint((value << 1 ^ value >> 63).cast_unsigned());
     }
 
-    /// A number and a flag in its lowest bit.
+    /// Writes an integer with a flag in its lowest bit.
     pub(super) fn flagged(&mut self, value: usize, flag: bool) {
         self.varint(u64::try_from(value).unwrap_or(u64::MAX) << 1 | u64::from(flag));
     }
 
-    /// A count, then that many items.
+    /// Writes a count, and then this many elements.
     pub(super) fn list<T>(&mut self, items: impl ExactSizeIterator<Item = T>, mut item: impl FnMut(&mut Self, T)) {
         self.size(items.len());
         for value in items {
@@ -53,7 +53,7 @@ impl Buffer {
         self.list(values.iter(), |b, &v| b.size(v));
     }
 
-    /// An integer whose width is not stored, given as its bits.
+    /// Writes an integer of this bit width. The file does not store the width, because the type determines it.
     pub(super) fn int_of_width(&mut self, bits: u64, width: u32) {
         let bits = if width < 64 { bits & ((1 << width) - 1) } else { bits };
         match width {
@@ -62,7 +62,7 @@ impl Buffer {
         }
     }
 
-    /// A section: id, length, content.
+    /// Writes a section: its id, its length and its content.
     pub(super) fn section(&mut self, id: u8, content: &[u8]) {
         self.byte(id);
         self.size(content.len());

@@ -1,4 +1,4 @@
-//! The tables of a file. Each string, attribute, type, op name and property list is stored once.
+//! The tables of a bytecode file. Each string, attribute, type, op name and property list is stored only once.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::bytes::Buffer;
 use super::versions::bytecode_version;
 use crate::ir::Version;
 
-/// The dialects that a file may refer to.
+/// Dialects that an artifact may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Dialect {
     Builtin,
@@ -28,22 +28,22 @@ impl Dialect {
     }
 }
 
-/// One attribute or type: in its dialect's encoding, or as MLIR text.
+/// An attribute or type, in its dialect's encoding or as MLIR text.
 struct Entry {
     dialect: Dialect,
     encoded: bool,
     bytes: Vec<u8>,
-    /// Elements of a large constant, which are written after the other bytes. They are only copied into the file.
+    /// Elements of a large constant, which follow the other bytes. They are not copied before the file is assembled.
     data: Bytes,
 }
 
-/// Data up to this size is compared by content. Larger data is compared by address.
+/// Maximum size in bytes of constant data that is compared by content. Larger data is compared by address.
 const SMALL: usize = 256;
 
 #[derive(Default)]
 struct Table {
     entries: Vec<Entry>,
-    /// The position of each entry, by dialect, kind of encoding, bytes, and the address of separate data.
+    /// Index of each entry, by dialect, encoding, bytes, and the address of separate data.
     known: HashMap<(Dialect, bool, Vec<u8>, usize), usize>,
 }
 
@@ -68,7 +68,7 @@ impl Table {
     }
 }
 
-/// The tables, filled as the ops are written.
+/// The tables of the file. The writer fills them while it writes the ops.
 pub(super) struct Encoder {
     pub(super) version: Version,
     pub(super) bytecode: u8,
@@ -106,17 +106,18 @@ impl Encoder {
         self.strings.len() - 1
     }
 
-    /// Returns the number of an attribute, given in its dialect's encoding.
+    /// Adds an attribute in its dialect's encoding, unless it is already in the table. Returns its index.
     pub(super) fn attribute(&mut self, dialect: Dialect, buffer: Buffer) -> usize {
         self.attributes.add(dialect, true, buffer.0, Bytes::new())
     }
 
-    /// Returns the number of a constant. `buffer` ends before the data.
+    /// Adds a constant, unless it is already in the table. Returns its index. `buffer` contains the bytes before the
+    /// data.
     pub(super) fn constant(&mut self, dialect: Dialect, buffer: Buffer, data: Bytes) -> usize {
         self.attributes.add(dialect, true, buffer.0, data)
     }
 
-    /// Returns the number of an attribute, given as MLIR text.
+    /// Adds an attribute as MLIR text, unless it is already in the table. Returns its index.
     pub(super) fn attribute_text(&mut self, dialect: Dialect, text: &str) -> usize {
         self.attributes.add(dialect, false, terminated(text), Bytes::new())
     }
@@ -130,7 +131,7 @@ impl Encoder {
     }
 
     pub(super) fn op_name(&mut self, dialect: Dialect, name: &str) -> usize {
-        // Programs use few names and repeat each of them often.
+        // A linear search is fast enough, because programs use few different op names.
         if let Some(index) = self.names.iter().position(|(d, n)| *d == dialect && n == name) {
             return index;
         }
@@ -147,7 +148,7 @@ impl Encoder {
         self.properties.len() - 1
     }
 
-    /// Writes the whole file, with the given ops.
+    /// Assembles the file from the tables and the encoded ops.
     pub(super) fn finish(mut self, ir: &[u8]) -> Vec<u8> {
         let mut dialects: Vec<Dialect> = vec![Dialect::Builtin, Dialect::Vhlo];
         let used = self.attributes.entries.iter().chain(&self.types.entries).map(|e| e.dialect);
@@ -156,7 +157,7 @@ impl Encoder {
                 dialects.push(dialect);
             }
         }
-        // Sections that refer to strings are written first, because they complete the table of strings.
+        // Write the sections that refer to strings first, because they can add strings to the string table.
         let dialect_section = self.dialect_section(&dialects);
         let (offsets, data) = self.entry_sections(&dialects);
         let size = data.len() + ir.len() + offsets.0.len() + 4096;
@@ -191,7 +192,7 @@ impl Encoder {
         buffer.size(dialects.len());
         for dialect in dialects {
             let name = self.string(dialect.name().as_bytes());
-            // The flag means that the dialect has its own version.
+            // The flag indicates whether the dialect has its own version.
             if self.bytecode >= 1 { buffer.flagged(name, false) } else { buffer.size(name) }
         }
         if self.bytecode >= 4 {
@@ -203,14 +204,14 @@ impl Encoder {
             buffer.size(run.len());
             for (_, name) in run {
                 let name = self.string(name.as_bytes());
-                // The flag means that the op is registered.
+                // The flag indicates that the op is registered.
                 if self.bytecode >= 5 { buffer.flagged(name, true) } else { buffer.size(name) }
             }
         }
         buffer
     }
 
-    /// The sizes of attributes and types, grouped into runs of one dialect, and their bytes.
+    /// Returns the sizes of attributes and types, grouped into runs of the same dialect, and their bytes.
     fn entry_sections(&self, dialects: &[Dialect]) -> (Buffer, Vec<u8>) {
         let mut offsets = Buffer::default();
         let tables = [&self.attributes.entries, &self.types.entries];

@@ -1,4 +1,4 @@
-//! The attributes of artifacts for the codecs of `op_table!`.
+//! Writes the fields of `op_table!` as attributes of portable artifacts.
 
 use bytes::Bytes;
 
@@ -11,9 +11,9 @@ use crate::ops::fields::{
     List, OptionalDims, OptionalWord, Symbol, Text, UnitFlag, Word,
 };
 
-/// Writes a field as an attribute.
+/// Codec that writes a field as an attribute.
 pub(super) trait WriteField<T> {
-    /// Returns the number of the attribute.
+    /// Adds the attribute, and returns its index.
     fn write(encoder: &mut Encoder, value: &T) -> Result<usize>;
 }
 

@@ -1,4 +1,4 @@
-//! Ops of other dialects than StableHLO.
+//! Writes ops of dialects other than StableHLO.
 
 use super::attributes::find;
 use super::encoder::Encoder;
@@ -7,7 +7,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
 impl Encoder {
-    /// Ops of other dialects. Artifacts can contain those of Shardy since 1.11.0.
+    /// Returns the attribute indices of an op of another dialect. Artifacts can contain Shardy's ops since StableHLO
+    /// 1.11.0.
     pub(super) fn foreign(&mut self, name: &str, own: &Attributes) -> Result<Vec<usize>> {
         let Some(names) = crate::ops::shardy_attributes(name) else {
             return Err(Error::new(ErrorKind::Unsupported, "portable artifacts cannot contain ops of this dialect"));

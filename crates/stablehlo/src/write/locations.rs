@@ -1,13 +1,13 @@
-//! Source locations, as attributes of MLIR's builtin dialect.
+//! Writes source locations as attributes of MLIR's builtin dialect.
 
 use super::bytes::Buffer;
 use super::encoder::{Dialect, Encoder};
 use crate::ir::{Location, LocationId, Module};
 
-/// Maximum length of a chain of locations. Locations of malicious programs may be cyclic.
+/// Maximum length of a chain of nested locations, because the locations of a malicious program may be cyclic.
 const MAX_DEPTH: usize = 64;
 
-/// The attribute number of each location written so far.
+/// Attribute index of each location that is already written.
 pub(super) struct Locations {
     known: Vec<Option<usize>>,
     unknown: usize,
@@ -19,7 +19,7 @@ impl Locations {
         Self { known: vec![None; module.locations.len()], unknown }
     }
 
-    /// The attribute number of a location.
+    /// Writes a location if necessary, and returns its attribute index.
     pub(super) fn number(&mut self, module: &Module, encoder: &mut Encoder, id: LocationId) -> usize {
         self.at_depth(module, encoder, id, 0)
     }
@@ -33,7 +33,7 @@ impl Locations {
         let mut child = |id: LocationId| self.at_depth(module, encoder, id, depth + 1);
         let number = match &*location {
             Location::Unknown => self.unknown,
-            // A place in the text from which the program was read.
+            // Without a file name, the location is a line of the text from which the program was read.
             Location::File { file, .. } if file.is_empty() => self.unknown,
             Location::File { file, line, column } => {
                 let file = encoder.builtin_string(file.as_bytes());

@@ -1,7 +1,7 @@
 //! Writes programs as portable artifacts: MLIR bytecode with the VHLO dialect of a chosen version.
 //!
-//! [`encoder`] holds the file's tables, which [`types`] and [`attributes`] fill. [`ops`] chooses each op's version and
-//! writes all its attributes. [`module`] writes functions, regions and values.
+//! [`encoder`] stores the tables of the file, and [`types`] and [`attributes`] add to them. [`ops`] selects the version
+//! of each op and writes all its attributes. [`module`] writes functions, regions and values.
 
 mod attributes;
 mod bytes;

@@ -1,4 +1,4 @@
-//! The module, its functions, regions and ops, and the numbering of values.
+//! Writes the module, its functions, regions and ops, and assigns value indices.
 
 use super::attributes::{find, named};
 use super::bytes::Buffer;
@@ -9,15 +9,19 @@ use crate::ir::{function_text, *};
 use crate::text::function_type;
 use crate::verify::VerifyLevel;
 
-/// Attributes of functions that belong to the function op and are not discardable.
+/// Own attributes of `func.func`, which are not discardable.
 const FUNC_OWN: [&str; 5] = ["arg_attrs", "function_type", "res_attrs", "sym_name", "sym_visibility"];
 
-/// Writes a program as a portable artifact of that StableHLO version, from [`Version::OLDEST`] to
-/// [`Version::NEWEST`].
+/// Verifies a module, and writes it as a portable artifact of this StableHLO version. The version must be between
+/// [`Version::OLDEST`] and [`Version::NEWEST`].
 ///
-/// Readers of that version or a later one accept it. An op, attribute or type that is newer than the version is an
-/// error, and so are Shardy's ops and attributes before 1.11.0. The error names the op, the required version, and the
-/// source location. The module is verified first, at level [`VerifyLevel::FULL`].
+/// Readers of this version and of later versions accept the artifact.
+///
+/// # Errors
+///
+/// If `version` is outside this range, if the module does not pass [`verify`](crate::verify()) at level
+/// [`VerifyLevel::FULL`], or if an op, attribute or type requires a newer version. Shardy's ops and attributes require
+/// 1.11.0. The error names the op, the required version and the source location.
 pub fn write(module: &Module, version: Version) -> Result<Vec<u8>> {
     if version < Version::OLDEST || version > Version::NEWEST {
         return Err(Error::new(
@@ -39,25 +43,25 @@ struct Writer<'a> {
     locations: Locations,
 }
 
-/// The values of one function: the number of each, and how many numbers the open regions take.
+/// Values of one function, and the number of value indices that the open regions have reserved.
 struct Scope<'a> {
     func: &'a Func,
-    /// The numbers by which ops of the artifact's dialect refer to the values.
+    /// Index of each value. VHLO ops use these indices to refer to values.
     numbers: Vec<usize>,
     extent: usize,
 }
 
-/// The kind of op that contains a region, which determines the dialect of its values' types.
+/// Dialect of the op that contains a region, which determines the types of the region's values.
 #[derive(Clone, Copy, PartialEq)]
 enum RegionDialect {
-    /// The values have the artifact's types.
+    /// A VHLO op. The values have VHLO types.
     Artifact,
-    /// An op of another dialect. Arguments and terminators have MLIR's own types, and casts convert between them and
-    /// the artifact's types.
+    /// An op of another dialect. Its arguments and terminators have MLIR's builtin types. Casts convert between these
+    /// types and the VHLO types.
     Foreign,
 }
 
-/// One op about to be written, without its regions.
+/// Encoded fields of an op, except for its regions.
 struct Record {
     name: usize,
     location: usize,
@@ -95,7 +99,7 @@ impl<'a> Writer<'a> {
         }
         let name = module.name.as_ref().map(|name| self.encoder.builtin_string(name.as_bytes()));
         let properties = if self.encoder.bytecode >= 5 {
-            // The name and the visibility are optional properties.
+            // The module's name and visibility are optional properties.
             let mut buffer = Buffer::default();
             match name {
                 Some(name) => buffer.flagged(name, true),
@@ -125,7 +129,7 @@ impl<'a> Writer<'a> {
         Ok(self.encoder.finish(&ir.0))
     }
 
-    /// The fields of an op before its regions.
+    /// Writes the fields of an op before its regions.
     fn record(&self, out: &mut Buffer, record: &Record) {
         out.size(record.name);
         let has = |present: bool, bit: u8| if present { bit } else { 0 };
@@ -153,7 +157,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes the regions of an isolated op. Since bytecode version 2, they are in a section of their own.
+    /// Writes the regions of an isolated op. Since bytecode version 2, they are in a separate section.
     fn isolated(&self, out: &mut Buffer, regions: &Buffer) {
         if self.encoder.bytecode >= 2 {
             out.section(4, &regions.0);
@@ -166,8 +170,8 @@ impl<'a> Writer<'a> {
         self.locations.number(self.module, &mut self.encoder, id)
     }
 
-    /// Attributes of an op of the artifact's dialect. They are properties, or entries of the dictionary in versions
-    /// without properties.
+    /// Returns the properties and the dictionary of a VHLO op. In bytecode versions without properties, the op's own
+    /// attributes are in the dictionary.
     fn own_and_discardable(
         &mut self,
         own: &[(&'static str, usize)],
@@ -188,7 +192,7 @@ impl<'a> Writer<'a> {
         (dictionary, properties)
     }
 
-    /// A mesh, or a function without a body.
+    /// Writes a mesh or a function without a body.
     fn symbol(&mut self, out: &mut Buffer, name: &str, attributes: &Attributes) -> Result<()> {
         if name == "func.func" {
             let Some(Attribute::Type(Type::Other(ty))) = find(attributes, "function_type") else {
@@ -285,7 +289,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// The number of ops that an op becomes, including casts, and the number of values that they define.
+    /// Returns the number of ops that are written for an op, including casts, and the number of values that these ops
+    /// define.
     fn extent(op: &Op, inside: RegionDialect) -> (usize, usize) {
         let casts = match &op.kind {
             OpKind::Return if inside == RegionDialect::Foreign => op.operands.len(),
@@ -365,13 +370,13 @@ impl<'a> Writer<'a> {
             *next += 1;
         }
         if self.encoder.bytecode >= 3 {
-            // No use-list orders follow.
+            // There are no use-list orders.
             out.byte(0);
         }
         Ok(())
     }
 
-    /// Writes a cast between the artifact's types and MLIR's own. Returns the number of its result.
+    /// Writes a cast between VHLO types and MLIR's builtin types. Returns the value index of its result.
     fn cast(&mut self, out: &mut Buffer, operand: usize, ty: usize, at: LocationId, next: &mut usize) -> usize {
         let record = Record {
             name: self.encoder.op_name(Dialect::Builtin, "unrealized_conversion_cast"),
@@ -421,7 +426,7 @@ impl<'a> Writer<'a> {
         }
         record.operands = operands;
         record.regions = op.regions.len();
-        // In old versions, a composite has no regions.
+        // In old StableHLO versions, a composite has no regions.
         if matches!(op.kind, OpKind::Composite { .. }) && op.regions.iter().all(|r| r.ops.is_empty()) {
             record.regions = 0;
         }
@@ -460,7 +465,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Whether an op is of a dialect other than the artifact's.
+/// Returns whether an op belongs to a dialect other than StableHLO.
 fn is_foreign(kind: &OpKind) -> bool {
     matches!(kind, OpKind::Other { name, .. } if !name.starts_with("stablehlo."))
 }

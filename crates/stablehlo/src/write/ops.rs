@@ -1,4 +1,5 @@
-//! Chooses the version of each op and writes all its attributes, because artifacts omit none.
+//! Selects the version of each op, and writes all its attributes. Artifacts also contain attributes with default
+//! values.
 
 use bytes::Bytes;
 
@@ -14,23 +15,23 @@ use crate::ops::fields::{
 };
 use crate::ops::{second, since};
 
-/// An op under the artifact's name, with the numbers of its attributes, sorted by attribute name.
+/// VHLO name of an op, and the indices of its attributes, sorted by attribute name.
 pub(super) struct Spelled {
     pub(super) name: String,
     pub(super) attributes: Vec<(&'static str, usize)>,
 }
 
-/// Attributes by name, while they are collected.
+/// Names and indices of attributes, before they are sorted.
 pub(super) type Named = Vec<(&'static str, usize)>;
 
-/// Whether a type attribute is an 8-bit floating-point type.
+/// Returns whether an attribute is an 8-bit floating-point type.
 fn is_byte_float(attribute: &Attribute) -> bool {
     matches!(attribute, Attribute::Type(Type::Other(name)) if name.starts_with("f8"))
 }
 
 impl Encoder {
-    /// Whether the op has its second form in the written version. If it has not, and `extra` names a feature that
-    /// requires the second form, this is an error.
+    /// Returns whether the written StableHLO version has the second version of an op. If it does not, and `extra` names
+    /// a feature that requires the second version, returns an error.
     pub(super) fn has_second(&self, base: &str, extra: Option<&str>) -> Result<bool> {
         let Some(since) = second(base) else { return Ok(false) };
         if let Some(extra) = extra {
@@ -39,7 +40,7 @@ impl Encoder {
         Ok(self.version >= since)
     }
 
-    /// An op of StableHLO at the version to be written.
+    /// Selects the VHLO version of a StableHLO op, and adds its attributes to the tables.
     pub(super) fn spell(&mut self, func: &Func, op: &Op) -> Result<Spelled> {
         let base = match &op.kind {
             OpKind::Other { name, .. } => name.strip_prefix("stablehlo.").unwrap_or(name),
@@ -63,8 +64,8 @@ impl Encoder {
         Ok(Spelled { name: format!("{base}_v{}", if second { 2 } else { 1 }), attributes })
     }
 
-    /// Checks uses of an op that are newer than the op itself: reductions that accumulate in another type, comparisons
-    /// in weak order, and convolutions of two element types.
+    /// Checks uses of an op that require a newer StableHLO version than the op itself: reductions that accumulate in
+    /// another type, comparisons in weak order, and convolutions of two element types.
     fn check_types(&self, func: &Func, op: &Op) -> Result<()> {
         if matches!(op.kind, OpKind::Compare { compare_type: ComparisonType::WeakOrder, .. }) {
             needs(self.version, Version(1, 22, 0), || "comparison type WEAKORDER".to_owned())?;
@@ -101,7 +102,7 @@ impl Encoder {
         Ok(self.vhlo_array(&items))
     }
 
-    /// The attributes of an op with a kind of its own. Returns whether it has its second form.
+    /// Adds the attributes of an op that has an [`OpKind`]. Returns whether the second version of the op is written.
     fn own(&mut self, base: &str, func: &Func, op: &Op, put: &mut Named) -> Result<bool> {
         let variadic = (op.operands.len() != 1 || op.results.len() != 1).then_some("more than one operand or result");
         if self.table_attributes(&op.kind, put)? {
@@ -181,7 +182,7 @@ impl Encoder {
                 let dynamic = matches!(op.kind, OpKind::DynamicConv { .. });
                 let second = self.has_second(base, None)?;
                 if dynamic && !second {
-                    // The first form has an attribute that must be zero.
+                    // The first version of the op has a `padding` attribute, which must be zero.
                     put.push(("padding", self.vhlo_pairs(&vec![(0, 0); dimensions.input_spatial.len()])?));
                 } else if !dynamic {
                     put.push(("padding", self.vhlo_pairs(&window.padding)?));
@@ -219,7 +220,7 @@ impl Encoder {
         Ok(false)
     }
 
-    /// Attributes that `gather` and `dynamic_gather` share.
+    /// Adds the attributes that `gather` and `dynamic_gather` share.
     pub(super) fn gather(&mut self, base: &str, d: &GatherDimensions, sorted: bool, put: &mut Named) -> Result<bool> {
         let batched = !d.operand_batching_dims.is_empty() || !d.start_indices_batching_dims.is_empty();
         let second = self.has_second(base, batched.then_some("a batching dimension"))?;
@@ -267,7 +268,7 @@ impl Encoder {
             let value = match &fields {
                 None => self.vhlo_absent()?,
                 Some(fields) => match find(fields, name) {
-                    // Products of 8-bit floats in several steps.
+                    // Several primitive operations for 8-bit floating-point types.
                     Some(value)
                         if name == "num_primitive_operations"
                             && value.as_integer() > Some(1)
@@ -318,7 +319,7 @@ impl Encoder {
         put.push(("call_target_name", self.vhlo_string(call_target_name.as_bytes())));
         put.push(("has_side_effect", self.vhlo_bool(*has_side_effect)));
         put.push(("api_version", self.vhlo_api_version(*api_version)?));
-        // The configuration of a typed call is always a dictionary, even if it is empty.
+        // For the typed FFI, the configuration is always a dictionary, even if it is empty.
         let empty = Attribute::Dictionary(Attributes::new());
         let config = match backend_config {
             Attribute::String(bytes) if bytes.is_empty() && *api_version == 4 => &empty,
@@ -351,7 +352,8 @@ macro_rules! write_ops {
         own { $($own:tt)* }
     ) => {
         impl Encoder {
-            /// Writes the attributes of the ops that a row of `op_table!` describes. Returns `false` for the others.
+            /// Adds the attributes of an op that has a row in the section `table` of `op_table!`. Returns `false` for
+            /// every other op.
             fn table_attributes(&mut self, kind: &OpKind, put: &mut Named) -> Result<bool> {
                 match kind {
                     $(OpKind::$op { $($($field),+)? } => {

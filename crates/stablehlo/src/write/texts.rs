@@ -1,8 +1,8 @@
-//! Splits the types and attributes that this crate keeps as text into their parts.
+//! Splits types and attributes that the IR keeps as text.
 
 use crate::ir::{Attribute, DYNAMIC, ElementType};
 
-/// The parts of a tensor or buffer type.
+/// Components of a tensor or buffer type.
 pub(super) struct Tensor<'a> {
     pub(super) buffer: bool,
     pub(super) shape: Vec<i64>,
@@ -10,7 +10,7 @@ pub(super) struct Tensor<'a> {
     pub(super) encoding: Option<&'a str>,
 }
 
-/// Splits `tensor<2x?xT, encoding>` or `memref<2xT>` into its parts.
+/// Splits `tensor<2x?xT, encoding>` or `memref<2xT>`.
 pub(super) fn tensor(text: &str) -> Option<Tensor<'_>> {
     let (inside, buffer) = match text.strip_prefix("tensor<") {
         Some(rest) => (rest, false),
@@ -33,7 +33,7 @@ pub(super) fn tensor(text: &str) -> Option<Tensor<'_>> {
     Some(Tensor { buffer, shape, element: rest, encoding })
 }
 
-/// Splits at commas outside of brackets and strings.
+/// Splits a text at commas that are outside of brackets and strings.
 pub(super) fn split(text: &str) -> Vec<&str> {
     let (mut depth, mut quoted, mut start) = (0usize, false, 0);
     let mut parts = Vec::new();
@@ -59,7 +59,7 @@ pub(super) fn split(text: &str) -> Vec<&str> {
     parts
 }
 
-/// A name, with or without quotes.
+/// Returns a name without its quotes. The quotes are optional.
 pub(super) fn string(text: &str) -> String {
     match crate::text::whole_attribute(text) {
         Some(Attribute::String(name)) => String::from_utf8_lossy(&name).into_owned(),
@@ -67,12 +67,13 @@ pub(super) fn string(text: &str) -> String {
     }
 }
 
-/// The inside of `#stablehlo.name<...>`.
+/// Returns the text between the brackets of `#stablehlo.name<...>`.
 pub(super) fn inside<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.strip_prefix("#stablehlo.")?.strip_prefix(name)?.strip_prefix('<')?.strip_suffix('>')
 }
 
-/// `#stablehlo.bounds<16, ?>`, or `#stablehlo.type_extensions<bounds = [16, ?]>` in old text.
+/// Returns the bounds in `#stablehlo.bounds<16, ?>`, or in the older form `#stablehlo.type_extensions<bounds = [16,
+/// ?]>`.
 pub(super) fn bounds(text: &str) -> Option<Vec<i64>> {
     let list = match inside(text, "bounds") {
         Some(list) => list,
@@ -85,18 +86,18 @@ pub(super) fn bounds(text: &str) -> Option<Vec<i64>> {
     split(list).into_iter().map(|one| if one == "?" { Some(DYNAMIC) } else { one.parse().ok() }).collect()
 }
 
-/// The parts of a quantized element type.
+/// Components of a quantized element type.
 pub(super) struct Quantized {
     pub(super) storage: ElementType,
     pub(super) signed: bool,
     pub(super) expressed: ElementType,
     pub(super) range: (i64, i64),
     pub(super) axis: Option<u64>,
-    /// Scale and zero point, one per slice along the axis.
+    /// Scale and zero point of each slice along the axis. Without an axis, there is a single pair.
     pub(super) steps: Vec<(f64, i64)>,
 }
 
-/// `!quant.uniform<i8<-128:127>:f32:0, {1.0:2, 3.0}>`.
+/// Splits a quantized type such as `!quant.uniform<i8<-128:127>:f32:0, {1.0:2, 3.0}>`.
 pub(super) fn quantized(text: &str) -> Option<Quantized> {
     let body = text.strip_prefix("!quant.uniform<")?.strip_suffix('>')?;
     let parts = split(body);
@@ -129,7 +130,7 @@ pub(super) fn quantized(text: &str) -> Option<Quantized> {
         Some(list) => split(list.strip_suffix('}')?).into_iter().map(step).collect::<Option<Vec<_>>>()?,
         None => vec![step(steps)?],
     };
-    // Artifacts store a signless integer type and a separate flag for the sign.
+    // Artifacts store a signless integer type and a separate sign flag.
     let storage = ElementType::from_name(&format!("i{width}"))?;
     Some(Quantized { storage, signed, expressed, range, axis, steps })
 }

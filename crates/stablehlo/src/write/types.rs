@@ -1,4 +1,4 @@
-//! Types of the artifact's dialect and of MLIR's builtin dialect.
+//! Types of the VHLO dialect and of MLIR's builtin dialect.
 
 use super::bytes::Buffer;
 use super::encoder::{Dialect, Encoder};
@@ -9,7 +9,7 @@ use crate::ir::{ElementType, TensorType, Type, Version};
 use crate::text::whole_type;
 use crate::types::Ty;
 
-/// Code of an element type, and the version that added it.
+/// Returns the code of an element type, and the StableHLO version that added it.
 fn element_code(element: ElementType) -> (u64, Version) {
     use ElementType::*;
     let first = Version::OLDEST;
@@ -76,7 +76,7 @@ impl Encoder {
         }))
     }
 
-    /// A type in the artifact's dialect.
+    /// Adds a type of the VHLO dialect.
     pub(super) fn vhlo_type(&mut self, ty: &Type) -> Result<usize> {
         match ty {
             Type::Tensor(TensorType { shape, element }) => self.vhlo_tensor(shape, *element),
@@ -101,13 +101,13 @@ impl Encoder {
         }))
     }
 
-    /// The type that stands for an absent type attribute.
+    /// Adds the type that represents an absent type attribute.
     pub(super) fn vhlo_none(&mut self) -> Result<usize> {
         needs(self.version, Version(1, 6, 0), || "type none".to_owned())?;
         Ok(self.vhlo(33, |_| {}))
     }
 
-    /// A type that this crate keeps as text.
+    /// Adds a type that the IR keeps as text.
     fn vhlo_text(&mut self, text: &str) -> Result<usize> {
         if let Some(parts) = texts::tensor(text) {
             return self.vhlo_encoded_tensor(text, &parts);
@@ -140,7 +140,7 @@ impl Encoder {
         }
     }
 
-    /// `tensor<2x!quant...>`, `tensor<?xf32, #stablehlo.bounds<4>>`, `memref<2xf32>`.
+    /// Adds a type such as `tensor<2x!quant...>`, `tensor<?xf32, #stablehlo.bounds<4>>` or `memref<2xf32>`.
     fn vhlo_encoded_tensor(&mut self, text: &str, parts: &texts::Tensor<'_>) -> Result<usize> {
         let element = self.vhlo_text(parts.element)?;
         if parts.buffer {
@@ -243,7 +243,7 @@ impl Encoder {
         self.builtin(plain, |_| {})
     }
 
-    /// A type in MLIR's builtin dialect, for ops of other dialects than the artifact's.
+    /// Adds a type of MLIR's builtin dialect, which ops of other dialects use.
     pub(super) fn builtin_type(&mut self, ty: &Type) -> usize {
         match ty {
             Type::Tensor(TensorType { shape, element }) => {

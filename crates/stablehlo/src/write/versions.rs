@@ -1,9 +1,9 @@
-//! The versions of the bytecode, and the versions that features require.
+//! Bytecode versions of StableHLO versions, and the check for required StableHLO versions.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::Version;
 
-/// The bytecode version of artifacts of this StableHLO version.
+/// Returns the bytecode version of artifacts of this StableHLO version.
 pub(super) fn bytecode_version(version: Version) -> u8 {
     match version {
         Version(0, ..=9, _) => 0,
@@ -14,7 +14,7 @@ pub(super) fn bytecode_version(version: Version) -> u8 {
     }
 }
 
-/// Fails if the version to be written is older than a feature requires.
+/// Returns an error if the written StableHLO version is older than `since`.
 pub(super) fn needs(version: Version, since: Version, what: impl FnOnce() -> String) -> Result<()> {
     if version >= since {
         return Ok(());

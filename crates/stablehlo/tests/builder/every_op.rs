@@ -1,4 +1,4 @@
-//! Builds each op of the specification once.
+//! Tests building each op of the specification once.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use stablehlo::{Result, op_names};
 
 use super::{build, expect_round_trip, floats, tensor};
 
-/// Ops that have no method, with the reason.
+/// Ops without a builder method, with the reason.
 const WITHOUT_METHOD: &[(&str, &str)] = &[
     ("cross-replica-sum", "not in the specification; `all_reduce` computes it"),
     ("einsum", "not in the specification; `dot_general` computes it"),
@@ -337,7 +337,7 @@ fn round_trip() {
         let module = added.and_then(|_| module.build()).unwrap_or_else(|e| panic!("{name}: {e}"));
         let mut found = BTreeSet::new();
         names(&module.funcs[0].body, &mut found);
-        // The readers replace these two ops, and the builder does so, too.
+        // The builder replaces these two ops, as the readers do.
         let expected = match name {
             "broadcast" => "broadcast_in_dim",
             "dot" => "dot_general",
@@ -347,7 +347,7 @@ fn round_trip() {
         expect_round_trip(&module, name);
         assert!(built.insert(name), "{name} is built twice");
     }
-    // Ops whose method needs another function.
+    // The methods of these ops require another function.
     let module = calls();
     let mut found = BTreeSet::new();
     module.funcs.iter().for_each(|func| names(&func.body, &mut found));

@@ -1,4 +1,4 @@
-//! Builds programs op by op.
+//! Tests building programs op by op.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 mod every_op;
@@ -14,19 +14,19 @@ fn tensor(shape: &[i64], element: ElementType) -> TensorType {
     TensorType::new(shape, element)
 }
 
-/// An argument of this shape with elements of type `f32`.
+/// Adds an argument of this shape with elements of type `f32`.
 fn floats(f: &FunctionBuilder, shape: &[i64]) -> Value {
     f.argument(tensor(shape, ElementType::F32)).unwrap()
 }
 
-/// A module with a function `main`.
+/// Builds a module with a function `main`.
 fn build<R: Values>(body: impl FnOnce(&FunctionBuilder) -> stablehlo::Result<R>) -> Module {
     let module = ModuleBuilder::new("test");
     module.function("main", body).unwrap();
     module.build().unwrap()
 }
 
-/// The program must be the same after it is printed or written, and read.
+/// Checks that the program does not change if it is printed or written, and read again.
 fn expect_round_trip(module: &Module, what: &str) {
     let text = module.to_string();
     let read = stablehlo::parse(text.clone(), VerifyLevel::FULL).unwrap_or_else(|e| panic!("{what}: {e}\n{text}"));

@@ -1,4 +1,4 @@
-//! Regions that see outer values, and values that are not valid where they are used.
+//! Tests regions that use outer values, and values that are not in scope where they are used.
 
 use std::cell::Cell;
 
@@ -8,7 +8,7 @@ use stablehlo::ir::*;
 
 use super::{build, expect_round_trip, floats, tensor};
 
-/// The state of a loop, as a type of the framework.
+/// State of a loop, as a framework might define it.
 struct Training {
     step: Value,
     weights: Vec<Value>,
@@ -76,7 +76,7 @@ fn failed_region_adds_nothing() {
         let x = floats(f, &[4]);
         let zero = f.constant(0f32)?;
         let error = f.reduce(x, zero, &[0], |a, _| f.add(a, x)).unwrap_err();
-        // The error is that of the op in the region.
+        // The error refers to the op in the region.
         assert_eq!(error.op(), Some("stablehlo.add"));
         let panics = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             f.if_(zero, || -> stablehlo::Result<Value> { panic!("a panic in a closure") }, || Ok(zero))
@@ -101,7 +101,7 @@ fn rejects_values_of_another_function() {
 
 #[test]
 fn functions_op_by_op() {
-    // A framework that records ops keeps the builder and the values.
+    // A framework that records ops one at a time owns the builder and the values.
     struct Recorder {
         f: FunctionBuilder,
         values: Vec<Value>,

@@ -1,4 +1,4 @@
-//! Attributes of arguments, results and modules, and broadcasting.
+//! Tests attributes of arguments, results and modules, and broadcasting.
 
 use stablehlo::VerifyLevel;
 use stablehlo::builder::*;
@@ -87,7 +87,7 @@ fn attributes_and_other_dialects() {
         assert!(f.set_attribute(y, "result_accuracy", Attribute::Unit).is_err());
         assert!(f.set_attribute(x, "a", Attribute::Unit).is_err());
         f.set_attribute(y, "result_accuracy", Attribute::Other(mode.to_owned()))?;
-        // Any op, with types that the caller states.
+        // Any op can be added with types that the caller passes.
         let ty = f.ty(y)?;
         f.op(OpKind::Unary(Unary::Sine), &[y], [(*ty).clone()])
     });

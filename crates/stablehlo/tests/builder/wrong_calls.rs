@@ -1,7 +1,7 @@
-//! Wrong calls: each error names the op, the operand, what is expected, and the place of the call.
+//! Tests that the error of a wrong call names the op, the operand, what is expected, and the position of the call.
 //! `tests/messages/builder.txt` lists the messages.
 //!
-//! `UPDATE_EXPECT=1 cargo test -p stablehlo-rs --test builder` updates the file.
+//! To update this file, run `UPDATE_EXPECT=1 cargo test -p stablehlo-rs --test builder`.
 
 use std::fmt::Write;
 
@@ -13,8 +13,8 @@ use stablehlo::{Error, ErrorKind, Result};
 
 use super::{floats, tensor};
 
-/// Builds a function that must fail, and checks the error. The case starts in this line of this file or a few lines
-/// after it.
+/// Builds a function that must fail, and checks the error. The error's location must be at most a few lines below the
+/// call of `fails`.
 #[track_caller]
 fn fails<R: Values>(
     messages: &mut String,
@@ -136,7 +136,7 @@ fn calls_and_functions(messages: &mut String) {
     let twice = module.function("callee", |f| Ok(floats(f, &[2]))).unwrap_err();
     assert_eq!(twice.kind(), ErrorKind::Reference, "{twice}");
     writeln!(messages, "{twice}").unwrap();
-    // A callee of another module.
+    // The callee belongs to another module.
     let other = ModuleBuilder::new("other");
     other.function("main", |f| f.call(&callee, [floats(f, &[2])])).unwrap();
     let error = other.build().unwrap_err();

@@ -1,11 +1,11 @@
-//! Random changes to programs, which are the same on every run.
+//! Random changes to programs. The random number generator has a fixed seed, so every run makes the same changes.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
-/// A small generator of pseudo-random numbers.
+/// A small pseudorandom number generator.
 pub(crate) struct XorShift(pub(crate) u64);
 
 impl XorShift {
-    /// The next number.
+    /// Returns the next random number.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -13,13 +13,13 @@ impl XorShift {
         self.0
     }
 
-    /// A number below `n`.
+    /// Returns a random number below `n`.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         usize::try_from(self.next() % u64::try_from(n.max(1)).unwrap()).unwrap()
     }
 }
 
-/// Flips, overwrites, removes, repeats and inserts a few bytes at random.
+/// Randomly flips bits, and overwrites, removes, repeats or inserts a few bytes.
 pub(crate) fn mutate(rng: &mut XorShift, program: &[u8], words: &[&[u8]]) -> Vec<u8> {
     let mut bytes = program.to_vec();
     for _ in 0..1 + rng.below(4) {

@@ -1,7 +1,7 @@
-//! Well-formed but invalid programs. `tests/messages/programs.txt` lists the message about each of them; other tests match the kind, the op,
-//! the function and the place.
+//! Tests well-formed but invalid programs. `tests/messages/programs.txt` lists the message for each program. The tests
+//! also check the kind, the op, the function and the position of the errors.
 //!
-//! `UPDATE_EXPECT=1 cargo test -p stablehlo-rs --test rejected` updates the file.
+//! To update this file, run `UPDATE_EXPECT=1 cargo test -p stablehlo-rs --test rejected`.
 
 mod ops;
 mod rules;
@@ -11,7 +11,7 @@ use std::fmt::{Display, Write};
 
 use expect_test::expect_file;
 
-/// Programs, each with the kind of its error and the message.
+/// Programs, each with the kind of its error and the error message.
 #[derive(Default)]
 struct Messages(String);
 

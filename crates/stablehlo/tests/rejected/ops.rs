@@ -1,4 +1,4 @@
-//! Ops, values and functions that do not fit together. The error names the op, the function and the place.
+//! Tests ops, values and functions that do not match. The error names the op, the function and the position.
 
 use crate::Messages;
 
@@ -41,8 +41,8 @@ pub(crate) fn shapes(messages: &mut Messages) {
         messages.add(&op, &e);
         assert!(e.op().is_some_and(|op| op.starts_with("stablehlo.")), "{e}");
         assert_eq!(e.func(), Some("main"));
-        // Errors of the reader have a byte offset. Errors of the verifier have a location, which is a line of the text
-        // here.
+        // An error of the reader has a byte offset. An error of the verifier has a source location, which is a line of
+        // the text in this test.
         assert!(
             e.line_column().is_some_and(|p| p.0 == 2) || e.location().is_some_and(|l| l.starts_with("line 2:")),
             "{e}"
@@ -101,7 +101,7 @@ pub(crate) fn ops_without_kind(messages: &mut Messages) {
     }
 }
 
-/// An op with a reducer for scalars of these types.
+/// Returns an op whose reducer takes scalars of the type `reducer`. `types` are the types of the op.
 fn reducing(op: &str, reducer: &str, types: &str) -> String {
     format!(
         "%0 = \"stablehlo.{op}\"(%m, %i) ({{ ^bb0(%a: tensor<{reducer}>, %b: tensor<{reducer}>): stablehlo.return %a : tensor<{reducer}> }}) {{dimensions = array<i64: 0>, window_dimensions = array<i64: 4, 4>}} : {types}"

@@ -1,16 +1,17 @@
-//! Tests programs that break other rules than those on shapes: quantized types, constants that are shapes, custom
-//! calls, string attributes, CHLO ops and asynchronous ops. Each is tested together with a valid variant, so that it is
-//! not rejected for another reason.
+//! Tests programs that violate rules that do not concern shapes: quantized types, constant shape operands, custom
+//! calls, string attributes, CHLO ops and asynchronous ops. Each test also checks a valid variant of the program, so
+//! that the program is not rejected for another reason.
 
 use crate::Messages;
 
-/// A function with these arguments and one op.
+/// Reads a function with these arguments and one op.
 fn read(arguments: &str, op: &str) -> Result<stablehlo::ir::Module, stablehlo::Error> {
     stablehlo::parse(format!("func.func @main({arguments}) {{\n{op}\n  return\n}}\n"), stablehlo::VerifyLevel::FULL)
 }
 
 impl Messages {
-    /// The op is accepted. With `from` replaced by `to`, it is rejected with a message, the op and the place.
+    /// Checks that the op is accepted. Checks for each change that the op with `from` replaced by `to` is rejected, and
+    /// adds the error.
     fn refused(&mut self, arguments: &str, op: &str, changes: &[(&str, &str)]) {
         read(arguments, op).unwrap_or_else(|e| panic!("{op}\n{e}"));
         for (from, to) in changes {
@@ -312,7 +313,7 @@ fn module_attributes() {
 
 #[test]
 fn every_op() {
-    // All ops except the last are valid, of one kind and one type.
+    // All ops except the last are valid. They have the same kind and type as the last op.
     let text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = stablehlo.exponential %x : tensor<4xf32>
   %1 = stablehlo.exponential %0 : tensor<4xf32>
