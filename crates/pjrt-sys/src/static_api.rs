@@ -1,11 +1,12 @@
-//! A function table that is part of the program.
+//! A PJRT function table that is part of the program.
 
 use crate::PJRT_Api;
 
-/// A function table that lives as long as the process and keeps the contract of the interface.
+/// A PJRT function table that lives as long as the process and satisfies the [contracts](crate::contracts) of the C
+/// API.
 ///
-/// The code that creates the value, such as `device-plugin`, guarantees the contract to the code that calls the table.
-/// Therefore only creating it is unsafe.
+/// The code that creates a `StaticApi`, such as `device-plugin`, guarantees these contracts to the code that calls the
+/// table. Therefore only the creation is unsafe.
 #[derive(Clone, Copy, Debug)]
 pub struct StaticApi(*const PJRT_Api);
 
@@ -15,7 +16,7 @@ unsafe impl Send for StaticApi {}
 unsafe impl Sync for StaticApi {}
 
 impl StaticApi {
-    /// Creates the value. The caller guarantees the contract of the table.
+    /// Creates a `StaticApi` from a table for which the caller guarantees the contracts.
     ///
     /// # Safety
     ///
