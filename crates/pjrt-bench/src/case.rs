@@ -18,7 +18,7 @@ pub struct Case {
     pub forms: Vec<Program>,
     /// The inputs of the program.
     pub inputs: Vec<HostArray>,
-    /// The largest intended ratio of the first side's execution time to that of the second side.
+    /// Target: the largest acceptable ratio of the first side's execution time to the second side's execution time.
     pub target: Option<f64>,
 }
 
@@ -57,8 +57,8 @@ impl Case {
         self.forms.get(side).unwrap_or(&self.program)
     }
 
-    /// Sets the largest intended ratio of the first side's execution time to that of the second side. The report marks a
-    /// larger ratio.
+    /// Sets the target: the largest acceptable ratio of the first side's execution time to the second side's execution
+    /// time. The report marks a larger ratio.
     #[must_use]
     pub fn with_target(mut self, ratio: f64) -> Self {
         self.target = Some(ratio);

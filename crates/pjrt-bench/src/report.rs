@@ -22,7 +22,7 @@ pub struct Report {
     pub machine: Machine,
     /// The plugins, in the order of the sides.
     pub plugins: Vec<PluginReport>,
-    /// The results, in the order of the cases.
+    /// Results of the measured cases, in the order in which [`Report::new`] received them.
     pub cases: Vec<CaseReport>,
 }
 
@@ -58,9 +58,9 @@ pub struct PluginReport {
 pub struct CaseReport {
     /// Name of the case.
     pub name: String,
-    /// The largest intended ratio of the first side's execution time to that of the second side.
+    /// Target: the largest acceptable ratio of the first side's execution time to the second side's execution time.
     pub target: Option<f64>,
-    /// The results of the case on each side, in the order of the sides.
+    /// Results of the case on each side, in the order of [`Report::plugins`].
     pub sides: Vec<SideReport>,
 }
 

@@ -228,7 +228,7 @@ pub struct ClientCreate {
     /// The oldest minor version of the C API whose header has the argument struct that the framework passed.
     #[prost(uint32, tag = "2")]
     pub framework_minor: u32,
-    /// Whether the framework passed a key-value store, because the program has several processes.
+    /// Whether the framework passed a key-value store, which programs with several processes need.
     #[prost(bool, tag = "3")]
     pub key_value_store: bool,
 }
@@ -393,7 +393,7 @@ pub struct Transfer {
     #[prost(message, optional, tag = "5")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub array: Option<ArrayType>,
-    /// The data.
+    /// Data to transfer.
     #[prost(message, optional, tag = "6")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Content>,
@@ -419,7 +419,7 @@ pub struct SetError {
     /// Index of the buffer.
     #[prost(int32, tag = "2")]
     pub index: i32,
-    /// The error.
+    /// Error of the buffer.
     #[prost(message, optional, tag = "3")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
@@ -496,7 +496,7 @@ pub struct Download {
     /// Offset in the memory of the device in bytes, for `PJRT_Buffer_CopyRawToHost`.
     #[prost(uint64, tag = "4")]
     pub offset: u64,
-    /// Number of bytes.
+    /// Size of the data in bytes.
     #[prost(uint64, tag = "5")]
     pub size: u64,
 }
@@ -614,7 +614,7 @@ pub struct Contents {
     #[prost(message, optional, tag = "4")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<MemoryLayout>,
-    /// The data.
+    /// Contents of the buffer.
     #[prost(message, optional, tag = "5")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Content>,

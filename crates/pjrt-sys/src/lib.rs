@@ -40,7 +40,7 @@ pub use bindings::*;
 pub use slots::*;
 pub use static_api::StaticApi;
 
-/// A C `bool` of the interface. Any byte is a valid value, and every byte except 0 means true.
+/// A C `bool` in the structs of the PJRT C API. Any byte is a valid value, and every byte except 0 means true.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Bool(u8);
@@ -74,7 +74,7 @@ impl core::fmt::Debug for Bool {
 /// its `PJRT_Extension_Base`). `STRUCT_SIZE` is at most `size_of::<Self>()`. Every bit pattern, including all zeros, is
 /// a valid value.
 pub unsafe trait AbiStruct: Copy + 'static {
-    /// Name in the header.
+    /// Name of the struct in the header.
     const NAME: &'static str;
     /// The header's `_STRUCT_SIZE`: the end of the last field, without the padding after it.
     const STRUCT_SIZE: usize;

@@ -78,8 +78,8 @@ pub struct CompiledMemoryStats {
     /// Sum of the compiler's allocations in device memory. If a backend leaves this field 0, `device-plugin` reports
     /// `total_size`.
     pub total_allocation_size: i64,
-    /// Size of those allocations in `total_allocation_size` that live longer than an execution, such as arguments and
-    /// constants.
+    /// Size of the allocations that live longer than an execution, such as arguments and constants.
+    /// `total_allocation_size` includes them.
     pub indefinite_allocation_size: i64,
     /// Maximum device memory in use at the same time, without the padding of allocations. If a backend leaves this
     /// field 0, `device-plugin` reports `peak_memory`.

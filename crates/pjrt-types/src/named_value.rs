@@ -88,8 +88,8 @@ impl fmt::Display for Value {
     }
 }
 
-/// Returns the decimal number with the fewest decimal places that rounds to `number` in 32 bits. The result is an
-/// integer and the number of its digits after the decimal point. Returns `None` if the decimal number is too long.
+/// Returns the decimal number with the fewest decimal places that rounds to `number` in 32 bits. The result consists of
+/// all digits as an integer, and the number of decimal places. Returns `None` if the decimal number is too long.
 ///
 /// This function avoids the standard library's formatting of floats, which makes up 1 % of the size of a small plugin.
 #[doc(hidden)]

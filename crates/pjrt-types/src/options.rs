@@ -294,7 +294,7 @@ impl CompileOptions {
         self
     }
 
-    /// Sets the device of each replica and partition. Also set `num_replicas` and `num_partitions` to those of the
+    /// Sets the device of each replica and partition. Also set `num_replicas` and `num_partitions` to the counts of the
     /// assignment.
     #[must_use]
     pub fn with_device_assignment(mut self, assignment: DeviceAssignment) -> Self {

@@ -64,7 +64,7 @@ pub struct Manifest {
     /// Whether the vendor considers the plugin unfinished.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub experimental: bool,
-    /// Hardware by which frameworks detect the plugin's devices before they load the plugin.
+    /// Hardware for which frameworks search before they load the plugin.
     #[serde(default, skip_serializing_if = "Hardware::is_empty")]
     pub hardware: Hardware,
     /// The options that the plugin's clients accept.
@@ -82,7 +82,7 @@ pub struct Manifest {
     /// The programs that the plugin's devices can run. `None` if the manifest does not list them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub supported_programs: Option<SupportTable>,
-    /// An environment variable that disables the plugin if it is set, not empty and not `0`.
+    /// Name of an environment variable that disables the plugin if it is set, not empty and not `0`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disable_env: Option<String>,
     /// Name of a C function without parameters and without a result. The function is called after the last client is

@@ -119,7 +119,7 @@ impl Drop for User {
     }
 }
 
-/// The task of the MPI thread after the addresses of all processes are known.
+/// The inputs that the MPI thread needs to send and receive messages.
 pub(crate) struct Task {
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) queue: Arc<Queue>,

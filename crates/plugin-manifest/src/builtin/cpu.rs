@@ -1,4 +1,4 @@
-//! XLA's CPU plugin.
+//! Manifest of XLA's CPU plugin.
 
 use super::lists::{linux, owned};
 use crate::capabilities::{Capabilities, DlpackDevice, DotAlgorithm, HostCallbacks};

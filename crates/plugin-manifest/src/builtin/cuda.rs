@@ -1,4 +1,4 @@
-//! NVIDIA GPUs, through XLA's CUDA plugin.
+//! Manifest of NVIDIA GPUs, through XLA's CUDA plugin.
 
 use super::gpu;
 use super::lists::{linux, owned, pci};

@@ -1,4 +1,4 @@
-//! AWS Neuron: Inferentia and Trainium, through libneuronpjrt.
+//! Manifest of AWS Inferentia and Trainium, through libneuronpjrt.
 
 use super::lists::{linux, owned, pci};
 use crate::capabilities::{Autocast, Capabilities, MasterAddress, Spmd};

@@ -1,4 +1,4 @@
-//! Intel GPUs, through XLA's oneAPI plugin.
+//! Manifest of Intel GPUs, through XLA's oneAPI plugin.
 
 use super::gpu;
 use super::lists::{linux, owned, pci};

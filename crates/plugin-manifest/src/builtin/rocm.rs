@@ -1,4 +1,4 @@
-//! AMD GPUs, through XLA's ROCm plugin.
+//! Manifest of AMD GPUs, through XLA's ROCm plugin.
 
 use super::gpu;
 use super::lists::{linux, owned, pci};

@@ -1,4 +1,4 @@
-//! Tenstorrent, through tt-xla.
+//! Manifest of Tenstorrent's accelerators, through tt-xla.
 
 use super::lists::{linux, owned, pci};
 use crate::capabilities::{Capabilities, ProgramFormat, ProgramFormats};

@@ -1,4 +1,4 @@
-//! Google TPU, through libtpu.
+//! Manifest of Google TPUs, through libtpu.
 
 use std::num::NonZeroU32;
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{ElementType, Value};
 
-/// Builds [`Capabilities`]. See its fields for their meaning.
+/// Builds [`Capabilities`]. The fields of [`Capabilities`] document the meaning of the values.
 ///
 /// [`Self::build`] never fails. [`Capabilities::validate`] checks the values and reports all faults together. The
 /// registration of a plugin calls it.

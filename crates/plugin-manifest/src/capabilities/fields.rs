@@ -1,7 +1,7 @@
 //! The table of the capabilities. Each row declares one field, and macros generate the code for the field from its row.
 
-/// Passes the rows of the table to a macro. A row consists of the field's documentation, its name, which is also its
-/// JSON key, its type, and these properties:
+/// Passes the rows of the table to a macro. A row consists of the documentation, the name and the type of a field, and
+/// of the following properties. The name is also the JSON key.
 ///
 /// - `builder`: the argument of the builder's method. `value` accepts anything that converts into the field's type,
 ///   `count` an integer for which 0 means `None`, `list(T)` an iterator over `T`, and `text` a string. `by_hand` means

@@ -153,15 +153,15 @@ codes! {
         Bf16Bf16Bf16 = 8 "bf16_bf16_bf16",
         /// `bf16`, summed in `f32`.
         Bf16Bf16F32 = 9 "bf16_bf16_f32",
-        /// `f32` in 3 operations on `bf16`.
+        /// `f32`, computed with 3 operations on `bf16`.
         Bf16Bf16F32X3 = 10 "bf16_bf16_f32_x3",
-        /// `f32` in 6 operations on `bf16`.
+        /// `f32`, computed with 6 operations on `bf16`.
         Bf16Bf16F32X6 = 11 "bf16_bf16_f32_x6",
-        /// `f32` in 9 operations on `bf16`.
+        /// `f32`, computed with 9 operations on `bf16`.
         Bf16Bf16F32X9 = 12 "bf16_bf16_f32_x9",
         /// `tf32`, summed in `f32`.
         Tf32Tf32F32 = 13 "tf32_tf32_f32",
-        /// `f32` in 3 operations on `tf32`.
+        /// `f32`, computed with 3 operations on `tf32`.
         Tf32Tf32F32X3 = 14 "tf32_tf32_f32_x3",
         /// `f32`, summed in `f32`.
         F32F32F32 = 15 "f32_f32_f32",

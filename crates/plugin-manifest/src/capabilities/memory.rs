@@ -25,7 +25,7 @@ codes! {
         Rocm = 10 "rocm",
         /// Host memory pinned by ROCm.
         RocmHost = 11 "rocm_host",
-        /// A device for which DLPack has no name.
+        /// A device that does not have its own DLPack device type.
         ExtDev = 12 "ext_dev",
         /// CUDA memory that the host can also read.
         CudaManaged = 13 "cuda_managed",

@@ -46,7 +46,7 @@ impl fmt::Display for Effect {
     }
 }
 
-/// One variable of an [`EnvPlan`].
+/// One step of an [`EnvPlan`], which sets an environment variable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct EnvStep {

@@ -46,7 +46,7 @@ pub(super) struct Partial {
 }
 
 impl Partial {
-    /// Copies the values from `other` that are not yet known.
+    /// Copies the values from `other` for which `self` has no value.
     pub(super) fn or(&mut self, other: Self) {
         let Self {
             global_rank,

@@ -40,7 +40,7 @@ struct Rule {
 }
 
 impl Checker {
-    /// Prepares a table.
+    /// Validates a table and prepares it for checks.
     ///
     /// # Errors
     ///
@@ -68,8 +68,8 @@ impl Checker {
         Ok(Self { rules, complete: table.complete, dynamic_shapes: table.dynamic_shapes, max_rank: table.max_rank })
     }
 
-    /// Checks a program in the form in which a framework would send it. With the feature `hlo`, programs in HLO are
-    /// checked by the StableHLO names of their instructions.
+    /// Checks a serialized program, as a framework would send it to the plugin. With the feature `hlo`, programs in HLO
+    /// are checked by the StableHLO names of their instructions.
     pub fn program(&self, program: &Program, depth: Depth) -> Support {
         match crate::program_reader::read(program, stablehlo::VerifyLevel::FULL) {
             Some(Ok(module)) => self.module(&module, depth),

@@ -69,7 +69,7 @@ macro_rules! fields {
 for_each_capability!(fields);
 
 /// Returns the end of the last field that is completely within the first `struct_size` bytes. Returns 0 if
-/// `struct_size` does not even include itself. A copy up to this offset never ends within a field.
+/// `struct_size` is too small for its own field. A copy up to this offset never ends within a field.
 pub(super) fn whole_fields(struct_size: usize) -> usize {
     FIELDS.iter().map(|field| field.end).filter(|end| *end <= struct_size).max().unwrap_or(0)
 }

@@ -163,8 +163,8 @@ pub struct dp_capabilities {
     pub dlpack_device: u32,
     /// DLDeviceType of host memory pinned for the device, DP_DLPACK_*. 0: this memory cannot be shared through DLPack.
     pub dlpack_host_device: u32,
-    /// Types of foreign memory that the plugin's buffers can use without a copy, DP_DLPACK_*. Empty: it is always
-    /// copied.
+    /// Types of foreign memory that the plugin's buffers can use without a copy, DP_DLPACK_*. Empty: foreign memory is
+    /// always copied.
     pub zero_copy_import: *const u32,
     /// Number of elements of zero_copy_import.
     pub zero_copy_import_size: usize,
