@@ -12,7 +12,7 @@ pub struct StaticApi(*const PJRT_Api);
 
 // SAFETY: the functions of a table may be called from any thread, by the contract of `StaticApi::new`.
 unsafe impl Send for StaticApi {}
-// SAFETY: as above.
+// SAFETY: any thread may call the functions of a table, by the contract of `StaticApi::new`.
 unsafe impl Sync for StaticApi {}
 
 impl StaticApi {

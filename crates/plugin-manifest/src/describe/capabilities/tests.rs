@@ -196,7 +196,7 @@ fn invalid_values_name_their_field() {
     // SAFETY: null and misaligned pointers are rejected before they are read.
     assert_eq!(unsafe { read(std::ptr::null()) }.unwrap_err().code(), ErrorCode::INVALID_ARGUMENT);
     let words = [0_u64; 2];
-    // SAFETY: as above.
+    // SAFETY: a misaligned pointer is rejected before it is read.
     let odd = unsafe { read(words.as_ptr().wrapping_byte_add(4).cast()) };
     assert_eq!(odd.unwrap_err().code(), ErrorCode::INVALID_ARGUMENT);
 }

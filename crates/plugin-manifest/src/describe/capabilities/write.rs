@@ -21,7 +21,7 @@ pub struct CCapabilities {
 
 // SAFETY: V6 (lifetimes): the pointers refer to data that `_owned` holds and that never changes; all of it is `Send`.
 unsafe impl Send for CCapabilities {}
-// SAFETY: as above; a shared reference allows only shared access.
+// SAFETY: V6 (lifetimes): the data to which the pointers refer never change, so several threads can read them.
 unsafe impl Sync for CCapabilities {}
 
 impl Deref for CCapabilities {

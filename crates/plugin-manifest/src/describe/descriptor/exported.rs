@@ -43,7 +43,7 @@ pub struct CDescriptor(dp_descriptor);
 
 // SAFETY: D1 and D2, which this module guarantees: the data that a descriptor points to never changes.
 unsafe impl Send for CDescriptor {}
-// SAFETY: as above.
+// SAFETY: D1 and D2, as for `Send`: the data never changes, so several threads can read it.
 unsafe impl Sync for CDescriptor {}
 
 impl CDescriptor {

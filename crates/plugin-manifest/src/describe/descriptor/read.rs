@@ -146,7 +146,7 @@ fn computed(name: &str, function: dp_library_path) -> Result<PathBuf> {
     let name = format!("library_path of {name}");
     // SAFETY: D3 (functions of a descriptor), the function has this type and may be called.
     let call = |sink, user| unsafe { function(sink, user) };
-    // SAFETY: D3, as above, and the function calls the sink only during the call.
+    // SAFETY: D3 (functions of a descriptor), the function calls the sink only during the call.
     let path = unsafe { strings::ask(&name, call) }?;
     if path.is_empty() || path.contains('\0') {
         return Err(Error::internal(format!("{name} returned {path:?}, which is not a path")));
@@ -169,7 +169,7 @@ impl Hooks for CHooks {
         let variables = strings::of_environment(environment);
         // SAFETY: D3 (functions of a descriptor), the function has this type and may be called.
         let call = |sink, user| unsafe { function(process.as_ptr(), variables.as_ptr(), variables.len(), sink, user) };
-        // SAFETY: D3, as above; the arguments live until the function returns.
+        // SAFETY: D3 (functions of a descriptor), and the arguments live until the function returns.
         let plan = unsafe { strings::ask(&format!("configure of {}", self.name), call) };
         Some(plan.and_then(|json| plan::from_json(&json, environment)))
     }
@@ -180,7 +180,7 @@ impl Hooks for CHooks {
         // SAFETY: D3 (functions of a descriptor), the function has this type and may be called.
         let call = |sink, user| unsafe { function(format, code, super::structs::raw_depth(depth), sink, user) };
         let name = format!("supports of {}", self.name);
-        // SAFETY: D3, as above; the arguments live until the function returns.
+        // SAFETY: D3 (functions of a descriptor), and the arguments live until the function returns.
         let answer = match unsafe { strings::ask(&name, call) } {
             Err(error) if error.code() == ErrorCode::UNIMPLEMENTED => return None,
             answer => answer,

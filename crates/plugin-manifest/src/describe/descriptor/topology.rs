@@ -67,7 +67,7 @@ impl ProcessTopology {
     /// # Errors
     ///
     /// Returns an error if the struct is null, misaligned or too short, if text is not UTF-8, or if a field is invalid
-    /// or contradicts another.
+    /// or contradicts another field.
     pub unsafe fn from_raw(topology: *const dp_topology) -> Result<Self> {
         // SAFETY: D1 (structs), the struct is readable for its `struct_size`.
         let raw = unsafe { strings::local_copy(topology) }?;
