@@ -1,39 +1,40 @@
-//! A program with its inputs.
+//! A program and its inputs.
 
 use half::{bf16, f16};
 use pjrt::{ElementType, HostArray, Program, Shape};
 
 use crate::Error;
 
-/// A program, and the inputs with which all sides run it.
+/// A program, and the inputs with which every [`Side`](crate::Side) runs it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Case {
-    /// Its name in the report.
+    /// Name of the case in the report.
     pub name: String,
-    /// The program, for one device.
+    /// The program, which runs on one device.
     pub program: Program,
-    /// Other forms of the program for the first sides, for instance for plugins that read different formats.
+    /// Forms of the program for the sides, by the index of the side, for plugins that read different formats. A side
+    /// without a form runs `program`.
     pub forms: Vec<Program>,
-    /// The inputs.
+    /// The inputs of the program.
     pub inputs: Vec<HostArray>,
-    /// The largest intended ratio of the first side's execution time to that of the second side.
+    /// Target: the largest acceptable ratio of the first side's execution time to the second side's execution time.
     pub target: Option<f64>,
 }
 
 impl Case {
-    /// A program with its inputs.
+    /// Creates a case from a program and its inputs.
     #[must_use]
     pub fn new(name: impl Into<String>, program: Program, inputs: Vec<HostArray>) -> Self {
         Self { name: name.into(), program, forms: Vec::new(), inputs, target: None }
     }
 
-    /// A program with random inputs of the given shapes: floating-point numbers between -0.5 and 0.5, integers from 0 to
-    /// 3, and both values of `pred`. They are the same in each call.
+    /// Creates a case with random inputs of the given shapes: floating-point numbers between -0.5 and 0.5, integers
+    /// from 0 to 3, and both values of `pred`. Every call creates the same inputs.
     ///
     /// # Errors
     ///
-    /// [`Error::NoRandomInput`] if an input has another type, such as a token or numbers of less than 8 bits.
+    /// Returns [`Error::NoRandomInput`] if an input has another type, such as a token or a type of less than 8 bits.
     pub fn with_random_inputs(name: impl Into<String>, program: Program, shapes: &[Shape]) -> Result<Self, Error> {
         let inputs = shapes.iter().enumerate().map(|(index, shape)| {
             let none = || Error::NoRandomInput { index, shape: shape.to_string() };
@@ -44,20 +45,20 @@ impl Case {
         Ok(Self::new(name, program, inputs))
     }
 
-    /// Sets the form of the program for each side, in their order.
+    /// Sets the form of the program for each side, in the order of the sides.
     #[must_use]
     pub fn with_forms(mut self, forms: Vec<Program>) -> Self {
         self.forms = forms;
         self
     }
 
-    /// The form of the program for a side.
+    /// Returns the form of the program for the side with this index.
     pub(crate) fn form(&self, side: usize) -> &Program {
         self.forms.get(side).unwrap_or(&self.program)
     }
 
-    /// Sets the largest intended ratio of the first side's execution time to that of the second side. The report marks a
-    /// larger ratio.
+    /// Sets the target: the largest acceptable ratio of the first side's execution time to the second side's execution
+    /// time. The report marks a larger ratio.
     #[must_use]
     pub fn with_target(mut self, ratio: f64) -> Self {
         self.target = Some(ratio);
@@ -65,7 +66,7 @@ impl Case {
     }
 }
 
-/// A generator of random numbers, the same in each run.
+/// A generator of pseudorandom numbers that produces the same numbers in each run.
 struct Random(u64);
 
 impl Random {
@@ -74,18 +75,19 @@ impl Random {
         u16::try_from(self.0 >> 48).unwrap_or_default()
     }
 
-    /// A number from -0.5 to 0.5, without 0.5.
+    /// Returns a number from -0.5 (inclusive) to 0.5 (exclusive).
     fn float(&mut self) -> f32 {
         f32::from(self.bits()) / 65536.0 - 0.5
     }
 
-    /// A number from 0 to 3.
+    /// Returns an integer from 0 to 3.
     fn integer(&mut self) -> u8 {
         u8::try_from(self.bits() >> 14).unwrap_or_default()
     }
 }
 
-/// Random values, row-major, in the byte order of the host.
+/// Returns random elements in row-major order and in the byte order of the host. Returns `None` for types that have no
+/// random values.
 fn random(shape: &Shape, seed: usize) -> Option<Vec<u8>> {
     let count = usize::try_from(shape.dimensions.iter().try_fold(1i64, |all, size| all.checked_mul(*size))?).ok()?;
     let mut random = Random((seed as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);

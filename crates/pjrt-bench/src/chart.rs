@@ -1,27 +1,27 @@
-//! A chart of a report.
+//! Draws a report as a chart.
 
 use std::fmt::Write;
 
 use crate::report::{CaseReport, Report, time};
 
-/// The height of a row, in pixels.
+/// Height of a row, in pixels.
 const ROW: f64 = 22.0;
-/// The width of the names.
+/// Width of the column with the names, in pixels.
 const NAMES: f64 = 190.0;
-/// The width of the bars' area.
+/// Width of the column with the bars, in pixels.
 const BARS: f64 = 380.0;
-/// The width of the times.
+/// Width of the column with the times, in pixels.
 const TIMES: f64 = 190.0;
-/// The height above the first row.
+/// Height of the area above the first row, in pixels.
 const HEAD: f64 = 58.0;
-/// The scale shows at least the ratios from 0.1 to 10.
+/// The scale shows at least the ratios from the reciprocal of this value to this value.
 const WIDEST: f64 = 10.0;
 
-/// Draws a chart of the ratios of the first plugin's execution times to those of the second one, as SVG. The scale is
-/// logarithmic. A bar to the left means that the first plugin is faster. Returns `None` if the report has fewer than two
-/// plugins or no case.
+/// Draws an SVG chart of the ratios of the first plugin's execution times to the second plugin's execution times. The
+/// scale is logarithmic. A bar to the left of the center means that the first plugin is faster. Returns `None` if the
+/// report has fewer than two plugins or no case.
 ///
-/// The text uses the colour of its surroundings (`currentColor`), so that the chart fits pages with dark colours.
+/// The text uses the color of its surroundings (`currentColor`), so that the chart fits pages with dark backgrounds.
 #[must_use]
 pub fn chart(report: &Report) -> Option<String> {
     let [first, second, ..] = report.plugins.as_slice() else { return None };

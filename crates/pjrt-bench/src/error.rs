@@ -2,30 +2,30 @@
 
 use pjrt_record::replay::Difference;
 
-/// An error of a measurement. Names the case, and the side that caused it.
+/// An error of a measurement, with the case and the side that caused it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Random inputs cannot be made for this type.
+    /// An input has a type for which no random values exist.
     #[error("input {index} is a {shape}, for which there are no random values; pass the input")]
     NoRandomInput {
-        /// The input's index.
+        /// Index of the input.
         index: usize,
-        /// Its shape.
+        /// Shape of the input.
         shape: String,
     },
     /// The client of a side has no device that this process may use.
     #[error("{side}: the client has no addressable device")]
     NoDevice {
-        /// The side's name.
+        /// Name of the side.
         side: String,
     },
     /// A call of the plugin failed.
     #[error("{case} on {side}: {step}: {source}")]
     Plugin {
-        /// The case's name.
+        /// Name of the case.
         case: String,
-        /// The side's name.
+        /// Name of the side.
         side: String,
         /// The step that failed: the upload, the compilation, the execution or the read of an output.
         step: &'static str,
@@ -33,18 +33,18 @@ pub enum Error {
         #[source]
         source: pjrt::Error,
     },
-    /// The numbers of outputs or their shapes differ.
+    /// The number or the shapes of the outputs differ between two sides.
     #[error("{case}: the outputs of {side} are {got}, those of {first} are {expected}")]
     Shapes {
-        /// The case's name.
+        /// Name of the case.
         case: String,
-        /// The side whose outputs differ from those of the first side.
+        /// Name of the side whose outputs differ from those of the first side.
         side: String,
-        /// The first side.
+        /// Name of the first side.
         first: String,
-        /// The shapes of the side's outputs.
+        /// Shapes of the side's outputs.
         got: String,
-        /// The shapes of the first side's outputs.
+        /// Shapes of the first side's outputs.
         expected: String,
     },
     /// The values of an output differ by more than the tolerance.
@@ -54,15 +54,15 @@ pub enum Error {
         difference.count, difference.elements, difference.index, difference.got, difference.expected
     )]
     Values {
-        /// The case's name.
+        /// Name of the case.
         case: String,
-        /// The side whose output differs from that of the first side.
+        /// Name of the side whose output differs from that of the first side.
         side: String,
-        /// The first side.
+        /// Name of the first side.
         first: String,
-        /// The output's index.
+        /// Index of the output.
         output: usize,
-        /// The difference.
+        /// Difference between the two outputs.
         difference: Box<Difference>,
     },
 }

@@ -1,12 +1,12 @@
 //! Measures PJRT plugins on the same programs.
 //!
 //! [`measure`] compiles a [`Case`] on each [`Side`], compares the outputs with those of the first side, and then runs
-//! all sides alternately until the time is over. It measures compilation in the same way. The results are the median
-//! and the quartiles of the elapsed time, and the processor time of all threads. Other work on the machine disturbs the
+//! all sides alternately for the configured time. It measures compilation in the same way. The results are the median
+//! and the quartiles of the elapsed time, and the processor time of all threads. Other work on the machine affects the
 //! processor time less than the elapsed time. A [`Report`] contains the results of several cases. It can be written as
 //! JSON, as text and as a chart.
 //!
-//! All sides run in one process, so a plugin that keeps threads busy between executions slows down the others.
+//! All sides run in one process, so a plugin that keeps threads busy between executions slows down the other sides.
 //!
 //! ```
 //! use pjrt::{ClientOptions, ElementType, Program, Shape};

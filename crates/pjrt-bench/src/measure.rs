@@ -1,4 +1,4 @@
-//! Runs a case on all sides, alternately.
+//! Runs a case on all sides alternately, and measures the times.
 
 use std::time::{Duration, Instant};
 
@@ -10,18 +10,20 @@ use crate::side::Compiled;
 use crate::statistics::{Samples, Times};
 use crate::{Case, Error, Side};
 
-/// Fewer samples have no meaningful median.
+/// Minimum number of samples for a meaningful median.
 const FEWEST_SAMPLES: usize = 7;
 
-/// How to measure a case.
+/// Settings for the measurement of a case.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settings {
-    /// How long to execute a case on all sides together. Unless this is zero, each side takes at least seven samples.
+    /// Total time for executing a case on all sides. Unless this is zero, each side takes at least seven samples.
     pub execution: Duration,
-    /// How long to compile a case on all sides together. Zero compiles a few times and takes one sample.
+    /// Total time for compiling a case on all sides. If this is zero, each side compiles a few times and takes one
+    /// sample.
     pub compilation: Duration,
-    /// How much the outputs of the sides may differ from those of the first side. `None` does not compare them.
+    /// How much the outputs of the sides may differ from those of the first side. If this is `None`, the outputs are
+    /// not compared.
     pub tolerance: Option<Tolerance>,
 }
 
@@ -38,7 +40,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Sets how long to execute a case on all sides together, in seconds, and a quarter of it for compiling.
+    /// Sets the total time for executing a case on all sides, in seconds. Sets the total time for compiling to a
+    /// quarter of it.
     #[must_use]
     pub fn with_seconds(mut self, seconds: f64) -> Self {
         let duration = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);
@@ -46,7 +49,7 @@ impl Settings {
         self
     }
 
-    /// Sets how much the outputs may differ. `None` does not compare them.
+    /// Sets how much the outputs may differ. With `None`, the outputs are not compared.
     #[must_use]
     pub fn with_tolerance(mut self, tolerance: Option<Tolerance>) -> Self {
         self.tolerance = tolerance;
@@ -58,7 +61,7 @@ impl Settings {
 ///
 /// # Errors
 ///
-/// If a side cannot compile or run the case, or if its outputs differ from those of the first side.
+/// Returns an error if a side cannot compile or run the case, or if its outputs differ from those of the first side.
 pub fn measure(case: &Case, sides: &[Side], settings: &Settings) -> Result<CaseReport, Error> {
     let compiled = sides.iter().enumerate().map(|(index, side)| side.compile(index, case));
     let compiled = compiled.collect::<Result<Vec<_>, _>>()?;
@@ -130,7 +133,7 @@ mod tests {
         vec![side("first"), side("<second>")]
     }
 
-    /// A program that applies an op to its input.
+    /// Returns a program that applies an op to its input.
     fn program(op: &str) -> Program {
         Program::mlir(format!(
             "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{ %0 = stablehlo.{op} %x : tensor<4xf32> return %0 : \

@@ -7,48 +7,48 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Side, Times};
 
-/// The version of the form of a report as JSON.
+/// Version of a report's JSON format.
 const VERSION: u32 = 1;
 
-/// The results of several cases. `Display` prints a table; `serde` reads and writes JSON.
+/// The results of several cases. `Display` prints a table, and `serde` reads and writes JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// The version of this form.
+    /// Version of the JSON format.
     pub version: u32,
-    /// When the report was made, in seconds since 1970.
+    /// Time at which the report was created, in seconds since 1970.
     pub time: u64,
-    /// The machine.
+    /// The machine on which the cases were measured.
     pub machine: Machine,
-    /// The plugins.
+    /// The plugins, in the order of the sides.
     pub plugins: Vec<PluginReport>,
-    /// The results, in the order of the cases.
+    /// Results of the measured cases, in the order in which [`Report::new`] received them.
     pub cases: Vec<CaseReport>,
 }
 
-/// The machine of a measurement.
+/// The machine on which a measurement ran.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Machine {
-    /// The operating system.
+    /// Operating system.
     pub os: String,
-    /// The processor's architecture.
+    /// Architecture of the processor.
     pub arch: String,
-    /// The processor's name, if the system reports it.
+    /// Name of the processor, if the system reports it.
     pub processor: Option<String>,
-    /// The number of processors that the process may use.
+    /// Number of processors that the process may use.
     pub processors: usize,
 }
 
-/// A plugin of a measurement.
+/// A plugin that was measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PluginReport {
-    /// The name of the side.
+    /// Name of the side.
     pub name: String,
-    /// The platform's name and version.
+    /// Name and version of the platform.
     pub platform: String,
-    /// The version of the C API.
+    /// Version of the C API.
     pub api_version: String,
 }
 
@@ -56,11 +56,11 @@ pub struct PluginReport {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CaseReport {
-    /// The case's name.
+    /// Name of the case.
     pub name: String,
-    /// The largest intended ratio of the first side's execution time to that of the second side.
+    /// Target: the largest acceptable ratio of the first side's execution time to the second side's execution time.
     pub target: Option<f64>,
-    /// The results of the sides, in their order.
+    /// Results of the case on each side, in the order of [`Report::plugins`].
     pub sides: Vec<SideReport>,
 }
 
@@ -70,12 +70,12 @@ pub struct CaseReport {
 pub struct SideReport {
     /// The times from the call of `execute` until the last output is ready and freed.
     pub execution: Times,
-    /// The times of the compilation.
+    /// The times of one compilation.
     pub compilation: Times,
 }
 
 impl Report {
-    /// A report on cases that were measured on these sides.
+    /// Creates a report on cases that were measured on these sides.
     #[must_use]
     pub fn new(sides: &[Side], cases: Vec<CaseReport>) -> Self {
         let plugin = |side: &Side| {
@@ -112,14 +112,14 @@ impl Machine {
 }
 
 impl CaseReport {
-    /// The ratio of the first side's execution time to that of the second side, if there are two.
+    /// Returns the ratio of the first side's execution time to that of the second side, if there are two sides.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
         let [first, second, ..] = self.sides.as_slice() else { return None };
         ratio(first.execution.median, second.execution.median)
     }
 
-    /// Whether the ratio is larger than intended.
+    /// Returns whether the ratio is larger than the target.
     #[must_use]
     pub fn misses_target(&self) -> bool {
         self.ratio().zip(self.target).is_some_and(|(ratio, target)| ratio > target)
@@ -130,8 +130,8 @@ pub(crate) fn ratio(time: f64, to: f64) -> Option<f64> {
     (to > 0.0).then(|| time / to)
 }
 
-/// Prints a table with a row for each case and side. A ratio is the time of the first side, divided by that of the row's
-/// side.
+/// Prints a table with a row for each case and side. A ratio is the time of the first side, divided by the time of the
+/// side in this row.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let widest = |names: &mut dyn Iterator<Item = usize>, head: &str| names.max().unwrap_or(0).max(head.len());
@@ -169,7 +169,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// A time with its unit.
+/// Formats a time with its unit.
 pub(crate) fn time(seconds: f64) -> String {
     match seconds {
         s if s < 1e-3 => format!("{:.2} us", s * 1e6),

@@ -6,7 +6,7 @@ use pjrt::{
 
 use crate::{Case, Error};
 
-/// A plugin's client, and the name under which the report lists it. Programs run on its first addressable device.
+/// A plugin's client, and its name in the report. Programs run on the client's first addressable device.
 #[derive(Clone, Debug)]
 pub struct Side {
     name: String,
@@ -24,25 +24,25 @@ pub(crate) struct Compiled<'a> {
 }
 
 impl Side {
-    /// A plugin's client, and its name in the report.
+    /// Creates a side from a plugin's client and its name in the report.
     #[must_use]
     pub fn new(name: impl Into<String>, client: Client) -> Self {
         Self { name: name.into(), client }
     }
 
-    /// The name in the report.
+    /// Returns the name in the report.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The client.
+    /// Returns the client.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Compiles a case, for which this is the side with the given index, and uploads its inputs.
+    /// Compiles a case and uploads its inputs. `index` is the index of this side.
     pub(crate) fn compile<'a>(&'a self, index: usize, case: &'a Case) -> Result<Compiled<'a>, Error> {
         let compile = |source| self.error(case, "compile", source);
         let devices = self.client.addressable_devices().map_err(compile)?;

@@ -1,4 +1,4 @@
-//! Times of repeated work.
+//! Statistics of the times of repeated work.
 
 use std::time::{Duration, Instant};
 
@@ -8,31 +8,31 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Times {
-    /// The median of the elapsed time.
+    /// Median of the elapsed time.
     pub median: f64,
-    /// A quarter of the repetitions took less time.
+    /// Lower quartile of the elapsed time.
     pub lower_quartile: f64,
-    /// A quarter of the repetitions took more time.
+    /// Upper quartile of the elapsed time.
     pub upper_quartile: f64,
-    /// The mean processor time of all threads. `None` if the system does not measure it.
+    /// Mean processor time of all threads. `None` if the system does not measure it.
     pub processor_time: Option<f64>,
-    /// The number of repetitions.
+    /// Number of repetitions.
     pub repetitions: u64,
 }
 
-/// Repetitions of the work of one side.
+/// Samples of the time that the work of one side takes.
 pub(crate) struct Samples {
-    /// How often the work is repeated for one sample, so that a sample takes long compared with the clock's resolution.
+    /// Number of repetitions in one sample, chosen so that a sample takes long compared with the clock's resolution.
     batch: u32,
     passed: Vec<f64>,
     processors: f64,
 }
 
-/// A sample takes at least this many seconds, unless it consists of a thousand repetitions.
+/// Minimum duration of a sample in seconds. Samples of a thousand repetitions may be shorter.
 const SAMPLE: f64 = 20e-6;
 
 impl Samples {
-    /// Runs the work twice to find how often to repeat it for a sample.
+    /// Runs the work twice to determine the number of repetitions in a sample.
     pub(crate) fn new<E>(mut work: impl FnMut() -> Result<(), E>) -> Result<Self, E> {
         let once = spent(1, &mut work)?.0.min(spent(1, &mut work)?.0);
         let batch = (1..1000).find(|count| f64::from(*count) * once >= SAMPLE).unwrap_or(1000);
@@ -47,7 +47,7 @@ impl Samples {
         Ok(())
     }
 
-    /// The number of samples.
+    /// Returns the number of samples.
     pub(crate) fn len(&self) -> usize {
         self.passed.len()
     }
@@ -62,7 +62,7 @@ impl Samples {
     }
 }
 
-/// The elapsed time and the processor time of a number of repetitions, in seconds.
+/// Runs the work `repetitions` times. Returns the total elapsed time and the total processor time, in seconds.
 fn spent<E>(repetitions: u32, mut work: impl FnMut() -> Result<(), E>) -> Result<(f64, f64), E> {
     let (start, before) = (Instant::now(), processors());
     for _ in 0..repetitions {
@@ -71,7 +71,8 @@ fn spent<E>(repetitions: u32, mut work: impl FnMut() -> Result<(), E>) -> Result
     Ok((start.elapsed().as_secs_f64(), processors().saturating_sub(before).as_secs_f64()))
 }
 
-/// The processor time that all threads of this process have used so far. Zero if the system does not measure it.
+/// Returns the processor time that all threads of this process have used so far. Returns zero if the system does not
+/// measure it.
 fn processors() -> Duration {
     #[cfg(unix)]
     {

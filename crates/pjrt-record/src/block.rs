@@ -1,14 +1,15 @@
-//! The header of a file and of a block. See `docs/record-format.md`.
+//! The headers of a recording file and of its blocks. See `docs/record-format.md`.
 
-/// The first bytes of a file.
+/// The first bytes of a recording file.
 pub(crate) const MAGIC: &[u8; 8] = b"PJRTREC\n";
-/// The version of the format, major and minor. A reader rejects files of another major version.
+/// The version of the file format, major and minor. A reader rejects files with another major version.
 pub const VERSION: (u16, u16) = (1, 0);
-/// Size of the file's header: magic, version, and four bytes that are 0.
+/// Number of bytes of the file header: magic, version, and four zero bytes.
 pub(crate) const FILE_HEADER: usize = 16;
-/// Size of a block's header.
+/// Number of bytes of a block header.
 pub(crate) const BLOCK_HEADER: usize = 40;
-/// Largest payload of a block in bytes, compressed or not. A reader rejects larger ones before it allocates memory.
+/// Maximum size of a block's payload in bytes, compressed or not. A reader rejects larger payloads before it allocates
+/// memory.
 pub const MAX_PAYLOAD: usize = 1 << 22;
 /// Payloads shorter than this are not compressed.
 const MIN_COMPRESSED: usize = 256;
@@ -17,9 +18,9 @@ const MIN_COMPRESSED: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
-    /// The process and its plugin.
+    /// A description of the recorded process and its plugin.
     Process = 1,
-    /// A piece of data.
+    /// A piece of data, to which [`Content`](crate::Content) refers.
     Data = 2,
     /// A call, written before the plugin receives it.
     Call = 3,
@@ -27,7 +28,7 @@ pub enum Kind {
     Outcome = 4,
     /// The contents of a buffer.
     Contents = 5,
-    /// A buffer that the file does not create otherwise.
+    /// A buffer that no call in the file creates.
     Snapshot = 6,
     /// The end of the recording.
     End = 7,
@@ -40,13 +41,13 @@ impl Kind {
     }
 }
 
-/// The call, the thread and the time of a block.
+/// The call, the thread and the time to which a block belongs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-// Exhaustive: writers construct it.
+// Exhaustive, because writers construct this struct.
 pub struct Stamp {
-    /// The number of the call, from 1, or 0.
+    /// Number of the call, counted from 1. It is 0 if the block does not belong to a call.
     pub call: u64,
-    /// The thread's id, as the operating system numbers it.
+    /// Thread ID of the operating system.
     pub thread: u64,
     /// Nanoseconds since the recording began.
     pub nanos: u64,
@@ -58,16 +59,16 @@ pub(crate) struct Header {
     pub(crate) checksum: u32,
     pub(crate) kind: u8,
     pub(crate) compression: u8,
-    /// Bytes in the file.
+    /// Size of the payload in the file, in bytes.
     pub(crate) stored: u32,
-    /// Bytes after decompression.
+    /// Size of the payload after decompression, in bytes.
     pub(crate) length: u32,
     pub(crate) stamp: Stamp,
 }
 
-/// The compression of a payload: none.
+/// Compression code of a payload that is not compressed.
 pub(crate) const PLAIN: u8 = 0;
-/// The compression of a payload: one LZ4 block without a frame.
+/// Compression code of a payload that is one LZ4 block without a frame.
 pub(crate) const LZ4: u8 = 1;
 
 impl Header {
@@ -85,7 +86,7 @@ impl Header {
     }
 }
 
-/// The checksum of a block: CRC-32 of everything after the checksum.
+/// Returns the checksum of a block: the CRC-32 of all bytes after the checksum.
 pub(crate) fn checksum(header: &[u8; BLOCK_HEADER], payload: &[u8]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     crc.update(&header[4..]);
@@ -93,7 +94,7 @@ pub(crate) fn checksum(header: &[u8; BLOCK_HEADER], payload: &[u8]) -> u32 {
     crc.finalize()
 }
 
-/// A whole block. Returns `None` if the payload is too large.
+/// Encodes a whole block. Returns `None` if the payload is too large.
 pub(crate) fn encode(kind: Kind, stamp: Stamp, payload: &[u8]) -> Option<Vec<u8>> {
     if payload.len() > MAX_PAYLOAD {
         return None;
@@ -118,7 +119,7 @@ pub(crate) fn encode(kind: Kind, stamp: Stamp, payload: &[u8]) -> Option<Vec<u8>
     Some(block)
 }
 
-/// Corrects the checksums of the blocks of a file, for a fuzzer.
+/// Corrects the checksums of all blocks of a file, so that a fuzzer can change other bytes.
 #[doc(hidden)]
 #[must_use]
 pub fn with_checksums(file: &[u8]) -> Vec<u8> {
@@ -134,7 +135,7 @@ pub fn with_checksums(file: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The file's header.
+/// Returns the header of a file.
 pub(crate) fn file_header(version: (u16, u16)) -> [u8; FILE_HEADER] {
     let mut header = [0; FILE_HEADER];
     header[..8].copy_from_slice(MAGIC);

@@ -4,9 +4,9 @@ use std::io::{self, Read};
 
 use sha2::{Digest, Sha256};
 
-/// Largest number of bytes in a piece of data.
+/// Maximum number of bytes in a piece of data.
 pub const PIECE: usize = 1 << 20;
-/// Bytes of a hash.
+/// Number of bytes of a hash.
 pub(crate) const HASH: usize = 32;
 
 /// The SHA-256 hash of a piece of data.
@@ -20,11 +20,11 @@ impl Hash {
         Self(Sha256::digest(piece).into())
     }
 
-    /// Computes the hash of everything that can be read.
+    /// Computes the hash of all bytes that the reader provides.
     ///
     /// # Errors
     ///
-    /// If reading fails.
+    /// Returns an error if reading fails.
     pub fn of_reader(mut from: impl Read) -> io::Result<Self> {
         let mut hasher = Sha256::new();
         let mut buffer = vec![0; PIECE];
@@ -36,13 +36,13 @@ impl Hash {
         }
     }
 
-    /// The bytes.
+    /// Returns the bytes of the hash.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The hash in hexadecimal digits.
+    /// Returns the hash in hexadecimal digits.
     #[must_use]
     pub fn to_hex(&self) -> String {
         hex(&self.0)
@@ -53,20 +53,20 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A reference to data in a recording. The data are stored in pieces of [`PIECE`] bytes, the last of which may be shorter.
+/// A reference to data in a recording. The data are stored in pieces of [`PIECE`] bytes. The last piece may be shorter.
 #[derive(Clone, PartialEq, Eq, prost::Message, serde::Serialize)]
 pub struct Content {
-    /// Number of bytes.
+    /// Size of the data in bytes.
     #[prost(uint64, tag = "1")]
     pub size: u64,
-    /// The hashes of the pieces, one after another.
+    /// Concatenated hashes of the pieces, in order.
     #[prost(bytes = "vec", tag = "2")]
     #[serde(serialize_with = "serialize_hashes")]
     pub hashes: Vec<u8>,
 }
 
 impl Content {
-    /// Computes the reference to data. The reference to empty data has an empty list of pieces.
+    /// Computes the reference to data. The reference to empty data has no pieces.
     #[must_use]
     pub fn of(data: &[u8]) -> Self {
         let mut hashes = Vec::with_capacity(data.len().div_ceil(PIECE) * HASH);
@@ -76,7 +76,7 @@ impl Content {
         Self { size: data.len() as u64, hashes }
     }
 
-    /// The hashes of the pieces.
+    /// Returns the hashes of the pieces, in order.
     pub fn pieces(&self) -> impl Iterator<Item = Hash> {
         self.hashes.as_chunks::<HASH>().0.iter().map(|hash| Hash(*hash))
     }

@@ -1,29 +1,30 @@
-//! Errors of a reader.
+//! Errors of reading a recording.
 
 use std::io;
 
 use crate::block::VERSION;
 
-/// Why a recording cannot be read. The message names the offset in the file.
+/// The reason why a recording cannot be read. If a block is damaged, the message contains the block's offset in the
+/// file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The file cannot be read.
     #[error("cannot read the file: {0}")]
     Io(#[from] io::Error),
-    /// The file does not begin as a recording does.
+    /// The file does not begin with the header of a recording.
     #[error("the file is not a recording of the layer `record`")]
     NotARecording,
-    /// The file has another major version.
+    /// The file has a different major version of the format.
     #[error(
         "the recording has format version {major}.{minor}, and this build reads version {own}: use a build whose \
          format version begins with {major}",
         own = format!("{}.x", VERSION.0)
     )]
     Version {
-        /// The file's major version.
+        /// Major version of the file.
         major: u16,
-        /// The file's minor version.
+        /// Minor version of the file.
         minor: u16,
     },
     /// A block is damaged.
@@ -32,20 +33,20 @@ pub enum ReadError {
          record again"
     )]
     Damaged {
-        /// The offset of the block in the file.
+        /// Offset of the block in the file.
         offset: u64,
-        /// The reason.
+        /// Description of the damage.
         reason: String,
     },
     /// A piece of data is not in the file.
     #[error("the data with the hash {0} are not in the file: record again")]
     MissingData(String),
-    /// Data are larger than the caller accepts.
+    /// The data are larger than the caller's limit.
     #[error("{size} bytes of data exceed the limit of {limit} bytes")]
     TooLarge {
-        /// The size.
+        /// Size of the data in bytes.
         size: u64,
-        /// The limit.
+        /// Limit of the caller in bytes.
         limit: u64,
     },
 }

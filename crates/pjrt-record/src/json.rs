@@ -1,4 +1,4 @@
-//! Blocks as JSON.
+//! Conversion of blocks to JSON.
 
 use serde_json::{Map, Value, json};
 

@@ -1,52 +1,53 @@
-//! The messages in blocks, as Protobuf. `docs/record-format.md` lists them.
+//! The Protobuf messages in blocks. `docs/record-format.md` lists them.
 //!
-//! Objects have numbers, from 1, which are unique within a file. 0 stands for no object. Devices and memories have the
-//! ids that the plugin gives them.
+//! Each object, such as a client or a buffer, has a number. Numbers start at 1 and are unique within a file. The number
+//! 0 means that there is no object. Devices and memories have the IDs that the plugin assigns.
 
 use crate::content::Content;
 
-/// The process that was recorded, and its plugin. The first block of a file.
+/// A description of the recorded process and its plugin. It is the first block of a file.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct Process {
-    /// The program that wrote the file, with its version.
+    /// Name and version of the program that wrote the file.
     #[prost(string, tag = "1")]
     pub recorder: String,
-    /// The id of the process.
+    /// ID of the process.
     #[prost(uint32, tag = "2")]
     pub process: u32,
-    /// When the recording began, in nanoseconds since 1970.
+    /// Time at which the recording began, in nanoseconds since 1970.
     #[prost(uint64, tag = "3")]
     pub unix_nanos: u64,
-    /// The path of the program.
+    /// Path of the recorded program.
     #[prost(string, tag = "4")]
     pub program: String,
-    /// The operating system and the architecture.
+    /// Operating system and architecture.
     #[prost(string, tag = "5")]
     pub system: String,
-    /// The path of the plugin's library.
+    /// Path of the plugin's library.
     #[prost(string, tag = "6")]
     pub plugin_path: String,
-    /// The SHA-256 hash of the plugin's library, in hexadecimal digits.
+    /// SHA-256 hash of the plugin's library, in hexadecimal digits.
     #[prost(string, tag = "7")]
     pub plugin_sha256: String,
-    /// The major version of the C API in the plugin's table.
+    /// Major version of the C API in the plugin's table.
     #[prost(uint32, tag = "8")]
     pub plugin_api_major: u32,
-    /// The minor version of the C API in the plugin's table.
+    /// Minor version of the C API in the plugin's table.
     #[prost(uint32, tag = "9")]
     pub plugin_api_minor: u32,
-    /// The run to which the recording is limited, or an empty text.
+    /// The run to which the recording is limited, in the notation of [`Selection`](crate::Selection), or an empty
+    /// string.
     #[prost(string, tag = "10")]
     pub only_run: String,
 }
 
-/// A named option of a client or of a run.
+/// A named option of a client or of an execution.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct NamedOption {
-    /// The name.
+    /// Name of the option.
     #[prost(string, tag = "1")]
     pub name: String,
-    /// The value.
+    /// Value of the option.
     #[prost(oneof = "Value", tags = "2, 3, 4, 5, 6")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
@@ -56,7 +57,7 @@ pub struct NamedOption {
 #[derive(Clone, PartialEq, prost::Oneof, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Value {
-    /// A text.
+    /// A string.
     #[prost(string, tag = "2")]
     String(String),
     /// An integer.
@@ -82,13 +83,13 @@ pub struct Integers {
     pub items: Vec<i64>,
 }
 
-/// An error.
+/// An error: its code and its message.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct Failure {
-    /// The code, as in `PJRT_Error_Code`.
+    /// Code of the error, as in `PJRT_Error_Code`.
     #[prost(uint32, tag = "1")]
     pub code: u32,
-    /// The text.
+    /// Message of the error.
     #[prost(string, tag = "2")]
     pub message: String,
 }
@@ -99,7 +100,7 @@ pub struct ArrayType {
     /// The element type, as in `PJRT_Buffer_Type`.
     #[prost(uint32, tag = "1")]
     pub element_type: u32,
-    /// The extents, from the slowest varying dimension of a row-major array to the fastest.
+    /// Extents, from the slowest varying dimension of a row-major array to the fastest varying.
     #[prost(int64, repeated, tag = "2")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dimensions: Vec<i64>,
@@ -108,7 +109,7 @@ pub struct ArrayType {
 /// The layout of a buffer.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct MemoryLayout {
-    /// One of the two forms.
+    /// One of the two forms of a layout.
     #[prost(oneof = "Layout", tags = "1, 2")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<Layout>,
@@ -121,7 +122,7 @@ pub enum Layout {
     /// An order of the dimensions, with tiles.
     #[prost(message, tag = "1")]
     Tiled(Tiled),
-    /// The distances between elements in bytes, one for each dimension.
+    /// Byte strides, one for each dimension.
     #[prost(message, tag = "2")]
     ByteStrides(Integers),
 }
@@ -129,11 +130,11 @@ pub enum Layout {
 /// An order of the dimensions, with tiles.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct Tiled {
-    /// The dimensions, from the fastest varying to the slowest.
+    /// Dimensions, from the fastest varying to the slowest varying.
     #[prost(int64, repeated, tag = "1")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub minor_to_major: Vec<i64>,
-    /// The extents of the tiles.
+    /// Extents of the tiles, one list for each tile.
     #[prost(message, repeated, tag = "2")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tiles: Vec<Integers>,
@@ -142,19 +143,19 @@ pub struct Tiled {
 /// A list of buffers.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct BufferList {
-    /// The numbers of the buffers.
+    /// Numbers of the buffers.
     #[prost(uint64, repeated, tag = "1")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub buffers: Vec<u64>,
 }
 
-/// A call, as the plugin receives it.
+/// A call, with the arguments that the plugin received.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct Call {
-    /// The name of the function.
+    /// Name of the function.
     #[prost(string, tag = "1")]
     pub function: String,
-    /// The arguments. `None` if the call cannot be replayed.
+    /// Arguments of the call. `None` if the call cannot be replayed.
     #[prost(oneof = "Arguments", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Arguments>,
@@ -185,7 +186,7 @@ pub enum Arguments {
     /// `PJRT_Client_CreateUninitializedBuffer`, `PJRT_Client_CreateErrorBuffer`.
     #[prost(message, tag = "8")]
     CreateBuffer(CreateBuffer),
-    /// `PJRT_Client_CreateAliasBuffer`. It creates a buffer and its fulfillment.
+    /// `PJRT_Client_CreateAliasBuffer`, which creates a buffer and the fulfillment that provides its contents.
     #[prost(message, tag = "9")]
     CreateAlias(CreateBuffer),
     /// `PJRT_Client_FulfillAliasBuffer`.
@@ -217,313 +218,313 @@ pub enum Arguments {
     RawDownload(Download),
 }
 
-/// Creates a client.
+/// Arguments of a call that creates a client.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct ClientCreate {
-    /// The options.
+    /// Options of the client.
     #[prost(message, repeated, tag = "1")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<NamedOption>,
-    /// The oldest minor version of the C API whose header has the struct that the framework passed.
+    /// The oldest minor version of the C API whose header has the argument struct that the framework passed.
     #[prost(uint32, tag = "2")]
     pub framework_minor: u32,
-    /// Whether the framework passed a key-value store, because the program has several processes.
+    /// Whether the framework passed a key-value store, which programs with several processes need.
     #[prost(bool, tag = "3")]
     pub key_value_store: bool,
 }
 
-/// One object.
+/// Argument of a call that destroys or deletes an object.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct Object {
-    /// Its number.
+    /// Number of the object.
     #[prost(uint64, tag = "1")]
     pub object: u64,
 }
 
-/// Compiles a program.
+/// Arguments of a call that compiles a program.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct Compile {
-    /// The client.
+    /// Number of the client.
     #[prost(uint64, tag = "1")]
     pub client: u64,
-    /// The format of the program, such as `mlir`.
+    /// Format of the program, such as `mlir`.
     #[prost(string, tag = "2")]
     pub format: String,
-    /// The program.
+    /// Serialized program.
     #[prost(message, optional, tag = "3")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<Content>,
-    /// The compile options, a serialized `CompileOptionsProto`.
+    /// Compile options, as a serialized `CompileOptionsProto`.
     #[prost(message, optional, tag = "4")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<Content>,
 }
 
-/// Loads a serialized executable.
+/// Arguments of a call that loads a serialized executable.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct Deserialize {
-    /// The client.
+    /// Number of the client.
     #[prost(uint64, tag = "1")]
     pub client: u64,
     /// The serialized executable.
     #[prost(message, optional, tag = "2")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub executable: Option<Content>,
-    /// The compile options that replace those of the executable.
+    /// Compile options that replace the options of the executable.
     #[prost(message, optional, tag = "3")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<Content>,
 }
 
-/// Creates a buffer from host memory.
+/// Arguments of a call that creates a buffer from host memory.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct Upload {
-    /// The client.
+    /// Number of the client.
     #[prost(uint64, tag = "1")]
     pub client: u64,
-    /// The type and the shape.
+    /// Element type and shape of the array.
     #[prost(message, optional, tag = "2")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub array: Option<ArrayType>,
-    /// The distances between elements in the framework's memory. Empty if it is row-major.
+    /// Byte strides of the array in the framework's memory. Empty if the array is row-major.
     #[prost(int64, repeated, tag = "3")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub byte_strides: Vec<i64>,
-    /// As in `PJRT_HostBufferSemantics`.
+    /// Host buffer semantics, as in `PJRT_HostBufferSemantics`.
     #[prost(uint32, tag = "4")]
     pub semantics: u32,
-    /// The device.
+    /// ID of the device.
     #[prost(int32, optional, tag = "5")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<i32>,
-    /// The memory, in place of the device.
+    /// ID of the memory, if the call specifies a memory instead of a device.
     #[prost(int32, optional, tag = "6")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<i32>,
-    /// The layout in the memory of the device.
+    /// Layout in the memory of the device.
     #[prost(message, optional, tag = "7")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<MemoryLayout>,
-    /// The elements, row-major without gaps. Elements smaller than a byte take one byte.
+    /// Elements in row-major order without gaps. Elements of sub-byte types take one byte each.
     #[prost(message, optional, tag = "8")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Content>,
 }
 
-/// Creates a buffer without data.
+/// Arguments of a call that creates a buffer without data.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct CreateBuffer {
-    /// The client.
+    /// Number of the client.
     #[prost(uint64, tag = "1")]
     pub client: u64,
-    /// The type and the shape.
+    /// Element type and shape of the buffer.
     #[prost(message, optional, tag = "2")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub array: Option<ArrayType>,
-    /// The layout.
+    /// Layout of the buffer.
     #[prost(message, optional, tag = "3")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<MemoryLayout>,
-    /// The device.
+    /// ID of the device.
     #[prost(int32, optional, tag = "4")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<i32>,
-    /// The memory, in place of the device.
+    /// ID of the memory, if the call specifies a memory instead of a device.
     #[prost(int32, optional, tag = "5")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<i32>,
-    /// The error that the buffer has in place of data.
+    /// The error that the buffer has instead of data.
     #[prost(message, optional, tag = "6")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
 }
 
-/// Provides the contents of an alias buffer.
+/// Arguments of a call that provides the contents of an alias buffer.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct Fulfill {
-    /// The fulfillment, which the call that created the alias buffer returned.
+    /// Number of the fulfillment. The call that created the alias buffer returned this object.
     #[prost(uint64, tag = "1")]
     pub fulfillment: u64,
-    /// The buffer with the contents.
+    /// Number of the buffer with the contents.
     #[prost(uint64, tag = "2")]
     pub buffer: u64,
-    /// The error that the alias buffer gets in place of contents.
+    /// The error that the alias buffer gets instead of contents.
     #[prost(message, optional, tag = "3")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
 }
 
-/// Creates a transfer manager.
+/// Arguments of a call that creates a transfer manager.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct CreateManager {
-    /// The client.
+    /// Number of the client.
     #[prost(uint64, tag = "1")]
     pub client: u64,
-    /// The types and the shapes of the buffers.
+    /// Element types and shapes of the buffers.
     #[prost(message, repeated, tag = "2")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub arrays: Vec<ArrayType>,
-    /// The layouts of the buffers. Empty for the plugin's layouts.
+    /// Layouts of the buffers. Empty if the plugin chooses the layouts.
     #[prost(message, repeated, tag = "3")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub layouts: Vec<MemoryLayout>,
-    /// The memory.
+    /// ID of the memory.
     #[prost(int32, optional, tag = "4")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<i32>,
 }
 
-/// Transfers data to a buffer of a transfer manager.
+/// Arguments of a call that transfers data to a buffer of a transfer manager.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct Transfer {
-    /// The transfer manager.
+    /// Number of the transfer manager.
     #[prost(uint64, tag = "1")]
     pub manager: u64,
-    /// The index of the buffer.
+    /// Index of the buffer.
     #[prost(int32, tag = "2")]
     pub index: i32,
-    /// The offset in the buffer, in bytes.
+    /// Offset in the buffer, in bytes.
     #[prost(int64, tag = "3")]
     pub offset: i64,
     /// Whether this is the last transfer to the buffer.
     #[prost(bool, tag = "4")]
     pub last: bool,
-    /// The type and the shape of a literal, which is the whole buffer.
+    /// Element type and shape, if the data are a literal for the whole buffer.
     #[prost(message, optional, tag = "5")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub array: Option<ArrayType>,
-    /// The data.
+    /// Data to transfer.
     #[prost(message, optional, tag = "6")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Content>,
 }
 
-/// Takes a buffer from a transfer manager.
+/// Arguments of a call that retrieves a buffer from a transfer manager.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct Retrieve {
-    /// The transfer manager.
+    /// Number of the transfer manager.
     #[prost(uint64, tag = "1")]
     pub manager: u64,
-    /// The index of the buffer.
+    /// Index of the buffer.
     #[prost(int32, tag = "2")]
     pub index: i32,
 }
 
-/// Gives a buffer of a transfer manager an error.
+/// Arguments of a call that sets the error of a transfer manager's buffer.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct SetError {
-    /// The transfer manager.
+    /// Number of the transfer manager.
     #[prost(uint64, tag = "1")]
     pub manager: u64,
-    /// The index of the buffer.
+    /// Index of the buffer.
     #[prost(int32, tag = "2")]
     pub index: i32,
-    /// The error.
+    /// Error of the buffer.
     #[prost(message, optional, tag = "3")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
 }
 
-/// Copies a buffer to a device or to a memory.
+/// Arguments of a call that copies a buffer to a device or to a memory.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct Copy {
-    /// The buffer.
+    /// Number of the buffer.
     #[prost(uint64, tag = "1")]
     pub buffer: u64,
-    /// The device.
+    /// ID of the device.
     #[prost(int32, optional, tag = "2")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<i32>,
-    /// The memory, in place of the device.
+    /// ID of the memory, if the call specifies a memory instead of a device.
     #[prost(int32, optional, tag = "3")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<i32>,
 }
 
-/// Runs a program.
+/// Arguments of a call that executes a program.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct Execute {
-    /// The executable.
+    /// Number of the executable.
     #[prost(uint64, tag = "1")]
     pub executable: u64,
-    /// The arguments of each device.
+    /// Arguments of the program, one list for each device.
     #[prost(message, repeated, tag = "2")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<BufferList>,
-    /// The positions of the arguments that must not be donated.
+    /// Indices of the arguments that must not be donated.
     #[prost(int64, repeated, tag = "3")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub non_donatable: Vec<i64>,
-    /// The identifier of the launch.
+    /// Launch ID of the execution.
     #[prost(int32, tag = "4")]
     pub launch_id: i32,
-    /// The device of a portable executable's run.
+    /// ID of the device on which a portable executable runs.
     #[prost(int32, optional, tag = "5")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<i32>,
-    /// The place in the framework's source, or an empty text.
+    /// Source location in the framework's program, or an empty string.
     #[prost(string, tag = "6")]
     pub call_location: String,
     /// Options that only the plugin defines.
     #[prost(message, repeated, tag = "7")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<NamedOption>,
-    /// Parts of the arguments that cannot be replayed, such as callbacks.
+    /// Descriptions of arguments that prevent a replay, such as callbacks.
     #[prost(string, repeated, tag = "8")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unsupported: Vec<String>,
-    /// Parts of the arguments that a replay leaves out, such as the user data of custom calls.
+    /// Descriptions of arguments that a replay omits, such as the user data of custom calls.
     #[prost(string, repeated, tag = "9")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
 }
 
-/// Copies a buffer to host memory.
+/// Arguments of a call that copies a buffer to host memory.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct Download {
-    /// The buffer.
+    /// Number of the buffer.
     #[prost(uint64, tag = "1")]
     pub buffer: u64,
-    /// The type and the shape of the buffer.
+    /// Element type and shape of the buffer.
     #[prost(message, optional, tag = "2")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub array: Option<ArrayType>,
-    /// The layout of the data on the host: the one that the framework requested, or that of the buffer.
+    /// Layout of the data on the host: the layout that the framework requested, or the layout of the buffer.
     #[prost(message, optional, tag = "3")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<MemoryLayout>,
-    /// The offset in the memory of the device, for `PJRT_Buffer_CopyRawToHost`.
+    /// Offset in the memory of the device in bytes, for `PJRT_Buffer_CopyRawToHost`.
     #[prost(uint64, tag = "4")]
     pub offset: u64,
-    /// Number of bytes.
+    /// Size of the data in bytes.
     #[prost(uint64, tag = "5")]
     pub size: u64,
 }
 
-/// The outcome of a call. It has the same number as the call.
+/// The outcome of a call. Its block has the number of the call.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct Outcome {
     /// The error, if the call failed.
     #[prost(message, optional, tag = "1")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
-    /// The objects that the call created.
+    /// Numbers of the objects that the call created.
     #[prost(uint64, repeated, tag = "2")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub objects: Vec<u64>,
-    /// The outputs of a run on each device.
+    /// Outputs of an execution, one list for each device.
     #[prost(message, repeated, tag = "3")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<BufferList>,
-    /// The arguments that are deleted after the run, because they were donated.
+    /// Numbers of the arguments that are deleted after the execution, because they were donated.
     #[prost(uint64, repeated, tag = "4")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deleted: Vec<u64>,
-    /// The client that the call created.
+    /// Description of the client that the call created.
     #[prost(message, optional, tag = "5")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<ClientDescription>,
-    /// The executable that the call created.
+    /// Description of the executable that the call created.
     #[prost(message, optional, tag = "6")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub executable: Option<ExecutableDescription>,
@@ -532,13 +533,13 @@ pub struct Outcome {
 /// A client, as the plugin describes it.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct ClientDescription {
-    /// The name of the platform.
+    /// Name of the platform.
     #[prost(string, tag = "1")]
     pub platform_name: String,
-    /// The version of the platform.
+    /// Version of the platform.
     #[prost(string, tag = "2")]
     pub platform_version: String,
-    /// The index of the process among those of the program.
+    /// Index of this process among the processes of the program.
     #[prost(int32, tag = "3")]
     pub process_index: i32,
     /// The devices of all processes, in the plugin's order.
@@ -551,16 +552,16 @@ pub struct ClientDescription {
     pub memories: Vec<Memory>,
 }
 
-/// A device.
+/// A device of a client.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct Device {
-    /// The id, unique among all devices.
+    /// ID of the device, unique among all devices.
     #[prost(int32, tag = "1")]
     pub id: i32,
-    /// The vendor's name of the kind.
+    /// Device kind, as the vendor names it.
     #[prost(string, tag = "2")]
     pub kind: String,
-    /// The process to which the device belongs.
+    /// Index of the process to which the device belongs.
     #[prost(int32, tag = "3")]
     pub process_index: i32,
     /// Whether this process can use the device.
@@ -568,16 +569,16 @@ pub struct Device {
     pub addressable: bool,
 }
 
-/// A memory.
+/// A memory of a client.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct Memory {
-    /// The id, unique among the client's memories.
+    /// ID of the memory, unique among the client's memories.
     #[prost(int32, tag = "1")]
     pub id: i32,
-    /// The kind, such as `device`.
+    /// Memory kind, such as `device`.
     #[prost(string, tag = "2")]
     pub kind: String,
-    /// The ids of the devices that can use the memory.
+    /// IDs of the devices that can use the memory.
     #[prost(int32, repeated, tag = "3")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<i32>,
@@ -586,10 +587,10 @@ pub struct Memory {
 /// An executable, as the plugin describes it.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct ExecutableDescription {
-    /// The name of the program.
+    /// Name of the program.
     #[prost(string, tag = "1")]
     pub name: String,
-    /// The types and the shapes of the outputs.
+    /// Element types and shapes of the outputs.
     #[prost(message, repeated, tag = "2")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<ArrayType>,
@@ -598,26 +599,26 @@ pub struct ExecutableDescription {
 /// The contents of a buffer. A replay must compute the same contents.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct Contents {
-    /// The buffer.
+    /// Number of the buffer.
     #[prost(uint64, tag = "1")]
     pub buffer: u64,
-    /// Whether the recorder read an output of the run with this number. Otherwise, the call with this number is the
-    /// framework's download.
+    /// Whether the recorder read the contents as an output of an execution. If so, the block has the number of the
+    /// execution. Otherwise, the block has the number of the framework's download.
     #[prost(bool, tag = "2")]
     pub is_output: bool,
-    /// The type and the shape of the buffer.
+    /// Element type and shape of the buffer.
     #[prost(message, optional, tag = "3")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub array: Option<ArrayType>,
-    /// The layout of the data. Row-major if it is absent.
+    /// Layout of the data. If it is absent, the data are row-major.
     #[prost(message, optional, tag = "4")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<MemoryLayout>,
-    /// The data.
+    /// Contents of the buffer.
     #[prost(message, optional, tag = "5")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Content>,
-    /// The error, in place of the data.
+    /// The error that the buffer has instead of data.
     #[prost(message, optional, tag = "6")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
@@ -626,37 +627,37 @@ pub struct Contents {
 /// A buffer that no call in the file creates. The recorder read it back from the device.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct Snapshot {
-    /// The client.
+    /// Number of the client.
     #[prost(uint64, tag = "1")]
     pub client: u64,
-    /// The buffer.
+    /// Number of the buffer.
     #[prost(uint64, tag = "2")]
     pub buffer: u64,
-    /// The type and the shape.
+    /// Element type and shape of the buffer.
     #[prost(message, optional, tag = "3")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub array: Option<ArrayType>,
-    /// The memory.
+    /// ID of the memory.
     #[prost(int32, optional, tag = "4")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<i32>,
-    /// The layout of the data. Row-major if it is absent.
+    /// Layout of the data. If it is absent, the data are row-major.
     #[prost(message, optional, tag = "5")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<MemoryLayout>,
-    /// The elements.
+    /// Elements of the buffer.
     #[prost(message, optional, tag = "6")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Content>,
-    /// Why the contents could not be read.
+    /// The error because of which the contents could not be read.
     #[prost(message, optional, tag = "7")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
-    /// The device.
+    /// ID of the device.
     #[prost(int32, optional, tag = "8")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<i32>,
-    /// The layout in the memory of the device.
+    /// Layout in the memory of the device.
     #[prost(message, optional, tag = "9")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_layout: Option<MemoryLayout>,
@@ -665,7 +666,7 @@ pub struct Snapshot {
 /// The end of a recording.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct End {
-    /// The number of recorded calls.
+    /// Number of recorded calls.
     #[prost(uint64, tag = "1")]
     pub calls: u64,
 }

@@ -14,13 +14,13 @@ use crate::message::{Call, Contents, End, Outcome, Process, Snapshot};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Block {
-    /// The offset in the file.
+    /// Offset of the block in the file.
     pub offset: u64,
-    /// Bytes in the file.
+    /// Size of the block in the file, in bytes.
     pub size: u64,
-    /// The call, the thread and the time.
+    /// Call, thread and time of the block.
     pub stamp: Stamp,
-    /// The content.
+    /// Content of the block.
     pub body: Body,
 }
 
@@ -28,13 +28,13 @@ pub struct Block {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Body {
-    /// The process and its plugin.
+    /// A description of the recorded process and its plugin.
     Process(Process),
     /// A piece of data, which [`Reader::content`] returns.
     Data {
-        /// Its hash.
+        /// Hash of the piece.
         hash: Hash,
-        /// Its size in bytes.
+        /// Size of the piece in bytes.
         size: usize,
     },
     /// A call.
@@ -43,16 +43,16 @@ pub enum Body {
     Outcome(Outcome),
     /// The contents of a buffer.
     Contents(Contents),
-    /// A buffer that the file does not create otherwise.
+    /// A buffer that no call in the file creates.
     Snapshot(Snapshot),
     /// The end of the recording.
     End(End),
-    /// A kind of a newer version of the format.
+    /// A block of a newer version of the format, with the code of its kind.
     Unknown(u8),
 }
 
 impl Body {
-    /// The kind and the payload. Data are written with [`encode_piece`](crate::encode_piece).
+    /// Returns the kind and the payload of a block. To encode data, use [`encode_piece`](crate::encode_piece) instead.
     pub(crate) fn encode(&self) -> (Kind, Vec<u8>) {
         match self {
             Self::Process(message) => (Kind::Process, message.encode_to_vec()),
@@ -84,24 +84,26 @@ impl Body {
     }
 }
 
-/// How far a recording was read.
+/// The progress of reading a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum State {
     /// More blocks may follow.
     Reading,
-    /// The recording is complete: its last block is the end.
+    /// The recording is complete: its last block is [`Body::End`].
     Complete,
-    /// The file ends after a whole block, without the end of the recording. The process was killed, or still runs.
+    /// The file ends after a complete block, without the end of the recording. The process was killed, or it is still
+    /// running.
     Unfinished,
     /// The file ends within a block.
     Cut {
-        /// The offset of the incomplete block.
+        /// Offset of the incomplete block.
         offset: u64,
     },
 }
 
-/// Reads a recording block by block. Memory is bounded by the size of a block and by the number of pieces of data.
+/// Reads a recording block by block. The memory use depends only on the size of a block and on the number of pieces of
+/// data.
 #[derive(Debug)]
 pub struct Reader<R> {
     from: R,
@@ -109,7 +111,7 @@ pub struct Reader<R> {
     offset: u64,
     state: State,
     ended: bool,
-    /// The offsets of the blocks with data.
+    /// Offsets of the blocks with data, by the hash of the piece.
     pieces: HashMap<Hash, u64>,
 }
 
@@ -118,7 +120,7 @@ impl<R: Read + Seek> Reader<R> {
     ///
     /// # Errors
     ///
-    /// If the file is not a recording, or one of another major version.
+    /// Returns an error if the file is not a recording, or if it has another major version.
     pub fn new(mut from: R) -> Result<Self, ReadError> {
         let mut header = [0; FILE_HEADER];
         if fill(&mut from, &mut header)? < FILE_HEADER || header[..8] != *MAGIC {
@@ -133,24 +135,24 @@ impl<R: Read + Seek> Reader<R> {
         Ok(Self { from, version, offset, state: State::Reading, ended: false, pieces: HashMap::new() })
     }
 
-    /// The version of the format, major and minor.
+    /// Returns the version of the format, major and minor.
     #[must_use]
     pub fn version(&self) -> (u16, u16) {
         self.version
     }
 
-    /// How far the recording was read.
+    /// Returns how far the recording has been read.
     #[must_use]
     pub fn state(&self) -> State {
         self.state
     }
 
     /// Reads the next block. Returns `None` at the end of the file, and before an incomplete block. [`Reader::state`]
-    /// distinguishes the two.
+    /// distinguishes these two cases.
     ///
     /// # Errors
     ///
-    /// If the block is damaged. Another call returns the same error.
+    /// Returns an error if the block is damaged. Another call returns the same error.
     pub fn read(&mut self) -> Result<Option<Block>, ReadError> {
         let offset = self.offset;
         self.from.seek(SeekFrom::Start(offset))?;
@@ -165,7 +167,7 @@ impl<R: Read + Seek> Reader<R> {
         Ok(Some(Block { offset, size, stamp: header.stamp, body }))
     }
 
-    /// Returns to the first block. Keeps the positions of the data that it has found.
+    /// Moves back to the first block. Keeps the offsets of the data that have been found.
     pub fn rewind(&mut self) {
         self.offset = FILE_HEADER as u64;
         (self.state, self.ended) = (State::Reading, false);
@@ -175,7 +177,7 @@ impl<R: Read + Seek> Reader<R> {
     ///
     /// # Errors
     ///
-    /// If the data are larger than `limit` bytes, are damaged or missing.
+    /// Returns an error if the data are larger than `limit` bytes, damaged or missing.
     pub fn content(&mut self, content: &Content, limit: u64) -> Result<Vec<u8>, ReadError> {
         if content.size > limit {
             return Err(ReadError::TooLarge { size: content.size, limit });
@@ -209,8 +211,8 @@ impl<R: Read + Seek> Reader<R> {
         Ok(piece)
     }
 
-    /// Reads the block at an offset, which must be the current position in the file. Returns `None` if the block is
-    /// incomplete, and at the end of the file.
+    /// Reads the block at an offset, which must be the current position in the file. Returns `None` at the end of the
+    /// file, and if the block is incomplete.
     fn block(&mut self, offset: u64) -> Result<Option<(Header, Vec<u8>)>, ReadError> {
         let mut bytes = [0; BLOCK_HEADER];
         match fill(&mut self.from, &mut bytes)? {
@@ -254,7 +256,7 @@ fn damaged(offset: u64, reason: &str) -> ReadError {
     ReadError::Damaged { offset, reason: reason.to_owned() }
 }
 
-/// Reads until the buffer is full or the file ends. Returns the number of bytes.
+/// Reads until the buffer is full or the file ends. Returns the number of bytes that were read.
 fn fill(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {

@@ -1,23 +1,23 @@
-//! One run of a recording.
+//! The selection of one run in a recording.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A run: the n-th of the process, or the n-th of a program.
+/// Selects a run, which is one execution of a program: the n-th run of the process, or the n-th run of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
-    /// The name of the program, or `None` for any.
+    /// Name of the program, or `None` for all programs.
     pub program: Option<String>,
-    /// The number of the run, from 1.
+    /// Number of the run among the runs of the program, counted from 1.
     pub number: u64,
 }
 
-/// An error for a text that does not name a run.
+/// The error for a string that does not select a run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` does not name a run: write its number from 1, PROGRAM or PROGRAM:NUMBER")]
 pub struct ParseSelectionError(String);
 
-/// Parses `7`, `jit_step` and `jit_step:7`.
+/// Parses strings such as `7`, `jit_step` and `jit_step:7`.
 impl FromStr for Selection {
     type Err = ParseSelectionError;
 

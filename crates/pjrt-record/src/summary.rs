@@ -1,4 +1,4 @@
-//! The contents of a recording in numbers.
+//! Statistics of a recording.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{Read, Seek};
@@ -9,53 +9,54 @@ use crate::message::{
 };
 use crate::reader::{Block, Body, Reader, State};
 
-/// The calls, runs and sizes of a recording.
+/// The calls, runs and data sizes of a recording. A run is one execution of a program.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Summary {
-    /// The process and its plugin.
+    /// Description of the recorded process and its plugin.
     pub process: Process,
-    /// The clients.
+    /// Descriptions of the clients.
     pub clients: Vec<ClientDescription>,
-    /// Calls and failed calls of each function.
+    /// Number of calls and number of failed calls of each function.
     pub functions: BTreeMap<String, (u64, u64)>,
     /// The runs, in order.
     pub runs: Vec<Run>,
-    /// Calls that a replay skips, by the function or by the part of its arguments that the file does not contain.
+    /// Number of calls that a replay skips, by function, or by the argument that the file does not contain.
     pub not_replayable: BTreeMap<String, u64>,
-    /// Parts of the arguments of calls that a replay makes without these parts.
+    /// Number of calls that a replay makes without an argument, by the omitted argument.
     pub left_out: BTreeMap<String, u64>,
-    /// The number of contents that a replay compares.
+    /// Number of buffer contents that a replay compares.
     pub compared: u64,
-    /// Bytes of data as the framework passed them.
+    /// Total size of all data to which the blocks refer, in bytes. Repeated data count each time.
     pub data: u64,
-    /// Bytes of the pieces of data in the file, before compression.
+    /// Total size of the distinct pieces of data, in bytes, before compression.
     pub distinct: u64,
-    /// Bytes of the blocks with data in the file.
+    /// Total size of the blocks with data in the file, in bytes.
     pub stored: u64,
-    /// The number of threads.
+    /// Number of threads that made calls.
     pub threads: usize,
-    /// Whether the file is complete.
+    /// How far the file could be read.
     pub state: Option<State>,
-    /// The error that ends the usable part of the file.
+    /// The error at which the usable part of the file ends.
     pub damage: Option<String>,
 }
 
-/// A run.
+/// A run: one execution of a program.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Run {
-    /// The number of the call.
+    /// Number of the call.
     pub call: u64,
-    /// The name of the program.
+    /// Name of the program.
     pub program: String,
-    /// The types and shapes of the arguments on the first device. `None` if the file does not contain them.
+    /// Element types and shapes of the arguments on the first device. An element is `None` if the file does not contain
+    /// the type and shape.
     pub arguments: Vec<Option<ArrayType>>,
-    /// The types and shapes of the outputs.
+    /// Element types and shapes of the outputs.
     pub outputs: Vec<ArrayType>,
-    /// The number of devices.
+    /// Number of devices.
     pub devices: usize,
-    /// The number of donated arguments.
+    /// Number of donated arguments.
     pub donated: usize,
     /// Whether the run failed. `None` if its outcome is not in the file.
     pub failed: Option<bool>,
@@ -66,7 +67,7 @@ impl Summary {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read. Damage ends the summary, and is not an error.
+    /// Returns an error if the file cannot be read. A damaged block ends the summary, and is not an error.
     pub fn of<R: Read + Seek>(reader: &mut Reader<R>) -> Result<Self, ReadError> {
         let mut builder = Builder::default();
         loop {
@@ -92,9 +93,9 @@ impl Summary {
 struct Builder {
     summary: Summary,
     threads: HashSet<u64>,
-    /// Functions of the calls without an outcome so far.
+    /// Calls without an outcome so far, by their numbers.
     pending: HashMap<u64, Call>,
-    /// Positions of the runs without an outcome so far.
+    /// Indices in [`Summary::runs`] of the runs without an outcome so far, by the numbers of their calls.
     running: HashMap<u64, usize>,
     arrays: HashMap<u64, ArrayType>,
     executables: HashMap<u64, ExecutableDescription>,

@@ -1,4 +1,4 @@
-//! Cuts the recording of one run out of the recording of a whole program.
+//! Extracts the recording of one run from the recording of a whole program.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Read, Seek, Write};
@@ -10,7 +10,7 @@ use crate::reader::{Block, Body, Reader};
 use crate::selection::Selection;
 use crate::writer::{Writer, encode_piece};
 
-/// Why a recording cannot be trimmed.
+/// The reason why a recording cannot be trimmed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrimError {
@@ -23,31 +23,31 @@ pub enum TrimError {
     /// The recording does not contain the run.
     #[error("the recording has no run {selection}, only {runs} runs that match: `pjrt record info` lists its runs")]
     NoRun {
-        /// The run.
+        /// The selection of the run.
         selection: Selection,
-        /// The number of runs of the program, or of all if the selection names none.
+        /// Number of runs of the selected program, or of all programs if the selection contains no program.
         runs: u64,
     },
 }
 
-/// The contents of a trimmed recording.
+/// Statistics of a trimmed recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Trimmed {
-    /// The number of calls.
+    /// Number of calls.
     pub calls: u64,
-    /// The number of runs besides the selected one, which compute its arguments or belong to the same launch.
+    /// Number of runs other than the selected run. They compute its arguments or belong to the same launch.
     pub other_runs: u64,
 }
 
-/// Writes one run, its inputs and its results, with the calls that they need: the creation of the client, the program,
-/// and uploads. If another run computed an argument, the new recording contains the argument's contents, provided that
-/// the original recording contains them. Otherwise, it contains that run, too. If the original recording is incomplete,
-/// it is read up to its last whole block.
+/// Writes a recording of one run with its inputs and its results. The recording also contains the calls that the run
+/// needs: the creation of the client, the compilation of the program, and uploads. If another run computed an argument,
+/// and the original recording contains the argument's contents, the new recording contains these contents. Otherwise,
+/// it contains the other run. If the original recording is incomplete, it is read up to its last complete block.
 ///
 /// # Errors
 ///
-/// If the recording does not contain the run, or a file cannot be read or written.
+/// Returns an error if the recording does not contain the run, or if a recording cannot be read or written.
 pub fn trim<R: Read + Seek, W: Write>(
     reader: &mut Reader<R>,
     selection: &Selection,
@@ -77,7 +77,7 @@ pub fn trim<R: Read + Seek, W: Write>(
     Ok(kept.trimmed)
 }
 
-/// Writes a block after the data to which it refers.
+/// Writes a block, after the data to which the block refers.
 fn write<R: Read + Seek, W: Write>(
     reader: &mut Reader<R>,
     writer: &mut Writer<W>,
@@ -92,7 +92,7 @@ fn write<R: Read + Seek, W: Write>(
     writer.write(block.stamp, &block.body).map_err(TrimError::Write)
 }
 
-/// The data to which a block refers.
+/// Returns the data to which a block refers.
 fn contents(body: &Body) -> [Option<&Content>; 2] {
     match body {
         Body::Call(call) => match &call.arguments {
@@ -108,7 +108,7 @@ fn contents(body: &Body) -> [Option<&Content>; 2] {
     }
 }
 
-/// The objects that a call uses.
+/// Returns the numbers of the objects that a call uses.
 fn inputs(arguments: &Arguments) -> Vec<u64> {
     match arguments {
         Arguments::ClientCreate(_) => Vec::new(),
@@ -131,7 +131,7 @@ fn inputs(arguments: &Arguments) -> Vec<u64> {
     }
 }
 
-/// The object that a call provides with contents, although it does not create it.
+/// Returns the object to which a call provides contents, although the call does not create the object.
 fn filled(arguments: &Arguments) -> Option<u64> {
     match arguments {
         Arguments::Transfer(transfer) => Some(transfer.manager),
@@ -141,14 +141,14 @@ fn filled(arguments: &Arguments) -> Option<u64> {
     }
 }
 
-/// The blocks of a recording without its data.
+/// The blocks of a recording, without the blocks of data.
 #[derive(Default)]
 struct Recording {
     blocks: Vec<Block>,
-    /// Positions of the blocks of each call.
+    /// Indices in `blocks` of the blocks of each call.
     calls: HashMap<u64, Vec<usize>>,
     outcomes: HashMap<u64, Outcome>,
-    /// The position of the block that creates each object: a call, or a snapshot.
+    /// Index in `blocks` of the call or the snapshot that creates each object.
     creators: HashMap<u64, usize>,
 }
 
@@ -193,7 +193,7 @@ impl Recording {
         }
     }
 
-    /// The position of a run.
+    /// Returns the index of the block of the selected run.
     fn find(&self, selection: &Selection) -> Result<usize, TrimError> {
         let mut runs = 0;
         for at in 0..self.blocks.len() {
@@ -209,17 +209,17 @@ impl Recording {
         Err(TrimError::NoRun { selection: selection.clone(), runs })
     }
 
-    /// The name of an executable.
+    /// Returns the program name of an executable.
     fn program(&self, executable: u64) -> Option<String> {
         let creator = self.blocks.get(*self.creators.get(&executable)?)?;
         let outcome = self.outcomes.get(&creator.stamp.call)?;
         outcome.executable.as_ref().map(|executable| executable.name.clone())
     }
 
-    /// The blocks that a run needs.
+    /// Returns the blocks that a run needs, and the blocks with its results.
     fn keep(&self, run: usize) -> Kept {
         let mut needs = Needs { recording: self, run, kept: Kept::default(), objects: HashSet::new() };
-        // A framework may launch a program on several devices one by one.
+        // A framework may launch a program on several devices with one call for each device.
         let is_member = |at: usize| match (self.arguments(at), self.arguments(run)) {
             _ if at == run => true,
             (Some(Arguments::Execute(one)), Some(Arguments::Execute(other))) => {
@@ -241,7 +241,7 @@ impl Recording {
         needs.finish()
     }
 
-    /// A snapshot with the contents of a run's output, if the recording contains them and the device is known.
+    /// Returns a snapshot with the contents of a run's output, if the recording contains them and the device is known.
     fn snapshot_of(&self, buffer: u64, creator: usize) -> Option<Snapshot> {
         let Some(Arguments::Execute(execute)) = self.arguments(creator) else { return None };
         let client = *inputs(self.arguments(*self.creators.get(&execute.executable)?)?).first()?;
@@ -266,7 +266,7 @@ impl Recording {
         })
     }
 
-    /// Whether contents are those of a whole buffer.
+    /// Returns whether the contents are those of a whole buffer.
     fn is_whole(&self, block: &Block, contents: &Contents) -> bool {
         let call = self.calls.get(&block.stamp.call).and_then(|blocks| blocks.first());
         let is_raw = call.is_some_and(|at| matches!(self.arguments(*at), Some(Arguments::RawDownload(_))));
@@ -278,22 +278,22 @@ impl Recording {
 #[derive(Default)]
 struct Kept {
     blocks: HashSet<usize>,
-    /// Snapshots of outputs, by the position of the run that computes them, which they replace.
+    /// Snapshots of outputs, by the index of the run that computes them. The snapshots replace this run.
     snapshots: HashMap<usize, Vec<Snapshot>>,
     trimmed: Trimmed,
 }
 
-/// The objects and calls that a run needs. Grows while more are found.
+/// The objects and calls that a run needs. They are collected step by step.
 struct Needs<'a> {
     recording: &'a Recording,
-    /// The position of the run.
+    /// Index of the block of the run.
     run: usize,
     kept: Kept,
     objects: HashSet<u64>,
 }
 
 impl Needs<'_> {
-    /// Keeps a call with its outcome, and what creates the objects that it uses.
+    /// Keeps a call with its outcome, and the calls and snapshots that create the objects that the call uses.
     fn call(&mut self, at: usize) {
         if !self.kept.blocks.insert(at) {
             return;
@@ -302,14 +302,14 @@ impl Needs<'_> {
         let blocks = self.recording.calls.get(&number).map_or(&[][..], Vec::as_slice);
         let is_outcome = |at: &&usize| matches!(self.recording.blocks[**at].body, Body::Outcome(_));
         self.kept.blocks.extend(blocks.iter().filter(is_outcome).copied().collect::<Vec<_>>());
-        // A call may create an object through which another one gets its contents.
+        // A call may create several objects, such as an alias buffer and the fulfillment that provides its contents.
         self.objects.extend(self.recording.outcomes.get(&number).iter().flat_map(|outcome| &outcome.objects));
         for object in self.recording.arguments(at).map(inputs).unwrap_or_default() {
             self.object(object);
         }
     }
 
-    /// Keeps what creates an object.
+    /// Keeps the call or the snapshot that creates an object.
     fn object(&mut self, object: u64) {
         if object == 0 || !self.objects.insert(object) {
             return;
@@ -329,7 +329,7 @@ impl Needs<'_> {
         }
     }
 
-    /// Keeps the calls that change the objects which were found, until no more are found.
+    /// Keeps the calls that fill or delete the collected objects, until no further calls or objects are found.
     fn complete(&mut self) {
         let recording = self.recording;
         loop {
@@ -353,7 +353,7 @@ impl Needs<'_> {
         }
     }
 
-    /// Keeps the results of a run: what the recorder or the framework read.
+    /// Keeps the results of a run that the recorder or the framework read.
     fn results(&mut self, run: usize) {
         let recording = self.recording;
         let number = recording.blocks[run].stamp.call;
@@ -371,7 +371,8 @@ impl Needs<'_> {
                     {
                         self.call(at);
                     }
-                    // A replay reports these calls, such as the registration of custom calls, as skipped.
+                    // Keep calls without recorded arguments, such as the registration of custom calls. A replay reports
+                    // them as skipped.
                     None if at < self.run => {
                         self.kept.blocks.insert(at);
                     }
@@ -384,7 +385,7 @@ impl Needs<'_> {
 
     fn finish(mut self) -> Kept {
         let recording = self.recording;
-        // A run that is kept creates all its outputs.
+        // A run that is kept creates all its outputs, so the snapshots of these outputs are not needed.
         let kept = &self.kept.blocks;
         self.kept.snapshots.retain(|at, _| !kept.contains(at));
         let calls = kept.iter().filter(|at| matches!(recording.blocks[**at].body, Body::Call(_)));

@@ -7,8 +7,8 @@ use crate::block::{self, Kind, Stamp, VERSION};
 use crate::content::{Content, Hash, PIECE};
 use crate::reader::Body;
 
-/// Writes a recording. Each block is written by one call of [`Write::write_all`], so that a process that is killed leaves
-/// whole blocks.
+/// Writes a recording. One call of [`Write::write_all`] writes each block, so that a killed process leaves complete
+/// blocks, and at most one incomplete block at the end.
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     out: W,
@@ -16,21 +16,21 @@ pub struct Writer<W: Write> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a recording.
+    /// Writes the header of a recording.
     ///
     /// # Errors
     ///
-    /// If `out` fails, as for the other methods.
+    /// Returns an error if `out` fails.
     pub fn new(mut out: W) -> io::Result<Self> {
         out.write_all(&block::file_header(VERSION))?;
         Ok(Self { out, known: HashSet::new() })
     }
 
-    /// Writes the pieces of data that the file does not contain yet.
+    /// Writes the pieces of data that the file does not contain yet. Returns a reference to the data.
     ///
     /// # Errors
     ///
-    /// If `out` fails.
+    /// Returns an error if `out` fails.
     pub fn store(&mut self, data: &[u8]) -> io::Result<Content> {
         let content = Content::of(data);
         for (hash, piece) in content.pieces().zip(data.chunks(PIECE)) {
@@ -41,17 +41,17 @@ impl<W: Write> Writer<W> {
         Ok(content)
     }
 
-    /// Whether the file contains a piece.
+    /// Returns whether the file contains a piece.
     #[must_use]
     pub fn has(&self, hash: &Hash) -> bool {
         self.known.contains(hash)
     }
 
-    /// Writes a block that [`encode_piece`] returned, unless the file contains the piece.
+    /// Writes a block that [`encode_piece`] returned, unless the file already contains the piece.
     ///
     /// # Errors
     ///
-    /// If `out` fails.
+    /// Returns an error if `out` fails.
     pub fn write_piece(&mut self, hash: Hash, block: &[u8]) -> io::Result<()> {
         if self.known.insert(hash) {
             self.out.write_all(block)?;
@@ -63,25 +63,25 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     ///
-    /// If `out` fails, or if the block is too large.
+    /// Returns an error if `out` fails, or if the block is too large.
     pub fn write(&mut self, stamp: Stamp, body: &Body) -> io::Result<()> {
         let (kind, payload) = body.encode();
         let block = block::encode(kind, stamp, &payload).ok_or_else(|| too_large(payload.len()))?;
         self.out.write_all(&block)
     }
 
-    /// The destination of the recording.
+    /// Returns the destination of the recording.
     pub fn get_ref(&self) -> &W {
         &self.out
     }
 }
 
-/// Encodes the block of a piece of data, at most [`PIECE`] bytes. Hashing and compressing do not need the writer, so that
-/// several threads can do it.
+/// Encodes the block of a piece of data, which has at most [`PIECE`] bytes. This function compresses the piece without
+/// the writer, so that several threads can encode pieces at the same time.
 ///
 /// # Errors
 ///
-/// If the piece is too large.
+/// Returns an error if the piece is too large.
 pub fn encode_piece(hash: Hash, piece: &[u8]) -> io::Result<Vec<u8>> {
     let mut payload = Vec::with_capacity(hash.0.len() + piece.len());
     payload.extend_from_slice(&hash.0);

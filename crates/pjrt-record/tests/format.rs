@@ -1,4 +1,4 @@
-//! A recording in the repository stays readable by all readers of its major version.
+//! Tests that all readers of a major version can read a committed recording of that version.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::fs;
@@ -10,10 +10,11 @@ use pjrt_record::{
     Outcome, Process, ReadError, Reader, Snapshot, Stamp, State, Summary, Tiled, Upload, Value, Writer,
 };
 
-/// The first recording of version 1.0. `UPDATE_EXPECT=1` writes it, which a change of the major version requires.
+/// Path of the first recording of version 1.0. `UPDATE_EXPECT=1` writes this file. Do this only after a change of the
+/// major version.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/version-1.0.pjrt");
 
-/// The blocks of the file, with the data of those that store some.
+/// Returns the blocks of the file, each with the data to which it refers.
 fn blocks() -> Vec<(Body, Vec<u8>)> {
     let program =
         b"module @twice { func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> } }";
@@ -168,7 +169,7 @@ fn data_are_cut_into_pieces() {
 fn unknown_kinds_are_skipped() {
     let file = write();
     let mut changed = file.clone();
-    // The kind of the first block.
+    // This byte is the kind of the first block.
     changed[16 + 4] = 99;
     let blocks = read(pjrt_record::with_checksums(&changed));
     assert_eq!(blocks[0].body, Body::Unknown(99));

@@ -1,18 +1,18 @@
 //! Raw declarations of the PJRT C API, OpenXLA's device plugin interface.
 //!
-//! [`bindings`] contains the C declarations, and [`slot`] has one marker type per function of [`PJRT_Api`].
-//! [`AbiStruct`] describes the size that each struct announces in its first word. Everything is generated from the
-//! upstream headers by `cargo xtask codegen` and committed, so that a build needs neither the headers nor libclang.
-//! `NOTICE` names the headers. The crate has no dependencies, allocates nothing and supports 64-bit targets, as PJRT
-//! does.
+//! [`bindings`] contains the C declarations, and [`slot`] has one marker type for each function of [`PJRT_Api`].
+//! [`AbiStruct`] describes the size that each struct announces in its first word. `cargo xtask codegen` generates all
+//! of this code from the upstream headers. The code is committed, so that a build needs neither the headers nor
+//! libclang. `NOTICE` names the headers. The crate has no dependencies, allocates nothing and supports 64-bit targets,
+//! as PJRT does.
 //!
 //! # Rules of the interface
 //!
-//! - Every struct begins with its size. A struct from the other side may be shorter or longer than ours. Code may
-//!   access only the bytes that both sides know. [`AbiStruct::STRUCT_SIZE`] is the header's `_STRUCT_SIZE`, which is
-//!   smaller than `size_of` if the last field is narrower than the struct's alignment.
-//! - A C `bool` is represented by [`Bool`], so that a byte that is neither 0 nor 1 can be read without undefined
-//!   behaviour.
+//! - Every struct begins with its size. A struct that a caller or a plugin passes may be shorter or longer than the
+//!   struct in this crate. Code may access only the bytes that are part of both structs. [`AbiStruct::STRUCT_SIZE`] is
+//!   the header's `_STRUCT_SIZE`, which is smaller than `size_of` if the last field is narrower than the struct's
+//!   alignment.
+//! - [`Bool`] represents a C `bool`, so that a byte that is neither 0 nor 1 can be read without undefined behaviour.
 #![no_std]
 
 #[allow(
@@ -40,13 +40,13 @@ pub use bindings::*;
 pub use slots::*;
 pub use static_api::StaticApi;
 
-/// A C `bool` of the interface. Any byte is a valid value, and every byte except 0 means true.
+/// A C `bool` in the structs of the PJRT C API. Any byte is a valid value, and every byte except 0 means true.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Bool(u8);
 
 impl Bool {
-    /// Whether the byte is not 0.
+    /// Returns whether the byte is not 0.
     #[inline]
     pub const fn get(self) -> bool {
         self.0 != 0
@@ -70,26 +70,27 @@ impl core::fmt::Debug for Bool {
 ///
 /// # Safety
 ///
-/// The implementor is `repr(C)`, begins with a `usize` for its size (its own `struct_size`, or that of its
-/// `PJRT_Extension_Base`), `STRUCT_SIZE` is at most `size_of::<Self>()`, and any bytes, zero or not, are a valid value.
+/// The implementor is `repr(C)` and begins with a `usize` for its size (its own `struct_size`, or the `struct_size` of
+/// its `PJRT_Extension_Base`). `STRUCT_SIZE` is at most `size_of::<Self>()`. Every bit pattern, including all zeros, is
+/// a valid value.
 pub unsafe trait AbiStruct: Copy + 'static {
-    /// Name in the header.
+    /// Name of the struct in the header.
     const NAME: &'static str;
     /// The header's `_STRUCT_SIZE`: the end of the last field, without the padding after it.
     const STRUCT_SIZE: usize;
     /// The smallest size that any caller or plugin of a supported minor version of the API announces.
     const MIN_SIZE: usize;
-    /// For each minor version of the API that made the struct longer, the size that callers of older versions announce,
-    /// in ascending order.
+    /// For each minor version of the API that made the struct longer: this version, and the size that callers of older
+    /// versions announce. In ascending order.
     const HISTORY: &'static [(u32, usize)];
-    /// A size that callers announce although their struct is longer, because the constant in their headers referred to
-    /// the wrong field. The second number is the actual size.
+    /// An announced size that is smaller than the caller's struct, because the size constant in older headers referred
+    /// to the wrong field. The second number is the actual size.
     const UNDERSTATED: Option<(usize, usize)> = None;
-    /// The first minor version of the API whose header has the right size, and the smaller size that the headers of older
-    /// versions have. `None` if the size was always right.
+    /// The first minor version of the API whose header has the correct size, and the smaller size in older headers.
+    /// `None` if the size was always correct.
     const ANNOUNCED: Option<(u32, usize)> = None;
 
-    /// Returns the number of bytes in the struct of a caller that announces `size`.
+    /// Returns the actual size in bytes of a caller's struct that announces `size`.
     #[inline]
     fn size_behind(size: usize) -> usize {
         match Self::UNDERSTATED {
@@ -110,7 +111,7 @@ pub unsafe trait AbiStruct: Copy + 'static {
         newer.map_or(Self::STRUCT_SIZE, |(_, size)| *size)
     }
 
-    /// Creates a struct with all fields zero except its size.
+    /// Creates a struct whose fields are all zero, except for its size.
     #[must_use]
     #[inline]
     fn new() -> Self {
@@ -123,7 +124,7 @@ pub unsafe trait AbiStruct: Copy + 'static {
     }
 }
 
-/// A function of a table of the interface: [`PJRT_Api`] or an extension's.
+/// A function of a table: a field of [`PJRT_Api`] or of an extension struct.
 ///
 /// # Safety
 ///
@@ -131,20 +132,20 @@ pub unsafe trait AbiStruct: Copy + 'static {
 pub unsafe trait Slot: 'static {
     /// The table that contains the function.
     type Table: Copy + 'static;
-    /// The type of its only argument.
+    /// The argument struct of the function, to which its only argument points.
     type Args: AbiStruct;
-    /// `*mut PJRT_Error`, or `()` for the two functions that cannot fail.
+    /// `*mut PJRT_Error`, or `()` for functions that cannot fail.
     type Return: Copy;
-    /// Name in the header.
+    /// Name of the function in the header.
     const NAME: &'static str;
-    /// Position among the table's functions, counted from 0.
+    /// Index among the functions of the table, counted from 0.
     const INDEX: usize;
-    /// Offset in the table, in bytes.
+    /// Offset of the function pointer in the table, in bytes.
     const OFFSET: usize;
-    /// First minor version of the API with this function, or 0 if that is older than 0.29.
+    /// First minor version of the API with this function, or 0 if this version is older than 0.29.
     const SINCE: u32;
 
-    /// Returns the function pointer in a table of the size that this crate knows.
+    /// Returns the function pointer from a table that has at least the size of `Table`.
     fn get(table: &Self::Table) -> Option<unsafe extern "C" fn(*mut Self::Args) -> Self::Return>;
 }
 
@@ -152,20 +153,20 @@ pub unsafe trait Slot: 'static {
 ///
 /// # Safety
 ///
-/// The implementor begins with a [`PJRT_Extension_Base`] and is what a node of type `TYPE` points to.
+/// The implementor begins with a [`PJRT_Extension_Base`]. Every node of the chain whose type is `TYPE` is this struct.
 pub unsafe trait Extension: AbiStruct {
-    /// Value of [`PJRT_Extension_Base::type_`].
+    /// Type of the node, as in [`PJRT_Extension_Base::type_`].
     const TYPE: PJRT_Extension_Type;
 }
 
 /// Layout of a struct of the headers, for checks and dumps.
 #[derive(Clone, Copy, Debug)]
 pub struct StructInfo {
-    /// Name in the header.
+    /// Name of the struct in the header.
     pub name: &'static str,
-    /// `sizeof`.
+    /// `sizeof` of the struct.
     pub size: usize,
-    /// `_STRUCT_SIZE`.
+    /// The header's `_STRUCT_SIZE` of the struct.
     pub struct_size: usize,
     /// Name and offset of each field, in order.
     pub fields: &'static [(&'static str, usize)],

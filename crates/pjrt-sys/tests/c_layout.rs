@@ -1,7 +1,7 @@
-//! Compares the layout of every struct with the layout that the C++ compiler computes from the headers.
+//! Compares the layout of every struct with the layout that a C++ compiler computes from the headers.
 //!
-//! The headers are not part of the repository. `cargo xtask test` downloads them and sets `PJRT_HEADERS` to their
-//! folder. Without this variable, the test prints that it was skipped.
+//! The headers are not part of the repository. `cargo xtask test` downloads the headers and sets `PJRT_HEADERS` to
+//! their folder. Without this variable, the test prints that it is skipped.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::fmt::Write as _;
@@ -30,7 +30,7 @@ fn layouts_equal_the_c_compilers() {
         check(format!("sizeof({name})"), info.size);
         check(format!("{name}_STRUCT_SIZE"), info.struct_size);
         for (field, offset) in info.fields {
-            // Anonymous unions have no name in C. The offsets of their neighbours determine their layout.
+            // Anonymous unions have no name in C. The offsets of the adjacent fields determine the layout of the union.
             if field.starts_with("__bindgen_anon") {
                 continue;
             }

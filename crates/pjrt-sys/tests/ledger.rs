@@ -1,9 +1,10 @@
-//! Compares the version history of the table with the sizes that real plugins of those versions announce.
+//! Compares the generated version history of the table and the structs with the sizes that real plugins announce.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use pjrt_sys::*;
 
-/// Size of a table with every function of that minor version: a header of 40 bytes, and 8 bytes per function.
+/// Returns the size of a table with every function of this minor version: 40 bytes before the functions, and 8 bytes
+/// for each function.
 fn table_size(minor: u32) -> usize {
     40 + 8 * SLOTS.iter().filter(|(_, since)| *since <= minor).count()
 }

@@ -1,4 +1,4 @@
-//! `PJRT_Buffer_Type`: element types, and the Rust types that hold them.
+//! `PJRT_Buffer_Type`: element types, and the Rust types that represent them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use bytemuck::{CheckedBitPattern, NoUninit};
 
 macro_rules! element_types {
     ($($name:ident = $raw:literal, $text:literal, $mlir:literal, $bits:literal;)*) => {
-        /// Type of a buffer's elements. Numbers and names are those of `PJRT_Buffer_Type`.
+        /// Type of a buffer's elements. The codes and names are those of `PJRT_Buffer_Type`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         #[allow(missing_docs, reason = "the names of the C API")]
@@ -20,7 +20,7 @@ macro_rules! element_types {
             /// Every element type, in the C API's order.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// Returns the type with this number in the C API.
+            /// Returns the type with this code in the C API.
             #[must_use]
             pub const fn from_raw(raw: u32) -> Option<Self> {
                 match raw {
@@ -29,7 +29,7 @@ macro_rules! element_types {
                 }
             }
 
-            /// XLA's name: `f32`, `s32`, `pred`.
+            /// Returns XLA's name of the type, such as `f32`, `s32` or `pred`.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -37,7 +37,7 @@ macro_rules! element_types {
                 }
             }
 
-            /// StableHLO's name: `f32`, `i32`, `i1`.
+            /// Returns StableHLO's name of the type, such as `f32`, `i32` or `i1`.
             #[must_use]
             pub const fn stablehlo_name(self) -> &'static str {
                 match self {
@@ -45,7 +45,7 @@ macro_rules! element_types {
                 }
             }
 
-            /// Bits of one element, or 0 for a token.
+            /// Returns the number of bits of one element, or 0 for a token.
             #[must_use]
             pub const fn bits(self) -> usize {
                 match self {
@@ -93,13 +93,14 @@ element_types! {
 }
 
 impl ElementType {
-    /// The type's number in the C API.
+    /// Returns the type's code in the C API.
     #[must_use]
     pub const fn as_raw(self) -> u32 {
         self as u32
     }
 
-    /// Bytes of one element on the host, where sub-byte types take one byte. 0 for a token.
+    /// Returns the number of bytes of one element on the host, where sub-byte types take one byte. Returns 0 for a
+    /// token.
     #[must_use]
     pub const fn host_size(self) -> usize {
         self.bits().div_ceil(8)
@@ -112,7 +113,7 @@ impl fmt::Display for ElementType {
     }
 }
 
-/// An error for an unknown name of an element type.
+/// The error for an unknown name of an element type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not an element type; known are {known}", known = known())]
 pub struct UnknownElementType(String);
@@ -121,7 +122,7 @@ fn known() -> String {
     ElementType::ALL.iter().map(|ty| ty.name()).collect::<Vec<_>>().join(", ")
 }
 
-/// Parses XLA's and StableHLO's names.
+/// Parses XLA's and StableHLO's names of element types.
 impl FromStr for ElementType {
     type Err = UnknownElementType;
 
@@ -138,7 +139,7 @@ mod sealed {
 /// A Rust type whose slices are host data of one [`ElementType`].
 ///
 /// The trait is sealed, so unsafe code may rely on [`Self::TYPE`] and treat memory of the Rust type as elements of that
-/// element type. Transfer arrays of other types as bytes, or as the type with the same bits.
+/// element type. Transfer arrays of other types as bytes, or as a type with the same bit patterns.
 ///
 /// ```compile_fail,E0277
 /// #[derive(Clone, Copy, Debug, bytemuck::NoUninit, bytemuck::AnyBitPattern)]
@@ -149,7 +150,7 @@ mod sealed {
 /// }
 /// ```
 pub trait Element: NoUninit + CheckedBitPattern + Send + Sync + fmt::Debug + sealed::Sealed {
-    /// The element type.
+    /// The element type that the Rust type represents.
     const TYPE: ElementType;
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Kind of an error: a canonical status code. Codes that this crate does not name are preserved.
+/// A canonical status code of an error. Codes that this crate does not name are preserved.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ErrorCode(u32);
 
@@ -12,7 +12,7 @@ macro_rules! codes {
         impl ErrorCode {
             $($(#[$doc])* pub const $name: Self = Self($value);)*
 
-            /// The code's canonical name, such as `INVALID_ARGUMENT`. `None` for an unknown code.
+            /// Returns the code's canonical name, such as `INVALID_ARGUMENT`, or `None` for an unknown code.
             #[must_use]
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {
@@ -52,7 +52,7 @@ impl ErrorCode {
         Self(raw)
     }
 
-    /// The code's number.
+    /// Returns the code's number.
     #[must_use]
     pub const fn as_raw(self) -> u32 {
         self.0

@@ -5,10 +5,10 @@
 pub struct HandlerTraits(pub u32);
 
 impl HandlerTraits {
-    /// Calls may be recorded once and replayed, as GPU command buffers do.
+    /// Trait of handlers whose calls may be recorded once and replayed, as in GPU command buffers.
     pub const COMMAND_BUFFER_COMPATIBLE: Self = Self(1);
 
-    /// Whether calls may be recorded once and replayed, as GPU command buffers do.
+    /// Returns whether calls may be recorded once and replayed, as in GPU command buffers.
     #[must_use]
     pub fn is_command_buffer_compatible(self) -> bool {
         self.0 & Self::COMMAND_BUFFER_COMPATIBLE.0 != 0

@@ -1,20 +1,20 @@
 //! Reads the parameters of a compiled program from the `HloModuleProto` of plugins that are built on XLA.
 //!
-//! The C interface does not report the number and the shapes of a program's parameters. This module reads the relevant
-//! fields of the protobuf and skips the others.
+//! The C API does not report the number and the shapes of a program's parameters. This module reads the relevant fields
+//! of the protobuf message and skips all other fields.
 
 use crate::{ElementType, Layout, Shape};
 
-/// XLA's number of the tuple type.
+/// Code of the tuple type in XLA's `PrimitiveType`.
 const TUPLE: u64 = 13;
 
 /// A parameter of a program, as its `ShapeProto` describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HloParameter {
-    /// Shape on each device. `None` if a dimension is dynamic, or if this crate does not know the element type.
+    /// Shape on each device. `None` if a dimension is dynamic, or if this crate does not support the element type.
     pub shape: Option<Shape>,
-    /// Layout in the device's memory. `None` if the program does not contain it; row-major is then assumed.
+    /// Layout in the device's memory. `None` if the program does not contain a layout. The layout is then row-major.
     pub layout: Option<Layout>,
 }
 
@@ -24,18 +24,19 @@ pub struct HloParameter {
 pub struct HloParameters {
     /// The parameters in the order of the program.
     pub all: Vec<HloParameter>,
-    /// Whether they are the elements of a tuple, which is the program's only parameter. Callers of PJRT pass the elements
-    /// one by one.
+    /// Whether the parameters are the elements of a tuple, which is the program's only parameter. Callers of PJRT pass
+    /// the elements one by one.
     pub is_tuple: bool,
 }
 
-/// Whether [`parameters`] reads programs in this format.
+/// Returns whether [`parameters`] reads programs in this format.
 #[must_use]
 pub fn is_readable(format: &str) -> bool {
     matches!(format, "hlo" | "hlo_with_config")
 }
 
-/// Reads the parameters of a program in the format `hlo` or `hlo_with_config`. Returns `None` for other bytes.
+/// Reads the parameters of a program in the format `hlo` or `hlo_with_config`. Returns `None` for other formats and for
+/// invalid bytes.
 #[must_use]
 pub fn parameters(format: &str, code: &[u8]) -> Option<HloParameters> {
     let module = match format {
@@ -63,7 +64,7 @@ pub fn parameters(format: &str, code: &[u8]) -> Option<HloParameters> {
     Some(HloParameters { all: shapes.into_iter().map(parameter).collect::<Option<_>>()?, is_tuple })
 }
 
-/// Reads the `ShapeProto` of an array. Returns `None` for other bytes.
+/// Reads the `ShapeProto` of an array. Returns `None` for other shapes and for invalid bytes.
 #[must_use]
 pub fn shape(proto: &[u8]) -> Option<(Shape, Layout)> {
     let mut read = parameter(proto)?;
@@ -72,7 +73,7 @@ pub fn shape(proto: &[u8]) -> Option<(Shape, Layout)> {
     Some((shape, layout))
 }
 
-/// ShapeProto.tuple_shapes.
+/// Returns the value of the field `ShapeProto.tuple_shapes`.
 fn tuple_element<'a>(message: Option<&(u64, Value<'a>)>) -> Option<&'a [u8]> {
     match message {
         Some((4, Value::Bytes(shape))) => Some(shape),
@@ -80,7 +81,7 @@ fn tuple_element<'a>(message: Option<&(u64, Value<'a>)>) -> Option<&'a [u8]> {
     }
 }
 
-/// ShapeProto.element_type.
+/// Returns `ShapeProto.element_type`.
 fn element_type(shape: &[u8]) -> Option<u64> {
     let mut found = 0;
     for message in fields(shape) {
@@ -138,7 +139,7 @@ fn read_layout(message: &[u8]) -> Option<Layout> {
     Some(layout)
 }
 
-/// A packed list of numbers.
+/// Decodes a packed list of varints and appends the integers to `into`.
 fn unpack(mut packed: &[u8], into: &mut Vec<i64>) -> Option<()> {
     while !packed.is_empty() {
         into.push(varint(&mut packed)?.cast_signed());
@@ -146,7 +147,7 @@ fn unpack(mut packed: &[u8], into: &mut Vec<i64>) -> Option<()> {
     Some(())
 }
 
-/// Converts a number of XLA's `PrimitiveType`, which differs from `PJRT_Buffer_Type`.
+/// Converts a code of XLA's `PrimitiveType`, whose codes differ from those of `PJRT_Buffer_Type`.
 fn element_type_of_xla(number: u64) -> Option<ElementType> {
     Some(match number {
         1 => ElementType::Pred,
@@ -181,7 +182,7 @@ enum Value<'a> {
     Fixed,
 }
 
-/// Returns the last field with that number that contains bytes.
+/// Returns the last length-delimited field with this field number.
 fn field(message: &[u8], number: u64) -> Option<&[u8]> {
     let mut found = None;
     for field in fields(message) {
@@ -194,7 +195,7 @@ fn field(message: &[u8], number: u64) -> Option<&[u8]> {
     found
 }
 
-/// Iterates over the fields of a protobuf message. The last item is `None` if the bytes are not a message.
+/// Iterates over the fields of a protobuf message. If the bytes are invalid, the last item is `None`.
 fn fields(message: &[u8]) -> impl Iterator<Item = Option<(u64, Value<'_>)>> {
     let mut rest = message;
     std::iter::from_fn(move || {
@@ -278,7 +279,7 @@ mod tests {
         assert_eq!(shapes(&module(&[])).unwrap(), [""; 0]);
         let with_config = message(1, &module(&[S32]));
         assert_eq!(parameters("hlo_with_config", &with_config).unwrap().all.len(), 1);
-        // Unpacked dimensions, and a dynamic one.
+        // Dimensions that are not packed, and then a dynamic dimension.
         assert_eq!(shapes(&module(&[&[0x10, 11, 0x18, 2, 0x18, 3]])).unwrap(), ["f32[2,3]"]);
         assert_eq!(shapes(&module(&[&[0x10, 11, 0x18, 2, 0x32, 1, 1]])).unwrap(), ["?"]);
         // An unknown element type.

@@ -3,18 +3,18 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A dimension order with optional tiling, as in XLA's layouts.
+/// A dimension order with optional tiles, as in XLA's layouts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Layout {
-    /// Logical dimensions from the fastest varying to the slowest.
+    /// Logical dimensions, from the fastest varying to the slowest varying.
     pub minor_to_major: Vec<i64>,
-    /// Extents of each tile, one list per tile.
+    /// Extents of each tile, one list for each tile.
     pub tiles: Vec<Vec<i64>>,
 }
 
 impl Layout {
-    /// Creates an untiled layout: the logical dimensions from the fastest varying to the slowest.
+    /// Creates an untiled layout with this order of dimensions, from the fastest varying to the slowest varying.
     #[must_use]
     pub fn new(minor_to_major: impl Into<Vec<i64>>) -> Self {
         Self { minor_to_major: minor_to_major.into(), tiles: Vec::new() }
@@ -27,22 +27,22 @@ impl Layout {
         self
     }
 
-    /// Row-major: the last dimension varies fastest.
+    /// Creates the row-major layout, in which the last dimension varies fastest.
     #[must_use]
     pub fn row_major(rank: usize) -> Self {
         let rank = i64::try_from(rank).unwrap_or(i64::MAX);
         Self::new((0..rank).rev().collect::<Vec<_>>())
     }
 
-    /// Whether this is the untiled row-major layout.
+    /// Returns whether this is the untiled row-major layout.
     #[must_use]
     pub fn is_row_major(&self) -> bool {
         *self == Self::row_major(self.minor_to_major.len())
     }
 
-    /// Returns the extents of an array in storage order, from the slowest varying dimension to the fastest. Without
-    /// tiles, a row-major array with these extents has the same bytes. Returns `None` if the layout is not a
-    /// permutation of the dimensions.
+    /// Returns the extents of an array in storage order, from the slowest varying dimension to the fastest varying. If
+    /// the layout has no tiles, the array has the same bytes as a row-major array with these extents. Returns `None` if
+    /// the layout's order is not a permutation of the dimensions.
     ///
     /// ```
     /// use pjrt_types::Layout;
@@ -67,12 +67,12 @@ impl Layout {
     }
 }
 
-/// An error for text that is not a layout.
+/// The error for a string that is not a layout.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a layout; write the dimensions from the fastest varying to the slowest, such as {{1,0}}")]
 pub struct ParseLayoutError(String);
 
-/// Parses XLA's notation, such as `{1,0}` or `{1,0:T(8,128)(2,1)S(5)}`. Keeps only order and tiles.
+/// Parses XLA's notation, such as `{1,0}` or `{1,0:T(8,128)(2,1)S(5)}`. Keeps only the dimension order and the tiles.
 impl FromStr for Layout {
     type Err = ParseLayoutError;
 
@@ -86,7 +86,7 @@ fn parse(text: &str) -> Option<Layout> {
     let (order, mut rest) = inside.split_once(':').unwrap_or((inside, ""));
     let minor_to_major = list(order)?;
     let mut tiles = Vec::new();
-    // Attributes: letters, then groups in parentheses.
+    // Each attribute consists of letters and one or more groups in parentheses.
     while let Some((name, group)) = rest.split_once('(') {
         let (group, mut after) = group.split_once(')')?;
         let is_tile = name == "T";
@@ -110,10 +110,10 @@ fn list(text: &str) -> Option<Vec<i64>> {
     text.split(',').map(|n| if n == "*" { Some(COMBINED) } else { n.parse().ok() }).collect()
 }
 
-/// A dimension of a tile that is combined with the next one. In text it is an asterisk.
+/// Marks a dimension of a tile that is combined with the next dimension. XLA's notation for this mark is an asterisk.
 const COMBINED: i64 = i64::MIN;
 
-/// Writes XLA's notation: `{1,0}`, `{1,0:T(8,128)}`.
+/// Formats the layout in XLA's notation, such as `{1,0}` or `{1,0:T(8,128)}`.
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number = |n: &i64| if *n == COMBINED { "*".to_owned() } else { n.to_string() };

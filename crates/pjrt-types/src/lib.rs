@@ -1,8 +1,8 @@
-//! The types that both sides of the PJRT C API share.
+//! The types that frameworks and plugins share on the two sides of the PJRT C API.
 //!
-//! A framework (`pjrt`) and a plugin (`device-plugin`) use the same types: [`ErrorCode`], [`ElementType`], [`Shape`],
-//! [`Layout`], [`NamedValue`], [`ApiVersion`], [`Program`], [`CompileOptions`]. This crate does not access the C structs.
-//! It only converts to and from the raw numbers.
+//! Frameworks (`pjrt`) and plugins (`device-plugin`) use the same types: [`ErrorCode`], [`ElementType`], [`Shape`],
+//! [`Layout`], [`NamedValue`], [`ApiVersion`], [`Program`], [`CompileOptions`]. This crate does not access the C
+//! structs. It only converts to and from the codes of the C API.
 #![forbid(unsafe_code)]
 
 mod element;
@@ -39,22 +39,22 @@ pub use stablehlo::Unconvertible;
 pub use unknown::UnknownFields;
 pub use version::{ApiVersion, MIN_MINOR};
 
-/// How and how long a plugin may use host memory. The values are those of `PJRT_HostBufferSemantics`.
+/// How, and for how long, a plugin may use host memory. The values are those of `PJRT_HostBufferSemantics`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum HostBufferSemantics {
     /// The data may be read only during the call.
     ImmutableOnlyDuringCall = 0,
-    /// The data may be read until the done-with-host-buffer event.
+    /// The data may be read until the done-with-host-buffer event is ready.
     ImmutableUntilTransferCompletes = 1,
-    /// The buffer may alias the data until the done-with-host-buffer event, but never writes to it.
+    /// The buffer may alias the data until the done-with-host-buffer event is ready, but never writes to the data.
     ImmutableZeroCopy = 2,
-    /// The buffer may alias and write the data until the done-with-host-buffer event.
+    /// The buffer may alias the data and write to it until the done-with-host-buffer event is ready.
     MutableZeroCopy = 3,
 }
 
 impl HostBufferSemantics {
-    /// Returns the semantics with this number in the C API.
+    /// Returns the semantics with this code in the C API.
     #[must_use]
     pub fn from_raw(raw: u32) -> Option<Self> {
         [

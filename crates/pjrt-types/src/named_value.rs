@@ -1,8 +1,8 @@
-//! `PJRT_NamedValue`: named values, used for attributes, create options and cost analyses.
+//! `PJRT_NamedValue`: named values, which represent attributes, create options and cost analyses.
 
 use std::fmt;
 
-/// Value of a [`NamedValue`].
+/// The typed value of a [`NamedValue`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
@@ -20,7 +20,7 @@ pub enum Value {
 
 /// A name and its typed value.
 #[derive(Clone, Debug, PartialEq)]
-// Exhaustive: a pair, which callers take apart.
+// Exhaustive, so that callers can destructure the pair.
 pub struct NamedValue {
     /// The name.
     pub name: String,
@@ -29,7 +29,7 @@ pub struct NamedValue {
 }
 
 impl NamedValue {
-    /// Creates a named value from an integer, a float, a boolean, text or a list of integers.
+    /// Creates a named value from an integer, a float, a boolean, a string or a list of integers.
     pub fn new(name: impl Into<String>, value: impl Into<Value>) -> Self {
         Self { name: name.into(), value: value.into() }
     }
@@ -63,7 +63,7 @@ impl<const N: usize> From<[i64; N]> for Value {
 }
 
 impl Value {
-    /// Name of the value's type, as the CLI and errors spell it.
+    /// Returns the name of the value's type, as the CLI and errors spell it.
     #[must_use]
     pub fn type_name(&self) -> &'static str {
         match self {
@@ -88,10 +88,10 @@ impl fmt::Display for Value {
     }
 }
 
-/// Returns the shortest decimal that rounds to `number` in 32 bits, as an integer and its number of decimal places.
-/// Returns `None` if that decimal is too long.
+/// Returns the decimal number with the fewest decimal places that rounds to `number` in 32 bits. The result consists of
+/// all digits as an integer, and the number of decimal places. Returns `None` if the decimal number is too long.
 ///
-/// This does not use the standard library's formatting of floats, which makes up 1 % of the size of a small plugin.
+/// This function avoids the standard library's formatting of floats, which makes up 1 % of the size of a small plugin.
 #[doc(hidden)]
 #[must_use]
 pub fn shortest_decimal(number: f32) -> Option<(f64, u32)> {
@@ -102,7 +102,8 @@ pub fn shortest_decimal(number: f32) -> Option<(f64, u32)> {
         if scaled.is_nan() || scaled.abs() > 9e15 {
             return None;
         }
-        // `f64` represents both integers exactly, so the quotient is the `f64` nearest to the decimal.
+        // `f64` represents the dividend and the divisor exactly, so the quotient is the `f64` nearest to the decimal
+        // number.
         #[expect(clippy::cast_possible_truncation, reason = "the rounding is what is compared")]
         if (scaled.round() / scale) as f32 == number {
             return Some((scaled.round(), places));
@@ -112,7 +113,7 @@ pub fn shortest_decimal(number: f32) -> Option<(f64, u32)> {
     None
 }
 
-/// Formats a float as Rust does, with an exponent if that is much shorter.
+/// Formats a float so that parsing the text returns the same float. Uses an exponent if the decimal form is too long.
 fn float_text(number: f32) -> String {
     let sign = if number.is_sign_negative() { "-" } else { "" };
     if !number.is_finite() {
@@ -131,7 +132,7 @@ fn float_text(number: f32) -> String {
     if let Some((digits, places)) = shortest_decimal(number) {
         return format!("{sign}{}", placed(digits, places as usize));
     }
-    // One digit before the point, and as many places as needed to identify the float, at most nine.
+    // Write one digit before the point, and as few digits after it as identify the float, at most nine.
     let (mut exponent, mut size) = (0i32, f64::from(number).abs());
     while size >= 10.0 {
         (exponent, size) = (exponent + 1, size / 10.0);

@@ -12,7 +12,7 @@ use crate::proto::{
 };
 use crate::unknown::UnknownFields;
 
-/// Options of a compilation: the typed part of `CompileOptionsProto`.
+/// Options of a compilation, from the fields of `CompileOptionsProto`.
 ///
 /// ```
 /// use pjrt_types::CompileOptions;
@@ -24,33 +24,35 @@ use crate::unknown::UnknownFields;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct CompileOptions {
-    /// Device that the program is compiled for. If it is -1, the plugin or the device assignment decides.
+    /// Device for which the program is compiled. If it is -1, the plugin or the device assignment chooses the device.
     pub device_ordinal: i64,
-    /// Number of copies of the program that run on different data.
+    /// Number of replicas: copies of the program that run on different data.
     pub num_replicas: i64,
-    /// Number of devices that run one copy together.
+    /// Number of partitions: devices that run one replica together.
     pub num_partitions: i64,
-    /// Partition the program by its sharding annotations.
+    /// Whether to partition the program by its sharding annotations.
     pub use_spmd_partitioning: bool,
-    /// Interpret the annotations as Shardy's.
+    /// Whether the sharding annotations are Shardy's.
     pub use_shardy_partitioner: bool,
     /// The device of each replica and partition.
     pub device_assignment: Option<DeviceAssignment>,
-    /// Whether the executable may run on other devices than the one it was compiled for.
+    /// Whether the executable may run on devices other than those for which it was compiled.
     pub compile_portable_executable: bool,
-    /// Whether all arguments arrive as one tuple.
+    /// Whether the program receives all arguments as one tuple.
     pub parameter_is_tupled_arguments: bool,
-    /// Whether the compiler may choose the shardings of the outputs: one value for each output, or one for all.
+    /// Whether the compiler may choose the shardings of the outputs: one element for each output, or one for all
+    /// outputs.
     pub allow_spmd_sharding_propagation_to_output: Vec<bool>,
-    /// Whether the compiler may choose the shardings of the parameters: one value for each parameter, or one for all.
+    /// Whether the compiler may choose the shardings of the parameters: one element for each parameter, or one for all
+    /// parameters.
     pub allow_spmd_sharding_propagation_to_parameters: Vec<bool>,
     /// Backend options by name, such as JAX's `compiler_options`.
     pub env_option_overrides: BTreeMap<String, OptionOverride>,
-    /// Other fields, such as XLA's debug options. They are kept, so that decoding and encoding preserves them.
+    /// Other fields, such as XLA's debug options. Decoding keeps these fields, and encoding writes them again.
     pub unknown: UnknownFields,
 }
 
-/// Value of a backend option. Doubles are equal if their bits are, so that options can be keys.
+/// Value of a backend option. Two doubles are equal if their bit patterns are equal, so that options can be hash keys.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "each name is its type")]
 #[non_exhaustive]
@@ -109,21 +111,21 @@ impl fmt::Display for OptionOverride {
     }
 }
 
-/// The device of each replica and partition of a program.
+/// The assignment of a program's replicas and partitions to devices.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DeviceAssignment {
     num_replicas: usize,
     num_partitions: usize,
-    /// In replica-major order.
+    /// Device IDs in replica-major order.
     devices: Vec<i64>,
 }
 
-/// An error for bytes that are not compile options or a device assignment.
+/// The error for bytes that do not encode compile options or a device assignment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct DecodeError {
     message: String,
-    /// Why the bytes are not a protobuf message, if that is the cause.
+    /// The protobuf error, if the bytes are not a valid protobuf message.
     #[source]
     cause: Option<prost::DecodeError>,
 }
@@ -133,14 +135,14 @@ impl DecodeError {
         Self { message, cause: None }
     }
 
-    /// Creates the error for bytes that are not the protobuf message `what`.
+    /// Creates the error for bytes that are not a valid protobuf message. `what` names the expected message.
     fn protobuf(what: &str, cause: prost::DecodeError) -> Self {
         Self { message: format!("{what}: {cause}"), cause: Some(cause) }
     }
 }
 
 impl DeviceAssignment {
-    /// Creates an assignment. `devices[replica * num_partitions + partition]` is a device id. Returns `None` unless
+    /// Creates an assignment. `devices[replica * num_partitions + partition]` is a device ID. Returns `None` unless
     /// there is exactly one device for each replica and partition, and both counts are at least 1.
     #[must_use]
     pub fn new(num_replicas: usize, num_partitions: usize, devices: Vec<i64>) -> Option<Self> {
@@ -148,25 +150,25 @@ impl DeviceAssignment {
         (count > 0 && count == devices.len()).then_some(Self { num_replicas, num_partitions, devices })
     }
 
-    /// Number of replicas.
+    /// Returns the number of replicas.
     #[must_use]
     pub fn num_replicas(&self) -> usize {
         self.num_replicas
     }
 
-    /// Number of partitions.
+    /// Returns the number of partitions.
     #[must_use]
     pub fn num_partitions(&self) -> usize {
         self.num_partitions
     }
 
-    /// Device ids, replica-major.
+    /// Returns the device IDs in replica-major order.
     #[must_use]
     pub fn devices(&self) -> &[i64] {
         &self.devices
     }
 
-    /// Device id of a replica and partition.
+    /// Returns the device ID of a replica and partition.
     #[must_use]
     pub fn device(&self, replica: usize, partition: usize) -> Option<i64> {
         if partition >= self.num_partitions {
@@ -185,7 +187,7 @@ impl DeviceAssignment {
     ///
     /// # Errors
     ///
-    /// If the bytes are not such a message, or if the counts do not match the listed devices.
+    /// Returns an error if the bytes are not such a message, or if the counts do not match the listed devices.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let proto =
             DeviceAssignmentProto::decode(bytes).map_err(|error| DecodeError::protobuf("device assignment", error))?;
@@ -257,21 +259,21 @@ impl Default for CompileOptions {
 }
 
 impl CompileOptions {
-    /// Sets the device that the program is compiled for.
+    /// Sets the device for which the program is compiled.
     #[must_use]
     pub fn with_device_ordinal(mut self, ordinal: i64) -> Self {
         self.device_ordinal = ordinal;
         self
     }
 
-    /// Sets the number of copies of the program that run on different data.
+    /// Sets the number of replicas: copies of the program that run on different data.
     #[must_use]
     pub fn with_num_replicas(mut self, count: i64) -> Self {
         self.num_replicas = count;
         self
     }
 
-    /// Sets the number of devices that run one copy together.
+    /// Sets the number of partitions: devices that run one replica together.
     #[must_use]
     pub fn with_num_partitions(mut self, count: i64) -> Self {
         self.num_partitions = count;
@@ -285,28 +287,29 @@ impl CompileOptions {
         self
     }
 
-    /// Sets whether the annotations are Shardy's.
+    /// Sets whether the sharding annotations are Shardy's.
     #[must_use]
     pub fn with_shardy_partitioner(mut self, shardy: bool) -> Self {
         self.use_shardy_partitioner = shardy;
         self
     }
 
-    /// Sets the device of each replica and partition. Set both counts to those of the assignment.
+    /// Sets the device of each replica and partition. Also set `num_replicas` and `num_partitions` to the counts of the
+    /// assignment.
     #[must_use]
     pub fn with_device_assignment(mut self, assignment: DeviceAssignment) -> Self {
         self.device_assignment = Some(assignment);
         self
     }
 
-    /// Sets whether the executable may run on other devices than the one it was compiled for.
+    /// Sets whether the executable may run on devices other than those for which it was compiled.
     #[must_use]
     pub fn with_portable_executable(mut self, portable: bool) -> Self {
         self.compile_portable_executable = portable;
         self
     }
 
-    /// Sets a backend option. It replaces an earlier value of the same name.
+    /// Sets a backend option. The new value replaces an earlier value of this option.
     #[must_use]
     pub fn with_option_override(mut self, name: impl Into<String>, value: impl Into<OptionOverride>) -> Self {
         self.env_option_overrides.insert(name.into(), value.into());
@@ -347,11 +350,12 @@ impl CompileOptions {
         bytes
     }
 
-    /// Decodes a `CompileOptionsProto`. Empty bytes are the defaults, and absent counts are 1.
+    /// Decodes a `CompileOptionsProto`. Empty bytes decode to the defaults. Counts that are absent or 0 become 1.
     ///
     /// # Errors
     ///
-    /// If the bytes are not such a message, if a count is negative, or if the device assignment is inconsistent.
+    /// Returns an error if the bytes are not such a message, if a count is negative, or if the device assignment is
+    /// inconsistent.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let proto =
             CompileOptionsProto::decode(bytes).map_err(|error| DecodeError::protobuf("compile options", error))?;
@@ -366,7 +370,7 @@ impl CompileOptions {
                 return Err(DecodeError::new(format!("compile options: {name} is {count}, but must be at least 0")));
             }
         }
-        // Insert one by one, because `collect` would add the code of a sort.
+        // Insert the entries one by one, because `collect` would make the binary larger by the code of a sort.
         let mut overrides = BTreeMap::new();
         for entry in proto.env_option_overrides {
             let value = match entry.value.and_then(|value| value.value) {
@@ -443,7 +447,7 @@ mod tests {
 
     #[test]
     fn unknown_fields_are_kept() {
-        // Field 11 (compiler_variant) with text, then field 4 = true.
+        // Field 11 (compiler_variant) with a string, and field 4 with `true`.
         let bytes = [0x5a, 3, b'a', b'b', b'c', 0x20, 1];
         let options = CompileOptions::decode(&bytes).unwrap();
         assert!(options.compile_portable_executable);
@@ -452,11 +456,12 @@ mod tests {
         assert!(CompileOptions::decode(&[0xff; 7]).is_err());
     }
 
-    /// Options from JAX: fields that only XLA uses, interleaved with fields that this crate reads.
+    /// Tests options from JAX, in which fields that only XLA uses are interleaved with fields that this crate reads.
     #[test]
     fn round_trip() {
-        // executable_build_options: device_ordinal -1; debug_options; 2 replicas; 3 partitions; use_spmd; the assignment
-        // {2, 3, {{0, 1}, {2, 3}, {4, 5}}}; both lists to propagate; shardy; process_count; memory_fitting_level.
+        // executable_build_options: device_ordinal -1; debug_options; 2 replicas; 3 partitions; use_spmd; the device
+        // assignment {2, 3, {{0, 1}, {2, 3}, {4, 5}}}; both lists of sharding propagation; shardy; process_count;
+        // memory_fitting_level.
         let mut build = vec![0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
         build.extend([0x1a, 4, 0xf8, 0x01, 0x01, 0x07]);
         build.extend([0x20, 2, 0x28, 3, 0x30, 1]);
@@ -493,7 +498,7 @@ mod tests {
         ] {
             assert!(written.windows(kept.len()).any(|window| window == kept), "{kept:x?} in {written:x?}");
         }
-        // A changed option is written with all other fields.
+        // Encoding a changed option keeps all other fields.
         let mut changed = options.clone();
         changed.num_replicas = 1;
         changed.device_assignment = None;
@@ -510,9 +515,9 @@ mod tests {
         assert_eq!(DeviceAssignment::decode(&assignment.encode()).unwrap(), assignment);
         assert!(DeviceAssignment::new(2, 2, vec![1]).is_none());
         assert!(DeviceAssignment::new(0, 1, vec![]).is_none());
-        // replica_count = 1, computation_count = 1, no list.
+        // replica_count = 1, computation_count = 1, and no list of devices.
         assert!(DeviceAssignment::decode(&[8, 1, 16, 1]).unwrap_err().to_string().contains("0 lists"));
-        // replica_count = -1.
+        // A truncated replica_count, and then replica_count = -1.
         let cut = DeviceAssignment::decode(&[8]).unwrap_err();
         let cause = std::error::Error::source(&cut).unwrap();
         assert_eq!(cut.to_string(), format!("device assignment: {cause}"));

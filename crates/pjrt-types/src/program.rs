@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
-/// A program to compile: its bytes, and the name of their format. A framework passes it to the plugin, whose backend
-/// receives the same type.
+/// A program to compile: its bytes, and the name of their format. A framework passes a `Program` to the plugin, and the
+/// plugin's backend also receives a `Program`.
 ///
 /// ```
 /// use pjrt_types::Program;
@@ -21,8 +21,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// Creates an MLIR module, usually StableHLO, as text or bytecode. Other versions of a plugin can read the bytecode
-    /// of portable artifacts.
+    /// Creates an MLIR program, usually StableHLO, from text or bytecode. Use the bytecode of a portable artifact if
+    /// plugins of other versions must read the program.
     pub fn mlir(code: impl Into<Vec<u8>>) -> Self {
         Self { format: Cow::Borrowed("mlir"), code: Bytes::from(code.into()) }
     }
@@ -42,20 +42,21 @@ impl Program {
         Self { format: Cow::Owned(format.into()), code }
     }
 
-    /// Name of the format: `mlir` for StableHLO (a portable artifact or text), `hlo` or `hlo_with_config` for HLO protos.
+    /// Returns the name of the format: `mlir` for StableHLO (a portable artifact or text), `hlo` or `hlo_with_config`
+    /// for HLO protos.
     #[must_use]
     pub fn format(&self) -> &str {
         &self.format
     }
 
-    /// The program's bytes. Clones and slices of them share their memory.
+    /// Returns the program's bytes. Clones and slices of the [`Bytes`] share their memory.
     #[must_use]
     pub fn code(&self) -> &Bytes {
         &self.code
     }
 
-    /// The StableHLO version for which a portable artifact was serialized: major, minor and patch. Returns `None` for
-    /// programs in other forms. The program is not parsed.
+    /// Returns the StableHLO version for which a portable artifact was serialized: major, minor and patch. Returns
+    /// `None` for programs in other forms. This method reads only the artifact's header.
     #[must_use]
     pub fn stablehlo_version(&self) -> Option<[i64; 3]> {
         artifact_version(&self.code)
@@ -65,12 +66,12 @@ impl Program {
 const MAGIC: &[u8] = b"ML\xefR";
 const PRODUCER: &[u8] = b"StableHLO_v";
 
-/// The version in the header of a portable artifact. It is MLIR bytecode: four magic bytes, the version of the bytecode
-/// as one number, and the name of the producer, which ends in a NUL byte. StableHLO writes its version there, as
-/// `StableHLO_v1.9.0`.
+/// Returns the version in the header of a portable artifact. The artifact is MLIR bytecode, which begins with four
+/// magic bytes, the bytecode version as a varint, and the NUL-terminated name of the producer. StableHLO writes its
+/// version as the producer, such as `StableHLO_v1.9.0`.
 fn artifact_version(code: &[u8]) -> Option<[i64; 3]> {
     let rest = code.strip_prefix(MAGIC)?;
-    // The trailing zero bits of a number's first byte are the number of bytes that follow.
+    // In MLIR bytecode, the trailing zero bits of a varint's first byte are the number of bytes that follow.
     let number = rest.first()?.trailing_zeros() as usize + 1;
     let producer = rest.get(number..)?.strip_prefix(PRODUCER)?;
     let end = producer.iter().take(64).position(|byte| *byte == 0)?;

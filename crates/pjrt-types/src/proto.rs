@@ -1,7 +1,7 @@
-//! The protobuf messages that cross the C API, written by hand so that no build needs protoc.
+//! The protobuf messages that cross the C API. They are written by hand, so that no build needs protoc.
 //!
-//! Field numbers are those of XLA's `CompileOptionsProto`. Fields that this SDK does not use are not declared here and
-//! are kept as bytes ([`crate::unknown`]).
+//! The field numbers are those of XLA's `CompileOptionsProto`. Fields that this SDK does not use are not declared here.
+//! [`crate::unknown`] keeps them as bytes.
 
 use prost::Message;
 
@@ -13,7 +13,8 @@ pub(crate) struct CompileOptionsProto {
     pub(crate) executable_build_options: Option<ExecutableBuildOptionsProto>,
     #[prost(bool, tag = "4")]
     pub(crate) compile_portable_executable: bool,
-    /// A map, which protobuf encodes as a list of entries. A list needs no hash table and keeps its order.
+    /// A protobuf map, which is encoded as a list of entries. A `Vec` needs no hash table and keeps the order of the
+    /// entries.
     #[prost(message, repeated, tag = "7")]
     pub(crate) env_option_overrides: Vec<OptionOverrideEntry>,
 }
@@ -26,11 +27,11 @@ pub(crate) struct OptionOverrideEntry {
     pub(crate) value: Option<OptionOverrideProto>,
 }
 
-/// Numbers of the fields in the message above.
+/// Field numbers of [`CompileOptionsProto`].
 pub(crate) const COMPILE_OPTIONS: &[u64] = &[2, 3, 4, 7];
-/// Number of the field that contains the message below.
+/// Number of the field `executable_build_options` of [`CompileOptionsProto`].
 pub(crate) const EXECUTABLE_BUILD_OPTIONS: u64 = 3;
-/// Numbers of the fields in the message below.
+/// Field numbers of [`ExecutableBuildOptionsProto`].
 pub(crate) const BUILD_OPTIONS: &[u64] = &[1, 4, 5, 6, 9, 12, 18, 19];
 
 #[derive(Clone, PartialEq, Message)]

@@ -1,5 +1,5 @@
-//! Serialization for descriptors and manifests: an element type is written as its name, and a [`Value`] without its
-//! type.
+//! Serialization for descriptors and manifests. An element type is serialized as its name, and a [`Value`] without the
+//! name of its type.
 
 use std::fmt;
 
@@ -8,14 +8,14 @@ use serde::ser::{Serialize, Serializer};
 
 use crate::{ElementType, Value};
 
-/// Writes XLA's name.
+/// Serializes XLA's name of the type.
 impl Serialize for ElementType {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
     }
 }
 
-/// Reads XLA's or StableHLO's name.
+/// Deserializes XLA's or StableHLO's name of the type.
 impl<'de> Deserialize<'de> for ElementType {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Name;
@@ -44,7 +44,7 @@ impl Serialize for Value {
     }
 }
 
-/// The notation determines the type: `1` is an integer, and `1.0` is a float.
+/// Deserializes a value whose notation determines its type: `1` is an integer, and `1.0` is a float.
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Any;

@@ -10,23 +10,24 @@ use crate::ElementType;
 pub struct Shape {
     /// Type of the elements.
     pub element_type: ElementType,
-    /// Extents, major to minor as in row-major order. No extent is negative.
+    /// Extents in logical order, which is from major to minor in a row-major array. No extent is negative.
     pub dimensions: Vec<i64>,
 }
 
 impl Shape {
-    /// Creates a shape.
+    /// Creates a shape from an element type and extents.
     pub fn new(element_type: ElementType, dimensions: impl Into<Vec<i64>>) -> Self {
         Self { element_type, dimensions: dimensions.into() }
     }
 
-    /// Number of elements. `None` if an extent is negative or the product exceeds `usize`.
+    /// Returns the number of elements, or `None` if an extent is negative or the product exceeds `usize`.
     #[must_use]
     pub fn num_elements(&self) -> Option<usize> {
         self.dimensions.iter().try_fold(1usize, |n, d| n.checked_mul(usize::try_from(*d).ok()?))
     }
 
-    /// Bytes of the elements on the host, where sub-byte types take one byte each. `None` on overflow.
+    /// Returns the number of bytes on the host, where elements of sub-byte types take one byte each. Returns `None` on
+    /// overflow.
     #[must_use]
     pub fn host_size(&self) -> Option<usize> {
         self.num_elements()?.checked_mul(self.element_type.host_size())

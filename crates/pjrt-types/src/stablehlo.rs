@@ -1,11 +1,12 @@
-//! Conversions between the types of PJRT and of StableHLO programs. Both sides of the C API use them.
+//! Conversions between the types of PJRT buffers and of StableHLO programs. Frameworks and plugins use these
+//! conversions.
 
 use ::stablehlo::ir::{self, TensorType, Type};
 
 use crate::element::ElementType;
 use crate::shape::Shape;
 
-/// A type of one kind that the other kind does not have.
+/// The error for a PJRT type that StableHLO does not have, or for a StableHLO type that PJRT does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unconvertible(String);
@@ -15,26 +16,26 @@ impl TryFrom<ir::ElementType> for ElementType {
     type Error = Unconvertible;
 
     fn try_from(ty: ir::ElementType) -> Result<Self, Unconvertible> {
-        // Both crates use StableHLO's names. A test checks that they agree.
+        // Both crates use StableHLO's names. A test checks that the names agree.
         let name = ty.name();
         name.parse().map_err(|_| Unconvertible(format!("elements of type {name} cannot be stored in a buffer")))
     }
 }
 
-/// Fails for types that StableHLO does not have: tokens, and integers of one bit.
+/// Fails for types that StableHLO does not have: tokens, and one-bit integers.
 impl TryFrom<ElementType> for ir::ElementType {
     type Error = Unconvertible;
 
     fn try_from(ty: ElementType) -> Result<Self, Unconvertible> {
-        // PJRT's `si1` would be read as `i1`, which is a boolean.
+        // Without this filter, the `ir` crate could read PJRT's one-bit integers `si1` and `ui1` as the boolean `i1`.
         let name = Some(ty.stablehlo_name()).filter(|_| !matches!(ty, ElementType::S1 | ElementType::U1));
         let lacking = || Unconvertible(format!("StableHLO does not have tensors of {ty}"));
         name.and_then(Self::from_name).ok_or_else(lacking)
     }
 }
 
-/// The shape of a buffer for a value of this type. Fails for tuples, dynamic extents and element types that buffers do
-/// not support.
+/// Returns the shape of a buffer for a value of this type. Fails for tuples, dynamic extents and element types that
+/// buffers do not support.
 impl TryFrom<&Type> for Shape {
     type Error = Unconvertible;
 
@@ -49,7 +50,8 @@ impl TryFrom<&Type> for Shape {
     }
 }
 
-/// The type of a tensor that fits into a buffer of this shape. Fails for element types that StableHLO does not have.
+/// Returns the tensor type that corresponds to a buffer of this shape. Fails for element types that StableHLO does not
+/// have.
 impl TryFrom<&Shape> for TensorType {
     type Error = Unconvertible;
 

@@ -1,4 +1,4 @@
-//! Fields of messages that this SDK does not use.
+//! Fields of protobuf messages that this SDK does not use.
 
 use std::fmt;
 
@@ -10,15 +10,16 @@ use crate::proto::{BUILD_OPTIONS, COMPILE_OPTIONS, EXECUTABLE_BUILD_OPTIONS};
 pub struct UnknownFields {
     /// Unknown fields of `CompileOptionsProto`.
     options: Vec<u8>,
-    /// Unknown fields of the `ExecutableBuildOptionsProto` in it.
+    /// Unknown fields of the message `executable_build_options` in `CompileOptionsProto`.
     build: Vec<u8>,
 }
 
-/// Number of `debug_options` in the build options.
+/// Number of the field `debug_options` of `ExecutableBuildOptionsProto`.
 const DEBUG_OPTIONS: u64 = 3;
 
 impl UnknownFields {
-    /// Collects the unknown fields of a message. Invalid bytes are skipped.
+    /// Collects the unknown fields of an encoded `CompileOptionsProto`. Ignores all bytes after the first invalid
+    /// field.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         let mut found = Self::default();
         for field in Fields(bytes) {
@@ -32,7 +33,8 @@ impl UnknownFields {
         found
     }
 
-    /// Appends the fields to a message. A decoder merges two occurrences of a message field.
+    /// Appends the fields to an encoded message. If a message field then occurs twice, decoders merge the two
+    /// occurrences.
     pub(crate) fn append(&self, bytes: &mut Vec<u8>) {
         bytes.extend(&self.options);
         if !self.build.is_empty() {
@@ -42,26 +44,26 @@ impl UnknownFields {
         }
     }
 
-    /// Whether there are no unknown fields.
+    /// Returns whether there are no unknown fields.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.options.is_empty() && self.build.is_empty()
     }
 
-    /// The value of a field of `CompileOptionsProto`: the content of text, bytes and messages, or the encoded value of
-    /// a number. If the field is repeated, this is the last value.
+    /// Returns the value of a field of `CompileOptionsProto`: the content of a string, bytes or message field, or the
+    /// encoded value of a numeric field. If the field is repeated, returns the last value.
     #[must_use]
     pub fn field(&self, number: u64) -> Option<&[u8]> {
         Fields(&self.options).filter(|field| field.number == number).last().map(|field| field.value)
     }
 
-    /// The value of a field of `ExecutableBuildOptionsProto`, as in [`Self::field`].
+    /// Returns the value of a field of `ExecutableBuildOptionsProto`, in the form that [`Self::field`] describes.
     #[must_use]
     pub fn build_field(&self, number: u64) -> Option<&[u8]> {
         Fields(&self.build).filter(|field| field.number == number).last().map(|field| field.value)
     }
 
-    /// XLA's serialized `DebugOptions`, for backends that build on XLA.
+    /// Returns XLA's serialized `DebugOptions`, for backends that are built on XLA.
     #[must_use]
     pub fn debug_options(&self) -> Option<&[u8]> {
         self.build_field(DEBUG_OPTIONS)
@@ -80,7 +82,7 @@ impl fmt::Debug for UnknownFields {
 struct Field<'a> {
     number: u64,
     value: &'a [u8],
-    /// The key and the value.
+    /// The key and the value of the field.
     bytes: &'a [u8],
 }
 
@@ -104,7 +106,7 @@ impl<'a> Iterator for Fields<'a> {
     fn next(&mut self) -> Option<Field<'a>> {
         let (key, key_size) = varint(self.0)?;
         let after = &self.0[key_size..];
-        // The start and the end of the value.
+        // The start and the end of the value in `after`.
         let (start, end) = match key & 7 {
             0 => (0, varint(after)?.1),
             1 => (0, 8),

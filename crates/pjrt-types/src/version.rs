@@ -2,16 +2,17 @@
 
 use std::fmt;
 
-/// The oldest supported minor version of the API. 0.57 reordered the table. Later versions only append to it.
+/// The oldest supported minor version of the API. Version 0.57 reordered the function table. Later versions only append
+/// functions.
 pub const MIN_MINOR: i32 = 57;
 
-/// The version of the C API that a plugin or framework was built with.
+/// The version of the C API with which a plugin or framework was built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-// Exhaustive: these two numbers are a version.
+// Exhaustive, because a version always consists of these two numbers.
 pub struct ApiVersion {
-    /// Raised by incompatible changes. It is 0 in every release so far.
+    /// Major version, which incompatible changes increase. It is 0 in every release so far.
     pub major: i32,
-    /// Raised by additions.
+    /// Minor version, which additions increase.
     pub minor: i32,
 }
 

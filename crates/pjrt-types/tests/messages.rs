@@ -1,4 +1,4 @@
-//! The messages of the crate's errors, in one place: `messages.txt`.
+//! The messages of the crate's errors, recorded in `messages.txt`.
 //!
 //! `UPDATE_EXPECT=1 cargo test -p pjrt-types --test messages` updates the file.
 
@@ -7,7 +7,7 @@ use std::fmt::{Display, Write};
 use expect_test::expect_file;
 use pjrt_types::{CompileOptions, DeviceAssignment, ElementType, Layout};
 
-/// Adds an input that is not valid, and the message about it.
+/// Adds an invalid input, and the message about it.
 #[track_caller]
 fn add<T, E: Display>(messages: &mut String, input: &str, result: Result<T, E>) {
     let Err(error) = result else { panic!("{input} is valid") };
@@ -19,7 +19,8 @@ fn snapshot() {
     let mut messages = String::new();
     add(&mut messages, "the element type float32", "float32".parse::<ElementType>());
     add(&mut messages, "the layout {1,0", "{1,0".parse::<Layout>());
-    // Field 1 is the number of replicas, field 2 that of partitions, field 3 a list of devices for each partition.
+    // Field 1 is the number of replicas, field 2 is the number of partitions, and field 3 contains a list of devices
+    // for each partition.
     for (input, bytes) in [
         ("a device assignment of an unfinished field", &[8][..]),
         ("a device assignment of no replicas", &[]),

@@ -1,4 +1,4 @@
-//! Comparison of a program's StableHLO version with those that the plugin reads.
+//! Checks that the plugin reads a program's StableHLO version.
 
 use crate::{Error, Program, Result, StablehloVersions};
 
@@ -7,12 +7,13 @@ fn text(version: [i64; 3]) -> String {
     format!("{major}.{minor}.{patch}")
 }
 
-/// Rejects an artifact of a version that the plugin does not declare. Versions that differ only in the last number have
-/// the same form.
+/// Rejects a portable artifact whose StableHLO version the plugin does not read. The patch version is ignored, because
+/// it does not change the serialized form.
 ///
 /// # Errors
 ///
-/// `INVALID_ARGUMENT` with both versions and the remedy.
+/// Returns `INVALID_ARGUMENT` if the plugin cannot read the artifact's version. The message contains this version, the
+/// versions that the plugin reads, and the remedy.
 pub fn check(program: &Program, versions: Option<StablehloVersions>) -> Result<()> {
     let (Some(given), Some(read)) = (program.stablehlo_version(), versions) else { return Ok(()) };
     let form = |version: [i64; 3]| [version[0], version[1]];

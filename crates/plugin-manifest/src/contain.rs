@@ -5,20 +5,21 @@ use std::panic::AssertUnwindSafe;
 
 use crate::{Error, Result};
 
-/// Runs vendor code outside the functions of the table. A panic becomes an error.
+/// Runs vendor code that is not called through a function of the `PJRT_Api` table, and converts a panic to an error.
 pub fn contain<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     #[expect(clippy::disallowed_methods, reason = "vendor code that runs on a completing thread or in a deleter")]
     std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic)))
 }
 
-/// Runs vendor code within a function of the table that must clean up after a panic. The error names the function.
+/// Runs vendor code inside a function of the `PJRT_Api` table that must clean up after a panic. Converts a panic to an
+/// error that names the function.
 pub fn contain_in<T>(function: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     #[expect(clippy::disallowed_methods, reason = "vendor code after which the framework's memory is looked after")]
     std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic).context(function)))
 }
 
-/// Runs a destructor that may be the vendor's where no error can be returned. The panic is not passed on. The panic
-/// hook has already reported it.
+/// Drops a value whose destructor may be vendor code, where no error can be returned. A panic of the destructor is
+/// discarded, because the panic hook has already reported it.
 pub fn drop_contained<T>(value: T) {
     let _ = contain(|| {
         drop(value);
@@ -35,7 +36,8 @@ pub fn panicked(panic: Box<dyn Any + Send>) -> Error {
     };
     let message = text(&panic);
     let error = Error::internal(format!("the plugin panicked: {}", message.as_deref().unwrap_or("(no message)")));
-    // The payload belongs to the vendor, and its destructor may panic, too. The payload of such a second panic is leaked.
+    // The vendor created the payload, and the payload's destructor may panic, too. If the payload of this second panic
+    // is not a string, leak it, because its destructor might panic again.
     #[expect(clippy::disallowed_methods, reason = "the vendor's value, outside what contained the panic")]
     if let Err(again) = std::panic::catch_unwind(AssertUnwindSafe(|| drop(panic)))
         && text(&again).is_none()

@@ -15,27 +15,27 @@ pub trait Hooks: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Input that the plugin does not support.
+    /// Returns an error if the plugin does not support this topology or environment.
     fn configure(&self, topology: &ProcessTopology, environment: &Environment) -> Option<Result<EnvPlan>> {
         let _ = (topology, environment);
         None
     }
 
-    /// Returns whether the devices can run a program, or `None` if only the table in the manifest describes that.
+    /// Returns whether the devices can run a program, or `None` if only the manifest describes the supported programs.
     ///
     /// # Errors
     ///
-    /// Anything that prevents the plugin from answering.
+    /// Returns an error if the plugin cannot determine the answer.
     fn supports(&self, program: &Program, depth: Depth) -> Option<Result<Support>> {
         let _ = (program, depth);
         None
     }
 
-    /// Called once, after the last client is destroyed.
+    /// Shuts down the plugin. Called once, after the last client is destroyed.
     fn shutdown(&self) {}
 }
 
-/// Hooks of a plugin that has no code of its own.
+/// Hooks of a plugin that does not need any.
 impl Hooks for () {}
 
 /// The complete description of a plugin: a [`Manifest`], a [`Library`] and [`Hooks`].
@@ -47,7 +47,7 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    /// A description whose manifest has not been checked. A plugin library that leaves the check to its readers is
+    /// Creates a description without checking its manifest. A plugin library that leaves the check to its readers is
     /// smaller. Readers of the description must call [`Self::checked`].
     pub fn unchecked(manifest: Manifest, library: Library, hooks: Arc<dyn Hooks>) -> Self {
         Self { manifest, library, hooks }
@@ -57,36 +57,37 @@ impl Descriptor {
     ///
     /// # Errors
     ///
-    /// All faults of the manifest.
+    /// Returns all faults of the manifest.
     pub fn checked(self) -> Result<Self, Faults> {
         self.manifest.validate()?;
         Ok(self)
     }
 
-    /// The description of a plugin.
+    /// Creates the description of a plugin and checks its manifest.
     ///
     /// # Errors
     ///
-    /// All faults of the manifest.
+    /// Returns all faults of the manifest.
     pub fn new(manifest: Manifest, library: Library, hooks: Arc<dyn Hooks>) -> Result<Self, Faults> {
         Self { manifest, library, hooks }.checked()
     }
 
-    /// The plugin's manifest.
+    /// Returns the plugin's manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// The location of its PJRT library.
+    /// Returns the location of the plugin's PJRT library.
     pub fn library(&self) -> &Library {
         &self.library
     }
 
-    /// The set-up of one process: the plugin's own, or the plan of its manifest.
+    /// Returns the set-up of one process, from the plugin's hook or from the plan in its manifest.
     ///
     /// # Errors
     ///
-    /// Input that the plugin does not support. A panic of the plugin is an `INTERNAL` error.
+    /// Returns an error if the plugin does not support this topology or environment, or if the plan is invalid. A panic
+    /// of the plugin becomes an `INTERNAL` error.
     pub fn configure(&self, topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan> {
         let name = &self.manifest.name;
         let own = contain(|| self.hooks.configure(topology, environment).transpose());
@@ -98,13 +99,13 @@ impl Descriptor {
         Ok(plan)
     }
 
-    /// Whether the plugin's devices can run a program, determined without a client: the plugin's own answer, or that of
-    /// the table in its manifest.
+    /// Determines without a client whether the plugin's devices can run a program. The answer comes from the plugin's
+    /// hook or from the table in its manifest.
     ///
     /// # Errors
     ///
-    /// Faults of the table, and anything that prevents the plugin from answering. A panic of the plugin is an
-    /// `INTERNAL` error.
+    /// Returns an error if the table is invalid, or if the plugin cannot determine the answer. A panic of the plugin
+    /// becomes an `INTERNAL` error.
     #[cfg(feature = "stablehlo")]
     pub fn supports(&self, program: &Program, depth: Depth) -> Result<Support> {
         if let Some(no) = self.manifest.refuses_version(program) {
@@ -117,12 +118,12 @@ impl Descriptor {
         }
     }
 
-    /// The options to pass to the plugin, converted to the types of the schema: those of the process's plan, then those
-    /// of the user.
+    /// Returns the options for `PJRT_Client_Create`, converted to the types of the schema. An option of the user
+    /// replaces the option of the process plan with the same name.
     ///
     /// # Errors
     ///
-    /// All faults of the options, as `INVALID_ARGUMENT`.
+    /// Returns all faults of the options in one `INVALID_ARGUMENT` error.
     pub fn client_options(&self, plan: &EnvPlan, given: &[NamedValue]) -> Result<Vec<NamedValue>> {
         let mut all = plan.create_options().to_vec();
         all.extend_from_slice(given);
@@ -134,7 +135,7 @@ impl Descriptor {
     ///
     /// # Errors
     ///
-    /// `INTERNAL` for a panic of the plugin.
+    /// Returns `INTERNAL` if the hook panics.
     pub fn shutdown(&self) -> Result<()> {
         contain(|| {
             self.hooks.shutdown();

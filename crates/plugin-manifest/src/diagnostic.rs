@@ -4,23 +4,23 @@ use std::fmt;
 
 use crate::Error;
 
-/// One fault in a description: the field, and what to write instead.
+/// One fault in a description: the field, the problem, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fault {
-    /// The field, as the manifest spells it, such as `capabilities.rng_bit_generator` or `library[1].os`.
+    /// Path of the field in the manifest, such as `capabilities.rng_bit_generator` or `library[1].os`.
     pub field: String,
-    /// The problem with its value, and the remedy.
+    /// The problem with the field's value, and the remedy.
     pub message: String,
 }
 
 impl Fault {
-    /// A fault of a field.
+    /// Creates a fault of a field.
     pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { field: field.into(), message: message.into() }
     }
 
-    /// The same fault, with a path that begins with `outer`.
+    /// Prefixes the path of the field with `outer`.
     #[must_use]
     pub fn within(mut self, outer: &str) -> Self {
         let separator = if self.field.starts_with('[') || self.field.is_empty() { "" } else { "." };
@@ -35,21 +35,21 @@ impl fmt::Display for Fault {
     }
 }
 
-/// All faults of a description. There is at least one.
+/// All faults of a description. The list is never empty.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Faults(Vec<Fault>);
 
 impl Faults {
-    /// `Ok` if there are no faults.
+    /// Returns `Ok` if the list of faults is empty.
     ///
     /// # Errors
     ///
-    /// The faults, if there are any.
+    /// Returns the faults if the list is not empty.
     pub fn check(faults: Vec<Fault>) -> Result<(), Self> {
         if faults.is_empty() { Ok(()) } else { Err(Self(faults)) }
     }
 
-    /// All faults, in the order of the description.
+    /// Returns all faults, in the order of the description.
     pub fn all(&self) -> &[Fault] {
         &self.0
     }

@@ -6,7 +6,7 @@ use crate::ErrorCode;
 
 /// The error of a failed operation: a status code, a message for the user, and named payloads.
 ///
-/// The size of one pointer, because results pass through every call and almost all of them are `Ok`.
+/// An error has the size of one pointer, so that `Result` is small. Almost all results are `Ok`.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {}", .0.code, .0.message)]
 pub struct Error(Box<Data>);
@@ -20,23 +20,23 @@ struct Data {
     nameless: bool,
 }
 
-/// Result of a plugin's operations.
+/// Result of a plugin's operations, by default with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An error with this code. [`ErrorCode::OK`] is not an error and becomes [`ErrorCode::UNKNOWN`].
+    /// Creates an error with this code. [`ErrorCode::OK`] is not an error and becomes [`ErrorCode::UNKNOWN`].
     #[cold]
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         let code = if code == ErrorCode::OK { ErrorCode::UNKNOWN } else { code };
         Self(Box::new(Data { code, message: message.into(), payloads: Vec::new(), nameless: false }))
     }
 
-    /// The caller passed an invalid argument.
+    /// Creates an error for an invalid argument of the caller.
     pub fn invalid_argument(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::INVALID_ARGUMENT, message)
     }
 
-    /// A fault in the arguments of a C function. The SDK adds the function's name to the message.
+    /// Creates an error for an invalid argument of a C function. The SDK adds the function's name to the message.
     #[doc(hidden)]
     pub fn argument(message: impl Into<String>) -> Self {
         Self::invalid_argument(message).unnamed()
@@ -60,27 +60,27 @@ impl Error {
         self.context(function)
     }
 
-    /// The plugin does not support this operation. Frameworks use a fallback if they have one.
+    /// Creates an error for an operation that the plugin does not support. Frameworks use a fallback if they have one.
     pub fn unimplemented(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::UNIMPLEMENTED, message)
     }
 
-    /// The operation is valid, but not in the current state of the object.
+    /// Creates an error for an operation that is not valid in the current state of the object.
     pub fn failed_precondition(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::FAILED_PRECONDITION, message)
     }
 
-    /// The plugin or the device violated one of its own guarantees.
+    /// Creates an error for a plugin or a device that violated one of its own guarantees.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::INTERNAL, message)
     }
 
-    /// The device is out of memory or of another resource.
+    /// Creates an error for a device that ran out of memory or of another resource.
     pub fn resource_exhausted(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::RESOURCE_EXHAUSTED, message)
     }
 
-    /// Adds a named payload. Frameworks can list the payloads.
+    /// Adds a named payload. Frameworks can read the payloads.
     #[must_use]
     pub fn with_payload(mut self, name: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
         self.0.payloads.push((name.into(), value.into()));
@@ -94,17 +94,17 @@ impl Error {
         self
     }
 
-    /// The status code.
+    /// Returns the status code.
     pub fn code(&self) -> ErrorCode {
         self.0.code
     }
 
-    /// The message.
+    /// Returns the message.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// Names and values of the payloads.
+    /// Returns the names and values of the payloads.
     pub fn payloads(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.0.payloads.iter().map(|(name, value)| (name.as_str(), value.as_slice()))
     }

@@ -1,4 +1,4 @@
-//! The C header of a plugin, with the functions that its library exports.
+//! Generates a C header with the functions that a plugin's library exports.
 
 use std::fmt::Write as _;
 
@@ -10,13 +10,14 @@ const GET_DESCRIPTOR: &str = crate::describe::descriptor::DP_GET_DESCRIPTOR;
 /// Maximum width of a comment's line, in characters.
 const WIDTH: usize = 100;
 
-/// Returns the text of a C header, for C11 and C++17. It declares the library's exported symbols that belong to the
-/// interface: `GetPjrtApi`, `DevicePlugin_GetDescriptor`, both with any prefix, and the shutdown functions of the
-/// manifests. The comments use the manifest whose name is the prefix, or the only manifest if there is no prefix.
+/// Returns the text of a C header for C11 and C++17. The header declares those of `symbols` that belong to the plugin
+/// interface: `GetPjrtApi` and `DevicePlugin_GetDescriptor`, each with an optional prefix, and the shutdown functions
+/// of the manifests. The comment of a function describes the plugin whose name is the prefix. Without a prefix, it
+/// describes the plugin of the only manifest.
 ///
 /// # Errors
 ///
-/// If there is no such symbol, or no manifest.
+/// Returns a fault if `symbols` does not contain a function of the plugin interface, or if `manifests` is empty.
 pub fn header<'a>(manifests: &[Manifest], symbols: impl IntoIterator<Item = &'a str>) -> Result<String, Faults> {
     let Some(first) = manifests.first() else {
         return Err(Fault::new("manifest", "no manifest was found; a header needs the manifest of the plugin").into());
@@ -75,17 +76,17 @@ pub fn header<'a>(manifests: &[Manifest], symbols: impl IntoIterator<Item = &'a 
     ))
 }
 
-/// Name of the file for a plugin's header.
+/// Returns the file name of a plugin's header.
 pub fn file_name(manifest: &Manifest) -> String {
     format!("{}_plugin.h", manifest.name)
 }
 
-/// Whether [`header`] declares a library's symbol with this name independently of the manifests.
+/// Returns whether [`header`] declares a symbol with this name regardless of the manifests.
 pub fn is_entry_point(symbol: &str) -> bool {
     is_identifier(symbol) && [GET_PJRT_API, GET_DESCRIPTOR].iter().any(|name| prefix(symbol, name).is_some())
 }
 
-/// The part of the symbol before `name`, without the underscore between them.
+/// Returns the prefix of the symbol before `name`, without the underscore between the two.
 fn prefix<'a>(symbol: &'a str, name: &str) -> Option<&'a str> {
     match symbol.strip_suffix(name)? {
         "" => Some(""),
@@ -98,7 +99,7 @@ fn is_identifier(symbol: &str) -> bool {
     symbol.chars().next().is_some_and(letter) && symbol.chars().all(|c| letter(c) || c.is_ascii_digit())
 }
 
-/// A plugin's name and its description.
+/// Returns the name and the description of the plugin that a symbol with this prefix belongs to.
 fn about<'a>(manifests: &'a [Manifest], prefix: &'a str) -> (&'a str, String) {
     let own = match manifests {
         [only] if prefix.is_empty() => Some(only),
@@ -139,7 +140,7 @@ fn declare(declarations: &mut String, paragraphs: &[&str], declaration: &str) {
     let _ = writeln!(declarations, " */\n{declaration};");
 }
 
-/// The text without sequences that would end a comment or cause compiler warnings.
+/// Replaces the parts of a text that would end a comment or cause compiler warnings.
 fn harmless(text: &str) -> String {
     let direction = |c: &char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let mut out = String::new();
@@ -151,7 +152,7 @@ fn harmless(text: &str) -> String {
         }
         out.push(c);
     }
-    // A backslash at the end of a line would continue it.
+    // A backslash at the end of a line would join the next line.
     out.replace('\\', "/")
 }
 

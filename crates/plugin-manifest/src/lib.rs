@@ -1,12 +1,13 @@
-//! The description of a PJRT plugin: what it declares before any of its code runs.
+//! Descriptions of PJRT plugins: the properties that a plugin declares before any of its code runs.
 //!
-//! A [`Manifest`] names the plugin, its [`Capabilities`], the options of its clients ([`OptionSchema`]), the set-up of
-//! each process ([`ProcessPlan`]), the clients that may share its devices ([`Ownership`]), the hardware it needs and the
-//! programs it supports ([`SupportTable`]). Vendors ship it as JSON or write it in Rust, and a shared library returns it
-//! as C structs ([`describe`]). A [`Descriptor`] adds the location of the library and the plugin's hooks.
+//! A [`Manifest`] contains the name of the plugin, its [`Capabilities`], the options of its clients ([`OptionSchema`]),
+//! the set-up of each process ([`ProcessPlan`]), the clients that may share its devices ([`Ownership`]), the hardware
+//! that it needs and the programs that it supports ([`SupportTable`]). Vendors ship a manifest as JSON or write it in
+//! Rust. A shared library returns it as C structs ([`describe`]). A [`Descriptor`] adds the location of the library and
+//! the plugin's hooks.
 //!
 //! Plugins in Rust use this crate through `device-plugin`, which re-exports it. Tools that only read descriptions, such
-//! as `plugin-registry`, depend on this crate alone.
+//! as `plugin-registry`, use this crate directly.
 //!
 //! ```
 //! use plugin_manifest::{Manifest, Ownership};

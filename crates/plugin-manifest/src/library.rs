@@ -8,35 +8,35 @@ use crate::{Result, StaticApi};
 
 /// The source of a plugin's `PJRT_Api`, as the plugin declares it.
 ///
-/// A declaration can be relative to the file that contains it. The registry resolves it to a `plugin_registry::Location`,
+/// A location can be relative to the file that declares it. The registry resolves it to a `plugin_registry::Location`,
 /// which is absolute.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Library {
-    /// The plugin's `Backend` is written in Rust, in the library or program that describes it.
+    /// A `Backend` in Rust, in the library or program that describes the plugin.
     This,
-    /// A file in the folder of the library, or of the manifest, that describes the plugin.
+    /// A file in the folder of the library or manifest that describes the plugin.
     Beside(String),
-    /// A file by its path, or by a bare name for the dynamic loader to search.
+    /// A path, or a bare file name for which the dynamic loader searches.
     Path(PathBuf),
     /// A path that is known only at run time, such as one read from an environment variable.
     Computed(Arc<dyn Fn() -> Result<PathBuf> + Send + Sync>),
-    /// A table within this program.
+    /// A PJRT table within this program.
     Static(StaticApi),
 }
 
 impl Library {
-    /// A file in the folder of the library or manifest that describes the plugin.
+    /// Returns the location of a file in the folder of the library or manifest that describes the plugin.
     pub fn beside(file: impl Into<String>) -> Self {
         Self::Beside(file.into())
     }
 
-    /// A file whose path is known only at run time.
+    /// Returns the location of a file whose path is known only at run time.
     pub fn computed(path: impl Fn() -> Result<PathBuf> + Send + Sync + 'static) -> Self {
         Self::Computed(Arc::new(path))
     }
 
-    /// A file by its path.
+    /// Returns the location of the file with this path.
     pub fn path(path: impl Into<PathBuf>) -> Self {
         Self::Path(path.into())
     }

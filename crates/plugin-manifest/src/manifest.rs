@@ -11,30 +11,31 @@ use crate::diagnostic::{Fault, Faults};
 use crate::variants::Requirements;
 use crate::{Capabilities, OptionSchema, Ownership, ProcessPlan, SupportTable};
 
-/// The version of the format this crate writes. Readers accept the same major version.
+/// Version of the manifest format that this crate writes. Readers accept every version with this major version.
 pub const FORMAT_VERSION: &str = "1.1";
 
-/// Name of a manifest in the folder of a plugin's library.
+/// File name of a manifest in the folder of a plugin's library.
 pub const FILE_NAME: &str = "pjrt_plugin.json";
-/// Maximum length in bytes of a plugin's name, aliases and platform names. Names become parts of file names, Python
-/// modules, environment variables and C symbols.
+/// Maximum length in bytes of a plugin's name, of each alias and of each platform name. Names become parts of file
+/// names, Python modules, environment variables and C symbols.
 pub const MAX_NAME_LENGTH: usize = 64;
 
-/// All information about a plugin that a framework can get without loading it.
+/// All information about a plugin that a framework can get without loading the plugin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Manifest {
-    /// Version of the format, `1.1`. Version `1.0` lacks [`LibraryFile::requires`].
+    /// Version of the manifest format, such as `1.1`. Version `1.0` lacks [`LibraryFile::requires`].
     pub format_version: String,
-    /// Name by which frameworks register the plugin: a lower-case letter, then letters, digits and underscores.
+    /// Name by which frameworks register the plugin: a lower-case letter, then lower-case letters, digits and
+    /// underscores.
     pub name: String,
-    /// Other names by which users select it, such as `gpu`. Several plugins may share one.
+    /// Other names by which users select the plugin, such as `gpu`. Several plugins may have the same alias.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
-    /// Platform names that its clients report, if they differ from `name`.
+    /// Platform names that the plugin's clients report, if they differ from `name`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub platform_names: Vec<String>,
-    /// Display name.
+    /// Name of the plugin for display.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub display_name: String,
     /// Name of the vendor.
@@ -46,75 +47,76 @@ pub struct Manifest {
     /// One-line description for users.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// URL of its documentation.
+    /// URL of the plugin's documentation.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub homepage: String,
-    /// Where to report bugs.
+    /// Address for bug reports.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub support: String,
-    /// The library, or one for each supported system. Several for one system are variants that need different CPUs, GPUs
-    /// or drivers (see [`variants`](crate::variants)). Empty if the plugin is part of a program.
+    /// The library, or one library for each supported system. Several libraries for one system are variants for
+    /// different CPUs, GPUs or drivers (see [`variants`](crate::variants)). Empty if the plugin is part of a program.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub library: Vec<LibraryFile>,
-    /// Among matching plugins, the one with the largest priority is preferred. JAX registers plugins with 400, its own
-    /// TPU and CPU with 300 and 0.
+    /// Priority among plugins that match a request. Frameworks prefer the plugin with the largest priority. JAX uses
+    /// 400 for plugins, and 300 and 0 for its own TPU and CPU backends.
     #[serde(default = "default_priority", skip_serializing_if = "is_default_priority")]
     pub priority: i32,
-    /// Whether the vendor considers it unfinished.
+    /// Whether the vendor considers the plugin unfinished.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub experimental: bool,
-    /// How to detect its hardware before loading it.
+    /// Hardware for which frameworks search before they load the plugin.
     #[serde(default, skip_serializing_if = "Hardware::is_empty")]
     pub hardware: Hardware,
-    /// The options that its client takes.
+    /// The options that the plugin's clients accept.
     #[serde(default)]
     pub create_options: OptionSchema,
     /// Set-up of each process.
     #[serde(default)]
     pub process: ProcessPlan,
-    /// The number of clients that may use its devices at the same time.
+    /// Whether several clients may use the plugin's devices at the same time.
     #[serde(default)]
     pub ownership: Ownership,
-    /// The capabilities of its devices.
+    /// The capabilities of the plugin's devices.
     #[serde(default)]
     pub capabilities: Capabilities,
-    /// The programs that its devices run; `None` if the manifest does not list them.
+    /// The programs that the plugin's devices can run. `None` if the manifest does not list them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub supported_programs: Option<SupportTable>,
-    /// An environment variable that disables the plugin if it is set, not empty and not `0`.
+    /// Name of an environment variable that disables the plugin if it is set, not empty and not `0`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disable_env: Option<String>,
-    /// A C function without arguments or result. The function is called after the last client is destroyed and before
-    /// the process ends.
+    /// Name of a C function without parameters and without a result. The function is called after the last client is
+    /// destroyed and before the process ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shutdown_symbol: Option<String>,
 }
 
-/// A library file and the system it is for.
+/// A library file, and the system for which it is built.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LibraryFile {
-    /// The file. A relative path with a separator, or one that exists beside the manifest, is relative to the manifest.
-    /// The dynamic loader searches for any other bare name.
+    /// Path of the file. A relative path is relative to the manifest's folder if it has a separator or if the file
+    /// exists in this folder. The dynamic loader searches for any other bare name.
     #[serde(serialize_with = "path_as_text")]
     pub path: PathBuf,
-    /// Operating system, as `std::env::consts::OS` spells it; any if omitted.
+    /// Operating system, as `std::env::consts::OS` spells it. If omitted, the file is for every operating system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub os: Option<String>,
-    /// Architecture, as `std::env::consts::ARCH` spells it; any if omitted.
+    /// Architecture, as `std::env::consts::ARCH` spells it. If omitted, the file is for every architecture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arch: Option<String>,
-    /// Hash of the file in lower-case hexadecimal. A file with a different hash is rejected.
+    /// SHA-256 hash of the file in lower-case hexadecimal. Loaders reject a file with a different hash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// The needs that the machine must meet. Added in format version 1.1. Readers of version 1.0 ignore it and take the
-    /// first library for the system, so list the one that needs least first if they matter.
+    /// Requirements that the machine must meet. Added in format version 1.1. Readers of version 1.0 ignore this field
+    /// and choose the first library for the system. To support these readers, list the library with the lowest
+    /// requirements first.
     #[serde(default, skip_serializing_if = "Requirements::is_empty")]
     pub requires: Requirements,
 }
 
 impl LibraryFile {
-    /// A file for any operating system and architecture, whose hash is not checked.
+    /// Creates an entry for any operating system and architecture, without a hash.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), ..Self::default() }
     }
@@ -140,28 +142,29 @@ impl LibraryFile {
         self
     }
 
-    /// Sets what the library needs of the machine.
+    /// Sets the requirements that the machine must meet.
     #[must_use]
     pub fn with_requires(mut self, requires: Requirements) -> Self {
         self.requires = requires;
         self
     }
 
-    /// Whether the file is for an operating system and an architecture, as `std::env::consts` spells them.
+    /// Returns whether the file is for an operating system and an architecture, as `std::env::consts` spells them.
     pub fn is_for(&self, os: &str, arch: &str) -> bool {
         let fits = |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);
         fits(&self.os, os) && fits(&self.arch, arch)
     }
 }
 
-/// Signs of a plugin's hardware. Any one of them is enough. If none is listed, the hardware counts as present.
+/// Signs by which a plugin's hardware is detected. One matching sign is enough. If no sign is listed, the hardware
+/// counts as present.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Hardware {
-    /// Device nodes such as `/dev/nvidia*`, where `*` stands for any characters except `/`.
+    /// Device nodes such as `/dev/nvidia*`, where `*` matches any characters except `/`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub device_nodes: Vec<String>,
-    /// PCI devices.
+    /// PCI devices of the hardware.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pci: Vec<PciId>,
 }
@@ -181,40 +184,40 @@ impl Hardware {
         self
     }
 
-    /// Whether no sign is listed.
+    /// Returns whether neither a device node nor a PCI device is listed.
     pub fn is_empty(&self) -> bool {
         self.device_nodes.is_empty() && self.pci.is_empty()
     }
 }
 
-/// A PCI device, all devices of a vendor, or all devices of a class.
+/// A pattern for PCI devices: single devices, all devices of a vendor, or a vendor's devices of some classes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PciId {
-    /// Vendor, as four lower-case hexadecimal digits.
+    /// Vendor ID, as four lower-case hexadecimal digits.
     pub vendor: String,
-    /// Devices, as four digits each; all if omitted.
+    /// Device IDs, as four lower-case hexadecimal digits each. If omitted, all devices match.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<String>,
-    /// Class codes by their first hexadecimal digits, such as `0300` or `12`; all if omitted.
+    /// First hexadecimal digits of class codes, such as `0300` or `12`. If omitted, all classes match.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<String>,
 }
 
 impl PciId {
-    /// All devices of a vendor, which is four lower-case hexadecimal digits.
+    /// Creates a pattern for all devices of a vendor. The vendor ID consists of four lower-case hexadecimal digits.
     pub fn new(vendor: impl Into<String>) -> Self {
         Self { vendor: vendor.into(), devices: Vec::new(), classes: Vec::new() }
     }
 
-    /// Restricts the match to these devices, four digits each.
+    /// Restricts the pattern to these device IDs, of four hexadecimal digits each.
     #[must_use]
     pub fn with_devices(mut self, devices: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.devices = devices.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Restricts the match to devices whose class code starts with one of these hexadecimal digits.
+    /// Restricts the pattern to devices whose class code starts with the digits of one of these classes.
     #[must_use]
     pub fn with_classes(mut self, classes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.classes = classes.into_iter().map(Into::into).collect();
@@ -222,7 +225,7 @@ impl PciId {
     }
 }
 
-/// Writes a path as text. JSON cannot hold other bytes than UTF-8, so they are replaced instead of failing the manifest.
+/// Serializes a path as a string. JSON strings are Unicode, so other bytes are replaced instead of causing an error.
 fn path_as_text<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&path.to_string_lossy())
 }
@@ -237,7 +240,8 @@ const fn is_default_priority(priority: &i32) -> bool {
 }
 
 fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<LibraryFile>, D::Error> {
-    // Deserialized by hand, because an untagged enum would hide which field is wrong and lose unknown fields.
+    // Deserialize by hand, because an untagged enum would not report which field is invalid and would lose unknown
+    // fields.
     struct OneOrMany;
 
     impl<'de> Visitor<'de> for OneOrMany {
@@ -260,7 +264,8 @@ fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<LibraryFile>, D
 }
 
 impl Manifest {
-    /// A plugin of this name, with the capabilities that frameworks assume of an unknown device.
+    /// Creates the manifest of a plugin with this name and with the capabilities that frameworks assume about an
+    /// unknown device.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             format_version: FORMAT_VERSION.to_owned(),
@@ -287,17 +292,17 @@ impl Manifest {
         }
     }
 
-    /// The text of `pjrt_plugin.json`.
+    /// Serializes the manifest as the content of `pjrt_plugin.json`.
     pub fn to_json(&self) -> String {
-        // Every field is text, a number, a list or a map with text keys, so this cannot fail.
+        // All maps have string keys, so serialization cannot fail.
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// Checks everything that does not need the plugin.
+    /// Checks everything that can be checked without loading the plugin.
     ///
     /// # Errors
     ///
-    /// All faults at once.
+    /// Returns all faults together.
     pub fn validate(&self) -> Result<(), Faults> {
         let mut faults = Vec::new();
         let mut fault = |field: String, message: String| faults.push(Fault::new(field, message));
@@ -381,7 +386,7 @@ impl Manifest {
         Faults::check(faults)
     }
 
-    /// Options that the process plan passes although the schema rejects them.
+    /// Returns a fault for each option that the process plan passes although the schema rejects it.
     fn contradictions(&self) -> impl Iterator<Item = Fault> {
         self.process.options.iter().enumerate().filter_map(|(index, rule)| {
             let refused = self.create_options.refuses(&rule.name, rule.ty)?;
@@ -389,14 +394,14 @@ impl Manifest {
         })
     }
 
-    /// Whether `name` selects this plugin: its name, an alias or a platform name, regardless of letter case.
+    /// Returns whether `name` is the plugin's name, an alias or a platform name. Letter case is ignored.
     pub fn answers_to(&self, name: &str) -> bool {
         let names = [&self.name].into_iter().chain(&self.aliases).chain(&self.platform_names);
         names.into_iter().any(|known| known.eq_ignore_ascii_case(name))
     }
 
-    /// The first library for an operating system and an architecture, as `std::env::consts` spells them. Ignores what the
-    /// library needs of the machine, which [`choose_library`](Self::choose_library) compares.
+    /// Returns the first library for an operating system and an architecture, as `std::env::consts` spells them.
+    /// Ignores the library's requirements, which [`choose_library`](Self::choose_library) compares with the machine.
     pub fn library_for(&self, os: &str, arch: &str) -> Option<&LibraryFile> {
         self.library.iter().find(|file| file.is_for(os, arch))
     }
@@ -406,7 +411,8 @@ fn is_lower_hex(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Only the file name may be a pattern, so that the search for a node does not visit the whole file system.
+/// Checks the pattern of a device node. Only the file name may contain wildcards, so that the search for a node does
+/// not visit the whole file system.
 fn check_node(node: &str) -> Result<(), String> {
     if !node.starts_with('/') {
         return Err(format!("{node:?} is not an absolute path; begin it with /"));
@@ -420,8 +426,8 @@ fn check_node(node: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether frameworks can use `name` as a plugin's name. It must be usable as a Python module, a C symbol and an
-/// environment variable.
+/// Returns whether `name` is a valid plugin name. A plugin name must be usable in the name of a Python module, a C
+/// symbol and an environment variable.
 pub const fn is_name(name: &str) -> bool {
     let bytes = name.as_bytes();
     if bytes.len() > MAX_NAME_LENGTH {
@@ -619,7 +625,7 @@ mod tests {
             assert_eq!(faults.all()[0].field, "process.options[0]", "{faults}");
             assert_message!("manifest::plan_options", case, faults);
         }
-        // Numbers are widened, and text is parsed as the option's type.
+        // Integers convert to lists and floats, and strings are parsed as the option's type.
         for ty in ["int64", "int64_list", "float"] {
             assert_eq!(faults(&nodes, &closed(ty)), Ok(()));
         }

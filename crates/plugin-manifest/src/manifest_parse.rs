@@ -10,12 +10,12 @@ use crate::variants::{Requirements, VersionRange};
 use crate::{Capabilities, OptionSchema, OptionSpec, ProcessPlan};
 
 impl Manifest {
-    /// Reads a manifest and checks it. Unknown fields are faults, unless the manifest has a newer minor version of the
-    /// format. Such versions add fields that readers may ignore.
+    /// Parses and checks a manifest. Unknown fields are faults, unless the manifest has a newer minor version of the
+    /// format than [`FORMAT_VERSION`]. New minor versions only add fields that readers may ignore.
     ///
     /// # Errors
     ///
-    /// The position at which the text is not valid, or all faults of the manifest.
+    /// Returns the position at which the JSON is invalid, or all faults of the manifest.
     pub fn from_json(text: &str) -> Result<Self, Faults> {
         if !text.trim_start().starts_with('{') {
             return Err(Fault::new("manifest", "a manifest must be a JSON object: `{\"format_version\": …, …}`").into());
@@ -37,18 +37,18 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Whether the manifest has a later minor version of the format than this crate.
+    /// Returns whether the manifest has a later minor version of the format than this crate writes.
     fn is_newer(&self) -> bool {
         let minor = |version: &str| version.split('.').nth(1).and_then(|minor| minor.parse::<u32>().ok());
         minor(&self.format_version) > minor(FORMAT_VERSION)
     }
 }
 
-/// Parses a value and returns it with the names of unknown fields. `root` is the name of the whole value in faults.
+/// Parses a value and returns it with the paths of unknown fields. Faults that concern the whole value name it `root`.
 ///
 /// # Errors
 ///
-/// The field with a value of the wrong type, or the position of invalid JSON.
+/// Returns a fault for the field whose value has the wrong type, or for the position of invalid JSON.
 pub(crate) fn read<'de, T, D>(from: D, root: &str) -> Result<(T, Vec<String>), Fault>
 where
     T: Deserialize<'de>,
@@ -60,14 +60,14 @@ where
     let read = serde_ignored::deserialize(tracked, |path| unknown.push(as_field(&path.to_string())));
     read.map(|value| (value, unknown)).map_err(|error: serde_json::Error| {
         let path = track.path().to_string();
-        // If the text is truncated, the path is meaningless.
+        // If the JSON is malformed or truncated, the path is meaningless.
         let whole = path == "." || error.is_syntax() || error.is_eof();
         let field = if whole { root.to_owned() } else { path };
         Fault::new(field, error.to_string())
     })
 }
 
-/// Converts a path of the library `serde_ignored`, such as `a.?.b.2.c`, to the notation of faults: `a.b[2].c`.
+/// Converts a path of the crate `serde_ignored`, such as `a.?.b.2.c`, to the notation of faults: `a.b[2].c`.
 fn as_field(path: &str) -> String {
     let mut field = String::new();
     for part in path.split('.').filter(|part| *part != "?") {
@@ -81,7 +81,7 @@ fn as_field(path: &str) -> String {
     field
 }
 
-/// The fault of an unknown field, with the nearest known one.
+/// Returns the fault for an unknown field. Its message contains the most similar known field, or all known fields.
 pub(crate) fn unknown_field(field: &str) -> Fault {
     let (within, name) = field.rsplit_once('.').unwrap_or(("", field));
     let known = match without_indices(within).as_str() {
@@ -109,20 +109,20 @@ pub(crate) fn unknown_field(field: &str) -> Fault {
     )
 }
 
-/// A field's path without the indices of lists: `a[2].b` becomes `a.b`.
+/// Removes the list indices from the path of a field: `a[2].b` becomes `a.b`.
 fn without_indices(field: &str) -> String {
     field.split('[').map(|part| part.split_once(']').map_or(part, |(_, after)| after)).collect()
 }
 
-/// Names of a type's fields in JSON; empty if the type is not a struct.
+/// Returns the JSON names of a type's fields. Returns an empty list if the type is not a struct.
 fn fields<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
     let mut names: &'static [&'static str] = &[];
-    // Deserialization fails after it has passed the names, because there is no value.
+    // Deserialization always fails, because there is no value. Before that, it passes the field names to `Names`.
     let _ = T::deserialize(Names(&mut names));
     names
 }
 
-/// A deserializer that stores the names of the requested fields.
+/// A deserializer that stores the field names of the requested struct.
 struct Names<'a>(&'a mut &'static [&'static str]);
 
 impl<'de> Deserializer<'de> for Names<'_> {

@@ -1,7 +1,7 @@
-//! The options that a plugin's client takes: their names, types and defaults.
+//! The options that a plugin's clients accept: their names, types and defaults.
 //!
-//! Plugins reject unknown options and values of another type. Frameworks, however, pass text from the environment. With
-//! a schema, a framework can check and convert options before it loads the plugin.
+//! Plugins reject unknown options and values of the wrong type. Frameworks, however, often read values as strings from
+//! environment variables. With a schema, a framework can check and convert options before it loads the plugin.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -10,17 +10,17 @@ use strsim::levenshtein;
 use crate::diagnostic::{Fault, Faults};
 use crate::{NamedValue, Value};
 
-/// The options of `PJRT_Client_Create` that a plugin takes.
+/// The options of `PJRT_Client_Create` that a plugin accepts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OptionSchema {
-    /// Whether the plugin takes options that the schema does not list.
+    /// Whether the plugin accepts options that the schema does not list.
     #[serde(default)]
     open: bool,
     #[serde(default)]
     options: Vec<OptionSpec>,
 }
 
-/// One option.
+/// One option of a schema.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OptionSpec {
     name: String,
@@ -34,7 +34,7 @@ pub struct OptionSpec {
     required: bool,
 }
 
-/// Type of an option: the types of `PJRT_NamedValue`.
+/// Type of an option's value: one of the types of `PJRT_NamedValue`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -52,7 +52,7 @@ pub enum OptionType {
 }
 
 impl OptionType {
-    /// The type of a value.
+    /// Returns the type of a value, or `None` if an option cannot have this type.
     pub fn of(value: &Value) -> Option<Self> {
         Some(match value {
             Value::String(_) => Self::String,
@@ -64,7 +64,7 @@ impl OptionType {
         })
     }
 
-    /// The type's name, as a manifest spells it.
+    /// Returns the type's name, as a manifest spells it.
     pub fn name(self) -> &'static str {
         match self {
             Self::String => "string",
@@ -75,7 +75,8 @@ impl OptionType {
         }
     }
 
-    /// Parses text as a value of this type: `3`, `0.5`, `true` or `1`, `1,2` or `[1, 2]`. Any text is a valid string.
+    /// Parses text as a value of this type. A boolean is `true`, `false`, `1` or `0`, and a list is `1,2` or `[1, 2]`.
+    /// Any text is a valid string.
     pub fn parse(self, text: &str) -> Option<Value> {
         let trimmed = text.trim();
         Some(match self {
@@ -95,7 +96,8 @@ impl OptionType {
         })
     }
 
-    /// Converts a value to this type if the conversion loses nothing.
+    /// Converts a value to this type. Strings are parsed, and integers become floats or lists with one element. Returns
+    /// `None` if the value does not fit the type.
     fn convert(self, value: &Value) -> Option<Value> {
         match (self, value) {
             (Self::Float, Value::Int64(number)) => {
@@ -111,12 +113,12 @@ impl OptionType {
 }
 
 impl OptionSpec {
-    /// An option without a default.
+    /// Creates an option without a default.
     pub fn new(name: impl Into<String>, ty: OptionType, description: impl Into<String>) -> Self {
         Self { name: name.into(), ty, description: description.into(), default: None, required: false }
     }
 
-    /// Sets the value that is passed if the user provides none.
+    /// Sets the value that is passed if the user does not set the option.
     #[must_use]
     pub fn with_default(mut self, value: impl Into<Value>) -> Self {
         self.default = Some(value.into());
@@ -130,27 +132,27 @@ impl OptionSpec {
         self
     }
 
-    /// The option's name.
+    /// Returns the option's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The option's type.
+    /// Returns the option's type.
     pub fn ty(&self) -> OptionType {
         self.ty
     }
 
-    /// The option's description.
+    /// Returns the option's description.
     pub fn description(&self) -> &str {
         &self.description
     }
 
-    /// The value that is passed if the user provides none.
+    /// Returns the value that is passed if the user does not set the option.
     pub fn default(&self) -> Option<&Value> {
         self.default.as_ref()
     }
 
-    /// Whether the option is required.
+    /// Returns whether the option is required.
     pub fn is_required(&self) -> bool {
         self.required
     }
@@ -163,38 +165,39 @@ impl Default for OptionSchema {
 }
 
 impl OptionSchema {
-    /// A schema that passes on every option unchanged.
+    /// Returns a schema that passes on every option unchanged.
     pub fn any() -> Self {
         Self { open: true, options: Vec::new() }
     }
 
-    /// A schema that accepts only these options. Use `[]` for a plugin without options.
+    /// Returns a schema that accepts only these options. Use `[]` for a plugin without options.
     pub fn only(options: impl IntoIterator<Item = OptionSpec>) -> Self {
         Self { open: false, options: options.into_iter().collect() }
     }
 
-    /// A schema with these options. It passes on other options without a check.
+    /// Returns a schema that checks these options and passes on all other options unchanged.
     pub fn at_least(options: impl IntoIterator<Item = OptionSpec>) -> Self {
         Self { open: true, options: options.into_iter().collect() }
     }
 
-    /// Whether options that are not listed are passed on.
+    /// Returns whether options that are not listed are passed on.
     pub fn is_open(&self) -> bool {
         self.open
     }
 
-    /// The listed options.
+    /// Returns the listed options.
     pub fn options(&self) -> &[OptionSpec] {
         &self.options
     }
 
     /// Returns the options to pass to the plugin: the given values in the types of the schema, and the defaults of
-    /// options that are not given. If an option is given twice, the last value is used. If the schema lists `node_id` but not
-    /// `partition_index`, which JAX passes beside it, the latter is left out.
+    /// options that are not given. If an option is given twice, the last value is used. JAX passes `partition_index`
+    /// together with `node_id`. If a closed schema lists only `node_id`, `partition_index` is omitted.
     ///
     /// # Errors
     ///
-    /// All faults at once: unknown names (with the nearest known one), values of another type, missing options.
+    /// Returns all faults together: unknown names with the most similar known name, values of the wrong type, and
+    /// missing required options.
     pub fn resolve(&self, given: &[NamedValue]) -> Result<Vec<NamedValue>, Faults> {
         let mut faults = Vec::new();
         let mut resolved: Vec<NamedValue> = Vec::new();
@@ -251,7 +254,7 @@ impl OptionSchema {
         }
     }
 
-    /// Returns the reason why an option of this type cannot be passed, or `None` if it can.
+    /// Returns the reason why an option of this type cannot be passed, or `None` if the option can be passed.
     pub(crate) fn refuses(&self, name: &str, ty: OptionType) -> Option<String> {
         match self.options.iter().find(|spec| spec.name == name) {
             None if self.open => None,
@@ -267,7 +270,7 @@ impl OptionSchema {
         }
     }
 
-    /// Faults of the schema itself.
+    /// Returns the faults of the schema itself.
     pub(crate) fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
         for (index, spec) in self.options.iter().enumerate() {
@@ -293,7 +296,7 @@ impl OptionSchema {
         faults
     }
 
-    /// Converts defaults to the types of their options, because JSON has only one kind of number.
+    /// Converts defaults to the types of their options, because JSON does not distinguish all of these types.
     pub(crate) fn normalize(&mut self) {
         for spec in &mut self.options {
             if let Some(value) = spec.default.as_ref().and_then(|default| spec.ty.convert(default)) {
@@ -303,14 +306,15 @@ impl OptionSchema {
     }
 }
 
-/// Converts JSON to a value of an option: text, a number, a boolean, or a list of integers.
+/// Converts JSON to an option's value: a string, a number, a boolean or a list of integers. Returns `None` for other
+/// JSON.
 pub fn value_from_json(json: &serde_json::Value) -> Option<Value> {
     Some(match json {
         serde_json::Value::String(text) => Value::String(text.clone()),
         serde_json::Value::Bool(flag) => Value::Bool(*flag),
         serde_json::Value::Number(number) => match number.as_i64() {
             Some(number) => Value::Int64(number),
-            // PJRT has no wider float, so use the nearest one.
+            // PJRT options have only 32-bit floats, so use the nearest one.
             None => Value::Float(number.to_string().parse().ok()?),
         },
         serde_json::Value::Array(items) => {
@@ -328,13 +332,13 @@ pub fn value_to_json(value: &Value) -> serde_json::Value {
         Value::Int64List(list) => list.as_slice().into(),
         Value::Float(number) => shortest(*number).into(),
         Value::Bool(flag) => (*flag).into(),
-        // This version of the SDK does not know other kinds of values.
+        // This version of the SDK does not have other types of values.
         _ => serde_json::Value::Null,
     }
 }
 
-/// Returns the number with the fewest decimal places that rounds to this 32-bit float, instead of its exact value in 64
-/// bits: 0.1, not 0.10000000149011612.
+/// Returns the number with the fewest decimal places that rounds to this 32-bit float: 0.1 instead of the float's exact
+/// value 0.10000000149011612.
 fn shortest(number: f32) -> f64 {
     pjrt_types::shortest_decimal(number)
         .map_or(f64::from(number), |(whole, places)| whole / 10f64.powi(places.cast_signed()))

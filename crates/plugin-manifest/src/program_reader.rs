@@ -5,12 +5,12 @@ use stablehlo::ir::Module;
 
 use crate::Program;
 
-/// The formats that [`read`] supports.
+/// The program formats that [`read`] supports.
 pub const FORMATS: &[&str] = if cfg!(feature = "hlo") { &["mlir", "hlo", "hlo_with_config"] } else { &["mlir"] };
 
-/// Reads a program of format `mlir`. With the feature `hlo` it also reads `hlo` (a serialized `HloModuleProto`) and
-/// `hlo_with_config` (a serialized `HloModuleProtoWithConfig`). The reader's error contains the op and its location in
-/// separate fields. Returns `None` for another format.
+/// Reads a program of format `mlir`. With the feature `hlo`, also reads `hlo` (a serialized `HloModuleProto`) and
+/// `hlo_with_config` (a serialized `HloModuleProtoWithConfig`). The error of the reader contains the op and its
+/// location in separate fields. Returns `None` for any other format.
 pub fn read(program: &Program, level: VerifyLevel) -> Option<stablehlo::Result<Module>> {
     let code = program.code().clone();
     Some(match program.format() {

@@ -1,6 +1,6 @@
 //! The StableHLO versions that a plugin reads.
 
-/// Versions of StableHLO, as major, minor and patch.
+/// Inclusive range of StableHLO versions, each as major, minor and patch version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StablehloVersions {
@@ -11,7 +11,7 @@ pub struct StablehloVersions {
 }
 
 impl StablehloVersions {
-    /// The versions from `minimum` to `current`, including both.
+    /// Creates the range of all versions from `minimum` to `current`.
     #[must_use]
     pub const fn new(current: [i64; 3], minimum: [i64; 3]) -> Self {
         Self { current, minimum }

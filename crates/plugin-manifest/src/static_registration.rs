@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::{Descriptor, Faults};
 
-/// A plugin that the attribute `#[device_plugin]` registered. None of its code has run yet.
+/// A plugin that the attribute `#[device_plugin]` registered. None of the plugin's code has run yet.
 #[derive(Clone, Copy)]
 pub struct Registered {
     name: &'static str,
@@ -16,8 +16,9 @@ pub struct Registered {
 inventory::collect!(Registered);
 
 impl Registered {
-    /// A plugin with this name, implemented by the type whose id and name `ty` returns. `descriptor` need not check the
-    /// manifest, because [`Self::descriptor`] does. Plugin libraries therefore need not contain the code of the check.
+    /// Creates the registration of a plugin with this name. `ty` returns the ID and the name of the type that
+    /// implements the plugin. `descriptor` need not check the manifest, because [`Self::descriptor`] checks it. Plugin
+    /// libraries therefore need not contain the code of the check.
     pub const fn new(
         name: &'static str,
         ty: fn() -> (TypeId, &'static str),
@@ -26,21 +27,21 @@ impl Registered {
         Self { name, ty, descriptor }
     }
 
-    /// Name by which frameworks register the plugin.
+    /// Returns the name by which frameworks register the plugin.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The name of the Rust type, for display.
+    /// Returns the name of the Rust type, for display.
     pub fn type_name(&self) -> &'static str {
         (self.ty)().1
     }
 
-    /// The plugin's description.
+    /// Returns the plugin's description and checks its manifest.
     ///
     /// # Errors
     ///
-    /// All faults of the description, including a panic of the plugin.
+    /// Returns all faults of the description, including a panic of the plugin.
     pub fn descriptor(&self) -> Result<Descriptor, Faults> {
         (self.descriptor)()?.checked()
     }
@@ -52,10 +53,10 @@ impl fmt::Debug for Registered {
     }
 }
 
-/// The plugins that are linked into this program or library, sorted by name. Each type occurs once.
+/// Returns the plugins that are linked into this program or library, sorted by name. Each type occurs once.
 ///
 /// Two types may have the same name, for example if two versions of a crate are linked. A shared library has its own
-/// list, which the programs that load it cannot see.
+/// list, which is not visible to the programs that load the library.
 pub fn registered() -> impl Iterator<Item = Registered> {
     let mut all: Vec<Registered> = inventory::iter::<Registered>().copied().collect();
     all.sort_by_key(|plugin| (plugin.name, plugin.type_name(), (plugin.ty)().0));

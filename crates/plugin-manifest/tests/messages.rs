@@ -1,4 +1,4 @@
-//! The messages of the crate, in one place: `messages/errors.txt`. Other tests match fields and codes.
+//! The messages of the crate, recorded in `messages/errors.txt`. Other tests match fields and codes.
 //!
 //! `UPDATE_EXPECT=1 cargo test -p plugin-manifest --test messages` updates the file.
 
@@ -22,7 +22,7 @@ impl Messages {
         writeln!(self.0, "{gap}# {name}").expect("a string accepts any text");
     }
 
-    /// Adds an input that is not valid, and the message about it.
+    /// Adds an invalid input and the message about it.
     #[track_caller]
     fn add<T, E: Display>(&mut self, input: impl Display, result: Result<T, E>) {
         let Err(error) = result else { panic!("{input} is valid") };
@@ -206,7 +206,7 @@ fn topologies(messages: &mut Messages) {
     messages.add("5/8 1/2 2/4, host names: a", hosts.with_hosts(vec!["a".to_owned()]));
 }
 
-/// A host with only this metadata.
+/// A host that has only this metadata.
 struct Metadata(&'static [(&'static str, &'static str)]);
 
 impl Host for Metadata {
@@ -338,7 +338,7 @@ fn program(format: &str, code: &str) -> Program {
     Program::new(format.to_owned(), code.to_owned())
 }
 
-/// A program of one op, which takes and returns arrays of one type.
+/// Returns a program with one op, whose argument and result have the same type.
 fn main(ty: &str, op: &str, signature: &str) -> String {
     format!("func.func @main(%x: {ty}) -> {ty} {{ %0 = {op} : {signature} return %0 : {ty} }}")
 }

@@ -2,16 +2,18 @@
 //!
 //! Such a process must not trust the environment or the folders of its user. [`elevated`] is the only function.
 
-/// Returns whether the kernel marked this process for secure execution, or its real and effective ids differ.
+/// Returns whether the kernel marked this process for secure execution, or whether its real and effective IDs differ.
 ///
-/// A process is marked when it runs a set-user-ID or set-group-ID program, or one with file capabilities. If the system
-/// cannot report this, the process counts as elevated, because that error costs only convenience.
+/// The kernel marks a process that runs a set-user-ID program, a set-group-ID program or a program with file
+/// capabilities. If the system cannot report the mark, the process counts as elevated, because a false result costs
+/// only convenience.
 #[must_use]
 pub fn elevated() -> bool {
     ids_differ() || marked_secure()
 }
 
-/// Whether the effective user or group is not the real one. A process can change its ids after the kernel marked it.
+/// Returns whether the effective user or group differs from the real one. A process can change its IDs after the kernel
+/// decided about the mark.
 #[cfg(unix)]
 fn ids_differ() -> bool {
     use rustix::process::{getegid, geteuid, getgid, getuid};
@@ -23,15 +25,16 @@ fn ids_differ() -> bool {
     false
 }
 
-/// Whether the kernel marked this process, according to the auxiliary vector. `/proc/self/auxv` holds the same data,
-/// but a process with file capabilities may not open it.
+/// Returns whether the kernel marked this process, according to the auxiliary vector. `/proc/self/auxv` contains the
+/// same data, but a process with file capabilities may be unable to open this file.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn marked_secure() -> bool {
     is_secure(auxiliary(libc::AT_PAGESZ), auxiliary(libc::AT_SECURE))
 }
 
-/// Whether these entries of the auxiliary vector mark a process. The C library returns 0 for a missing entry. The kernel
-/// writes both entries or neither, and the size of a page is not 0.
+/// Returns whether these entries of the auxiliary vector mark a process. The C library returns 0 for a missing entry.
+/// The kernel writes both entries or neither, and no page has the size 0. A page size of 0 therefore means that both
+/// entries are missing, and the process counts as marked.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn is_secure(page_size: libc::c_ulong, secure: libc::c_ulong) -> bool {
     secure != 0 || page_size == 0
@@ -39,7 +42,7 @@ fn is_secure(page_size: libc::c_ulong, secure: libc::c_ulong) -> bool {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn auxiliary(entry: libc::c_ulong) -> libc::c_ulong {
-    // SAFETY: S1: `getauxval` takes any number and only reads memory that the C library owns.
+    // SAFETY: S1: `getauxval` accepts any number and only reads memory that the C library owns.
     unsafe { libc::getauxval(entry) }
 }
 
@@ -51,17 +54,17 @@ fn auxiliary(entry: libc::c_ulong) -> libc::c_ulong {
     target_os = "dragonfly"
 ))]
 fn marked_secure() -> bool {
-    // SAFETY: S1: `issetugid` takes nothing and cannot fail.
+    // SAFETY: S1: `issetugid` has no parameters and cannot fail.
     unsafe { libc::issetugid() != 0 }
 }
 
-/// On Windows, no program gets more rights than its caller has unless the user consents.
+/// On Windows, a program does not get more rights than its caller unless the user consents.
 #[cfg(windows)]
 fn marked_secure() -> bool {
     false
 }
 
-/// These systems have no known function for this, so the process counts as elevated.
+/// No function is known that reports the mark on these systems, so the process counts as elevated.
 #[cfg(not(any(
     windows,
     target_os = "linux",
@@ -95,7 +98,7 @@ mod tests {
     #[test]
     fn matches_kernel() {
         const WORD: usize = size_of::<usize>();
-        // A test process may read its own vector, so both ways must agree.
+        // A test process may read its own auxiliary vector, so the vector and `marked_secure` must agree.
         let vector = std::fs::read("/proc/self/auxv").unwrap();
         let word = |bytes: &[u8]| usize::from_ne_bytes(bytes.try_into().unwrap());
         let mut pairs = vector.chunks_exact(2 * WORD).map(|pair| (word(&pair[..WORD]), word(&pair[WORD..])));

@@ -1,5 +1,5 @@
-//! Compares the transports over MPI and TCP between two processes of one machine: the time of a message of 4 bytes and its
-//! answer, and the throughput of messages of 64 MiB. Prints the medians and their ratio.
+//! Compares the transports over MPI and TCP between two processes of one machine: the time of a message of 4 bytes in
+//! one direction, and the throughput of messages of 64 MiB. Prints the medians and the ratio of the times.
 //!
 //! `mpirun -n 2 compare_transports`
 
@@ -10,10 +10,10 @@ use process_transport::{LocalListener, Stream, Transport};
 use process_transport_mpi::MpiProcess;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Rounds, in each of which both transports are measured.
+/// Number of rounds. Each round measures both transports.
 const ROUNDS: usize = 9;
 
-/// Sends a message back and forth. Returns the time of one direction.
+/// Sends a message back and forth `count` times. Returns the mean time of one direction.
 fn exchange(own: &dyn Transport, body: &[u8], count: u32) -> Result<Duration, process_transport::Error> {
     let (peer, stream) = (1 - own.rank(), Stream::default());
     let receive = || own.receive(peer, stream, 0, Instant::now() + TIMEOUT);
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let place = process.address().to_owned();
     let rank = usize::from(place == "mpi1 1 2");
     let mpi = process.connect(rank, &["mpi1 0 2".to_owned(), "mpi1 1 2".to_owned()], TIMEOUT)?;
-    // The processes exchange the addresses of the other transport through MPI.
+    // The processes exchange the addresses of the TCP transport through MPI.
     let listener = LocalListener::bind()?;
     let meeting = Stream { lane: 1, number: 0 };
     mpi.send(1 - rank, meeting, 0, &[listener.address().as_bytes()])?;

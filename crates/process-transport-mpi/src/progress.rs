@@ -13,22 +13,22 @@ use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator as _, Destination as _, Equivalence as _, Source as _};
 use process_transport::{Error, Header, Inbox};
 
-/// Bytes of a message that travel together with the header.
+/// A message of at most this number of bytes is sent together with its header.
 const SMALL: usize = 64 << 10;
-/// Most bytes of one MPI message. MPI counts bytes in 31 bits.
+/// Maximum number of bytes of one MPI message. MPI counts bytes in 31 bits.
 const CHUNK: usize = 16 << 20;
-/// How long the thread polls for messages without sleeping, after the last message.
+/// Time for which the thread polls for messages without sleeping, after the latest message.
 const BUSY: Duration = Duration::from_millis(1);
-/// How long the thread then sleeps between two polls, unless this process sends a message.
+/// Time for which the thread then sleeps between two polls. A message to be sent ends the sleep.
 const PAUSE: Duration = Duration::from_micros(100);
-/// How long a dropped transport waits for the other processes to drop theirs.
+/// Time for which a dropped transport waits for the other processes to drop their transports.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(10);
 
 /// Number of transports of this process that use MPI. The thread that finalizes MPI holds the lock.
 static USERS: Mutex<usize> = Mutex::new(0);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code here panics while it holds a lock.
+    // The lock is never poisoned, because no code here panics while it holds a lock.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -53,7 +53,7 @@ impl Outgoing {
     }
 }
 
-/// Requests from the callers to the thread.
+/// Requests from the callers to the MPI thread.
 #[derive(Default)]
 pub(crate) struct Queue {
     state: Mutex<Requests>,
@@ -63,7 +63,7 @@ pub(crate) struct Queue {
 #[derive(Default)]
 struct Requests {
     outgoing: Vec<Outgoing>,
-    /// When the transport was dropped.
+    /// Time at which the transport was dropped.
     ended: Option<Instant>,
 }
 
@@ -100,7 +100,7 @@ impl User {
         Self
     }
 
-    /// Removes this user. Finalizes MPI if this thread started it and no other user is left.
+    /// Removes this user. Finalizes MPI if this thread initialized MPI and no other user is left.
     fn finish(self, universe: Option<Universe>) {
         let mut users = lock(&USERS);
         if *users == 1 {
@@ -119,17 +119,17 @@ impl Drop for User {
     }
 }
 
-/// The task of the thread once the processes know each other.
+/// The inputs that the MPI thread needs to send and receive messages.
 pub(crate) struct Task {
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) queue: Arc<Queue>,
-    /// How long a process may leave its messages unread before it counts as lost.
+    /// Time for which a process may leave its messages unread before it counts as lost.
     pub(crate) stall: Duration,
-    /// Receives a value when messages can be sent.
+    /// Channel on which the thread reports that messages can be sent.
     pub(crate) ready: Sender<()>,
 }
 
-/// Starts MPI and runs the task. Sends the rank and the number of processes to `started`.
+/// Initializes MPI and runs the task. Sends the rank and the number of processes to `started`.
 pub(crate) fn run(started: &Sender<Result<(usize, usize), Error>>, tasks: &Receiver<Task>) {
     let user = User::new();
     let (universe, world) = match start() {
@@ -142,11 +142,11 @@ pub(crate) fn run(started: &Sender<Result<(usize, usize), Error>>, tasks: &Recei
     let number = |number| usize::try_from(number).unwrap_or(0);
     let _ = started.send(Ok((number(world.rank()), number(world.size()))));
     let Ok(task) = tasks.recv() else {
-        // The other processes may not have started, and `MPI_Finalize` would wait for them.
+        // The other processes may not have initialized MPI, and `MPI_Finalize` would wait for them.
         mem::forget(universe);
         return;
     };
-    // Messages of the rest of the program use other communicators.
+    // Use a separate communicator, so that messages of the rest of the program are not received here.
     let communicator = world.duplicate();
     let _ = task.ready.send(());
     let size = number(communicator.size());
@@ -170,7 +170,7 @@ pub(crate) fn run(started: &Sender<Result<(usize, usize), Error>>, tasks: &Recei
     }
 }
 
-/// Starts MPI, or joins the one that the program started.
+/// Initializes MPI, or uses the MPI environment that the program initialized.
 fn start() -> Result<(Option<Universe>, SimpleCommunicator), Error> {
     if environment::is_finalized() {
         return Err(Error::Invalid(
@@ -197,11 +197,11 @@ struct Progress {
     inbox: Arc<Inbox>,
     queue: Arc<Queue>,
     stall: Duration,
-    /// For each process, the large message that is arriving from it.
+    /// For each process, the large message that has partly arrived from it.
     partial: Vec<Option<Partial>>,
     /// For each process, whether it has dropped its transport. True for this process.
     has_left: Vec<bool>,
-    /// When the latest message was sent or received.
+    /// Time at which the latest message was sent or received.
     latest: Instant,
 }
 
@@ -212,7 +212,7 @@ struct Partial {
 }
 
 impl Progress {
-    /// Sends and receives until the transport ends. Returns whether all processes dropped theirs.
+    /// Sends and receives until the transport ends. Returns whether all processes dropped their transports.
     fn run(&mut self) -> bool {
         loop {
             let (outgoing, ended) = self.queue.take();
@@ -228,13 +228,13 @@ impl Progress {
         }
     }
 
-    /// Whether a process was lost before it dropped its transport.
+    /// Returns whether a process was lost before it dropped its transport.
     fn misses_a_process(&self) -> bool {
         (0..).zip(&self.has_left).any(|(rank, has_left)| !has_left && self.inbox.expect_present(rank).is_err())
     }
 
-    /// Whether a process still reads its messages. A process that has dropped its transport reads them until the others
-    /// have dropped theirs.
+    /// Returns whether a process still reads its messages. A process that has dropped its transport reads messages
+    /// until the other processes have dropped their transports.
     fn reads(&self, rank: usize) -> bool {
         self.inbox.expect_present(rank).is_ok() || self.has_left.get(rank) == Some(&true)
     }
@@ -251,10 +251,10 @@ impl Progress {
     }
 
     /// Sends messages, and receives messages meanwhile. A process that does not read its messages counts as lost. MPI
-    /// may still read the memory of the unread messages, so this call then does the rest of the thread's work, and
+    /// may still read the memory of the unread messages, so this method then does the remaining work of the thread and
     /// never returns.
     fn send(&mut self, outgoing: &[Outgoing]) {
-        // The requests borrow the communicator only while they start, and the messages until they have ended.
+        // The requests borrow the communicator only while they start, and the messages until the requests have ended.
         request::scope(|scope| {
             let mut requests = VecDeque::new();
             for message in outgoing.iter().filter(|message| self.reads(message.to)) {
@@ -288,7 +288,8 @@ impl Progress {
                         self.inbox.lose(*to, "it does not read its messages");
                     }
                     self.run();
-                    // The memory must stay valid until MPI has ended the requests, which may never happen.
+                    // The memory of the messages must stay valid until MPI has ended the requests, which may never
+                    // happen.
                     loop {
                         std::thread::park();
                     }
@@ -297,7 +298,7 @@ impl Progress {
         });
     }
 
-    /// Receives one MPI message, if one has arrived.
+    /// Receives one MPI message, if one has arrived. Returns whether a message had arrived.
     fn receive(&mut self) -> bool {
         let Some((message, status)) = self.communicator.any_process().immediate_matched_probe() else {
             return false;

@@ -1,4 +1,4 @@
-//! The transport, as its callers see it.
+//! The public types of the transport over MPI.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use process_transport::{Error, Header, Inbox, Kind, Stream, Transport};
 
 use crate::progress::{self, FAREWELL, Outgoing, Queue, Task};
 
-/// How long a process may leave its messages unread before it counts as lost.
+/// Default time for which a process may leave its messages unread before it counts as lost.
 const STALL: Duration = Duration::from_secs(60);
 
-/// A process in which MPI runs, before it is connected to the others.
+/// A process in which MPI is initialized, before it is connected to the other processes.
 #[derive(Debug)]
 pub struct MpiProcess {
     rank: usize,
@@ -24,19 +24,19 @@ pub struct MpiProcess {
     thread: JoinHandle<()>,
 }
 
-/// The address of a process, for comparison only.
+/// Returns the address of a process, which the processes only compare.
 fn address(rank: usize, size: usize) -> String {
     format!("mpi1 {rank} {size}")
 }
 
 impl MpiProcess {
-    /// Starts MPI in a thread. If the program has started MPI before, it must have requested `MPI_THREAD_MULTIPLE`, and
-    /// must finalize MPI itself.
+    /// Initializes MPI in a new thread. If the program has already initialized MPI, it must have requested
+    /// `MPI_THREAD_MULTIPLE`, and must finalize MPI itself.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] if MPI was finalized before or does not allow calls from several threads, and
-    /// [`Error::System`] if the thread cannot start. MPI itself ends the program if it cannot start.
+    /// Returns [`Error::Invalid`] if MPI was finalized before or does not allow calls from several threads. Returns
+    /// [`Error::System`] if the thread cannot start. If MPI cannot start, MPI itself ends the program.
     pub fn start() -> Result<Self, Error> {
         let (started, start) = channel();
         let (tasks, task) = channel();
@@ -54,17 +54,18 @@ impl MpiProcess {
         self
     }
 
-    /// The rank and the number of processes in MPI, as text for the other processes.
+    /// Returns the rank and the number of processes in MPI, as a string for the other processes.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Connects this process to all others. `addresses` are those of all processes, by rank. Every process must call this.
+    /// Connects this process to all other processes. `addresses` contains the addresses of all processes, in the order
+    /// of their ranks. Every process must call this method.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] if a rank or the number of processes differs from that of MPI, and [`Error::System`] if MPI does
-    /// not connect the processes in time.
+    /// Returns [`Error::Invalid`] if a rank or the number of processes differs from MPI's. Returns [`Error::System`] if
+    /// MPI does not connect the processes in time.
     pub fn connect(self, rank: usize, addresses: &[String], timeout: Duration) -> Result<MpiTransport, Error> {
         let size = addresses.len();
         if (rank, size) != (self.rank, self.size) {
@@ -99,11 +100,12 @@ impl MpiProcess {
 
 /// A [`Transport`] over MPI.
 ///
-/// One thread makes all calls of MPI. When the transport is dropped, it waits up to 10 s for the other processes to drop
-/// theirs. MPI is finalized only if this transport started it and all processes have ended theirs.
+/// One thread makes all MPI calls. When the transport is dropped, it waits up to 10 s for the other processes to drop
+/// their transports. MPI is finalized only if this transport initialized it and all processes have dropped their
+/// transports.
 ///
 /// MPI does not report killed processes. By default, `mpirun` ends all processes when one is killed. If it is
-/// configured not to, the other processes get [`Error::Timeout`], or [`Error::Lost`] after a call of
+/// configured not to do so, the other processes get [`Error::Timeout`], or [`Error::Lost`] after a call of
 /// [`Transport::lose`].
 pub struct MpiTransport {
     rank: usize,
@@ -157,7 +159,7 @@ impl Drop for MpiTransport {
         let others = (0..self.size).filter(|rank| *rank != self.rank);
         self.queue.push(others.map(|rank| Outgoing::new(rank, goodbye, &[])));
         self.queue.end();
-        // An MPI call may wait for a process that has ended. After the deadline, let the thread run on.
+        // An MPI call may wait for a process that has ended. After the deadline, leave the thread running.
         let deadline = Instant::now() + FAREWELL + Duration::from_secs(2);
         let Some(thread) = self.thread.take() else { return };
         while !thread.is_finished() && Instant::now() < deadline {

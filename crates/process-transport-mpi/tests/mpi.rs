@@ -1,4 +1,4 @@
-//! The cases of all transports, with `MpiTransport`. Each test starts this program with `mpirun`.
+//! Runs the test cases of all transports with `MpiTransport`. Each test starts this program with `mpirun`.
 
 #![cfg(feature = "mpi")]
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -13,15 +13,15 @@ use mpi::environment;
 use process_transport::{Error, Stream, Transport};
 use process_transport_mpi::{MpiProcess, MpiTransport};
 
-/// Set in the processes that `mpirun` starts.
+/// Environment variable that is set in the processes that `mpirun` starts.
 const CHILD: &str = "PROCESS_TRANSPORT_MPI_CHILD";
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Lets the other processes of a job continue when one ends without finalizing MPI.
+/// Options of `mpirun` that let the other processes of a job continue when a process ends without finalizing MPI.
 const RECOVERY: &[&str] = &["--enable-recovery"];
 
-/// Runs a test in that many processes, of which those with the ranks `passing` must pass. Returns whether this is one of
-/// them.
+/// Runs a test in `count` processes. The processes with the ranks `passing` must pass. Returns whether this process is
+/// one of those that `mpirun` started.
 fn in_processes(test: &str, count: usize, passing: Range<usize>, options: &[&str]) -> bool {
     if std::env::var_os(CHILD).is_some() {
         return true;
@@ -50,7 +50,7 @@ fn passed(rank: usize) {
     println!("PASSED {rank}");
 }
 
-/// The rank and the number of processes, as `mpirun` passes them.
+/// Returns the rank and the number of processes, as `mpirun` passes them.
 fn position() -> (usize, usize) {
     let number = |name| std::env::var(name).unwrap().parse().unwrap();
     (number("OMPI_COMM_WORLD_RANK"), number("OMPI_COMM_WORLD_SIZE"))
@@ -136,7 +136,7 @@ fn killed_process_delays_the_end_only_briefly() {
         }
         let late = own.receive(1, Stream::default(), 0, Instant::now() + Duration::from_secs(1));
         assert!(matches!(late, Err(Error::Timeout { rank: 1, .. })), "{late:?}");
-        // Larger than what MPI buffers.
+        // This message is larger than MPI's buffers.
         own.send(1, Stream::default(), 0, &[&vec![0; 64 << 20]]).unwrap();
         let start = Instant::now();
         drop(own);

@@ -1,20 +1,20 @@
-//! The address of a process: the machine, where it listens, and a secret that only its peers know.
+//! The address of a process: its machine, its socket address, and a secret that only its peers know.
 
 use std::fmt;
 use std::net::SocketAddr;
 
 use crate::Error;
 
-/// Bytes of a secret.
+/// Number of bytes of a secret.
 pub(crate) const SECRET: usize = 16;
 
-/// The data with which the others connect to a process.
+/// The data with which the other processes connect to a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// Identifies the running system, or is empty if that is not known.
+    /// Boot ID of the machine's operating system. Empty if it is unknown.
     pub(crate) machine: String,
     pub(crate) socket: SocketAddr,
-    /// A connection that does not present the secret is closed.
+    /// Secret of the process, which closes connections that do not present it.
     pub(crate) secret: [u8; SECRET],
 }
 
@@ -26,7 +26,7 @@ impl Address {
         Ok(Self { machine: machine(), socket, secret })
     }
 
-    /// Reads the address of the process with that rank.
+    /// Parses the address of the process with this rank.
     pub(crate) fn parse(text: &str, rank: usize) -> Result<Self, Error> {
         let fault = || Error::Invalid(format!("{text:?}, the address of process {rank}, is not one of this transport"));
         let mut parts = text.strip_prefix("tcp1 ").ok_or_else(fault)?.split(' ');
@@ -43,7 +43,7 @@ impl Address {
         })
     }
 
-    /// Whether a process at this address can reach the other one.
+    /// Returns whether processes at these two addresses can connect to each other.
     pub(crate) fn can_reach(&self, other: &Self) -> bool {
         let local = self.socket.ip().is_loopback() || other.socket.ip().is_loopback();
         !local || self.machine == other.machine
@@ -56,7 +56,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// The system's identification of this boot, which differs between machines.
+/// Returns the system's boot ID, which differs between machines, or an empty string if it is unknown.
 fn machine() -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     id.trim().chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect()

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Why a message could not be sent or received, or a connection could not be made. If another process is at fault, the
-/// error names it.
+/// The reason why a message could not be sent or received, or why a connection could not be made. If another process is
+/// at fault, the error contains its rank.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -12,7 +12,7 @@ pub enum Error {
     Timeout {
         /// Rank of the process.
         rank: usize,
-        /// How long the call waited.
+        /// Time for which the call waited.
         waited: Duration,
     },
     /// The process has ended, or its connection broke.
@@ -20,7 +20,7 @@ pub enum Error {
     Lost {
         /// Rank of the process.
         rank: usize,
-        /// How the loss was noticed.
+        /// How the loss was detected.
         why: String,
     },
     /// The process reported that it cannot continue with the stream.
@@ -28,7 +28,7 @@ pub enum Error {
     Failed {
         /// Rank of the process.
         rank: usize,
-        /// Its reason.
+        /// Reason that the process reported.
         why: String,
     },
     /// This process reported the failure of the stream, or closed it.
@@ -39,12 +39,12 @@ pub enum Error {
     Unreachable {
         /// Rank of the process.
         rank: usize,
-        /// Its address.
+        /// Address of the process.
         address: String,
         /// The cause.
         why: String,
     },
-    /// The process runs on another machine, and one of the two listens on the loopback interface only.
+    /// The process runs on another machine, and one of the two processes listens only on the loopback interface.
     #[error(
         "process {rank} is on another machine, and this transport connects processes of one machine; let each process \
          listen on an address of its network to change this"
@@ -56,7 +56,7 @@ pub enum Error {
     /// A rank or an address is invalid, or they contradict each other.
     #[error("{0}")]
     Invalid(String),
-    /// The system failed.
+    /// An operation of the operating system failed.
     #[error("{0}")]
     System(String),
 }

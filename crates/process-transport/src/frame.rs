@@ -1,4 +1,5 @@
-//! The frames that transports exchange: a header of five words, then the bytes of the message.
+//! The frames that transports exchange. A frame consists of a header of five 64-bit words, and the bytes of the
+//! message.
 
 use std::io::{self, BufWriter, Read, Write};
 
@@ -9,13 +10,13 @@ use crate::transport::Stream;
 pub enum Kind {
     /// A message of a stream.
     Message,
-    /// The sender cannot continue with the stream. The bytes are the reason, as text.
+    /// The sender cannot continue with the stream. The bytes of the frame are the reason, as UTF-8 text.
     Failure,
     /// The sender ends the connection on purpose.
     Goodbye,
 }
 
-/// The first part of a frame. Implementations of [`Transport`](crate::Transport) send it before the bytes of a message.
+/// The header of a frame. Implementations of [`Transport`](crate::Transport) send it before the bytes of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Meaning of the frame.
@@ -27,7 +28,8 @@ pub struct Header {
 }
 
 const WORDS: usize = 5;
-/// Messages up to this size are sent together with their header, and parts of larger ones in blocks of this size.
+/// A message of at most this size is written together with its header. Small parts of a larger message are written in
+/// blocks of about this size.
 const SMALL: usize = 64 << 10;
 
 impl Header {
@@ -50,8 +52,8 @@ impl Header {
         bytes
     }
 
-    /// Returns the header and the number of bytes after it, or `None` if the kind is unknown or the number exceeds the
-    /// address space.
+    /// Decodes a header. Returns the header and the number of bytes that follow it. Returns `None` if the kind is
+    /// unknown or if this number exceeds the address space.
     #[must_use]
     pub fn decode(bytes: &[u8; Self::SIZE]) -> Option<(Self, usize)> {
         let mut words = [0; WORDS];
@@ -68,15 +70,15 @@ impl Header {
         Some((Self { kind, stream: Stream { lane, number }, tag }, usize::try_from(len).ok()?))
     }
 
-    /// Why a process is lost that sent a header that [`decode`](Self::decode) does not accept.
+    /// The reason for which a process counts as lost if [`decode`](Self::decode) rejects its header.
     pub const UNKNOWN: &'static str =
         "it sent a message of an unknown kind; install the same version for all processes";
 
-    /// Writes a frame whose bytes are `parts`, one after the other.
+    /// Writes a frame with the concatenation of `parts` as the message.
     pub(crate) fn write(self, to: &mut impl Write, parts: &[&[u8]]) -> io::Result<()> {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         let header = self.encode(len);
-        // Collect small parts, so that each does not need a system call and a packet of its own.
+        // Buffer small parts, so that several parts share a system call and a network packet.
         let mut to = BufWriter::with_capacity(Self::SIZE + len.min(SMALL), to);
         to.write_all(&header)?;
         parts.iter().try_for_each(|part| to.write_all(part))?;
@@ -90,7 +92,7 @@ impl Header {
             match from.read(&mut bytes[..1]) {
                 Ok(0) => return Ok(None),
                 Ok(_) => break,
-                // A signal handler ran.
+                // A signal handler interrupted the read, so try again.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -110,7 +112,7 @@ impl Header {
 mod tests {
     use super::*;
 
-    /// Interrupts every second read.
+    /// A reader in which every second read fails with `Interrupted`.
     struct Interrupted<'b>(&'b [u8], bool);
 
     impl Read for Interrupted<'_> {
@@ -130,7 +132,7 @@ mod tests {
         assert_eq!(Header::read(&mut connection).unwrap(), None);
     }
 
-    /// Counts the writes.
+    /// A writer that counts the calls of `write`.
     #[derive(Default)]
     struct Counted(usize, Vec<u8>);
 

@@ -1,4 +1,4 @@
-//! Messages that have arrived, and what is known about the other processes.
+//! Messages that have arrived, and the state of the other processes.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::transport::Stream;
 
 /// Messages that have arrived, for implementations of [`Transport`](crate::Transport).
 ///
-/// Threads that read messages fill it, and the callers of [`receive`](Self::receive) empty it.
+/// Threads that read from connections add messages, and callers of [`receive`](Self::receive) remove them.
 pub struct Inbox {
     state: Mutex<State>,
     changed: Condvar,
@@ -20,18 +20,18 @@ pub struct Inbox {
 struct State {
     streams: HashMap<Stream, Arrived>,
     closed: HashMap<u64, Closed>,
-    /// For each process, why no more messages arrive from it.
+    /// For each lost process, the reason why no more messages arrive from it.
     lost: Vec<Option<String>>,
 }
 
 #[derive(Default)]
 struct Arrived {
-    /// By sender and tag.
+    /// Messages by sender and tag, in the order of their arrival.
     messages: HashMap<(usize, u64), VecDeque<Vec<u8>>>,
     failure: Option<Error>,
 }
 
-/// The closed streams of a lane.
+/// The numbers of the closed streams of a lane.
 #[derive(Default)]
 struct Closed {
     /// All streams with smaller numbers are closed.
@@ -55,7 +55,7 @@ impl Closed {
 }
 
 impl State {
-    /// The stream, or `None` if it is closed.
+    /// Returns the messages of a stream, or `None` if the stream is closed.
     fn open(&mut self, stream: Stream) -> Option<&mut Arrived> {
         if self.closed.get(&stream.lane).is_some_and(|closed| closed.contains(stream.number)) {
             return None;
@@ -65,14 +65,14 @@ impl State {
 }
 
 impl Inbox {
-    /// Creates the inbox of one of `size` processes.
+    /// Creates the inbox of one process of a group of `size` processes.
     pub fn new(size: usize) -> Self {
         let state = State { streams: HashMap::new(), closed: HashMap::new(), lost: vec![None; size] };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A lock is never poisoned, because no code here panics while it holds one.
+        // The lock is never poisoned, because no code here panics while it holds the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -92,7 +92,7 @@ impl Inbox {
         true
     }
 
-    /// Adds a message. Drops it if the stream is closed.
+    /// Adds a message, or drops it if the stream is closed.
     pub fn deliver(&self, from: usize, stream: Stream, tag: u64, message: Vec<u8>) {
         if let Some(arrived) = self.lock().open(stream) {
             arrived.messages.entry((from, tag)).or_default().push_back(message);
@@ -108,7 +108,7 @@ impl Inbox {
         self.changed.notify_all();
     }
 
-    /// Frees the messages of a stream, and drops those that arrive later.
+    /// Frees the messages of a stream, and drops messages of the stream that arrive later.
     pub fn close(&self, stream: Stream) {
         let mut state = self.lock();
         state.streams.remove(&stream);
@@ -117,7 +117,7 @@ impl Inbox {
         self.changed.notify_all();
     }
 
-    /// Records the first reason why a process sends no more messages.
+    /// Records the reason why a process sends no more messages. Ignores all reasons but the first.
     pub fn lose(&self, rank: usize, why: &str) {
         if let Some(lost) = self.lock().lost.get_mut(rank) {
             lost.get_or_insert_with(|| why.to_owned());
@@ -129,7 +129,7 @@ impl Inbox {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if the process was lost, and [`Error::Invalid`] if there is no such process.
+    /// Returns [`Error::Lost`] if the process is lost, and [`Error::Invalid`] if it does not exist.
     pub fn expect_present(&self, rank: usize) -> Result<(), Error> {
         present(&self.lock(), rank)
     }
@@ -138,7 +138,7 @@ impl Inbox {
     ///
     /// # Errors
     ///
-    /// Those of [`Transport::receive`](crate::Transport::receive).
+    /// Returns the errors of [`Transport::receive`](crate::Transport::receive).
     pub fn receive(&self, from: usize, stream: Stream, tag: u64, deadline: Instant) -> Result<Vec<u8>, Error> {
         let start = Instant::now();
         let mut state = self.lock();

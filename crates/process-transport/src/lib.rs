@@ -4,9 +4,9 @@
 //! order, receiving has a deadline, and errors name the process at fault. [`LocalTransport`] implements the trait with
 //! TCP connections, on one machine or between machines of a trusted network.
 //!
-//! Messages belong to a [`Stream`], such as one launch of a program, and have a tag within it. If a process cannot
-//! continue with a stream, it reports the failure with [`Transport::fail`], and the other processes stop waiting for
-//! it.
+//! Messages belong to a [`Stream`], such as one launch of a program, and have a tag within this stream. If a process
+//! cannot continue with a stream, it reports the failure with [`Transport::fail`], and the other processes stop waiting
+//! for messages of the stream.
 #![forbid(unsafe_code)]
 
 mod address;

@@ -14,18 +14,18 @@ use crate::frame::{Header, Kind};
 use crate::inbox::Inbox;
 use crate::transport::{Stream, Transport};
 
-/// The first bytes of a connection. The digit is the version of the format.
+/// The first bytes of a connection. The digit is the version of the protocol.
 const MAGIC: &[u8; 8] = b"pjrtmsg1";
-/// Magic, secret, rank and number of processes.
+/// Number of bytes of a greeting: magic, secret, rank and number of processes.
 const GREETING: usize = 8 + SECRET + 8;
-/// How long the other side of a new connection may take to send its greeting, before the connection is closed.
+/// Time within which the other end of a new connection must send its greeting. Afterwards the connection is closed.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long to sleep between two attempts to accept a connection.
+/// Time to sleep between two attempts to accept a connection.
 const PAUSE: Duration = Duration::from_millis(1);
-/// How long a process may leave its messages unread before it counts as lost.
+/// Default time for which a process may leave its messages unread before it counts as lost.
 const STALL: Duration = Duration::from_secs(60);
 
-/// A process that waits for connections of its peers.
+/// A socket that accepts the connections of the other processes.
 #[derive(Debug)]
 pub struct LocalListener {
     listener: TcpListener,
@@ -39,18 +39,18 @@ impl LocalListener {
     ///
     /// # Errors
     ///
-    /// [`Error::System`] if the system refuses.
+    /// Returns [`Error::System`] if the socket cannot be opened.
     pub fn bind() -> Result<Self, Error> {
         Self::bind_to(Ipv4Addr::LOCALHOST.into())
     }
 
     /// Listens on an address of a network that connects several machines. Messages are neither encrypted nor protected
-    /// against changes on their way, so use a network that you trust.
+    /// against modification, so use only a network that you trust.
     ///
     /// # Errors
     ///
-    /// [`Error::System`] if this machine does not have the address, and [`Error::Invalid`] for an address of all
-    /// interfaces, such as `0.0.0.0`, to which other processes cannot connect.
+    /// Returns [`Error::System`] if this machine does not have the address. Returns [`Error::Invalid`] if the address
+    /// means all interfaces, such as `0.0.0.0`, because other processes cannot connect to it.
     pub fn bind_to(ip: IpAddr) -> Result<Self, Error> {
         if ip.is_unspecified() {
             return Err(Error::Invalid(format!("{ip} is not the address of one interface; name one")));
@@ -68,18 +68,19 @@ impl LocalListener {
         self
     }
 
-    /// The address, for the other processes. It contains a secret, so do not print it.
+    /// Returns the address for the other processes. The address contains a secret, so do not print it.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Connects this process to all others. `addresses` are those of all processes, by rank. Every process must call this,
-    /// because each waits for the processes of higher rank.
+    /// Connects this process to all other processes. `addresses` contains the addresses of all processes, in the order
+    /// of their ranks. Every process must call this method, because each process waits for the processes of higher
+    /// rank.
     ///
     /// # Errors
     ///
-    /// [`Error::OtherMachine`], [`Error::Unreachable`] and [`Error::Timeout`] name the process that could not be
-    /// connected. [`Error::Invalid`] if the ranks or addresses contradict each other.
+    /// Returns [`Error::OtherMachine`], [`Error::Unreachable`] or [`Error::Timeout`] with the rank of a process that
+    /// could not be connected. Returns [`Error::Invalid`] if the ranks or addresses contradict each other.
     pub fn connect(self, rank: usize, addresses: &[String], timeout: Duration) -> Result<LocalTransport, Error> {
         let deadline = Instant::now() + timeout;
         let size = addresses.len();
@@ -155,11 +156,11 @@ impl LocalListener {
                     std::thread::sleep(PAUSE);
                     continue;
                 }
-                // The other side ended the connection before it was accepted.
+                // The other process ended the connection before it was accepted.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
                 Err(error) => return Err(failed(error)),
             };
-            // Anyone may connect. Only a peer knows the secret.
+            // Any program may connect, but only a peer knows the secret.
             if let Ok((peer, socket)) = self.welcome((rank, size), socket, all, deadline) {
                 sockets[peer] = Some(socket);
             }
@@ -167,7 +168,7 @@ impl LocalListener {
         Ok(())
     }
 
-    /// Reads the greeting of a connection and answers it. Returns the rank of the other side.
+    /// Reads and answers the greeting of a connection. Returns the rank of the other process.
     fn welcome(
         &self,
         (rank, size): (usize, usize),
@@ -188,12 +189,12 @@ impl LocalListener {
     }
 }
 
-/// The time until the deadline, or `None` if it has passed.
+/// Returns the time until the deadline, or `None` if the deadline has passed.
 fn remaining(deadline: Instant) -> Option<Duration> {
     Some(deadline.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
 }
 
-/// The first bytes that the process with this rank sends to the one with this secret.
+/// Returns the greeting that the process with this rank sends to the process with this secret.
 fn greeting(secret: &[u8; SECRET], rank: usize, size: usize) -> [u8; GREETING] {
     let mut bytes = [0; GREETING];
     let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes();
@@ -204,7 +205,7 @@ fn greeting(secret: &[u8; SECRET], rank: usize, size: usize) -> [u8; GREETING] {
     bytes
 }
 
-/// A [`Transport`] over TCP, with a connection between each two processes.
+/// A [`Transport`] over TCP, with one connection for each pair of processes.
 ///
 /// A thread for each connection reads all messages as they arrive, so that no sender waits until the other process
 /// calls [`Transport::receive`]. When the transport is dropped, the other processes are notified.
@@ -215,9 +216,9 @@ pub struct LocalTransport {
 }
 
 struct Peer {
-    /// For writing. The thread has a clone for reading.
+    /// Socket for writing. The reading thread has a clone of the socket.
     socket: Mutex<TcpStream>,
-    /// Whether a write failed, so that the connection ends in the middle of a frame.
+    /// Whether a write failed. The connection then ends in the middle of a frame.
     is_broken: AtomicBool,
     thread: Option<JoinHandle<()>>,
 }
@@ -234,7 +235,7 @@ impl Peer {
         }
         header.write(&mut *socket, parts).inspect_err(|_| {
             self.is_broken.store(true, Ordering::Relaxed);
-            // Lets the reading threads of both sides notice it.
+            // This makes the reading threads of both processes notice the failure.
             let _ = socket.shutdown(Shutdown::Both);
         })
     }
@@ -267,7 +268,7 @@ impl LocalTransport {
         })
     }
 
-    /// The addresses of both ends of a connection, for tests.
+    /// Returns the addresses of both ends of a connection, for tests.
     #[cfg(test)]
     fn ends(&self, rank: usize) -> (std::net::SocketAddr, std::net::SocketAddr) {
         let socket = self.peers[rank].as_ref().unwrap().lock();
@@ -275,7 +276,7 @@ impl LocalTransport {
     }
 }
 
-/// Delivers all messages of a connection until it ends.
+/// Delivers all messages of a connection to the inbox until the connection ends.
 fn read_all(socket: &mut TcpStream, from: usize, inbox: &Inbox) {
     let why = loop {
         match Header::read(socket) {
@@ -309,7 +310,7 @@ impl Transport for LocalTransport {
                 _ => format!("its connection broke: {error}; it ended or was killed"),
             };
             self.inbox.lose(to, &why);
-            // The reading thread may have found the reason before.
+            // The reading thread may already have recorded another reason.
             self.inbox.expect_present(to).err().unwrap_or(Error::Lost { rank: to, why })
         })
     }
@@ -321,7 +322,7 @@ impl Transport for LocalTransport {
     fn fail(&self, stream: Stream, peers: &[usize], why: &str) {
         self.inbox.fail(stream, Error::Stopped(why.to_owned()));
         for peer in peers.iter().filter_map(|rank| self.peer(*rank).ok()) {
-            // If this fails, the process is lost, or it will notice that this one is.
+            // If this write fails, the process is lost, or it will notice that this process is lost.
             let _ = peer.write(Header { kind: Kind::Failure, stream, tag: 0 }, &[why.as_bytes()]);
         }
     }
@@ -360,7 +361,7 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(60);
 
-    /// Connected processes, each a thread.
+    /// Returns connected transports, which represent the processes.
     fn connected(count: usize) -> Vec<LocalTransport> {
         let listeners: Vec<_> = (0..count).map(|_| LocalListener::bind().unwrap()).collect();
         let addresses: Vec<_> = listeners.iter().map(|listener| listener.address().to_owned()).collect();
@@ -392,7 +393,7 @@ mod tests {
         let listeners = [0, 1].map(|_| LocalListener::bind().unwrap().with_stall_timeout(Duration::from_millis(100)));
         let addresses = listeners.each_ref().map(|listener| listener.address().to_owned());
         let [first, second] = listeners;
-        // The second one greets, and never reads again, like a stopped process.
+        // The second process sends its greeting and then never reads, like a stopped process.
         let address = Address::parse(&addresses[0], 0).unwrap();
         let (first, _silent) = std::thread::scope(|scope| {
             let first = scope.spawn(|| first.connect(0, &addresses, TIMEOUT).unwrap());

@@ -1,54 +1,55 @@
-//! The trait.
+//! The trait [`Transport`], and the streams of its messages.
 
 use std::fmt;
 use std::time::Instant;
 
 use crate::Error;
 
-/// Identifies messages that belong together, such as those of one launch of a program.
+/// Identifies messages that belong together, such as the messages of one launch of a program.
 ///
 /// Streams of one lane are numbered from 0 without gaps, and every process uses the same numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Stream {
-    /// The sequence to which the stream belongs.
+    /// The sequence of streams to which the stream belongs.
     pub lane: u64,
-    /// Its position in the sequence.
+    /// Number of the stream in this sequence.
     pub number: u64,
 }
 
-/// Sends messages to the other processes of a computation, and receives theirs.
+/// Sends messages to the other processes of a computation, and receives messages from them.
 ///
-/// Processes are numbered from 0, by rank. Messages with the same sender, receiver, stream and tag arrive in the order in
-/// which they were sent. All methods may be called from any thread.
+/// Each process has a rank, counted from 0. Messages with the same sender, receiver, stream and tag arrive in the order
+/// in which they were sent. All methods may be called from any thread.
 pub trait Transport: Send + Sync + fmt::Debug {
-    /// Rank of this process.
+    /// Returns the rank of this process.
     fn rank(&self) -> usize;
 
-    /// Number of processes.
+    /// Returns the number of processes.
     fn size(&self) -> usize;
 
     /// Sends a message that consists of `parts`. Does not wait until the other process receives it.
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] if the other process has ended or does not read its messages.
+    /// Returns [`Error::Lost`] if the other process has ended or does not read its messages.
     fn send(&self, to: usize, stream: Stream, tag: u64, parts: &[&[u8]]) -> Result<(), Error>;
 
-    /// Waits for the next message of that process with this tag.
+    /// Waits for the next message of the process `from` with this stream and tag.
     ///
     /// # Errors
     ///
-    /// [`Error::Timeout`] after the deadline, [`Error::Lost`] if the process has ended, [`Error::Failed`] if a process
-    /// reported the failure of the stream, and [`Error::Stopped`] if this process did.
+    /// Returns [`Error::Timeout`] after the deadline, [`Error::Lost`] if the process has ended, [`Error::Failed`] if
+    /// another process reported the failure of the stream, and [`Error::Stopped`] if this process failed or closed the
+    /// stream.
     fn receive(&self, from: usize, stream: Stream, tag: u64, deadline: Instant) -> Result<Vec<u8>, Error>;
 
-    /// Fails a stream in this process and in the other processes `peers`. Threads that wait for its messages get an
+    /// Fails a stream in this process and in the processes `peers`. Threads that wait for messages of the stream get an
     /// error with this reason.
     fn fail(&self, stream: Stream, peers: &[usize], why: &str);
 
-    /// Frees the remaining messages of a stream, and drops those that arrive later.
+    /// Frees the remaining messages of a stream, and drops messages of the stream that arrive later.
     fn close(&self, stream: Stream);
 
-    /// Treats a process as ended, because another service knows that it failed.
+    /// Marks a process as lost after another service has detected its failure.
     fn lose(&self, rank: usize, why: &str);
 }

@@ -1,4 +1,4 @@
-//! The cases of all transports, with `LocalTransport`. Threads stand for processes.
+//! Runs the test cases of all transports with `LocalTransport`. Threads represent the processes.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use process_transport::{LocalListener, Transport};
 
-/// Calls a function in connected processes.
+/// Runs a function in each of `count` connected processes.
 fn in_processes(count: usize, run: impl Fn(Box<dyn Transport>) + Sync) {
     let listeners: Vec<_> = (0..count).map(|_| LocalListener::bind().unwrap()).collect();
     let addresses: Vec<_> = listeners.iter().map(|listener| listener.address().to_owned()).collect();

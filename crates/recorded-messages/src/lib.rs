@@ -1,5 +1,5 @@
-//! Compares the messages of errors with those recorded in `tests/messages/cases.txt` of a crate. Tests match the kinds,
-//! codes and fields of errors, and this file is the one place with the wording.
+//! Compares error messages with the messages that are recorded in `tests/messages/cases.txt` of a crate. Tests match
+//! the kinds, codes and fields of errors, and only this file contains the wording.
 //!
 //! ```text
 //! # execution::deleted_arguments
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `UPDATE_EXPECT=1 cargo test -p CRATE` records the messages that the tests produce. A section belongs to one test.
-//! Recording replaces the whole section, which removes cases that the test lacks.
+//! Recording replaces the whole section, which removes cases that the test no longer has.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,7 @@ use std::fmt::{Display, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// Asserts that a message is the one recorded for a case of a section.
+/// Asserts that a message equals the recorded message of a case in a section.
 ///
 /// `cargo xtask tidy` rejects recorded sections that no source file of the crate contains as a string.
 #[macro_export]
@@ -27,10 +27,10 @@ macro_rules! assert_message {
     };
 }
 
-/// The sections by name. Each has its cases in the order of their names, with their messages.
+/// The sections by name. Each section contains the message of each case, by the name of the case.
 type Sections = BTreeMap<String, BTreeMap<String, String>>;
 
-/// The file with the messages of a crate.
+/// The file with the recorded messages of a crate.
 #[derive(Debug)]
 pub struct Recorded {
     path: PathBuf,
@@ -38,7 +38,8 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// The file of the crate in a folder. The variable `UPDATE_EXPECT` decides whether messages are recorded or compared.
+    /// Returns the file of the crate in `folder`. The environment variable `UPDATE_EXPECT` determines whether messages
+    /// are recorded or compared.
     pub fn of_crate(folder: &str) -> Self {
         let path = Path::new(folder).join("tests/messages/cases.txt");
         Self { path, update: std::env::var_os("UPDATE_EXPECT").is_some() }
@@ -48,8 +49,8 @@ impl Recorded {
     ///
     /// # Panics
     ///
-    /// If another message, or none, is recorded. While messages are recorded, if the case already has another message in
-    /// this run.
+    /// Panics if the recorded message of the case differs or is missing. While messages are recorded, panics if this
+    /// run has already recorded another message for the case, or if the file cannot be written.
     #[track_caller]
     pub fn assert(&self, section: &str, case: &dyn Display, message: &dyn Display) {
         let (case, message) = (case.to_string(), message.to_string());
@@ -66,7 +67,8 @@ impl Recorded {
         );
     }
 
-    /// The tests of a program are threads, and Cargo runs one program at a time.
+    /// Records a message. A mutex is sufficient, because the tests of a program are threads, and Cargo runs one test
+    /// program at a time.
     fn record(&self, section: &str, case: &str, message: &str) {
         static BEGUN: Mutex<BTreeSet<(PathBuf, String)>> = Mutex::new(BTreeSet::new());
         let mut begun = BEGUN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

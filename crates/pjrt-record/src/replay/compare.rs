@@ -1,4 +1,4 @@
-//! Compares arrays.
+//! Compares arrays within a tolerance.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -7,8 +7,8 @@ use pjrt_types::{ElementType, Shape};
 
 use super::elements;
 
-/// How much floating-point elements may differ: `|got - expected| <= tolerance * (1 + |expected|)`. Without a tolerance,
-/// elements must be equal bit by bit.
+/// How much floating-point elements may differ: `|got - expected| <= tolerance * (1 + |expected|)`. With the default
+/// tolerance, 0, elements must be equal bit by bit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tolerance {
     all: f64,
@@ -16,14 +16,14 @@ pub struct Tolerance {
 }
 
 impl Tolerance {
-    /// Sets the tolerance of all types for which [`Tolerance::with`] sets no other.
+    /// Sets the tolerance of all types for which [`Tolerance::with`] does not set a tolerance.
     #[must_use]
     pub fn with_all(mut self, tolerance: f64) -> Self {
         self.all = tolerance;
         self
     }
 
-    /// Sets the tolerance of a type.
+    /// Sets the tolerance of one type.
     #[must_use]
     pub fn with(mut self, element_type: ElementType, tolerance: f64) -> Self {
         self.types.insert(element_type, tolerance);
@@ -35,12 +35,12 @@ impl Tolerance {
     }
 }
 
-/// An error for a text that is not a tolerance.
+/// The error for a string that is not a tolerance.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a tolerance: write a number such as 1e-5, or TYPE=NUMBER such as bf16=1e-2")]
 pub struct ParseToleranceError(String);
 
-/// Parses `1e-5` and `1e-6,bf16=1e-2`.
+/// Parses strings such as `1e-5` and `1e-6,bf16=1e-2`.
 impl FromStr for Tolerance {
     type Err = ParseToleranceError;
 
@@ -62,17 +62,17 @@ impl FromStr for Tolerance {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Difference {
-    /// The number of elements that differ by more than the tolerance.
+    /// Number of elements that differ by more than the tolerance.
     pub count: usize,
-    /// The number of elements.
+    /// Number of elements of each array.
     pub elements: usize,
-    /// The index of the first one.
+    /// Index of the first element that differs.
     pub index: Vec<i64>,
-    /// Its value in the recording.
+    /// Value of this element in the recording.
     pub expected: String,
-    /// Its value in the replay.
+    /// Value of this element in the replay.
     pub got: String,
-    /// The largest difference, if the elements are floating-point numbers.
+    /// Largest absolute difference, if the elements are floating-point numbers.
     pub largest: Option<f64>,
 }
 
@@ -122,7 +122,7 @@ fn is_close(expected: f64, got: f64, allowed: f64) -> bool {
         || expected.is_finite() && (expected - got).abs() <= allowed * (1.0 + expected.abs())
 }
 
-/// The index of an element of a row-major array.
+/// Returns the index of the element at a position in a row-major array.
 fn index(position: usize, dimensions: &[i64]) -> Vec<i64> {
     let mut rest = i64::try_from(position).unwrap_or(i64::MAX);
     let mut index = vec![0; dimensions.len()];

@@ -1,9 +1,10 @@
-//! Elements as numbers and as text.
+//! Conversion of elements to numbers and to text.
 
 use half::{bf16, f16};
 use pjrt_types::ElementType;
 
-/// The parts of an element as numbers, if its type is a floating-point type of at least 16 bits.
+/// Returns the components of an element as numbers: one for a floating-point type of at least 16 bits, and two for a
+/// complex type. Returns `None` for other types.
 pub(super) fn floats(element_type: ElementType, bytes: &[u8]) -> Option<Vec<f64>> {
     Some(match element_type {
         ElementType::F16 => vec![f16::from_ne_bytes(bytes.try_into().ok()?).to_f64()],
@@ -21,7 +22,7 @@ pub(super) fn floats(element_type: ElementType, bytes: &[u8]) -> Option<Vec<f64>
     })
 }
 
-/// An element as text.
+/// Formats an element.
 pub(super) fn text(element_type: ElementType, bytes: &[u8]) -> String {
     if let Some(parts) = floats(element_type, bytes) {
         return match parts.as_slice() {

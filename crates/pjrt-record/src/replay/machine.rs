@@ -1,4 +1,4 @@
-//! Makes the calls of a recording.
+//! Repeats the calls of a recording.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -28,9 +28,9 @@ use crate::reader::{Block, Body, Reader};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// How much elements may differ.
+    /// How much the elements of the compared buffers may differ.
     pub tolerance: Tolerance,
-    /// Maximum bytes of one content. A damaged file may announce any size.
+    /// Maximum size in bytes of the data to which one reference refers, because a damaged file may contain any size.
     pub limit: u64,
 }
 
@@ -41,7 +41,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Sets how much elements may differ, [`Options::tolerance`].
+    /// Sets how much the elements of the compared buffers may differ.
     #[must_use]
     pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
         self.tolerance = tolerance;
@@ -49,15 +49,15 @@ impl Options {
     }
 }
 
-/// Creates a client with the recorded options.
+/// A function that creates a client with the recorded options.
 pub type MakeClient<'a> = &'a mut dyn FnMut(&[NamedValue]) -> Result<Client, String>;
 
-/// Runs a recording from its first block. `make_client` creates the clients.
+/// Replays a recording from its first block. `make_client` creates the clients.
 ///
 /// # Errors
 ///
-/// If the file cannot be read or is damaged. An incomplete file is not an error, and is replayed up to its last whole
-/// block.
+/// Returns an error if the file cannot be read or is damaged. An incomplete file is not an error. It is replayed up to
+/// its last complete block.
 pub fn replay<R: Read + Seek>(
     reader: &mut Reader<R>,
     make_client: MakeClient<'_>,
@@ -84,7 +84,7 @@ pub fn replay<R: Read + Seek>(
 /// How a call ended in the recording.
 #[derive(Debug)]
 struct End {
-    /// The arguments that it deleted.
+    /// Numbers of the arguments that the call deleted.
     deleted: Vec<u64>,
     failed: bool,
 }
@@ -106,12 +106,12 @@ struct Produced {
     outputs: Vec<Vec<Rc<Buffer>>>,
 }
 
-/// A download whose data were not compared yet.
+/// A download whose data have not been compared yet.
 #[derive(Debug)]
 struct Pending {
     buffer: Rc<Buffer>,
     number: u64,
-    /// Offset and size of a raw download.
+    /// Offset and size in bytes, if the download is raw.
     raw: Option<(usize, usize)>,
 }
 
@@ -133,23 +133,23 @@ struct Objects {
     buffers: HashMap<u64, Rc<Buffer>>,
     managers: HashMap<u64, AsyncHostToDeviceTransferManager>,
     fulfillments: HashMap<u64, AliasFulfillment>,
-    /// The names of the programs.
+    /// Program names of the executables.
     programs: HashMap<u64, String>,
-    /// The client of each object that has one.
+    /// Number of the client of each object that belongs to a client.
     clients: HashMap<u64, u64>,
-    /// The run that computed a buffer, and the index of the output.
+    /// The run that computed each buffer: the number of the call, the name of the program, and the index of the output.
     runs: HashMap<u64, (u64, String, usize)>,
     downloads: HashMap<u64, Pending>,
-    /// The data of downloads whose buffer was deleted or donated before they were compared.
+    /// The data of downloads whose buffer was deleted or donated before the data were compared.
     done: HashMap<u64, Result<Vec<u8>, String>>,
-    /// The calls without an outcome so far: the function and the result.
+    /// The calls without an outcome so far, with their results in the replay.
     calls: HashMap<u64, (Call, Result<Produced, String>)>,
 }
 
 struct Machine<'a> {
     make_client: MakeClient<'a>,
     options: &'a Options,
-    /// How the calls that failed or donated arguments ended in the recording.
+    /// The recorded ends of the calls that failed or donated arguments.
     ends: HashMap<u64, End>,
     state: Objects,
     report: Report,
@@ -202,7 +202,7 @@ impl Machine<'_> {
         self.report.problems.push(Problem { call, function: function.to_owned(), what });
     }
 
-    /// Makes a call.
+    /// Repeats a call.
     fn call<R: Read + Seek>(
         &mut self,
         reader: &mut Source<'_, R>,
@@ -368,7 +368,7 @@ impl Machine<'_> {
         if let Some(device) = execute.device {
             options.device = Some(self.places(self.client_of(execute.executable))?.device(device)?.clone());
         }
-        // Donated buffers leave the map, and the others stay in it during the run.
+        // Remove donated buffers from the map. All other buffers stay in the map during the run.
         let mut donated: HashMap<u64, Buffer> = HashMap::new();
         for buffer in deleted {
             if let Some(owned) = self.state.buffers.remove(&buffer) {
@@ -412,7 +412,8 @@ impl Machine<'_> {
     /// Finishes the downloads of a buffer that is about to be deleted or donated.
     fn read_now(&mut self, buffer: u64) {
         let of_buffer = |(call, pending): (&u64, &Pending)| (pending.number == buffer).then_some(*call);
-        // A pending download holds the buffer, and a shared buffer cannot be donated. A finished one does not hold it.
+        // A pending download shares the buffer, and a shared buffer cannot be donated. A finished download does not
+        // share it.
         let calls: Vec<u64> = self.state.downloads.iter().filter_map(of_buffer).collect();
         for call in calls {
             if let Some(pending) = self.state.downloads.remove(&call) {
@@ -434,11 +435,11 @@ impl Machine<'_> {
             return self.state.executables.get(&object).map_or(Ok(()), |known| known.delete().map_err(text));
         }
         self.read_now(object);
-        // A buffer that was donated is deleted already.
+        // A buffer that is not in the map was donated, so it is already deleted.
         self.state.buffers.get(&object).map_or(Ok(()), |buffer| buffer.delete().map_err(text))
     }
 
-    /// Compares the outcome of a call, and gives the new objects their numbers.
+    /// Compares the outcome of a call with the recorded outcome, and assigns the recorded numbers to the new objects.
     fn outcome(&mut self, number: u64, outcome: Outcome) {
         let Some((call, result)) = self.state.calls.remove(&number) else { return };
         let function = call.function.as_str();
@@ -489,7 +490,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Compares the contents of a buffer.
+    /// Compares the contents of a buffer with the recorded contents.
     fn compare<R: Read + Seek>(&mut self, reader: &mut Source<'_, R>, number: u64, contents: &Contents) {
         let got = if contents.is_output {
             self.buffer(contents.buffer).and_then(|buffer| buffer.to_host_bytes().map_err(text))
@@ -541,7 +542,8 @@ impl Machine<'_> {
         compare(shape, &expected, &got, &self.options.tolerance).map_or(Verdict::Equal, Verdict::Different)
     }
 
-    /// Reports the calls that failed here, and those within which the recording ends.
+    /// Reports the remaining calls that failed in the replay, and the calls that did not return before the recording
+    /// ended.
     fn finish(&mut self) {
         let mut rest: Vec<_> = self.state.calls.drain().collect();
         rest.sort_by_key(|(number, _)| *number);
@@ -573,7 +575,7 @@ impl Machine<'_> {
         self.state.clients.get(&object).copied().unwrap_or(0)
     }
 
-    /// The client of the object that a call uses.
+    /// Returns the client of the object that a call uses.
     fn client_of_arguments(&self, call: &Call) -> u64 {
         self.client_of(match &call.arguments {
             Some(Arguments::Execute(execute)) => execute.executable,
@@ -584,7 +586,7 @@ impl Machine<'_> {
     }
 }
 
-/// The data of a recording.
+/// A source for the data of a recording.
 struct Source<'a, R> {
     reader: &'a mut Reader<R>,
     limit: u64,
@@ -601,7 +603,7 @@ fn missing(object: u64) -> String {
     format!("the object {object} does not exist here, because no call that was replayed created it")
 }
 
-/// The client that a call names.
+/// Returns the client that the arguments of a call contain.
 fn client_of(call: &Call) -> Option<u64> {
     Some(match call.arguments.as_ref()? {
         Arguments::Compile(compile) => compile.client,
@@ -613,7 +615,7 @@ fn client_of(call: &Call) -> Option<u64> {
     })
 }
 
-/// Whether a call that succeeds has an outcome in the file.
+/// Returns whether a call with these arguments has an outcome in the file if it succeeds.
 fn creates(arguments: &Arguments) -> bool {
     client_of(&Call { arguments: Some(arguments.clone()), ..Call::default() }).is_some()
         || matches!(
@@ -662,8 +664,8 @@ fn option(option: &NamedOption) -> Option<NamedValue> {
     Some(NamedValue { name: option.name.clone(), value })
 }
 
-/// Places the elements at their distances in the framework's memory, and returns the offset of the first one. Returns
-/// `None` if they have no gaps, or if the distances are implausible.
+/// Copies the elements to memory with the framework's byte strides. Returns this memory, and the offset of the first
+/// element. Returns `None` if the recording has no strides, or if the strides are implausible.
 fn strided(data: &[u8], shape: &Shape, strides: &[i64], limit: u64) -> Option<(Vec<u8>, usize)> {
     if strides.is_empty() || strides.len() != shape.dimensions.len() || data.is_empty() {
         return None;

@@ -2,7 +2,7 @@
 
 use crate::message::{Layout, MemoryLayout};
 
-/// Returns the elements in row-major order, or `None` if the layout has tiles or does not fit the shape.
+/// Returns the elements of an array in row-major order, or `None` if the layout has tiles or does not fit the shape.
 pub(super) fn row_major(data: Vec<u8>, dimensions: &[i64], layout: Option<&MemoryLayout>) -> Option<Vec<u8>> {
     let extents: Vec<usize> =
         dimensions.iter().map(|extent| usize::try_from(*extent)).collect::<Result<_, _>>().ok()?;
@@ -27,7 +27,7 @@ pub(super) fn row_major(data: Vec<u8>, dimensions: &[i64], layout: Option<&Memor
     if order.iter().rev().copied().eq(0..extents.len()) {
         return Some(data);
     }
-    // Elements smaller than a byte have no address.
+    // Packed elements of sub-byte types have no addresses, so they cannot be reordered.
     if unit * elements != data.len() {
         return None;
     }
@@ -53,7 +53,7 @@ pub(super) fn row_major(data: Vec<u8>, dimensions: &[i64], layout: Option<&Memor
     Some(out)
 }
 
-/// The dimensions from the smallest stride to the largest.
+/// Returns the dimensions in the order from the smallest stride to the largest.
 fn order_of(strides: &[i64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..strides.len()).rev().collect();
     order.sort_by_key(|dimension| strides[*dimension]);

@@ -1,4 +1,4 @@
-//! The devices and memories of the replay's plugin that stand for the recorded ones.
+//! The devices and memories of the replay's plugin that replace the recorded devices and memories.
 
 use std::collections::HashMap;
 
@@ -6,18 +6,18 @@ use pjrt::{Client, CompileOptions, Device, DeviceAssignment, Memory, Placement};
 
 use crate::message::ClientDescription;
 
-/// A client of the replay's plugin.
+/// A client of the replay's plugin, with its devices and memories by their recorded IDs.
 #[derive(Debug)]
 pub(super) struct Places {
     pub(super) client: Client,
     devices: HashMap<i32, Device>,
     memories: HashMap<i32, Memory>,
-    /// The number of devices that this process has.
+    /// Number of devices of the client that this process can use.
     count: usize,
 }
 
 impl Places {
-    /// Assigns the devices of the client to the recorded ones, by their position among those of the process.
+    /// Assigns a device of the client to each recorded device with the same position among the devices of its process.
     pub(super) fn new(client: Client, recorded: &ClientDescription) -> Result<Self, pjrt::Error> {
         let own = client.addressable_devices()?;
         let count = own.len();
@@ -46,7 +46,7 @@ impl Places {
         self.memories.get(&id).ok_or_else(|| format!("no memory of this client stands for the memory with the id {id}"))
     }
 
-    /// The memory of a call that names a device or a memory.
+    /// Returns the memory for a call that specifies a device or a memory.
     pub(super) fn any_memory(&self, device: Option<i32>, memory: Option<i32>) -> Result<Memory, String> {
         if let Some(memory) = memory {
             return self.memory(memory).cloned();
@@ -66,7 +66,8 @@ impl Places {
         })
     }
 
-    /// The compile options with the ids of this client's devices. Options that need no change keep their bytes.
+    /// Returns the compile options with the IDs of this client's devices. Options that need no change keep their
+    /// encoded bytes.
     pub(super) fn compile_options(&self, recorded: Vec<u8>) -> Result<Vec<u8>, String> {
         let Ok(mut options) = CompileOptions::decode(&recorded) else { return Ok(recorded) };
         let Some(assignment) = &options.device_assignment else { return Ok(recorded) };

@@ -10,20 +10,20 @@ use super::compare::Difference;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Report {
-    /// The contents that were compared, in order.
+    /// Comparisons of buffer contents, in the order of the recording.
     pub comparisons: Vec<Comparison>,
-    /// Calls that ended differently than in the recording.
+    /// Calls whose outcome differs from the outcome in the recording.
     pub problems: Vec<Problem>,
-    /// Calls that were not replayed, and their number.
+    /// Number of calls that were not replayed, by function, or by the argument that prevented the replay.
     pub skipped: BTreeMap<String, u64>,
-    /// Parts of the arguments of calls that were replayed without these parts, and the number of calls.
+    /// Number of calls that were replayed without an argument, by the omitted argument.
     pub left_out: BTreeMap<String, u64>,
-    /// The number of runs.
+    /// Number of runs, which are executions of programs.
     pub runs: u64,
 }
 
 impl Report {
-    /// Whether all comparisons found equal results, and all calls ended as in the recording.
+    /// Returns whether no comparison found a difference, and all calls ended as in the recording.
     #[must_use]
     pub fn is_equal(&self) -> bool {
         self.problems.is_empty()
@@ -35,13 +35,13 @@ impl Report {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Comparison {
-    /// The number of the call that downloaded the contents, or of the run.
+    /// Number of the call that downloaded the contents, or of the run that computed them.
     pub call: u64,
-    /// The run that computed the buffer: the number of its call, the name of the program and the index of the output.
+    /// The run that computed the buffer: the number of the call, the name of the program, and the index of the output.
     pub run: Option<(u64, String, usize)>,
-    /// The element type and the shape.
+    /// Element type and shape of the buffer.
     pub shape: Shape,
-    /// The result.
+    /// Result of the comparison.
     pub verdict: Verdict,
 }
 
@@ -49,29 +49,29 @@ pub struct Comparison {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// The contents are equal, or within the tolerance.
+    /// The contents are equal, or differ by at most the tolerance.
     Equal,
     /// The contents differ.
     Different(Difference),
-    /// One of the two is an error: the expected one, and the one of the replay.
+    /// Reading the contents failed in the recording or in the replay, but not in both.
     Failed {
         /// The error in the recording, if there is one.
         expected: Option<String>,
         /// The error in the replay, if there is one.
         got: Option<String>,
     },
-    /// The contents cannot be compared, for this reason.
+    /// The contents cannot be compared. The string is the reason.
     NotCompared(String),
 }
 
-/// A call that ended differently than in the recording.
+/// A call whose outcome differs from the outcome in the recording.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Problem {
-    /// The number of the call.
+    /// Number of the call.
     pub call: u64,
-    /// The name of the function.
+    /// Name of the function.
     pub function: String,
-    /// The outcome in the recording, and the one in the replay.
+    /// The outcome in the recording, and the outcome in the replay.
     pub what: String,
 }

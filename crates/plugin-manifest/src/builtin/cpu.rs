@@ -1,10 +1,10 @@
-//! XLA's CPU plugin.
+//! Manifest of XLA's CPU plugin.
 
 use super::lists::{linux, owned};
 use crate::capabilities::{Capabilities, DlpackDevice, DotAlgorithm, HostCallbacks};
 use crate::{Manifest, OptionSchema, OptionSpec, OptionType};
 
-/// The host as a device, through XLA's CPU plugin.
+/// Returns the manifest for the host's processor, through XLA's CPU plugin.
 pub fn cpu() -> Manifest {
     let mut cpu = Manifest::new("cpu");
     cpu.aliases = owned(&["xla_cpu"]);
@@ -50,7 +50,7 @@ mod tests {
         assert!(capabilities.donation && capabilities.persistent_cache);
         // JAX callback.py:800-846.
         assert_eq!(capabilities.host_callbacks, Some(HostCallbacks::new(true, true)));
-        // JAX lax/lax.py:6181-6189: seven algorithms.
+        // JAX lax/lax.py:6181-6189 lists seven algorithms.
         let algorithms = capabilities.dot_algorithms.unwrap();
         assert_eq!(algorithms.len(), 7);
         assert!(
@@ -63,7 +63,8 @@ mod tests {
         let capabilities = cpu().capabilities;
         // PyTorch/XLA csrc/dl_convertor.cpp:52-58; JAX dlpack.cc:133-163.
         assert_eq!(capabilities.dlpack_device, Some(DlpackDevice::Cpu));
-        // JAX array.py: NumPy views of a CPU array and arrays of aligned NumPy memory share it.
+        // JAX array.py: a NumPy view of a CPU array shares the array's memory, and a CPU array can share aligned NumPy
+        // memory.
         let host = BTreeSet::from([DlpackDevice::Cpu]);
         assert_eq!((&capabilities.zero_copy_import, &capabilities.zero_copy_export), (&host, &host));
     }
@@ -79,7 +80,7 @@ mod tests {
 
     #[test]
     fn client_has_one_option() {
-        // XLA's CPU plugin of API 0.115 refuses every other name.
+        // XLA's CPU plugin of API 0.115 rejects every other option.
         let options = cpu().create_options;
         assert!(options.resolve(&[NamedValue::new("cpu_device_count", "8")]).is_ok());
         assert!(options.resolve(&[NamedValue::new("node_id", 0)]).is_err());

@@ -1,4 +1,4 @@
-//! NVIDIA GPUs, through XLA's CUDA plugin.
+//! Manifest of NVIDIA GPUs, through XLA's CUDA plugin.
 
 use super::gpu;
 use super::lists::{linux, owned, pci};
@@ -10,7 +10,8 @@ use crate::manifest::Hardware;
 use crate::process::builtin_plans;
 use crate::{ElementType, Manifest};
 
-/// NVIDIA GPUs. The values for PyTorch/XLA are those of 2.8.1, its last release that supports them.
+/// Returns the manifest for NVIDIA GPUs. The PyTorch/XLA rules are those of release 2.8.1, the last one that supports
+/// CUDA.
 pub fn cuda() -> Manifest {
     let mut cuda = Manifest::new("cuda");
     cuda.aliases = owned(&["gpu"]);
@@ -69,7 +70,7 @@ mod tests {
         assert_eq!(capabilities.eager_fallback, EagerFallback::Cuda);
         // PyTorch/XLA 2.8.1 csrc/data_ops.cpp:31-49 and csrc/xla_lower_util.cpp:75-87: no rule for CUDA.
         assert_eq!((capabilities.dense_gather_factor, capabilities.dense_scatter_factor), (None, None));
-        // PyTorch/XLA csrc/aten_xla_type.cpp:3997-4007 and 4052-4063: on the host.
+        // PyTorch/XLA csrc/aten_xla_type.cpp:3997-4007 and 4052-4063: these gradients run on the host.
         assert!(!capabilities.upsample_nearest_backward && !capabilities.upsample_bilinear_backward);
     }
 
@@ -79,12 +80,14 @@ mod tests {
         // PyTorch/XLA 2.8.1 csrc/dl_convertor.cpp:45-53; JAX dlpack.cc:133-163.
         assert_eq!(capabilities.dlpack_device, Some(DlpackDevice::Cuda));
         assert_eq!(capabilities.dlpack_host_device, Some(DlpackDevice::CudaHost));
-        // PyTorch/XLA 2.8.1 _dynamo/dynamo_bridge.py:152-158: both ways between XLA and torch CUDA.
+        // PyTorch/XLA 2.8.1 _dynamo/dynamo_bridge.py:152-158: XLA and torch CUDA tensors share memory in both
+        // directions.
         let cuda = BTreeSet::from([DlpackDevice::Cuda]);
         assert_eq!((&capabilities.zero_copy_import, &capabilities.zero_copy_export), (&cuda, &cuda));
         // JAX tests/memories_test.py:197: unpinned_host does not work on GPUs.
         assert_eq!(capabilities.memory_kinds.names, ["device", "pinned_host"]);
-        // PyTorch/XLA csrc/runtime/pjrt_computation_client.cpp:1038-1044 reads the limit unchecked.
+        // PyTorch/XLA csrc/runtime/pjrt_computation_client.cpp:1038-1044 reads the limit without checking that it is
+        // set.
         assert_eq!(capabilities.memory_stats, MemoryStatsReport::WithLimit);
     }
 
@@ -95,7 +98,7 @@ mod tests {
         assert!(capabilities.donation && capabilities.persistent_cache);
         // JAX cache_key.py:121.
         assert!(capabilities.cache_key_strip_device_assignment);
-        // JAX callback.py:800-846: no limits.
+        // JAX callback.py:800-846 does not restrict callbacks on CUDA.
         assert_eq!(capabilities.host_callbacks, Some(HostCallbacks::new(true, true)));
         // JAX dispatch.py:217-224.
         assert_eq!(capabilities.tuple_args_threshold, None);
@@ -105,7 +108,8 @@ mod tests {
     fn rest_matches_plugin_classes() {
         let cuda = cuda();
         gpu::tests::assert_options(&cuda.create_options, "cuda");
-        // PyTorch/XLA 2.8.1 plugins/cuda: a coordinator if WORLD_SIZE is more than 1, and the ranks as options.
+        // PyTorch/XLA 2.8.1 plugins/cuda requires a coordinator if WORLD_SIZE is greater than 1, and passes these
+        // options.
         assert_eq!(cuda.process.coordinator.need, CoordinatorNeed::MultiProcess);
         let options: Vec<_> = cuda.process.options.iter().map(|rule| rule.name.as_str()).collect();
         assert_eq!(options, ["visible_devices", "node_id", "num_nodes"]);

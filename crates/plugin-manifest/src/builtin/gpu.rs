@@ -1,10 +1,12 @@
-//! The common part of XLA's GPU plugins: one source, built for CUDA, ROCm and oneAPI.
+//! Options of XLA's GPU plugins. The CUDA, ROCm and oneAPI plugins share these options, because XLA builds them from
+//! one source.
 
 use crate::{OptionSchema, OptionSpec, OptionType};
 
-/// The options of XLA's GPU client, which rejects all others.
+/// Returns the options of XLA's GPU client. The client rejects all other options.
 ///
-/// Options that every version takes have a default here. For the others the plugin's default applies.
+/// Only the options that every version of the client accepts have a default here. All other options keep the plugin's
+/// default.
 pub(super) fn options(platform_name: &str) -> OptionSchema {
     let option = OptionSpec::new;
     OptionSchema::only([
@@ -30,7 +32,8 @@ pub(super) fn options(platform_name: &str) -> OptionSchema {
 pub(super) mod tests {
     use super::*;
 
-    /// The types of XLA's pjrt/c/pjrt_c_api_gpu_internal.cc, and the defaults of JAX's jaxlib/xla_client.py:170-219.
+    /// Checks the option types against XLA's pjrt/c/pjrt_c_api_gpu_internal.cc, and the defaults against JAX's
+    /// jaxlib/xla_client.py:170-219.
     pub(crate) fn assert_options(schema: &OptionSchema, platform_name: &str) {
         let names = |ty: OptionType| {
             let mut names: Vec<_> =

@@ -1,9 +1,10 @@
-//! Manifests of the devices that frameworks know by name today, with the rules of the frameworks for them.
+//! Manifests of the devices that frameworks support by name, including the frameworks' rules for these devices.
 //!
-//! Their vendors ship libraries without a manifest. PyTorch/XLA and JAX implement rules for them in code. Here the
-//! rules are data, so that a framework handles these devices like one with its own manifest. The test of each value
-//! names its source: `PyTorch/XLA 2.8.1` is the last release with CUDA, `PyTorch/XLA` alone is commit 41398bff of April
-//! 2026, `JAX` is commit cec06d11 of August 2026.
+//! The vendors of these devices ship plugin libraries without a manifest, and PyTorch/XLA and JAX hard-code rules for
+//! these devices. This module expresses the rules as data, so that a framework can treat these devices like devices
+//! with their own manifest. A comment in the tests names the source of each value. `PyTorch/XLA 2.8.1` is the last
+//! release with CUDA support, `PyTorch/XLA` without a version is commit 41398bff of April 2026, and `JAX` is commit
+//! cec06d11 of August 2026.
 //!
 //! ```
 //! use plugin_manifest::builtin;
@@ -33,18 +34,18 @@ pub use tpu::tpu;
 
 use crate::Manifest;
 
-/// All manifests. Those with a common name, such as `gpu`, are in the order in which JAX tries them.
+/// Returns all manifests. Manifests that share an alias, such as `gpu`, are in the order in which JAX tries them.
 pub fn all() -> Vec<Manifest> {
     vec![tpu(), cuda(), rocm(), oneapi(), neuron(), tenstorrent(), cpu()]
 }
 
-/// The first manifest with this name, alias or platform name, regardless of letter case.
+/// Returns the first manifest with this name, alias or platform name. Letter case is ignored.
 pub fn find(name: &str) -> Option<Manifest> {
     all().into_iter().find(|manifest| manifest.answers_to(name))
 }
 
-/// The environment variables that hold the path of the library of the plugin with this name. The first one that is set
-/// takes precedence. Empty if the plugin has no such variable.
+/// Returns the environment variables that can hold the path of this plugin's library. If several are set, the first in
+/// the list takes precedence. Returns an empty list if the plugin has no such variable.
 pub fn library_variables(name: &str) -> &'static [&'static str] {
     match name {
         "tpu" => &["TPU_LIBRARY_PATH", "PTXLA_TPU_LIBRARY_PATH"],
@@ -72,7 +73,7 @@ mod tests {
         let name = |asked: &str| find(asked).map(|manifest| manifest.name);
         for (asked, found) in [
             ("TPU", "tpu"),
-            // JAX xla_bridge.py:702-706: `gpu` stands for cuda, rocm and oneapi, in this order.
+            // JAX xla_bridge.py:702-706: `gpu` is an alias of cuda, rocm and oneapi, in this order.
             ("gpu", "cuda"),
             ("NEURON", "neuron"),
             // PyTorch/XLA names the device XPU, Intel's JAX plugin sycl, JAX itself oneapi.
@@ -100,7 +101,8 @@ mod tests {
 
     #[test]
     fn priorities_match_jax() {
-        // JAX xla_bridge.py:363-365 and 378-380; the packages jax_plugins.cuda, .rocm and .oneapi; others get 400.
+        // JAX xla_bridge.py:363-365 and 378-380, and the packages jax_plugins.cuda, .rocm and .oneapi. JAX's default is
+        // 400.
         let priorities: Vec<(String, i32)> = all().into_iter().map(|known| (known.name, known.priority)).collect();
         let expected =
             [("tpu", 300), ("cuda", 500), ("rocm", 500), ("oneapi", 500), ("neuron", 400), ("tt", 400), ("cpu", 0)];
@@ -109,7 +111,7 @@ mod tests {
 
     #[test]
     fn library_variables_match_frameworks() {
-        // PyTorch/XLA pjrt_registry.cpp:137-163, and __init__.py:145-172 for the second of TPU.
+        // PyTorch/XLA pjrt_registry.cpp:137-163, and __init__.py:145-172 for PTXLA_TPU_LIBRARY_PATH.
         let variables: Vec<usize> = all().iter().map(|known| library_variables(&known.name).len()).collect();
         assert_eq!(variables, [2, 0, 0, 1, 1, 0, 0]);
     }

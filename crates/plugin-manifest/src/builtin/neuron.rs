@@ -1,4 +1,4 @@
-//! AWS Neuron: Inferentia and Trainium, through libneuronpjrt.
+//! Manifest of AWS Inferentia and Trainium, through libneuronpjrt.
 
 use super::lists::{linux, owned, pci};
 use crate::capabilities::{Autocast, Capabilities, MasterAddress, Spmd};
@@ -6,7 +6,7 @@ use crate::manifest::Hardware;
 use crate::process::builtin_plans;
 use crate::{ElementType, Manifest, Ownership};
 
-/// AWS Inferentia and Trainium.
+/// Returns the manifest for AWS Inferentia and Trainium.
 pub fn neuron() -> Manifest {
     let mut neuron = Manifest::new("neuron");
     neuron.display_name = "AWS Neuron".to_owned();
@@ -14,11 +14,11 @@ pub fn neuron() -> Manifest {
     neuron.description = "AWS Inferentia and Trainium through libneuronxla".to_owned();
     neuron.homepage = "https://github.com/aws-neuron/aws-neuron-sdk".to_owned();
     neuron.library = linux(&["libneuronpjrt.so"]);
-    // Disks and network cards have Amazon's vendor number too, so the devices are listed.
+    // Amazon's disks and network cards have the same PCI vendor ID, so list the device IDs of the accelerators.
     let devices = ["7064", "7065", "7066", "7067", "7164", "7264", "7364", "7564", "7565"];
     neuron.hardware = Hardware { device_nodes: owned(&["/dev/neuron*"]), pci: vec![pci("1d0f", &devices, &[])] };
     neuron.process = builtin_plans::neuron();
-    // A core serves one process at a time.
+    // Only one process at a time can use a NeuronCore.
     neuron.ownership = Ownership::PerProcess;
     neuron.capabilities = Capabilities::builder()
         .dense_gather_factor(8192)
@@ -56,7 +56,7 @@ mod tests {
         assert_eq!([F64, U16, S16, S64].map(|ty| capabilities.stored_as(ty)), [F32, U32, S32, S64]);
         // PyTorch/XLA csrc/resize_ops.cpp:273-291.
         assert!(capabilities.resize_custom_call);
-        // PyTorch/XLA csrc/aten_xla_type.cpp:4052-4063 and, for the second, 3997-4007.
+        // PyTorch/XLA csrc/aten_xla_type.cpp:4052-4063 (nearest) and 3997-4007 (bilinear).
         assert!(capabilities.upsample_nearest_backward && !capabilities.upsample_bilinear_backward);
     }
 
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(neuron.capabilities.spmd, Spmd::Reinitialize);
         // PyTorch/XLA runtime.py:237-247 and _internal/neuron.py `get_master_worker_ip`.
         assert_eq!(neuron.capabilities.master_address, MasterAddress::Variable("MASTER_ADDR".to_owned()));
-        // PyTorch/XLA _internal/neuron.py:16-112, carried out by the plan of process::builtin_plans.
+        // PyTorch/XLA _internal/neuron.py:16-112, which the process plan in process::builtin_plans reproduces.
         assert!(neuron.process.environment.iter().any(|rule| rule.variable == "NEURON_RT_ROOT_COMM_ID"));
         // PyTorch/XLA csrc/runtime/pjrt_registry.cpp:157-163.
         assert_eq!(neuron.library[0].path.to_str(), Some("libneuronpjrt.so"));
@@ -78,9 +78,9 @@ mod tests {
         let capabilities = neuron().capabilities;
         // JAX interpreters/mlir.py:1174; compilation_cache.py:89-95.
         assert!(capabilities.donation && capabilities.persistent_cache);
-        // JAX callback.py:800-846 does not list it.
+        // JAX callback.py:800-846 does not list Neuron.
         assert_eq!(capabilities.host_callbacks, None);
-        // JAX dlpack.cc:133-163 does not list it.
+        // JAX dlpack.cc:133-163 does not list Neuron.
         assert_eq!(capabilities.dlpack_device, None);
     }
 }

@@ -1,4 +1,4 @@
-//! Intel GPUs, through XLA's oneAPI plugin.
+//! Manifest of Intel GPUs, through XLA's oneAPI plugin.
 
 use super::gpu;
 use super::lists::{linux, owned, pci};
@@ -6,7 +6,7 @@ use crate::Manifest;
 use crate::capabilities::{Capabilities, DlpackDevice};
 use crate::manifest::Hardware;
 
-/// Intel GPUs. PyTorch/XLA calls them XPU and uses its defaults for them.
+/// Returns the manifest for Intel GPUs. PyTorch/XLA calls these devices XPU and applies its default rules to them.
 pub fn oneapi() -> Manifest {
     let mut oneapi = Manifest::new("oneapi");
     oneapi.aliases = owned(&["gpu", "xpu"]);
@@ -36,24 +36,25 @@ mod tests {
     #[test]
     fn jax_platform_is_gpu() {
         let capabilities = oneapi().capabilities;
-        // JAX py_client.h:104-116 returns `gpu`, which compilation_cache.py:89-95 and cache_key.py:121 look for.
+        // JAX py_client.h:104-116 returns the platform `gpu`, for which compilation_cache.py:89-95 and cache_key.py:121
+        // check.
         assert!(capabilities.persistent_cache && capabilities.cache_key_strip_device_assignment);
-        // JAX dlpack.cc:133-163: device memory has a name, pinned host memory none.
+        // JAX dlpack.cc:133-163: device memory has a DLPack device type, and pinned host memory does not.
         assert_eq!((capabilities.dlpack_device, capabilities.dlpack_host_device), (Some(DlpackDevice::OneApi), None));
-        // JAX interpreters/mlir.py:1174 and callback.py:800-846 do not list it.
+        // JAX interpreters/mlir.py:1174 and callback.py:800-846 do not list oneAPI.
         assert!(!capabilities.donation && capabilities.host_callbacks.is_none());
     }
 
     #[test]
     fn pytorch_xla_defaults() {
         let oneapi = oneapi();
-        // PyTorch/XLA _internal/xpu.py:6-9: only a library path.
+        // PyTorch/XLA _internal/xpu.py:6-9 sets only the library path.
         assert_eq!(oneapi.process, ProcessPlan::default());
         let by_pytorch = ["autocast", "dense_gather_factor", "rng_bit_generator", "remapped_dtypes", "layout"];
         assert!(oneapi.capabilities.differences().iter().all(|(field, _)| !by_pytorch.contains(field)));
         // PyTorch/XLA csrc/runtime/pjrt_registry.cpp:147-156.
         assert!(oneapi.library.iter().any(|file| file.path.to_str() == Some("libxpu.so")));
-        // JAX jax_plugins/oneapi/__init__.py: the options of CUDA with this platform name.
+        // JAX jax_plugins/oneapi/__init__.py: the options of the CUDA plugin, with the platform name SYCL.
         gpu::tests::assert_options(&oneapi.create_options, "SYCL");
         // JAX xla_bridge.py:297.
         assert!(oneapi.experimental);

@@ -1,4 +1,4 @@
-//! AMD GPUs, through XLA's ROCm plugin.
+//! Manifest of AMD GPUs, through XLA's ROCm plugin.
 
 use super::gpu;
 use super::lists::{linux, owned, pci};
@@ -7,7 +7,7 @@ use crate::capabilities::{Capabilities, DlpackDevice, HostCallbacks, MemoryKinds
 use crate::manifest::Hardware;
 use crate::process::builtin_plans;
 
-/// AMD GPUs, according to JAX. PyTorch/XLA does not have rules for them.
+/// Returns the manifest for AMD GPUs, with JAX's rules. PyTorch/XLA does not have rules for AMD GPUs.
 pub fn rocm() -> Manifest {
     let mut rocm = Manifest::new("rocm");
     rocm.aliases = owned(&["gpu"]);
@@ -57,11 +57,12 @@ mod tests {
     #[test]
     fn rest_matches_package() {
         let rocm = rocm();
-        // JAX jax_plugins/rocm/__init__.py: the options of CUDA with this platform name.
+        // JAX jax_plugins/rocm/__init__.py: the options of the CUDA plugin, with the platform name ROCM.
         gpu::tests::assert_options(&rocm.create_options, "ROCM");
-        // zml rocm.zig:17-22: the node of the compute driver.
+        // zml rocm.zig:17-22 checks for the device node of AMD's compute driver.
         assert_eq!(rocm.hardware.device_nodes, ["/dev/kfd"]);
-        // PyTorch/XLA treats it as an unknown device, so no variable corresponds to its capabilities.
+        // PyTorch/XLA treats ROCm as an unknown device, so none of its environment variables corresponds to these
+        // capabilities.
         assert_eq!(legacy::environment(&rocm.capabilities, "rocm"), []);
     }
 }

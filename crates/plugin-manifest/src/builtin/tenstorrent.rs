@@ -1,11 +1,11 @@
-//! Tenstorrent, through tt-xla.
+//! Manifest of Tenstorrent's accelerators, through tt-xla.
 
 use super::lists::{linux, owned, pci};
 use crate::capabilities::{Capabilities, ProgramFormat, ProgramFormats};
 use crate::manifest::Hardware;
 use crate::{Manifest, Ownership};
 
-/// Tenstorrent's accelerators.
+/// Returns the manifest for Tenstorrent's accelerators.
 pub fn tenstorrent() -> Manifest {
     let mut tt = Manifest::new("tt");
     tt.aliases = owned(&["tenstorrent"]);
@@ -18,7 +18,7 @@ pub fn tenstorrent() -> Manifest {
         device_nodes: owned(&["/dev/tenstorrent/*"]),
         pci: vec![pci("1e52", &["401e", "b140", "faca"], &[])],
     };
-    // Boards hang if a process ends without releasing them.
+    // A board hangs if a process ends without releasing it.
     tt.ownership = Ownership::PerProcess;
     tt.shutdown_symbol = Some("tt_pjrt_shutdown".to_owned());
     tt.capabilities =
@@ -38,13 +38,13 @@ mod tests {
         let settings = legacy::environment(&tt.capabilities, "tt");
         assert_eq!(settings.len(), 1);
         assert_eq!((settings[0].variable, settings[0].value.as_str()), ("XLA_STABLEHLO_COMPILE", "1"));
-        // ... and calls this function at exit.
+        // The same file calls this function at exit.
         assert_eq!(tt.shutdown_symbol.as_deref(), Some("tt_pjrt_shutdown"));
-        // The package libtt 0.1.3 adds `tt` to JAX's list of platforms with donation (its __init__.py:16-18).
+        // The `__init__.py:16-18` of the package libtt 0.1.3 adds `tt` to JAX's list of platforms with donation.
         assert!(tt.capabilities.donation);
-        // No other special case is known.
+        // Only donation and program_formats differ from the defaults.
         assert_eq!(tt.capabilities.differences().len(), 2);
-        // Tenstorrent's kernel driver, module.c and enumerate.h.
+        // The PCI IDs are from module.c and enumerate.h of Tenstorrent's kernel driver.
         assert_eq!((tt.hardware.pci[0].vendor.as_str(), tt.hardware.pci[0].devices.len()), ("1e52", 3));
     }
 }

@@ -1,4 +1,4 @@
-//! Google TPU, through libtpu.
+//! Manifest of Google TPUs, through libtpu.
 
 use std::num::NonZeroU32;
 
@@ -16,10 +16,11 @@ const TILE: [NonZeroU32; 2] = match (NonZeroU32::new(8), NonZeroU32::new(128)) {
     _ => [NonZeroU32::MIN; 2],
 };
 
-/// Google TPU.
+/// Returns the manifest for Google TPUs.
 ///
-/// libtpu keeps a lock file for each host unless the environment assigns the process a share of the chips. The process
-/// plan does so if several processes share a host.
+/// By default, libtpu locks a file so that only one process per host can use the TPU. It allows several processes if
+/// the environment assigns each process a subset of the chips. The process plan sets these variables if several
+/// processes share a host.
 pub fn tpu() -> Manifest {
     let mut tpu = Manifest::new("tpu");
     tpu.display_name = "Google TPU".to_owned();
@@ -32,7 +33,7 @@ pub fn tpu() -> Manifest {
         device_nodes: owned(&["/dev/accel0"]),
         pci: vec![pci("1ae0", &["0027", "0056", "005e", "0062", "0063", "006f", "0076", "007c", "0083"], &[])],
     };
-    // libtpu does not publish a list, so other options are passed on.
+    // libtpu does not publish a list of its options, so unknown options are passed on.
     tpu.create_options = OptionSchema::at_least([
         OptionSpec::new("max_inflight_computations", OptionType::Int64, "programs queued at once").with_default(32),
         OptionSpec::new("ml_framework_name", OptionType::String, "name of the framework, for logs"),
@@ -77,16 +78,16 @@ mod tests {
     #[test]
     fn lowering_matches_pytorch_xla() {
         let capabilities = tpu().capabilities;
-        // PyTorch/XLA csrc/data_ops.cpp:31-49: dense while the dimension is at most 10 * 8192.
+        // PyTorch/XLA csrc/data_ops.cpp:31-49: a gather is dense if the dimension has at most 10 * 8192 elements.
         assert_eq!(capabilities.dense_gather_factor, NonZeroU32::new(8192));
         assert!(capabilities.gathers_densely(81_920) && !capabilities.gathers_densely(81_921));
         // PyTorch/XLA csrc/xla_lower_util.cpp:75-87.
         assert_eq!(capabilities.dense_scatter_factor, NonZeroU32::new(100));
         // PyTorch/XLA amp/autocast_mode.py:26-42: only bf16.
         assert_eq!(capabilities.autocast, Some(Autocast::xla([ElementType::Bf16])));
-        // PyTorch/XLA csrc/aten_xla_type.cpp:1619-1630: integer dot with a 64-bit operand runs on the host.
+        // PyTorch/XLA csrc/aten_xla_type.cpp:1619-1630: an integer dot with a 64-bit operand runs on the host.
         assert_eq!(capabilities.int64, Int64Policy::DotOnHost);
-        // PyTorch/XLA csrc/layout_manager.cpp:141-156: 128 and 8 elements, factor 1.25.
+        // PyTorch/XLA csrc/layout_manager.cpp:141-156: tiles of 8 by 128 elements, padding factor 1.25.
         assert_eq!(TILE.map(NonZeroU32::get), [8, 128]);
         assert_eq!(capabilities.layout, LayoutPolicy::tiled(TILE, 1.25));
         // PyTorch/XLA csrc/resize_ops.cpp:273-291.
@@ -117,19 +118,21 @@ mod tests {
         let capabilities = tpu().capabilities;
         // JAX interpreters/mlir.py:1174; compilation_cache.py:89-95.
         assert!(capabilities.donation && capabilities.persistent_cache);
-        // JAX cache_key.py:121 strips the assignment only for the platform `gpu`.
+        // JAX cache_key.py:121 strips the device assignment only for the platform `gpu`.
         assert!(!capabilities.cache_key_strip_device_assignment);
-        // JAX callback.py:800-846: neither partitioned nor with empty arrays.
+        // JAX callback.py:800-846: partitioned programs cannot contain callbacks, and callbacks cannot take empty
+        // arrays.
         assert_eq!(capabilities.host_callbacks, Some(HostCallbacks::new(false, false)));
         // JAX dispatch.py:217-224.
         assert!(capabilities.tuples_args(2001) && !capabilities.tuples_args(2000));
         // JAX lax/lax.py:6207-6222.
         assert_eq!(capabilities.mixed_dot, MixedDot::FloatAndInteger);
-        // JAX dlpack.cc:146-163: pinned host memory has a name, device memory none.
+        // JAX dlpack.cc:146-163: pinned host memory has a DLPack device type, and device memory does not.
         assert_eq!((capabilities.dlpack_device, capabilities.dlpack_host_device), (None, Some(DlpackDevice::TpuHost)));
         // JAX tests/memories_test.py:128-300 uses both host memories on TPU.
         assert_eq!(capabilities.memory_kinds.names, ["device", "pinned_host", "unpinned_host"]);
-        // PyTorch/XLA csrc/runtime/pjrt_computation_client.cpp:1038-1044 reads the limit unchecked.
+        // PyTorch/XLA csrc/runtime/pjrt_computation_client.cpp:1038-1044 reads the limit without checking that it is
+        // set.
         assert_eq!(capabilities.memory_stats, MemoryStatsReport::WithLimit);
     }
 
@@ -146,13 +149,13 @@ mod tests {
                 ("ml_framework_version", None)
             ]
         );
-        // PyTorch/XLA _internal/tpu.py:245-299, carried out by the plan of process::builtin_plans.
+        // PyTorch/XLA _internal/tpu.py:245-299, which the process plan in process::builtin_plans reproduces.
         assert!(tpu.process.environment.iter().any(|rule| rule.variable == "TPU_PROCESS_ADDRESSES"));
         // PyTorch/XLA _internal/tpu.py `_GOOGLE_PCI_VENDOR_ID`; JAX hardware_utils.py `_TPU_PCI_DEVICE_IDS`.
         assert_eq!((tpu.hardware.pci[0].vendor.as_str(), tpu.hardware.pci[0].devices.len()), ("1ae0", 9));
         // PyTorch/XLA csrc/runtime/pjrt_registry.cpp:137-146.
         assert_eq!(tpu.library[0].path.to_str(), Some("libtpu.so"));
-        // libtpu's /tmp/libtpu_lockfile.
+        // libtpu locks the file /tmp/libtpu_lockfile.
         assert_eq!(tpu.ownership, Ownership::PerProcess);
     }
 }

@@ -1,4 +1,4 @@
-//! A builder with one method for each field.
+//! [`CapabilitiesBuilder`], a builder with one method for each field of [`Capabilities`].
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -10,9 +10,10 @@ use super::{
 };
 use crate::{ElementType, Value};
 
-/// Builds [`Capabilities`]. See its fields for their meaning.
+/// Builds [`Capabilities`]. The fields of [`Capabilities`] document the meaning of the values.
 ///
-/// Building never fails. [`Capabilities::validate`] reports all faults at once, and registration calls it.
+/// [`Self::build`] never fails. [`Capabilities::validate`] checks the values and reports all faults together. The
+/// registration of a plugin calls it.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[must_use]
 pub struct CapabilitiesBuilder(Capabilities);
@@ -35,7 +36,7 @@ impl From<Capabilities> for CapabilitiesBuilder {
     }
 }
 
-/// Generates a method by the kind of its argument.
+/// Generates the builder method of one field. The first word selects the type of the method's argument.
 macro_rules! setter {
     (value $field:ident: $ty:ty) => {
         impl CapabilitiesBuilder {
@@ -88,19 +89,19 @@ macro_rules! setters {
 for_each_capability!(setters);
 
 impl CapabilitiesBuilder {
-    /// Adds to [`Capabilities::remapped_dtypes`]: frameworks replace `from` by `to`.
+    /// Adds an entry to [`Capabilities::remapped_dtypes`]: frameworks replace `from` with `to`.
     pub fn remapped_dtype(mut self, from: ElementType, to: ElementType) -> Self {
         self.0.remapped_dtypes.insert(from, to);
         self
     }
 
-    /// Adds to [`Capabilities::replica_orders`].
+    /// Adds an order to [`Capabilities::replica_orders`].
     pub fn replica_order(mut self, order: ReplicaOrder) -> Self {
         self.0.replica_orders.push(order);
         self
     }
 
-    /// Adds to [`Capabilities::features`].
+    /// Adds a name and its value to [`Capabilities::features`].
     pub fn feature(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.0.features.insert(name.into(), value.into());
         self

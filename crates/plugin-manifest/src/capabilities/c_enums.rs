@@ -1,6 +1,6 @@
-//! Enumerations that are represented by a name in JSON and a number in C.
+//! Enumerations that are represented by a name in JSON and by an integer code in C.
 
-/// Declares an enumeration whose values have a name and a number. The number of a default value is 0.
+/// Declares an enumeration whose variants have a JSON name and an integer code. The code of a default variant is 0.
 macro_rules! codes {
     (
         $(#[$meta:meta])*
@@ -17,22 +17,22 @@ macro_rules! codes {
         }
 
         impl $name {
-            /// Every value, by number.
+            /// All variants, in the order of their codes.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// Name of the value in JSON.
+            /// Returns the name of the variant in JSON.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)*
                 }
             }
 
-            /// Number of the value in the C descriptor.
+            /// Returns the code of the variant in the C descriptor.
             pub const fn code(self) -> u32 {
                 self as u32
             }
 
-            /// The value with this number in the C descriptor.
+            /// Returns the variant with this code in the C descriptor, or `None` if the code is unknown.
             pub const fn from_code(code: u32) -> Option<Self> {
                 match code {
                     $($code => Some(Self::$variant),)*
@@ -47,7 +47,7 @@ macro_rules! codes {
             }
         }
 
-        /// Parses the name. The error lists the known names.
+        /// Parses the JSON name. The error message lists the valid names.
         impl std::str::FromStr for $name {
             type Err = $crate::Error;
 

@@ -1,4 +1,4 @@
-//! [`Capabilities`], with one field for each row of the table.
+//! [`Capabilities`], with one field for each row of the table in `fields.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -14,7 +14,7 @@ use super::memory::{DlpackDevice, HostCallbacks, MemoryKinds, MemoryStatsReport}
 use super::program::{DynamicShapes, OptimizedProgram, ProgramFormats, Spmd, StablehloRange};
 use crate::{ElementType, Value};
 
-/// Declares [`Capabilities`].
+/// Declares [`Capabilities`] from the rows of the table in `fields.rs`.
 macro_rules! capabilities {
     ($(
         $(#[$doc:meta])*
@@ -22,7 +22,8 @@ macro_rules! capabilities {
     )*) => {
         /// The capabilities of the devices of a plugin. The default is what frameworks assume about an unknown device.
         ///
-        /// The brackets after each field name the framework that keeps a rule for it by device name, and the rule.
+        /// Brackets in the description of a field name the frameworks that hard-code this property by device name, and
+        /// the values that they use.
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
         #[serde(default)]
         #[non_exhaustive]
@@ -42,8 +43,8 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl Capabilities {
-    /// The type in which the device stores arrays that a program declares as `ty`, by [`Self::remapped_dtypes`],
-    /// [`Self::int64`] and [`Self::bf16`].
+    /// Returns the type in which the device stores arrays that a program declares as `ty`. The fields
+    /// [`Self::remapped_dtypes`], [`Self::int64`] and [`Self::bf16`] determine this type.
     pub fn stored_as(&self, ty: ElementType) -> ElementType {
         use ElementType::{Bf16, F32, F64, S32, S64, U32, U64};
         match (ty, self.bf16, self.int64) {
@@ -56,25 +57,25 @@ impl Capabilities {
         }
     }
 
-    /// Whether to lower a gather along a dimension of `elements` elements densely.
+    /// Returns whether frameworks should lower a gather along a dimension of `elements` elements densely.
     pub fn gathers_densely(&self, elements: u64) -> bool {
         self.dense_gather_factor.is_some_and(|factor| elements <= u64::from(factor.get()) * 10)
     }
 
-    /// Whether to lower a scatter of `index_elements` into `input_elements` elements densely.
+    /// Returns whether frameworks should lower a scatter of `index_elements` into `input_elements` elements densely.
     pub fn scatters_densely(&self, index_elements: u64, input_elements: u64) -> bool {
         let dense = |factor: NonZeroU32| index_elements.saturating_mul(u64::from(factor.get())) >= input_elements;
         self.dense_scatter_factor.is_some_and(dense)
     }
 
-    /// Whether a program with this number of arguments takes them as one tuple.
+    /// Returns whether a program with this number of arguments takes them as one tuple.
     pub fn tuples_args(&self, arguments: usize) -> bool {
         let more = |limit: NonZeroU32| u64::try_from(arguments).is_ok_and(|n| n > u64::from(limit.get()));
         self.tuple_args_threshold.is_some_and(more)
     }
 
-    /// The order in which a collective operation should visit the devices of this kind in a mesh with these bounds.
-    /// Returns `None` if the logical order is suitable. Kinds are compared regardless of letter case.
+    /// Returns the order in which a collective operation should visit the devices of this kind in a mesh with these
+    /// bounds. Returns `None` if the logical order is suitable. The letter case of `device_kind` is ignored.
     pub fn replica_order(&self, device_kind: &str, bounds: &[u32]) -> Option<&[u32]> {
         let fits =
             |order: &&ReplicaOrder| order.device_kind.eq_ignore_ascii_case(device_kind) && order.bounds == bounds;

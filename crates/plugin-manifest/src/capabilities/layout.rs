@@ -1,4 +1,4 @@
-//! The layout of arrays in the device's memory, and of devices in their mesh.
+//! Array layouts, the order of devices in a mesh, and the address of the first process.
 
 use std::num::NonZeroU32;
 
@@ -9,34 +9,34 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LayoutPolicy {
-    /// Row-major: dimensions in descending order, the last one dense.
+    /// Row-major order: the last dimension is the most minor one.
     #[default]
     Descending,
-    /// The device stores arrays of two or more dimensions in tiles of their last two.
+    /// Tiled arrays: the device stores arrays of two or more dimensions in tiles of the last two dimensions.
     Tiled(Tiling),
 }
 
-/// A tile, and the acceptable amount of padding.
+/// Extents of a tile, and the acceptable amount of padding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Tiling {
-    /// Elements of a tile along the last two dimensions; XLA writes `T(8,128)` for `[8, 128]`.
+    /// Extents of a tile along the last two dimensions. XLA writes `[8, 128]` as `T(8,128)`.
     pub tile: [NonZeroU32; 2],
-    /// Frameworks keep the row-major order if padding to whole tiles multiplies the memory by less than this. Otherwise
-    /// they put the longest dimensions last. A factor of at least 1.
+    /// Largest acceptable padding factor, at least 1. Frameworks keep the row-major order if padding to whole tiles
+    /// multiplies the memory by less than this factor. Otherwise they make the longest dimension the most minor one.
     pub max_padding: f32,
 }
 
 impl LayoutPolicy {
-    /// Tiles of `tile` elements along the last two dimensions.
+    /// Returns a policy with tiles of these extents and this largest padding factor.
     pub fn tiled(tile: [NonZeroU32; 2], max_padding: f32) -> Self {
         Self::Tiled(Tiling { tile, max_padding })
     }
 
-    /// The order in which to store the dimensions of an array, from minor to major. `None` for row-major, and for arrays of
-    /// unknown extents.
+    /// Returns the order in which frameworks should store the dimensions of an array, from minor to major. Returns
+    /// `None` for the row-major order, and for arrays with unknown extents.
     ///
-    /// The order depends only on the extents, so that all programs agree about it.
+    /// The order depends only on the extents, so that all programs use the same order for arrays of the same shape.
     pub fn minor_to_major(&self, dimensions: &[i64]) -> Option<Vec<usize>> {
         let Self::Tiled(tiling) = self else { return None };
         let extents = dimensions.iter().map(|extent| u64::try_from(*extent).ok()).collect::<Option<Vec<u64>>>()?;
@@ -45,15 +45,15 @@ impl LayoutPolicy {
         }
         let row_major = (0..extents.len()).rev();
         let mut order: Vec<usize> = row_major.clone().collect();
-        // Equal extents keep their order.
+        // The sort is stable: dimensions of equal extent stay in row-major order.
         order.sort_by_key(|dimension| std::cmp::Reverse(extents[*dimension]));
         row_major.ne(order.iter().copied()).then_some(order)
     }
 }
 
 impl Tiling {
-    /// By how much padding to whole tiles multiplies the memory of a row-major array. `None` for arrays without elements and
-    /// of fewer than two dimensions.
+    /// Returns the factor by which padding to whole tiles multiplies the memory of a row-major array. Returns `None`
+    /// for arrays without elements and for arrays of fewer than two dimensions.
     fn padding(&self, extents: &[u64]) -> Option<f64> {
         let [.., rows, columns] = extents else { return None };
         if extents.contains(&0) {
@@ -72,16 +72,16 @@ impl Tiling {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ReplicaOrder {
-    /// The kind of device, as the vendor names the generation: `v5p`.
+    /// Device kind, with the vendor's name of the hardware generation, such as `v5p`.
     pub device_kind: String,
-    /// Devices along each coordinate.
+    /// Number of devices along each coordinate.
     pub bounds: Vec<u32>,
-    /// Every device of the mesh once, by its logical number.
+    /// Logical indices of all devices of the mesh, in the order in which the operation visits the devices.
     pub order: Vec<u32>,
 }
 
 impl ReplicaOrder {
-    /// The order for meshes with these bounds.
+    /// Creates an order for meshes of this device kind with these bounds.
     pub fn new(device_kind: impl Into<String>, bounds: impl Into<Vec<u32>>, order: impl Into<Vec<u32>>) -> Self {
         Self { device_kind: device_kind.into(), bounds: bounds.into(), order: order.into() }
     }
@@ -92,10 +92,10 @@ impl ReplicaOrder {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum MasterAddress {
-    /// Processes cannot find it, so the user must specify a coordinator.
+    /// Processes cannot find the address, so the user must specify a coordinator.
     #[default]
     Unknown,
-    /// Processes query the machine's metadata service, or the other processes through a collective.
+    /// Processes get the address from the machine's metadata service, or from the other processes through a collective.
     Metadata,
     /// The address is in this environment variable.
     Variable(String),

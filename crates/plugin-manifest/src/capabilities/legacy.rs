@@ -1,9 +1,9 @@
 //! The environment variables of PyTorch/XLA that correspond to a capability.
 //!
-//! PyTorch/XLA does not query capabilities. Some of its rules can be changed by a variable, which applies to all
-//! devices of the process. It reads some variables only for certain device names, so they have no effect for other
-//! devices. With this table, a package can set the variables that have an effect, and report the capabilities that
-//! PyTorch/XLA ignores.
+//! PyTorch/XLA does not query capabilities. Environment variables change some of its rules for all devices of the
+//! process. PyTorch/XLA reads some of these variables only for certain device names, so they have no effect on other
+//! devices. With the table in [`VARIABLES`], a package can set the variables that have an effect, and report the
+//! capabilities that PyTorch/XLA ignores.
 //!
 //! ```
 //! use plugin_manifest::capabilities::{Capabilities, ProgramFormat, ProgramFormats, legacy};
@@ -21,45 +21,45 @@ use super::{
     Bf16Policy, Capabilities, DynamicShapes, EagerFallback, Int64Policy, LayoutPolicy, ProgramFormat, RngBitGenerator,
 };
 
-/// A capability and the corresponding variable of PyTorch/XLA.
+/// A capability and the corresponding environment variable of PyTorch/XLA.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct LegacyVariable {
-    /// The field of [`Capabilities`].
+    /// Name of the field in [`Capabilities`].
     pub field: &'static str,
-    /// The variable.
+    /// Name of the environment variable.
     pub variable: &'static str,
-    /// The platform names for which it is read, in lower case; empty for all.
+    /// Lower-case platform names for which PyTorch/XLA reads the variable. An empty list means every platform.
     pub platforms: &'static [&'static str],
-    /// Its value for given capabilities; `None` to leave it unset.
+    /// Computes the variable's value from capabilities. Returns `None` to leave the variable unset.
     value: fn(&Capabilities) -> Option<String>,
 }
 
 impl LegacyVariable {
-    /// Whether the variable is read for a device of this platform.
+    /// Returns whether PyTorch/XLA reads the variable for a device of this platform.
     pub fn is_read_for(&self, platform: &str) -> bool {
         self.platforms.is_empty() || self.platforms.iter().any(|known| known.eq_ignore_ascii_case(platform))
     }
 
-    /// The variable's value for these capabilities; `None` to leave it unset.
+    /// Returns the variable's value for these capabilities, or `None` to leave the variable unset.
     pub fn value(&self, capabilities: &Capabilities) -> Option<String> {
         (self.value)(capabilities)
     }
 }
 
-/// A variable to set, and its origin.
+/// An environment variable to set, its value, and the capability that it represents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Setting {
-    /// The variable.
+    /// Name of the environment variable.
     pub variable: &'static str,
-    /// Its value.
+    /// Value of the environment variable.
     pub value: String,
-    /// The corresponding field of [`Capabilities`].
+    /// Name of the field in [`Capabilities`] that the variable represents.
     pub field: &'static str,
 }
 
-/// All variables, in the order of the fields. Fields without a variable are not listed.
+/// All variables, in the order of the fields of [`Capabilities`]. Fields without a variable are not listed.
 pub const VARIABLES: &[LegacyVariable] = &[
     LegacyVariable {
         field: "dense_gather_factor",
@@ -119,8 +119,8 @@ pub const VARIABLES: &[LegacyVariable] = &[
         field: "program_formats",
         variable: "XLA_STABLEHLO_COMPILE",
         platforms: &[],
-        // PyTorch/XLA sends HLO unless the variable is set. Prefer HLO wherever the device reads it, even if the device
-        // prefers StableHLO: PyTorch/XLA's conversion to StableHLO drops the donation of arguments.
+        // PyTorch/XLA sends HLO unless the variable is set. Prefer HLO if the device accepts it, even if the device
+        // prefers StableHLO, because PyTorch/XLA's conversion to StableHLO drops the donation of arguments.
         value: |capabilities| {
             let formats = capabilities.program_formats.as_slice();
             flag(formats.contains(&ProgramFormat::Mlir) && !formats.contains(&ProgramFormat::Hlo))
@@ -137,7 +137,7 @@ pub const VARIABLES: &[LegacyVariable] = &[
 /// Platforms for which PyTorch/XLA has its own rules.
 const OWN_RULES: &[&str] = &["tpu", "neuron", "cpu", "cuda"];
 
-/// The variables to set for a device with this platform name, in the order of [`VARIABLES`].
+/// Returns the variables to set for a device with this platform name, in the order of [`VARIABLES`].
 pub fn environment(capabilities: &Capabilities, platform: &str) -> Vec<Setting> {
     let read = VARIABLES.iter().filter(|variable| variable.is_read_for(platform));
     read.filter_map(|entry| {
@@ -147,8 +147,9 @@ pub fn environment(capabilities: &Capabilities, platform: &str) -> Vec<Setting> 
     .collect()
 }
 
-/// The non-default fields that PyTorch/XLA ignores for a device with this platform name. It has a rule for each of
-/// them, but no variable sets it. Empty for a platform that has its own rules.
+/// Returns the non-default fields that PyTorch/XLA ignores for a device with this platform name. PyTorch/XLA has a rule
+/// for each of these fields, but no environment variable changes the rule for this platform. Returns an empty list for
+/// a platform for which PyTorch/XLA has its own rules.
 pub fn unhonoured(capabilities: &Capabilities, platform: &str) -> Vec<&'static str> {
     if OWN_RULES.iter().any(|own| own.eq_ignore_ascii_case(platform)) {
         return Vec::new();
@@ -190,7 +191,7 @@ mod tests {
     fn defaults_set_nothing() {
         assert_eq!(set(&Capabilities::default(), "example"), []);
         assert_eq!(unhonoured(&Capabilities::default(), "example"), Vec::<&str>::new());
-        // Up to 2.8 the fallback of CUDA is CUDA, unless this variable is set.
+        // Up to release 2.8, PyTorch/XLA runs the fallback for CUDA on the CUDA device unless this variable is set.
         assert_eq!(set(&Capabilities::default(), "cuda"), [("XLA_FALLBACK_CPU", "1".to_owned())]);
     }
 

@@ -1,4 +1,4 @@
-//! How a framework lowers its operations for the device.
+//! Settings for how a framework lowers its operations for the device.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ codes! {
 }
 
 codes! {
-    /// The list of PyTorch's operations that automatic mixed precision follows.
+    /// PyTorch's list of the operations to which automatic mixed precision applies.
     pub enum AutocastKind, "a kind of autocast" {
         /// PyTorch's list of autocast operations for XLA devices.
         Xla = 1 "xla",
@@ -29,31 +29,33 @@ codes! {
     }
 }
 
-/// Automatic mixed precision: frameworks run chosen operations in a shorter float type.
+/// Automatic mixed precision: frameworks run chosen operations in a narrower float type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Autocast {
-    /// The list of operations that run in the shorter type.
+    /// The list of operations that run in the narrower type.
     pub kind: AutocastKind,
-    /// The types a user may choose.
+    /// The narrower types that a user may choose.
     pub dtypes: Vec<ElementType>,
-    /// The type used if the user chooses none; one of `dtypes`.
+    /// The type that applies if the user does not choose one. It must be in `dtypes`.
     pub default_dtype: ElementType,
 }
 
 impl Autocast {
-    /// Autocast with the list for XLA devices. The default is the first of these types, and the user can choose another
-    /// of them.
+    /// Creates autocast with PyTorch's operation list for XLA devices. The first of `dtypes` is the default type, and
+    /// the user can choose any of them.
     ///
-    /// If `dtypes` is empty, the default is [`ElementType::Bf16`], and the result is not valid.
+    /// If `dtypes` is empty, the default is [`ElementType::Bf16`], and
+    /// [`Capabilities::validate`](super::Capabilities::validate) rejects the result.
     pub fn xla(dtypes: impl IntoIterator<Item = ElementType>) -> Self {
         Self::new(AutocastKind::Xla, dtypes)
     }
 
-    /// Autocast with the list for CUDA devices. The default is the first of these types, and the user can choose
-    /// another of them.
+    /// Creates autocast with PyTorch's operation list for CUDA devices. The first of `dtypes` is the default type, and
+    /// the user can choose any of them.
     ///
-    /// If `dtypes` is empty, the default is [`ElementType::Bf16`], and the result is not valid.
+    /// If `dtypes` is empty, the default is [`ElementType::Bf16`], and
+    /// [`Capabilities::validate`](super::Capabilities::validate) rejects the result.
     pub fn cuda(dtypes: impl IntoIterator<Item = ElementType>) -> Self {
         Self::new(AutocastKind::Cuda, dtypes)
     }
@@ -81,10 +83,10 @@ codes! {
     /// Where an operation without a lowering for the device runs.
     #[derive(Default)]
     pub enum EagerFallback, "a device for eager fallback" {
-        /// On the host, through copies.
+        /// On the host, with copies of the operands and results.
         #[default]
         Cpu = 0 "cpu",
-        /// On the framework's own CUDA device, sharing memory through DLPack.
+        /// On the framework's own CUDA device, with memory that is shared through DLPack.
         Cuda = 1 "cuda",
     }
 }
@@ -96,18 +98,18 @@ codes! {
         /// The device computes with 64-bit integers.
         #[default]
         Native = 0 "native",
-        /// Like native, but integer dot products with a 64-bit operand run on the host.
+        /// Like [`Self::Native`], but integer dot products with a 64-bit operand run on the host.
         DotOnHost = 1 "dot_on_host",
-        /// Frameworks store 64-bit integers as 32-bit integers and compute with those.
+        /// Frameworks store 64-bit integers as 32-bit integers, and compute with 32-bit integers.
         Remapped = 2 "remapped",
     }
 }
 
 codes! {
-    /// Floats that are stored as `bf16` although the program declares another type.
+    /// Whether wider float types of a program are stored as `bf16`.
     #[derive(Default)]
     pub enum Bf16Policy, "a policy for bf16" {
-        /// Types stay as the program declares them.
+        /// Every float type is stored as the program declares it.
         #[default]
         Native = 0 "native",
         /// `f32` is stored as `bf16`, and `f64` as `f32`.
@@ -118,21 +120,22 @@ codes! {
 }
 
 codes! {
-    /// Dot products of operands with different types.
+    /// Support for dot products of operands with different types.
     #[derive(Default)]
     pub enum MixedDot, "a policy for dot products of mixed types" {
-        /// Frameworks convert both operands to the result's type first.
+        /// Frameworks convert both operands to the result type first.
         #[default]
         Converted = 0 "converted",
-        /// The device takes float and integer operands of different types without a conversion.
+        /// The device accepts one float and one integer operand without a conversion.
         FloatAndInteger = 1 "float_and_integer",
     }
 }
 
 codes! {
-    /// Algorithms of StableHLO's `dot_general`, by the names JAX gives them: types of the operands and of the sum.
+    /// Algorithms of StableHLO's `dot_general`, with JAX's names. A name lists the types of the two operands and of the
+    /// sum.
     pub enum DotAlgorithm, "a dot algorithm" {
-        /// The types determine the algorithm.
+        /// The operand types determine the algorithm.
         Default = 1 "default",
         /// Any 8-bit floats, summed in `f32`.
         AnyF8AnyF8F32 = 2 "any_f8_any_f8_f32",
@@ -150,19 +153,19 @@ codes! {
         Bf16Bf16Bf16 = 8 "bf16_bf16_bf16",
         /// `bf16`, summed in `f32`.
         Bf16Bf16F32 = 9 "bf16_bf16_f32",
-        /// `f32` in 3 operations on `bf16`.
+        /// `f32`, computed with 3 operations on `bf16`.
         Bf16Bf16F32X3 = 10 "bf16_bf16_f32_x3",
-        /// `f32` in 6 operations on `bf16`.
+        /// `f32`, computed with 6 operations on `bf16`.
         Bf16Bf16F32X6 = 11 "bf16_bf16_f32_x6",
-        /// `f32` in 9 operations on `bf16`.
+        /// `f32`, computed with 9 operations on `bf16`.
         Bf16Bf16F32X9 = 12 "bf16_bf16_f32_x9",
         /// `tf32`, summed in `f32`.
         Tf32Tf32F32 = 13 "tf32_tf32_f32",
-        /// `f32` in 3 operations on `tf32`.
+        /// `f32`, computed with 3 operations on `tf32`.
         Tf32Tf32F32X3 = 14 "tf32_tf32_f32_x3",
-        /// `f32`.
+        /// `f32`, summed in `f32`.
         F32F32F32 = 15 "f32_f32_f32",
-        /// `f64`.
+        /// `f64`, summed in `f64`.
         F64F64F64 = 16 "f64_f64_f64",
     }
 }

@@ -1,13 +1,13 @@
-//! Memories, and memory shared with other libraries.
+//! Memory kinds, and memory that is shared with other libraries.
 
 use serde::{Deserialize, Serialize};
 
 use super::c_enums::codes;
 
 codes! {
-    /// `DLDeviceType`: the location of memory, with the numbers of DLPack 1.1 and one that JAX adds.
+    /// Location of memory: DLPack's `DLDeviceType` with the codes of DLPack 1.1, and one code that JAX adds.
     pub enum DlpackDevice, "a DLPack device type" {
-        /// The host.
+        /// Host memory.
         Cpu = 1 "cpu",
         /// NVIDIA's GPUs.
         Cuda = 2 "cuda",
@@ -25,7 +25,7 @@ codes! {
         Rocm = 10 "rocm",
         /// Host memory pinned by ROCm.
         RocmHost = 11 "rocm_host",
-        /// A device for which DLPack has no name.
+        /// A device that does not have its own DLPack device type.
         ExtDev = 12 "ext_dev",
         /// CUDA memory that the host can also read.
         CudaManaged = 13 "cuda_managed",
@@ -39,42 +39,42 @@ codes! {
         Maia = 17 "maia",
         /// AWS Trainium.
         Trn = 18 "trn",
-        /// Host memory pinned by the TPU runtime; JAX's number, not one of DLPack 1.1.
+        /// Host memory pinned by the TPU runtime. JAX defines this code, and DLPack 1.1 does not.
         TpuHost = 20 "tpu_host",
     }
 }
 
 impl DlpackDevice {
-    /// Whether the host can read such memory at its address.
+    /// Returns whether the host can read memory of this type directly.
     pub const fn is_host(self) -> bool {
         matches!(self, Self::Cpu | Self::CudaHost | Self::RocmHost | Self::CudaManaged | Self::TpuHost)
     }
 }
 
-/// The memories of a device, as frameworks select them.
+/// The memory kinds of a device, by which frameworks select a memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct MemoryKinds {
-    /// Names of the kinds: `device`, `pinned_host`. Empty if only the client knows them.
+    /// Names of the memory kinds, such as `device` and `pinned_host`. Empty if only the client can list them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// The kind of memory for arrays if the user names none; one of `names`.
+    /// Memory kind for arrays if the user does not choose one. It must be in `names`.
     #[serde(rename = "default", skip_serializing_if = "Option::is_none")]
     pub default_kind: Option<String>,
-    /// Whether a program may keep arrays in one of the host's memories while it runs.
+    /// Whether a program may keep arrays in host memory while it runs.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub host_offload: bool,
 }
 
 impl MemoryKinds {
-    /// Memories of these kinds; the first is the default.
+    /// Creates memory kinds with these names. The first one is the default.
     pub fn new<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
         Self { default_kind: names.first().cloned(), names, host_offload: false }
     }
 
-    /// Programs may keep arrays in a memory of the host.
+    /// Allows programs to keep arrays in host memory.
     #[must_use]
     pub fn host_offload(mut self) -> Self {
         self.host_offload = true;
@@ -86,10 +86,10 @@ codes! {
     /// The statistics that `PJRT_Device_MemoryStats` returns.
     #[derive(Default)]
     pub enum MemoryStatsReport, "an answer about memory statistics" {
-        /// Unknown before the call. PyTorch/XLA assumes that there is a limit, JAX does not.
+        /// Unknown until the function is called. PyTorch/XLA assumes that the limit is reported, and JAX does not.
         #[default]
         Unstated = 0 "unstated",
-        /// The function returns no statistics.
+        /// The function does not return statistics.
         None = 1 "none",
         /// The amount of memory in use.
         InUse = 2 "in_use",
@@ -98,18 +98,18 @@ codes! {
     }
 }
 
-/// Limits of callbacks from a running program into the host.
+/// Restrictions on callbacks from a running program into the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct HostCallbacks {
-    /// Partitioned programs may contain callbacks.
+    /// Whether partitioned programs may contain callbacks.
     pub partitioned: bool,
-    /// Callbacks may take arrays without elements.
+    /// Whether callbacks may take arrays without elements.
     pub empty_arrays: bool,
 }
 
-/// Callbacks without limits.
+/// Callbacks without restrictions.
 impl Default for HostCallbacks {
     fn default() -> Self {
         Self { partitioned: true, empty_arrays: true }
@@ -117,7 +117,8 @@ impl Default for HostCallbacks {
 }
 
 impl HostCallbacks {
-    /// Sets whether partitioned programs may contain callbacks, and whether callbacks may take empty arrays.
+    /// Creates restrictions. `partitioned` allows callbacks in partitioned programs, and `empty_arrays` allows
+    /// callbacks that take arrays without elements.
     pub fn new(partitioned: bool, empty_arrays: bool) -> Self {
         Self { partitioned, empty_arrays }
     }

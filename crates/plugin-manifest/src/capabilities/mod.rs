@@ -1,10 +1,10 @@
-//! The capabilities of a device. They replace rules that frameworks implement by device name.
+//! Capabilities of a device, which replace the rules that frameworks implement by device name.
 //!
-//! PJRT reports the version of the interface and the extensions of a plugin. It does not report how to lower `gather`,
-//! which float autocast uses or whether donation works. Frameworks keep such knowledge in lists of device names, so a
-//! device with an unknown name gets the defaults. [`Capabilities`] represents this knowledge as data. It is available
-//! without a client, in Rust, in JSON (the `capabilities` of a [`Manifest`](crate::Manifest)) and in C
-//! (`dp_capabilities`).
+//! PJRT reports the version of the interface and the extensions of a plugin. PJRT does not report how to lower
+//! `gather`, which float type autocast uses or whether donation works. Frameworks keep such knowledge in lists of
+//! device names, so a device with an unknown name gets the defaults. [`Capabilities`] represents this knowledge as
+//! data. Capabilities are available without a client: in Rust, in JSON (the `capabilities` of a
+//! [`Manifest`](crate::Manifest)) and in C (`dp_capabilities`).
 //!
 //! ```
 //! use plugin_manifest::ElementType;

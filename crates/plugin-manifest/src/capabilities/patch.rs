@@ -11,25 +11,27 @@ impl Capabilities {
     ///
     /// # Errors
     ///
-    /// If a value has the wrong type, its field. Otherwise all unknown fields and invalid values.
+    /// If the JSON is malformed or a value has the wrong type, the error contains only the first such fault. Otherwise
+    /// it contains all unknown fields and all invalid values.
     pub fn from_json(text: &str) -> Result<Self, Faults> {
         Self::from_value(&parse(text)?)
     }
 
     /// Serializes the fields that differ from their defaults as a JSON object.
     pub fn to_json(&self) -> String {
-        // Every field is text, a number, a list or a map with text keys, so this cannot fail.
+        // All maps have string keys, so serialization cannot fail.
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// Applies a JSON merge patch (RFC 7396) to these capabilities. Fields in the patch replace values, and `null`
-    /// restores a default.
+    /// Applies a JSON merge patch (RFC 7396) to these capabilities. A field of the patch replaces the field's value,
+    /// and `null` restores the default.
     ///
-    /// Users override capabilities with such a patch, in the variable of [`Self::override_variable`].
+    /// Users can set such a patch in the environment variable that [`Self::override_variable`] returns.
     ///
     /// # Errors
     ///
-    /// If a value has the wrong type, its field. Otherwise all unknown fields and invalid values of the result.
+    /// If the JSON is malformed or a value has the wrong type, the error contains only the first such fault. Otherwise
+    /// it contains all unknown fields and all invalid values of the patched capabilities.
     pub fn patched(&self, patch: &str) -> Result<Self, Faults> {
         let patch = parse(patch)?;
         if !patch.is_object() {
@@ -40,14 +42,15 @@ impl Capabilities {
         Self::from_value(&json)
     }
 
-    /// Returns the environment variable in which a user can give a patch for the plugin of that name:
-    /// `PJRT_REGISTRY_CAPABILITIES_<NAME>`. The registry reads it.
+    /// Returns the name of the environment variable that holds the user's patch for a plugin:
+    /// `PJRT_REGISTRY_CAPABILITIES_<NAME>`. The registry reads this variable.
     pub fn override_variable(name: &str) -> String {
         format!("PJRT_REGISTRY_CAPABILITIES_{}", name.to_ascii_uppercase())
     }
 
     fn from_value(json: &Json) -> Result<Self, Faults> {
-        // Derived deserializers also accept a list of all fields in order. Reject it, because it is surely a mistake.
+        // A derived deserializer also accepts an array with the values of all fields in order. Accept only objects,
+        // because an array is almost certainly a mistake.
         if !json.is_object() {
             let message =
                 format!("{json} is not a JSON object; write an object with fields, such as {{\"donation\": true}}");
@@ -69,7 +72,7 @@ fn parse(text: &str) -> Result<Json, Faults> {
         .map_err(|error| Fault::new("capabilities", format!("this is not valid JSON: {error}")).into())
 }
 
-/// RFC 7396.
+/// Applies a merge patch to `target` as RFC 7396 defines it.
 fn merge(target: &mut Json, patch: Json) {
     let Json::Object(patch) = patch else {
         *target = patch;

@@ -1,4 +1,4 @@
-//! Program formats of the device's compiler, and partitioning.
+//! Program formats, StableHLO versions, dynamic shapes and partitioning that the device's compiler supports.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,24 +9,24 @@ use super::c_enums::codes;
 use crate::{Error, Result, StablehloVersions};
 
 codes! {
-    /// Form of a program, as `PJRT_Program` names it.
+    /// Format of a program, with the names of `PJRT_Program`.
     pub enum ProgramFormat, "a program format" {
         /// Serialized `HloModuleProto`.
         Hlo = 1 "hlo",
         /// Serialized `HloModuleProtoWithConfig`.
         HloWithConfig = 2 "hlo_with_config",
-        /// StableHLO: MLIR text, bytecode, or a portable artifact.
+        /// StableHLO as MLIR text, as MLIR bytecode, or as a portable artifact.
         Mlir = 3 "mlir",
     }
 }
 
-/// The program formats that the compiler accepts, the preferred one first; never empty.
+/// The program formats that the compiler accepts, with the preferred one first. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct ProgramFormats(Vec<ProgramFormat>);
 
 impl ProgramFormats {
-    /// Only this format.
+    /// Creates the formats of a compiler that accepts only `format`. [`Self::or`] adds further formats.
     pub fn preferring(format: ProgramFormat) -> Self {
         Self(vec![format])
     }
@@ -40,24 +40,25 @@ impl ProgramFormats {
         self
     }
 
-    /// The compiler's preferred format.
+    /// Returns the compiler's preferred format.
     pub fn preferred(&self) -> ProgramFormat {
-        // The list is never empty. The fallback is the format that frameworks send to an unknown device.
+        // The list is never empty, so the fallback is unused. HLO is the format that frameworks send to an unknown
+        // device.
         self.0.first().copied().unwrap_or(ProgramFormat::Hlo)
     }
 
-    /// Whether the compiler accepts this format.
+    /// Returns whether the compiler accepts this format.
     pub fn accepts(&self, format: ProgramFormat) -> bool {
         self.0.contains(&format)
     }
 
-    /// The formats, the preferred one first.
+    /// Returns the formats, with the preferred one first.
     pub fn as_slice(&self) -> &[ProgramFormat] {
         &self.0
     }
 }
 
-/// HLO, which PyTorch/XLA sends, then StableHLO, which JAX sends.
+/// HLO and StableHLO, because PyTorch/XLA sends HLO and JAX sends StableHLO. HLO is the preferred format.
 impl Default for ProgramFormats {
     fn default() -> Self {
         Self::preferring(ProgramFormat::Hlo).or(ProgramFormat::Mlir)
@@ -69,7 +70,7 @@ impl TryFrom<Vec<ProgramFormat>> for ProgramFormats {
 
     /// # Errors
     ///
-    /// If the list is empty.
+    /// Returns an error if `formats` is empty.
     fn try_from(formats: Vec<ProgramFormat>) -> Result<Self> {
         let mut formats = formats.into_iter();
         let first = formats.next().ok_or_else(|| {
@@ -93,35 +94,35 @@ codes! {
         /// `PJRT_Executable_OptimizedProgram` returns the program, as PyTorch/XLA requires.
         #[default]
         Available = 0 "available",
-        /// The function returns no program.
+        /// The function does not return a program.
         Unavailable = 1 "unavailable",
     }
 }
 
 codes! {
-    /// Arrays whose extents are known only at run time.
+    /// Support for arrays whose extents are known only at run time.
     #[derive(Default)]
     pub enum DynamicShapes, "a kind of dynamic shapes" {
-        /// All extents are static.
+        /// The compiler supports only static extents.
         #[default]
         None = 0 "none",
-        /// A dynamic extent has a bound in the program.
+        /// A dynamic extent must have an upper bound in the program.
         Bounded = 1 "bounded",
-        /// A dynamic extent needs no bound.
+        /// A dynamic extent does not need an upper bound.
         Unbounded = 2 "unbounded",
     }
 }
 
 codes! {
-    /// Whether the compiler partitions one program for several devices.
+    /// Whether the compiler can partition one program across several devices.
     #[derive(Default)]
     pub enum Spmd, "an answer about SPMD" {
-        /// The compiler partitions programs.
+        /// The compiler can partition programs.
         #[default]
         Supported = 0 "supported",
-        /// Frameworks compile one program for each device.
+        /// The compiler cannot partition programs, so frameworks compile one program for each device.
         Unsupported = 1 "unsupported",
-        /// Like supported, but the plugin's set-up must run again when the framework switches to SPMD.
+        /// Like [`Self::Supported`], but the plugin must be initialized again when the framework switches to SPMD.
         Reinitialize = 2 "reinitialize",
     }
 }
@@ -132,9 +133,9 @@ impl From<bool> for Spmd {
     }
 }
 
-/// A version of StableHLO, `1.13.7` in JSON.
+/// A StableHLO version. Its JSON form is a string such as `1.13.7`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-// Exhaustive: these three numbers are a version.
+// Exhaustive, because a version always consists of these three numbers.
 pub struct StablehloVersion {
     /// Major version.
     pub major: u32,
@@ -145,7 +146,7 @@ pub struct StablehloVersion {
 }
 
 impl StablehloVersion {
-    /// The version with these three numbers.
+    /// Creates a version from its three numbers.
     pub const fn new(major: u32, minor: u32, patch: u32) -> Self {
         Self { major, minor, patch }
     }
@@ -157,7 +158,7 @@ impl fmt::Display for StablehloVersion {
     }
 }
 
-/// Parses three numbers separated by dots.
+/// Parses three integers that are separated by dots.
 impl FromStr for StablehloVersion {
     type Err = Error;
 
@@ -185,18 +186,19 @@ impl<'de> Deserialize<'de> for StablehloVersion {
     }
 }
 
-/// The versions of StableHLO that the compiler reads, including both ends.
+/// Inclusive range of the StableHLO versions that the compiler reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StablehloRange {
     /// The oldest version.
     pub minimum: StablehloVersion,
-    /// The newest version. Frameworks serialize programs for it, or for their own version if that is older.
+    /// The newest version. A framework serializes programs for this version, or for its own StableHLO version if its
+    /// own is older.
     pub current: StablehloVersion,
 }
 
 impl StablehloRange {
-    /// All versions from `minimum` to `current`.
+    /// Creates the range of all versions from `minimum` to `current`.
     pub const fn new(minimum: StablehloVersion, current: StablehloVersion) -> Self {
         Self { minimum, current }
     }
@@ -215,7 +217,7 @@ impl TryFrom<StablehloVersions> for StablehloRange {
 
     /// # Errors
     ///
-    /// If a number is negative or has more than 32 bits.
+    /// Returns an error if a version number is negative or does not fit into `u32`.
     fn try_from(versions: StablehloVersions) -> Result<Self> {
         let version = |numbers: [i64; 3], which: &str| {
             let small = |number: i64| u32::try_from(number).ok();

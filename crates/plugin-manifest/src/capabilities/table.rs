@@ -7,27 +7,27 @@ use serde_json::Value as Json;
 
 use super::{Capabilities, for_each_capability};
 
-/// A field, as the command line shows it.
+/// One field of [`Capabilities`], as the command line prints it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Row {
-    /// The field's name, as in JSON.
+    /// Name of the field, which is also its JSON key.
     pub field: &'static str,
-    /// Its value; `none` if it is empty.
+    /// Value of the field for display, `none` if the value is empty.
     pub value: String,
     /// Whether the value is what frameworks assume about an unknown device.
     pub is_default: bool,
-    /// The rule of a framework that the field replaces; empty if there is none.
+    /// The rule of a framework that the field replaces. Empty if there is no such rule.
     pub replaces: &'static str,
 }
 
-/// Generates the names and the rows of the fields.
+/// Generates the field names, and the function that returns the rows.
 macro_rules! rows {
     ($(
         $(#[$doc:meta])*
         $field:ident: $ty:ty { builder: $kind:ident $(($item:ty))?, c: [$($c:ident),*], replaces: $replaces:literal, }
     )*) => {
-        /// The names of the fields, in the order of the struct.
+        /// Names of the fields, in the order of the struct.
         pub(super) const FIELDS: &[&str] = &[$(stringify!($field)),*];
 
         fn rows(capabilities: &Capabilities) -> Vec<Row> {
@@ -46,35 +46,36 @@ macro_rules! rows {
 for_each_capability!(rows);
 
 impl Capabilities {
-    /// Every field and its value, in the order of the struct.
+    /// Returns every field with its value, in the order of the struct.
     pub fn rows(&self) -> Vec<Row> {
         rows(self)
     }
 
-    /// The fields that differ from their defaults, with their values.
+    /// Returns the fields that differ from their defaults, with their values.
     pub fn differences(&self) -> Vec<(&'static str, String)> {
         self.rows().into_iter().filter(|row| !row.is_default).map(|row| (row.field, row.value)).collect()
     }
 
-    /// A table of the fields that differ from their defaults, or of all fields.
+    /// Returns a table of all fields, or only of the fields that differ from their defaults.
     pub fn table(&self, all: bool) -> Table {
         Table(self.rows().into_iter().filter(|row| all || !row.is_default).collect())
     }
 }
 
-/// Prints the fields that differ from their defaults, or a line that reports that there are none.
+/// Prints the fields that differ from their defaults. If all fields have their defaults, prints a line that states
+/// this.
 impl fmt::Display for Capabilities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.table(false).fmt(f)
     }
 }
 
-/// Fields and values in columns, one per line, without a final line break.
+/// Table of fields and values, with one field per line. Its text has no final line break.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table(Vec<Row>);
 
 impl Table {
-    /// The rows.
+    /// Returns the rows of the table.
     pub fn rows(&self) -> &[Row] {
         &self.0
     }
@@ -94,7 +95,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// A field's value for display, without JSON syntax that carries no information.
+/// Formats a field's value for display, without JSON's quotation marks, braces and brackets.
 fn text(json: &Json) -> String {
     let join = |items: Vec<String>, empty: &str| if items.is_empty() { empty.to_owned() } else { items.join(", ") };
     match json {

@@ -1,4 +1,4 @@
-//! Tests the types, JSON and checks together.
+//! Tests of the capability types, their JSON form and their validation.
 
 use std::num::NonZeroU32;
 
@@ -77,7 +77,7 @@ fn default_is_empty_and_valid() {
 #[test]
 fn json_round_trip_of_every_field() {
     let mut full = full();
-    // Autocast to bf16 and `bf16 = downcast` require this type.
+    // Autocast to bf16 and `bf16 = downcast` require bf16 in `supported_dtypes`.
     full.supported_dtypes.as_mut().unwrap().insert(ElementType::Bf16);
     assert_eq!(faults(&full), Vec::<String>::new());
     assert!(full.rows().iter().all(|row| !row.is_default), "{full}");
@@ -89,7 +89,7 @@ fn json_round_trip_of_every_field() {
     assert_eq!(json["master_address"]["variable"], "MASTER_ADDR");
     assert_eq!(json["stablehlo"]["current"], "1.13.7");
     assert_eq!(json["program_formats"], serde_json::json!(["mlir", "hlo"]));
-    // The names of the rows are the names in JSON.
+    // The field names of the rows are the JSON keys.
     assert!(full.rows().iter().all(|row| json.get(row.field).is_some()));
     assert_eq!(json.as_object().unwrap().len(), full.rows().len());
 }
@@ -174,7 +174,7 @@ fn lists_all_faults() {
 
 #[test]
 fn supported_types_limit_other_fields() {
-    // The field of the first fault.
+    // Returns the field of the first fault that is found if only `f32` is supported.
     let first = |capabilities: CapabilitiesBuilder| {
         let faults = capabilities.supported_dtypes([ElementType::F32]).build().validate().unwrap_err();
         let fault = &faults.all()[0];
@@ -211,7 +211,7 @@ fn user_overrides() {
         (NonZeroU32::new(64), Spmd::Unsupported),
         "the rest is as before"
     );
-    // Objects are merged, and lists are replaced.
+    // JSON objects are merged, and JSON arrays are replaced.
     let patched = base.patched(r#"{"autocast": {"dtypes": ["f16"], "default_dtype": "f16"}}"#).unwrap();
     assert_eq!(patched.autocast, Some(Autocast::xla([ElementType::F16])));
     assert_eq!(base.patched(r#"{"autocast": null}"#).unwrap().autocast, None);
@@ -291,13 +291,13 @@ fn stablehlo_versions_from_attributes() {
 #[test]
 fn longest_dimensions_are_minor_if_padding_is_large() {
     let policy = LayoutPolicy::tiled([8, 128].map(|extent| NonZeroU32::new(extent).unwrap()), 1.5);
-    // Whole tiles, and little padding.
+    // [16, 256] consists of whole tiles, and padding multiplies the memory of [3, 8, 100] by only 1.28.
     assert_eq!(policy.minor_to_major(&[16, 256]), None);
     assert_eq!(policy.minor_to_major(&[3, 8, 100]), None);
-    // A row of 4 fills 1/32 of a tile.
+    // A row of 4 elements fills 1/32 of a tile's row of 128.
     assert_eq!(policy.minor_to_major(&[1000, 4]), Some(vec![0, 1]));
     assert_eq!(policy.minor_to_major(&[200, 30, 4, 4]), Some(vec![0, 1, 3, 2]));
-    // No other order is better.
+    // In row-major order, the longest dimension is already the most minor one.
     assert_eq!(policy.minor_to_major(&[4, 4]), None);
     assert_eq!(policy.minor_to_major(&[2, 3, 5]), None);
     for shape in [&[][..], &[5], &[0, 4], &[1000, -1]] {

@@ -1,4 +1,4 @@
-//! Checks for faults that the types cannot exclude.
+//! Checks for invalid capabilities that the types cannot exclude.
 
 use std::collections::BTreeSet;
 use std::fmt::{Display, Write};
@@ -10,17 +10,17 @@ use super::{
 };
 use crate::{ElementType, Fault, Faults, Value};
 
-/// The largest dense gather factor: frameworks multiply it by ten in 32 bits.
+/// Largest dense gather factor. Frameworks multiply the factor by ten in 32-bit arithmetic.
 const MAX_DENSE_GATHER_FACTOR: u32 = i32::MAX.unsigned_abs() / 10;
-/// The largest dense scatter factor: frameworks store it as a signed 32-bit integer.
+/// Largest dense scatter factor. Frameworks store the factor as a signed 32-bit integer.
 const MAX_DENSE_SCATTER_FACTOR: u32 = i32::MAX.unsigned_abs();
 
 impl Capabilities {
-    /// Checks each field, and the fields against each other.
+    /// Checks each field, and the consistency between fields.
     ///
     /// # Errors
     ///
-    /// All faults at once, each with its field, the value and the remedy.
+    /// Returns all faults together. Each fault contains the field, its value and the remedy.
     pub fn validate(&self) -> Result<(), Faults> {
         let mut faults = List(Vec::new());
         self.factors(&mut faults);
@@ -281,7 +281,7 @@ fn list<T: Display>(items: &[T]) -> String {
     text + "]"
 }
 
-/// The kind of values of a type. A type can only be replaced by a type of the same class.
+/// Numeric class of an element type. A type can only be replaced by a type of the same class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Signed,

@@ -1,18 +1,21 @@
-//! Checked reads of arrays and text that another program passes as pointer and length. `device-plugin` uses them, too.
+//! Checked access to arrays and text that foreign code passes by pointer and length. The crate `device-plugin` uses
+//! these functions, too.
 
 use std::ffi::c_char;
 
 use crate::{Error, Result};
 
-/// Reads an array passed as pointer and length.
+/// Borrows an array that is passed by pointer and length.
 ///
 /// # Errors
 ///
-/// Names the field whose pointer or length is invalid.
+/// Returns an error that names `field` if the pointer is null or misaligned, or if the length exceeds the address
+/// space.
 ///
 /// # Safety
 ///
-/// V3 for the pointer and length. The reference must not outlive the time for which V3 holds.
+/// The pointer and the length satisfy V3 of `docs/safety.md`. The reference must not outlive the period for which V3
+/// guarantees that the memory is readable.
 #[inline]
 #[expect(clippy::disallowed_methods, reason = "the home of foreign slices")]
 pub unsafe fn slice<'a, T: Copy>(data: *const T, len: usize, field: &str) -> Result<&'a [T]> {
@@ -26,15 +29,17 @@ pub unsafe fn slice<'a, T: Copy>(data: *const T, len: usize, field: &str) -> Res
     Ok(unsafe { std::slice::from_raw_parts(data, len) })
 }
 
-/// Borrows a destination passed as pointer and length.
+/// Borrows a destination that is passed by pointer and length.
 ///
 /// # Errors
 ///
-/// Names the field whose pointer or length is invalid.
+/// Returns an error that names `field` if the pointer is null or misaligned, or if the length exceeds the address
+/// space.
 ///
 /// # Safety
 ///
-/// V3 for the pointer and length, as a destination.
+/// The pointer and the length satisfy V3 of `docs/safety.md` for a destination. The reference must not outlive the
+/// period for which V3 guarantees that the memory is writable.
 #[inline]
 #[expect(clippy::disallowed_methods, reason = "the home of foreign slices")]
 pub unsafe fn slice_mut<'a, T: Copy>(data: *mut T, len: usize, field: &str) -> Result<&'a mut [T]> {
@@ -66,15 +71,17 @@ fn no_array(null: bool, aligned: bool, len: usize, field: &str) -> Error {
     })
 }
 
-/// Reads UTF-8 text passed as pointer and length.
+/// Borrows UTF-8 text that is passed by pointer and length.
 ///
 /// # Errors
 ///
-/// Names the field whose pointer or length is invalid.
+/// Returns an error that names `field` if the pointer is null, if the length exceeds the address space, or if the text
+/// is not UTF-8.
 ///
 /// # Safety
 ///
-/// V3 for the pointer and length.
+/// The pointer and the length satisfy V3 of `docs/safety.md`. The reference must not outlive the period for which V3
+/// guarantees that the memory is readable.
 pub unsafe fn text<'a>(data: *const c_char, len: usize, field: &str) -> Result<&'a str> {
     // SAFETY: V3 (arrays and text), the bytes are readable for their length.
     let bytes = unsafe { slice(data.cast::<u8>(), len, field) }?;

@@ -1,4 +1,4 @@
-//! The address of the coordinator.
+//! Addresses of hosts, such as that of the coordinator.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Fault, Faults};
 
-/// A host, by name or number, and a port if one is known.
+/// A host name or IP address, with an optional port.
 ///
-/// The text form is `host`, `host:port`, `[v6]` or `[v6]:port`. A bare IPv6 number such as `fe80::1` is a host without
+/// The text form is `host`, `host:port`, `[v6]` or `[v6]:port`. A bare IPv6 address such as `fe80::1` is a host without
 /// a port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -19,11 +19,11 @@ pub struct Address {
 }
 
 impl Address {
-    /// Creates an address of a host, with the port if it is known.
+    /// Creates the address of a host, with the port if it is known.
     ///
     /// # Errors
     ///
-    /// If the host is empty or contains characters that are not valid in a host.
+    /// Returns a fault if the host is empty or contains invalid characters, or if the port is 0.
     pub fn new(host: impl Into<String>, port: Option<u16>) -> Result<Self, Faults> {
         let mut host = host.into();
         if let Some(bare) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
@@ -41,31 +41,31 @@ impl Address {
         Ok(Self { host, port })
     }
 
-    /// The host. An IPv6 number has no brackets.
+    /// Returns the host. An IPv6 address has no brackets.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The port, if it is known.
+    /// Returns the port, if it is known.
     pub fn port(&self) -> Option<u16> {
         self.port
     }
 
-    /// Returns the same address, with the given port if it had none.
+    /// Returns the address with this port, unless the address already has a port.
     #[must_use]
     pub fn or_port(mut self, port: u16) -> Self {
         self.port = self.port.or(Some(port));
         self
     }
 
-    /// Returns the same host with the given port.
+    /// Returns the address with this port.
     #[must_use]
     pub fn with_port(mut self, port: u16) -> Self {
         self.port = Some(port);
         self
     }
 
-    /// The host in the form that precedes a port. An IPv6 number gets brackets.
+    /// Returns the host in the form that can precede a port. An IPv6 address gets brackets.
     pub fn url_host(&self) -> String {
         if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() }
     }

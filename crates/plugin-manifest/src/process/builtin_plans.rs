@@ -1,7 +1,7 @@
-//! Plans for the devices that frameworks support by name today.
+//! Process plans of the devices that frameworks support by name.
 //!
-//! They express as data what PyTorch/XLA's plugin classes do in code. Each of them names the functions that it
-//! replaces.
+//! The plans express the code of PyTorch/XLA's plugin classes as data. The documentation of each plan names the
+//! functions that the plan replaces.
 
 use super::plan::{CoordinatorNeed, EnvRule, OptionRule, ProcessPlan, When};
 use super::probe::{ChipProbe, HostIndex};
@@ -15,20 +15,21 @@ fn variable(name: &str) -> ChipProbe {
     ChipProbe::Variable { name: name.to_owned() }
 }
 
-/// Port of the first TPU process on each host. The other processes use the ports that follow.
+/// Port of the first TPU process on each host. Every further process on the host uses the next higher port.
 const TPU_PORT: u16 = 8476;
 
-/// Google TPU: `configure_one_chip_topology` and `configure_topology` of PyTorch/XLA's `tpu.py`.
+/// Returns the plan for Google TPU, which replaces `configure_one_chip_topology` and `configure_topology` of
+/// PyTorch/XLA's `tpu.py`.
 ///
-/// A process that takes all chips of its host needs no variable, because libtpu reads the shape of the slice itself. A
-/// process that takes one chip needs variables that name its chip and the addresses of the other processes.
+/// A process that uses all chips of its host needs no variables, because libtpu itself reads the shape of the slice. A
+/// process that uses one chip needs variables with the index of its chip and the addresses of the other processes.
 ///
-/// The mesh of processes is the mesh of the hosts times that of the chips of a host. `TPU_HOST_BOUNDS` and
-/// `TPU_CHIPS_PER_HOST_BOUNDS` must therefore be known, from the environment or from the metadata of the TPU VM. A
-/// single host has the bounds `1,1,1`. For generations before v4, whose metadata lacks the bounds, set them by hand.
-/// The mesh of TPU v7 has a fourth axis, of size 2. If you set the variables by hand, `TPU_HOST_BOUNDS` ends in `,1`
-/// and `TPU_CHIPS_PER_HOST_BOUNDS` in `,2`. Values from the metadata lack this axis,
-/// so the plan appends it.
+/// The mesh of processes is the axis-by-axis product of the mesh of hosts and the mesh of the chips of a host.
+/// `TPU_HOST_BOUNDS` and `TPU_CHIPS_PER_HOST_BOUNDS` must therefore be known, from the environment or from the metadata
+/// of the TPU VM. A single host has the bounds `1,1,1`. For generations before v4, whose metadata lacks the bounds, set
+/// the variables by hand. The mesh of TPU v7 has a fourth axis, of size 2. If you set the variables by hand,
+/// `TPU_HOST_BOUNDS` ends in `,1` and `TPU_CHIPS_PER_HOST_BOUNDS` in `,2`. Values from the metadata lack this axis, so
+/// the plan appends it.
 pub fn tpu() -> ProcessPlan {
     let chip = [When::OneDevice];
     let alone = [When::OneDevice, When::SingleProcess];
@@ -62,10 +63,11 @@ pub fn tpu() -> ProcessPlan {
         .with_host_index(HostIndex::Variables { names: vec!["TPU_WORKER_ID".to_owned()] })
 }
 
-/// AWS Neuron: `initialize_env`, `num_local_processes` and `set_rt_root_comm_id` of PyTorch/XLA's `neuron.py`.
+/// Returns the plan for AWS Neuron, which replaces `initialize_env`, `num_local_processes` and `set_rt_root_comm_id` of
+/// PyTorch/XLA's `neuron.py`.
 ///
-/// A list in `NEURON_RT_VISIBLE_CORES` such as `4-7` applies to all processes of the host. Each process takes its own
-/// core.
+/// If `NEURON_RT_VISIBLE_CORES` contains a list such as `4-7`, these are the cores of all processes of the host. In
+/// each process, the plan replaces the list by the core of this process.
 pub fn neuron() -> ProcessPlan {
     let core = [When::OneDevice];
     let many = [When::MultiProcess];
@@ -94,13 +96,13 @@ pub fn neuron() -> ProcessPlan {
         .with_chips([variable("NEURONCORE_NUM_DEVICES"), ChipProbe::Constant { count: 1 }])
 }
 
-/// NVIDIA CUDA: `client_create_options`, `physical_chip_count` and `requires_xla_coordinator` of PyTorch/XLA 2.8's
-/// CUDA plugin.
+/// Returns the plan for NVIDIA CUDA, which replaces `client_create_options`, `physical_chip_count` and
+/// `requires_xla_coordinator` of PyTorch/XLA 2.8's CUDA plugin.
 pub fn cuda() -> ProcessPlan {
     gpu("NVIDIA").with_chips([variable("GPU_NUM_DEVICES"), nodes("/dev/nvidia[0-9]*")])
 }
 
-/// AMD ROCm, whose plugin takes the same options as CUDA's.
+/// Returns the plan for AMD ROCm, whose plugin accepts the same options as the CUDA plugin.
 pub fn rocm() -> ProcessPlan {
     gpu("AMD").with_chips([variable("GPU_NUM_DEVICES"), nodes("/dev/dri/renderD[0-9]*")])
 }

@@ -1,4 +1,4 @@
-//! Counts a plugin's devices, and numbers its hosts, before the plugin is loaded.
+//! Counts a plugin's devices and determines the index of the host before the plugin is loaded.
 
 use super::environment::{Environment, Host};
 use super::plan::ProcessPlan;
@@ -6,7 +6,7 @@ use super::probe::{ChipProbe, HostIndex};
 use super::topology::ProcessTopology;
 use crate::{Fault, Faults};
 
-/// Splits a glob into its folder and the pattern of the name.
+/// Splits the path of a glob into the folder and the pattern of the file name.
 pub(super) fn split_glob(glob: &str) -> Result<(&str, glob::Pattern), String> {
     let (folder, name) =
         glob.rsplit_once('/').ok_or_else(|| format!("{glob:?} is not an absolute path; begin it with /"))?;
@@ -20,12 +20,12 @@ pub(super) fn split_glob(glob: &str) -> Result<(&str, glob::Pattern), String> {
 }
 
 impl ProcessPlan {
-    /// Number of devices of this host. It is also the number of processes if each process takes one device. The result
-    /// is that of the first probe that finds any devices. Returns `None` if no probe finds any.
+    /// Returns the number of devices of this host, from the first probe that finds any devices. If each process uses
+    /// one device, this is also the number of processes. Returns `None` if no probe finds any devices.
     ///
     /// # Errors
     ///
-    /// If a variable is not a number, or a glob is not valid.
+    /// Returns a fault if a variable is not an unsigned integer, or if a glob is invalid.
     #[doc(alias = "physical_chip_count")]
     pub fn chip_count(&self, environment: &Environment, host: &dyn Host) -> Result<Option<u32>, Faults> {
         for probe in &self.chips {
@@ -45,11 +45,11 @@ impl ProcessPlan {
         Ok(None)
     }
 
-    /// Index of the host in the order that the plugin uses.
+    /// Returns the index of the host in the order that the plugin uses.
     ///
     /// # Errors
     ///
-    /// If a variable is not a number.
+    /// Returns a fault if a variable is not an unsigned integer.
     pub fn host_index(&self, topology: &ProcessTopology, environment: &Environment) -> Result<u32, Faults> {
         if let HostIndex::Variables { names } = &self.host_index {
             for name in names {

@@ -1,4 +1,4 @@
-//! Detects the ranks and hosts of this process.
+//! Detects the topology of this process: its ranks and hosts.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use super::source::{self, Input, Reading};
 use super::topology::{DeviceShare, ProcessTopology};
 use crate::Faults;
 
-/// Values that a program passes itself. They take precedence over all other sources.
+/// Topology values that the program itself passes. They take precedence over all other sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the getters of ProcessTopology say it")]
@@ -52,25 +52,25 @@ impl Explicit {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SourceState {
-    /// Its values were used.
+    /// Values of the source were used.
     Used,
-    /// It is present, but another launcher has precedence.
+    /// The source is present, but another launcher takes precedence.
     Passed,
-    /// It is partly present, but it does not describe this process. The text is the reason.
+    /// The source is partly present, but it does not describe this process. The string is the reason.
     Incomplete(String),
-    /// It is not present.
+    /// The source is not present.
     Absent,
-    /// It was not queried, because this requires the network and another launcher has precedence.
+    /// The source was not queried, because the query requires the network and another launcher takes precedence.
     NotAsked,
 }
 
-/// A source and the result of reading it.
+/// A source of topology values, and its state after detection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SourceReport {
     /// The source.
     pub source: Source,
-    /// The result of reading it.
+    /// State of the source after detection.
     pub state: SourceState,
 }
 
@@ -87,7 +87,7 @@ impl fmt::Display for SourceReport {
     }
 }
 
-/// The topology of this process, and the sources that it was detected from.
+/// The topology of this process, and the states of the sources from which it was detected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Detected {
@@ -99,10 +99,10 @@ pub struct Detected {
 
 type Read = fn(&Input<'_>) -> Result<Reading, Faults>;
 
-/// Sources that are combined, because each one provides some of the values.
+/// Sources that are combined, because each one provides only some of the values.
 const PARTS: [(Source, Read); 2] = [(Source::Jax, source::jax::read), (Source::PjrtLocal, source::pjrt_local::read)];
 
-/// Launchers. Only the first one that is present is used.
+/// Launchers. Only the first launcher that is present is used.
 const LAUNCHERS: [(Source, Read); 7] = [
     (Source::Torchrun, source::torchrun::read),
     (Source::OpenMpi, source::open_mpi::read),
@@ -113,18 +113,20 @@ const LAUNCHERS: [(Source, Read); 7] = [
     (Source::Neuron, source::neuron::read),
 ];
 
-/// Detects the topology of this process, from values the program passes, then from the environment.
+/// Detection of the topology of this process, first from values that the program passes, then from the environment.
 ///
-/// The order is JAX's: explicit values, then JAX's own variables, then the first launcher that is present of Open MPI,
-/// Slurm, TPU variables, TPU metadata and Kubernetes. It also reads three sources that JAX does not read:
+/// The order of precedence is JAX's: explicit values, then JAX's own variables, then the first launcher that is present
+/// among Open MPI, Slurm, TPU variables, TPU metadata and Kubernetes. Detection also reads three sources that JAX does
+/// not read:
 ///
-/// - `PJRT_LOCAL_PROCESS_RANK` and `_COUNT`, which only describe the place on the host, come after JAX's variables.
-/// - torchrun is the first launcher, because it runs inside the jobs of the other launchers and describes the process
-///   itself.
-/// - Neuron's variables are the last launcher, because a plan sets them.
+/// - `PJRT_LOCAL_PROCESS_RANK` and `_COUNT` follow JAX's variables. They only describe the position of the process on
+///   its host.
+/// - torchrun is the first launcher. It can run inside a job of another launcher, and then only torchrun describes the
+///   individual process.
+/// - Neuron's variables are the last launcher, because a process plan sets them.
 ///
-/// Values that none of these sources provide are derived from the others. If no source describes how processes share
-/// hosts, each process has its own host. If no source describes the processes, this process is the only one.
+/// A value that none of these sources provides is derived from the other values. If no source describes how processes
+/// share hosts, each process has its own host. If no source describes the processes, this process is the only one.
 pub struct Detection<'a> {
     environment: &'a Environment,
     host: &'a dyn Host,
@@ -132,19 +134,19 @@ pub struct Detection<'a> {
 }
 
 impl<'a> Detection<'a> {
-    /// Detects from these variables alone.
+    /// Creates a detection that reads only these variables.
     pub fn new(environment: &'a Environment) -> Self {
         Self { environment, host: &NoHost, explicit: Explicit::default() }
     }
 
-    /// Also reads files and metadata of a host.
+    /// Adds files and metadata of a host to the sources.
     #[must_use]
     pub fn with_host(mut self, host: &'a dyn Host) -> Self {
         self.host = host;
         self
     }
 
-    /// Sets the values that the program passes. They take precedence.
+    /// Sets the values that the program passes. They take precedence over all other sources.
     #[must_use]
     pub fn with_explicit(mut self, explicit: Explicit) -> Self {
         self.explicit = explicit;
@@ -155,8 +157,9 @@ impl<'a> Detection<'a> {
     ///
     /// # Errors
     ///
-    /// If values of the sources in use are malformed or contradictory, or if a value is missing that cannot be derived.
-    /// Each fault names the variable, its value and the remedy. Sources that are not in use may be malformed.
+    /// Returns faults if values of the used sources are malformed or contradictory, or if a missing value cannot be
+    /// derived. Each fault contains the variable, its value and the remedy. Malformed values of unused sources are
+    /// ignored.
     pub fn run(&self) -> Result<Detected, Faults> {
         let mut sources = Vec::new();
         let mut report = |source, state| sources.push(SourceReport { source, state });
@@ -185,7 +188,7 @@ impl<'a> Detection<'a> {
             report(
                 source,
                 match reading {
-                    // This source is not in use, so its faults do not matter.
+                    // Another launcher is used, so the faults of this source do not matter.
                     Ok(Reading::Present(_)) | Err(_) if found => SourceState::Passed,
                     Err(faults) => return Err(faults),
                     Ok(Reading::Absent) => SourceState::Absent,
@@ -210,7 +213,7 @@ impl<'a> Detection<'a> {
         Input { environment: self.environment, host: self.host, source }
     }
 
-    /// Replaces the port that a launcher chose by `JAX_COORDINATOR_PORT`.
+    /// Replaces the port of a launcher's coordinator with `JAX_COORDINATOR_PORT`, if this variable is set.
     fn override_port(&self, partial: &mut Partial) -> Result<(), Faults> {
         if let (Some(port), Some(coordinator)) =
             (self.input(Source::Jax).port(source::jax::PORT)?, &mut partial.coordinator)
@@ -228,11 +231,11 @@ impl fmt::Debug for Detection<'_> {
 }
 
 impl ProcessTopology {
-    /// Detects the topology of this process from environment variables alone. [`Detection`] accepts further sources.
+    /// Detects the topology of this process from environment variables alone. [`Detection`] supports further sources.
     ///
     /// # Errors
     ///
-    /// See [`Detection::run`].
+    /// Returns the faults of [`Detection::run`].
     pub fn detect(environment: &Environment) -> Result<Self, Faults> {
         Detection::new(environment).run().map(|detected| detected.topology)
     }
@@ -270,7 +273,7 @@ mod tests {
         Detection::new(&variables.iter().copied().collect()).run()
     }
 
-    /// `global local host coordinator`, as in `3/4 1/2 1/2 node0:8547`.
+    /// Formats a topology as `global local host coordinator`, such as `3/4 1/2 1/2 node0:8547`.
     fn shown(topology: &ProcessTopology) -> String {
         let coordinator = topology.coordinator().map_or("-".to_owned(), Address::to_string);
         format!(
@@ -345,11 +348,11 @@ mod tests {
         assert_eq!(provenance.of(Item::GlobalRank).unwrap().to_string(), "torchrun RANK");
         assert_eq!(provenance.of(Item::SliceIndex).unwrap().source, Source::Assumed);
         found(&and(TORCHRUN, &[("XLA_COORDINATOR_PORT", "1234")]), "3/4 1/2 1/2 node0:1234");
-        // The hosts are derived from the ranks.
+        // The host index and the host count are derived from the ranks.
         let hosts = without(&without(TORCHRUN, "GROUP_RANK"), "GROUP_WORLD_SIZE");
         let detected = found(&hosts, "3/4 1/2 1/2 node0");
         assert_eq!(detected.topology.provenance().of(Item::HostIndex).unwrap().source, Source::Derived);
-        // One process in each pod.
+        // Without a local rank, each process has its own host, as in Kubernetes pods.
         found(&[("RANK", "2"), ("WORLD_SIZE", "3"), ("MASTER_ADDR", "a")], "2/3 0/1 2/3 a");
         found(&[("LOCAL_RANK", "1"), ("LOCAL_WORLD_SIZE", "2")], "1/2 1/2 0/1 -");
         assert_eq!(detect(&[("WORLD_SIZE", "3")]).unwrap().topology, ProcessTopology::single());
@@ -389,7 +392,7 @@ mod tests {
         ];
         found(base, "2/4 0/2 1/2 -");
         let uri = |uri| and(base, &[("OMPI_MCA_orte_hnp_uri", uri)]);
-        // 1531576320 / 4096 % 4096 = 1184.
+        // The port is 61440 + 1184, because 1531576320 / 4096 % 4096 = 1184.
         found(&uri("1531576320.0;tcp://10.96.0.1,10.148.0.1:34911"), "2/4 0/2 1/2 10.96.0.1:62624");
         found(&uri("1314521088.0;tcp6://[fe80::b9b:1,2620:10d::2]:43370"), "2/4 0/2 1/2 [fe80::b9b:1]:62880");
         refused(&uri("1.0;usock"), "OMPI_MCA_orte_hnp_uri", "detect::open_mpi", "no TCP address");
@@ -406,7 +409,7 @@ mod tests {
 
     #[test]
     fn slurm() {
-        // 4097 % 4096 = 1.
+        // The port is 61440 + 1, because 4097 % 4096 = 1.
         let detected = found(SLURM, "2/5 0/2 1/3 host01:61441");
         assert_eq!(detected.topology.hosts(), ["host01", "host02", "host7"]);
         found(&and(SLURM, &[("JAX_COORDINATOR_PORT", "5")]), "2/5 0/2 1/3 host01:5");
@@ -489,7 +492,7 @@ mod tests {
             detected.topology.provenance().of(Item::HostIndex).unwrap().to_string(),
             "TPU metadata agent-worker-number"
         );
-        // The metadata of the slice reaches the plan.
+        // The plan uses the metadata of the slice.
         let four = Environment::from([("PJRT_LOCAL_PROCESS_RANK", "3"), ("PJRT_LOCAL_PROCESS_COUNT", "4")]);
         let topology = Detection::new(&four).with_host(&host).run().unwrap().topology;
         let plan = super::super::builtin_plans::tpu().resolve(&topology, &four).unwrap();
@@ -547,7 +550,7 @@ mod tests {
         let state = |detected: &Detected, source| {
             detected.sources.iter().find(|report| report.source == source).unwrap().state.clone()
         };
-        // torchrun runs within a Slurm job step here. A malformed source that is not in use is not an error.
+        // Here torchrun runs within a Slurm job step. Malformed values of Slurm, which is not used, are not an error.
         let detected = found(&and(TORCHRUN, SLURM), "3/4 1/2 1/2 node0");
         assert_eq!(state(&detected, Source::Torchrun), SourceState::Used);
         assert_eq!(state(&detected, Source::Slurm), SourceState::Passed);
@@ -555,7 +558,7 @@ mod tests {
         let jax = and(TORCHRUN, &[("JAX_COORDINATOR_ADDRESS", "other:9"), ("JAX_COORDINATOR_PORT", "7")]);
         let detected = found(&jax, "3/4 1/2 1/2 other:9");
         assert_eq!(state(&detected, Source::Jax), SourceState::Used);
-        // Explicit values come first, and the rest is filled in.
+        // Explicit values take precedence, and the launcher provides the other values.
         let environment: Environment = TORCHRUN.iter().copied().collect();
         let explicit = Explicit {
             coordinator: Some("mine:1".parse().unwrap()),

@@ -1,4 +1,4 @@
-//! The result of a plan for one process: data to inspect first and apply later.
+//! The resolved plan of one process, as data that a program can inspect before it applies the plan.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use super::template::is_variable;
 use crate::options::value_to_json;
 use crate::{Error, OptionType, Result};
 
-/// The effect of a step on its variable.
+/// The effect of a step on its environment variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -22,14 +22,14 @@ pub enum Effect {
     Set,
     /// The variable is set and gets another value.
     Replace,
-    /// The variable has another value, which it keeps.
+    /// The variable has another value and keeps it.
     Keep,
     /// The variable already has this value.
     Unchanged,
 }
 
 impl Effect {
-    /// Whether the variable changes.
+    /// Returns whether the variable changes.
     pub fn changes(self) -> bool {
         matches!(self, Self::Set | Self::Replace)
     }
@@ -46,11 +46,11 @@ impl fmt::Display for Effect {
     }
 }
 
-/// One variable of an [`EnvPlan`].
+/// One step of an [`EnvPlan`], which sets an environment variable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct EnvStep {
-    /// The variable.
+    /// Name of the variable.
     pub variable: String,
     /// The value that the plan specifies.
     pub value: String,
@@ -66,11 +66,11 @@ pub struct EnvStep {
     pub effect: Effect,
 }
 
-/// One create option of an [`EnvPlan`].
+/// One option for `PJRT_Client_Create` in an [`EnvPlan`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PlannedOption {
-    /// The option.
+    /// Name and value of the option.
     pub option: NamedValue,
     /// The reason for the option.
     pub reason: String,
@@ -88,11 +88,11 @@ impl Serialize for PlannedOption {
     }
 }
 
-/// The result of a plan for one process. It is data, so creating it sets no variables.
+/// The resolved plan of one process. Creating a plan does not set any variables.
 ///
-/// For a child process, pass [`EnvPlan::for_child`] to [`std::process::Command::envs`]. Rust considers setting
-/// variables in a running process unsafe, because C libraries read them without a lock. `plugin-registry` implements
-/// that step.
+/// For a child process, pass [`EnvPlan::for_child`] to [`std::process::Command::envs`]. To apply a plan in the running
+/// process, use `plugin-registry`. Setting variables of a running process is unsafe in Rust, because C libraries read
+/// them without a lock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct EnvPlan {
     steps: Vec<EnvStep>,
@@ -106,7 +106,7 @@ impl EnvPlan {
         Self::default()
     }
 
-    /// Adds a variable as the next step. Its effect is computed from `environment`.
+    /// Adds a variable as the next step. The value of the variable in `environment` determines the effect of the step.
     pub fn add_variable(
         &mut self,
         variable: impl Into<String>,
@@ -126,7 +126,7 @@ impl EnvPlan {
         self.steps.push(EnvStep { variable, value, set, before, reason: reason.into(), current, effect });
     }
 
-    /// Adds a create option.
+    /// Adds an option for `PJRT_Client_Create`.
     pub fn add_option(&mut self, option: NamedValue, reason: impl Into<String>) {
         self.options.push(PlannedOption { option, reason: reason.into() });
     }
@@ -136,39 +136,39 @@ impl EnvPlan {
         self.coordinator = Some(address);
     }
 
-    /// The variables, in order, including those that keep their values.
+    /// Returns the steps in order, including steps whose variables keep their values.
     pub fn steps(&self) -> &[EnvStep] {
         &self.steps
     }
 
-    /// The steps that change a variable and must be applied by the given time. The steps for [`Before::Client`] include
-    /// those for [`Before::Load`].
+    /// Returns the steps that change a variable and must be applied before the given event. The steps for
+    /// [`Before::Client`] include the steps for [`Before::Load`].
     pub fn changes(&self, before: Before) -> impl Iterator<Item = &EnvStep> {
         self.steps.iter().filter(move |step| step.effect.changes() && step.before <= before)
     }
 
-    /// The create options, with the reasons.
+    /// Returns the options for `PJRT_Client_Create`, with their reasons.
     pub fn options(&self) -> &[PlannedOption] {
         &self.options
     }
 
-    /// The create options, to pass when a client is created.
+    /// Returns the options for `PJRT_Client_Create`.
     pub fn create_options(&self) -> Vec<NamedValue> {
         self.options.iter().map(|planned| planned.option.clone()).collect()
     }
 
-    /// The address of the coordinator, if clients need one. Such clients must be given a key-value store that all
+    /// Returns the address of the coordinator, if clients need one. Such clients require a key-value store that all
     /// processes share.
     pub fn coordinator(&self) -> Option<&Address> {
         self.coordinator.as_ref()
     }
 
-    /// The variables that change, for [`std::process::Command::envs`].
+    /// Returns the variables that change and their values, for [`std::process::Command::envs`].
     pub fn for_child(&self) -> impl Iterator<Item = (&str, &str)> {
         self.changes(Before::Client).map(|step| (step.variable.as_str(), step.value.as_str()))
     }
 
-    /// Rejects names and values that no system accepts, because setting them would end the program.
+    /// Rejects names and values of variables with which [`std::env::set_var`] could panic.
     pub(crate) fn can_be_set(&self) -> Result<()> {
         for EnvStep { variable, value, .. } in &self.steps {
             if !is_variable(variable) {
@@ -185,13 +185,13 @@ impl EnvPlan {
         Ok(())
     }
 
-    /// Whether there is nothing to apply.
+    /// Returns whether the plan has no effect.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty() && self.options.is_empty() && self.coordinator.is_none()
     }
 }
 
-/// Formats a table with one line for each variable, option and need.
+/// Formats a table with one line for each variable, for each option and for the coordinator.
 impl fmt::Display for EnvPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_empty() {
@@ -224,7 +224,7 @@ impl fmt::Display for EnvPlan {
             ]);
         }
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        // A long value shifts only the reason in its own line.
+        // A value of more than 40 characters does not widen its column, so it shifts only the reason in its own line.
         let short = rows.iter().map(|row| row[2].chars().count()).filter(|width| *width <= 40).max();
         let (a, b, c) = (width(0), width(1), short.unwrap_or(0));
         for (i, [what, name, value, reason]) in rows.iter().enumerate() {

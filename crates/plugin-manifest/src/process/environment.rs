@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// Environment variables as data.
 ///
-/// Nothing in this crate reads the variables of the running process unless a caller passes
+/// This crate does not read the variables of the running process unless a caller passes
 /// [`Environment::of_this_process`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment(BTreeMap<String, String>);
@@ -15,19 +15,19 @@ impl Environment {
         Self::default()
     }
 
-    /// The variables of this process at the time of the call, except those that are not UTF-8.
+    /// Returns the variables of this process at the time of the call, except those that are not UTF-8.
     pub fn of_this_process() -> Self {
         std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect()
     }
 
-    /// The value of a variable, which may be empty.
+    /// Returns the value of a variable, which may be empty, or `None` if the variable is not set.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    /// The value of a variable that is set and not empty.
+    /// Returns the value of a variable that is set and not empty.
     pub fn value(&self, name: &str) -> Option<&str> {
         self.get(name).filter(|value| !value.is_empty())
     }
@@ -37,7 +37,7 @@ impl Environment {
         self.0.insert(name.into(), value.into());
     }
 
-    /// All variables by name.
+    /// Returns all variables, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
@@ -61,17 +61,18 @@ impl From<BTreeMap<String, String>> for Environment {
     }
 }
 
-/// Access to files and metadata, which some sources need in addition to environment variables. Tests implement it
-/// without a file system.
+/// Access to files and metadata of a host, which some sources need in addition to environment variables. Tests can
+/// implement this trait without a file system.
 pub trait Host {
-    /// The text of a file. Returns `None` if it cannot be read.
+    /// Returns the text of a file, or `None` if the file cannot be read.
     fn file(&self, path: &str) -> Option<String>;
 
-    /// The names in a folder. Returns an empty list if it cannot be read.
+    /// Returns the file names in a folder, or an empty list if the folder cannot be read.
     fn folder(&self, path: &str) -> Vec<String>;
 
-    /// An instance attribute of the cloud's metadata server, such as `agent-worker-number` of a Google TPU VM. Returns
-    /// `None` if there is no such server or attribute. This crate has no implementation that uses the network.
+    /// Returns an instance attribute of the cloud's metadata server, such as `agent-worker-number` of a Google TPU VM.
+    /// Returns `None` if the server or the attribute does not exist. This crate has no implementation that uses the
+    /// network.
     fn metadata(&self, attribute: &str) -> Option<String>;
 }
 
@@ -93,7 +94,7 @@ impl Host for NoHost {
     }
 }
 
-/// The files of this host, without metadata.
+/// The files of the host on which this process runs, without metadata.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ThisHost;
 

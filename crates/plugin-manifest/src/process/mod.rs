@@ -1,9 +1,9 @@
-//! Processes, hosts and ranks: the place of a process among others, and the set-up that a plugin needs for it.
+//! Processes, hosts and ranks: the position of a process in a job, and the set-up that a plugin needs for the process.
 //!
-//! [`ProcessTopology`] describes the place of the process. [`ProcessPlan`] describes, as data, what a plugin needs for
-//! each process: environment variables, create options, a coordinator. [`ProcessPlan::resolve`] computes the values of
-//! the plan for one process. The result, [`EnvPlan`], is data too. A program can inspect and print it, and applies it
-//! before it loads the plugin's library.
+//! [`ProcessTopology`] describes the position of the process. [`ProcessPlan`] describes, as data, the requirements of a
+//! plugin for each process: environment variables, create options and a coordinator. [`ProcessPlan::resolve`] computes
+//! the values of the plan for one process. The result is an [`EnvPlan`], which is also data. A program can inspect and
+//! print this plan, and applies it before it loads the plugin's library.
 //!
 //! ```
 //! use plugin_manifest::process::{EnvRule, Environment, Position, ProcessPlan, ProcessTopology, When};
@@ -23,20 +23,20 @@
 //!
 //! # Templates
 //!
-//! A value of a plan is text with slots in braces. A slot is a list of choices separated by `|`. Its value is that of
-//! the first choice that is known:
+//! A value of a plan is text with slots in braces. A slot is a list of choices separated by `|`. The first choice whose
+//! value is known replaces the slot:
 //!
 //! | choice | value |
 //! |---|---|
-//! | `local_rank`, `local_world_size`, `global_rank`, `world_size`, `host_index`, `host_count`, `host_in_slice`, `hosts_per_slice`, `slice_index`, `slice_count` | a whole number of the topology |
-//! | `host_in_slice*local_world_size+local_rank`, `8476+local_rank` | sums of products of these and of numbers |
-//! | `'text'` | that text |
-//! | `env:NAME` | an environment variable that is set and not empty |
-//! | `env:NAME[local_rank]` | one item of a variable's list `0,4-7`, counted from 0 |
+//! | `local_rank`, `local_world_size`, `global_rank`, `world_size`, `host_index`, `host_count`, `host_in_slice`, `hosts_per_slice`, `slice_index`, `slice_count` | an integer of the topology |
+//! | `host_in_slice*local_world_size+local_rank`, `8476+local_rank` | a sum of products of such integers and of constants |
+//! | `'text'` | the quoted text |
+//! | `env:NAME` | the value of an environment variable that is set and not empty |
+//! | `env:NAME[local_rank]` | one element of the list in a variable, such as `0,4-7`, with an index from 0 |
 //! | `coordinator`, `coordinator_host`, `coordinator_port` | the address of the coordinator |
 //! | `hosts` | names of the slice's hosts, separated by commas |
-//! | `process_addresses:8476` | `host:port` of each process of the slice; ports count up on each host |
-//! | `mesh_product:A,B` | product, axis by axis, of two variables such as `2,2,1` |
+//! | `process_addresses:8476` | `host:port` of each process of the slice; the ports on each host ascend from this port |
+//! | `mesh_product:A,B` | axis-by-axis product of two meshes, such as `2,2,1`, in variables |
 //!
 //! `{{` and `}}` produce literal braces.
 

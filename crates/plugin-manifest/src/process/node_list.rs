@@ -1,10 +1,10 @@
-//! Slurm's lists of nodes: `host[01-03,7],login1`.
+//! Slurm's node lists, such as `host[01-03,7],login1`.
 
-/// The limit is larger than any cluster. A longer list is a mistake or an attack.
+/// Maximum number of hosts. It is larger than any cluster, so a longer list is a mistake or an attack.
 const LIMIT: usize = 1 << 20;
 
-/// All names of a list, in order. If a name has several brackets, all combinations are formed, and the last bracket
-/// varies fastest.
+/// Returns all names of a list, in order. If a name has several brackets, all combinations are formed, and the last
+/// bracket varies fastest.
 pub(super) fn expand(list: &str) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     for item in split(list)? {
@@ -31,7 +31,7 @@ pub(super) fn expand(list: &str) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// The items between the commas that are outside brackets.
+/// Splits a list at the commas that are outside brackets.
 fn split(list: &str) -> Result<Vec<&str>, String> {
     let (mut items, mut start, mut inside) = (Vec::new(), 0, false);
     for (at, c) in list.char_indices() {
@@ -56,7 +56,7 @@ fn split(list: &str) -> Result<Vec<&str>, String> {
     Ok(items)
 }
 
-/// The numbers within brackets. Those of a range are padded to the width of its first number.
+/// Returns the numbers within brackets. The numbers of a range are padded with zeros to the width of the first number.
 fn numbers(inside: &str) -> Result<Vec<String>, String> {
     let mut numbers = Vec::new();
     for item in inside.split(',').map(str::trim) {

@@ -1,4 +1,4 @@
-//! The values that a source provides about a process, and the derivation of missing values.
+//! Topology values that sources provide for a process, and the derivation of missing values.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ impl<T> Attributed<T> {
     }
 }
 
-/// The values that are known so far.
+/// The topology values that are known so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Partial {
     pub(super) global_rank: Option<Attributed<u32>>,
@@ -46,7 +46,7 @@ pub(super) struct Partial {
 }
 
 impl Partial {
-    /// Takes the values from `other` that are not yet known.
+    /// Copies the values from `other` for which `self` has no value.
     pub(super) fn or(&mut self, other: Self) {
         let Self {
             global_rank,
@@ -82,12 +82,12 @@ impl Partial {
         }
     }
 
-    /// Returns the topology that these values describe. Missing values are derived from the others, or get their
+    /// Returns the topology that these values describe. Missing values are derived from the known values, or get their
     /// defaults.
     ///
     /// # Errors
     ///
-    /// If values contradict each other, or if a value is missing that cannot be derived.
+    /// Returns faults if values contradict each other, or if a missing value cannot be derived.
     pub(super) fn complete(mut self) -> Result<ProcessTopology, Faults> {
         self.check_pairs()?;
         self.fill_world()?;
@@ -132,7 +132,7 @@ impl Partial {
         Ok(made.with_provenance(provenance))
     }
 
-    /// Checks each rank against its own count before anything is computed from them.
+    /// Checks each rank against its own count before other values are computed from them.
     fn check_pairs(&self) -> Result<(), Faults> {
         let mut faults = Vec::new();
         for (index_item, index, count_item, count) in [
@@ -153,7 +153,7 @@ impl Partial {
         Faults::check(faults)
     }
 
-    /// Fills in the rank and the world size.
+    /// Fills in the global rank and the world size.
     fn fill_world(&mut self) -> Result<(), Faults> {
         match (&self.global_rank, &self.world_size) {
             (Some(_), Some(_)) => return Ok(()),
@@ -198,7 +198,7 @@ impl Partial {
             (None, Some(count)) if count > 1 => return gap(&self.host_count, "host count", "host index"),
             _ => {}
         }
-        // Assume that every host has the same number of processes as this one.
+        // Assume that all hosts have as many processes as this host.
         let (local, on_host) = (local.unwrap_or(0), on_host.unwrap_or(1));
         let (host, hosts) = (host.unwrap_or(0), hosts.unwrap_or(1));
         let world = on_host.checked_mul(hosts).ok_or_else(|| {
@@ -216,7 +216,7 @@ impl Partial {
         Ok(())
     }
 
-    /// The rank, if it can be derived from hosts and local ranks.
+    /// Returns the global rank, if it can be derived from the hosts and the local rank.
     fn rank_by_host(&self, world: u32) -> Option<u32> {
         let value = |known: &Option<Attributed<u32>>| known.as_ref().map(|known| known.value);
         let hosts = value(&self.host_count).unwrap_or(1);
@@ -229,7 +229,8 @@ impl Partial {
         (u64::from(on_host) * u64::from(hosts) == u64::from(world)).then(|| host * on_host + local)
     }
 
-    /// Fills in local rank, local world size, host index and host count, if the world is known.
+    /// Fills in local rank, local world size, host index and host count, if the global rank and the world size are
+    /// known.
     fn fill_hosts(&mut self) -> Result<(), Faults> {
         let (Some(rank), Some(world)) = (&self.global_rank, &self.world_size) else { return Ok(()) };
         let (rank, world) = (rank.value, world.value);
@@ -278,7 +279,7 @@ impl Partial {
             let host = if hosts == 1 {
                 Some(0)
             } else if rank % on_host == local && rank / on_host < hosts {
-                // Ranks fill one host after the other.
+                // Consecutive ranks are on one host until the host is full.
                 Some(rank / on_host)
             } else if rank / hosts == local {
                 // Ranks are assigned to the hosts round robin.
@@ -302,7 +303,7 @@ impl Partial {
     }
 }
 
-/// The name of a value's origin in an error.
+/// Returns the name of a value's origin for an error message.
 pub(super) fn field(origin: &Origin) -> String {
     match &origin.name {
         Some(name) => name.clone(),

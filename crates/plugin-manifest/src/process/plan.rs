@@ -1,4 +1,4 @@
-//! The needs of a plugin for each process, as data.
+//! The requirements of a plugin for each process, as data.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::probe::{ChipProbe, HostIndex};
 use super::topology::{DeviceShare, ProcessTopology};
 use crate::OptionType;
 
-/// A condition of a rule. A rule applies if all of its conditions hold. A rule without conditions always applies.
+/// A condition of a rule. A rule applies if all of its conditions are true. A rule without conditions always applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -21,14 +21,14 @@ pub enum When {
     SoleOnHost,
     /// There are several processes on this host.
     SharedHost,
-    /// The process takes one device ([`DeviceShare::One`]).
+    /// The process uses one device ([`DeviceShare::One`]).
     OneDevice,
-    /// The process takes all devices of its host ([`DeviceShare::All`]).
+    /// The process uses all devices of its host ([`DeviceShare::All`]).
     AllDevices,
 }
 
 impl When {
-    /// Whether the condition holds.
+    /// Returns whether the condition is true for this topology.
     pub fn holds(self, topology: &ProcessTopology) -> bool {
         match self {
             Self::SingleProcess => topology.world_size() == 1,
@@ -40,7 +40,7 @@ impl When {
         }
     }
 
-    /// Whether the two conditions never hold together.
+    /// Returns whether the two conditions can never be true together.
     pub(super) fn excludes(self, other: Self) -> bool {
         let pair = |a, b| (self == a && other == b) || (self == b && other == a);
         pair(Self::SingleProcess, Self::MultiProcess)
@@ -83,15 +83,15 @@ impl fmt::Display for Before {
     }
 }
 
-/// An environment variable to set.
+/// A rule that sets an environment variable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct EnvRule {
-    /// The variable.
+    /// Name of the variable.
     pub variable: String,
-    /// Its value: a template over the topology. See the module's documentation.
+    /// Value of the variable: a template over the topology, which [`process`](crate::process) describes.
     pub value: String,
-    /// Conditions of the rule.
+    /// Conditions under which the rule applies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<When>,
     /// If any of these variables is set and not empty, the rule does not apply.
@@ -103,13 +103,13 @@ pub struct EnvRule {
     /// The latest time at which the variable may be set.
     #[serde(default)]
     pub before: Before,
-    /// The reason, for display.
+    /// Reason for the rule, for display.
     #[serde(default)]
     pub reason: String,
 }
 
 impl EnvRule {
-    /// Sets a variable unless it is already set, before the library is loaded.
+    /// Creates a rule that sets a variable before the library is loaded, unless the variable is already set.
     pub fn default_value(variable: impl Into<String>, value: impl Into<String>) -> Self {
         Self {
             variable: variable.into(),
@@ -122,12 +122,12 @@ impl EnvRule {
         }
     }
 
-    /// Sets a variable even if it is already set, before the library is loaded.
+    /// Creates a rule that sets a variable before the library is loaded, even if the variable is already set.
     pub fn override_value(variable: impl Into<String>, value: impl Into<String>) -> Self {
         Self { set: SetMode::Override, ..Self::default_value(variable, value) }
     }
 
-    /// Adds conditions, all of which must hold.
+    /// Adds conditions, all of which must be true.
     #[must_use]
     pub fn when(mut self, when: impl IntoIterator<Item = When>) -> Self {
         self.when.extend(when);
@@ -141,14 +141,14 @@ impl EnvRule {
         self
     }
 
-    /// Requires the variable only before a client is created, instead of before the library is loaded.
+    /// Allows the variable to be set after the library is loaded, if it is set before a client is created.
     #[must_use]
     pub fn before_client(mut self) -> Self {
         self.before = Before::Client;
         self
     }
 
-    /// Sets the reason.
+    /// Sets the reason for the rule.
     #[must_use]
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
         self.reason = reason.into();
@@ -156,24 +156,24 @@ impl EnvRule {
     }
 }
 
-/// A create option to pass to the client.
+/// A rule that passes an option to `PJRT_Client_Create`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct OptionRule {
-    /// The option.
+    /// Name of the option.
     pub name: String,
-    /// Type of its value.
+    /// Type of the option's value.
     #[serde(rename = "type")]
     pub ty: OptionType,
-    /// Its value: a template over the topology.
+    /// Value of the option: a template over the topology, which [`process`](crate::process) describes.
     pub value: String,
-    /// Conditions of the rule.
+    /// Conditions under which the rule applies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<When>,
     /// If any of these variables is set and not empty, the rule does not apply.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unless_set: Vec<String>,
-    /// The reason, for display.
+    /// Reason for the rule, for display.
     #[serde(default)]
     pub reason: String,
 }
@@ -191,7 +191,7 @@ impl OptionRule {
         }
     }
 
-    /// Adds conditions, all of which must hold.
+    /// Adds conditions, all of which must be true.
     #[must_use]
     pub fn when(mut self, when: impl IntoIterator<Item = When>) -> Self {
         self.when.extend(when);
@@ -205,7 +205,7 @@ impl OptionRule {
         self
     }
 
-    /// Sets the reason.
+    /// Sets the reason for the rule.
     #[must_use]
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
         self.reason = reason.into();
@@ -227,19 +227,19 @@ pub enum CoordinatorNeed {
     MultiProcess,
 }
 
-/// The coordinator, the process of global rank 0, which serves the key-value store.
+/// A plugin's need for a coordinator: the process with global rank 0, which provides the key-value store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Coordinator {
-    /// Whether clients need one.
+    /// Whether clients need a coordinator.
     pub need: CoordinatorNeed,
-    /// Its port, if no source provides one.
+    /// Port of the coordinator, if no source provides one.
     pub default_port: u16,
 }
 
 impl Coordinator {
-    /// The default port in PyTorch/XLA.
+    /// Default port of the coordinator in PyTorch/XLA.
     pub const DEFAULT_PORT: u16 = 8547;
 
     /// Creates a coordinator with the default port.
@@ -254,24 +254,25 @@ impl Default for Coordinator {
     }
 }
 
-/// The needs of a plugin for each process: variables, create options, a coordinator, and how to count its devices.
+/// The requirements of a plugin for each process: variables, create options, a coordinator, and methods to count
+/// devices.
 ///
-/// It is data with a JSON form, so that programs that cannot call Rust code can apply it too. [`ProcessPlan::validate`]
-/// reports its faults. [`ProcessPlan::resolve`] computes its values for one process.
+/// A plan has a JSON form, so that programs in other languages can apply it, too. [`ProcessPlan::validate`] reports the
+/// faults of a plan. [`ProcessPlan::resolve`] computes its values for one process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct ProcessPlan {
-    /// Variables to set, in this order.
+    /// Rules for environment variables, which are set in this order.
     pub environment: Vec<EnvRule>,
-    /// Options of the client.
+    /// Rules for options of the client.
     pub options: Vec<OptionRule>,
     /// Whether clients need a coordinator.
     pub coordinator: Coordinator,
-    /// How to count the devices of this host without the plugin. The first probe that finds any devices determines the
-    /// number.
+    /// Probes that count the devices of this host without the plugin. The first probe that finds any devices determines
+    /// the number.
     pub chips: Vec<ChipProbe>,
-    /// The source of the index of the host.
+    /// Source of the host's index.
     pub host_index: HostIndex,
 }
 
@@ -294,14 +295,14 @@ impl ProcessPlan {
         Self::default()
     }
 
-    /// Adds a variable.
+    /// Adds a rule for an environment variable.
     #[must_use]
     pub fn with_variable(mut self, rule: EnvRule) -> Self {
         self.environment.push(rule);
         self
     }
 
-    /// Adds a create option.
+    /// Adds a rule for an option of the client.
     #[must_use]
     pub fn with_option(mut self, rule: OptionRule) -> Self {
         self.options.push(rule);
@@ -322,14 +323,14 @@ impl ProcessPlan {
         self
     }
 
-    /// Counts devices with these probes.
+    /// Sets the probes that count the devices of this host.
     #[must_use]
     pub fn with_chips(mut self, probes: impl IntoIterator<Item = ChipProbe>) -> Self {
         self.chips = probes.into_iter().collect();
         self
     }
 
-    /// Sets the source of the index of the host.
+    /// Sets the source of the host's index.
     #[must_use]
     pub fn with_host_index(mut self, from: HostIndex) -> Self {
         self.host_index = from;

@@ -1,4 +1,4 @@
-//! How to count the devices of a host, as data.
+//! Methods to count the devices of a host and to determine its index, as data.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 #[serde(tag = "from", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ChipProbe {
-    /// A constant number.
+    /// A constant.
     Constant {
-        /// The number.
+        /// Number of devices.
         count: u32,
     },
     /// The value of an environment variable.
     Variable {
-        /// The variable.
+        /// Name of the variable.
         name: String,
     },
-    /// The number of device nodes.
+    /// The number of matching device nodes.
     DeviceNodes {
-        /// Path of the nodes. Its last part may contain `*`, `?` and `[0-9]`, as in `/dev/accel[0-9]*`.
+        /// Path of the device nodes. The file name may contain `*`, `?` and `[0-9]`, as in `/dev/accel[0-9]*`.
         glob: String,
     },
 }
@@ -29,12 +29,12 @@ pub enum ChipProbe {
 #[serde(tag = "from", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum HostIndex {
-    /// The topology.
+    /// The host index of the topology.
     #[default]
     Topology,
-    /// The first of these environment variables that is set, or else the topology.
+    /// The first of these environment variables that is set and not empty, or else the host index of the topology.
     Variables {
-        /// The variables.
+        /// Names of the variables.
         names: Vec<String>,
     },
 }

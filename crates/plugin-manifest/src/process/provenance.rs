@@ -5,16 +5,16 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A launcher or framework that describes processes to their programs, or another origin of values.
+/// The source of a topology value: a launcher or framework that sets variables, the program, or a computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Source {
-    /// Values the program passed.
+    /// Values that the program passed.
     Explicit,
     /// JAX's own variables: `JAX_COORDINATOR_ADDRESS` and others.
     Jax,
-    /// `PJRT_LOCAL_PROCESS_RANK` and `_COUNT`, which PyTorch/XLA sets for the processes it spawns.
+    /// `PJRT_LOCAL_PROCESS_RANK` and `_COUNT`, which PyTorch/XLA sets for the processes that it spawns.
     PjrtLocal,
     /// torchrun: `RANK`, `WORLD_SIZE`, `LOCAL_RANK`, `LOCAL_WORLD_SIZE`.
     Torchrun,
@@ -22,22 +22,22 @@ pub enum Source {
     OpenMpi,
     /// A job step of Slurm.
     Slurm,
-    /// Variables of a TPU worker: `TPU_WORKER_HOSTNAMES` and others. Kubernetes Engine sets them.
+    /// Variables of a TPU worker: `TPU_WORKER_HOSTNAMES` and others. Google Kubernetes Engine sets these variables.
     TpuVariables,
     /// Metadata of a Google TPU VM.
     TpuMetadata,
     /// An indexed Job of Kubernetes.
     Kubernetes,
-    /// `NEURON_PJRT_*`.
+    /// Variables of AWS Neuron: `NEURON_PJRT_PROCESS_INDEX` and others.
     Neuron,
-    /// Computed from other values.
+    /// A value that was computed from other values.
     Derived,
     /// A default, because no source provides the value.
     Assumed,
 }
 
 impl Source {
-    /// The name for tables and errors.
+    /// Returns the name for tables and errors.
     pub fn name(self) -> &'static str {
         match self {
             Self::Explicit => "explicit",
@@ -62,7 +62,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// A value of a topology.
+/// The name of a value of a topology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -81,7 +81,7 @@ pub enum Item {
 }
 
 impl Item {
-    /// The name for tables and errors.
+    /// Returns the name for tables and errors.
     pub fn name(self) -> &'static str {
         match self {
             Self::GlobalRank => "global rank",
@@ -109,26 +109,26 @@ impl fmt::Display for Item {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Origin {
-    /// The source that provides it.
+    /// The source that provides the value.
     pub source: Source,
-    /// The variable, file or metadata attribute that contains it.
+    /// Name of the variable, file or metadata attribute that contains the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
 impl Origin {
-    /// A value that `source` provides, without a name.
+    /// Creates the origin of a value that `source` provides without a name.
     pub fn of(source: Source) -> Self {
         Self { source, name: None }
     }
 
-    /// A value that `source` provides in the variable, file or attribute `name`.
+    /// Creates the origin of a value that `source` provides in the variable, file or attribute `name`.
     pub fn named(source: Source, name: impl Into<String>) -> Self {
         Self { source, name: Some(name.into()) }
     }
 }
 
-/// Formats the origin as `torchrun RANK`.
+/// Formats the source and the name, such as `torchrun RANK`.
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.name {
@@ -144,12 +144,12 @@ impl fmt::Display for Origin {
 pub struct Provenance(BTreeMap<Item, Origin>);
 
 impl Provenance {
-    /// The origin of one value. Returns `None` for values that a program gave without an origin.
+    /// Returns the origin of one value, or `None` if a program passed the value without an origin.
     pub fn of(&self, item: Item) -> Option<&Origin> {
         self.0.get(&item)
     }
 
-    /// All origins.
+    /// Returns all values that have an origin, with their origins.
     pub fn iter(&self) -> impl Iterator<Item = (Item, &Origin)> {
         self.0.iter().map(|(item, origin)| (*item, origin))
     }

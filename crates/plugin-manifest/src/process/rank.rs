@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Fault, Faults};
 
-/// One of several items: an index and a count. The index is smaller than the count.
+/// The position of one member in a group: an index and a count. The index is always smaller than the count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Raw")]
 pub struct Position {
@@ -30,14 +30,14 @@ impl TryFrom<Raw> for Position {
 }
 
 impl Position {
-    /// The only item of a list of one.
+    /// The only position in a group with one member.
     pub const SOLE: Self = Self { index: 0, count: 1 };
 
-    /// Creates the position with this index, counted from 0, among `count` items.
+    /// Creates the position with this index, counted from 0, in a group with `count` members.
     ///
     /// # Errors
     ///
-    /// If `index` is not smaller than `count`. No index is valid for a count of 0.
+    /// Returns a fault if `index` is not smaller than `count`. No index is valid for a count of 0.
     pub fn new(index: u32, count: u32) -> Result<Self, Faults> {
         if index < count {
             return Ok(Self { index, count });
@@ -46,17 +46,17 @@ impl Position {
         Err(Fault::new("index", message).into())
     }
 
-    /// The index, from 0.
+    /// Returns the index, counted from 0.
     pub fn index(self) -> u32 {
         self.index
     }
 
-    /// The number of items, at least 1.
+    /// Returns the number of members of the group, at least 1.
     pub fn count(self) -> u32 {
         self.count
     }
 
-    /// Whether there are other items.
+    /// Returns whether the group has more than one member.
     pub fn has_others(self) -> bool {
         self.count > 1
     }

@@ -12,12 +12,12 @@ use super::validate::Found;
 use crate::Faults;
 
 impl ProcessPlan {
-    /// Computes the values of the plan for one process, given its current variables.
+    /// Computes the values of the plan for one process with these environment variables.
     ///
     /// # Errors
     ///
-    /// All faults of the plan itself. If there are none, all values that neither the topology nor the environment
-    /// provides. Each fault explains what to set.
+    /// Returns all faults of the plan itself. If the plan is valid, returns a fault for each value that neither the
+    /// topology nor the environment provides. Each fault explains what to set.
     pub fn resolve(&self, topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan, Faults> {
         self.validate()?;
         let scope = Scope { topology, environment, default_port: self.coordinator.default_port };
@@ -36,7 +36,7 @@ impl ProcessPlan {
                 Ok(value) => {
                     plan.add_variable(&rule.variable, value, (rule.set, rule.before), &rule.reason, environment);
                 }
-                // If the variable keeps its value, the value of the plan is not needed.
+                // If the variable keeps its current value, the value of the plan is not needed.
                 Err(_) if kept => {}
                 Err(problem) => faults.add(format!("environment[{i}] {}", rule.variable), problem),
             }
@@ -77,7 +77,7 @@ impl ProcessPlan {
     }
 }
 
-/// The coordinator's address. It defaults to this host if there is only one.
+/// Returns the coordinator's address. If it is unknown and there is only one host, returns `localhost`.
 fn coordinator(topology: &ProcessTopology, default_port: u16) -> Option<Address> {
     let known = topology.coordinator().cloned();
     let local = || (topology.host_count() == 1).then(|| Address::new("localhost", None).ok()).flatten();
@@ -108,7 +108,7 @@ mod tests {
             .with_variable(EnvRule::override_value("SAME", "{local_rank}"))
             .with_variable(EnvRule::default_value("ALONE", "1").when([When::SingleProcess]))
             .with_variable(EnvRule::default_value("NOT_BESIDE", "1").unless_set("KEPT"))
-            // Its value is unknown but not needed.
+            // The value of the plan is unknown, but `HERE` keeps its current value.
             .with_variable(EnvRule::default_value("HERE", "{env:NOWHERE}"));
         let environment =
             Environment::from([("KEPT", "7"), ("REPLACED", "7"), ("SAME", "1"), ("HERE", ""), ("EMPTY", "")]);

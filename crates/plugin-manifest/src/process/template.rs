@@ -1,4 +1,4 @@
-//! Templates of values over a topology, such as `{host_in_slice*local_world_size+local_rank}`.
+//! Templates over a topology, such as `{host_in_slice*local_world_size+local_rank}`.
 //!
 //! ```text
 //! template    = { text | "{{" | "}}" | "{" choice { "|" choice } "}" }
@@ -16,13 +16,14 @@
 //! factor      = digits | integer name
 //! ```
 //!
-//! If there are several choices, the first one that is known is used. There is no subtraction or division, so a sum has
-//! a value for every topology. A sum larger than 64 bits is an error. Spaces around choices, `+` and `*` are ignored.
+//! If there are several choices, the first one whose value is known is used. Templates have no subtraction or division,
+//! so a sum has a value for every topology. A sum that does not fit into 64 bits is an error. Spaces around choices,
+//! `+` and `*` are ignored.
 
 use super::environment::Environment;
 use super::topology::ProcessTopology;
 
-/// The integer names of templates.
+/// Names of the integers that templates can refer to.
 pub(super) const INTEGERS: &[&str] = &[
     "local_rank",
     "local_world_size",
@@ -61,7 +62,7 @@ enum Choice {
     MeshProduct(String, String),
 }
 
-/// The products of a sum.
+/// A sum of products of factors.
 type Sum = Vec<Vec<Factor>>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,9 +80,9 @@ pub(super) struct Scope<'a> {
 
 /// The reason why a choice has no value.
 enum Gap {
-    /// The value is not known, so the next choice is used.
+    /// The value is not known, so the next choice is tried.
     Unknown(String),
-    /// The value is known but invalid.
+    /// The value is known but invalid, so filling in the template fails.
     Broken(String),
 }
 
@@ -133,7 +134,7 @@ impl Template {
     }
 }
 
-/// Splits at the brace that closes a slot. Braces within quotes are text.
+/// Splits a text at the brace that closes a slot. A brace within quotes does not close the slot.
 fn split_slot(text: &str) -> Option<(&str, &str)> {
     let mut quoted = false;
     for (at, c) in text.char_indices() {
@@ -205,7 +206,7 @@ fn variable(name: &str) -> Result<String, String> {
     if is_variable(name) { Ok(name.to_owned()) } else { Err(format!("{name:?} is not a valid name of a variable")) }
 }
 
-/// Whether shells can set a variable of this name.
+/// Returns whether shells can set a variable with this name.
 pub(super) fn is_variable(name: &str) -> bool {
     let mut chars = name.chars();
     chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
@@ -285,7 +286,7 @@ impl Scope<'_> {
             "host_in_slice" => topology.host_in_slice(),
             "hosts_per_slice" => topology.hosts_per_slice(),
             "slice_index" => topology.slice().index(),
-            // The last of `INTEGERS`. Parsing checked that the name is one of them.
+            // `slice_count`. Parsing has checked that the name is one of `INTEGERS`.
             _ => topology.slice().count(),
         }
     }

@@ -1,4 +1,4 @@
-//! The place of a process among those that run one program together.
+//! The position of a process among the processes that run one program together.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,21 +10,21 @@ use super::provenance::{Item, Origin, Provenance, Source};
 use super::rank::Position;
 use crate::{Fault, Faults};
 
-/// The devices of its host that a process takes.
+/// The devices of its host that a process uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum DeviceShare {
-    /// One device. Its index is the local rank.
+    /// One device, whose index is the local rank.
     One,
-    /// All devices.
+    /// All devices of the host.
     All,
 }
 
-/// The place of a process among those that run one program together.
+/// The position of a process among the processes that run one program together.
 ///
 /// The values are always consistent. Ranks are smaller than their counts, a host has at least one process, and on a
-/// single host the local rank is the global one.
+/// single host the local rank equals the global rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Raw")]
 pub struct ProcessTopology {
@@ -77,7 +77,7 @@ impl TryFrom<Raw> for ProcessTopology {
 }
 
 impl ProcessTopology {
-    /// A single process, which takes all devices of its host.
+    /// Returns the topology of a single process, which uses all devices of its host.
     pub fn single() -> Self {
         let mut provenance = Provenance::default();
         for item in [
@@ -105,12 +105,12 @@ impl ProcessTopology {
         }
     }
 
-    /// Creates a topology from the rank among all processes, the rank among those on this host, and the place of the
-    /// host. A process that shares its host takes one device. Any other process takes all devices.
+    /// Creates a topology from the rank among all processes, the rank among the processes on this host, and the index
+    /// of the host. A process that shares its host uses one device. Any other process uses all devices.
     ///
     /// # Errors
     ///
-    /// If the three values contradict each other. The fault names them.
+    /// Returns a fault if the three positions contradict each other.
     pub fn new(global: Position, local: Position, host: Position) -> Result<Self, Faults> {
         let (world, on_host, hosts) = (global.count(), local.count(), host.count());
         let mut problem = None;
@@ -142,12 +142,13 @@ impl ProcessTopology {
         self
     }
 
-    /// Places the host in one of several slices. A slice is a group of hosts whose devices have a network of their own.
+    /// Sets the slice that contains the host. A slice is a group of hosts whose devices have a network of their own.
     /// All slices have the same number of hosts.
     ///
     /// # Errors
     ///
-    /// If the hosts cannot be divided into that many slices of equal size, or if this host is not in the given slice.
+    /// Returns a fault if the hosts cannot be divided into that many slices of equal size, or if this host is not in
+    /// the given slice.
     pub fn with_slice(mut self, slice: Position) -> Result<Self, Faults> {
         let (hosts, slices) = (self.host.count(), slice.count());
         if !hosts.is_multiple_of(slices) {
@@ -164,11 +165,11 @@ impl ProcessTopology {
         Ok(self)
     }
 
-    /// Adds the names of the hosts of this process's slice, in order of their index.
+    /// Sets the names of the hosts of this process's slice, in the order of their indices.
     ///
     /// # Errors
     ///
-    /// If their number differs from the number of hosts in the slice. An empty list is valid.
+    /// Returns a fault if the number of names differs from the number of hosts in the slice. An empty list is valid.
     pub fn with_hosts(mut self, hosts: Vec<String>) -> Result<Self, Faults> {
         let expected = self.hosts_per_slice();
         if !hosts.is_empty() && u32::try_from(hosts.len()) != Ok(expected) {
@@ -181,15 +182,15 @@ impl ProcessTopology {
         Ok(self)
     }
 
-    /// Sets which devices of its host the process takes.
+    /// Sets which devices of its host the process uses.
     #[must_use]
     pub fn with_device_share(mut self, share: DeviceShare) -> Self {
         self.device_share = share;
         self
     }
 
-    /// Adds another value that a source provides, under the name of the environment variable that would contain it.
-    /// Templates read it like a variable of the environment.
+    /// Adds another value of the job, under the name of the environment variable that would contain it. Templates use
+    /// this value if the environment variable is not set.
     #[must_use]
     pub fn with_attribute(mut self, variable: impl Into<String>, value: impl Into<String>) -> Self {
         self.attributes.insert(variable.into(), value.into());
@@ -201,81 +202,82 @@ impl ProcessTopology {
         self
     }
 
-    /// Rank among the processes on this host.
+    /// Returns the rank among the processes on this host.
     #[doc(alias = "LOCAL_RANK")]
     pub fn local_rank(&self) -> u32 {
         self.local.index()
     }
 
-    /// Number of processes on this host.
+    /// Returns the number of processes on this host.
     #[doc(alias = "LOCAL_WORLD_SIZE")]
     pub fn local_world_size(&self) -> u32 {
         self.local.count()
     }
 
-    /// Index of this host among the hosts of all slices.
+    /// Returns the index of this host among the hosts of all slices.
     pub fn host_index(&self) -> u32 {
         self.host.index()
     }
 
-    /// Number of hosts in all slices.
+    /// Returns the number of hosts in all slices.
     pub fn host_count(&self) -> u32 {
         self.host.count()
     }
 
-    /// Rank among all processes. JAX calls it the process index.
+    /// Returns the rank among all processes, which JAX calls the process index.
     #[doc(alias = "RANK")]
     pub fn global_rank(&self) -> u32 {
         self.global.index()
     }
 
-    /// Number of processes.
+    /// Returns the number of processes.
     #[doc(alias = "WORLD_SIZE")]
     pub fn world_size(&self) -> u32 {
         self.global.count()
     }
 
-    /// The slice of this host, or `0/1` if there is only one.
+    /// Returns the position of this host's slice among the slices, or `0/1` if there is only one slice.
     pub fn slice(&self) -> Position {
         self.slice
     }
 
-    /// Number of hosts in each slice.
+    /// Returns the number of hosts in each slice.
     pub fn hosts_per_slice(&self) -> u32 {
         self.host.count() / self.slice.count()
     }
 
-    /// Index of this host among those of its slice.
+    /// Returns the index of this host among the hosts of its slice.
     pub fn host_in_slice(&self) -> u32 {
         self.host.index() % self.hosts_per_slice()
     }
 
-    /// The address of the coordinator, if it is known.
+    /// Returns the address of the coordinator, if it is known.
     pub fn coordinator(&self) -> Option<&Address> {
         self.coordinator.as_ref()
     }
 
-    /// Names of the hosts of this process's slice, in order. Empty if they are not known.
+    /// Returns the names of the hosts of this process's slice, in the order of their indices. Empty if the names are
+    /// not known.
     pub fn hosts(&self) -> &[String] {
         &self.hosts
     }
 
-    /// The share of its host's devices that the process takes.
+    /// Returns which devices of its host the process uses.
     pub fn device_share(&self) -> DeviceShare {
         self.device_share
     }
 
-    /// Other values that the sources provide, by the name of the environment variable that would contain them.
+    /// Returns other values of the job, by the name of the environment variable that would contain them.
     pub fn attributes(&self) -> &BTreeMap<String, String> {
         &self.attributes
     }
 
-    /// The origin of each value. Empty for a topology that a program created itself.
+    /// Returns the origin of each value. Empty for a topology that [`Self::new`] created.
     pub fn provenance(&self) -> &Provenance {
         &self.provenance
     }
 
-    /// Whether there are other processes.
+    /// Returns whether there is more than one process.
     pub fn is_multi_process(&self) -> bool {
         self.global.has_others()
     }
@@ -332,7 +334,7 @@ mod tests {
             let error = ProcessTopology::new(global, local, host).unwrap_err();
             assert_eq!(error.all()[0].field, "process topology", "{error}");
         }
-        // The hosts have different numbers of processes, and ranks are assigned round robin.
+        // Hosts may have different numbers of processes, and ranks may be assigned round robin.
         assert!(ProcessTopology::new(at(2, 3), at(0, 1), at(1, 2)).is_ok());
         assert!(ProcessTopology::new(at(2, 4), at(1, 2), at(0, 2)).is_ok());
     }

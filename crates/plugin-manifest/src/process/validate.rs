@@ -1,4 +1,4 @@
-//! Checks a plan and reports all of its faults at once.
+//! Checks a plan and reports all of its faults together.
 
 use super::chips::split_glob;
 use super::plan::{ProcessPlan, When};
@@ -25,7 +25,7 @@ impl ProcessPlan {
     ///
     /// # Errors
     ///
-    /// All faults of the plan.
+    /// Returns all faults of the plan.
     pub fn validate(&self) -> Result<(), Faults> {
         let mut faults = Found::default();
         for (i, rule) in self.environment.iter().enumerate() {
@@ -118,7 +118,7 @@ fn common(faults: &mut Found, at: &str, value: &str, when: &[When], unless_set: 
     }
 }
 
-/// Whether all these conditions can hold at once.
+/// Returns whether all these conditions can be true together.
 fn together(a: &[When], b: &[When]) -> bool {
     !a.iter().any(|a| b.iter().any(|b| a.excludes(*b)))
 }

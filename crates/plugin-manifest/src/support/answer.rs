@@ -1,22 +1,22 @@
-//! The depth of a check, its answer, and the reasons.
+//! The depth of a support check, its answer and its reasons.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The parts of a program that a check looks at. Each depth includes those before it.
+/// The depth of a check: the properties of a program that the check examines. Each depth includes the previous depths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Depth {
     /// Names of operations and targets of custom calls.
     Names,
-    /// Also the attributes of operations.
+    /// Everything in [`Self::Names`], and the attributes of operations.
     Attributes,
-    /// Also element types, ranks and dynamic extents.
+    /// Everything in [`Self::Attributes`], and element types, ranks and dynamic extents.
     Types,
-    /// Also everything else that compiling checks.
+    /// Everything in [`Self::Types`], and everything else that the compiler checks.
     Compile,
 }
 
@@ -24,7 +24,7 @@ impl Depth {
     /// All depths, from the cheapest to the most thorough.
     pub const ALL: [Self; 4] = [Self::Names, Self::Attributes, Self::Types, Self::Compile];
 
-    /// Name of the depth, as it is written in JSON and on command lines.
+    /// Returns the name of the depth in JSON and on command lines.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Names => "names",
@@ -52,21 +52,21 @@ impl FromStr for Depth {
     }
 }
 
-/// Whether a program is supported.
+/// Whether a device supports a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", content = "reasons", rename_all = "lowercase")]
-// Exhaustive: callers must handle each answer.
+// Exhaustive, because callers must handle each answer.
 pub enum Support {
-    /// Supported, up to the depth of the check.
+    /// The program is supported, according to a check of the requested depth.
     Yes,
-    /// The program does not compile or does not run. Contains all reasons that were found, at least one.
+    /// The program does not compile or does not run. Contains the reasons that were found, at least one.
     No(Vec<Reason>),
-    /// The answer requires a deeper check. Contains the reasons for the doubt.
+    /// The answer requires a deeper check. Contains the reasons why the answer is uncertain.
     Maybe(Vec<Reason>),
 }
 
 impl Support {
-    /// The reasons why the program is not supported, or may not be.
+    /// Returns the reasons why the program is not supported, or may not be supported.
     pub fn reasons(&self) -> &[Reason] {
         match self {
             Self::Yes => &[],
@@ -103,23 +103,23 @@ impl fmt::Display for Support {
     }
 }
 
-/// Why a program is not supported, or may not be.
+/// A reason why a program is not supported, or may not be supported.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Reason {
-    /// The operation, such as `stablehlo.sort`; `None` if the reason concerns the whole program.
+    /// Name of the operation, such as `stablehlo.sort`. `None` if the reason concerns the whole program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
-    /// The attribute and value at fault, such as `precision = [HIGHEST]`.
+    /// The unsupported attribute with its value, such as `precision = [HIGHEST]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attribute: Option<String>,
-    /// The type at fault, such as `tensor<4xf64>`.
+    /// The unsupported type, such as `tensor<4xf64>`.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub ty: Option<String>,
     /// Source location of the operation, such as `model.py:12:4`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
-    /// Number of operations of the program to which the reason applies.
+    /// Number of operations in the program to which the reason applies.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub count: usize,
     /// Description of the problem for users.
@@ -136,7 +136,7 @@ const fn is_one(count: &usize) -> bool {
 }
 
 impl Reason {
-    /// A reason that concerns the whole program.
+    /// Creates a reason that concerns the whole program.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), count: 1, ..Self::default() }
     }

@@ -13,7 +13,7 @@ use crate::{Manifest, Program};
 const MAX_REASONS: usize = 64;
 
 impl Reason {
-    /// The reason for a program that cannot be read.
+    /// Creates the reason for a program that cannot be read.
     pub fn unreadable(error: &::stablehlo::Error) -> Self {
         let mut reason = Self::new(format!("the program cannot be read: {}", error.message()));
         reason.operation = error.op().map(str::to_owned);
@@ -22,7 +22,7 @@ impl Reason {
     }
 }
 
-/// A table prepared for checking many programs.
+/// A table that is prepared for checking many programs.
 #[derive(Debug)]
 pub struct Checker {
     rules: HashMap<String, Rule>,
@@ -31,7 +31,7 @@ pub struct Checker {
     max_rank: Option<usize>,
 }
 
-/// The rule of an operation, with type groups expanded.
+/// The rule of an operation, with its type groups expanded.
 #[derive(Debug)]
 struct Rule {
     rule: OperationRule,
@@ -40,11 +40,11 @@ struct Rule {
 }
 
 impl Checker {
-    /// Prepares a table.
+    /// Validates a table and prepares it for checks.
     ///
     /// # Errors
     ///
-    /// All faults of the table, by field.
+    /// Returns all faults of the table, each with its field.
     pub fn new(table: &SupportTable) -> Result<Self, Faults> {
         let mut faults = table.validate();
         let mut rules = HashMap::with_capacity(table.operations.len());
@@ -68,8 +68,8 @@ impl Checker {
         Ok(Self { rules, complete: table.complete, dynamic_shapes: table.dynamic_shapes, max_rank: table.max_rank })
     }
 
-    /// Checks a program in the form in which a framework would send it. With the feature `hlo`, programs in HLO are
-    /// checked by the StableHLO names of their instructions.
+    /// Checks a serialized program, as a framework would send it to the plugin. With the feature `hlo`, programs in HLO
+    /// are checked by the StableHLO names of their instructions.
     pub fn program(&self, program: &Program, depth: Depth) -> Support {
         match crate::program_reader::read(program, stablehlo::VerifyLevel::FULL) {
             Some(Ok(module)) => self.module(&module, depth),
@@ -102,7 +102,7 @@ impl Checker {
         if walk.maybe.reasons.is_empty() { Support::Yes } else { Support::Maybe(walk.maybe.reasons) }
     }
 
-    /// Returns the rule of an operation, and its name for messages.
+    /// Returns the name of an operation for messages, and the operation's rule.
     fn rule(&self, kind: &OpKind) -> (String, Option<&Rule>) {
         let name = kind.name();
         let full = match kind {
@@ -148,7 +148,7 @@ impl fmt::Display for Spelled {
     }
 }
 
-/// Spells one value. A value of an enumeration is spelled as its keyword.
+/// Formats one value. An enumeration value becomes its keyword.
 fn spell(attribute: &Attribute) -> String {
     if let Some(integer) = attribute.as_integer() {
         return match attribute {
@@ -193,10 +193,10 @@ impl AttributeRule {
     }
 }
 
-/// The fields in which equal reasons agree: operation, attribute, type and message.
+/// The fields in which two reasons must agree to be counted together: operation, attribute, type and message.
 type Alike = (Option<String>, Option<String>, Option<String>, String);
 
-/// Reasons of one answer. Equal reasons are counted together.
+/// The reasons of one answer. Reasons with the same [`Alike`] key are counted together.
 #[derive(Default)]
 struct Found {
     reasons: Vec<Reason>,
@@ -317,19 +317,20 @@ impl Walk<'_> {
 }
 
 impl Manifest {
-    /// Returns `No` for an artifact of a StableHLO version that the plugin does not read. Compiling would reject it
-    /// too.
+    /// Returns `No` for an artifact whose StableHLO version the plugin does not read. The compiler would reject the
+    /// artifact, too.
     pub(crate) fn refuses_version(&self, program: &Program) -> Option<Support> {
         let read = self.capabilities.stablehlo.map(Into::into);
         let error = crate::artifact::check(program, read).err()?;
         Some(Support::No(vec![Reason::new(error.message())]))
     }
 
-    /// Whether the devices can run a program, according to the table. Returns `Maybe` without a table.
+    /// Returns whether the devices can run a program, according to the table in the manifest. Returns `Maybe` if the
+    /// manifest has no table.
     ///
     /// # Errors
     ///
-    /// All faults of the table.
+    /// Returns all faults of the table.
     pub fn supports(&self, program: &Program, depth: Depth) -> Result<Support, Faults> {
         if let Some(no) = self.refuses_version(program) {
             return Ok(no);

@@ -1,4 +1,4 @@
-//! The programs that a device supports, as data: part of `pjrt_plugin.json`.
+//! The programs that a device supports, as data in `pjrt_plugin.json`.
 
 use std::collections::BTreeMap;
 
@@ -26,65 +26,65 @@ use crate::diagnostic::Fault;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SupportTable {
-    /// Whether the table lists all supported operations. If so, operations that it does not list are not supported.
-    /// Otherwise, their support is unknown.
+    /// Whether the table lists all supported operations. If so, all other operations are unsupported. Otherwise, the
+    /// support of other operations is unknown.
     #[serde(default)]
     pub complete: bool,
-    /// Names for lists of element types. Rules and other groups refer to a group as `@name`, before or after its
-    /// definition.
+    /// Named groups of element types. Rules and other groups refer to a group as `@name`. The order of the groups does
+    /// not matter.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub type_groups: BTreeMap<String, Vec<String>>,
-    /// Whether extents may be dynamic.
+    /// Whether the device supports dynamic extents.
     #[serde(default)]
     pub dynamic_shapes: bool,
-    /// Maximum rank of any value, or `None` if there is no limit.
+    /// Maximum rank of any tensor, or `None` if there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_rank: Option<usize>,
-    /// Rules by the name of the operation, such as `stablehlo.add`. `stablehlo.custom_call(Qr)` and
-    /// `stablehlo.composite(chlo.erf)` are the rules for one target or name. `stablehlo.*` applies to all operations of
-    /// a dialect that have no rule of their own.
+    /// Rules by the name of the operation, such as `stablehlo.add`. The rule of `stablehlo.custom_call(Qr)` applies to
+    /// one call target, and the rule of `stablehlo.composite(chlo.erf)` to one composite. The rule of `stablehlo.*`
+    /// applies to all operations of the dialect that have no rule of their own.
     #[serde(default)]
     pub operations: BTreeMap<String, OperationRule>,
 }
 
-/// The part of an operation that a device supports.
+/// The restrictions under which a device supports an operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct OperationRule {
-    /// Whether the operation is supported at all. If it is supported, the other fields apply.
+    /// Whether the operation is supported. The other fields restrict the support.
     #[serde(default)]
     pub support: Verdict,
-    /// Why the operation is not supported, or what its support depends on.
+    /// The reason why the operation is not supported, or the condition under which it is supported.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Element types of its operands and results in StableHLO's spelling, such as `f32`, `i1`, `ui8` or `complex<f32>`,
-    /// or `@name` for the types of a group. All if omitted.
+    /// Supported element types of the operands and results in StableHLO's spelling, such as `f32`, `i1`, `ui8` or
+    /// `complex<f32>`, or `@name` for the types of a group. If omitted, all types are supported.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub types: Vec<String>,
-    /// Maximum rank of an operand or result, or that of the table if omitted.
+    /// Maximum rank of an operand or result. If omitted, the maximum rank of the table applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_rank: Option<usize>,
-    /// Rules of attributes, by their names in the specification.
+    /// Rules for attributes, by the attribute names of the StableHLO specification.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, AttributeRule>,
 }
 
-/// The values of an attribute that a device supports. A list is supported if each of its elements is. Attributes with
-/// their default value are not checked.
+/// The values of an attribute that a device supports. A list is supported if all of its elements are supported.
+/// Attributes with their default value are not checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AttributeRule {
-    /// The values in the specification's spelling, such as `DEFAULT`, `true` or `1`. If omitted, any value is
+    /// The supported values in the specification's spelling, such as `DEFAULT`, `true` or `1`. If omitted, any value is
     /// supported.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub one_of: Vec<String>,
-    /// Minimum number.
+    /// Smallest supported integer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<i64>,
-    /// Maximum number.
+    /// Largest supported integer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<i64>,
-    /// Maximum number of elements of a list.
+    /// Maximum number of elements, if the value is a list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_length: Option<usize>,
 }
@@ -94,7 +94,7 @@ pub struct AttributeRule {
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Verdict {
-    /// The operation is supported, subject to the other fields.
+    /// The operation is supported, subject to the other fields of the rule.
     #[default]
     Yes,
     /// The operation is not supported.
@@ -104,12 +104,12 @@ pub enum Verdict {
 }
 
 impl SupportTable {
-    /// Creates an empty table, to which all supported operations are to be added.
+    /// Creates an empty table that must list all supported operations.
     pub fn complete() -> Self {
         Self { complete: true, ..Self::default() }
     }
 
-    /// Defines a name for a list of element types.
+    /// Defines a named group of element types.
     #[must_use]
     pub fn type_group<T: Into<String>>(mut self, name: impl Into<String>, types: impl IntoIterator<Item = T>) -> Self {
         self.type_groups.insert(name.into(), types.into_iter().map(Into::into).collect());
@@ -123,8 +123,8 @@ impl SupportTable {
         self
     }
 
-    /// Returns all faults of the table. Does not check names of element types. `Checker::new`, which requires the
-    /// feature `stablehlo`, checks them.
+    /// Returns all faults of the table, except for unknown names of element types. `Checker::new`, which requires the
+    /// feature `stablehlo`, also checks these names.
     pub fn validate(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
         for (name, types) in &self.type_groups {
@@ -166,7 +166,7 @@ impl SupportTable {
         }
     }
 
-    /// Expands the groups in a list of element types. A group that contains itself adds nothing.
+    /// Expands the groups in a list of element types. Each group is expanded only once, even if it contains itself.
     #[cfg(feature = "stablehlo")]
     pub(crate) fn element_types<'a>(&'a self, types: &'a [String]) -> Vec<&'a str> {
         let mut seen = std::collections::BTreeSet::new();
@@ -185,22 +185,22 @@ impl SupportTable {
 }
 
 impl OperationRule {
-    /// The operation is supported for these element types.
+    /// Creates the rule of an operation that is supported for these element types.
     pub fn of_types<T: Into<String>>(types: impl IntoIterator<Item = T>) -> Self {
         Self { types: types.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
-    /// The operation is not supported, for the given reason.
+    /// Creates the rule of an operation that is not supported, with the reason.
     pub fn no(reason: impl Into<String>) -> Self {
         Self { support: Verdict::No, reason: reason.into(), ..Self::default() }
     }
 
-    /// The operation is supported under a condition that the table cannot express.
+    /// Creates the rule of an operation that is supported under a condition that the table cannot express.
     pub fn maybe(reason: impl Into<String>) -> Self {
         Self { support: Verdict::Maybe, reason: reason.into(), ..Self::default() }
     }
 
-    /// Restricts an attribute.
+    /// Adds the rule of an attribute.
     #[must_use]
     pub fn attribute(mut self, name: impl Into<String>, rule: AttributeRule) -> Self {
         self.attributes.insert(name.into(), rule);
@@ -209,12 +209,12 @@ impl OperationRule {
 }
 
 impl AttributeRule {
-    /// Restricts an attribute to these values.
+    /// Creates a rule that restricts an attribute to these values.
     pub fn one_of<T: Into<String>>(values: impl IntoIterator<Item = T>) -> Self {
         Self { one_of: values.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
-    /// Restricts an attribute to a range of numbers, including both ends.
+    /// Creates a rule that restricts an attribute to the integers from `least` to `most`, both inclusive.
     pub fn between(least: i64, most: i64) -> Self {
         Self { at_least: Some(least), at_most: Some(most), ..Self::default() }
     }

@@ -3,7 +3,7 @@ use recorded_messages::assert_message;
 use super::*;
 use crate::{Manifest, Program};
 
-/// A program with one function.
+/// Creates an MLIR program.
 fn program(body: &str) -> Program {
     Program::mlir(body.to_owned())
 }
@@ -170,7 +170,7 @@ fn checks_hlo_like_stablehlo() {
     assert_eq!(ask(bf16, Depth::Attributes), Support::Yes);
     let Support::No(reasons) = ask(bf16, Depth::Types) else { panic!() };
     assert!(reasons.iter().any(|reason| reason.ty.as_deref() == Some("tensor<8x16xf32>")), "{reasons:?}");
-    // A config around the module does not change the answer.
+    // Wrapping the module in an `HloModuleProtoWithConfig` does not change the answer.
     let mut code = Vec::new();
     prost::encoding::bytes::encode(1, program.code(), &mut code);
     let program = Program::new("hlo_with_config", code);

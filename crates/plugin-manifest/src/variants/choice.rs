@@ -1,4 +1,4 @@
-//! Chooses a library by what it needs and what the machine has.
+//! Chooses the library whose requirements fit the machine.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -10,39 +10,39 @@ use super::requirements::{Requirements, VersionRange};
 use super::version::DottedVersion;
 use crate::Manifest;
 
-/// The libraries of a manifest for one system, and the one to load.
+/// The libraries of a manifest for one system, and the library to load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LibraryChoice {
     /// The libraries for this operating system and architecture, in the manifest's order.
     pub variants: Vec<Variant>,
-    /// Index of the library to load among them. `None` if none of them fits.
+    /// Index in `variants` of the library to load. `None` if no library fits.
     pub chosen: Option<usize>,
-    /// Why it is preferred.
+    /// The reason for the choice.
     pub reason: ChoiceReason,
 }
 
-/// A library, and the needs that the machine does not meet.
+/// A library, and the requirements that the machine does not meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Variant {
     /// Index in [`Manifest::library`].
     pub index: usize,
-    /// The file, as in the manifest.
+    /// Path of the file, as in the manifest.
     pub path: PathBuf,
-    /// The needs of the library.
+    /// The requirements of the library.
     pub requires: Requirements,
-    /// The needs that the machine does not meet, or that cannot be compared with it.
+    /// The requirements that the machine does not meet, or may not meet because a property is unknown.
     pub unmet: Vec<UnmetNeed>,
 }
 
-/// A need that the machine does not meet, or that cannot be compared with it.
+/// A requirement that the machine does not meet, or may not meet because a property is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct UnmetNeed {
-    /// The need, such as `CPU level x86-64-v4`.
+    /// The requirement, such as `CPU level x86-64-v4`.
     pub needs: String,
-    /// The machine's value. `None` if it is unknown.
+    /// The machine's value of the required property. `None` if it is unknown.
     pub has: Option<String>,
     /// The remedy for the user.
     pub remedy: String,
@@ -50,34 +50,35 @@ pub struct UnmetNeed {
 
 /// Whether a library fits a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-// Exhaustive: yes, unknown or no.
+// Exhaustive, because a library fits, does not fit, or may fit.
 pub enum Fit {
-    /// The machine meets all needs.
+    /// The machine meets all requirements.
     Fits,
-    /// The machine may meet all needs. A property that the library needs is unknown.
+    /// The machine may meet all requirements, but a required property is unknown.
     Unknown,
-    /// The machine does not meet a need.
+    /// The machine does not meet a requirement.
     Mismatch,
 }
 
-/// Why a library is preferred over the others.
+/// The reason why a library is preferred over the other libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ChoiceReason {
     /// No library fits, so none is chosen.
     NoneFits,
-    /// It is the only one that fits.
+    /// The library is the only one that fits.
     OnlyFit,
-    /// Several fit, and its needs are the most specific ones.
+    /// Several libraries fit, and this library has the most specific requirements.
     MostSpecific,
-    /// Several with the same needs fit, and it is the first of them in the manifest.
+    /// Several libraries with the same requirements fit, and this library is the first of them in the manifest.
     First,
-    /// No library is known to fit, because properties of the machine are unknown. This one needs least.
+    /// No library is known to fit, because properties of the machine are unknown. This library has the lowest
+    /// requirements.
     NeedsLeast,
 }
 
 impl ChoiceReason {
-    /// A word for each reason, for output as data.
+    /// Returns an identifier for the reason, for machine-readable output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NoneFits => "none_fits",
@@ -105,7 +106,7 @@ impl fmt::Display for ChoiceReason {
 }
 
 impl Fit {
-    /// A word for each value: `fits`, `unknown`, `mismatch`.
+    /// Returns the name of the value: `fits`, `unknown` or `mismatch`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fits => "fits",
@@ -126,7 +127,7 @@ impl fmt::Display for UnmetNeed {
 }
 
 impl Variant {
-    /// Whether the library fits the machine.
+    /// Returns whether the library fits the machine.
     pub fn fit(&self) -> Fit {
         match self.unmet.as_slice() {
             [] => Fit::Fits,
@@ -137,25 +138,25 @@ impl Variant {
 }
 
 impl LibraryChoice {
-    /// The library to load, or `None` if none fits.
+    /// Returns the library to load, or `None` if no library fits.
     pub fn chosen(&self) -> Option<&Variant> {
         self.variants.get(self.chosen?)
     }
 
-    /// Whether any library has needs. Otherwise the choice depends on the order alone.
+    /// Returns whether any library has requirements. Otherwise the choice depends only on the order in the manifest.
     pub fn has_needs(&self) -> bool {
         self.variants.iter().any(|variant| !variant.requires.is_empty())
     }
 
-    /// The library that needs least, whether it fits or not.
+    /// Returns the library with the lowest requirements, whether it fits or not.
     pub fn least(&self) -> Option<&Variant> {
         self.variants.iter().min_by_key(|variant| variant.requires.rank())
     }
 }
 
 impl Manifest {
-    /// Chooses among the libraries for an operating system and an architecture, as `std::env::consts` spells them. The
-    /// module [`variants`](crate::variants) documents the order of preference.
+    /// Chooses a library for an operating system and an architecture, as `std::env::consts` spells them. The module
+    /// [`variants`](crate::variants) documents the order of preference.
     pub fn choose_library(&self, os: &str, arch: &str, machine: &MachineProperties) -> LibraryChoice {
         let for_system = self.library.iter().enumerate().filter(|(_, file)| file.is_for(os, arch));
         let variants: Vec<Variant> = for_system
@@ -168,7 +169,7 @@ impl Manifest {
             .collect();
         let with = |fit: Fit| variants.iter().enumerate().filter(move |(_, variant)| variant.fit() == fit);
         let rank = |variant: &Variant| variant.requires.rank();
-        // Both functions return the first of several equal elements.
+        // Both calls of `min_by_key` return the first of several equal elements.
         let best = with(Fit::Fits).min_by_key(|(_, variant)| Reverse(rank(variant)));
         let (chosen, reason) = match best {
             Some((index, best)) => {
@@ -189,7 +190,7 @@ impl Manifest {
     }
 }
 
-/// Compares needs with a machine.
+/// Returns the requirements that the machine does not meet, or may not meet because a property is unknown.
 fn unmet(requires: &Requirements, machine: &MachineProperties) -> Vec<UnmetNeed> {
     let mut unmet = Vec::new();
     unmet.extend(requires.cpu.and_then(|level| cpu(level, machine)));
@@ -239,14 +240,14 @@ fn cpu(level: CpuLevel, machine: &MachineProperties) -> Option<UnmetNeed> {
     })
 }
 
-/// The remedies for a version before the range, after the range, and one that is unknown.
+/// The remedies for a version before or after the range, and the environment variable that sets an unknown version.
 struct Remedies {
     earlier: &'static str,
     later: &'static str,
     variable: &'static str,
 }
 
-/// Compares the versions of all devices with a range.
+/// Compares the versions of all devices with a range. Returns `None` if all versions are known and within the range.
 fn version(name: &str, range: &VersionRange, found: &[DottedVersion], remedies: &Remedies) -> Option<UnmetNeed> {
     let needs = format!("{name} {range}");
     if found.is_empty() {
@@ -306,7 +307,7 @@ mod tests {
         }
         assert_chosen(&levels(), &machine(CpuLevel::X86_64), "any", ChoiceReason::OnlyFit);
         assert_chosen(&levels(), &MachineProperties::unknown(), "any", ChoiceReason::OnlyFit);
-        // A feature of the level is missing.
+        // This CPU lacks one feature of level 3.
         let mut features = CpuLevel::X86_64V3.features();
         features.retain(|feature| *feature != "bmi2");
         let machine = MachineProperties::unknown().with_cpu_features(features);

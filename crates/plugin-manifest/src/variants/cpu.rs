@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A set of CPU features that a library is compiled for, under the name that compilers use for it (`-march`).
+/// A set of CPU features for which a library is compiled, with the name that compilers use for it (`-march`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum CpuLevel {
@@ -33,11 +33,11 @@ pub enum CpuLevel {
 }
 
 impl CpuLevel {
-    /// All levels, each after the lower ones of its architecture.
+    /// All levels, in ascending order for each architecture.
     pub const ALL: [Self; 7] =
         [Self::X86_64, Self::X86_64V2, Self::X86_64V3, Self::X86_64V4, Self::Armv8, Self::Armv8_2, Self::Armv9];
 
-    /// The name in a manifest.
+    /// Returns the name of the level in a manifest.
     pub const fn name(self) -> &'static str {
         match self {
             Self::X86_64 => "x86-64",
@@ -50,7 +50,7 @@ impl CpuLevel {
         }
     }
 
-    /// The architecture, as `std::env::consts::ARCH` spells it.
+    /// Returns the architecture, as `std::env::consts::ARCH` spells it.
     pub const fn architecture(self) -> &'static str {
         match self {
             Self::X86_64 | Self::X86_64V2 | Self::X86_64V3 | Self::X86_64V4 => "x86_64",
@@ -58,7 +58,7 @@ impl CpuLevel {
         }
     }
 
-    /// The features that this level adds to the level below it, as `/proc/cpuinfo` of Linux spells them.
+    /// Returns the features that this level adds to the level below it, as `/proc/cpuinfo` of Linux spells them.
     const fn added(self) -> &'static [&'static str] {
         match self {
             Self::X86_64 => &["lm"],
@@ -74,18 +74,18 @@ impl CpuLevel {
         }
     }
 
-    /// The features that the level consists of, as `/proc/cpuinfo` of Linux spells them.
+    /// Returns all features of the level, as `/proc/cpuinfo` of Linux spells them.
     pub fn features(self) -> Vec<&'static str> {
         let levels = Self::ALL.into_iter().filter(|level| level.architecture() == self.architecture());
         levels.filter(|level| *level <= self).flat_map(|level| level.added().iter().copied()).collect()
     }
 
-    /// The features of the level that a CPU lacks.
+    /// Returns the features of the level that `features` lacks.
     pub(super) fn missing(self, features: &BTreeSet<String>) -> Vec<&'static str> {
         self.features().into_iter().filter(|feature| !features.contains(*feature)).collect()
     }
 
-    /// The highest level that a CPU with these features has.
+    /// Returns the highest level whose features are all in `features`.
     pub fn of(features: &BTreeSet<String>) -> Option<Self> {
         Self::ALL.into_iter().rev().find(|level| level.missing(features).is_empty())
     }

@@ -1,15 +1,16 @@
-//! The properties of a machine that libraries may need.
+//! The properties of a machine that libraries may require.
 
 use std::collections::BTreeSet;
 
 use super::cpu::CpuLevel;
 use super::version::DottedVersion;
 
-/// The properties of a machine that a library may need. Each may be unknown.
+/// The properties of a machine that a library may require. Each property may be unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MachineProperties {
-    /// Features that every processor has, as `/proc/cpuinfo` of Linux spells them. `None` if they are unknown.
+    /// Features that all processors of the machine have, as `/proc/cpuinfo` of Linux spells them. `None` if they are
+    /// unknown.
     pub cpu_features: Option<BTreeSet<String>>,
     /// CUDA compute capabilities of the GPUs. Empty if they are unknown.
     pub cuda_compute_capabilities: Vec<DottedVersion>,
@@ -18,14 +19,15 @@ pub struct MachineProperties {
 }
 
 impl MachineProperties {
-    /// The variable that sets the CPU level, such as `x86-64-v3`.
+    /// Name of the environment variable that sets the CPU level, such as `x86-64-v3`.
     pub const CPU_LEVEL_VARIABLE: &str = "PJRT_REGISTRY_CPU_LEVEL";
-    /// The variable that sets the CUDA compute capabilities of the GPUs, such as `9.0` or `8.0,9.0`.
+    /// Name of the environment variable that sets the CUDA compute capabilities of the GPUs, such as `9.0` or
+    /// `8.0,9.0`.
     pub const COMPUTE_CAPABILITY_VARIABLE: &str = "PJRT_REGISTRY_CUDA_COMPUTE_CAPABILITY";
-    /// The variable that sets the version of NVIDIA's driver, such as `550.54`.
+    /// Name of the environment variable that sets the version of NVIDIA's driver, such as `550.54`.
     pub const NVIDIA_DRIVER_VARIABLE: &str = "PJRT_REGISTRY_NVIDIA_DRIVER";
 
-    /// A machine whose properties are all unknown.
+    /// Returns a machine whose properties are all unknown.
     pub fn unknown() -> Self {
         Self::default()
     }

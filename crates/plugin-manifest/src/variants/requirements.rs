@@ -1,4 +1,4 @@
-//! The properties that a library needs of a machine.
+//! The properties of a machine that a library requires.
 
 use std::cmp::{Ordering, Reverse};
 use std::fmt;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::cpu::CpuLevel;
 use super::version::DottedVersion;
 
-/// The properties that a library needs of a machine. Without a field, the library works with any value of that
+/// The properties of a machine that a library requires. If a field is omitted, the library works with any value of that
 /// property.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -28,16 +28,16 @@ pub struct Requirements {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct VersionRange {
-    /// The first version of the range.
+    /// First version in the range. `None` if the range has no lower limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<DottedVersion>,
-    /// The first version after the range.
+    /// First version after the range. `None` if the range has no upper limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub below: Option<DottedVersion>,
 }
 
 impl VersionRange {
-    /// This version and all later ones.
+    /// Returns the range of this version and all later versions.
     pub fn from_version(min: DottedVersion) -> Self {
         Self { min: Some(min), below: None }
     }
@@ -49,12 +49,12 @@ impl VersionRange {
         self
     }
 
-    /// Whether the range contains this version.
+    /// Returns whether the range contains this version.
     pub fn contains(&self, version: &DottedVersion) -> bool {
         self.min.as_ref().is_none_or(|min| version >= min) && self.below.as_ref().is_none_or(|below| version < below)
     }
 
-    /// Returns the fault of a range that contains no version, or that contains every version.
+    /// Returns a fault if the range contains no version, or if it contains every version.
     fn fault(&self) -> Option<String> {
         match (&self.min, &self.below) {
             (None, None) => Some("the range has no limit; write \"min\" or \"below\", or remove it".to_owned()),
@@ -77,7 +77,7 @@ impl fmt::Display for VersionRange {
     }
 }
 
-/// How specific a range is. Larger is more specific.
+/// Specificity of a range. The larger value is more specific.
 type RangeRank = Option<(Option<DottedVersion>, bool, Reverse<Option<DottedVersion>>)>;
 
 impl Requirements {
@@ -102,12 +102,13 @@ impl Requirements {
         self
     }
 
-    /// Whether the library works on any machine.
+    /// Returns whether the library works on any machine.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The faults, each with the field below `requires`. `arch` is the library's architecture, if the manifest names it.
+    /// Returns the faults, each with the name of its field within `requires`. `arch` is the library's architecture, if
+    /// the manifest contains it.
     pub(crate) fn faults(&self, arch: Option<&str>) -> Vec<(&'static str, String)> {
         let mut faults = Vec::new();
         if let (Some(level), Some(arch)) = (self.cpu, arch)
@@ -130,13 +131,14 @@ impl Requirements {
         faults
     }
 
-    /// Compares how specific two sets of needs are, in the order that the [module](crate::variants) documents. The greater
-    /// one is preferred if both fit, and the lesser one needs less.
+    /// Compares the specificity of two sets of requirements, in the order that the [module](crate::variants) documents.
+    /// If two libraries fit, the one with the greater requirements is preferred.
     pub fn compare_specificity(&self, other: &Self) -> Ordering {
         self.rank().cmp(&other.rank())
     }
 
-    /// How specific the needs are. The larger rank is preferred if both fit, and the smaller one needs least.
+    /// Returns the specificity of the requirements. If several libraries fit, the one with the largest value is
+    /// preferred.
     pub(super) fn rank(&self) -> impl Ord + use<> {
         let range = |range: &Option<VersionRange>| -> RangeRank {
             range.as_ref().map(|range| (range.min.clone(), range.below.is_some(), Reverse(range.below.clone())))

@@ -1,4 +1,4 @@
-//! Versions that consist of numbers with dots between them.
+//! Versions that consist of integers separated by dots.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -7,15 +7,15 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Maximum count of numbers in a version.
+/// Maximum number of integers in a version.
 const MOST_NUMBERS: usize = 4;
 
-/// One to four decimal numbers with dots between them, such as the compute capability `9.0` or the driver version
-/// `550.54.15`. Missing numbers count as zero in comparisons.
+/// A version of one to four integers separated by dots, such as the compute capability `9.0` or the driver version
+/// `550.54.15`. Missing integers count as zero in comparisons.
 #[derive(Clone, Debug)]
 pub struct DottedVersion {
     numbers: [u32; MOST_NUMBERS],
-    /// The spelling, because drivers have versions such as `555.42.02`.
+    /// The original spelling, because integers lose leading zeros, as in the driver version `555.42.02`.
     text: String,
 }
 

@@ -1,4 +1,4 @@
-//! The behaviour of every transport. Each process calls the cases in the same order, with its own transport.
+//! Test cases for every transport. Each process calls the cases in the same order, with its own transport.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -15,14 +15,14 @@ fn others(own: &dyn Transport) -> impl Iterator<Item = usize> {
     (0..own.size()).filter(move |other| *other != rank)
 }
 
-/// Waits until all processes have ended the case.
+/// Waits until all processes have reached the end of a test case.
 fn end(own: &dyn Transport, lane: u64) {
     let stream = Stream { lane: 1000 + lane, number: 0 };
     others(own).for_each(|to| own.send(to, stream, 0, &[]).unwrap());
     others(own).for_each(|from| assert!(own.receive(from, stream, 0, soon()).unwrap().is_empty()));
 }
 
-/// Runs all cases that leave the transports as they are. At least three processes are needed.
+/// Runs all test cases after which the transports are still usable. Requires at least three processes.
 pub(crate) fn all(own: &dyn Transport) {
     all_pairs_exchange_messages(own);
     large_messages_arrive_whole(own);
@@ -49,7 +49,7 @@ fn all_pairs_exchange_messages(own: &dyn Transport) {
 
 fn large_messages_arrive_whole(own: &dyn Transport) {
     let stream = Stream { lane: 2, number: 0 };
-    // Both send before they receive.
+    // The two processes send before they receive.
     if own.rank() < 2 {
         let peer = 1 - own.rank();
         for size in [64 << 10, (64 << 10) + 7, (33 << 20) + 6] {
@@ -128,7 +128,7 @@ fn closed_stream_drops_messages(own: &dyn Transport) {
     let stream = Stream { lane: 7, number: 0 };
     own.close(stream);
     others(own).for_each(|to| own.send(to, stream, 0, &[b"late"]).unwrap());
-    // Messages of another stream arrive after those of the closed one.
+    // The messages of `end` arrive after the messages of the closed stream. The latter have therefore arrived, too.
     end(own, 7);
     let peer = (own.rank() + 1) % own.size();
     assert!(matches!(own.receive(peer, stream, 0, soon()), Err(Error::Stopped(_))));
@@ -142,7 +142,7 @@ fn unknown_process_is_invalid(own: &dyn Transport) {
     end(own, 8);
 }
 
-/// Process 0 ends its transport, and process 1 is told that process 2 failed. Ends all transports.
+/// Process 0 ends its transport, and process 1 is informed that process 2 failed. Ends all transports.
 pub(crate) fn lost_and_dropped_processes(own: Box<dyn Transport>) {
     let stream = Stream { lane: 9, number: 0 };
     if own.rank() == 0 {
@@ -152,7 +152,7 @@ pub(crate) fn lost_and_dropped_processes(own: Box<dyn Transport>) {
     let lost = own.receive(0, stream, 0, soon());
     assert!(matches!(lost, Err(Error::Lost { rank: 0, .. })), "{lost:?}");
     assert!(matches!(own.send(0, stream, 0, &[]), Err(Error::Lost { rank: 0, .. })));
-    // A process that another service knows to have failed.
+    // Simulate another service that detects the failure of process 2 and reports it to process 1.
     if own.rank() == 2 {
         own.send(1, stream, 0, &[]).unwrap();
     } else if own.rank() == 1 {

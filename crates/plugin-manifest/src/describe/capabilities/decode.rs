@@ -1,11 +1,11 @@
-//! Conversion of single values from C. Errors name the field.
+//! Conversion of single C fields to Rust. Errors name the field.
 
 use super::constants::{DP_FEATURE_BOOL, DP_FEATURE_FLOAT, DP_FEATURE_INT64, DP_FEATURE_INT64_LIST, DP_FEATURE_STRING};
 use super::structs::{dp_feature, dp_string};
 use crate::describe::foreign;
 use crate::{Error, Result, Value};
 
-/// Converts a number to a value, or returns an error that names the field.
+/// Converts the code of an enumeration with `from_code`. The error for an unknown code names the field.
 pub(super) fn decode<T>(field: &str, number: u32, from_code: fn(u32) -> Option<T>) -> Result<T> {
     from_code(number).ok_or_else(|| {
         let remedy = "update this reader if the plugin is newer than it, or correct the number";
@@ -13,7 +13,7 @@ pub(super) fn decode<T>(field: &str, number: u32, from_code: fn(u32) -> Option<T
     })
 }
 
-/// Converts a flag: 0 or 1.
+/// Converts a C flag, which is 0 or 1, to a `bool`.
 pub(super) fn flag(field: &str, number: u32) -> Result<bool> {
     match number {
         0 => Ok(false),
@@ -22,11 +22,11 @@ pub(super) fn flag(field: &str, number: u32) -> Result<bool> {
     }
 }
 
-/// Reads a list of numbers as values. Returns an empty list if the length is 0.
+/// Reads a list of enumeration codes. Returns an empty list if the length is 0.
 ///
 /// # Safety
 ///
-/// V8 for the list.
+/// The list satisfies V8 of `docs/safety.md`.
 pub(super) unsafe fn decoded<T>(
     (data, size): (*const u32, usize),
     field: &str,
@@ -38,22 +38,22 @@ pub(super) unsafe fn decoded<T>(
     numbers.iter().enumerate().map(element).collect()
 }
 
-/// Reads text. Returns `None` if it is empty.
+/// Reads a string. Returns `None` if the string is empty.
 ///
 /// # Safety
 ///
-/// V8 for the text.
+/// The string satisfies V8 of `docs/safety.md`.
 pub(super) unsafe fn text(string: dp_string, field: &str) -> Result<Option<String>> {
     // SAFETY: V8 (descriptors), the text is readable for its length.
     let text = unsafe { foreign::text(string.data, string.size, field) }?;
     Ok((!text.is_empty()).then(|| text.to_owned()))
 }
 
-/// Reads a feature as its name and value.
+/// Converts a feature to its name and its value.
 ///
 /// # Safety
 ///
-/// V8 for all data that the feature points to.
+/// All data that the feature points to satisfies V8 of `docs/safety.md`.
 pub(super) unsafe fn named(feature: &dp_feature) -> Result<(String, Value)> {
     // SAFETY: V8 (descriptors), the text is readable for its length.
     let name = unsafe { text(feature.name, "features.name") }?.unwrap_or_default();

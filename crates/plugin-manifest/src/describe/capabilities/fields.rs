@@ -10,7 +10,7 @@ use super::structs::dp_capabilities;
 use crate::capabilities::for_each_capability;
 use crate::{Capabilities, Result};
 
-/// A field: its name, and the bytes of the struct up to its end.
+/// A C field: its name, and the offset of the first byte after it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Field {
     #[cfg_attr(not(test), expect(dead_code, reason = "for tests that name the field"))]
@@ -18,13 +18,14 @@ pub(super) struct Field {
     pub(super) end: usize,
 }
 
-/// The pattern of `complete` has no `..`, so the code does not compile if a field of the struct is in no row.
+/// Generates the list of the C fields and their conversions. The pattern of `complete` has no `..`, so the code does
+/// not compile if a field of the struct is missing from the table.
 macro_rules! fields {
     ($(
         $(#[$doc:meta])*
         $field:ident: $ty:ty { builder: $kind:ident $(($item:ty))?, c: [$($c:ident),*], replaces: $replaces:literal, }
     )*) => {
-        /// The C fields. The size of the struct is first, and the others are in the order of the table.
+        /// All C fields. `struct_size` is first, and the other fields are in the order of the table.
         pub(super) const FIELDS: &[Field] = &{
             const fn size_of_field<T>(_: fn(&dp_capabilities) -> &T) -> usize {
                 size_of::<T>()
@@ -44,11 +45,11 @@ macro_rules! fields {
             ]
         };
 
-        /// Reads every field, without a check of the values against each other.
+        /// Reads every field. Does not check the consistency between fields.
         ///
         /// # Safety
         ///
-        /// V8 for all data that the fields point to.
+        /// All data that the fields point to satisfies V8 of `docs/safety.md`.
         pub(super) unsafe fn read_fields(from: &dp_capabilities) -> Result<Capabilities> {
             let mut read = Capabilities::default();
             $(
@@ -58,7 +59,7 @@ macro_rules! fields {
             Ok(read)
         }
 
-        /// Sets every field. They point to memory of `owned`.
+        /// Sets every field. Pointers in the fields refer to memory of `owned`.
         pub(super) fn write_fields(from: &Capabilities, to: &mut dp_capabilities, owned: &mut Owned) -> Result<()> {
             $( ($(to.$c,)*) = CForm::write(&from.$field, owned)?; )*
             Ok(())
@@ -67,13 +68,13 @@ macro_rules! fields {
 }
 for_each_capability!(fields);
 
-/// The end of the last field that is completely within a struct of this size; 0 if not even its size field is. A struct
-/// of another size is never cut within a field.
+/// Returns the end of the last field that is completely within the first `struct_size` bytes. Returns 0 if
+/// `struct_size` is too small for its own field. A copy up to this offset never ends within a field.
 pub(super) fn whole_fields(struct_size: usize) -> usize {
     FIELDS.iter().map(|field| field.end).filter(|end| *end <= struct_size).max().unwrap_or(0)
 }
 
-/// The end of the last field.
+/// Returns the end of the last field.
 const fn end() -> usize {
     let (mut index, mut end) = (0, 0);
     while index < FIELDS.len() {
@@ -86,7 +87,7 @@ const fn end() -> usize {
 }
 
 // SAFETY: the struct is `repr(C)`, begins with its size, and consists of integers, floats and raw pointers, for which
-// any bytes are a value.
+// every bit pattern is valid.
 unsafe impl AbiStruct for dp_capabilities {
     const NAME: &'static str = "dp_capabilities";
     const STRUCT_SIZE: usize = end();

@@ -1,4 +1,4 @@
-//! How each type of a capability is represented by fields of [`dp_capabilities`](super::dp_capabilities).
+//! Conversions between the types of the capabilities and the fields of [`dp_capabilities`](super::dp_capabilities).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_char;
@@ -20,23 +20,23 @@ use crate::capabilities::{
 use crate::describe::foreign;
 use crate::{ElementType, Error, Result, Value};
 
-/// A type of a capability that `FIELDS` fields of the C struct represent.
+/// The type of a capability that `FIELDS` fields of the C struct represent.
 pub(super) trait CForm<const FIELDS: usize>: Sized {
-    /// The fields, as a tuple.
+    /// The values of the C fields, as a tuple.
     type Raw;
 
-    /// Reads the fields. Errors name the field by one of `names`.
+    /// Reads the C fields. Errors name the invalid field by its element of `names`.
     ///
     /// # Safety
     ///
-    /// V8 for all data that the fields point to.
+    /// All data that the fields point to satisfies V8 of `docs/safety.md`.
     unsafe fn read(raw: Self::Raw, names: [&str; FIELDS]) -> Result<Self>;
 
-    /// Returns the fields. They point to memory of `owned`.
+    /// Returns the C fields. Pointers in the fields refer to memory of `owned`.
     fn write(&self, owned: &mut Owned) -> Result<Self::Raw>;
 }
 
-/// A flag: 0 or 1.
+/// A flag, which is 0 or 1 in C.
 impl CForm<1> for bool {
     type Raw = (u32,);
 
@@ -49,7 +49,7 @@ impl CForm<1> for bool {
     }
 }
 
-/// A count, or 0 for `None`.
+/// A count, for which 0 in C means `None`.
 impl CForm<1> for Option<NonZeroU32> {
     type Raw = (u32,);
 
@@ -62,7 +62,7 @@ impl CForm<1> for Option<NonZeroU32> {
     }
 }
 
-/// Enumerations whose default is 0.
+/// Implements [`CForm`] for enumerations whose default has the code 0.
 macro_rules! enumerations {
     ($($name:ident)*) => {$(
         impl CForm<1> for $name {
@@ -83,7 +83,7 @@ enumerations! {
     MemoryStatsReport MixedDot
 }
 
-/// An enumeration without a default, or 0 for `None`.
+/// An enumeration without a default variant. The code 0 in C means `None`.
 impl CForm<1> for Option<DlpackDevice> {
     type Raw = (u32,);
 
@@ -99,7 +99,7 @@ impl CForm<1> for Option<DlpackDevice> {
     }
 }
 
-/// An element of a list of numbers.
+/// An element of a list that C represents by a 32-bit code.
 trait Number: Copy {
     fn to_number(self) -> u32;
     fn from_number(number: u32) -> Option<Self>;
@@ -130,7 +130,7 @@ macro_rules! numbers {
 }
 numbers! { DlpackDevice DotAlgorithm }
 
-/// A pointer and a length.
+/// Pointer to the first element, and number of elements.
 type List = (*const u32, usize);
 
 impl<T: Number + Ord> CForm<2> for BTreeSet<T> {
@@ -146,7 +146,7 @@ impl<T: Number + Ord> CForm<2> for BTreeSet<T> {
     }
 }
 
-/// An empty list stands for `None`.
+/// An empty list in C means `None`.
 impl<T: Number + Ord> CForm<2> for Option<BTreeSet<T>> {
     type Raw = List;
 
@@ -161,7 +161,7 @@ impl<T: Number + Ord> CForm<2> for Option<BTreeSet<T>> {
     }
 }
 
-/// An empty list stands for the default.
+/// An empty list in C means the default.
 impl CForm<2> for ProgramFormats {
     type Raw = List;
 
@@ -176,7 +176,7 @@ impl CForm<2> for ProgramFormats {
     }
 }
 
-/// The pointer to the types, their number, the default type, and the kind, which is 0 for `None`.
+/// Pointer to the types, number of types, default type, and autocast kind. The kind 0 means `None`.
 impl CForm<4> for Option<Autocast> {
     type Raw = (*const u32, usize, u32, u32);
 
@@ -219,7 +219,7 @@ impl CForm<2> for BTreeMap<ElementType, ElementType> {
     }
 }
 
-/// The tile, its padding, and the policy.
+/// Extents of the tile, largest padding factor, and layout policy.
 impl CForm<3> for LayoutPolicy {
     type Raw = ([u32; 2], f32, u32);
 
@@ -246,7 +246,7 @@ impl CForm<3> for LayoutPolicy {
     }
 }
 
-/// Empty text stands for `None`.
+/// An empty string in C means `None`.
 impl CForm<2> for Option<String> {
     type Raw = (*const c_char, usize);
 
@@ -291,7 +291,7 @@ impl CForm<2> for Vec<ReplicaOrder> {
     }
 }
 
-/// The name of the variable, and the kind.
+/// Name of the environment variable, as pointer and length, and the way in which processes find the address.
 impl CForm<3> for MasterAddress {
     type Raw = (*const c_char, usize, u32);
 
@@ -320,7 +320,8 @@ impl CForm<3> for MasterAddress {
     }
 }
 
-/// The limits, and whether there are callbacks at all.
+/// Flags for partitioned programs, for empty arrays, and for the support of callbacks. If the last flag is 0, the value
+/// is `None`.
 impl CForm<3> for Option<HostCallbacks> {
     type Raw = (u32, u32, u32);
 
@@ -336,7 +337,7 @@ impl CForm<3> for Option<HostCallbacks> {
     }
 }
 
-/// The oldest and the newest version, which is 0.0.0 for `None`.
+/// Oldest and newest version. The newest version 0.0.0 means `None`.
 impl CForm<2> for Option<StablehloRange> {
     type Raw = ([u32; 3], [u32; 3]);
 
@@ -351,7 +352,7 @@ impl CForm<2> for Option<StablehloRange> {
     }
 }
 
-/// The names, the default, and whether programs may use a memory of the host.
+/// Names of the memory kinds, name of the default kind, and the flag for arrays in host memory.
 impl CForm<5> for MemoryKinds {
     type Raw = (*const dp_string, usize, *const c_char, usize, u32);
 

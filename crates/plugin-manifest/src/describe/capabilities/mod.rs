@@ -1,11 +1,15 @@
-//! Capabilities for C: [`dp_capabilities`], a plain struct that begins with its size and only grows at its end.
+//! The C form of capabilities: [`dp_capabilities`], a plain struct that begins with its size. New versions only append
+//! fields.
 //!
-//! - A creator sets `struct_size` to the size it was compiled with and zeroes the fields it does not set. 0 always
-//!   means what frameworks assume of an unknown device. Readers treat fields beyond `struct_size` as 0.
-//! - If a capability has several fields, the one that switches it on is the last, so that no size splits a capability.
-//! - Text is UTF-8, passed by pointer and length, without a final 0. A pointer is null if the length is 0.
-//! - Flags are 0 or 1. Enumerations are the numbers of [`constants`]; element types those of `PJRT_Buffer_Type`.
-//! - Elements of lists never grow.
+//! - A creator sets `struct_size` to the size of the struct in its own header, and sets unused fields to 0. In each
+//!   field, 0 means the value that frameworks assume about an unknown device. Readers treat fields beyond `struct_size`
+//!   as 0.
+//! - If several C fields represent a capability, the last one determines whether the capability is set. A reader
+//!   therefore ignores a capability that is only partly within `struct_size`.
+//! - Strings are UTF-8, passed by pointer and length, without a terminating NUL. A pointer is null if the length is 0.
+//! - Flags are 0 or 1. Enumerations use the codes of [`constants`], and element types use the values of
+//!   `PJRT_Buffer_Type`.
+//! - Structs that are elements of lists never grow.
 
 pub mod constants;
 mod decode;

@@ -1,4 +1,4 @@
-//! The memory to which a struct for C points.
+//! Owner of the memory to which a C struct points.
 
 use std::ffi::c_char;
 
@@ -6,7 +6,7 @@ use super::constants::{DP_FEATURE_BOOL, DP_FEATURE_FLOAT, DP_FEATURE_INT64, DP_F
 use super::structs::{dp_dtype_remap, dp_feature, dp_replica_order, dp_string};
 use crate::{Error, Result, Value};
 
-/// The memory to which a struct points.
+/// The memory to which a C struct points.
 #[derive(Debug, Default)]
 pub(super) struct Owned {
     texts: Vec<String>,
@@ -39,12 +39,12 @@ impl Owned {
 
 const EMPTY: dp_string = dp_string { data: std::ptr::null(), size: 0 };
 
-/// Pointer and length; null if the list is empty.
+/// Returns the pointer and the length of a list. The pointer is null if the list is empty.
 pub(super) fn parts<T>(list: &[T]) -> (*const T, usize) {
     (if list.is_empty() { std::ptr::null() } else { list.as_ptr() }, list.len())
 }
 
-/// Converts a feature to C.
+/// Converts a feature to its C struct, whose pointers refer to memory of `owned`.
 pub(super) fn feature(name: &str, value: &Value, owned: &mut Owned) -> Result<dp_feature> {
     let mut feature = dp_feature {
         name: owned.text(name),

@@ -1,4 +1,4 @@
-//! Conversion from C to [`Capabilities`]. It reads only the first `struct_size` bytes, and checks every value.
+//! Conversion from C to [`Capabilities`]. Reads only the first `struct_size` bytes, and checks every value.
 
 use pjrt_sys::AbiStruct;
 
@@ -6,16 +6,16 @@ use super::fields::{read_fields, whole_fields};
 use super::structs::dp_capabilities;
 use crate::{Capabilities, Error, Result};
 
-/// Reads and checks capabilities of any size that another library created.
+/// Reads and checks capabilities that another library created, with any `struct_size`.
 ///
 /// # Safety
 ///
-/// V8 for `capabilities`.
+/// `capabilities` satisfies V8 of `docs/safety.md`.
 ///
 /// # Errors
 ///
-/// Null, misaligned or too short structs, invalid numbers, and text that is not UTF-8, each with the field's name; or
-/// all faults of the values.
+/// If the struct is null, misaligned or too short, if a number is invalid, or if a string is not UTF-8, the error names
+/// the pointer or the field. Otherwise the error contains all faults that [`Capabilities::validate`] finds.
 pub unsafe fn read(capabilities: *const dp_capabilities) -> Result<Capabilities> {
     if capabilities.is_null() || !capabilities.is_aligned() {
         let what = if capabilities.is_null() { "null" } else { "not aligned" };
@@ -31,10 +31,10 @@ pub unsafe fn read(capabilities: *const dp_capabilities) -> Result<Capabilities>
         return Err(Error::invalid_argument(message));
     }
     let mut local = dp_capabilities::new();
-    // SAFETY: V8 (descriptors), the struct is readable for `struct_size` bytes. `size` is at most that and the size of
-    // `local`.
+    // SAFETY: V8 (descriptors), the struct is readable for `struct_size` bytes. `size` is at most `struct_size`, and at
+    // most the size of `local`.
     unsafe { capabilities.cast::<u8>().copy_to_nonoverlapping((&raw mut local).cast(), size) };
-    // SAFETY: V8 (descriptors) for all data that the fields point to; fields beyond the size are null and 0.
+    // SAFETY: V8 (descriptors) for all data that the fields point to. Fields beyond `size` are null or 0.
     let read = unsafe { read_fields(&local) }?;
     read.validate()?;
     Ok(read)

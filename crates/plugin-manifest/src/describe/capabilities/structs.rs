@@ -3,17 +3,17 @@
 
 use std::ffi::c_char;
 
-/// UTF-8 text by pointer and length.
+/// A UTF-8 string, as pointer and length.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct dp_string {
-    /// The bytes; do not rely on a 0 behind them. Null if there is no text. It may also be null if the text is empty.
+    /// The bytes. Do not rely on a terminating NUL. May be null if the string is empty.
     pub data: *const c_char,
     /// Length in bytes. 0: empty.
     pub size: usize,
 }
 
-/// An element type that frameworks replace by another. Both are PJRT_Buffer_Type numbers.
+/// An element type that frameworks replace with another. Both types are values of PJRT_Buffer_Type.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct dp_dtype_remap {
@@ -27,165 +27,173 @@ pub struct dp_dtype_remap {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct dp_replica_order {
-    /// The kind of device, as the vendor names the generation. Never empty.
+    /// Device kind, with the vendor's name of the hardware generation. Never empty.
     pub device_kind: dp_string,
-    /// Devices along each coordinate.
+    /// Number of devices along each coordinate.
     pub bounds: *const u32,
     /// Number of elements of bounds. Never 0.
     pub bounds_size: usize,
-    /// Every device of the mesh once, by its logical number.
+    /// Logical indices of all devices of the mesh, in the order in which the operation visits the devices.
     pub order: *const u32,
     /// Number of elements of order: the product of bounds.
     pub order_size: usize,
 }
 
-/// A capability without a field of its own.
+/// A capability for which dp_capabilities does not have a field.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct dp_feature {
-    /// The name. Never empty.
+    /// Name of the capability. Never empty.
     pub name: dp_string,
-    /// The integer. 0 except with DP_FEATURE_INT64.
+    /// Value for DP_FEATURE_INT64, otherwise 0.
     pub int64_value: i64,
-    /// The text. Empty except with DP_FEATURE_STRING.
+    /// Value for DP_FEATURE_STRING, otherwise empty.
     pub string_value: dp_string,
-    /// The integers. Null except with DP_FEATURE_INT64_LIST.
+    /// Value for DP_FEATURE_INT64_LIST, otherwise null.
     pub int64_list: *const i64,
     /// Number of elements of int64_list.
     pub int64_list_size: usize,
-    /// The float. 0 except with DP_FEATURE_FLOAT.
+    /// Value for DP_FEATURE_FLOAT, otherwise 0.
     pub float_value: f32,
-    /// The flag, 0 or 1. 0 except with DP_FEATURE_BOOL.
+    /// Value for DP_FEATURE_BOOL: 0 or 1. Otherwise 0.
     pub bool_value: u32,
-    /// The field that holds the value, DP_FEATURE_*. 0: string_value.
+    /// Type of the value, DP_FEATURE_*, which determines the field that holds the value. 0: string_value.
     pub kind: u32,
 }
 
 /// The capabilities of the devices of a plugin.
 ///
-/// Zero the struct, set struct_size to its sizeof, then set the fields that differ from what frameworks assume of an
-/// unknown device. Everything it points to is read during the call that takes it, and lives as long as the object that
-/// returned it. The Rust type Capabilities documents each field in detail.
+/// To create the struct, set all its bytes to 0, set struct_size to its sizeof, and set the fields that differ from
+/// what frameworks assume about an unknown device. A function that takes the struct reads all memory that the struct
+/// points to during the call. If a function returns the struct, this memory lives as long as the object that returned
+/// it. The Rust type Capabilities documents each field in detail.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct dp_capabilities {
-    /// Size in bytes of this struct as its creator knew it. Fields beyond it count as 0.
+    /// Size of this struct in bytes, in the header of its creator. Readers treat fields beyond this size as 0.
     pub struct_size: usize,
-    /// Lower a gather densely while the gathered dimension has at most ten times this many elements. 0: always gather.
+    /// Lower a gather densely if the gathered dimension has at most ten times this many elements. 0: never.
     pub dense_gather_factor: u32,
-    /// Lower a scatter densely if the index has at least one element for this many of the input. 0: always scatter.
+    /// Lower a scatter densely if the number of index elements times this factor is at least the number of input
+    /// elements. 0: never.
     pub dense_scatter_factor: u32,
-    /// Algorithm for random bits, DP_RNG_BIT_GENERATOR_*. 0: chosen by the compiler.
+    /// Algorithm for random bits, DP_RNG_BIT_GENERATOR_*. 0: the compiler chooses the algorithm.
     pub rng_bit_generator: u32,
     /// PyTorch's dispatch key for autocast, DP_AUTOCAST_DISPATCH_KEY_*. 0: AutocastXLA.
     pub autocast_dispatch_key: u32,
-    /// Float types of automatic mixed precision, as PJRT_Buffer_Type numbers. Unused without autocast_kind.
+    /// Float types of automatic mixed precision, as PJRT_Buffer_Type values. Ignored if autocast_kind is 0.
     pub autocast_dtypes: *const u32,
     /// Number of elements of autocast_dtypes.
     pub autocast_dtypes_size: usize,
-    /// The type used when the user chooses none, one of autocast_dtypes. 0 only without autocast_kind.
+    /// Type that applies if the user does not choose one. It is one of autocast_dtypes. Ignored if autocast_kind is 0.
     pub autocast_default_dtype: u32,
-    /// Operations that run in the shorter type, DP_AUTOCAST_*. 0: no automatic mixed precision.
+    /// List of the operations that run in the narrower type, DP_AUTOCAST_*. 0: no automatic mixed precision.
     pub autocast_kind: u32,
     /// Device for operations without a lowering, DP_EAGER_FALLBACK_*. 0: the host.
     pub eager_fallback: u32,
-    /// Handling of 64-bit integers, DP_INT64_*. 0: the device computes with them.
+    /// Handling of 64-bit integers, DP_INT64_*. 0: the device computes with 64-bit integers.
     pub int64_policy: u32,
-    /// Element types that programs may use, as PJRT_Buffer_Type numbers. None: not stated.
+    /// Element types that programs may use, as PJRT_Buffer_Type values. Empty: unknown.
     pub supported_dtypes: *const u32,
     /// Number of elements of supported_dtypes.
     pub supported_dtypes_size: usize,
-    /// Element types that frameworks replace by another throughout. None: no type.
+    /// Element types that frameworks always replace with another type. Empty: frameworks replace no type.
     pub remapped_dtypes: *const dp_dtype_remap,
     /// Number of elements of remapped_dtypes.
     pub remapped_dtypes_size: usize,
-    /// Floats that are stored as bf16, DP_BF16_*. 0: those that the program declares.
+    /// Whether wider float types are stored as bf16, DP_BF16_*. 0: they are not.
     pub bf16_policy: u32,
-    /// Elements of a tile along the last two dimensions. Used only with DP_LAYOUT_TILED.
+    /// Extents of a tile along the last two dimensions. Used only with DP_LAYOUT_TILED.
     pub layout_tile: [u32; 2],
-    /// Keep the row-major order if padding multiplies the memory by less than this. Used only with DP_LAYOUT_TILED.
+    /// Keep the row-major order if padding multiplies the memory by less than this factor. Used only with
+    /// DP_LAYOUT_TILED.
     pub layout_max_padding: f32,
     /// Layout of arrays sent to the device, DP_LAYOUT_*. 0: row-major.
     pub layout_policy: u32,
-    /// 1: the compiler knows the custom calls ResizeNearest and ResizeBilinear. 0: it does not.
+    /// 1: the compiler supports the custom calls ResizeNearest and ResizeBilinear. 0: it does not.
     pub resize_custom_call: u32,
-    /// 1: the gradient of nearest upsampling runs on the device. 0: on the host.
+    /// 1: the gradient of nearest-neighbor upsampling runs on the device. 0: it runs on the host.
     pub upsample_nearest_backward: u32,
-    /// 1: the gradient of bilinear upsampling runs on the device. 0: on the host.
+    /// 1: the gradient of bilinear upsampling runs on the device. 0: it runs on the host.
     pub upsample_bilinear_backward: u32,
-    /// Whether one program may be partitioned for several devices, DP_SPMD_*. 0: it may.
+    /// Whether the compiler can partition one program across several devices, DP_SPMD_*. 0: it can.
     pub spmd: u32,
-    /// Device attribute that holds a device's coordinates in the physical mesh. Empty: devices form no mesh.
+    /// Name of the device attribute with a device's coordinates in the physical mesh. Empty: devices do not form a
+    /// mesh.
     pub mesh_coordinates: *const c_char,
     /// Length of mesh_coordinates in bytes.
     pub mesh_coordinates_size: usize,
-    /// Orders of devices for collective operations. None: the logical order.
+    /// Device orders for collective operations. Empty: operations use the logical order.
     pub replica_orders: *const dp_replica_order,
     /// Number of elements of replica_orders.
     pub replica_orders_size: usize,
-    /// Environment variable with the address of the first process. Used only with DP_MASTER_ADDRESS_VARIABLE.
+    /// Environment variable with the address of the process with rank 0. Used only with DP_MASTER_ADDRESS_VARIABLE.
     pub master_address_variable: *const c_char,
     /// Length of master_address_variable in bytes.
     pub master_address_variable_size: usize,
-    /// How processes find the first one, DP_MASTER_ADDRESS_*. 0: they do not.
+    /// How processes find the address of the process with rank 0, DP_MASTER_ADDRESS_*. 0: they cannot find it.
     pub master_address: u32,
     /// 1: a program may reuse the memory of its inputs for its outputs. 0: it may not.
     pub donation: u32,
-    /// 1: compiled programs may be kept on disk for other processes. 0: they may not.
+    /// 1: frameworks may keep compiled programs on disk for other processes. 0: they may not.
     pub persistent_cache: u32,
-    /// 1: the key of that cache omits the device assignment. 0: it does not.
+    /// 1: the key of the compilation cache omits the device assignment. 0: the key contains the device assignment.
     pub cache_key_strip_device_assignment: u32,
-    /// 1: callbacks may come from partitioned programs. 0: they may not. Unused without host_callbacks.
+    /// 1: partitioned programs may contain callbacks. 0: they may not. Ignored if host_callbacks is 0.
     pub host_callbacks_partitioned: u32,
-    /// 1: callbacks may pass arrays without elements. 0: they may not. Unused without host_callbacks.
+    /// 1: callbacks may take arrays without elements. 0: they may not. Ignored if host_callbacks is 0.
     pub host_callbacks_empty_arrays: u32,
     /// 1: a running program may call back into the host. 0: it may not.
     pub host_callbacks: u32,
-    /// Pass the arguments of a program as one tuple if there are more than this many. 0: never.
+    /// Pass the arguments of a program as one tuple if the program has more arguments than this. 0: never.
     pub tuple_args_threshold: u32,
-    /// Program formats that the compiler accepts, DP_PROGRAM_FORMAT_*, preferred one first. None: HLO, then MLIR.
+    /// Program formats that the compiler accepts, DP_PROGRAM_FORMAT_*, the preferred one first. Empty: HLO, then MLIR.
     pub program_formats: *const u32,
     /// Number of elements of program_formats.
     pub program_formats_size: usize,
-    /// Oldest version of StableHLO that the compiler reads: major, minor, patch. Unused without stablehlo_current.
+    /// Oldest version of StableHLO that the compiler reads: major, minor, patch. Ignored if stablehlo_current is 0.0.0.
     pub stablehlo_minimum: [u32; 3],
-    /// Newest version of StableHLO that the compiler reads: major, minor, patch. 0.0.0: not stated.
+    /// Newest version of StableHLO that the compiler reads: major, minor, patch. 0.0.0: unknown.
     pub stablehlo_current: [u32; 3],
     /// Whether executables return their optimized program, DP_OPTIMIZED_PROGRAM_*. 0: they do.
     pub optimized_program: u32,
-    /// Arrays with extents known only at run time, DP_DYNAMIC_SHAPES_*. 0: none.
+    /// Support for arrays whose extents are known only at run time, DP_DYNAMIC_SHAPES_*. 0: no support.
     pub dynamic_shapes: u32,
-    /// DLDeviceType of the device's memory, DP_DLPACK_*. 0: it cannot be shared through DLPack.
+    /// DLDeviceType of the device's memory, DP_DLPACK_*. 0: the memory cannot be shared through DLPack.
     pub dlpack_device: u32,
-    /// DLDeviceType of host memory pinned for the device, DP_DLPACK_*. 0: it cannot be shared through DLPack.
+    /// DLDeviceType of host memory pinned for the device, DP_DLPACK_*. 0: this memory cannot be shared through DLPack.
     pub dlpack_host_device: u32,
-    /// Foreign memories that buffers can use without a copy, DP_DLPACK_*. Empty: all are copied.
+    /// Types of foreign memory that the plugin's buffers can use without a copy, DP_DLPACK_*. Empty: foreign memory is
+    /// always copied.
     pub zero_copy_import: *const u32,
     /// Number of elements of zero_copy_import.
     pub zero_copy_import_size: usize,
-    /// Memories through which others can use buffers without a copy, DP_DLPACK_*. Empty: all are copied.
+    /// Types of memory as which other libraries can use the plugin's buffers without a copy, DP_DLPACK_*. Empty:
+    /// buffers are always copied.
     pub zero_copy_export: *const u32,
     /// Number of elements of zero_copy_export.
     pub zero_copy_export_size: usize,
-    /// Names of the device's memories. None: only the client knows.
+    /// Names of the device's memory kinds. Empty: only the client can list them.
     pub memory_kinds: *const dp_string,
     /// Number of elements of memory_kinds.
     pub memory_kinds_size: usize,
-    /// The memory for arrays if the user names none, one of memory_kinds. Empty: only the client knows.
+    /// Memory kind for arrays if the user does not choose one. It is one of memory_kinds. Empty: only the client can
+    /// report it.
     pub default_memory_kind: *const c_char,
     /// Length of default_memory_kind in bytes.
     pub default_memory_kind_size: usize,
-    /// 1: a program may keep arrays in a memory of the host while it runs. 0: it may not.
+    /// 1: a program may keep arrays in host memory while it runs. 0: it may not.
     pub host_offload: u32,
-    /// Memory statistics that the device reports, DP_MEMORY_STATS_*. 0: not stated.
+    /// Memory statistics that the device reports, DP_MEMORY_STATS_*. 0: unknown.
     pub memory_stats: u32,
-    /// Dot products of operands with different types, DP_MIXED_DOT_*. 0: frameworks convert first.
+    /// Support for dot products of operands with different types, DP_MIXED_DOT_*. 0: frameworks convert the operands
+    /// first.
     pub mixed_dot: u32,
-    /// Dot algorithms that the compiler supports, DP_DOT_ALGORITHM_*. None: all.
+    /// Dot algorithms that the compiler supports, DP_DOT_ALGORITHM_*. Empty: all.
     pub dot_algorithms: *const u32,
     /// Number of elements of dot_algorithms.
     pub dot_algorithms_size: usize,
-    /// Capabilities without a field of their own, in the order of their names. Null if there are none.
+    /// Capabilities for which this struct does not have a field, sorted by name. Null if there are none.
     pub features: *const dp_feature,
     /// Number of elements of features.
     pub features_size: usize,

@@ -1,4 +1,4 @@
-//! Reads the C form back at every size, and with every kind of fault.
+//! Tests that read the C form with every `struct_size` and with invalid values.
 
 use std::collections::BTreeMap;
 
@@ -21,20 +21,22 @@ fn full() -> Capabilities {
     full
 }
 
-/// Reads a struct whose creator knew only the first `size` bytes, from memory that ends there.
+/// Reads a struct whose creator set only the first `size` bytes.
 fn read_cut(c: &CCapabilities, size: usize) -> crate::Result<Capabilities> {
-    // Copy whole words, so that the copy is aligned. The bytes beyond the size are invalid on purpose.
+    // A vector of words is aligned for the struct. The bytes beyond `size` are invalid on purpose, so that a read of
+    // them fails.
     let mut words = vec![u64::MAX; size_of::<dp_capabilities>().div_ceil(8)];
-    // SAFETY: both are valid for that many bytes and do not overlap.
+    // SAFETY: source and destination are valid for `C_SIZE` bytes and do not overlap.
     unsafe { c.as_ptr().cast::<u8>().copy_to_nonoverlapping(words.as_mut_ptr().cast(), size.min(C_SIZE)) };
     words[0] = size.try_into().unwrap();
-    // SAFETY: V8 (descriptors), the words are readable beyond `size`.
+    // SAFETY: V8 (descriptors), and `read` does not access bytes beyond `C_SIZE`, even if `size` is larger.
     unsafe { read(words.as_ptr().cast()) }
 }
 
 const C_SIZE: usize = size_of::<dp_capabilities>();
 
-/// The C fields of each field of `Capabilities`. The last C field of a capability determines whether it is set.
+/// Generates a function that returns the C fields of a field of `Capabilities`. The last C field of a capability
+/// determines whether the capability is set.
 macro_rules! c_fields {
     ($(
         $(#[$doc:meta])*
@@ -50,7 +52,7 @@ macro_rules! c_fields {
 }
 for_each_capability!(c_fields);
 
-/// The C fields, sorted by their offset.
+/// Returns the names and the ends of the C fields, in the order of the struct.
 fn sorted() -> Vec<(&'static str, usize)> {
     let mut fields: Vec<_> = FIELDS.iter().map(|field| (field.name, field.end)).collect();
     fields.sort_by_key(|(_, end)| *end);
@@ -65,7 +67,7 @@ fn round_trip_at_full_size() {
         let moved = Box::new(c);
         // SAFETY: V8 (descriptors), the struct is ours.
         assert_eq!(unsafe { read(moved.as_ptr()) }.unwrap(), capabilities);
-        // A newer creator's struct is longer.
+        // The struct of a newer creator is longer.
         assert_eq!(read_cut(&moved, C_SIZE + 8).unwrap(), capabilities);
     }
     let default = CCapabilities::new(&Capabilities::default()).unwrap();
@@ -87,7 +89,7 @@ fn reads_structs_of_every_size() {
     let ends: BTreeMap<&str, usize> = FIELDS.iter().map(|field| (field.name, field.end)).collect();
     assert_eq!(ends.len(), FIELDS.len());
     assert_eq!(sorted().last().unwrap().1, C_SIZE, "no padding at the end that a later field could fall into");
-    // If a field is cut off, each field that depends on it is reported as a fault.
+    // Validation reports a capability within `size` as a fault if it depends on a capability beyond `size`.
     let mut checked = 0;
     let json = serde_json::to_value(&full).unwrap();
     let names: Vec<String> = json.as_object().unwrap().keys().cloned().collect();
@@ -97,7 +99,7 @@ fn reads_structs_of_every_size() {
             assert_eq!(read.unwrap_err().code(), ErrorCode::INVALID_ARGUMENT);
             continue;
         }
-        // The fields that the creator knew: those whose last C field is within the size.
+        // Keep only the capabilities that the creator set: those whose last C field is within `size`.
         let mut known = json.clone();
         let mut partly = Vec::new();
         for name in &names {
@@ -109,7 +111,8 @@ fn reads_structs_of_every_size() {
                 }
             }
         }
-        // The memory kinds consist of several capabilities, so the names may be known without the rest.
+        // `memory_kinds` consists of several independent C fields, so `size` may include the names without the later
+        // fields.
         if partly.contains(&"memory_kinds") {
             let mut kinds = full.memory_kinds.clone();
             kinds.host_offload = false;
@@ -137,7 +140,8 @@ fn invalid_values_name_their_field() {
     let error = |change: &dyn Fn(&mut dp_capabilities)| {
         let mut raw = dp_capabilities::new();
         change(&mut raw);
-        // SAFETY: V8 (descriptors), the struct is ours; the changes below point to nothing that could be read.
+        // SAFETY: V8 (descriptors), the struct is ours. Each pointer that a change sets is readable, or `read` rejects
+        // it unread.
         let error = unsafe { read(&raw const raw) }.unwrap_err();
         assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT);
         error.message().to_owned()
@@ -192,7 +196,7 @@ fn invalid_values_name_their_field() {
     // SAFETY: null and misaligned pointers are rejected before they are read.
     assert_eq!(unsafe { read(std::ptr::null()) }.unwrap_err().code(), ErrorCode::INVALID_ARGUMENT);
     let words = [0_u64; 2];
-    // SAFETY: as above.
+    // SAFETY: a misaligned pointer is rejected before it is read.
     let odd = unsafe { read(words.as_ptr().wrapping_byte_add(4).cast()) };
     assert_eq!(odd.unwrap_err().code(), ErrorCode::INVALID_ARGUMENT);
 }
@@ -227,13 +231,14 @@ fn constants_match_enums() {
     }
     let source = include_str!("constants.rs");
     let found: Vec<&str> = source.lines().filter(|line| line.starts_with("pub const ")).collect();
-    // The other constants stand for values with data, which `read` and `write` handle one by one.
+    // The other constants are codes of enumerations whose variants hold data. `read` and `write` convert each of these
+    // enumerations explicitly.
     let own = ["DP_LAYOUT_", "DP_MASTER_ADDRESS_", "DP_FEATURE_"];
     let found: Vec<&str> = found.into_iter().filter(|line| !own.iter().any(|own| line.contains(own))).collect();
     assert_eq!(found, expected);
 }
 
-/// The end of each field in the C structs of the first version. Later versions may only append fields.
+/// End of each C field in the first version of the struct. Later versions may only append fields.
 const FIRST: &[(&str, usize)] = &[
     ("struct_size", 8),
     ("dense_gather_factor", 12),
@@ -304,7 +309,7 @@ fn struct_only_grows_at_end() {
     for (found, first) in found.iter().zip(FIRST) {
         assert_eq!(found, first, "append to dp_capabilities; never insert, remove or change");
     }
-    // Elements of lists never grow.
+    // Structs that are elements of lists never grow.
     assert_eq!([size_of::<dp_string>(), size_of::<dp_dtype_remap>()], [16, 8]);
     assert_eq!([size_of::<dp_replica_order>(), size_of::<dp_feature>()], [48, 72]);
 }

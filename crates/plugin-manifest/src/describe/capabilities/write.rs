@@ -9,9 +9,9 @@ use super::owned::Owned;
 use super::structs::dp_capabilities;
 use crate::{Capabilities, Result};
 
-/// Capabilities for C: the struct, and the text and lists to which it points.
+/// Capabilities in C form: the struct, and the strings and lists to which it points.
 ///
-/// The struct is valid as long as this value exists, even if it is moved.
+/// The pointers in the struct are valid as long as this value exists, even if the value is moved.
 #[derive(Debug)]
 pub struct CCapabilities {
     raw: dp_capabilities,
@@ -21,7 +21,7 @@ pub struct CCapabilities {
 
 // SAFETY: V6 (lifetimes): the pointers refer to data that `_owned` holds and that never changes; all of it is `Send`.
 unsafe impl Send for CCapabilities {}
-// SAFETY: as above; a shared reference allows only shared access.
+// SAFETY: V6 (lifetimes): the data to which the pointers refer never change, so several threads can read them.
 unsafe impl Sync for CCapabilities {}
 
 impl Deref for CCapabilities {
@@ -33,11 +33,11 @@ impl Deref for CCapabilities {
 }
 
 impl CCapabilities {
-    /// Converts valid capabilities to C. Empty lists become the same as lists that are not stated.
+    /// Converts valid capabilities to C. An empty list and an unknown list have the same C form.
     ///
     /// # Errors
     ///
-    /// The name of a feature with a value of a type that C cannot represent.
+    /// If C cannot represent the type of a feature's value, the error names the feature.
     pub fn new(capabilities: &Capabilities) -> Result<Self> {
         let mut owned = Owned::default();
         let mut raw = dp_capabilities::new();
@@ -45,7 +45,7 @@ impl CCapabilities {
         Ok(Self { raw, _owned: owned })
     }
 
-    /// A pointer for C, valid as long as this value exists.
+    /// Returns a pointer to the struct. The pointer is valid until this value is moved or dropped.
     pub fn as_ptr(&self) -> *const dp_capabilities {
         &raw const self.raw
     }

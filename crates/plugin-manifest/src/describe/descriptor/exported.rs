@@ -1,4 +1,4 @@
-//! The C description of a plugin of this library.
+//! The C description of a plugin that this library contains.
 
 use std::ffi::{CStr, c_void};
 
@@ -13,41 +13,41 @@ use crate::describe::descriptor::{
 use crate::{Descriptor, Environment, Error, Faults, Hooks, Library, ProcessTopology, Result};
 
 /// A plugin that this library describes to other programs through C. Other programs may call the functions of its
-/// [`CDescriptor`] at any time, on any thread. A panic becomes an error.
+/// [`CDescriptor`] at any time, on any thread. A panic in these functions becomes an error.
 pub trait ExportedPlugin: Hooks + Sized {
     /// Name by which frameworks register the plugin.
     const NAME: &'static str;
 
-    /// Whether [`Hooks::configure`] returns a set-up. If it does not, the descriptor has no function for it, and readers
-    /// use the plan in the manifest.
+    /// Whether the plugin implements [`Hooks::configure`]. If it does not, the descriptor's `configure` is null, and
+    /// readers use the plan in the manifest.
     const CONFIGURES: bool;
 
-    /// The plugin's code.
+    /// The plugin's hooks.
     const HOOKS: Self;
 
-    /// The location of the PJRT library. A table of this library is [`Library::Static`].
+    /// Returns the location of the PJRT library. If this library contains the PJRT table, returns [`Library::Static`].
     fn library() -> Library;
 
-    /// The plugin's description. It need not check the manifest, because readers check it.
+    /// Returns the plugin's description. An implementation need not check the manifest, because readers check it.
     ///
     /// # Errors
     ///
-    /// The faults of the description.
+    /// Returns the faults of the description if the plugin cannot be described.
     fn descriptor() -> Result<Descriptor, Faults>;
 }
 
-/// The description of a plugin of this library, in the form that `DevicePlugin_GetDescriptor` returns. It remains valid
-/// until the process ends.
+/// The C description of a plugin, as `DevicePlugin_GetDescriptor` returns it. All memory that it points to remains
+/// valid until the process ends.
 #[derive(Debug)]
 pub struct CDescriptor(dp_descriptor);
 
-// SAFETY: D1 and D2, which this module guarantees: the data that a descriptor points to is never written again.
+// SAFETY: D1 and D2, which this module guarantees: the data that a descriptor points to never changes.
 unsafe impl Send for CDescriptor {}
-// SAFETY: as above.
+// SAFETY: D1 and D2, as for `Send`: the data never changes, so several threads can read it.
 unsafe impl Sync for CDescriptor {}
 
 impl CDescriptor {
-    /// The description of a plugin for which even the error cannot be described.
+    /// Fallback for a plugin whose description and error message both cannot be created.
     pub const UNDESCRIBED: Self = {
         const REASON: &CStr = c"the plugin cannot be described";
         Self(dp_descriptor {
@@ -56,8 +56,8 @@ impl CDescriptor {
         })
     };
 
-    /// Describes the plugin `E`. The text of the description is never freed, so call this once for each plugin. If the
-    /// description has faults, its `error` names them.
+    /// Creates the description of the plugin `E`. The strings of the description are never freed, so call this function
+    /// once for each plugin. If the plugin cannot be described, the `error` of the description contains the reason.
     pub fn leak<E: ExportedPlugin>() -> Self {
         Self(contain(describe::<E>).unwrap_or_else(|error| dp_descriptor {
             name: strings::leak(E::NAME),
@@ -66,7 +66,7 @@ impl CDescriptor {
         }))
     }
 
-    /// The C struct, valid as long as this value exists.
+    /// Returns a pointer to the C struct. The pointer is valid until this value is moved or dropped.
     pub fn as_ptr(&self) -> *const dp_descriptor {
         &raw const self.0
     }
@@ -74,8 +74,8 @@ impl CDescriptor {
 
 fn describe<E: ExportedPlugin>() -> Result<dp_descriptor> {
     let mut descriptor = E::descriptor()?;
-    // Readers always check a manifest. This check is for vendors, whose tests run with assertions. A release build of
-    // the library is smaller without it.
+    // This check reports faults in the vendor's tests, which run with debug assertions. Release builds omit the check
+    // to make the library smaller, because readers always check the manifest.
     if cfg!(debug_assertions) {
         descriptor = descriptor.checked()?;
     }
@@ -108,7 +108,7 @@ fn describe<E: ExportedPlugin>() -> Result<dp_descriptor> {
         }
     }
     let capabilities = CCapabilities::new(&descriptor.manifest().capabilities)?;
-    // Nothing fails from here on, so all leaked memory becomes part of a descriptor.
+    // The steps below cannot fail, so all leaked memory becomes part of a descriptor.
     made.capabilities = Box::leak(Box::new(capabilities)).as_ptr();
     made.name = strings::leak(E::NAME);
     made.manifest = strings::leak(&descriptor.manifest().to_json());

@@ -1,10 +1,11 @@
 //! The description of a plugin for C, which `DevicePlugin_GetDescriptor` returns.
 //!
-//! Text is a `dp_string`: UTF-8, followed by a NUL if this crate created it.
+//! Text is a `dp_string` in UTF-8. The non-empty strings of a `dp_descriptor` that this crate creates also end with a
+//! NUL.
 //!
-//! The structs begin with their size and only grow at their end, so that plugins and frameworks of different versions
-//! can read each other's structs. A reader accesses only the bytes within a struct's announced size, and treats all
-//! other fields as absent. The contracts between both sides are D1 to D5 of `docs/safety.md`.
+//! Each struct begins with its size, and new versions only append fields, so that plugins and frameworks of different
+//! versions can read each other's structs. A reader accesses only the bytes within the size that the struct states, and
+//! treats all other fields as absent. The contracts between plugins and readers are D1 to D5 of `docs/safety.md`.
 
 mod exported;
 mod plan;

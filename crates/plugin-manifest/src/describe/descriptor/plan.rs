@@ -1,4 +1,4 @@
-//! Plans as JSON, the form in which `configure` passes them.
+//! Process plans as JSON, the form in which the C function `configure` returns them.
 
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -11,7 +11,8 @@ pub(super) fn to_json(plan: &EnvPlan) -> Result<String> {
     serde_json::to_string(plan).map_err(|error| Error::internal(format!("the plan: {error}")))
 }
 
-/// A plan as its author writes it. The effects of its steps are computed here.
+/// The JSON form of a plan. The JSON does not contain the effects of the steps on the environment, which [`from_json`]
+/// computes.
 #[derive(Deserialize)]
 struct Plan {
     #[serde(default)]
@@ -71,7 +72,7 @@ fn value(ty: OptionType, json: &Json) -> Option<Value> {
         OptionType::String => Value::String(json.as_str()?.to_owned()),
         OptionType::Int64 => Value::Int64(json.as_i64()?),
         OptionType::Int64List => Value::Int64List(json.as_array()?.iter().map(Json::as_i64).collect::<Option<_>>()?),
-        // Parse the number's text, so that it is rounded only once, to the nearest 32-bit float.
+        // Parse the decimal digits of the number, so that it is rounded only once, to the nearest 32-bit float.
         OptionType::Float => Value::Float(json.as_number()?.to_string().parse().ok()?),
         OptionType::Bool => Value::Bool(json.as_bool()?),
     })

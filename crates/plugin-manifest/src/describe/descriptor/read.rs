@@ -1,4 +1,4 @@
-//! Reads the descriptor of any library.
+//! Reads the C descriptor of any plugin library.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,8 +15,9 @@ use crate::{
 };
 
 impl Descriptor {
-    /// Reads a descriptor that a library's `DevicePlugin_GetDescriptor` returned or a C program filled in. Calls only
-    /// its `get_pjrt_api`. Hooks are called when their result is requested.
+    /// Reads a descriptor that a library's `DevicePlugin_GetDescriptor` returned or a C program filled in. The only
+    /// function that this method calls is the descriptor's `get_pjrt_api`. The hooks are called when their results are
+    /// requested.
     ///
     /// # Safety
     ///
@@ -24,7 +25,7 @@ impl Descriptor {
     ///
     /// # Errors
     ///
-    /// The error that the plugin reports for its own description, or all faults found here.
+    /// Returns the error that the plugin reports for its own description, or all faults that this method finds.
     pub unsafe fn from_raw(descriptor: *const dp_descriptor) -> Result<Self, Faults> {
         let whole = |error: Error| Fault::new("descriptor", error.message());
         // SAFETY: D1 (structs), the struct is readable for its `struct_size`.
@@ -45,7 +46,7 @@ impl Descriptor {
             return Err(Fault::new("descriptor", format!("the plugin {name:?} reports: {error}")).into());
         }
         let mut faults = Vec::new();
-        // SAFETY: D1 (structs) and D2 (referenced memory), what the descriptor points to is readable.
+        // SAFETY: D1 (structs) and D2 (referenced memory), the memory that the descriptor points to is readable.
         let manifest = collect(unsafe { manifest(&raw, name) }, &mut faults);
         // SAFETY: D2 (referenced memory) and D3 (functions of a descriptor), by the contract of `from_raw`.
         let library = collect(unsafe { library(&raw, name) }, &mut faults);
@@ -66,7 +67,7 @@ fn collect<T>(result: Result<T, Faults>, faults: &mut Vec<Fault>) -> Option<T> {
 
 /// # Safety
 ///
-/// D1 and D2 for all data that the descriptor points to.
+/// All data that the descriptor points to satisfies D1 and D2.
 unsafe fn manifest(raw: &dp_descriptor, name: &str) -> Result<Manifest, Faults> {
     // SAFETY: D2 (referenced memory), the text is readable for its length.
     let json = unsafe { strings::read(raw.manifest, "manifest") };
@@ -76,7 +77,7 @@ unsafe fn manifest(raw: &dp_descriptor, name: &str) -> Result<Manifest, Faults> 
         let message = format!("the name is {name:?} here and {:?} in the manifest; use one name", manifest.name);
         return Err(Fault::new("descriptor.name", message).into());
     }
-    // Prefer the manifest, because a struct of another version may lack fields that it contains.
+    // Prefer the capabilities in the manifest, because a C struct of another version may lack some of them.
     let said = serde_json::from_str::<serde_json::Value>(json).is_ok_and(|json| json.get("capabilities").is_some());
     if !said && !raw.capabilities.is_null() {
         // SAFETY: V8 (descriptors) follows from D2.
@@ -88,7 +89,7 @@ unsafe fn manifest(raw: &dp_descriptor, name: &str) -> Result<Manifest, Faults> 
 
 /// # Safety
 ///
-/// D2 and D3 for all data that the descriptor points to.
+/// The data and the functions that the descriptor points to satisfy D2 and D3.
 unsafe fn library(raw: &dp_descriptor, name: &str) -> Result<Library, Faults> {
     let file = || -> Result<&str, Faults> {
         // SAFETY: D2 (referenced memory), the text is readable for its length.
@@ -145,7 +146,7 @@ fn computed(name: &str, function: dp_library_path) -> Result<PathBuf> {
     let name = format!("library_path of {name}");
     // SAFETY: D3 (functions of a descriptor), the function has this type and may be called.
     let call = |sink, user| unsafe { function(sink, user) };
-    // SAFETY: D3, as above, and the function calls the sink only during the call.
+    // SAFETY: D3 (functions of a descriptor), the function calls the sink only during the call.
     let path = unsafe { strings::ask(&name, call) }?;
     if path.is_empty() || path.contains('\0') {
         return Err(Error::internal(format!("{name} returned {path:?}, which is not a path")));
@@ -153,7 +154,7 @@ fn computed(name: &str, function: dp_library_path) -> Result<PathBuf> {
     Ok(PathBuf::from(path))
 }
 
-/// The hooks of a descriptor.
+/// Hooks that call the functions of a C descriptor.
 struct CHooks {
     name: String,
     configure: dp_configure,
@@ -168,7 +169,7 @@ impl Hooks for CHooks {
         let variables = strings::of_environment(environment);
         // SAFETY: D3 (functions of a descriptor), the function has this type and may be called.
         let call = |sink, user| unsafe { function(process.as_ptr(), variables.as_ptr(), variables.len(), sink, user) };
-        // SAFETY: D3, as above; the arguments live until the function returns.
+        // SAFETY: D3 (functions of a descriptor), and the arguments live until the function returns.
         let plan = unsafe { strings::ask(&format!("configure of {}", self.name), call) };
         Some(plan.and_then(|json| plan::from_json(&json, environment)))
     }
@@ -179,7 +180,7 @@ impl Hooks for CHooks {
         // SAFETY: D3 (functions of a descriptor), the function has this type and may be called.
         let call = |sink, user| unsafe { function(format, code, super::structs::raw_depth(depth), sink, user) };
         let name = format!("supports of {}", self.name);
-        // SAFETY: D3, as above; the arguments live until the function returns.
+        // SAFETY: D3 (functions of a descriptor), and the arguments live until the function returns.
         let answer = match unsafe { strings::ask(&name, call) } {
             Err(error) if error.code() == ErrorCode::UNIMPLEMENTED => return None,
             answer => answer,

@@ -1,4 +1,4 @@
-//! Conversion of text, lists of variables and structs to and from C.
+//! Conversion of strings, lists of variables and structs to and from C.
 
 use std::ffi::{c_char, c_void};
 
@@ -9,16 +9,16 @@ use crate::describe::foreign::{slice, text};
 use crate::{Bytes, Environment, Error, ErrorCode, Program, Result};
 
 impl dp_string {
-    /// Empty text.
+    /// The empty string.
     pub const EMPTY: Self = Self { data: std::ptr::null(), size: 0 };
 
-    /// Text that must outlive the copies of the result.
+    /// Returns the pointer and the length of `text`, which must outlive all copies of the result.
     pub const fn new(text: &str) -> Self {
         Self { data: text.as_ptr().cast::<c_char>(), size: text.len() }
     }
 }
 
-/// Text that lives as long as the process, followed by a NUL.
+/// Copies `text` to memory that is never freed, and appends a NUL.
 pub(super) fn leak(text: &str) -> dp_string {
     let terminated = Box::leak(format!("{text}\0").into_boxed_str());
     dp_string { size: text.len(), ..dp_string::new(terminated) }
@@ -26,7 +26,7 @@ pub(super) fn leak(text: &str) -> dp_string {
 
 /// # Safety
 ///
-/// D2 for the text, which the reference must not outlive.
+/// The string satisfies D2 of `docs/safety.md`, and the reference must not outlive it.
 pub(super) unsafe fn read<'a>(from: dp_string, field: &str) -> Result<&'a str> {
     // SAFETY: D2 (referenced memory), the text is readable for its length.
     unsafe { text(from.data, from.size, field) }
@@ -34,7 +34,7 @@ pub(super) unsafe fn read<'a>(from: dp_string, field: &str) -> Result<&'a str> {
 
 /// # Safety
 ///
-/// D2 for the array and its text.
+/// The array and its strings satisfy D2 of `docs/safety.md`.
 pub(super) unsafe fn texts(data: *const dp_string, len: usize, field: &str) -> Result<Vec<String>> {
     // SAFETY: D2 (referenced memory), the array is readable for its length.
     let items = unsafe { slice(data, len, field) }?;
@@ -48,7 +48,7 @@ pub(super) unsafe fn texts(data: *const dp_string, len: usize, field: &str) -> R
 
 /// # Safety
 ///
-/// D2 for the array and its text.
+/// The array and its strings satisfy D2 of `docs/safety.md`.
 pub(super) unsafe fn variables(data: *const dp_variable, len: usize, field: &str) -> Result<Vec<(String, String)>> {
     // SAFETY: D2 (referenced memory), the array is readable for its length.
     let items = unsafe { slice(data, len, field) }?;
@@ -63,7 +63,7 @@ pub(super) unsafe fn variables(data: *const dp_variable, len: usize, field: &str
     .collect()
 }
 
-/// The variables of an environment, which must outlive the result.
+/// Returns the variables of `environment`, which must outlive the result.
 pub(super) fn of_environment(environment: &Environment) -> Vec<dp_variable> {
     environment
         .iter()
@@ -71,16 +71,16 @@ pub(super) fn of_environment(environment: &Environment) -> Vec<dp_variable> {
         .collect()
 }
 
-/// Bytes that must outlive the copies of the result.
+/// Returns the pointer and the length of `bytes`, which must outlive all copies of the result.
 pub(super) fn of_bytes(bytes: &[u8]) -> dp_string {
     dp_string { data: bytes.as_ptr().cast::<c_char>(), size: bytes.len() }
 }
 
-/// A copy of a program.
+/// Copies a program.
 ///
 /// # Safety
 ///
-/// D2 for both, except that `code` may be any bytes.
+/// `format` and `code` satisfy D2 of `docs/safety.md`, except that `code` may contain any bytes.
 pub(super) unsafe fn program(format: dp_string, code: dp_string) -> Result<Program> {
     // SAFETY: D2 (referenced memory), the text is readable for its length.
     let format = unsafe { read(format, "format") }?.to_owned();
@@ -89,7 +89,7 @@ pub(super) unsafe fn program(format: dp_string, code: dp_string) -> Result<Progr
     Ok(Program::from_bytes(format, Bytes::copy_from_slice(code)))
 }
 
-/// A struct that begins with its size. Fields beyond that size are valid as zeros.
+/// A C struct that begins with its size. Readers treat fields beyond this size as zero.
 ///
 /// # Safety
 ///
@@ -98,11 +98,12 @@ pub(super) unsafe fn program(format: dp_string, code: dp_string) -> Result<Progr
 pub(super) unsafe trait Growing: Copy {
     const MIN_SIZE: usize;
     const NAME: &'static str;
-    /// All zeros.
+    /// Returns a struct whose fields are all zero.
     fn empty() -> Self;
 }
 
-// SAFETY: numbers, pointers and functions that may be null.
+// SAFETY: the struct is `repr(C)`, begins with its size, and consists of integers, pointers and functions that may be
+// null.
 unsafe impl Growing for dp_descriptor {
     const MIN_SIZE: usize = dp_descriptor::MIN_SIZE;
     const NAME: &'static str = "dp_descriptor";
@@ -112,7 +113,7 @@ unsafe impl Growing for dp_descriptor {
     }
 }
 
-// SAFETY: numbers and pointers that may be null.
+// SAFETY: the struct is `repr(C)`, begins with its size, and consists of integers and pointers that may be null.
 unsafe impl Growing for dp_topology {
     const MIN_SIZE: usize = dp_topology::MIN_SIZE;
     const NAME: &'static str = "dp_topology";
@@ -122,17 +123,17 @@ unsafe impl Growing for dp_topology {
     }
 }
 
-/// Copies the fields that both sides know. The others are zero.
+/// Copies the fields that are both in the foreign struct and in `T`. All other fields are zero.
 ///
 /// # Safety
 ///
-/// The caller keeps contract D1 for the pointer.
+/// `from` satisfies D1 of `docs/safety.md`.
 pub(super) unsafe fn local_copy<T: Growing>(from: *const T) -> Result<T> {
     if from.is_null() || !from.is_aligned() {
         let fault = if from.is_null() { "null" } else { "not aligned" };
         return Err(Error::invalid_argument(format!("the {} is {fault}", T::NAME)));
     }
-    // SAFETY: D1, it begins with its size.
+    // SAFETY: D1 (structs), the struct begins with its size.
     let size = unsafe { from.cast::<usize>().read() };
     if size < T::MIN_SIZE {
         return Err(Error::invalid_argument(format!(
@@ -145,16 +146,17 @@ pub(super) unsafe fn local_copy<T: Growing>(from: *const T) -> Result<T> {
     let mut local = T::empty();
     // If a size ends within a pointer, ignore that pointer.
     let known = size.min(size_of::<T>()) / size_of::<usize>() * size_of::<usize>();
-    // SAFETY: D1 for `size` bytes of `from`, and `local` is ours; each field is copied completely or not at all.
+    // SAFETY: D1 (structs) for `size` bytes of `from`, and `local` is ours. `known` does not end within an integer or
+    // pointer.
     unsafe { from.cast::<u8>().copy_to_nonoverlapping((&raw mut local).cast(), known) };
     Ok(local)
 }
 
-/// Runs a function of the interface and passes its result, or its error, to `sink`.
+/// Runs `work`, passes its result or its error message to `sink`, and returns the error code, which is 0 on success.
 ///
 /// # Safety
 ///
-/// D5 for `sink` and `user`.
+/// `sink` and `user` satisfy D5 of `docs/safety.md`.
 pub(super) unsafe fn answer(sink: dp_sink, user: *mut c_void, work: impl FnOnce() -> Result<String>) -> u32 {
     let Some(sink) = sink else { return ErrorCode::INVALID_ARGUMENT.as_raw() };
     let (code, text) = match contain(work) {
@@ -166,11 +168,11 @@ pub(super) unsafe fn answer(sink: dp_sink, user: *mut c_void, work: impl FnOnce(
     code.as_raw()
 }
 
-/// Runs a function that passes its result to a sink.
+/// Calls a function that passes its result to a sink, and returns this result.
 ///
 /// # Safety
 ///
-/// D3 for `function`, which calls the sink according to the interface.
+/// `function` satisfies D3 of `docs/safety.md`.
 pub(super) unsafe fn ask(name: &str, function: impl FnOnce(dp_sink, *mut c_void) -> u32) -> Result<String> {
     let mut answer: Option<Result<String>> = None;
     let code = ErrorCode::from_raw(function(Some(take), (&raw mut answer).cast()));
@@ -184,7 +186,7 @@ pub(super) unsafe fn ask(name: &str, function: impl FnOnce(dp_sink, *mut c_void)
     if code == ErrorCode::OK { Ok(text) } else { Err(Error::new(code, text)) }
 }
 
-/// The sink of [`ask`].
+/// The sink that [`ask`] passes. Stores the text in the variable to which `user` points.
 unsafe extern "C" fn take(user: *mut c_void, data: *const c_char, len: usize) {
     let answer = user.cast::<Option<Result<String>>>();
     // SAFETY: D3, the text is valid during the call.

@@ -1,4 +1,4 @@
-//! The structs, numbers and function types of the C interface.
+//! The structs, constants and function types of the C interface.
 #![allow(non_camel_case_types, reason = "the names of the C interface")]
 
 use std::ffi::{c_char, c_void};
@@ -8,26 +8,28 @@ use pjrt_sys::PJRT_Api;
 use crate::describe::capabilities::{dp_capabilities, dp_string};
 use crate::{Depth, Error, Result};
 
-/// The function of a shared library that describes its plugin: `const dp_descriptor* (void)`. It never returns null.
+/// Name of the function by which a shared library describes its plugin: `const dp_descriptor* (void)`. The function
+/// never returns null.
 pub const DP_GET_DESCRIPTOR: &str = "DevicePlugin_GetDescriptor";
 
-/// Version of the interface. Readers reject descriptors of other versions. Appended fields do not change it.
+/// Version of the interface. Readers reject descriptors of other versions. Appending fields does not change the
+/// version.
 pub const DP_DESCRIPTOR_VERSION: u32 = 1;
 
-/// The table is that of `get_pjrt_api`.
+/// The function `get_pjrt_api` returns the PJRT table.
 pub const DP_LIBRARY_THIS: u32 = 1;
-/// The PJRT library is the file `library` in the folder of the library that has the descriptor.
+/// The PJRT library is the file `library` in the folder of the library that exports the descriptor.
 pub const DP_LIBRARY_BESIDE: u32 = 2;
-/// The PJRT library is the file `library`: a path, or a bare name for the dynamic loader to search.
+/// The PJRT library is the file `library`: a path, or a bare name for which the dynamic loader searches.
 pub const DP_LIBRARY_PATH: u32 = 3;
-/// The path of the PJRT library is the one that `library_path` reports.
+/// The function `library_path` returns the path of the PJRT library.
 pub const DP_LIBRARY_COMPUTED: u32 = 4;
 
 /// Default: one device if the process shares its host, otherwise all devices.
 pub const DP_DEVICE_SHARE_DEFAULT: u32 = 0;
-/// The process takes one device, that of its local rank.
+/// The process uses one device: the one whose index on the host is the local rank.
 pub const DP_DEVICE_SHARE_ONE: u32 = 1;
-/// The process takes all devices of its host.
+/// The process uses all devices of its host.
 pub const DP_DEVICE_SHARE_ALL: u32 = 2;
 
 /// Check the names of the program's operations.
@@ -39,25 +41,25 @@ pub const DP_DEPTH_TYPES: u32 = 3;
 /// Check everything that the compiler checks.
 pub const DP_DEPTH_COMPILE: u32 = 4;
 
-/// An environment variable. It never grows, because it is used in arrays.
+/// An environment variable. This struct never grows, because it is an element of arrays.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dp_variable {
-    /// Its name.
+    /// Name of the variable.
     pub name: dp_string,
-    /// Its value, which may be empty.
+    /// Value of the variable, which may be empty.
     pub value: dp_string,
 }
 
-/// The place of a process among those that run one program together.
+/// Position of a process among the processes that run one program together.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dp_topology {
-    /// Size of the struct in bytes, as known to the code that fills it in.
+    /// Size of this struct in bytes, in the header of the code that fills it in.
     pub struct_size: usize,
     /// Rank among all processes.
     pub global_rank: u32,
-    /// Number of processes; 0 for a single process, whatever the other numbers are.
+    /// Number of processes. 0 means a single process. Readers then ignore all ranks, indices and counts.
     pub world_size: u32,
     /// Rank among the processes on this host.
     pub local_rank: u32,
@@ -67,38 +69,40 @@ pub struct dp_topology {
     pub host_index: u32,
     /// Number of hosts of all slices.
     pub host_count: u32,
-    /// The slice that contains this host: hosts whose devices share a network.
+    /// Index of the slice that contains this host. A slice is a group of hosts whose devices share a network.
     pub slice_index: u32,
-    /// Number of slices; 0 and 1 both mean a single one.
+    /// Number of slices. 0 and 1 both mean a single slice.
     pub slice_count: u32,
-    /// Which devices of its host the process takes: one of `DP_DEVICE_SHARE_*`.
+    /// Devices of the host that the process uses: one of `DP_DEVICE_SHARE_*`.
     pub device_share: u32,
-    /// 0.
+    /// Reserved. Set it to 0.
     pub reserved: u32,
-    /// Address on which the coordinator listens, as `host:port`; empty if unknown.
+    /// Address on which the coordinator listens, as `host:port`. Empty if unknown.
     pub coordinator: dp_string,
-    /// Names of the hosts of this process's slice, in order; null if unknown.
+    /// Names of the hosts of this process's slice, in the order of their indices. Null if unknown.
     pub hosts: *const dp_string,
-    /// Their number.
+    /// Number of elements of `hosts`.
     pub num_hosts: usize,
-    /// Other known values, each under the name of its environment variable.
+    /// Other known properties of the process, each under the name of its environment variable.
     pub attributes: *const dp_variable,
-    /// Their number.
+    /// Number of elements of `attributes`.
     pub num_attributes: usize,
 }
 
-/// Receives the result of a function: UTF-8, valid during the call. `user` is the pointer passed with the sink. The
-/// sink is called once, before the function returns and on its thread.
+/// Receives the result of a function as UTF-8 text, which is valid only during the call. `user` is the pointer that the
+/// caller passed with the sink. The function calls the sink once, before it returns and on the same thread.
 pub type dp_sink = Option<unsafe extern "C" fn(user: *mut c_void, data: *const c_char, len: usize)>;
 
-/// Returns the PJRT table, the same each time, or null.
+/// Returns the PJRT table, or null on failure. Every call returns the same pointer.
 pub type dp_get_pjrt_api = Option<unsafe extern "C" fn() -> *const PJRT_Api>;
 
-/// Passes the path of the PJRT library to `sink` and returns 0, or passes the reason and returns a `PJRT_Error_Code`.
+/// Passes the path of the PJRT library to `sink` and returns 0, or passes an error message and returns a
+/// `PJRT_Error_Code`.
 pub type dp_library_path = Option<unsafe extern "C" fn(sink: dp_sink, user: *mut c_void) -> u32>;
 
-/// Computes the set-up of one process. Returns 0 and passes the plan to `sink` as JSON, or a `PJRT_Error_Code` and the
-/// reason. `environment` holds the variables of that process. The plan is an object of
+/// Computes the set-up of one process. Passes the plan to `sink` as JSON and returns 0, or passes an error message and
+/// returns a `PJRT_Error_Code`. `environment` holds the variables of that process. The plan is an object with these
+/// fields:
 ///
 /// - `steps`, a list of `{"variable": …, "value": …, "set": "default" or "override", "before": "load" or "client",
 ///   "reason": …}`;
@@ -106,7 +110,8 @@ pub type dp_library_path = Option<unsafe extern "C" fn(sink: dp_sink, user: *mut
 ///   `string`, `int64`, `int64_list`, `float` or `bool`; and
 /// - `coordinator`, the `host:port` of the key-value store that clients need, or null.
 ///
-/// All three may be omitted, and so may optional fields of a step.
+/// All three fields may be omitted. A step requires only `variable` and `value`, and an option requires all but
+/// `reason`.
 pub type dp_configure = Option<
     unsafe extern "C" fn(
         topology: *const dp_topology,
@@ -117,54 +122,55 @@ pub type dp_configure = Option<
     ) -> u32,
 >;
 
-/// Checks whether the devices can run a program: `code`, in a format such as `mlir`. Returns 0 and passes the answer to
-/// `sink` as JSON, or a `PJRT_Error_Code` and the reason. Returns `PJRT_Error_Code_UNIMPLEMENTED` if the plugin has no
-/// answer beyond its manifest. `depth` is one of `DP_DEPTH_*`. The answer is an object of
+/// Checks whether the devices can run the program `code`, which has a format such as `mlir`. Passes the answer to
+/// `sink` as JSON and returns 0, or passes an error message and returns a `PJRT_Error_Code`. Returns
+/// `PJRT_Error_Code_UNIMPLEMENTED` if only the manifest describes the supported programs. `depth` is one of
+/// `DP_DEPTH_*`. The answer is an object with these fields:
 ///
 /// - `answer`: `yes`, `no` or `maybe`; and
-/// - `reasons`, for the last two, a list of `{"operation": …, "attribute": …, "type": …, "location": …, "count": …,
+/// - `reasons`, for `no` and `maybe`, a list of `{"operation": …, "attribute": …, "type": …, "location": …, "count": …,
 ///   "message": …}`, where only the message is required.
 pub type dp_supports = Option<
     unsafe extern "C" fn(format: dp_string, code: dp_string, depth: u32, sink: dp_sink, user: *mut c_void) -> u32,
 >;
 
-/// Called once, after the last client is destroyed.
+/// Shuts down the plugin. Called once, after the last client is destroyed.
 pub type dp_shutdown = Option<unsafe extern "C" fn()>;
 
 /// A plugin's description. It remains valid and unchanged until the process ends.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dp_descriptor {
-    /// Size of the struct in bytes, as known to the plugin.
+    /// Size of this struct in bytes, in the header of the plugin.
     pub struct_size: usize,
     /// `DP_DESCRIPTOR_VERSION`.
     pub version: u32,
-    /// Where the PJRT library is: one of `DP_LIBRARY_*`.
+    /// How to find the PJRT library: one of `DP_LIBRARY_*`.
     pub library_kind: u32,
-    /// Why the plugin cannot be described. If it is not empty, ignore all fields after `name`.
+    /// Reason why the plugin cannot be described. If this string is not empty, ignore all fields after `name`.
     pub error: dp_string,
     /// Name by which frameworks register the plugin.
     pub name: dp_string,
     /// The complete description, as the JSON of `pjrt_plugin.json`. Empty if the plugin provides only a name and
     /// `capabilities`.
     pub manifest: dp_string,
-    /// The library's file, for `DP_LIBRARY_BESIDE` and `DP_LIBRARY_PATH`.
+    /// File of the PJRT library, for `DP_LIBRARY_BESIDE` and `DP_LIBRARY_PATH`.
     pub library: dp_string,
-    /// Capabilities of its devices. May be null. Those in the manifest take precedence, if present.
+    /// Capabilities of the plugin's devices. May be null. If the manifest contains capabilities, they take precedence.
     pub capabilities: *const dp_capabilities,
-    /// The table, for `DP_LIBRARY_THIS`.
+    /// Returns the PJRT table, for `DP_LIBRARY_THIS`.
     pub get_pjrt_api: dp_get_pjrt_api,
-    /// The library's path, for `DP_LIBRARY_COMPUTED`.
+    /// Returns the path of the PJRT library, for `DP_LIBRARY_COMPUTED`.
     pub library_path: dp_library_path,
-    /// Computes the set-up of one process; null if the manifest's plan is complete.
+    /// Computes the set-up of one process. Null if the manifest's plan is complete.
     pub configure: dp_configure,
-    /// May be null.
+    /// Shuts down the plugin. May be null.
     pub shutdown: dp_shutdown,
-    /// Checks whether the devices can run a program; null if only the manifest describes that.
+    /// Checks whether the devices can run a program. Null if only the manifest describes the supported programs.
     pub supports: dp_supports,
 }
 
-/// The constant of a depth, one of `DP_DEPTH_*`.
+/// Returns the constant of a depth, one of `DP_DEPTH_*`.
 pub(super) const fn raw_depth(depth: Depth) -> u32 {
     match depth {
         Depth::Names => DP_DEPTH_NAMES,
@@ -174,11 +180,11 @@ pub(super) const fn raw_depth(depth: Depth) -> u32 {
     }
 }
 
-/// Returns the depth of one of `DP_DEPTH_*`.
+/// Converts one of `DP_DEPTH_*` to the depth.
 ///
 /// # Errors
 ///
-/// `INVALID_ARGUMENT` for another number.
+/// Returns `INVALID_ARGUMENT` if `raw` is not one of `DP_DEPTH_*`.
 pub fn depth_from_raw(raw: u32) -> Result<Depth> {
     Depth::ALL.into_iter().find(|depth| raw_depth(*depth) == raw).ok_or_else(|| {
         Error::invalid_argument(format!("depth is {raw}; it must be DP_DEPTH_NAMES, _ATTRIBUTES, _TYPES or _COMPILE"))
@@ -188,10 +194,10 @@ pub fn depth_from_raw(raw: u32) -> Result<Depth> {
 impl dp_descriptor {
     /// Size of the struct in this version.
     pub const STRUCT_SIZE: usize = size_of::<Self>();
-    /// Size of the shortest struct that a reader accepts: everything up to the name.
+    /// Size of the shortest struct that a reader accepts: all fields up to `name`.
     pub const MIN_SIZE: usize = std::mem::offset_of!(Self, manifest);
 
-    /// An empty descriptor, for a plugin to fill in.
+    /// Creates an empty descriptor, for a plugin to fill in.
     pub const fn new() -> Self {
         Self {
             struct_size: Self::STRUCT_SIZE,
@@ -220,10 +226,10 @@ impl Default for dp_descriptor {
 impl dp_topology {
     /// Size of the struct in this version.
     pub const STRUCT_SIZE: usize = size_of::<Self>();
-    /// Size of the shortest struct that a reader accepts: all the numbers.
+    /// Size of the shortest struct that a reader accepts: all fields before `coordinator`.
     pub const MIN_SIZE: usize = std::mem::offset_of!(Self, coordinator);
 
-    /// The topology of a single process.
+    /// Creates the topology of a single process.
     pub const fn new() -> Self {
         Self {
             struct_size: Self::STRUCT_SIZE,

@@ -1,4 +1,4 @@
-//! Reads foreign descriptors of various forms.
+//! Tests that read descriptors as other programs fill them in.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -38,7 +38,8 @@ fn foreign() -> dp_descriptor {
     }
 }
 
-/// The first bytes of a descriptor at the end of an allocation, so that a sanitizer sees a read beyond them.
+/// The first bytes of a descriptor, at the end of an allocation. A sanitizer therefore detects a read beyond these
+/// bytes.
 struct Cut {
     words: Box<[usize]>,
 }
@@ -80,7 +81,7 @@ fn reads_structs_of_every_size() {
         } else {
             let read = read.unwrap();
             assert_eq!(read.manifest(), &Manifest::new("foreign"));
-            // Without the hook the plan comes from the manifest and is empty.
+            // If `configure` is beyond `size`, the manifest provides the plan, which is empty.
             let plan = read.configure(&ProcessTopology::single(), &Environment::new());
             assert_eq!(plan.is_ok(), size < configure + size_of::<usize>(), "{size}: {plan:?}");
         }
@@ -151,7 +152,7 @@ fn names_faults_of_foreign_descriptors() {
     ] {
         assert_message!("descriptor::faults", case, read(&raw const descriptor).unwrap_err());
     }
-    // Reports both faults at once.
+    // The two faults are reported together.
     let two = dp_descriptor { manifest: dp_string::new("{}"), library_kind: 7, ..foreign() };
     assert_message!("descriptor::faults", "two faults", read(&raw const two).unwrap_err());
 }
@@ -263,7 +264,7 @@ fn topology_round_trip() {
     ] {
         assert_message!("descriptor::topologies", case, wrong(raw));
     }
-    // An older struct ends before the text fields.
+    // A struct of the minimum size ends before the fields with strings.
     let older = dp_topology { struct_size: dp_topology::MIN_SIZE, num_hosts: 9, ..two };
     assert!(read(&raw const older).unwrap().hosts().is_empty());
 }

@@ -7,7 +7,7 @@ use crate::describe::descriptor::{
 use crate::process::{Address, DeviceShare, Position};
 use crate::{Error, ProcessTopology, Result};
 
-/// A topology for C, with the text to which it points.
+/// A topology in C form, with the memory to which the struct points.
 #[derive(Debug)]
 pub struct CTopology<'a> {
     raw: dp_topology,
@@ -51,14 +51,14 @@ impl<'a> CTopology<'a> {
         Self { raw, _coordinator: coordinator, _hosts: hosts, _attributes: attributes, _topology: topology }
     }
 
-    /// The struct, valid as long as this value exists.
+    /// Returns a pointer to the struct. The pointer is valid until this value is moved or dropped.
     pub fn as_ptr(&self) -> *const dp_topology {
         &raw const self.raw
     }
 }
 
 impl ProcessTopology {
-    /// Reads a struct of any size that a C program filled in.
+    /// Reads a `dp_topology` of any size that a C program filled in.
     ///
     /// # Safety
     ///
@@ -66,7 +66,8 @@ impl ProcessTopology {
     ///
     /// # Errors
     ///
-    /// Null, misaligned or too short structs, text that is not UTF-8, and inconsistent numbers.
+    /// Returns an error if the struct is null, misaligned or too short, if text is not UTF-8, or if a field is invalid
+    /// or contradicts another field.
     pub unsafe fn from_raw(topology: *const dp_topology) -> Result<Self> {
         // SAFETY: D1 (structs), the struct is readable for its `struct_size`.
         let raw = unsafe { strings::local_copy(topology) }?;

@@ -1,4 +1,4 @@
-//! The input of every source, and the errors for values that are not valid.
+//! The input of every source, and the faults of invalid values.
 
 use crate::process::address::Address;
 use crate::process::environment::{Environment, Host};
@@ -10,7 +10,7 @@ use crate::{Fault, Faults};
 pub(in crate::process) enum Reading {
     /// The source is not present.
     Absent,
-    /// The source is partly present, but does not describe this process. The text is the reason.
+    /// The source is partly present, but does not describe this process. The string is the reason.
     Incomplete(String),
     /// The source describes this process.
     Present(Box<Partial>),
@@ -30,7 +30,7 @@ pub(in crate::process) struct Input<'a> {
 }
 
 impl Input<'_> {
-    /// A variable's value, if it is set and not empty.
+    /// Returns a variable's value, if it is set and not empty.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         self.environment.value(name)
     }
@@ -43,12 +43,12 @@ impl Input<'_> {
         Attributed::new(value, Origin::named(self.source, name))
     }
 
-    /// A whole number, if the variable is set.
+    /// Returns a variable's value as an unsigned integer, if the variable is set.
     pub(super) fn number(&self, name: &str) -> Result<Option<Attributed<u32>>, Faults> {
         self.text(name).map(|text| number(name, text).map(|value| self.known(name, value))).transpose()
     }
 
-    /// A whole number that is required. `remedy` explains how to set the variable.
+    /// Returns the value of a required variable as an unsigned integer. `remedy` explains how to set the variable.
     pub(super) fn required(&self, name: &str, remedy: &str) -> Result<Option<Attributed<u32>>, Faults> {
         match self.number(name)? {
             Some(number) => Ok(Some(number)),
@@ -60,14 +60,14 @@ impl Input<'_> {
         }
     }
 
-    /// An address, if the variable is set.
+    /// Returns a variable's value as an address, if the variable is set.
     pub(super) fn address(&self, name: &str) -> Result<Option<Attributed<Address>>, Faults> {
         let Some(text) = self.text(name) else { return Ok(None) };
         let address = text.parse::<Address>().map_err(|faults| about(name, text, &faults))?;
         Ok(Some(self.known(name, address)))
     }
 
-    /// A port, if the variable is set.
+    /// Returns a variable's value as a port, if the variable is set.
     pub(in crate::process) fn port(&self, name: &str) -> Result<Option<u16>, Faults> {
         let Some(text) = self.text(name) else { return Ok(None) };
         let port = text.trim().parse().ok().filter(|port| *port > 0);
@@ -84,14 +84,14 @@ pub(super) fn number(name: &str, text: &str) -> Result<u32, Faults> {
     })
 }
 
-/// Faults of a variable's value.
+/// Joins the faults of a variable's value into one fault of the variable.
 pub(super) fn about(name: &str, text: &str, faults: &Faults) -> Faults {
     let message = faults.all().iter().map(|fault| fault.message.as_str()).collect::<Vec<_>>().join("; ");
     Fault::new(name, format!("{text:?}: {message}")).into()
 }
 
-/// A port for a job that specifies none, from the 4096 highest ports. As in JAX, it depends on the job number, so that
-/// jobs on one host get different ports.
+/// Returns a port for a job that does not specify one, from the 4096 highest ports. As in JAX, the port depends on the
+/// job ID, so that jobs on one host get different ports.
 pub(super) fn port_of_job(job: u64) -> u16 {
     const FIRST: u16 = 61440;
     FIRST + u16::try_from(job % 4096).unwrap_or(0)

@@ -1,10 +1,10 @@
-//! JAX's own variables. They precede every launcher, as in JAX. None of them contains the rank.
+//! JAX's own variables. As in JAX, they take precedence over every launcher. They do not contain the rank.
 
 use super::input::{Input, Reading};
 use crate::Faults;
 use crate::process::partial_topology::Partial;
 
-/// The port that replaces the one from a launcher.
+/// Variable with the port that replaces the port of a launcher's coordinator.
 pub(in crate::process) const PORT: &str = "JAX_COORDINATOR_PORT";
 
 const ADDRESS: &str = "JAX_COORDINATOR_ADDRESS";

@@ -1,5 +1,5 @@
-//! An indexed Job of Kubernetes, with one process in each pod. Values that only the API server knows must be set
-//! explicitly.
+//! An indexed Job of Kubernetes, with one process in each pod. The user must set the values that only the API server
+//! can provide.
 
 use super::input::{Input, Reading};
 use crate::process::address::Address;
@@ -51,8 +51,8 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     Reading::present(Partial { global_rank, world_size: size, coordinator, ..Partial::default() })
 }
 
-/// The address of the pod with index 0: the full name of this pod, with 0 in place of its own index. The kubelet writes
-/// the full name of a pod with a subdomain into the pod's hosts file, as in `10.1.2.3
+/// Returns the address of the pod with index 0: the full name of this pod, with 0 instead of its own index. The kubelet
+/// writes the full name of a pod with a subdomain into the pod's hosts file, as in `10.1.2.3
 /// train-3.workers.default.svc.cluster.local train-3`.
 fn first_pod(input: &Input<'_>) -> Option<Attributed<Address>> {
     let (name, index) = (input.text(NAME)?, input.text(INDEX)?);

@@ -1,4 +1,4 @@
-//! The sources that describe processes to their programs, one file each.
+//! The sources of topology values, with one module for each source.
 
 mod input;
 pub(super) mod jax;

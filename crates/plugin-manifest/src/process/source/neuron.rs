@@ -1,4 +1,4 @@
-//! AWS Neuron's own variables, which users set by hand: one process for each index.
+//! AWS Neuron's own variables, which users set by hand with one index for each process.
 
 use super::input::{Input, Reading};
 use crate::Faults;
@@ -20,7 +20,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
         Some(count) => Some(input.known(DEVICES, count)),
         None => input.required(SIZE, &format!("set it or {DEVICES} together with {INDEX}"))?,
     };
-    // The Neuron runtimes use the port of this address. The coordinator listens on its own port.
+    // The Neuron runtimes listen on the port of this address, so the coordinator needs another port.
     let coordinator = match input.address(ROOT)? {
         Some(root) => Some(Attributed::new(Address::new(root.value.host(), None)?, root.origin)),
         None => None,

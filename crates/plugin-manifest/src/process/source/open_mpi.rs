@@ -1,12 +1,12 @@
-//! Open MPI's `mpirun`.
+//! The variables that Open MPI's `mpirun` sets.
 
 use super::input::{Input, Reading, port_of_job};
 use crate::process::address::Address;
 use crate::process::partial_topology::{Attributed, Partial};
 use crate::{Fault, Faults};
 
-/// The address of `mpirun` itself: `1531576320.0;tcp://10.96.0.1,10.148.0.1:34911`. Open MPI 5 no longer sets it, so
-/// that the coordinator must be given explicitly if there are several hosts.
+/// Variable with the address of `mpirun` itself, such as `1531576320.0;tcp://10.96.0.1,10.148.0.1:34911`. Open MPI 5 no
+/// longer sets this variable, so the user must specify the coordinator if there are several hosts.
 const URI: &str = "OMPI_MCA_orte_hnp_uri";
 const RANK: &str = "OMPI_COMM_WORLD_RANK";
 const SIZE: &str = "OMPI_COMM_WORLD_SIZE";
@@ -34,7 +34,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     })
 }
 
-/// The host of `mpirun`, where Open MPI runs rank 0 by default, and a port that is derived from the job number.
+/// Returns the host of `mpirun`, where Open MPI runs rank 0 by default, with a port that is derived from the job ID.
 fn coordinator(input: &Input<'_>) -> Result<Option<Attributed<Address>>, Faults> {
     let Some(uri) = input.text(URI) else { return Ok(None) };
     let host = ["tcp://", "tcp6://"].iter().find_map(|scheme| {
@@ -49,7 +49,7 @@ fn coordinator(input: &Input<'_>) -> Result<Option<Attributed<Address>>, Faults>
         let message = format!("{uri:?} has no tcp address; set JAX_COORDINATOR_ADDRESS to host:port of rank 0");
         return Err(Fault::new(URI, message).into());
     };
-    // The job number is a multiple of 4096.
+    // The job ID in the URI is a multiple of 4096.
     let job: Option<u64> = uri.split_once('.').and_then(|(job, _)| job.parse().ok());
     let address = match job {
         Some(job) => host.with_port(port_of_job(job / 4096)),

@@ -1,4 +1,4 @@
-//! A Slurm job step, started by `srun`.
+//! The variables of a Slurm job step, which `srun` starts.
 
 use super::input::{Input, Reading, about, number, port_of_job};
 use crate::process::address::Address;
@@ -58,7 +58,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     })
 }
 
-/// The number of tasks of one node in a list such as `4(x2),2`.
+/// Returns the number of tasks of one node, from a list such as `4(x2),2`.
 fn tasks_of(text: &str, node: u32) -> Result<u32, Faults> {
     let mut passed = 0u64;
     for group in text.split(',') {

@@ -1,10 +1,11 @@
-//! torchrun and programs that set the same variables, such as the training operator of Kubeflow.
+//! The variables of torchrun, which other launchers such as Kubeflow's training operator also set.
 
 use super::input::{Input, Reading};
 use crate::Faults;
 use crate::process::partial_topology::Partial;
 
-/// The coordinator's port. It is not `MASTER_PORT`, on which PyTorch's own store listens.
+/// Variable with the coordinator's port. `MASTER_PORT` does not contain this port, because PyTorch's own store listens
+/// there.
 const PORT: &str = "XLA_COORDINATOR_PORT";
 
 pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
@@ -29,7 +30,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
         let remedy = "start the program with torchrun, or set both RANK and WORLD_SIZE";
         if input.has("RANK") || input.has("WORLD_SIZE") { input.required(name, remedy) } else { Ok(None) }
     };
-    // If the world size is set but no group rank is, the hosts are derived from the ranks.
+    // If no group rank is set, the host index and the host count are later derived from the ranks.
     Reading::present(Partial {
         global_rank: world("RANK")?,
         world_size: world("WORLD_SIZE")?,

@@ -33,8 +33,8 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     })?;
     let listed = Attributed::new((), Origin::named(input.source, ENDPOINTS));
     let mut partial = tpu_variables::slice(input, addresses, listed, Some(worker))?;
-    // The shape of the slice, under the names of the variables. The metadata uses one of two names. The first is the
-    // newer one.
+    // Add the shape of the slice, under the names of the environment variables. The metadata uses one of two names for
+    // each value. The newer name is first.
     let tpu_env = input.host.metadata(TPU_ENV).unwrap_or_default();
     for (variable, names) in [
         ("TPU_ACCELERATOR_TYPE", ["ACCELERATOR_TYPE", "TPU_ACCELERATOR_TYPE"]),
@@ -45,7 +45,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
             partial.attributes.insert(variable.to_owned(), value);
         }
     }
-    // The mesh of processes of v7 has a fourth axis, of size 2, which the metadata omits.
+    // The mesh of processes of TPU v7 has a fourth axis, of size 2, which the metadata omits.
     let seventh = partial
         .attributes
         .get("TPU_ACCELERATOR_TYPE")
@@ -60,7 +60,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     Reading::present(partial)
 }
 
-/// The value of a field in lines of the form `NAME: 'value'`.
+/// Returns the value of a field in lines of the form `NAME: 'value'`.
 fn field_of(lines: &str, name: &str) -> Option<String> {
     let value = lines.lines().find_map(|line| line.split_once(':').filter(|(field, _)| field.trim() == name))?.1;
     let value = value.trim().trim_matches('\'');

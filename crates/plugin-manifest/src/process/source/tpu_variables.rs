@@ -1,5 +1,5 @@
-//! Variables of a TPU worker, set by Kubernetes Engine. There is one process on each host, unless local ranks are also
-//! set.
+//! The variables of a TPU worker, which Google Kubernetes Engine sets. There is one process on each host, unless local
+//! ranks are also set.
 
 use super::input::{Input, Reading, about};
 use crate::process::address::Address;
@@ -14,7 +14,7 @@ const MEGASCALE: &str = "MEGASCALE_COORDINATOR_ADDRESS";
 const SLICE: &str = "MEGASCALE_SLICE_ID";
 const SLICES: &str = "MEGASCALE_NUM_SLICES";
 
-/// The port that JAX uses on TPU hosts. Megascale's own coordinator uses another port.
+/// Port of JAX's coordinator on TPU hosts. Megascale's own coordinator uses another port.
 const PORT: u16 = 8482;
 
 pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
@@ -37,7 +37,8 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     slice(input, names, input.known(HOSTS, ()), worker).and_then(Reading::present)
 }
 
-/// Reads a source that lists the hosts of this slice. Returns the hosts, the slice and the coordinator.
+/// Combines the list of this slice's hosts with the Megascale variables. Returns the hosts, the slice and the
+/// coordinator.
 pub(super) fn slice(
     input: &Input<'_>,
     hosts: Vec<String>,
@@ -85,7 +86,8 @@ pub(super) fn slice(
     })
 }
 
-/// A process for which the variables are already set. Its place in the list of all addresses identifies it.
+/// Reads the variables that a process plan has already set for this process. The index of the process in the list of
+/// all addresses is its rank.
 fn processes(input: &Input<'_>) -> Result<Reading, Faults> {
     let addresses = input.text(PROCESSES).unwrap_or_default();
     let count = u32::try_from(addresses.split(',').count())
