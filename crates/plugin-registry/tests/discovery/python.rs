@@ -1,4 +1,5 @@
-//! Tests that Python environments are read as files: every form of package, the search order, and shadowing.
+//! Tests that Python environments are searched without running Python: every form of package, the search order, and
+//! shadowing.
 
 use crate::common;
 use crate::common::Content::{Bytes, Library, Text};
@@ -14,7 +15,7 @@ use recorded_messages::assert_message;
 
 const SITE: &str = "venv/lib/python3.12/site-packages";
 
-/// A machine with one virtual environment.
+/// Creates a machine with one virtual environment.
 fn venv(name: &str) -> Machine {
     let machine = Machine::new(name);
     machine.file("venv/pyvenv.cfg", "home = /nowhere/bin\ninclude-system-site-packages = false\nversion = 3.12.4\n");
@@ -25,7 +26,7 @@ fn discovery(machine: &Machine) -> Discovery {
     machine.discovery().variable("VIRTUAL_ENV", machine.path("venv")).conventional(false)
 }
 
-/// The group of an entry point.
+/// Returns the group of the entry point in a provenance.
 fn group(provenance: &Provenance) -> &str {
     match &provenance.place {
         Place::Python { announcement: PythonAnnouncement::EntryPoint { group, .. }, .. } => group,
@@ -87,7 +88,8 @@ fn b_namespace_only() {
         ("jax_plugins/intel_extension_for_openxla/pjrt_plugin_xpu.so", plugin()),
     ];
     machine.wheel(SITE, "intel-extension-for-openxla", "0.8", &files, "");
-    // No distribution contains these: a plain module, and a folder that Python does not accept as a module.
+    // Files that belong to no distribution: a single-file module, and a folder without `__init__.py`, which is not a
+    // module.
     machine.file(&format!("{SITE}/jax_plugins/plain.py"), CALL);
     machine.plugin(&format!("{SITE}/jax_plugins/no_init/x.so"));
     let found = found(&machine);
