@@ -1,8 +1,8 @@
 //! The `pjrt` command: run StableHLO programs on PJRT devices, find, check and package plugins.
 #![forbid(unsafe_code)]
 
-/// Adds a line of output. A command prints its output at its end, so that a reader that closes early does not interrupt
-/// it.
+/// Appends a line to the output of a command. A command prints its output only when it is complete. If the reader
+/// closes the pipe early, the command's work is not interrupted.
 macro_rules! line {
     ($out:ident, $($text:tt)*) => {{
         $out.push_str(&format!($($text)*));
@@ -140,7 +140,7 @@ enum Command {
 }
 
 impl Command {
-    /// Whether the output is JSON, for another program.
+    /// Returns whether the output is JSON for another program.
     fn json(&self) -> bool {
         match self {
             Self::Run(args) => args.json,

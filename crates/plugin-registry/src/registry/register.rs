@@ -231,7 +231,8 @@ impl PluginRegistry {
     }
 }
 
-/// Reads the headers of a candidate's file. A bare name is left to the dynamic loader.
+/// Reads the headers of a candidate's file. Does not check a name without a folder, for which the dynamic loader
+/// searches.
 fn check_file(candidate: &mut Candidate) {
     let Some(path) = candidate.location.path().filter(|path| has_folder(path)) else { return };
     match inspect(path) {
@@ -259,7 +260,8 @@ fn names(manifest: &Manifest) -> Vec<CandidateName> {
     all.map(|name| CandidateName { name: name.to_lowercase(), origin: NameOrigin::Given }).collect()
 }
 
-/// Reads the manifest beside a library, if it describes this library.
+/// Reads the manifest in a library's folder. Returns `None` if there is no manifest, or if it describes other
+/// libraries.
 fn manifest_beside(path: &Path) -> Result<Option<Manifest>, Error> {
     let file = path.with_file_name(FILE_NAME);
     let manifest = match read_manifest(&file) {
