@@ -176,7 +176,7 @@ impl Command {
 struct Report {
     text: String,
     code: u8,
-    /// Whether the text has colours. In that case, the quoted parts are already escaped.
+    /// Whether the text contains color sequences. If so, the untrusted strings in it are already escaped.
     painted: bool,
 }
 
@@ -185,7 +185,7 @@ impl Report {
         Self { text, code, painted: false }
     }
 
-    /// A report whose parts were escaped before they were coloured.
+    /// Creates a report that contains color sequences. Its untrusted strings must already be escaped.
     fn painted(text: String, code: u8) -> Self {
         Self { text, code, painted: true }
     }

@@ -71,10 +71,10 @@ impl<'a> Values<'a> {
         Ok(Self { items, extents: None })
     }
 
-    /// Reads a list of values or of lists, all of the same extents.
+    /// Parses a list of values or of lists with equal extents.
     fn nested(text: &'a str) -> Result<Self, String> {
         let mut items = Vec::new();
-        // The number of entries of each open list, and the extent of the lists at each depth.
+        // The number of elements of each open list, and the extent of the lists at each depth.
         let mut open: Vec<usize> = Vec::new();
         let mut extents: Vec<Option<usize>> = Vec::new();
         let mut leaves_at = None;

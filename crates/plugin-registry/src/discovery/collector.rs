@@ -117,8 +117,8 @@ impl<'a> Collector<'a> {
     }
 
     /// Returns the library that should be used instead of `library`, if the manifest in its folder lists variants of it
-    /// with requirements on the machine. Returns the variant that fits this machine, or the variant with the fewest
-    /// requirements if none fits.
+    /// with requirements on the machine. Returns the variant that fits this machine, or the least demanding variant if
+    /// none fits.
     fn preferred_variant(&mut self, library: &Path) -> Option<PathBuf> {
         let Some((_, Ok(manifest))) = self.manifest_beside(library) else { return None };
         let choice = self.choose(&manifest);
