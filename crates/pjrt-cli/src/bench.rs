@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// `cpu` for the embedded device, the name of an installed plugin, or the path of a plugin's library. May be repeated.
     #[arg(long = "plugin", short, value_name = "NAME|PATH", default_value = "cpu")]
     plugins: Vec<String>,
-    /// Seconds to execute each program, on all plugins together. Compiling takes a quarter of it.
+    /// Seconds to execute each program, on all plugins together. Compiling gets a quarter of this time in addition.
     #[arg(long, default_value_t = 2.0, value_parser = seconds)]
     seconds: f64,
     /// How much floating-point elements may differ from those of the first plugin: |got - expected| <= T * (1 + |expected|).

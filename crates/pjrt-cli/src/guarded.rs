@@ -38,7 +38,7 @@ pub(crate) enum Task<'a> {
 /// How a task ended, and its output.
 #[derive(Debug)]
 pub(crate) enum Guarded {
-    /// The task ended by itself. `words` describes how.
+    /// The task ended by itself. `words` describes the exit code or signal.
     Ended { words: String, success: bool, stdout: String, stderr: String },
     /// The task exceeded the time limit and was ended.
     TimedOut { stdout: String, stderr: String },

@@ -128,7 +128,7 @@ enum Command {
     /// Become the command that `with --sweep` names on the standard input.
     #[command(name = "__command", hide = true)]
     SweepWorker {
-        /// The id of the process that started this one. This process ends when that one ends.
+        /// Id of the parent process. This process ends when its parent ends.
         parent: u32,
     },
     /// Start a worker of `conform`, and end all its processes when the command that started it ends.

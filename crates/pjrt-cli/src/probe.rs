@@ -20,13 +20,13 @@ use crate::program;
 use pjrt_conformance::process::guard::die_with;
 use pjrt_conformance::process::lines::tell;
 
-/// The task of a child after it has loaded the plugin.
+/// The task of a child process.
 pub(crate) enum Task<'a> {
-    /// Performs no further step.
+    /// Loads the plugin.
     Load,
-    /// Creates a client.
+    /// Loads the plugin and creates a client.
     Client,
-    /// Compiles a program for the plugin's default topology.
+    /// Loads the plugin and compiles a program for its default topology.
     Compile {
         path: &'a Path,
         format: &'a str,
@@ -71,7 +71,7 @@ fn path_from_json(json: &Value) -> Option<PathBuf> {
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The process that started this one. This process ends when that one does.
+    /// Id of the parent process. This process ends when its parent ends.
     parent: u32,
 }
 

@@ -383,7 +383,7 @@ print(json.dumps([VERSION, _Descriptor.version.offset, _Descriptor.shutdown.offs
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
     let version = std::mem::offset_of!(dp_descriptor, version);
     let shutdown = std::mem::offset_of!(dp_descriptor, shutdown);
-    // Python declares the descriptor only up to the field `shutdown`, which it calls. Plugins of older SDKs have all of
-    // these fields.
+    // Python declares the descriptor only up to the field `shutdown`, which Python calls. Plugins of older SDKs have
+    // all of these fields.
     assert_eq!(said, json!([DP_DESCRIPTOR_VERSION, version, shutdown, shutdown + size_of::<usize>()]));
 }

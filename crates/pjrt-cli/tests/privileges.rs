@@ -42,7 +42,7 @@ fn setup(test: &str) -> Result<Setup, String> {
     if user.trim_ascii() != b"0" {
         return Err("only root can make a command with elevated privileges".to_owned());
     }
-    // Use another folder than the build folder, because other users may not have access to that one.
+    // Other users may not have access to the build folder, so use a temporary folder.
     let folder = std::env::temp_dir().join(format!("pjrt-privileges-{test}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
@@ -71,7 +71,7 @@ impl Setup {
     }
 
     /// Returns the command's output for the layers' library, if the user's variables name the user's library as the
-    /// plugin.
+    /// plugin behind the layers.
     fn answer_of_layers(&self) -> String {
         let mut command = self.as_nobody(&["devices", "-p", self.layers.to_str().unwrap()]);
         command.env("PJRT_LAYERS", "trace").env("PJRT_LAYERS_PLUGIN", &self.library);

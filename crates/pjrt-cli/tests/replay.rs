@@ -176,7 +176,7 @@ fn trim_writes_one_run() {
     let trimmed = pjrt(&["record", "trim", "--run", "twice:1", "--json", "--output", output], &file);
     assert!(trimmed.status.success(), "{}", String::from_utf8_lossy(&trimmed.stderr));
     let report: Value = serde_json::from_slice(&trimmed.stdout).unwrap();
-    // The six calls create the client, compile, upload, register a handler without arguments, execute and download.
+    // The six calls: create a client, compile, upload, register a handler without arguments, execute, download.
     assert_eq!((&report["calls"], &report["other_runs"]), (&6.into(), &0.into()), "{report}");
     let (code, report) = replay(&one, &[]);
     assert_eq!((code, report["runs"].as_u64()), (Some(0), Some(1)), "{report}");

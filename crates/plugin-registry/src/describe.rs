@@ -46,7 +46,7 @@ pub(crate) fn describe_loaded(plugin: &Plugin) -> Result<Option<Descriptor>, Fau
     unsafe { read(found) }
 }
 
-/// Reads the descriptor that `DevicePlugin_GetDescriptor` of a library returned.
+/// Reads the descriptor that a library's `DevicePlugin_GetDescriptor` returned.
 ///
 /// # Safety
 ///

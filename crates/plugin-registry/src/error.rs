@@ -20,7 +20,7 @@ pub enum Error {
     /// The description of a plugin has faults.
     #[error("the description of plugin {name:?} has faults: {faults}")]
     Description {
-        /// Name of the plugin, or path of the library if the name is unknown.
+        /// Name of the plugin, or path of the library or manifest if the name is unknown.
         name: String,
         /// All faults of the description.
         #[source]
@@ -96,7 +96,7 @@ pub enum Error {
         #[source]
         error: plugin_manifest::Error,
     },
-    /// The plugin cannot be set up in a process with this rank.
+    /// The plugin cannot be configured for this process's topology and environment.
     #[error("plugin {name} cannot be set up in this process: {error}")]
     Configure {
         /// Name of the plugin.
@@ -110,7 +110,7 @@ pub enum Error {
     Supports {
         /// Name of the plugin.
         name: String,
-        /// Error that the plugin returned, or the faults of the table in its manifest.
+        /// Error that the plugin returned, or the faults of the `supported_programs` table in its manifest.
         #[source]
         error: plugin_manifest::Error,
     },

@@ -9,7 +9,7 @@ use plugin_manifest::manifest::{Hardware, PciId};
 
 /// Whether a plugin's hardware is in the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-// Exhaustive, because there is no fourth answer.
+// Exhaustive: the hardware is present, unknown or absent.
 pub enum HardwarePresence {
     /// The probe found a device node or a PCI device that belongs to the plugin.
     Present,

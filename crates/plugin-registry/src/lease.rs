@@ -20,7 +20,7 @@ use crate::variables::{LOCK_DIR, OLD_LOCK_DIR};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseHolder {
-    /// The process id, or `None` if the note of the holder cannot be read.
+    /// The process id, or `None` if the lock file does not name the holder.
     pub process: Option<u32>,
     /// Path of the process's program.
     pub program: String,
@@ -117,8 +117,8 @@ impl LockFolder {
         &self.path
     }
 
-    /// Returns the client that holds the lease on a plugin's devices on this machine, as described by its note. Returns
-    /// `None` if no process holds the lock.
+    /// Returns the client that holds the lease on a plugin's devices on this machine, as described in the lock file.
+    /// Returns `None` if no process holds the lock.
     pub fn holder(&self, plugin: &str) -> Option<LeaseHolder> {
         let path = self.file(plugin);
         // Opening a pipe would block.
@@ -254,7 +254,7 @@ fn lock(plugin: &str, ownership: Ownership, label: &str, folder: &LockFolder) ->
     Ok(file)
 }
 
-/// Writes the note into the lock file.
+/// Writes the note about the holder into the lock file.
 #[cfg(not(windows))]
 fn write_note(file: &mut File, _: &Path, note: &str) -> io::Result<()> {
     use std::io::Write;

@@ -18,9 +18,7 @@ pub fn names() -> Vec<String> {
 /// Loads a plugin by its name or by the path of its shared library, in [`PluginRegistry::global`]. Tries in this order:
 ///
 /// 1. a plugin with that name that is linked into the program, such as `cpu`, the embedded device;
-///
 /// 2. a file, if `name` is a path with a folder or has the ending of a shared library;
-///
 /// 3. a plugin with that name that is found on this machine.
 ///
 /// Opening a plugin again returns the same plugin. In a process with elevated privileges, `open` rejects files that

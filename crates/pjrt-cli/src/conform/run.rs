@@ -48,7 +48,7 @@ pub(super) fn run(args: &Args, suite: &Suite, ids: &[String]) -> Result<Report, 
         Update::Result(result) => progress.step(result.id.clone()),
         Update::Partial(partial) => {
             if let Some(path) = &args.report {
-                // Ignore an error here. If it persists, writing the final report returns it.
+                // Ignore an error here. If the error persists, writing the final report returns it.
                 let _ = partial.write(path);
             }
         }

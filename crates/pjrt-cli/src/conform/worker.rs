@@ -19,7 +19,7 @@ pub(super) const GUARD: &str = "__conform_guard";
 
 #[derive(clap::Args)]
 pub(crate) struct WorkerArgs {
-    /// The id of the process that started this one. This process ends when that one ends.
+    /// Id of the parent process. This process ends when its parent ends.
     parent: u32,
 }
 

@@ -1,5 +1,5 @@
-//! `--compat`: creates a wheel whose library is the one with the layers. It loads the vendor's library from the same
-//! folder.
+//! `--compat`: creates a wheel whose library is the one with the layers. This library loads the vendor's library from
+//! the same folder.
 
 use std::path::{Path, PathBuf};
 

@@ -22,11 +22,11 @@ pub(crate) struct Library {
     pub(crate) architectures: Vec<&'static str>,
     /// Names of exported functions and variables.
     pub(crate) exports: BTreeSet<String>,
-    /// File names of the libraries on which it depends (Linux only).
+    /// File names of the libraries on which this library depends (Linux only).
     pub(crate) needed: Vec<String>,
-    /// Versions of the symbols that it imports from these libraries, such as `GLIBC_2.28` (Linux only).
+    /// Versions of the symbols that this library imports from its dependencies, such as `GLIBC_2.28` (Linux only).
     pub(crate) versions: BTreeSet<String>,
-    /// The oldest version of macOS that it supports (macOS only).
+    /// The oldest version of macOS that this library supports (macOS only).
     pub(crate) macos: Option<(u32, u32)>,
 }
 

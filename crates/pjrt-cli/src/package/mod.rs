@@ -139,7 +139,7 @@ fn manifest(args: &Args, frameworks: Frameworks, source: &Source, libraries: &[P
     };
     manifest.validate().map_err(faulty)?;
     if let Some(table) = &manifest.supported_programs {
-        // Types are checked when a program is read.
+        // `validate` checks the table without StableHLO, so check its element types here.
         let faults = Checker::new(table).err().map_or_else(Vec::new, Faults::into_vec);
         let faults = faults.into_iter().map(|fault| fault.within("supported_programs")).collect();
         Faults::check(faults).map_err(faulty)?;

@@ -82,7 +82,8 @@ pub(crate) fn torch_xla_device(manifest: &Manifest) -> String {
     manifest.name.replace('_', "").to_ascii_uppercase()
 }
 
-/// Returns the settings that PyTorch/XLA reads from environment variables, and those that it does not support at all.
+/// Returns the settings that PyTorch/XLA reads from environment variables, and the settings that PyTorch/XLA does not
+/// support at all.
 fn torch_xla(manifest: &Manifest) -> String {
     let (capabilities, platform) = (&manifest.capabilities, &manifest.name);
     let settings = legacy::environment(capabilities, platform);

@@ -20,7 +20,7 @@ pub enum NameOrigin {
     Given,
     /// The plugin's manifest declares the name.
     Manifest,
-    /// A table of known packages, or a variable for one device, such as `TPU_LIBRARY_PATH`.
+    /// A table of known packages lists the name, or a variable for one device implies it, such as `TPU_LIBRARY_PATH`.
     Known,
     /// A `register_plugin("name")` call in the package's source.
     RegisterCall,
@@ -57,7 +57,7 @@ pub struct Candidate {
     pub manifest: Option<Manifest>,
     /// The file that contains the manifest.
     pub manifest_path: Option<PathBuf>,
-    /// Where the library is.
+    /// Location of the library.
     pub location: Location,
     /// The libraries that the manifest lists for this host, and the library that fits this machine. `None` without a
     /// manifest file, or if none of these libraries has requirements on the machine.

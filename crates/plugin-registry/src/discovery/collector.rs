@@ -1,4 +1,4 @@
-//! Collects the plugins that all sources find into one candidate for each file, and checks each candidate.
+//! Merges the findings of all sources into one candidate for each library file, and checks each candidate.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -68,7 +68,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Adds a device that the environment requests.
+    /// Adds a hint: the plugins that an environment variable requests.
     pub(super) fn hint(&mut self, hint: SelectionHint) {
         self.found.hints.push(hint);
     }
@@ -83,8 +83,8 @@ impl<'a> Collector<'a> {
         exists
     }
 
-    /// Finds the library that a user or a configuration file names, by a path or by a name without a folder. The
-    /// dynamic loader's search finds a name without a folder.
+    /// Resolves the library path in a user's setting or in a configuration file. A name without a folder is searched
+    /// for as the dynamic loader does.
     pub(super) fn library(&self, text: &Path) -> Result<PathBuf, Refusal> {
         let bare = text.components().count() == 1 && !text.is_absolute() && !text.as_os_str().is_empty();
         if bare && let Some(name) = text.to_str().filter(|name| !name.contains('/')) {
@@ -167,7 +167,7 @@ impl<'a> Collector<'a> {
             self.explain_choice(candidate, path.as_deref());
             if let Some(path) = &path {
                 match &allow_list {
-                    // If a candidate is already refused, its file need not be read.
+                    // Hashing reads the whole file, so skip it for a candidate that is refused already.
                     Ok(Some(list)) if candidate.is_usable() => candidate.refusals.extend(list.check(path).err()),
                     Ok(_) => {}
                     Err(refusal) => candidate.refusals.push(refusal.clone()),

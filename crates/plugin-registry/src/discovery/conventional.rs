@@ -27,7 +27,7 @@ impl Collector<'_> {
         let on_path = self.libraries.library_path().to_vec();
         let mut met = Vec::new();
         for path in folders {
-            // `/lib` is often a link to `/usr/lib`.
+            // `/lib` is often a link to `/usr/lib`. Do not search the same folder twice.
             let real = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
             if met.contains(&real) {
                 continue;

@@ -29,7 +29,7 @@ pub struct Variable {
 enum Kind {
     /// JAX's comma-separated list of plugin names and library paths.
     NamesAndPaths,
-    /// Path of a library. The plugin's name is the given one, or is derived from the file name.
+    /// Path of a library. The field is the plugin's name. `None` derives the name from the file name.
     Library(Option<&'static str>),
     /// Path of a library. The variable's name ends with the name of the platform.
     PlatformLibrary,
@@ -37,7 +37,7 @@ enum Kind {
     TypeAndPath,
     /// Folders with conventionally named libraries and manifests.
     Folders,
-    /// Folder that contains a library: the plugin's name, and the library's file name.
+    /// Folder with one library. The fields are the plugin's name and the library's file name.
     LibraryIn(&'static str, &'static str),
     /// Another module of discovery reads the variable.
     Elsewhere,

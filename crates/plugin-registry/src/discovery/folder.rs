@@ -50,7 +50,7 @@ pub(super) fn read_text(path: &Path, largest: u64) -> Option<String> {
     read(path, largest).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Maximum size in bytes of a manifest, configuration file or allow list.
+/// Maximum size in bytes of a manifest or configuration file that is read.
 pub(super) const LARGEST_SETTINGS: u64 = 1 << 20;
 
 /// Returns the name of a file, or an empty string if the name is not UTF-8.

@@ -19,7 +19,7 @@ pub enum SourceKind {
     Manifest,
     /// A Python environment, searched without running Python.
     Python,
-    /// TensorFlow's plugin folder or variable.
+    /// TensorFlow's plugin folder or environment variable.
     TensorFlow,
     /// A conventional file name in a conventional folder.
     Conventional,

@@ -13,12 +13,13 @@ use crate::error::Error;
 use crate::hardware::HardwareProbe;
 use crate::lease::LockFolder;
 
-/// The plugins that a program can use. Clones are handles of the same registry, and can be used on any thread.
+/// A set of plugins that a program can select and load. Clones are handles of the same registry, and can be used on any
+/// thread.
 ///
 /// [`PluginEntry::load`](crate::PluginEntry::load) loads a plugin, and
 /// [`LoadedPlugin::client`](crate::LoadedPlugin::client) creates a client. The registry does not load plugins or create
-/// clients by itself. When the last handle, entry and loaded plugin of a registry are dropped, it shuts down the
-/// plugins that have no clients.
+/// clients by itself. When the last handle, entry and loaded plugin of a registry are dropped, the registry shuts down
+/// the plugins that have no clients.
 #[derive(Clone)]
 pub struct PluginRegistry(pub(super) Arc<Core>);
 
@@ -71,7 +72,7 @@ impl PluginRegistry {
     }
 
     /// Keeps a plugin loaded. Fails if the plugin was disabled or replaced while its library was loading, because the
-    /// registry would never release it.
+    /// registry would never release such a plugin.
     pub(super) fn keep(&self, id: PluginId, record: &Record, guard: &Arc<ShutdownGuard>) -> Result<(), Error> {
         let table = self.read();
         table.check(id, &record.manifest.name)?;

@@ -106,8 +106,8 @@ impl PluginEntry {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Refused`] if the plugin cannot be used, or [`Error::Configure`] if it does not support this
-    /// topology.
+    /// Returns [`Error::Refused`] if the plugin cannot be used, or [`Error::Configure`] if the plugin does not support
+    /// this topology.
     pub fn plan(&self, topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan, Error> {
         let failed = |error| Error::Configure { name: self.name().to_owned(), error };
         self.usable()?.configure(topology, environment).map_err(failed)
@@ -115,7 +115,7 @@ impl PluginEntry {
 
     /// Returns whether the plugin's devices can run a program, without a client and without loading the plugin. If the
     /// plugin is linked into the program, a function of the plugin determines the result. For any other plugin, the
-    /// table in its manifest determines the result.
+    /// `supported_programs` table in its manifest determines the result.
     ///
     /// # Errors
     ///

@@ -16,7 +16,7 @@ impl ProcessEnvironment {
     /// # Safety
     ///
     /// [Contract](pjrt::contracts) R3: until the value is dropped, no other thread of the process reads or writes the
-    /// environment except through `std::env`. This holds at the start of `main`, before the program starts threads.
+    /// environment except through `std::env`. This is true at the start of `main`, before the program starts threads.
     pub unsafe fn sole_user() -> Self {
         Self(PhantomData)
     }

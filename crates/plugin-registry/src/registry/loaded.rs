@@ -26,8 +26,8 @@ pub struct LoadedPlugin {
     plugin: Plugin,
     setup: Setup,
     missing: Vec<MissingVariable>,
-    /// The entry's description. If the entry has no manifest of its own, the description that the library exports, if
-    /// any.
+    /// The entry's description. If the entry has no manifest of its own, this is the description that the library
+    /// exports, if any.
     descriptor: Descriptor,
     /// The registry owns the guard, so that a stored `LoadedPlugin` does not prevent the plugin's shutdown.
     guard: Weak<ShutdownGuard>,
@@ -125,7 +125,6 @@ impl LoadedPlugin {
     /// - [`Error::Stale`] or [`Error::Disabled`] if the entry can no longer be used;
     /// - [`Error::Options`] with all faults of the options;
     /// - [`Error::NoStore`] if the clients of several processes need a key-value store;
-    ///
     /// - [`Error::Setup`] if the process lacks variables that clients need;
     /// - [`Error::LeaseConflict`] with the holder if another client holds the lease on the devices;
     /// - [`Error::Client`] if the plugin failed to create the client.

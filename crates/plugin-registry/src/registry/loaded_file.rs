@@ -57,8 +57,8 @@ impl LoadedFile {
         &self.path
     }
 
-    /// Returns how the file at the path differs from the loaded one. Returns `None` if it is the same file, if its
-    /// contents are the same, or if it cannot be read, because then there is nothing else to load.
+    /// Returns how the file at the path differs from the loaded one. Returns `None` if the file or its contents are the
+    /// same, or if the path has no readable file, because then there is nothing else to load.
     pub(crate) fn change(&self) -> Option<FileChange> {
         let now = File::open(&self.path).ok()?;
         let identity = Identity::of(&now.metadata().ok()?);

@@ -36,7 +36,7 @@ impl PluginRegistry {
         has_searched
     }
 
-    /// Searches, and returns the records that were removed from the table. The caller must release them.
+    /// Searches, and returns the records that were removed from the table. The caller must release these records.
     fn search(&self) -> Vec<Arc<Record>> {
         let discovered = self.0.discovery.as_ref().map(Discovery::discover);
         let probe = Arc::new(self.probe().fresh());

@@ -33,7 +33,7 @@ pub(crate) struct Record {
     pub(crate) precedence: Precedence,
     /// Index in the order in which the records were created.
     pub(crate) order: usize,
-    /// Updated when the registry is refreshed.
+    /// Status of the plugin's hardware. Updated when the registry is refreshed.
     hardware: RwLock<Arc<HardwareStatus>>,
     /// The canonical location, which identifies the plugin. `None` if the location is unknown.
     pub(crate) location: Option<Location>,

@@ -66,9 +66,9 @@ impl PluginRegistry {
         self.insert(record)
     }
 
-    /// Registers a library by its path. `manifest` describes the plugin. If it is `None`, the manifest file in the
-    /// library's folder describes the plugin, if there is one. The library is not loaded. The entry lists the faults of
-    /// the library's file. Registering the same library again has no effect.
+    /// Registers a library by its path. `manifest` describes the plugin. If `manifest` is `None`, the manifest file in
+    /// the library's folder describes the plugin, if there is one. The library is not loaded. The entry lists the
+    /// faults of the library's file. Registering the same library again has no effect.
     ///
     /// The caller guarantees that the library may be loaded. See [contract](pjrt::contracts) R1.
     ///

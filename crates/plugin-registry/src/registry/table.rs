@@ -22,7 +22,7 @@ pub(super) struct Table {
     pub(super) searched: Vec<Searched>,
     /// Plugins that this registry no longer uses. A shutdown waits for their clients.
     pub(super) ended: EndedPlugins,
-    /// Number of records that were created. The selection uses this number to order otherwise equal plugins.
+    /// Number of records that were created. The selection uses this count to order otherwise equal plugins.
     made: usize,
 }
 
@@ -134,7 +134,7 @@ impl Table {
     /// Returns an error if the program gave the name of the record to another plugin. Ignores the plugin in row
     /// `except`, which the record may replace.
     pub(super) fn check_name(&self, record: &Record, except: Option<u32>) -> Result<(), Error> {
-        // The program did not choose a name that was derived from a file, so such a name is no conflict.
+        // The program did not choose a name that was derived from a file, so such a name does not conflict.
         if record.is_named_by_file() {
             return Ok(());
         }
@@ -176,8 +176,8 @@ impl Table {
     }
 }
 
-/// Returns whether a plugin that was found again replaces the known record. A registration by the program is kept. So
-/// is a plugin that did not change, so that its id stays valid.
+/// Returns whether a plugin that was found again replaces the known record. A registration by the program is kept. A
+/// plugin that did not change is kept, too, so that its id stays valid.
 fn is_superseded(known: &Record, found: &Record) -> bool {
     let linked = matches!(known.candidate.location, Location::Linked(_));
     known.precedence != Precedence::Program && !linked && !known.is_same(found)

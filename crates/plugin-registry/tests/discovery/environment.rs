@@ -166,7 +166,7 @@ fn other_variables() {
     assert_eq!(lines("TT_PJRT_PLUGIN_DIR", machine.text("tt")), ["tt tt/pjrt_plugin_tt.so"]);
     assert_eq!(lines("PJRT_PLUGIN_PATH_", a.clone()), [""; 0]);
 
-    // A name without a folder is searched for as the dynamic loader does, and never in the current folder.
+    // The search looks for a name without a folder as the dynamic loader does, and never in the current folder.
     machine.plugin("usr/lib/libxpu.so");
     assert_eq!(lines("XPU_LIBRARY_PATH", "libxpu.so".to_owned()), ["xpu usr/lib/libxpu.so"]);
     assert_eq!(lines("XPU_LIBRARY_PATH", "Cargo.toml".to_owned()), ["xpu - !missing"]);

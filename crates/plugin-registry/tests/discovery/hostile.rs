@@ -239,7 +239,7 @@ fn does_not_load_replaced_file() {
         Err(Error::Refused { refusals, .. }) => assert!(matches!(refusals[..], [Refusal::NotAllowed { .. }])),
         other => panic!("{other:?}"),
     }
-    // A library whose manifest contains a hash that is verified is not loaded after it was replaced, either.
+    // After its file was replaced, a library is not loaded if its manifest contains a hash that is verified.
     let manifest = format!(
         r#"{{"format_version": "1.0", "name": "hashed", "library": {{"path": "libhashed.so", "sha256": "{}"}}}}"#,
         fs::read_to_string(&list).unwrap()

@@ -275,7 +275,7 @@ fn hashes_and_the_allow_list() {
     let found = discovery(&machine).variable("PJRT_REGISTRY_ALLOWLIST", machine.path("bad")).discover();
     let refusal = &found.candidates[0].refusals[0];
     assert!(matches!(refusal, Refusal::MalformedManifest { field, .. } if field == "line 1"), "{refusal}");
-    // The allow-list of the machine.
+    // `/etc/pjrt/plugins.allow` is the allow-list of the machine.
     machine.file("etc/pjrt/plugins.allow", format!("{actual}\n"));
     let found = discovery(&machine).discover();
     assert!(named(&found, "good").is_usable() && !named(&found, "other").is_usable());
@@ -324,7 +324,7 @@ fn elevated_privileges_trust_only_machine_folders() {
         let noted = found.notes.iter().any(|note| note.about == *variable && note.message.contains("elevated"));
         assert!(noted, "{variable}: {:?}", found.notes);
     }
-    // This filter can only exclude plugins, so it applies with elevated privileges, too.
+    // `PJRT_REGISTRY_DISABLE` can only exclude plugins, so it applies with elevated privileges, too.
     let found = elevated.clone().variable("PJRT_REGISTRY_DISABLE", "*").discover();
     assert!(!found.candidates.iter().any(Candidate::is_usable));
 }

@@ -1,5 +1,5 @@
-//! Reads ELF libraries through their program headers, as the dynamic loader does. Section headers are not used, so
-//! stripping a library does not matter.
+//! Reads ELF libraries through their program headers, as the dynamic loader does. Section headers are not used, so they
+//! may be stripped.
 
 use object::elf;
 use object::endian::{Endianness, U32, U64};
@@ -47,8 +47,8 @@ struct Image<'data> {
 }
 
 impl<'data> Image<'data> {
-    /// Converts a virtual address to an offset in the file. Also returns the number of bytes from there to the end of
-    /// the segment.
+    /// Converts a virtual address to an offset in the file. Also returns the number of bytes from this offset to the
+    /// end of the segment.
     fn place(&self, address: u64) -> Result<(u64, u64), Fault> {
         self.loads
             .iter()
@@ -71,8 +71,8 @@ impl<'data> Image<'data> {
     }
 }
 
-/// Contents of the dynamic section. Tables are virtual addresses. The names in `needed`, `rpath` and `runpath` are
-/// offsets in the string table.
+/// Contents of the dynamic section. The fields of tables contain virtual addresses. The names in `needed`, `rpath` and
+/// `runpath` are offsets in the string table.
 #[derive(Default)]
 struct Tables {
     symbols: Option<u64>,

@@ -13,7 +13,7 @@ pub(super) const MOST_NAMES: usize = 4096;
 /// Maximum length in bytes of a symbol name that is compared. The names of all entry functions are shorter.
 const LONGEST_NAME: usize = 64;
 
-/// Wrapper that rejects reads of a given size if the size exceeds [`LONGEST`].
+/// Data source that rejects fixed-size reads of more than [`LONGEST`] bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limited<R>(pub(super) R);
 

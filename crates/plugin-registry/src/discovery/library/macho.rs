@@ -1,4 +1,4 @@
-//! Reads Mach-O libraries for one architecture, and universal files with several.
+//! Reads Mach-O libraries for one architecture, and universal files for several architectures.
 
 use object::endian::Endianness;
 use object::macho;

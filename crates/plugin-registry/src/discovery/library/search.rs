@@ -160,7 +160,7 @@ impl LibrarySearch {
         if name.contains('/') {
             return Some(expand(name, origin)).filter(|path| self.fits(path)).map(Found::File);
         }
-        // A library's own DT_RUNPATH disables every DT_RPATH for its dependencies.
+        // A library's own `DT_RUNPATH` disables every `DT_RPATH` for its dependencies.
         let before: &[PathBuf] = if runpath.is_empty() { inherited } else { &[] };
         let folders = before.iter().chain(&self.library_path).chain(runpath);
         self.in_folders(folders.map(PathBuf::as_path), name).or_else(|| self.in_system(name)).map(Found::File)

@@ -54,7 +54,7 @@ struct Installed {
 struct Libraries {
     /// Libraries that export `GetPjrtApi`.
     plugins: Vec<PathBuf>,
-    /// Libraries that do not export `GetPjrtApi`, for the explanation why no plugin was found.
+    /// Libraries that do not export `GetPjrtApi`. They explain why no plugin was found.
     others: Vec<PathBuf>,
     /// Folders and `RECORD` files that were searched.
     searched: Vec<PathBuf>,
