@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// `cpu` for the embedded device, the name of an installed plugin, or the path of a plugin's library. May be repeated.
     #[arg(long = "plugin", short, value_name = "NAME|PATH", default_value = "cpu")]
     plugins: Vec<String>,
-    /// Seconds to execute each program, on all plugins together. Compiling takes a quarter of it.
+    /// Seconds to execute each program, on all plugins together. Compiling gets a quarter of this time in addition.
     #[arg(long, default_value_t = 2.0, value_parser = seconds)]
     seconds: f64,
     /// How much floating-point elements may differ from those of the first plugin: |got - expected| <= T * (1 + |expected|).
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
         return Err("--svg: the chart compares two plugins; add a second --plugin".to_owned());
     }
     if let Some(path) = &args.svg {
-        // Fail before the measurement, not after it.
+        // Check that the file can be written before the measurement, not after it.
         fs::File::create(path).map_err(|error| format!("--svg {}: {error}", path.display()))?;
     }
     if cfg!(debug_assertions) && args.plugins.iter().any(|plugin| plugin == "cpu") {
@@ -104,7 +104,8 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
     Ok(json + "\n")
 }
 
-/// The names of the plugins in the report: the given name, or that of the library. Equal names get a number.
+/// Returns the names of the plugins in the report: the given name, or the file name of the library. If a name occurs
+/// again, a number is added.
 fn names(plugins: &[String]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for plugin in plugins {
@@ -128,7 +129,7 @@ fn side(plugin: &str, name: &str) -> Result<Side, String> {
     Ok(Side::new(name, client.map_err(|error| error.to_string())?))
 }
 
-/// Reads a program and its inputs, and finds the form of the program that each plugin reads.
+/// Reads a program and its inputs, and determines the form of the program that each plugin can compile.
 fn case(path: &Path, inputs: &[String], sides: &[Side]) -> Result<Case, String> {
     let explained = |reason: String| format!("{}: {reason}", path.display());
     let program = program::read(path, None)?;
@@ -150,7 +151,7 @@ fn case(path: &Path, inputs: &[String], sides: &[Side]) -> Result<Case, String> 
     Ok(case.with_forms(forms))
 }
 
-/// The form of the program that the plugin compiles: the program as it is, or as a portable artifact.
+/// Returns the form of the program that the plugin compiles: the given program or a portable artifact.
 fn form(program: &Program, side: &Side) -> Result<Program, String> {
     let client = side.client();
     let compile = |form: &Program| client.compile(form, &CompileOptions::default()).map(|_| form.clone());

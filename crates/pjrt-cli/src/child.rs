@@ -1,4 +1,4 @@
-//! Runs a probe and reads its steps.
+//! Runs a probe, which loads a plugin in a child process, and reads the steps that it reports.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use crate::guarded::{self, Guarded};
 use crate::probe::{Task, request};
 use pjrt_conformance::process::lines::MARK;
 
-/// Lines of the child's diagnostics that are kept.
+/// Number of lines at the end of the child's standard error that are kept.
 const LINES: usize = 5;
 
 /// The result of a probe.
 #[derive(Debug)]
 pub(crate) struct Probe {
-    /// The steps that completed, each with its name as `step`.
+    /// The completed steps as JSON objects. The field `step` is the name of the step.
     pub(crate) steps: Vec<Value>,
-    /// The step during which the process ended early.
+    /// The step that was running when the process ended early.
     during: Option<String>,
     end: End,
-    /// The last lines of the process's diagnostics.
+    /// The last lines of the process's standard error.
     pub(crate) stderr: Vec<String>,
 }
 
@@ -33,7 +33,7 @@ enum End {
 }
 
 impl Probe {
-    /// The outcome of a step that completed.
+    /// Returns the result of a completed step.
     pub(crate) fn step(&self, name: &str) -> Option<&Value> {
         self.steps.iter().find(|step| step["step"] == name)
     }
@@ -49,18 +49,18 @@ impl Probe {
         Some(if said.is_empty() { how } else { format!("{how}: {}", said.join(" / ")) })
     }
 
-    /// Whether the process was ended because it exceeded the time limit.
+    /// Returns whether the process was killed because it exceeded the time limit.
     pub(crate) fn timed_out(&self) -> bool {
         matches!(self.end, End::TimedOut(_))
     }
 
-    /// The step during which the process ended early.
+    /// Returns the step during which the process ended early.
     pub(crate) fn failed_step(&self) -> Option<&str> {
         if matches!(self.end, End::Finished) { None } else { Some(self.during.as_deref().unwrap_or("start")) }
     }
 }
 
-/// Loads a plugin in a separate process, set up as the only process of a program, and performs a task there.
+/// Loads a plugin in a separate process, configured for a single process, and performs a task there.
 pub(crate) fn probe(entry: &PluginEntry, task: &Task<'_>, limit: Duration) -> Result<Probe, String> {
     let plan = plan(entry)?;
     let variables = plan.for_child().map(|(name, value)| (name.into(), value.into()));
@@ -73,7 +73,7 @@ pub(crate) fn probe(entry: &PluginEntry, task: &Task<'_>, limit: Duration) -> Re
         if let Some(begun) = line["begin"].as_str() {
             during = Some(begun.to_owned());
         } else if line["ended"].is_string() {
-            // The guard's report of the end.
+            // The guard reported how the task ended. `guarded` contains this report.
         } else if line["step"] == "end" {
             finished = true;
         } else {
@@ -94,7 +94,7 @@ pub(crate) fn probe(entry: &PluginEntry, task: &Task<'_>, limit: Duration) -> Re
     Ok(Probe { steps, during, end, stderr })
 }
 
-/// The variables and options that a plugin needs if it runs in a single process.
+/// Returns the variables and options that a plugin needs if it runs in a single process.
 pub(crate) fn plan(entry: &PluginEntry) -> Result<EnvPlan, String> {
     let plan = entry.plan(&ProcessTopology::single(), &Environment::of_this_process());
     plan.map_err(|error| error.to_string())

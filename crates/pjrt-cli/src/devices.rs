@@ -81,7 +81,8 @@ fn as_json(client: &Client) -> Result<serde_json::Value, Error> {
     }))
 }
 
-/// Attributes of the device, or of its description if the plugin implements only those.
+/// Returns the attributes of the device. If the plugin does not implement them, returns the attributes of the device's
+/// description.
 fn attributes(device: &Device) -> Result<Vec<NamedValue>, Error> {
     match optional(device.attributes())? {
         Some(attributes) => Ok(attributes),
@@ -89,7 +90,7 @@ fn attributes(device: &Device) -> Result<Vec<NamedValue>, Error> {
     }
 }
 
-/// Returns `None` if the plugin's table lacks the function, or if the function returns "unimplemented".
+/// Returns `None` if the plugin's function table lacks the function, or if the function returns `UNIMPLEMENTED`.
 fn optional<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     match result {
         Ok(value) => Ok(Some(value)),

@@ -43,14 +43,14 @@ enum Verdict {
     Fault,
 }
 
-/// A line of the report.
+/// One line of the report.
 struct Check {
     what: &'static str,
     verdict: Verdict,
     found: String,
 }
 
-/// A plugin and the lines of the report about it.
+/// A plugin and the lines of its report.
 struct Examined {
     entry: PluginEntry,
     checks: Vec<Check>,
@@ -92,7 +92,7 @@ fn examine(entry: PluginEntry, named: bool, timeout: Duration) -> Examined {
             let descriptor = if facts.exports.descriptor { ", DevicePlugin_GetDescriptor" } else { "" };
             let exports = if facts.exports.get_pjrt_api { "GetPjrtApi" } else { "no GetPjrtApi" };
             let found = format!("{}, {megabytes} MiB, exports {exports}{descriptor}", targets.join(", "));
-            // If the library is for another system, the refusal below states this.
+            // If the library is for another system, a refusal below reports the fault.
             let foreign = candidate.refusals.iter().any(|refusal| matches!(refusal, Refusal::WrongTarget { .. }));
             check("library", if foreign { Verdict::Note } else { Verdict::Ok }, found);
         }
@@ -107,7 +107,7 @@ fn examine(entry: PluginEntry, named: bool, timeout: Duration) -> Examined {
         check("variant", verdict, offered.text());
     }
     for refusal in &candidate.refusals {
-        // A plugin that the user disabled is not a fault.
+        // It is not a fault if the user disabled a plugin.
         let wanted = matches!(refusal, Refusal::Disabled { .. });
         check(refusal.kind(), if wanted { Verdict::Note } else { Verdict::Fault }, refusal.to_string());
     }
@@ -140,7 +140,7 @@ fn examine(entry: PluginEntry, named: bool, timeout: Duration) -> Examined {
     Examined { entry, checks }
 }
 
-/// Loads the plugin and creates a client, in another process.
+/// Loads the plugin and creates a client in another process.
 fn try_out(
     entry: &PluginEntry,
     client: bool,
@@ -161,7 +161,7 @@ fn try_out(
             continue;
         };
         if let Some(error) = outcome["error"].as_str() {
-            // Another process uses the device, so this is not a fault of the plugin.
+            // If another process uses the device, the plugin has no fault.
             let verdict = if outcome["held"] == true { Verdict::Note } else { Verdict::Fault };
             return check(what, verdict, error.to_owned());
         }
@@ -200,7 +200,7 @@ fn text(value: &Value) -> &str {
 }
 
 impl Examined {
-    /// The first fault.
+    /// Returns the first fault.
     fn fault(&self) -> Option<&Check> {
         self.checks.iter().find(|check| check.verdict == Verdict::Fault)
     }
@@ -229,7 +229,7 @@ fn as_text(examined: &[Examined], faulty: usize) -> String {
         line!(out, "{}", paint(Meaning::Heading, &plugin.title()));
         let mut table = Table::plain();
         for Check { what, verdict, found } in &plugin.checks {
-            // Join the lines of a message, because a fault is one line of the report.
+            // Join the lines of a message, because each check is one line of the report.
             let found = found.split('\n').map(str::trim).collect::<Vec<_>>().join("; ");
             table.row([(*what).to_owned(), word(*verdict).to_owned(), found]);
         }

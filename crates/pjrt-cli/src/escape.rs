@@ -1,11 +1,11 @@
 //! Escapes control characters, so that they never reach a terminal.
 //!
-//! Names, paths and descriptions come from manifests, variables and libraries. An escape sequence in one of them could
-//! clear the screen or forge a line of output.
+//! Names, paths and descriptions come from manifests, variables and libraries. An escape sequence in such a string
+//! could clear the screen or forge a line of output.
 
 use std::borrow::Cow;
 
-/// Whether a terminal may interpret a character as a command, or display the following ones in another order.
+/// Returns whether a terminal may interpret a character as a command, or change the order of the characters after it.
 fn is_active(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -22,17 +22,18 @@ fn escaped(text: &str, active: impl Fn(char) -> bool, escape: impl Fn(&mut Strin
     Cow::Owned(out)
 }
 
-/// Escapes all control characters except line ends and tabs, for whole reports.
+/// Escapes all control characters except line ends and tabs. Used for whole reports.
 pub(crate) fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| is_active(c) && !matches!(c, '\n' | '\t'), |out, c| out.extend(c.escape_default()))
 }
 
-/// Escapes all control characters, for a part of a line.
+/// Escapes all control characters. Used for strings within a line.
 pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
     escaped(text, is_active, |out, c| out.extend(c.escape_default()))
 }
 
-/// Escapes the control characters that JSON allows unescaped. In JSON text they only occur within strings.
+/// Escapes the control characters that JSON permits unescaped. These characters occur only within strings, so the JSON
+/// value stays the same.
 pub(crate) fn json(text: &str) -> Cow<'_, str> {
     let active = |c| is_active(c) && !matches!(c, '\n' | '\t');
     escaped(text, active, |out, c| out.push_str(&format!("\\u{:04x}", u32::from(c))))

@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 
 use crate::env::become_command;
 
-/// Interval at which the state of a child is checked.
+/// Interval between two checks of a child's state.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How long the guard may take to end a task that exceeded its limit. A process that is in a driver call may end late.
+/// Time that the guard has to end a task that exceeded its limit. A process that is in a driver call may end late.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long to wait for remaining output after the child ended. A process that the child started may keep the pipe
+/// Maximum wait for remaining output after the child has ended. A process that the child started may keep the pipe
 /// open.
 const REST: Duration = Duration::from_millis(500);
-/// Maximum bytes of the child's output that are kept, because it may write without limit.
+/// Maximum size in bytes of the child's output that is kept, because the child may write without limit.
 const MOST: usize = 4 << 20;
 
 /// The hidden command that runs a [`Task::Command`].
@@ -29,31 +29,31 @@ pub(crate) const COMMAND: &str = "__command";
 
 /// A task for a separate process.
 pub(crate) enum Task<'a> {
-    /// Loads a plugin, by this request for `pjrt __probe`.
+    /// Loads a plugin. The string is the request to `pjrt __probe`.
     Probe(String),
-    /// Runs a program with arguments.
+    /// Runs a command. The first string is the program.
     Command(&'a [OsString]),
 }
 
-/// How a task ended, with its output.
+/// How a task ended, and its output.
 #[derive(Debug)]
 pub(crate) enum Guarded {
-    /// By itself.
+    /// The task ended by itself. `words` describes the exit code or signal.
     Ended { words: String, success: bool, stdout: String, stderr: String },
-    /// By the time limit.
+    /// The task exceeded the time limit and was ended.
     TimedOut { stdout: String, stderr: String },
-    /// By the caller's request.
+    /// The task was ended because the caller requested it.
     Stopped { stdout: String, stderr: String },
 }
 
-/// Why a task was ended.
+/// The reason why a task was ended early.
 enum Early {
     Time,
     Request,
 }
 
 impl Task<'_> {
-    /// Runs the task until it ends, until the limit, or until `stop` returns true.
+    /// Runs the task until it ends, until the time limit is reached, or until `stop` returns `true`.
     pub(crate) fn run(
         &self,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
@@ -73,10 +73,11 @@ impl Task<'_> {
         apart(&mut command);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("cannot start a process: {error}"))?;
-        // Stays open until the task is over. The guard ends the task when this is closed.
+        // Keep the pipe open until the task is over. When it is closed, the guard ends the task.
         let mut lifeline = child.stdin.take();
         if let Some(stdin) = &mut lifeline {
-            // If a child does not read its input, its exit status reveals the failure.
+            // Writing fails if the child does not read its input. The exit status of the child then reveals the
+            // failure.
             let _ = stdin.write_all(request.as_bytes());
         }
         let (stdout, stderr) = (child.stdout.take().map(Output::of), child.stderr.take().map(Output::of));
@@ -89,7 +90,7 @@ impl Task<'_> {
             Err(Early::Request) => Guarded::Stopped { stdout, stderr },
             Ok(status) => {
                 let (words, success) = ended(&stdout)
-                    // The task ended the guard, or the guard could not start it.
+                    // There is no report if the task ended the guard, or if the guard could not start the task.
                     .unwrap_or_else(|| (format!("{}, and so did the process that watched it", words(status)), false));
                 Guarded::Ended { words, success, stdout, stderr }
             }
@@ -110,26 +111,26 @@ impl Guarded {
         }
     }
 
-    /// The last line of the diagnostics that is not empty.
+    /// Returns the last nonempty line of the standard error.
     pub(crate) fn last_line(&self) -> String {
         let mut lines = self.stderr().lines().map(str::trim).filter(|line| !line.is_empty());
         lines.next_back().unwrap_or_default().to_owned()
     }
 }
 
-/// The guard's report of the task's end: words, and whether it succeeded.
+/// Returns the guard's report about the end of the task: a description, and whether the task succeeded.
 fn ended(stdout: &str) -> Option<(String, bool)> {
     let lines = stdout.lines().rev().filter_map(|line| line.strip_prefix(MARK));
     let mut lines = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
     lines.find_map(|line| Some((line["ended"].as_str()?.to_owned(), line["success"] == true)))
 }
 
-/// Runs the process that watches a command.
+/// Runs the guard, which watches a command.
 pub(crate) fn guard() -> Result<(), String> {
     pjrt_conformance::process::guard::run(&[COMMAND])
 }
 
-/// Becomes the command that the standard input names.
+/// Replaces this process by the command that the standard input names.
 pub(crate) fn command(parent: u32) -> Result<crate::Report, String> {
     die_with(parent)?;
     let mut request = String::new();
@@ -148,14 +149,14 @@ fn from_bytes(bytes: Vec<u8>) -> OsString {
     std::os::unix::ffi::OsStringExt::from_vec(bytes)
 }
 
-/// On this system, words that are not UTF-8 lose the other parts.
+/// On this system, invalid UTF-8 in a word is replaced.
 #[cfg(not(unix))]
 fn from_bytes(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }
 
-/// Waits for the guard. After the limit, or if it shall stop, this closes the lifeline and gives the guard [`GRACE`] to
-/// end the task's processes.
+/// Waits for the guard. After the time limit, or if `stop` returns `true`, closes the lifeline and gives the guard
+/// [`GRACE`] to end the task's processes.
 fn wait(
     child: &mut Child,
     limit: Duration,
@@ -174,7 +175,7 @@ fn wait(
     Ok(Err(early))
 }
 
-/// Waits for a process until `end`. Without `end`, waits without a limit.
+/// Waits for a process until `end`, or without a time limit if `end` is `None`.
 fn wait_until(
     child: &mut Child,
     end: Option<Instant>,
@@ -194,10 +195,10 @@ fn wait_until(
     }
 }
 
-/// A pipe that a thread reads as it fills, so that the child never blocks on a full pipe.
+/// A thread that reads a pipe continuously, so that the child never blocks on a full pipe.
 struct Output {
     bytes: Arc<Mutex<Vec<u8>>>,
-    /// Disconnected when the pipe's other end is closed.
+    /// Disconnected when the other end of the pipe is closed.
     closed: Receiver<()>,
 }
 
@@ -220,7 +221,7 @@ impl Output {
         Self { bytes, closed }
     }
 
-    /// The output of the child. Call this after the child ended.
+    /// Returns the output of the child. Call this function after the child has ended.
     fn text(self) -> String {
         // Whether the pipe closed or the wait timed out, return the output read so far.
         let _ = self.closed.recv_timeout(REST);

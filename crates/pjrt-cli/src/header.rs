@@ -1,4 +1,4 @@
-//! `pjrt header`: the C header of a plugin.
+//! `pjrt header`: writes the C header of a plugin.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -81,7 +81,7 @@ fn manifests(args: &Args, library: &Path) -> Result<Vec<Manifest>, String> {
     }
     if paths.is_empty() {
         let shown = library.display();
-        // A static library cannot be loaded.
+        // A static library cannot be loaded to read its description.
         let archive = library.extension().is_some_and(|extension| extension == "a" || extension == "lib");
         let described =
             if archive { None } else { plugin_registry::describe(library).map_err(|error| error.to_string())? };
@@ -96,7 +96,7 @@ fn manifests(args: &Args, library: &Path) -> Result<Vec<Manifest>, String> {
     paths.iter().map(read).collect()
 }
 
-/// The symbols that a library exports. Reads the file without loading it.
+/// Returns the symbols that a library exports. Reads the file without loading the library.
 fn exports(path: &Path) -> Result<BTreeSet<String>, String> {
     let file = File::open(path).map_err(|error| error.to_string())?;
     if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
@@ -109,7 +109,7 @@ fn exports(path: &Path) -> Result<BTreeSet<String>, String> {
     match FileKind::parse(&data).map_err(|_| "not a library".to_owned())? {
         FileKind::Archive => {
             let archive = ArchiveFile::parse(&data).map_err(damaged)?;
-            // The symbol table that the linker reads.
+            // This is the symbol table that the linker reads.
             let symbols = archive.symbols().map_err(damaged)?;
             for symbol in symbols.ok_or("a static library without a table of symbols; run ranlib on it")? {
                 names.insert(text(symbol.map_err(damaged)?.name()));

@@ -30,7 +30,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Report, String> {
     let entry = args.plugin.find()?;
     if !entry.candidate().is_usable() {
-        // Report the same message as when the plugin is opened.
+        // Return the same message as when the plugin is opened.
         return Err(entry.load().err().map_or_else(|| "it cannot be used".to_owned(), |error| error.to_string()));
     }
     let progress = Progress::one(format!("loading {}", list::shown(entry.name())));
@@ -47,7 +47,8 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     Ok(Report::new(text, code))
 }
 
-/// Returns the plugin's manifest, or the description that its library returned when it was loaded.
+/// Returns the plugin's manifest. If discovery found no manifest, returns the description that the loaded library
+/// exports, if any.
 fn manifest(entry: &PluginEntry, loaded: Option<&Value>) -> Manifest {
     let told = loaded.and_then(|loaded| loaded["manifest"].as_str());
     let told = told.filter(|_| entry.candidate().manifest.is_none());

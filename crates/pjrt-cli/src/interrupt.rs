@@ -1,4 +1,5 @@
-//! Handles Ctrl-C while a program runs. The run is poisoned, so that the device is free before the process ends.
+//! Handles Ctrl-C while a program runs. A signal poisons the execution, so that the device is free before the process
+//! ends.
 
 use std::io;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -12,23 +13,23 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::exit;
 
-/// Launch id that distinguishes the executions of this command from others.
+/// Launch id of this command's executions. Poisoning affects only executions with this id.
 pub(crate) const LAUNCH_ID: i32 = 1;
 
-/// How long the device has to stop a poisoned run and to be closed.
+/// Maximum time to stop a poisoned execution and to close the device.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Handles signals while it exists: an interruption ends the executions on a device that have [`LAUNCH_ID`]. Drop it
-/// after the device is closed.
+/// Handles signals while it exists. A signal ends the executions with [`LAUNCH_ID`] on a device. Drop this value after
+/// the device is closed.
 pub(crate) struct Watch {
     state: Arc<State>,
-    /// Its drop signals that the device is closed.
+    /// Dropping this sender signals that the device is closed.
     _open: Sender<()>,
 }
 
 struct State {
     device: Mutex<Option<Device>>,
-    /// The signal that was received, or 0.
+    /// Number of the signal that was received, or 0.
     signal: AtomicI32,
 }
 
@@ -46,7 +47,7 @@ impl Watch {
         Ok(Self { state, _open: open })
     }
 
-    /// Releases the device, which can then be closed. Returns the exit code if there was an interruption.
+    /// Releases the device handle, so that the device can be closed. Returns the exit code if a signal was received.
     pub(crate) fn release(&self) -> Option<u8> {
         drop(self.state.device());
         match self.state.signal.load(Ordering::SeqCst) {
@@ -56,7 +57,7 @@ impl Watch {
     }
 }
 
-/// The exit code by which shells report a process that a signal ended.
+/// Returns the exit code that shells report for a process that a signal ended.
 fn code(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(1)
 }
@@ -66,12 +67,13 @@ impl State {
         self.device.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Stops the run. If that succeeds, the main thread has [`PATIENCE`] to end the process.
+    /// Poisons the execution. If this succeeds, gives the main thread [`PATIENCE`] to close the device. Then ends the
+    /// process.
     fn end(&self, signal: i32, closed: &Receiver<()>) {
         self.signal.store(signal, Ordering::SeqCst);
         let poison = |device: Device| device.poison_execution(LAUNCH_ID, ErrorCode::CANCELLED, "interrupted");
         if self.device().map(poison).is_some_and(|poisoned| matches!(poisoned, Ok(true))) {
-            // Nothing is ever sent. This returns when the other end is dropped.
+            // No value is ever sent. `recv_timeout` returns when the sender is dropped.
             let _ = closed.recv_timeout(PATIENCE);
         }
         // Do not run the process's exit handlers, because threads of the plugin may still be running.

@@ -1,13 +1,13 @@
-//! Finds the shared library that contains the layers.
+//! Finds the shared library that contains the layers of `pjrt with`.
 
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::path::{Path, PathBuf};
 
-/// The variable with the path of the library, if the user does not pass it.
+/// Environment variable with the path of the library. It applies if the user does not pass a path.
 const VARIABLE: &str = "PJRT_LAYERS_LIBRARY";
 
-/// Returns the absolute path of the library: the given one, that of the variable, or the one that is installed with the
-/// command. `option` is the option with which the user passes it.
+/// Returns the absolute path of the library: the given path, the path in the environment variable, or the library that
+/// is installed with the command. Error messages suggest passing the path with `option`.
 pub(crate) fn find(given: Option<&Path>, option: &str) -> Result<PathBuf, String> {
     let given = given.map(Path::to_owned).or_else(|| std::env::var_os(VARIABLE).map(PathBuf::from));
     let name = format!("{DLL_PREFIX}pjrt_layers_plugin{DLL_SUFFIX}");

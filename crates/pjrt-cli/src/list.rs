@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     Ok(Report::painted(as_text(registry, &usable, &refused, args.all), 0))
 }
 
-/// The plugins that can be used, by rank, and the others.
+/// Returns the usable plugins by rank, and the plugins that cannot be used.
 pub(crate) fn ordered(registry: &PluginRegistry) -> (Vec<PluginEntry>, Vec<PluginEntry>) {
     let mut usable = registry.ranked(&Policy::any()).unwrap_or_default();
     let mut refused = Vec::new();
@@ -54,7 +54,7 @@ pub(crate) fn ordered(registry: &PluginRegistry) -> (Vec<PluginEntry>, Vec<Plugi
             continue;
         }
         match entry.status() {
-            // Its hardware is absent, so a framework uses it only if the user names it.
+            // The plugin's hardware is absent, so a framework uses the plugin only if the user names it.
             Status::Available | Status::Loaded(_) => usable.push(entry),
             _ => refused.push(entry),
         }
@@ -62,7 +62,7 @@ pub(crate) fn ordered(registry: &PluginRegistry) -> (Vec<PluginEntry>, Vec<Plugi
     (usable, refused)
 }
 
-/// Index of the table's status column.
+/// Index of the status column in the table.
 const STATUS: usize = 4;
 
 fn as_text(registry: &PluginRegistry, usable: &[PluginEntry], refused: &[PluginEntry], all: bool) -> String {
@@ -123,15 +123,15 @@ fn as_text(registry: &PluginRegistry, usable: &[PluginEntry], refused: &[PluginE
     out
 }
 
-/// A library of a plugin whose manifest offers several.
+/// One of several libraries that a plugin's manifest lists.
 pub(crate) struct Offered<'a> {
     pub(crate) variant: &'a Variant,
-    /// Why it is the one to load, if it is.
+    /// The reason why this library is the one to load. `None` if another library is loaded.
     pub(crate) chosen: Option<ChoiceReason>,
 }
 
 impl Offered<'_> {
-    /// The library with the reason why it is used, or why it is not.
+    /// Describes the library, with the reason why it is used or not used.
     pub(crate) fn text(&self) -> String {
         let (path, requires) = (self.variant.path.display(), &self.variant.requires);
         let unmet: Vec<String> = self.variant.unmet.iter().map(ToString::to_string).collect();
@@ -145,7 +145,8 @@ impl Offered<'_> {
     }
 }
 
-/// The libraries that a plugin's manifest offers for this system. Empty if none of them needs anything of the machine.
+/// Returns the libraries that a plugin's manifest lists for this system. Empty if no library has requirements on the
+/// machine.
 pub(crate) fn variants(entry: &PluginEntry) -> Vec<Offered<'_>> {
     let Some(choice) = &entry.candidate().choice else { return Vec::new() };
     let offered =
@@ -196,7 +197,7 @@ fn library(entry: &PluginEntry) -> String {
     entry.candidate().location.path().map_or_else(|| "-".to_owned(), |path| path.display().to_string())
 }
 
-/// The status of a plugin in one or two words.
+/// Returns a short description of a plugin's status.
 pub(crate) fn status(entry: &PluginEntry) -> String {
     match entry.status() {
         Status::Refused => {

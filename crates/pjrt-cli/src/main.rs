@@ -1,8 +1,8 @@
 //! The `pjrt` command: run StableHLO programs on PJRT devices, find, check and package plugins.
 #![forbid(unsafe_code)]
 
-/// Adds a line of output. A command prints its output at its end, so that a reader that closes early does not interrupt
-/// it.
+/// Appends a line to the output of a command. A command prints its output only when it is complete. If the reader
+/// closes the pipe early, the command's work is not interrupted.
 macro_rules! line {
     ($out:ident, $($text:tt)*) => {{
         $out.push_str(&format!($($text)*));
@@ -128,7 +128,7 @@ enum Command {
     /// Become the command that `with --sweep` names on the standard input.
     #[command(name = "__command", hide = true)]
     SweepWorker {
-        /// The id of the process that started this one. This process ends when that one ends.
+        /// Id of the parent process. This process ends when its parent ends.
         parent: u32,
     },
     /// Start a worker of `conform`, and end all its processes when the command that started it ends.
@@ -140,7 +140,7 @@ enum Command {
 }
 
 impl Command {
-    /// Whether the output is JSON, for another program.
+    /// Returns whether the output is JSON for another program.
     fn json(&self) -> bool {
         match self {
             Self::Run(args) => args.json,
@@ -176,7 +176,7 @@ impl Command {
 struct Report {
     text: String,
     code: u8,
-    /// Whether the text has colours. In that case, the quoted parts are already escaped.
+    /// Whether the text contains color sequences. If so, the untrusted strings in it are already escaped.
     painted: bool,
 }
 
@@ -185,7 +185,7 @@ impl Report {
         Self { text, code, painted: false }
     }
 
-    /// A report whose parts were escaped before they were coloured.
+    /// Creates a report that contains color sequences. Its untrusted strings must already be escaped.
     fn painted(text: String, code: u8) -> Self {
         Self { text, code, painted: true }
     }

@@ -1,4 +1,4 @@
-//! The plugin and client that a command works on.
+//! Opens the plugin and creates the client for a command.
 
 use clap::Args;
 use pjrt::{Client, ClientOptions, Value};
@@ -41,7 +41,7 @@ impl ClientArgs {
     }
 }
 
-/// Reads an option of a client.
+/// Parses an option of a client.
 pub(crate) fn option(text: &str) -> Result<(&str, Value), String> {
     let fault = || format!("--option {text}: write NAME=VALUE or NAME:TYPE=VALUE");
     let (name, value) = text.split_once('=').ok_or_else(fault)?;

@@ -1,9 +1,8 @@
-//! Colours of a report. They reach terminals only, because `anstream` removes them from pipes and files, and if
-//! `NO_COLOR` is set.
+//! Colors reports for terminals. `anstream` removes the color sequences from pipes and files, and if `NO_COLOR` is set.
 
 use anstyle::{AnsiColor, Style};
 
-/// The meaning of a word of a report, which determines its colour.
+/// The meaning of a word in a report, which determines its color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     Good,
@@ -23,7 +22,7 @@ impl Meaning {
     }
 }
 
-/// A text in the colour of a meaning. The text must not hold control characters.
+/// Formats a text in the color of a meaning. The text must not contain control characters.
 pub(crate) fn paint(meaning: Meaning, text: &str) -> String {
     let style = meaning.style();
     format!("{style}{text}{style:#}")

@@ -1,7 +1,7 @@
-//! Loads a plugin in a separate process and reports what happens. `pjrt __probe` runs in that process.
+//! Loads a plugin in a separate process, and reports the outcome of each step. `pjrt __probe` runs in that process.
 //!
-//! The child reads its task from its standard input. For each step it writes a line of JSON to its standard output. A
-//! mark precedes the line, because plugins write there too.
+//! The child reads its task from its standard input. For each step, it writes a line of JSON to its standard output. A
+//! mark precedes each of these lines, because plugins write to the standard output, too.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -20,13 +20,13 @@ use crate::program;
 use pjrt_conformance::process::guard::die_with;
 use pjrt_conformance::process::lines::tell;
 
-/// The task of a child once the plugin is loaded.
+/// The task of a child process.
 pub(crate) enum Task<'a> {
-    /// Loads the plugin only.
+    /// Loads the plugin.
     Load,
-    /// Creates a client.
+    /// Loads the plugin and creates a client.
     Client,
-    /// Compiles a program for the plugin's default topology.
+    /// Loads the plugin and compiles a program for its default topology.
     Compile {
         path: &'a Path,
         format: &'a str,
@@ -35,7 +35,7 @@ pub(crate) enum Task<'a> {
     },
 }
 
-/// The request that a child reads from its standard input.
+/// Returns the request that a child reads from its standard input.
 pub(crate) fn request(entry: &PluginEntry, task: &Task<'_>) -> String {
     let program = match task {
         Task::Compile { path, format, with_client } => {
@@ -50,12 +50,12 @@ pub(crate) fn request(entry: &PluginEntry, task: &Task<'_>) -> String {
         + "\n"
 }
 
-/// A path as text, or as its bytes if it is not UTF-8.
+/// Converts a path to a JSON string, or to a JSON array of bytes if the path is not UTF-8.
 fn path_to_json(path: &Path) -> Value {
     path.to_str().map_or_else(|| json!(path.as_os_str().as_encoded_bytes()), |text| json!(text))
 }
 
-/// Reads a path that [`path_to_json`] wrote. Returns `None` for a plugin within the program.
+/// Converts the JSON of [`path_to_json`] to a path. Returns `None` for a plugin that is linked into the program.
 fn path_from_json(json: &Value) -> Option<PathBuf> {
     if let Some(text) = json.as_str() {
         return Some(PathBuf::from(text));
@@ -71,11 +71,11 @@ fn path_from_json(json: &Value) -> Option<PathBuf> {
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The process that started this one. This process ends when that one does.
+    /// Id of the parent process. This process ends when its parent ends.
     parent: u32,
 }
 
-/// Runs the child's side.
+/// Runs the task in the child process.
 pub(crate) fn run(args: &Args) -> Result<String, String> {
     die_with(args.parent)?;
     let mut request = String::new();
@@ -95,7 +95,7 @@ fn steps(request: &Value) -> Result<(), String> {
         Some(path) => {
             let manifest = Manifest::from_json(request["manifest"].as_str().unwrap_or_default());
             let manifest = manifest.map_err(|faults| faults.to_string())?;
-            // The request comes from the user who started this process.
+            // Check the path, because the request comes from the user who started this process.
             check_trusted(&path).map_err(|refusal| refusal.to_string())?;
             registry.register_library(path, Some(manifest))
         }
@@ -150,7 +150,7 @@ fn steps(request: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a program compiles.
+/// Returns whether the plugin compiles a program.
 fn compiles(loaded: &LoadedPlugin, path: &Path, request: &Value) -> Support {
     let maybe = |why: String| Support::Maybe(vec![Reason::new(why)]);
     let code = match std::fs::read(path) {
@@ -170,8 +170,8 @@ fn compiles(loaded: &LoadedPlugin, path: &Path, request: &Value) -> Support {
                 Ok(client) => client,
                 Err(error) => return maybe(format!("the plugin cannot create a client to compile with: {error}")),
             };
-            // Without a client, "not found" may refer to the compiler. With one, it refers to something that the
-            // program calls.
+            // Without a client, `NOT_FOUND` may mean that the compiler was not found. With a client, it means that
+            // something that the program calls was not found.
             about_the_program.push(ErrorCode::NOT_FOUND);
             program::compile(loaded.plugin(), &program, |program| client.compile(program, &options).map(drop))
         }
@@ -184,7 +184,7 @@ fn compiles(loaded: &LoadedPlugin, path: &Path, request: &Value) -> Support {
     maybe(format!("the plugin could not compile it here: {error}"))
 }
 
-/// Reports that a step begins, performs it, and reports the outcome.
+/// Reports that a step begins, performs the step, and reports its outcome.
 fn step<T>(name: &str, run: impl FnOnce() -> Result<T, Error>, tell_of: impl FnOnce(&T) -> Value) -> Option<T> {
     tell(&json!({ "begin": name }));
     let start = Instant::now();

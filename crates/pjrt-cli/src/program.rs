@@ -1,4 +1,4 @@
-//! A program in a file, for every command that takes one.
+//! Reads and compiles the program that a command takes as an argument.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,14 +26,14 @@ impl ProgramArgs {
         read(&self.path, self.format.as_deref())
     }
 
-    /// Formats a compiler's error about the program, with the file's name and the ops that seem misspelt.
+    /// Formats a compiler error with the name of the program's file. Suggests corrections for ops that seem misspelled.
     pub(crate) fn explained(&self, reason: &str, program: &Program) -> String {
         let hint = if program.format() == "mlir" { suggest::ops(program.code()) } else { String::new() };
         format!("{}: {reason}{hint}", self.path.display())
     }
 }
 
-/// Reads a program in the given format, or in the format that its content and its file name show.
+/// Reads a program in the given format. Without a format, the content and the file name determine the format.
 pub(crate) fn read(path: &Path, format: Option<&str>) -> Result<Program, String> {
     let shown = path.display();
     let code = fs::read(path).map_err(|error| format!("{shown}: {error}"))?;
@@ -47,14 +47,14 @@ pub(crate) fn read(path: &Path, format: Option<&str>) -> Result<Program, String>
     Ok(Program::new(format.to_owned(), code))
 }
 
-/// The format of a program, from its content and its file name.
+/// Determines the format of a program from its content and its file name.
 fn format_of(path: &Path, code: &[u8]) -> &'static str {
     let named = path.extension().is_some_and(|extension| extension == "hlo" || extension == "pb");
     if named && !stablehlo::is_artifact(code) { "hlo" } else { "mlir" }
 }
 
-/// Compiles a program as it is. If it is text and the plugin does not read text, compiles the portable artifact that
-/// frameworks would send.
+/// Compiles a program as it is. If the program is text and the plugin does not read text, compiles the portable
+/// artifact that frameworks would send.
 pub(crate) fn compile<T>(
     plugin: &Plugin,
     program: &Program,
@@ -72,8 +72,8 @@ pub(crate) fn compile<T>(
     }
 }
 
-/// A text program as an artifact of the newest version of StableHLO that the plugin reads. Returns `None` if the plugin
-/// does not report a version, or if that version lacks a part of the program.
+/// Converts a text program to an artifact of the newest StableHLO version that the plugin reads. Returns `None` if the
+/// plugin does not report a version, or if this version cannot express the program.
 fn artifact(plugin: &Plugin, text: Vec<u8>) -> Option<Vec<u8>> {
     let attributes = plugin.attributes().ok()?;
     let current = attributes.iter().find(|attribute| attribute.name == "stablehlo_current_version")?;

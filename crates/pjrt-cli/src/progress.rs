@@ -1,4 +1,4 @@
-//! A line on the standard error that shows the progress of a long command. It appears on terminals only.
+//! Shows the progress of a long command in a line on the standard error. The line appears on terminals only.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -9,45 +9,45 @@ use indicatif::{ProgressBar, ProgressStyle};
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    /// A line for a number of steps.
+    /// Creates a progress line for a number of steps.
     pub(crate) fn of(steps: usize) -> Self {
         Self(
             ProgressBar::new(u64::try_from(steps).unwrap_or(u64::MAX)).with_style(style("{spinner} {pos}/{len} {msg}")),
         )
     }
 
-    /// A line for one step.
+    /// Creates a progress line for one step.
     pub(crate) fn one(what: impl Into<Cow<'static, str>>) -> Self {
         let line = Self(ProgressBar::new_spinner().with_style(style("{spinner} {msg}")));
         line.say(what);
         line
     }
 
-    /// A line for a number of bytes.
+    /// Creates a progress line for a number of bytes.
     pub(crate) fn bytes(total: u64, what: impl Into<Cow<'static, str>>) -> Self {
         let line = Self(ProgressBar::new(total).with_style(style("{spinner} {bytes}/{total_bytes} {msg}")));
         line.say(what);
         line
     }
 
-    /// Counts bytes.
+    /// Adds bytes to the progress.
     pub(crate) fn advance(&self, bytes: u64) {
         self.0.inc(bytes);
     }
 
-    /// The number of bytes or steps so far.
+    /// Returns the number of completed bytes or steps.
     #[cfg(test)]
     pub(crate) fn position(&self) -> u64 {
         self.0.position()
     }
 
-    /// Shows the next step.
+    /// Counts a step, and shows the description of the next one.
     pub(crate) fn step(&self, what: impl Into<Cow<'static, str>>) {
         self.0.inc(1);
         self.say(what);
     }
 
-    /// Shows the current step.
+    /// Shows the description of the current step.
     pub(crate) fn say(&self, what: impl Into<Cow<'static, str>>) {
         self.0.set_message(what);
         self.0.enable_steady_tick(Duration::from_millis(100));

@@ -1,4 +1,5 @@
-//! `pjrt record`: describes the files of the layer `record`, converts them to JSON, and cuts runs out of them.
+//! `pjrt record`: describes the files that the layer `record` wrote, converts them to JSON, and extracts runs from
+//! them.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, ErrorKind, Write};
@@ -97,7 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     }
 }
 
-/// Writes one run to a new file. A file that cannot be completed is removed.
+/// Writes one run to a new file. Removes the file if it cannot be completed.
 fn cut_out(args: &TrimArgs) -> Result<Report, String> {
     let path = &args.output;
     let fault = |reason: String| format!("{}: {reason}", path.display());
@@ -110,7 +111,7 @@ fn cut_out(args: &TrimArgs) -> Result<Report, String> {
     let trimmed = trim(&mut reader, &args.run, &mut out).map_err(|error| format!("{}: {error}", args.file.display()));
     let trimmed = trimmed.and_then(|trimmed| out.flush().map(|()| trimmed).map_err(|error| fault(error.to_string())));
     let trimmed = trimmed.inspect_err(|_| {
-        // The first error is reported.
+        // Return the first error, not an error of removing the file.
         let _ = std::fs::remove_file(path);
     })?;
     let mut text = String::new();
@@ -139,7 +140,7 @@ pub(crate) fn open(path: &Path) -> Result<Reader<BufReader<File>>, String> {
     Reader::new(BufReader::new(file)).map_err(|error| fault(error.to_string()))
 }
 
-/// Prints the lines while it reads, because a recording may be larger than memory.
+/// Prints each line as soon as it is read, because a recording may be larger than memory.
 fn convert(path: &Path) -> Result<Report, String> {
     let mut reader = open(path)?;
     let mut out = BufWriter::new(std::io::stdout().lock());
@@ -286,7 +287,7 @@ fn as_json(summary: &Summary, version: (u16, u16), state: &str) -> String {
     format!("{out:#}\n")
 }
 
-/// A type and a shape, such as `f32[2,3]`.
+/// Formats an element type and a shape, such as `f32[2,3]`.
 fn shape(array: Option<&ArrayType>) -> String {
     let Some(array) = array else { return "?".to_owned() };
     let name = ElementType::from_raw(array.element_type).map_or("?", ElementType::name);

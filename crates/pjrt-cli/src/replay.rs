@@ -49,7 +49,8 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
             return plugin.client_labelled(label, &given).map_err(|error| error.to_string());
         }
         let options = ClientOptions::new().with_values(recorded.to_vec());
-        // Another plugin has other options.
+        // The plugin may differ from the recorded one and reject its options. Then use only the options that the user
+        // gave.
         let client = plugin.client_labelled(label, &options).or_else(|_| plugin.client_labelled(label, &given));
         client.map_err(|error| error.to_string())
     };
@@ -89,7 +90,7 @@ fn as_text(report: &replay::Report) -> String {
     out
 }
 
-/// A word of the first column, with the spaces after it.
+/// Formats a word of the first column, padded with spaces.
 fn column(meaning: Meaning, word: &str) -> String {
     format!("{}{}", paint(meaning, word), " ".repeat(14_usize.saturating_sub(word.len())))
 }
@@ -98,7 +99,7 @@ fn is_fine(verdict: &Verdict) -> bool {
     matches!(verdict, Verdict::Equal | Verdict::NotCompared(_))
 }
 
-/// Where the contents come from.
+/// Describes where the compared contents come from: an output of a run, or a download.
 fn place(one: &Comparison) -> String {
     match &one.run {
         Some((call, program, output)) => format!("run {call} {program}, output {output}, {}", one.shape),

@@ -50,7 +50,7 @@ pub(crate) struct Args {
     pub(crate) json: bool,
 }
 
-/// The results of a run.
+/// The outputs of a program, and the times to compile and execute it.
 struct Outcome {
     outputs: Vec<HostArray>,
     compile: Duration,
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     drop(device);
     #[cfg(unix)]
     let interrupted = watch.release();
-    // Free the device before printing anything.
+    // Free the device before anything is printed.
     drop(client);
     #[cfg(unix)]
     if let Some(code) = interrupted {
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     Ok(if args.json { as_json(&outcome) } else { as_text(args, &outcome) }.into())
 }
 
-/// Reads the inputs. The program provides the shapes of literals without a type.
+/// Reads the inputs. The program determines the shapes of literals without a type.
 fn inputs(args: &Args, program: &Program) -> Result<Vec<HostArray>, String> {
     let signature = LazyCell::new(|| Signature::of(program));
     let read = |(index, text): (usize, &String)| {
@@ -91,7 +91,7 @@ fn inputs(args: &Args, program: &Program) -> Result<Vec<HostArray>, String> {
     args.inputs.iter().enumerate().map(read).collect()
 }
 
-/// The addressable device with the given index.
+/// Returns the addressable device with the given index.
 fn device(client: &Client, index: usize) -> Result<Device, String> {
     let mut devices = client.addressable_devices().map_err(|error| error.to_string())?;
     if index < devices.len() {
@@ -119,7 +119,7 @@ fn on(
     Ok(Outcome { outputs, compile, execute })
 }
 
-/// Compile options for one copy of the program, on the given device.
+/// Returns compile options for one replica with one partition, on the given device.
 fn compile_options(device: &Device) -> Result<CompileOptions, Error> {
     let id = i64::from(device.id()?);
     let mut options = CompileOptions::default();
@@ -127,9 +127,10 @@ fn compile_options(device: &Device) -> Result<CompileOptions, Error> {
     Ok(options)
 }
 
-/// Returns the median time of the executions, each awaited, and the outputs of the last.
+/// Returns the median time of the executions, and the outputs of the last one. Each time includes waiting for the
+/// outputs.
 fn execute(executable: &LoadedExecutable, inputs: &[Buffer], repeat: u32) -> Result<(Duration, Vec<HostArray>), Error> {
-    // The launch id allows an interruption to stop the run.
+    // The launch id allows a signal to stop the execution.
     let options = ExecuteOptions::new().with_launch_id(LAUNCH_ID);
     let mut times = Vec::new();
     let mut last = None;

@@ -105,8 +105,8 @@ fn artifact_version(module: &Module) -> Option<String> {
     module.version.map(|version| version.to_string())
 }
 
-/// The oldest version of StableHLO whose artifacts can hold the program. Returns `None` if none can, because the program
-/// has ops of other dialects.
+/// Returns the oldest version of StableHLO whose artifacts can express the program. Returns `None` if no version can
+/// express it, because the program has ops of other dialects.
 fn oldest(module: &Module) -> Option<Version> {
     let last_of_0 = 20;
     let minors = (0..=last_of_0)
@@ -114,7 +114,7 @@ fn oldest(module: &Module) -> Option<Version> {
         .chain((0..=Version::NEWEST.1).map(|minor| Version(1, minor, 0)));
     let versions: Vec<Version> =
         minors.filter(|version| (Version::OLDEST..=Version::NEWEST).contains(version)).collect();
-    // Each version can express everything that earlier versions can.
+    // Each version can express every program that an earlier version can express.
     let first = versions.partition_point(|version| stablehlo::write(module, *version).is_err());
     versions.get(first).copied()
 }
@@ -135,7 +135,7 @@ fn count(module: &Module) -> BTreeMap<String, usize> {
     counts
 }
 
-/// The inputs that are donated, so that a run may reuse their memory for its outputs.
+/// Returns the indices of the donated inputs, whose memory the outputs may reuse.
 fn donated(entry: &Func) -> Vec<usize> {
     let names = ["tf.aliasing_output", "jax.buffer_donor"];
     (0..entry.args().len())

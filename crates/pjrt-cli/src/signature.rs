@@ -1,16 +1,16 @@
-//! The signature of a program.
+//! Reads the signature of a program.
 
 use device_plugin::Program;
 use pjrt::{ElementType, Shape};
 use stablehlo::ir::{Func, Module, Type};
 
-/// A program that was parsed to read its signature.
+/// A parsed program, which contains the signature.
 pub(crate) struct Signature {
     pub(crate) module: Module,
 }
 
 impl Signature {
-    /// Reads a program.
+    /// Parses a program. Returns an error if it has no function `main`.
     pub(crate) fn of(program: &Program) -> Result<Self, String> {
         let code = program.code().clone();
         let module = match program.format() {
@@ -24,18 +24,18 @@ impl Signature {
         Ok(signature)
     }
 
-    /// The function that a device runs.
+    /// Returns the function that a device executes.
     pub(crate) fn entry(&self) -> Option<&Func> {
         self.module.entry()
     }
 
-    /// The types of the inputs.
+    /// Returns the types of the inputs.
     pub(crate) fn inputs(&self) -> Vec<&Type> {
         let entry = self.entry();
         entry.map(|entry| entry.args().iter().map(|arg| entry.ty(*arg)).collect()).unwrap_or_default()
     }
 
-    /// The shape of an input.
+    /// Returns the shape of an input.
     pub(crate) fn input_shape(&self, index: usize) -> Result<Shape, String> {
         let inputs = self.inputs();
         let Some(ty) = inputs.get(index) else {

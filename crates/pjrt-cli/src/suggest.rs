@@ -1,11 +1,11 @@
-//! Suggestions for files that are not programs, and for programs whose ops are misspelt.
+//! Suggestions for files that are not programs, and for programs whose ops are misspelled.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use stablehlo::ir::{OpKind, Region};
 
-/// How to write a program with JAX.
+/// Advice on how to write a program with JAX.
 const JAX: &str = "write a program with jax.jit(f).lower(...).as_text()";
 
 /// Describes a file that is not a program, with a remedy. Returns `None` for a file that may be a program.
@@ -45,7 +45,7 @@ pub(crate) fn not_a_program(path: &Path, code: &[u8]) -> Option<String> {
     None
 }
 
-/// Whether the first line starts a module, a function or HLO text, or an alias, which precedes a module.
+/// Returns whether the first line starts a module, a function or HLO text, or an alias, which may precede a module.
 fn begins_as_mlir(text: &str) -> bool {
     let first = text.lines().map(str::trim_start).find(|line| !line.is_empty() && !line.starts_with("//"));
     let first = first.unwrap_or_default();
@@ -53,7 +53,7 @@ fn begins_as_mlir(text: &str) -> bool {
     alias || ["module", "func", "builtin", "\"", "{-#", "HloModule"].iter().any(|word| first.starts_with(word))
 }
 
-/// Lists the misspelt StableHLO ops of a program, as the end of a message.
+/// Suggests corrections for the misspelled StableHLO ops of a program, as the end of an error message.
 pub(crate) fn ops(code: &[u8]) -> String {
     let Ok(module) = stablehlo::parse(code.to_vec(), stablehlo::VerifyLevel::FULL) else { return String::new() };
     let mut unknown = BTreeSet::new();
@@ -78,7 +78,7 @@ fn collect(region: &Region, unknown: &mut BTreeSet<String>) {
     }
 }
 
-/// The op whose name is most similar to an unknown one. Returns `None` for a known name, and if no name is similar.
+/// Returns the op whose name is most similar to `name`. Returns `None` if `name` is a known op, or if no op is similar.
 fn nearest(name: &str) -> Option<&'static str> {
     const FAR: usize = 3;
     let distance = |known| strsim::damerau_levenshtein(known, name);

@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
         }
     };
     let mut by = args.depth;
-    // The manifest's table gives no definite answer. A plugin in a library can try to compile the program.
+    // If the manifest gives no definite answer, a plugin in a library can try to compile the program.
     if matches!(support, Support::Maybe(_))
         && entry.candidate().location.path().is_some()
         && entry.candidate().is_usable()
@@ -104,8 +104,8 @@ fn compiled(entry: &PluginEntry, args: &Args, format: &str) -> Result<Support, S
     Ok(support)
 }
 
-/// Returns the description in a library that has no manifest. A separate process loads the library, so nothing is
-/// loaded here. Returns `None` if there is a manifest, or if the library has no description.
+/// Returns the description that a library without a manifest exports. A separate process loads the library. Returns
+/// `None` if there is a manifest, or if the library exports no description.
 fn described(entry: &PluginEntry, limit: &TimeLimit) -> Result<Option<Manifest>, String> {
     let candidate = entry.candidate();
     if candidate.manifest.is_some() || candidate.location.path().is_none() || !candidate.is_usable() {

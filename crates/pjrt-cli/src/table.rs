@@ -1,14 +1,14 @@
-//! Tables for display.
+//! Formats tables for display.
 
 use crate::escape::one_line;
 use crate::paint::{Meaning, paint};
 
-/// Maximum characters of a cell that is not the last one of its row.
+/// Maximum number of characters in a cell that is not the last one of its row.
 const WIDEST: usize = 64;
-/// Maximum characters of the last cell of a row.
+/// Maximum number of characters in the last cell of a row.
 const LONGEST: usize = 4096;
 
-/// Rows under a header. Each column is as wide as its widest cell.
+/// Rows of cells, with or without a header. Each column is as wide as its widest cell.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
     headed: bool,
@@ -19,7 +19,7 @@ impl Table {
         Self { rows: vec![header.map(str::to_owned).to_vec()], headed: true }
     }
 
-    /// A table without a header.
+    /// Creates a table without a header.
     pub(crate) fn plain() -> Self {
         Self { rows: Vec::new(), headed: false }
     }
@@ -28,13 +28,14 @@ impl Table {
         self.rows.push(cells.to_vec());
     }
 
-    /// The table, with each line indented. A cell is one line without control characters. Long cells are cut.
+    /// Formats the table, with `indent` before each line. Each cell becomes one line without control characters. Long
+    /// cells are truncated.
     pub(crate) fn text(&self, indent: &str) -> String {
         self.painted(indent, |_, _| None)
     }
 
-    /// [`Table::text`] with some cells in colour. `meaning` gets the column and the text of each cell except the
-    /// header's.
+    /// Formats the table as [`Table::text`] does, with some cells in color. `meaning` receives the column and the text
+    /// of each cell. The header is never colored.
     pub(crate) fn painted(&self, indent: &str, meaning: impl Fn(usize, &str) -> Option<Meaning>) -> String {
         let rows: Vec<Vec<String>> = self.rows.iter().map(|row| shown(row)).collect();
         let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
@@ -62,14 +63,14 @@ impl Table {
     }
 }
 
-/// The cells of a row in the form that is displayed.
+/// Returns the cells of a row in the form that is displayed.
 fn shown(row: &[String]) -> Vec<String> {
     let last = row.len().saturating_sub(1);
     let most = |column| if column == last { LONGEST } else { WIDEST };
     row.iter().enumerate().map(|(column, cell)| cut(&one_line(cell), most(column))).collect()
 }
 
-/// Cuts a text to the given number of characters. An ellipsis marks the cut.
+/// Truncates a text to the given number of characters. An ellipsis marks the truncation.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),

@@ -77,7 +77,7 @@ fn named(path: &Path, start: &str, extension: &str) -> bool {
     name.starts_with(start) && path.extension().is_some_and(|found| found == extension)
 }
 
-/// Reads the tally of one process: its number, the overwritten calls, and the totals.
+/// Reads the tally of one process. Returns the process id, the number of overwritten calls, and the tally.
 fn read(path: &Path) -> Result<(u64, u64, Tally), String> {
     let fault = |what: String| format!("{}: {what}", path.display());
     let text = fs::read_to_string(path).map_err(|error| fault(error.to_string()))?;
@@ -90,8 +90,8 @@ fn read(path: &Path) -> Result<(u64, u64, Tally), String> {
     Ok((process, overwritten, tally))
 }
 
-/// Concatenates timelines. Perfetto's format allows it, because the tracks of different processes have different
-/// numbers.
+/// Concatenates timelines. Perfetto's format permits concatenation, because the tracks of different processes have
+/// different ids.
 fn merge<'a>(files: impl Iterator<Item = &'a PathBuf>, output: &Path) -> Result<(), String> {
     let fault = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
     let mut merged = File::create(output).map_err(|error| fault(output, error))?;

@@ -1,8 +1,8 @@
-//! The events of the libraries, for `--verbose`.
+//! Shows the events of the libraries for `--verbose`.
 
 use tracing::Level;
 
-/// Shows events on the standard error from now on. Without `--verbose`, which is level 0, nothing is shown.
+/// Shows events on the standard error from now on. Level 0, without `--verbose`, shows nothing.
 pub(crate) fn show(level: u8) {
     let level = match level {
         0 => return,
@@ -11,6 +11,6 @@ pub(crate) fn show(level: u8) {
         _ => Level::TRACE,
     };
     let subscriber = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level).with_ansi(false);
-    // This program sets no other subscriber.
+    // This fails only if another subscriber is set. This program sets no other.
     let _ = subscriber.try_init();
 }

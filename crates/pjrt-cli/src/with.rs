@@ -104,7 +104,8 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     become_command(command, &program.to_string_lossy())
 }
 
-/// Selects the plugin if the user names none: the one that the environment names, or the only one with a library.
+/// Selects the plugin if the user does not name one: the plugin that the environment names, or the only one with a
+/// library.
 fn only_plugin(registry: &PluginRegistry) -> Result<PluginEntry, String> {
     if !registry.hints().is_empty() {
         return registry.select(&Policy::any().environment_first()).map_err(|error| error.to_string());
@@ -125,19 +126,19 @@ fn only_plugin(registry: &PluginRegistry) -> Result<PluginEntry, String> {
     }
 }
 
-/// The environment variables with which frameworks load a library as their plugin.
+/// Returns the environment variables with which frameworks load a library as their plugin.
 fn framework_variables(name: &str, library: &Path) -> Vec<(&'static str, OsString)> {
     let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     let mut jax = OsString::from(format!("{name}:"));
     jax.push(library);
     vec![
-        // JAX.
+        // Variables of JAX.
         ("PJRT_NAMES_AND_LIBRARY_PATHS", jax),
         ("JAX_PLATFORMS", name.into()),
-        // PyTorch/XLA.
+        // Variables of PyTorch/XLA.
         ("PJRT_DEVICE", "LIBRARY".into()),
         ("PJRT_LIBRARY_PATH", library.into()),
-        // Frameworks that use libtpu, and pypjrt.
+        // Variables of pypjrt and of frameworks that use libtpu.
         ("TPU_LIBRARY_PATH", library.into()),
         ("PYPJRT_PLUGIN", library.into()),
     ]

@@ -1,4 +1,4 @@
-//! Runs the `pjrt` command like a person or a script, on the embedded device and on all available plugins.
+//! Runs the `pjrt` command as a person or a script does, on the embedded device and on all available plugins.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ fn refused(args: &[&str]) -> String {
     reason
 }
 
-/// Plugins to name on the command line, and the API version that each reports, if the test knows it.
+/// Returns the names or paths of plugins, and the API version that each plugin must report, if the test knows it.
 fn plugins() -> Vec<(String, Option<&'static str>)> {
     let mut plugins = vec![("cpu".to_owned(), Some("0.117"))];
     match std::env::var("PJRT_CPU_PLUGIN") {
@@ -174,7 +174,7 @@ fn header_needs_description() {
         return;
     };
     for library in libraries.split(':') {
-        // XLA's plugins crash when the process ends if they were loaded but not used.
+        // XLA's plugins crash at process exit if they were loaded but not used, so the command must not load them.
         let error = refused(&["header", "--library", library]);
         assert!(error.contains("give --manifest FILE or --name NAME"), "{library}: {error}");
     }

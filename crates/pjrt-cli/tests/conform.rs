@@ -1,4 +1,4 @@
-//! `pjrt conform`: plugins that work, and plugins that crash, hang, exit or lie.
+//! Tests `pjrt conform` with plugins that work, crash, hang, exit or return wrong data.
 #![cfg(unix)]
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use device_plugin_testing::library;
 use serde_json::Value;
 
-/// A folder for the files of a test.
+/// Creates a folder for the files of a test.
 fn folder(test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("conform-{test}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&folder);
@@ -25,11 +25,11 @@ fn command(mode: &str, args: &[&str]) -> Command {
     command
 }
 
-/// The cases that read an array of five bytes, and others around them.
+/// Two cases about an array of bytes: a query of its element type, and a query of its download size.
 const READS: &[&str] =
     &["--filter", "data.query.element_type[dtype=u8]", "--filter", "data.download.size_query[dtype=u8]"];
 
-/// A program-free case that reads five bytes, between two that do not.
+/// A case that reads five bytes, between two cases that do not.
 const FIVE: &[&str] = &[
     "--filter",
     "data.round_trip.scalar[dtype=u8]",
@@ -48,7 +48,7 @@ fn odd(mode: &str, more: &[&str]) -> (Value, Output) {
     (report, output)
 }
 
-/// The result of a case.
+/// Returns the result of a case.
 fn result<'a>(report: &'a Value, id: &str) -> &'a Value {
     let results = report["results"].as_array().unwrap();
     results.iter().find(|result| result["id"] == id).unwrap_or_else(|| panic!("{id} is not in {report:#}"))
@@ -135,7 +135,7 @@ fn noise_on_the_standard_output_is_harmless() {
     assert_eq!(result(&report, CASE)["outcome"], "pass");
 }
 
-/// Runs the odd plugin so that it starts processes and hangs, and returns after the last process has ended.
+/// Runs the odd plugin in a mode in which it starts processes and hangs. Returns after the last process has ended.
 fn children_end(test: &str, end: impl FnOnce(&mut std::process::Child)) {
     let folder = folder(test);
     let pipe = folder.join("pipe");
@@ -148,7 +148,7 @@ fn children_end(test: &str, end: impl FnOnce(&mut std::process::Child)) {
     reader.read_exact(&mut ready).unwrap();
     assert_eq!(&ready, b"ready\n");
     end(&mut child);
-    // Returns when the last process that holds the pipe has ended.
+    // `read_to_end` returns when the last process that holds the pipe open has ended.
     let mut rest = Vec::new();
     reader.read_to_end(&mut rest).unwrap();
     child.wait().unwrap();
@@ -164,7 +164,7 @@ fn no_process_outlives_a_killed_run() {
     children_end("killed", |child| child.kill().unwrap());
 }
 
-/// Sends a signal to a run in whose worker the plugin hangs. Afterwards, no process and no lock remains.
+/// Sends a signal to a run while the plugin hangs in a worker. Checks that no process and no lock remains.
 fn ended_by(signal: &str, number: i32) {
     children_end(signal, |child| {
         let sent = Command::new("kill").arg(format!("-{signal}")).arg(child.id().to_string()).status().unwrap();
@@ -177,7 +177,8 @@ fn ended_by(signal: &str, number: i32) {
     assert_eq!(result(&report, CASE)["outcome"], "pass");
 }
 
-/// Whether this process ignores SIGINT, as a background command of a shell script does. Its children inherit that.
+/// Returns whether this process ignores SIGINT, as the background commands of a shell script do. Child processes
+/// inherit this setting.
 fn ignores_interrupts() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -204,7 +205,7 @@ fn run_stops_at_the_first_failure() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert_eq!(report["results"].as_array().unwrap().len(), 1, "the second case did not run: {report:#}");
     assert_eq!((&result(&report, CASE)["outcome"], &report["complete"]), (&"fail".into(), &false.into()));
-    // With the failure expected, the run continues.
+    // If the failure is expected, the run continues.
     let folder = folder("fail-fast");
     let file = folder.join("expected.toml");
     fs::write(&file, format!("[[expect]]\ncases = ['{CASE}']\noutcomes = ['fail']\nreason = 'known'\n")).unwrap();
@@ -239,16 +240,16 @@ fn reports_and_expectations() {
     let html = fs::read_to_string(html).unwrap();
     assert!(html.contains(CASE) && html.contains("differs at byte 2") && html.contains("</html>"));
     assert!(!html.contains("http"), "the page needs no other files");
-    // The same outcomes are expected now.
+    // The run has recorded these outcomes as expected.
     let mut again = FIVE.to_vec();
     again.extend(["--expectations", &expected]);
     let (report, output) = odd("wrong_in_read", &again);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(result(&report, CASE)["expected"], true);
-    // A plugin that improves contradicts the expectation.
+    // If the plugin improves, its outcome contradicts the expectation.
     let (_, output) = odd("", &again);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    // The difference of two reports, and a matrix.
+    // Compare two reports, and show both in a matrix.
     let good = file("good.json");
     let mut args = FIVE.to_vec();
     args.extend(["--report", &good]);
@@ -297,7 +298,7 @@ fn lists_select_cases() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("--list"), "{output:?}");
 }
 
-/// The expectations of this repository.
+/// Returns the path of one of this repository's files of expectations.
 fn expectations(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../pjrt-conformance/expectations").join(name)
 }
@@ -322,7 +323,7 @@ fn real_plugins_have_their_expected_outcomes() {
         return;
     };
     for path in std::env::split_paths(&paths) {
-        // The other areas need minutes on these plugins.
+        // The other areas take minutes on these plugins.
         let areas =
             ["--filter", "abi.*", "--filter", "events.*", "--filter", "program.*", "--filter", "errors.lookup.*"];
         as_expected(path.to_str().unwrap(), "xla-cpu.toml", &areas);

@@ -1,4 +1,4 @@
-//! `pjrt conform` and plugins written without an SDK: null tables, functions without effect, and C++ exceptions.
+//! Tests `pjrt conform` with plugins that use no SDK: null tables, functions without effect, and C++ exceptions.
 #![cfg(unix)]
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// Builds the plugin with a fault. Returns `None` if no C++ compiler is installed.
+/// Builds the plugin with the given fault. Returns `None` if no C++ compiler is installed.
 fn plugin(test: &str, fault: u8) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plugins/foreign.cc");
     let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!(
@@ -42,7 +42,7 @@ fn outcomes(report: &Value) -> Vec<(&str, &str)> {
     results.iter().map(|result| (result["id"].as_str().unwrap(), result["outcome"].as_str().unwrap())).collect()
 }
 
-/// Cases about the table, and cases that need a client.
+/// Cases about the function table, and cases that need a client.
 const CASES: &[&str] =
     &["--filter", "abi.table.*", "--filter", "client.create.first", "--filter", "data.round_trip.scalar[dtype=f32]"];
 

@@ -1,5 +1,5 @@
-//! `pjrt conform`: the cases in which a program exchanges values with the host. Neither the embedded device nor XLA's CPU
-//! plugins run such programs, so these tests have a plugin of their own.
+//! Tests the cases of `pjrt conform` in which a program exchanges data with the host. Neither the embedded device nor
+//! XLA's CPU plugins run such programs, so these tests use a special plugin.
 #![cfg(unix)]
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
@@ -9,7 +9,7 @@ use std::process::Command;
 use device_plugin_testing::library;
 use serde_json::Value;
 
-/// Runs the cases on the plugin with a fault. Returns the outcome of each.
+/// Runs the cases on the plugin with the given fault. Returns the outcome of each case, by its id.
 fn outcomes(fault: &str) -> BTreeMap<String, String> {
     let plugin = library("host_transfers_plugin");
     let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));
@@ -29,7 +29,7 @@ fn good_plugin_passes() {
     let outcomes = outcomes("");
     assert_eq!(outcomes.len(), 8, "{outcomes:?}");
     for (id, outcome) in &outcomes {
-        // This program adds numbers, which the device cannot do.
+        // The program of this case adds numbers, which the device cannot do.
         let expected = if id == "transfers.send.unused_callbacks" { "unsupported" } else { "pass" };
         assert_eq!(outcome, expected, "{id}");
     }

@@ -1,4 +1,4 @@
-//! `pjrt header`, and the header that is committed for the CPU plugin.
+//! Tests `pjrt header`, and the committed header of the CPU plugin.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ fn committed_header_is_up_to_date() {
     let header = committed();
     let checked = pjrt(&["--library", library, "--check", "--output", header.to_str().unwrap()]);
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
-    // The check is exact, so a different header fails.
+    // The comparison is exact, so a header with an additional line is out of date.
     let other = Path::new(env!("CARGO_TARGET_TMPDIR")).join("other.h");
     std::fs::write(&other, std::fs::read_to_string(&header).unwrap() + "\n").unwrap();
     let checked = pjrt(&["--library", library, "--check", "--output", other.to_str().unwrap()]);

@@ -1,4 +1,4 @@
-//! `pjrt run` and signals.
+//! Tests how `pjrt run` handles signals.
 #![cfg(target_os = "linux")]
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, Output, Stdio};
 
-/// A program that counts for ever.
+/// A program that counts forever.
 const ENDLESS: &str = "
 func.func @main(%x: tensor<i32>) -> tensor<i32> {
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -18,7 +18,7 @@ func.func @main(%x: tensor<i32>) -> tensor<i32> {
   return %r : tensor<i32>
 }";
 
-/// A program that counts for ever in the region of an op.
+/// A program that counts forever in the region of an op.
 const ENDLESS_REGION: &str = "
 func.func @main(%x: tensor<i32>) -> tensor<i32> {
   %r = \"stablehlo.map\"(%x) ({
@@ -34,7 +34,7 @@ func.func @main(%x: tensor<i32>) -> tensor<i32> {
   return %r : tensor<i32>
 }";
 
-/// Whether the device has started a thread to run the program.
+/// Returns whether the device has started a thread to run the program.
 fn is_running(child: &Child) -> bool {
     let Ok(threads) = fs::read_dir(format!("/proc/{}/task", child.id())) else { return false };
     let names = threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("comm")).ok());

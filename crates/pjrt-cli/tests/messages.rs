@@ -1,4 +1,5 @@
-//! The messages of the `pjrt` command about wrong arguments, in one place: `messages/arguments.txt`. Other tests match exit codes.
+//! Compares the messages of the `pjrt` command about wrong arguments with `messages/arguments.txt`. Other tests check
+//! only exit codes.
 //!
 //! `UPDATE_EXPECT=1 cargo test -p pjrt-cli --test messages` updates the file.
 #![cfg(unix)]
@@ -12,7 +13,7 @@ use expect_test::expect_file;
 
 const AXPY: &str = "examples/programs/axpy.mlir";
 
-/// Arguments that the command rejects.
+/// Arguments that the command rejects, grouped by section of the file.
 const REJECTED: &[(&str, &[&[&str]])] = &[
     ("Commands", &[&["fly"], &["run"], &["run", AXPY, "--repeat", "0"], &["devices", "-O", "x"]]),
     (
@@ -65,7 +66,7 @@ fn snapshot() {
         let gap = if text.is_empty() { "" } else { "\n" };
         writeln!(text, "{gap}# {section}").unwrap();
         for arguments in *commands {
-            // No plugin but the embedded one is found.
+            // Clear the environment, so that only the embedded plugin is found.
             let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));
             command.args(*arguments).current_dir(&root).env_clear().env("PATH", "/usr/bin:/bin");
             let output = command.output().unwrap();

@@ -11,7 +11,7 @@ use std::process::Command;
 use serde_json::Value;
 use wheel_support::{Folder, pjrt};
 
-/// Creates a project and returns its folder.
+/// Creates a project. Returns the output of the command and the project's folder.
 fn new(folder: &Folder, name: &str, more: &[&str]) -> (String, std::path::PathBuf) {
     let path = folder.path("project");
     let output = pjrt(&[&["new", name, "--output", path.to_str().unwrap()], more].concat());
@@ -19,7 +19,7 @@ fn new(folder: &Folder, name: &str, more: &[&str]) -> (String, std::path::PathBu
     (String::from_utf8(output.stdout).unwrap(), path)
 }
 
-/// Returns the reason why no project is written.
+/// Runs a command that must not write a project, and returns the reason.
 fn refused(folder: &Folder, args: &[&str]) -> String {
     let path = folder.path("refused");
     let output = pjrt(&[&["new", "--output", path.to_str().unwrap()], args].concat());
@@ -29,8 +29,8 @@ fn refused(folder: &Folder, args: &[&str]) -> String {
     reason
 }
 
-/// The packages of a manifest's workspace. Cargo only reads manifests here, so the test needs no registry and passes
-/// with an empty cargo home. `cargo xtask vendor` resolves and builds such a project.
+/// Returns the packages in the workspace of a manifest. Cargo only reads manifests here, so the test needs no registry
+/// and passes with an empty Cargo home. `cargo xtask vendor` resolves and builds such a project.
 fn packages(manifest: &Path) -> Vec<Value> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["metadata", "--offline", "--no-deps", "--format-version=1", "--manifest-path"]).arg(manifest);
@@ -112,10 +112,10 @@ fn sdk_in_another_folder() {
     assert_eq!(lines[2], format!("pjrt = {{ package = \"pjrt-rs\", path = \"{}/crates/pjrt\" }}", checkout.display()));
 }
 
-/// The plugin does not inherit the SDK's licence, because the vendor chooses one.
+/// The project does not inherit the SDK's license, because the vendor chooses the license.
 #[test]
 fn no_licence_is_chosen_for_the_vendor() {
-    // The example has a licence, so there is a line to omit.
+    // The example has a license, so there is a line to omit.
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/minimal-plugin/Cargo.toml");
     assert!(package(&example.canonicalize().unwrap())["license"].is_string());
 

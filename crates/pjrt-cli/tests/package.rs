@@ -1,4 +1,4 @@
-//! Tests `pjrt package` as a vendor uses it: the contents of a wheel, the accuracy of pip's records, and rejected
+//! Tests `pjrt package` as a vendor uses it: the contents of a wheel, the correctness of its `RECORD`, and rejected
 //! arguments.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use wheel_support::{Folder, PLUGIN, pjrt};
 
-/// Messages for `messages/package.txt`, without what differs from machine to machine.
+/// Messages for `messages/package.txt`. Strings that differ between machines are replaced.
 struct Messages<'a> {
     folder: &'a Folder,
     text: String,
@@ -36,7 +36,7 @@ impl<'a> Messages<'a> {
     }
 }
 
-/// The files of a wheel: name, bytes, permissions.
+/// Returns the bytes and the permissions of each file in a wheel, by the file's name.
 fn contents(wheel: &std::path::Path) -> BTreeMap<String, (Vec<u8>, u32)> {
     let mut archive = zip::ZipArchive::new(fs::File::open(wheel).unwrap()).unwrap();
     let mut files = BTreeMap::new();
@@ -114,7 +114,7 @@ fn wheel_contents() {
         assert!(text(module).starts_with("# Written by `pjrt package` 0."), "{module}");
     }
 
-    // Every file has a line with the correct hash and size.
+    // `RECORD` has a line for every file, with the correct hash and size.
     let record = text(&format!("{info}/RECORD"));
     assert_eq!(record.lines().count(), files.len());
     for line in record.lines() {
@@ -151,7 +151,7 @@ fn wheel_is_reproducible() {
     let library = folder.library("libexample.so", PLUGIN);
     let args = ["--library", library.to_str().unwrap(), "--name", "example", "--version", "1"];
     let first = fs::read(folder.package(&args)).unwrap();
-    // A file with the same content but a later time.
+    // Replace the library by a file with the same content but a later modification time.
     fs::copy(&library, folder.path("copy")).unwrap();
     fs::rename(folder.path("copy"), &library).unwrap();
     let again = folder.package(&[&args[..], &["--force"]].concat());
@@ -317,9 +317,9 @@ fn name_rules_match_pjrt_new() {
         assert!(!output.status.success(), "{args:?}");
         String::from_utf8(output.stderr).unwrap()
     };
-    // The message about `cpu` must not refer to the alias, which the user did not give.
+    // The message about `cpu` must not mention an alias, because the user did not give `cpu` as an alias.
     let messages: String = ["import", "self", "crate", "fn", "cpu"].map(|name| said(&[name])).concat();
     expect_file!["messages/package_names.txt"].assert_eq(&messages);
-    // The given name, which was an alias, is no longer listed as one.
+    // The given name was an alias in the manifest. It must no longer be listed as an alias.
     folder.package(&["--library", library.to_str().unwrap(), "--name", "other", "--force"]);
 }

@@ -1,4 +1,5 @@
-//! Tests `pjrt package --compat`: the wheel's library has the layer `compat`, and loads the vendor's library beside it.
+//! Tests `pjrt package --compat`: the manifest's library has the layer `compat`, and loads the vendor's library from
+//! the same folder.
 #![cfg(unix)]
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
@@ -12,11 +13,11 @@ use device_plugin_testing::library;
 use serde_json::{Value, json};
 use wheel_support::{Folder, PLUGIN};
 
-/// A vendor's library with a function that ends the plugin.
+/// Source of a vendor's library with a function that shuts the plugin down.
 const WITH_SHUTDOWN: &str = "#[unsafe(no_mangle)]\npub extern \"C\" fn GetPjrtApi() -> *const u8 { std::ptr::null() }\n\
                              #[unsafe(no_mangle)]\npub extern \"C\" fn example_shutdown() {}\n";
 
-/// The arguments with which `--compat` finds the library with the layers.
+/// Adds `--compat` and the path of the library with the layers to the arguments.
 fn with_layers<'a>(args: &[&'a str], layers: &'a Path) -> Vec<&'a str> {
     [args, &["--version", "1", "--compat", "--layers-library", layers.to_str().unwrap()]].concat()
 }
@@ -58,7 +59,7 @@ fn plugin_runs_behind_the_layer() {
     let package = unpacked(&folder, &folder.package(&with_layers(&args, &layers)));
     let mut devices = Command::new(env!("CARGO_BIN_EXE_pjrt"));
     devices.args(["devices", "--json", "--plugin"]).arg(package.join(layers.file_name().unwrap()));
-    // The file beside the library decides, not the environment.
+    // The settings file in the library's folder takes precedence over the environment.
     devices.env("PJRT_LAYERS", "nonexistent").env("PJRT_REGISTRY_LOCK_DIR", folder.path("locks"));
     let output = devices.output().unwrap();
     assert!(output.status.success(), "{output:?}");

@@ -1,4 +1,5 @@
-//! The Python modules of a wheel apply a plugin's plan, options and shutdown in the same way as the Rust crates.
+//! Tests that the Python modules of a wheel apply a plugin's plan, options and shutdown in the same way as the Rust
+//! crates.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 mod wheel_support;
@@ -14,7 +15,8 @@ use device_plugin::{Manifest, NamedValue, OptionSchema, OptionSpec, OptionType, 
 use serde_json::{Value, json};
 use wheel_support::{Folder, PLUGIN};
 
-/// Runs Python with a wheel's contents on its path. Returns `None` if Python is not installed.
+/// Runs a script in Python, with a wheel's contents in the module search path. Returns `None` if Python 3.9 or newer is
+/// not installed.
 fn python(test: &str, folder: &Folder, wheel: &Path, script: &str, data: &str) -> Option<Output> {
     let version = "import sys; sys.exit(sys.version_info < (3, 9))";
     if !Command::new("python3").args(["-c", version]).status().is_ok_and(|status| status.success()) {
@@ -41,7 +43,7 @@ fn answers(test: &str, script: &str, cases: &[Value]) -> Option<Vec<Value>> {
     Some(answers)
 }
 
-/// A plan with every kind of template, condition and option.
+/// Returns a plan with every kind of template, condition and option.
 fn everything() -> ProcessPlan {
     let mut plan = ProcessPlan::new();
     for (index, value) in [
@@ -91,7 +93,7 @@ fn everything() -> ProcessPlan {
         .with_host_index(HostIndex::Variables { names: vec!["A".to_owned(), "B".to_owned()] })
 }
 
-/// Every process of several arrangements of hosts, both with the required values only and with all optional ones.
+/// Returns the topology of every process in several arrangements of hosts, with and without the optional values.
 fn topologies() -> Vec<ProcessTopology> {
     let at = |index, count| Position::new(index, count).unwrap();
     let mut topologies = vec![ProcessTopology::single()];
@@ -137,7 +139,7 @@ fn environments() -> Vec<Environment> {
     ]
 }
 
-/// Device nodes of a machine that has every kind of device.
+/// The device nodes of a machine that has every kind of device.
 struct Nodes;
 
 const FOLDERS: &[(&str, &[&str])] = &[
@@ -204,7 +206,7 @@ fn plans_are_carried_out_as_in_rust() {
     let mut expected = Vec::new();
     let (mut filled, mut refused) = (0, 0);
     for plan in &plans {
-        // The plan in the form that a manifest contains.
+        // The plan as JSON, as a manifest contains it.
         let mut manifest = Manifest::new("example");
         manifest.process = plan.clone();
         let written: Value = serde_json::from_str(&manifest.to_json()).unwrap();
@@ -330,7 +332,7 @@ fn options_are_converted_as_in_rust() {
     assert!(expected.iter().filter(|answer| *answer == "error").count() > 20);
     let Some(answers) = answers("options_are_converted_as_in_rust", OPTIONS, &cases) else { return };
     for ((case, expected), answer) in cases.iter().zip(&expected).zip(&answers) {
-        // In Python, 1.0 and 1 are equal.
+        // In Python, 1.0 and 1 are equal, so compare numbers by value.
         let same = |a: &Value, b: &Value| a == b || (a.is_number() && a.as_f64() == b.as_f64());
         let equal = match (answer.as_object(), expected.as_object()) {
             (Some(a), Some(b)) => {
@@ -381,7 +383,7 @@ print(json.dumps([VERSION, _Descriptor.version.offset, _Descriptor.shutdown.offs
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
     let version = std::mem::offset_of!(dp_descriptor, version);
     let shutdown = std::mem::offset_of!(dp_descriptor, shutdown);
-    // The function reads the descriptor only up to the field that it calls. Plugins of older SDKs have all of these
-    // fields.
+    // Python declares the descriptor only up to the field `shutdown`, which Python calls. Plugins of older SDKs have
+    // all of these fields.
     assert_eq!(said, json!([DP_DESCRIPTOR_VERSION, version, shutdown, shutdown + size_of::<usize>()]));
 }

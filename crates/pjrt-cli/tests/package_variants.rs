@@ -1,4 +1,5 @@
-//! Tests wheels with several libraries: the content, rejected combinations, and the choice in Rust, Python and `pjrt list`.
+//! Tests wheels with several libraries: their content, rejected combinations, and the choice of a library in Rust, in
+//! Python and in `pjrt list`.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 mod wheel_support;
@@ -11,18 +12,18 @@ use plugin_registry::discovery::{Discovered, Discovery};
 use serde_json::{Value, json};
 use wheel_support::{Folder, PLUGIN, pjrt};
 
-/// Two levels of this machine's architecture, the lower one first.
+/// Two CPU levels of this machine's architecture, the lower one first.
 const LEVELS: [&str; 2] =
     if cfg!(target_arch = "aarch64") { ["armv8.2-a", "armv9-a"] } else { ["x86-64-v3", "x86-64-v4"] };
 
-/// Writes a manifest in the folder, with these libraries.
+/// Writes a manifest with these libraries into the folder, and returns its path.
 fn manifest(folder: &Folder, libraries: &Value) -> String {
     let manifest = json!({ "format_version": "1.1", "name": "example", "version": "1", "library": libraries });
     folder.write("example.json", &manifest.to_string());
     folder.path("example.json").to_str().unwrap().to_owned()
 }
 
-/// A folder with a library under several names.
+/// Creates a folder with a library under several names.
 fn folder(name: &str) -> Folder {
     let folder = Folder::new(name);
     let library = folder.library("libhigh.so", PLUGIN);
@@ -32,7 +33,7 @@ fn folder(name: &str) -> Folder {
     folder
 }
 
-/// A library for each level, and one for any machine.
+/// Returns a library for each CPU level, and one for any machine.
 fn levels() -> Value {
     let [low, high] = LEVELS;
     json!([
@@ -59,7 +60,7 @@ fn wheel_with_level_libraries() {
     let wheel = said.lines().next().unwrap().strip_prefix("wrote ").unwrap();
     let package = extract(&folder, Path::new(wheel)).join("pjrt_plugin_example");
     let written: Value = serde_json::from_slice(&std::fs::read(package.join("pjrt_plugin.json")).unwrap()).unwrap();
-    // The library that needs least is the first, for readers of format version 1.0.
+    // The least demanding library is the first, for readers of format version 1.0.
     let names: Vec<&str> = written["library"].as_array().unwrap().iter().map(|l| l["path"].as_str().unwrap()).collect();
     assert_eq!(names, ["libany.so", "liblow.so", "libhigh.so"]);
     assert_eq!(written["library"][2]["requires"], json!({ "cpu": LEVELS[1] }));
@@ -69,7 +70,7 @@ fn wheel_with_level_libraries() {
         assert_eq!(library["arch"], std::env::consts::ARCH);
     }
 
-    // A library that is packaged alone keeps its needs.
+    // A library that is packaged alone keeps its requirements.
     let alone =
         ["--library", folder.path("libhigh.so").to_str().unwrap(), "--manifest", &given, "--force"].map(str::to_owned);
     let wheel = folder.package(&alone.each_ref().map(String::as_str));
@@ -115,7 +116,7 @@ fn rejected_combinations() {
         .refused(&["--manifest", &manifest(&folder, &json!([{ "path": "libany.so", "requires": { "cpu": "x" } }]))]);
     assert!(unknown.contains("library[0].requires.cpu") && unknown.contains(high), "{unknown}");
 
-    // A wheel without a library for every machine is allowed.
+    // A wheel does not need to contain a library for every machine.
     let given = manifest(&folder, &json!([{ "path": "libhigh.so", "requires": { "cpu": high } }]));
     let out = folder.path("out");
     let output = pjrt(&["package", "--output", out.to_str().unwrap(), "--manifest", &given, "--no-torch"]);
@@ -126,7 +127,7 @@ fn rejected_combinations() {
     expect_file!["messages/package_variants.txt"].assert_eq(&text);
 }
 
-/// Files and variables of a machine.
+/// Files and environment variables of a simulated machine.
 struct Described {
     files: Vec<(&'static str, String)>,
     variables: Vec<(&'static str, &'static str)>,
@@ -260,7 +261,7 @@ fn python_chooses_like_rust() {
     assert!(refused > 0 && uncertain > 0, "the cases include every outcome: {refused}, {uncertain}");
 }
 
-/// Runs `pjrt` with one manifest and a CPU level.
+/// Runs `pjrt` with a single manifest and the given CPU level.
 fn with_level(folder: &Folder, file: &str, level: &str, args: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));
     command.args(args).env("PJRT_REGISTRY_MANIFESTS", file).env("PJRT_REGISTRY_CPU_LEVEL", level);
@@ -300,7 +301,7 @@ fn list_and_doctor_explain_choice() {
     let verdicts: Vec<&Value> = checks.iter().filter(|c| c["check"] == "variant").map(|c| &c["verdict"]).collect();
     assert_eq!(json!(verdicts), json!(["note", "ok", "note"]));
 
-    // No library fits.
+    // No library fits the machine.
     let file = manifest(&folder, &json!([{ "path": "libhigh.so", "requires": { "cpu": high } }]));
     let list: Value = serde_json::from_str(&with_level(&folder, &file, low, &["list", "--all", "--json"])).unwrap();
     let example = list["plugins"].as_array().unwrap().iter().find(|plugin| plugin["name"] == "example").unwrap();

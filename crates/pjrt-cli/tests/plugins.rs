@@ -1,4 +1,4 @@
-//! Finds, checks and sets up plugins from the command line, using only the manifests of the tests.
+//! Finds, checks and sets up plugins from the command line. The command sees only the manifests of the tests.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::fs;
@@ -10,7 +10,7 @@ use device_plugin::process::{EnvRule, ProcessPlan};
 use device_plugin::{Capabilities, Manifest, OptionSchema, OptionSpec, OptionType, Ownership};
 use serde_json::Value;
 
-/// Runs the command with the plugins whose manifests are in a folder.
+/// Runs the command with only the plugins whose manifests are in a folder.
 struct Machine {
     folder: PathBuf,
     variables: Vec<(String, String)>,
@@ -57,7 +57,7 @@ impl Machine {
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{args:?}: {error}: {output:?}"))
     }
 
-    /// The verdict and the message of one check of `pjrt doctor`, and the exit code.
+    /// Returns the verdict and the message of one check of `pjrt doctor`, and the exit code.
     fn check(&self, args: &[&str], check: &str) -> (String, String, Option<i32>) {
         let output = self.run(&[&["doctor", "--json", "-p", "odd"], args].concat());
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -79,7 +79,7 @@ fn odd(test: &str, mode: &str) -> Machine {
     machine
 }
 
-/// A folder whose name is not UTF-8 does not cause any plugin to fail.
+/// A folder whose name is not UTF-8 must not cause any plugin to fail.
 #[cfg(unix)]
 #[test]
 fn non_utf8_path() {
@@ -120,7 +120,7 @@ fn plugins_are_listed_with_what_cannot_be_used() {
     let plugins = json["plugins"].as_array().unwrap();
     let gone = plugins.iter().find(|plugin| plugin["name"] == "gone").unwrap();
     assert_eq!((&gone["usable"], &gone["refusals"][0]["kind"]), (&Value::Bool(false), &Value::from("missing")));
-    // The embedded CPU device comes last, because it was not requested.
+    // The embedded CPU device is last, because the user did not request it.
     let usable: Vec<&Value> = plugins.iter().filter(|plugin| plugin["usable"] == true).collect();
     assert_eq!(usable.last().unwrap()["name"], "pjrt_cpu");
 }
@@ -157,7 +157,7 @@ fn crash_reports_signal() {
     let (verdict, found, code) = machine.check(&[], "client");
     assert_eq!((verdict.as_str(), code), ("fault", Some(1)));
     assert!(found.contains("SIGABRT") && found.contains("odd: the device does not answer"), "{found}");
-    // The other plugins are checked anyway.
+    // A crash does not prevent the checks of other plugins.
     let text = machine.text(&["doctor"]);
     assert!(text.contains("2 plugins, 1 without fault, 1 with\n  odd "), "{text}");
     assert!(text.contains("platform pjrt_cpu"), "{text}");
@@ -260,7 +260,7 @@ fn env_runs_command() {
     }
     let missing = machine.run(&["env", "-p", "odd", "--", "no-such-command"]);
     assert!(String::from_utf8(missing.stderr).unwrap().contains("cannot run no-such-command"));
-    // The plugin requires its variable. The error reports this to the framework.
+    // The plugin requires the variable `ODD_DEVICE`. If it is missing, the error reports it to the framework.
     let refused = machine.run(&["devices", "-p", "odd"]);
     let reason = String::from_utf8(refused.stderr).unwrap();
     assert!(reason.contains("ODD_DEVICE=0, its device") && reason.contains("pjrt env --plugin odd --"), "{reason}");
@@ -303,7 +303,7 @@ fn one_long_name_hides_no_other_plugin() {
     }
     let all = machine.text(&["list", "--all"]);
     assert!(all.contains("has 100000 bytes; write a name of at most 64"), "{all}");
-    // The same names in variables, which have no limits as manifests do.
+    // Use the same long names in variables, which do not limit the length of names as manifests do.
     for variable in ["PJRT_PLUGIN_PATH", "TF_PLUGGABLE_DEVICE_LIBRARY_PATH", "PJRT_NAMES_AND_LIBRARY_PATHS"] {
         let value = "b".repeat(70_000) + ":/nowhere/x.so";
         let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));
@@ -347,7 +347,7 @@ fn rejects_library_of_another_system() {
     let machine = Machine::new("foreign");
     let library = machine.folder.join("libforeign.so");
     let mut bytes = fs::read(odd_plugin()).unwrap();
-    // The machine field in the header of an ELF file: aarch64, or x86_64 if this machine is aarch64.
+    // Set the machine field in the ELF header to aarch64, or to x86_64 if this machine is aarch64.
     let other: u16 = if cfg!(target_arch = "aarch64") { 62 } else { 183 };
     if bytes[..4] != *b"\x7fELF" {
         return println!("SKIPPED rejects_library_of_another_system: not an ELF system");
@@ -383,7 +383,8 @@ fn package_without_library() {
     assert_eq!(text.matches("linked into this program").count(), 1, "{text}");
 }
 
-/// A pipe that the processes of a plugin hold open. Its reader reports when they have started and when all have ended.
+/// Creates a pipe that the processes of a plugin hold open. The receiver gets a message when these processes have
+/// started, and another one when all of them have ended.
 #[cfg(target_os = "linux")]
 fn watched(machine: &Machine) -> (PathBuf, std::sync::mpsc::Receiver<&'static str>) {
     use std::io::{BufRead, BufReader, Read};
@@ -403,7 +404,7 @@ fn watched(machine: &Machine) -> (PathBuf, std::sync::mpsc::Receiver<&'static st
     (path, told)
 }
 
-/// Much longer than anything here takes.
+/// A time limit that is much longer than any step of these tests.
 #[cfg(target_os = "linux")]
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -424,7 +425,7 @@ fn child_processes_end_with_doctor() {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// Whether this process, and therefore its children, ignores a signal.
+/// Returns whether this process ignores a signal. Child processes inherit this setting.
 #[cfg(target_os = "linux")]
 fn ignores(signal: u32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap();
@@ -437,7 +438,8 @@ fn ignores(signal: u32) -> bool {
 fn child_processes_end_with_killed_doctor() {
     for (signal, number) in [("INT", 2), ("TERM", 15), ("HUP", 1), ("KILL", 9)] {
         if ignores(number) {
-            // Shells start background jobs like this, and so does `nohup`. The command inherits it.
+            // Background jobs of a shell and commands under `nohup` ignore this signal. The command would inherit the
+            // setting.
             println!("SKIPPED the end of a doctor by {signal}: this process ignores the signal");
             continue;
         }

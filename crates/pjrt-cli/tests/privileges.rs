@@ -1,5 +1,5 @@
-//! An ordinary user runs the command with elevated privileges. It loads no library that this user names, directly or
-//! behind layers.
+//! Tests that the command with elevated privileges loads no library that an ordinary user names, either directly or as
+//! the plugin behind layers.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 #![cfg(target_os = "linux")]
 
@@ -11,15 +11,16 @@ use std::sync::MutexGuard;
 
 use device_plugin_testing::Exclusive;
 
-/// An ordinary user. The account need not exist.
+/// User id of an ordinary user. The account does not need to exist.
 const NOBODY: &str = "65534";
 
-/// A process that another test starts at the same time inherits the open copy of the command until it runs its own
-/// program. The system refuses to run a file that is open for writing.
+/// Lets only one test at a time copy and run the command. A process that another test starts meanwhile inherits the
+/// file that is open for writing, until it executes its own program. The system refuses to run a file that is open for
+/// writing.
 static EXCLUSIVE: Exclusive = Exclusive::new();
 
-/// A folder that the user may enter, with a copy of the command, a plugin library that the user owns, and the layers'
-/// library, which root owns.
+/// A folder that the ordinary user may enter. It contains a copy of the command, a plugin library that the user owns,
+/// and the layers' library, which root owns.
 struct Setup {
     folder: PathBuf,
     library: PathBuf,
@@ -41,7 +42,7 @@ fn setup(test: &str) -> Result<Setup, String> {
     if user.trim_ascii() != b"0" {
         return Err("only root can make a command with elevated privileges".to_owned());
     }
-    // Other users may not have access to the build's folder.
+    // Other users may not have access to the build folder, so use a temporary folder.
     let folder = std::env::temp_dir().join(format!("pjrt-privileges-{test}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
@@ -69,7 +70,8 @@ impl Setup {
         command
     }
 
-    /// Returns the command's output for the layers' library, behind which the user's variables put the user's library.
+    /// Returns the command's output for the layers' library, if the user's variables name the user's library as the
+    /// plugin behind the layers.
     fn answer_of_layers(&self) -> String {
         let mut command = self.as_nobody(&["devices", "-p", self.layers.to_str().unwrap()]);
         command.env("PJRT_LAYERS", "trace").env("PJRT_LAYERS_PLUGIN", &self.library);
@@ -84,8 +86,8 @@ impl Setup {
         assert!(!answer.contains("device 0: odd") && !answer.contains("PJRT calls of process"), "{answer}");
     }
 
-    /// Returns the command's output for a library that the user named in a variable, and for one named on the command
-    /// line.
+    /// Returns the command's output for a library that the user names in an environment variable, and its output for a
+    /// library that the user names on the command line.
     fn answers(&self) -> (String, String) {
         let listed = self.run(&["list", "--all", "--json"]);
         assert!(listed.status.success(), "{listed:?}");

@@ -1,4 +1,4 @@
-//! `pjrt replay` and `pjrt record`, on the embedded device.
+//! Tests `pjrt replay` and `pjrt record` on the embedded device.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::fs;
@@ -21,7 +21,7 @@ fn bytes(values: [f32; 2]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_ne_bytes()).collect()
 }
 
-/// Writes a recording by hand: a client, a program, and a run whose result is downloaded.
+/// Builds a recording without a framework: a client, a program, and a run whose result is downloaded.
 struct Recording {
     writer: Writer<Vec<u8>>,
     calls: u64,
@@ -47,7 +47,7 @@ impl Recording {
         }
     }
 
-    /// `expected` is the recorded result of doubling 1 and 2.
+    /// Builds a recording of a run that doubles 1 and 2. `expected` is the recorded result.
     fn of(expected: [f32; 2], devices: i32) -> Self {
         let mut this = Self::new();
         let array = Some(ArrayType { element_type: 11, dimensions: vec![2] });
@@ -176,11 +176,11 @@ fn trim_writes_one_run() {
     let trimmed = pjrt(&["record", "trim", "--run", "twice:1", "--json", "--output", output], &file);
     assert!(trimmed.status.success(), "{}", String::from_utf8_lossy(&trimmed.stderr));
     let report: Value = serde_json::from_slice(&trimmed.stdout).unwrap();
-    // The client, the program, the upload, a call without arguments, the run and the download.
+    // The six calls: create a client, compile, upload, register a handler without arguments, execute, download.
     assert_eq!((&report["calls"], &report["other_runs"]), (&6.into(), &0.into()), "{report}");
     let (code, report) = replay(&one, &[]);
     assert_eq!((code, report["runs"].as_u64()), (Some(0), Some(1)), "{report}");
-    // An existing file and a missing run.
+    // `trim` fails if the output file exists, or if the recording has no such run.
     assert_eq!(pjrt(&["record", "trim", "--run", "1", "--output", output], &file).status.code(), Some(1));
     assert!(one.exists());
     let other = file.with_extension("other.pjrt");

@@ -1,4 +1,4 @@
-//! Help texts, completions, manual pages and colours.
+//! Tests help texts, completions, manual pages and colors.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::process::{Command, Output};

@@ -1,4 +1,4 @@
-//! Tests `pjrt supports` on a plugin that is only a manifest, and on the embedded device.
+//! Tests `pjrt supports` on a plugin that is described by a manifest, on other libraries, and on the embedded device.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::fs;
@@ -15,7 +15,7 @@ const PROGRAM: &str = "func.func @main(%x: tensor<2x2xf64>) -> tensor<2x2xf64> {
   return %0 : tensor<2x2xf64>
 }";
 
-/// A library that blocks whoever loads it. These tests do not load it.
+/// Returns the path of the odd plugin. With the environment that [`check`] sets, loading this plugin hangs.
 fn library() -> PathBuf {
     device_plugin_testing::library("odd_plugin")
 }
@@ -120,7 +120,7 @@ fn errors() {
     expect_test::expect_file!["messages/supports.txt"].assert_eq(&messages);
 }
 
-/// The version of StableHLO in the header of an artifact decides, regardless of its body.
+/// The StableHLO version in the header of an artifact determines the outcome, regardless of the artifact's body.
 #[test]
 fn future_artifact_version() {
     let folder = folder("check-version");
@@ -153,7 +153,7 @@ fn supports_and_run_agree_on_hlo() {
     assert_eq!(code, Some(0), "{text}");
     let run = Command::new(env!("CARGO_BIN_EXE_pjrt")).args(["run", program]).output().unwrap();
     let said = String::from_utf8(run.stderr).unwrap();
-    // The program was read and compiled. Only its inputs are missing.
+    // The program was read and compiled, and only its inputs are missing.
     assert!(said.contains("parameters, but 0 arguments"), "{said}");
     fs::write(folder.join("text.hlo"), "HloModule main, entry_computation_layout={()->f32[]}").unwrap();
     for command in ["supports", "run"] {
@@ -164,7 +164,7 @@ fn supports_and_run_agree_on_hlo() {
     }
 }
 
-/// Plugins without a table compile the program in a separate process.
+/// A plugin without a table of supported programs is asked to compile the program in a separate process.
 #[test]
 fn real_plugins_are_asked_to_compile() {
     let Ok(paths) = std::env::var("PJRT_TEST_PLUGINS") else {
@@ -178,7 +178,7 @@ fn real_plugins_are_asked_to_compile() {
     fs::write(folder.join("call.mlir"), text).unwrap();
     for path in paths.split(':') {
         let ask = |program: &str, more: &[&str]| answer(&folder, &[&[program, "-p", path], more].concat());
-        // A plugin that creates no topology without a client reports this.
+        // A plugin that cannot create a topology without a client reports this.
         let (code, text) = ask("program.mlir", &[]);
         let decided = code == Some(0) && text.contains("by compile: yes");
         assert!(decided || code == Some(4) && text.contains("only with a client"), "{path}: {text}");

@@ -1,4 +1,4 @@
-//! `pjrt with`: runs the command itself as a framework, with layers in front of a plugin.
+//! Tests `pjrt with`. The `pjrt` command itself is the framework, and the layers are in front of a plugin.
 #![cfg(unix)]
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
@@ -12,10 +12,10 @@ use serde_json::Value;
 
 const PJRT: &str = env!("CARGO_BIN_EXE_pjrt");
 
-/// A command that lists the devices of the plugin that `pjrt with` names in a variable.
+/// A shell command that lists the devices of the plugin in `PYPJRT_PLUGIN`, a variable that `pjrt with` sets.
 const DEVICES: &str = r#"exec "$0" devices --json --plugin "$PYPJRT_PLUGIN""#;
 
-/// A folder for the files of the layers.
+/// A run of `pjrt with`, and the folder for its files.
 struct Run {
     folder: PathBuf,
     variables: Vec<(&'static str, &'static str)>,
@@ -46,7 +46,7 @@ impl Run {
         command
     }
 
-    /// Runs a shell's command, with the files of the layers in a folder.
+    /// Runs a shell command. The layers write their files into a folder.
     fn shell(&self, layers: &str, script: &str) -> Output {
         let mut command = self.command(layers);
         command.arg("--output").arg(self.calls()).args(["--", "sh", "-c", script, PJRT]);
@@ -57,7 +57,7 @@ impl Run {
         self.folder.join("calls")
     }
 
-    /// The content of the only file with this beginning and end.
+    /// Returns the content of the only file whose name has this start and end.
     fn file(&self, start: &str, end: &str) -> String {
         let names = fs::read_dir(self.calls()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let found: Vec<String> = names.filter(|name| name.starts_with(start) && name.ends_with(end)).collect();
@@ -65,7 +65,7 @@ impl Run {
         fs::read_to_string(self.calls().join(name)).unwrap()
     }
 
-    /// Calls and failures of each function, from the tally.
+    /// Returns the number of calls and of failed calls of each function, from the tally.
     fn tally(&self) -> BTreeMap<String, (u64, u64)> {
         let tally: Value = serde_json::from_str(&self.file("tally-", ".json")).unwrap();
         let functions = tally["functions"].as_array().unwrap().iter();
@@ -75,7 +75,7 @@ impl Run {
             .collect()
     }
 
-    /// The lines of the timeline.
+    /// Returns the lines of the timeline.
     fn lines(&self) -> Vec<Value> {
         self.file("trace-", ".jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
@@ -123,7 +123,7 @@ mod trace {
         assert_eq!(counted, tally);
         let starts: Vec<u64> = lines.iter().map(|line| line["start_ns"].as_u64().unwrap()).collect();
         assert!(starts.is_sorted(), "{starts:?}");
-        // The client that a call created is the one that later calls use.
+        // Later calls use the client that `PJRT_Client_Create` returned.
         let client = |name: &str| lines.iter().find(|line| line["function"] == name).unwrap()["args"]["client"].clone();
         assert!(client("PJRT_Client_Create").as_str().unwrap().starts_with("0x"));
         assert_eq!(client("PJRT_Client_Create"), client("PJRT_Client_PlatformName"));
@@ -305,7 +305,7 @@ mod sweep {
 
     #[test]
     fn crash_and_hang_are_found() {
-        // The command crashes if the client fails, and hangs if the name of the platform does.
+        // The command crashes if creating the client fails, and hangs if querying the platform name fails.
         let script = r#"
             out=$("$0" devices --json --plugin "$PYPJRT_PLUGIN" 2>&1) && exit 0
             case $out in
@@ -322,7 +322,7 @@ mod sweep {
         assert_eq!(code, Some(1));
     }
 
-    /// The time limit of a run is far longer than this test, so the interruption ends the command.
+    /// The time limit of a run is far longer than this test, so only the interruption can end the command.
     #[test]
     #[cfg(target_os = "linux")]
     fn interruption_ends_the_command() {
@@ -365,7 +365,7 @@ mod sweep {
 mod plugin {
     use super::*;
 
-    /// Runs a command without `--plugin`, in a folder with these plugins.
+    /// Runs a command without `--plugin`. Only the given plugins are installed.
     fn shell(test: &str, names: &[&str]) -> Output {
         let run = Run::new(test);
         let mut command = Command::new(PJRT);

@@ -1,9 +1,9 @@
-//! Measures a search: 50 installed plugins among 150 other packages. The search does not load any of them.
+//! Measures a search for 50 installed plugins among 150 other packages. The search does not load any plugin.
 //!
 //! `cargo bench -p plugin-registry --bench discovery [-- --assert 20]`. The baseline lists the same folders, and reads
-//! the same small files and the first 4096 bytes of the same libraries. It runs alternately with the search. Times are
-//! the shortest of many, with a warm file cache. With `--assert`, a search that takes longer than that many
-//! milliseconds is a failure.
+//! the same small files and the first 4096 bytes of the same libraries. The baseline and the search run alternately.
+//! Each time is the shortest of many, with a warm file cache. With `--assert`, the benchmark fails if a search takes
+//! longer than the given number of milliseconds.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a benchmark")]
 
 #[path = "../tests/discovery/common/mod.rs"]
@@ -22,7 +22,7 @@ use plugin_registry::discovery::{Discovery, inspect};
 const PLUGINS: usize = 50;
 const OTHERS: usize = 150;
 const ROUNDS: usize = 40;
-/// Size to which libraries are extended. Only their headers and symbols are read.
+/// Size to which each library file is extended. The search reads only headers and symbols.
 const LIBRARY_SIZE: u64 = 200 << 20;
 const SITE: &str = "venv/lib/python3.12/site-packages";
 
@@ -55,7 +55,8 @@ fn install(machine: &Machine) {
     }
 }
 
-/// Lists every folder, and reads small files completely and the first bytes of libraries. Returns the number of bytes.
+/// Lists all folders, and reads small files completely and the first bytes of libraries. Returns the number of bytes
+/// read.
 fn baseline(folder: &Path) -> u64 {
     let mut bytes = 0;
     let mut buffer = Vec::new();
@@ -78,7 +79,7 @@ fn time(run: &mut dyn FnMut()) -> Duration {
     start.elapsed()
 }
 
-/// Other programs can only make a run slower, so the shortest time is that of the work.
+/// Returns the shortest time, because other programs can only make a run slower.
 fn fastest(times: Vec<Duration>) -> Duration {
     times.into_iter().min().unwrap_or_default()
 }
@@ -97,7 +98,7 @@ fn main() -> ExitCode {
     install(&machine);
     let site = machine.path(SITE);
     let isolated = machine.discovery().variable("VIRTUAL_ENV", machine.path("venv"));
-    // The same virtual environment on this machine, with its own libraries, interpreters and folders.
+    // The same virtual environment, plus the real libraries, interpreters and folders of this machine.
     let whole = Discovery::from_environment().variable("VIRTUAL_ENV", machine.path("venv"));
     let count = |discovery: &Discovery| {
         let found = discovery.candidates();

@@ -1,5 +1,5 @@
-//! Measures the selection of a plugin and the access to a loaded one, among many plugins. The baseline in the same run
-//! is the minimum that a framework could do: read one environment variable and compare it with the names in a list.
+//! Measures selecting a plugin among many, and accessing a loaded one. The baseline is the minimum that any framework
+//! must do: read an environment variable and compare it with a list of names.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark")]
 
 use std::hint::black_box;
@@ -13,7 +13,7 @@ const PLUGINS: usize = 50;
 const ROUNDS: usize = 2000;
 
 fn main() {
-    // The last one of many plugins is the only one that can be loaded.
+    // Only the last of the registered plugins can be loaded.
     let registry = PluginRegistry::builder().hardware(HardwareProbe::at("/nonexistent")).build();
     let mut names = Vec::new();
     for index in 0..PLUGINS - 1 {
@@ -45,7 +45,7 @@ fn main() {
     }
 }
 
-/// The median time of a call in nanoseconds.
+/// Returns the median time of a call in nanoseconds.
 fn time<T>(what: &str, mut call: impl FnMut() -> T) -> f64 {
     let mut times: Vec<f64> = (0..ROUNDS)
         .map(|_| {

@@ -1,8 +1,8 @@
-//! One of several processes: detects its position, configures a plugin for it, and creates a client that finds the
-//! others.
+//! One of several processes: detects its rank, configures a plugin for this rank, and creates a client that finds the
+//! clients of all other processes.
 //!
-//! Arguments: the plugin's library, the address of a Redis server (`redis://host:port`) or of an etcd cluster
-//! (`http://host:port`), and a name for this run that no other run has.
+//! Arguments: the path of the plugin's library, the address of a Redis server (`redis://host:port`) or of an etcd
+//! cluster (`http://host:port`), and a name that is unique to this run.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -18,11 +18,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [library, address, run] = arguments.as_slice() else { return Err("arguments: library, address, run".into()) };
 
-    // Detect the position of this process among others.
+    // Detect the rank of this process and the number of processes.
     let environment = Environment::of_this_process();
     let topology = Detection::new(&environment).with_host(&ThisHost).run()?.topology;
 
-    // Write the plugin's requirements for each process. A plugin's manifest would contain them.
+    // Define the options and the coordinator that the plugin needs in each process. A plugin's manifest usually
+    // contains these rules.
     let plan = ProcessPlan::new()
         .with_option(OptionRule::new("node_id", OptionType::Int64, "{global_rank}").when([When::MultiProcess]))
         .with_option(OptionRule::new("num_nodes", OptionType::Int64, "{world_size}").when([When::MultiProcess]))

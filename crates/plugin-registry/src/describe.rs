@@ -1,4 +1,4 @@
-//! Reads the description that a library exports.
+//! Reads the plugin description that a library exports through `DevicePlugin_GetDescriptor`.
 
 use std::ffi::c_void;
 use std::path::Path;
@@ -10,18 +10,20 @@ use plugin_manifest::{Descriptor, Faults};
 use crate::Error;
 use crate::discovery::inspect;
 
-/// Returns the description that a library exports, or `None` if it exports none.
+/// Returns the plugin description that a library exports, or `None` if the library does not export one.
 ///
-/// The library is loaded only if its symbol table lists the function that returns the description, and it then stays
-/// loaded. Its PJRT table is not used. As with [`open`](crate::open), the caller guarantees that the library may be
-/// loaded.
+/// If the library's symbol table does not list `DevicePlugin_GetDescriptor`, the library is not loaded. A loaded
+/// library stays loaded until the process ends. The library's PJRT function table is not read. As with
+/// [`open`](crate::open), the caller guarantees that the library may be loaded.
 ///
 /// # Errors
 ///
-/// [`Error::Load`] if the library cannot be loaded, [`Error::Description`] with all faults of the description.
+/// Returns [`Error::Load`] if the library cannot be loaded, or [`Error::Description`] with all faults of the
+/// description.
 pub fn describe(path: impl AsRef<Path>) -> Result<Option<Descriptor>, Error> {
     let path = path.as_ref();
-    // Some third-party libraries crash at process exit if they were loaded and never used.
+    // Some third-party libraries crash at process exit if they were loaded and never used. Do not load a library that
+    // exports no description.
     if inspect(path).is_ok_and(|facts| !facts.exports.descriptor) {
         return Ok(None);
     }
@@ -35,7 +37,7 @@ pub fn describe(path: impl AsRef<Path>) -> Result<Option<Descriptor>, Error> {
 ///
 /// # Errors
 ///
-/// All faults of the description.
+/// Returns all faults of the description, if it is invalid.
 pub(crate) fn describe_loaded(plugin: &Plugin) -> Result<Option<Descriptor>, Faults> {
     // SAFETY: R1 (the library is trusted). It was trusted before it was loaded, and a function of this name has this
     // type.
@@ -44,11 +46,11 @@ pub(crate) fn describe_loaded(plugin: &Plugin) -> Result<Option<Descriptor>, Fau
     unsafe { read(found) }
 }
 
-/// Reads the descriptor that `DevicePlugin_GetDescriptor` of a library returned.
+/// Reads the descriptor that a library's `DevicePlugin_GetDescriptor` returned.
 ///
 /// # Safety
 ///
-/// The pointer keeps D1 to D3 (the descriptor is valid and constant).
+/// If `found` is `Some`, the pointer satisfies contracts D1 to D3 (the descriptor is valid and constant).
 unsafe fn read(found: Option<*const c_void>) -> Result<Option<Descriptor>, Faults> {
     let Some(raw) = found else { return Ok(None) };
     // SAFETY: this function's contract: the pointer keeps D1 to D3.

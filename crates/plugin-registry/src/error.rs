@@ -1,4 +1,4 @@
-//! The errors of this crate, each with a remedy.
+//! The error type of this crate. Each message contains a remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,130 +17,130 @@ use crate::variables::LOCK_DIR;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A description has faults.
+    /// The description of a plugin has faults.
     #[error("the description of plugin {name:?} has faults: {faults}")]
     Description {
-        /// The plugin's name, or the file if the name is unknown.
+        /// Name of the plugin, or path of the library or manifest if the name is unknown.
         name: String,
-        /// All faults.
+        /// All faults of the description.
         #[source]
         faults: Faults,
     },
-    /// The program registered another plugin under that name.
+    /// The program registered another plugin under the same name.
     #[error("a plugin {name:?} is already registered ({by}): choose another name for this one, or replace that one")]
     NameTaken {
-        /// The name.
+        /// Name of both plugins.
         name: String,
-        /// The other plugin: its library and who registered it.
+        /// The plugin that is already registered: its library, and the code that registered it.
         by: String,
     },
-    /// The program registered the same library or table with another description.
+    /// The program registered the same library or function table with another description.
     #[error(
         "this library or table is already registered as {name:?} with another description ({by}): pass the same \
          description, or replace that plugin"
     )]
     DescribedOtherwise {
-        /// The name in the earlier description.
+        /// Name of the plugin in the earlier description.
         name: String,
-        /// Its library and who registered it.
+        /// The registered plugin's library, and the code that registered it.
         by: String,
     },
-    /// No plugin fits a policy.
+    /// No plugin fits the policy.
     #[error("{0}")]
     Select(#[from] SelectError),
     /// The plugin cannot be used.
     #[error("plugin {name} cannot be used: {}", Refusal::list(refusals))]
     Refused {
-        /// The plugin.
+        /// Name of the plugin.
         name: String,
-        /// The reasons.
+        /// Reasons why the plugin cannot be used.
         refusals: Vec<Refusal>,
     },
-    /// The plugin was disabled, replaced, unloaded or removed since the handle was made.
+    /// The plugin was disabled, replaced, unloaded or removed after the handle was created.
     #[error(
         "this handle of plugin {name} ({id}) is stale: the plugin was disabled, replaced, unloaded or removed since; \
          select it again"
     )]
     Stale {
-        /// The plugin.
+        /// Name of the plugin.
         name: String,
-        /// The handle.
+        /// Id of the stale handle.
         id: PluginId,
     },
     /// The plugin is disabled.
     #[error("plugin {name} is disabled: {reason}")]
     Disabled {
-        /// The plugin.
+        /// Name of the plugin.
         name: String,
-        /// The reason.
+        /// Reason for which the plugin was disabled.
         reason: String,
     },
-    /// The registry has no plugin with that id or name.
+    /// The registry has no plugin with this id or name.
     #[error("the registry has no plugin {asked}")]
     Unknown {
-        /// The id or name.
+        /// The id or name that was looked up.
         asked: String,
     },
-    /// The description names no library.
+    /// The plugin's description names no library.
     #[error("the description of plugin {name} names no library: add `library` to its manifest")]
     NoLibrary {
-        /// The plugin.
+        /// Name of the plugin.
         name: String,
     },
     /// The plugin failed to compute the path of its library.
     #[error("the library of plugin {name} was not found: {error}")]
     Path {
-        /// The plugin.
+        /// Name of the plugin.
         name: String,
-        /// The plugin's error.
+        /// Error that the plugin returned.
         #[source]
         error: plugin_manifest::Error,
     },
-    /// The plugin cannot work in a process at this position among processes.
+    /// The plugin cannot be configured for this process's topology and environment.
     #[error("plugin {name} cannot be set up in this process: {error}")]
     Configure {
-        /// The plugin.
+        /// Name of the plugin.
         name: String,
-        /// The plugin's error.
+        /// Error that the plugin returned.
         #[source]
         error: plugin_manifest::Error,
     },
     /// The plugin cannot determine whether it supports a program.
     #[error("plugin {name} cannot determine whether it supports the program: {error}")]
     Supports {
-        /// The plugin.
+        /// Name of the plugin.
         name: String,
-        /// The plugin's error, or the faults of the table in its manifest.
+        /// Error that the plugin returned, or the faults of the `supported_programs` table in its manifest.
         #[source]
         error: plugin_manifest::Error,
     },
-    /// The process lacks variables that the plugin needs.
+    /// The process lacks environment variables that the plugin needs.
     #[error(
         "plugin {name} needs environment variables that this process does not have:{}\nStart the program with them, as \
          `pjrt env --plugin {name} -- PROGRAM` does, or let the registry set them with PluginLoadOptions::set_variables",
         lines(missing)
     )]
     Setup {
-        /// The plugin.
+        /// Name of the plugin.
         name: String,
-        /// The variables.
+        /// The missing variables.
         missing: Vec<MissingVariable>,
     },
-    /// The plugin is already loaded with the setup of another position among processes.
+    /// The plugin is already loaded with the setup for another rank.
     #[error(
         "plugin {name} is already loaded in this process with the setup for another rank, and a library reads its \
          setup only once: choose the rank before the plugin is first loaded"
     )]
     DifferentSetup {
-        /// The plugin.
+        /// Name of the plugin.
         name: String,
     },
-    /// The library is loaded in this process, and its file has changed since.
+    /// The library is already loaded in this process, and its file has changed since it was loaded.
     #[error("plugin {name} is already loaded in this process, and {}", changed(path, *change))]
     Replaced {
-        /// The plugin.
+        /// Name of the plugin.
         name: String,
-        /// The library's file.
+        /// Path of the library.
         path: PathBuf,
         /// How the file changed.
         change: FileChange,
@@ -148,66 +148,66 @@ pub enum Error {
     /// The plugin was shut down and cannot be used again in this process.
     #[error("plugin {name} was shut down and cannot be loaded again in this process: start another process")]
     ShutDown {
-        /// The plugin.
+        /// Name of the plugin.
         name: String,
     },
     /// The library could not be loaded.
     #[error("{0}")]
     Load(#[from] pjrt::LoadError),
-    /// The client's options have faults.
+    /// The client's options are invalid.
     #[error("{0}")]
     Options(#[source] plugin_manifest::Error),
-    /// The plugin's clients need a key-value store in a program of several processes.
+    /// The clients of the plugin in several processes need a key-value store, and the options contain none.
     #[error(
         "the clients of plugin {name} in several processes find each other through a key-value store (at \
          {coordinator}): provide one with ClientOptions::with_key_value_store"
     )]
     NoStore {
-        /// The plugin.
+        /// Name of the plugin.
         name: String,
-        /// The address on which the coordinator listens.
+        /// The address on which the coordinator of the processes listens.
         coordinator: String,
     },
     /// Another client holds the lease on the devices.
     #[error("{0}")]
     LeaseConflict(#[source] Box<LeaseConflict>),
-    /// The lock of an exclusive device cannot be taken.
+    /// The lock file of an exclusive device cannot be opened or locked.
     #[error(
         "plugin {name} supports one client on the machine, and its lock {path} cannot be taken: {error}; name a \
          writable folder in {LOCK_DIR}"
     )]
     Lock {
-        /// The plugin.
+        /// Name of the plugin.
         name: String,
-        /// The lock file.
+        /// Path of the lock file.
         path: PathBuf,
-        /// The system's error.
+        /// The operating system's error.
         #[source]
         error: io::Error,
     },
     /// The plugin failed to create a client.
     #[error("plugin {name}: {error}")]
     Client {
-        /// The plugin.
+        /// Name of the plugin.
         name: String,
-        /// The plugin's error.
+        /// Error that the plugin returned.
         #[source]
         error: pjrt::Error,
     },
-    /// The plugin has clients.
+    /// The plugin still has clients.
     #[error(
         "plugin {name} still has {clients} client{}: first drop everything that belongs to them",
         if *clients == 1 { "" } else { "s" }
     )]
     InUse {
-        /// The plugin.
+        /// Name of the plugin.
         name: String,
-        /// Their number.
+        /// Number of clients.
         clients: usize,
     },
 }
 
-/// Returns the variables, each on a line of its own.
+/// Lists the missing variables, one on each line.
 fn lines(missing: &[MissingVariable]) -> String {
     missing.iter().map(|variable| format!("\n  {variable}")).collect()
 }

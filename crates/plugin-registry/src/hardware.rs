@@ -1,4 +1,4 @@
-//! Looks for a plugin's hardware without loading the plugin: device nodes and PCI devices.
+//! Detects a plugin's hardware by device nodes and PCI devices, without loading the plugin.
 
 use std::fmt;
 use std::fs;
@@ -9,11 +9,11 @@ use plugin_manifest::manifest::{Hardware, PciId};
 
 /// Whether a plugin's hardware is in the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-// Exhaustive: yes, unknown or no.
+// Exhaustive: the hardware is present, unknown or absent.
 pub enum HardwarePresence {
     /// The probe found a device node or a PCI device that belongs to the plugin.
     Present,
-    /// The manifest does not describe the hardware, or this system does not list such devices.
+    /// The manifest does not describe the hardware, or this system does not list device nodes or PCI devices.
     Unknown,
     /// The probe found none of the devices that the manifest lists.
     Absent,
@@ -35,7 +35,8 @@ impl fmt::Display for HardwarePresence {
 pub struct HardwareStatus {
     /// Whether the hardware is present.
     pub presence: HardwarePresence,
-    /// The devices found (`/dev/nvidia0`, `PCI 10de:2330`). If no device was found, the devices that were searched for.
+    /// The devices that were found, such as `/dev/nvidia0` or `PCI 10de:2330`. If no device was found, the devices that
+    /// were searched for.
     pub evidence: Vec<String>,
 }
 
@@ -63,7 +64,7 @@ impl fmt::Display for HardwareStatus {
 #[derive(Debug)]
 pub struct HardwareProbe {
     root: PathBuf,
-    /// Read once, so that plugins ranked together see the same devices.
+    /// Cached PCI devices, so that all plugins in one ranking are compared with the same devices.
     pci: OnceLock<Option<Vec<PciDevice>>>,
 }
 
@@ -86,7 +87,7 @@ impl HardwareProbe {
         Self { root: root.into(), pci: OnceLock::new() }
     }
 
-    /// Returns a probe of the same machine that has not read anything yet.
+    /// Returns a probe of the same machine with an empty cache.
     #[must_use]
     pub fn fresh(&self) -> Self {
         Self::at(self.root.clone())
@@ -99,7 +100,7 @@ impl HardwareProbe {
         }
         let mut seen: Vec<String> = Vec::new();
         for pattern in &hardware.device_nodes {
-            // One node per pattern is enough. A machine may have many nodes.
+            // One node for each pattern is enough, because a machine may have many nodes.
             seen.extend(self.node(pattern));
         }
         let bus = if hardware.pci.is_empty() { None } else { self.pci() };
@@ -128,11 +129,11 @@ impl HardwareProbe {
         self.pci.get_or_init(read).as_deref()
     }
 
-    /// Returns the first file that matches a pattern, as a path below the root.
+    /// Returns the first device node that matches a pattern, as an absolute path on the probed machine.
     fn node(&self, pattern: &str) -> Option<String> {
         let root = self.root.to_str()?.trim_end_matches('/');
         let pattern = format!("{}{pattern}", glob::Pattern::escape(root));
-        // An unreadable folder counts as empty.
+        // The iterator returns an error for an unreadable folder. `flatten` skips the error.
         let found = glob::glob(&pattern).ok()?.flatten().next()?;
         Some(found.to_str()?.strip_prefix(root)?.to_owned())
     }

@@ -1,8 +1,8 @@
-//! Leases on devices that support one client in a process, or one client on the machine.
+//! Leases on devices that support one client in a process, or one client on the whole machine.
 //!
-//! A lease within a process is an entry in a table that all registries share. Its key is the plugin's name. A lease on
-//! the machine also locks the file `<name>.lock`, whose content names the holder. The operating system releases the
-//! lock when the process ends, however it ends. The file remains.
+//! A lease within a process is an entry in a table that all registries share. The key of the entry is the plugin's
+//! name. A lease on the machine also locks the file `<name>.lock`, which contains a note that describes the holder. The
+//! operating system releases the lock when the process ends, even after a crash. The file is not deleted.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -20,13 +20,13 @@ use crate::variables::{LOCK_DIR, OLD_LOCK_DIR};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseHolder {
-    /// The process id, or `None` if the process wrote no note.
+    /// The process id, or `None` if the lock file does not name the holder.
     pub process: Option<u32>,
-    /// The path of its program.
+    /// Path of the process's program.
     pub program: String,
-    /// The client's label. By default, it is the place in the program that created the client.
+    /// Label of the client. By default, the source location that created the client.
     pub label: String,
-    /// Whether the holder is this process.
+    /// Whether the holder is a client of this process.
     pub here: bool,
 }
 
@@ -41,17 +41,17 @@ impl fmt::Display for LeaseHolder {
     }
 }
 
-/// The error for a client that was refused because another client holds the lease on the devices.
+/// The error for a client that was rejected because another client holds the lease on the devices.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub struct LeaseConflict {
-    /// The plugin.
+    /// Name of the plugin.
     pub plugin: String,
-    /// How many clients the plugin's devices support.
+    /// The number of clients that the plugin's devices support.
     pub ownership: Ownership,
     /// The client that holds the lease.
     pub holder: LeaseHolder,
-    /// The lock file, if the lease has one.
+    /// Path of the lock file, if the error is about a lease on the machine.
     pub lock: Option<PathBuf>,
 }
 
@@ -74,25 +74,25 @@ impl fmt::Display for LeaseConflict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockFolder {
     path: PathBuf,
-    /// Whether it must belong to this user.
+    /// Whether the folder must belong to the effective user, and other users must not be able to write to it.
     must_be_own: bool,
 }
 
 impl LockFolder {
-    /// Uses a folder, which is created if it does not exist. Processes see each other's leases only if they use the same
-    /// folder.
+    /// Uses this folder for lock files. The folder is created if it does not exist. Processes see each other's leases
+    /// only if they use the same folder.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self { path: folder.into(), must_be_own: false }
     }
 
-    /// Uses the folder in `PJRT_REGISTRY_LOCK_DIR`. Without it, uses `pjrt` in `XDG_RUNTIME_DIR`, or `pjrt-<user>` in the
-    /// system's folder for temporary files.
+    /// Uses the folder in `PJRT_REGISTRY_LOCK_DIR`. If this variable is not set, uses `pjrt` in `XDG_RUNTIME_DIR`, or
+    /// `pjrt-<user>` in the system's folder for temporary files.
     ///
-    /// By default every user has a folder of their own, because whoever can write to the folder can hold all locks. If
-    /// several users share a machine's devices, name a common folder in `PJRT_REGISTRY_LOCK_DIR`.
+    /// By default, every user has a separate folder, because anyone who can write to the folder can hold all locks. If
+    /// several users share a machine's devices, set `PJRT_REGISTRY_LOCK_DIR` to a common folder.
     ///
-    /// A process with elevated privileges ignores these variables, because it writes files there. Its locks are in
-    /// `/run/pjrt`, which must belong to its effective user.
+    /// A process with elevated privileges ignores these variables, so that the user cannot make it write files to any
+    /// folder. Its locks are in `/run/pjrt`, which must belong to its effective user.
     pub fn of_this_user() -> Self {
         if std::env::var_os(OLD_LOCK_DIR).is_some() {
             tracing::warn!("ignored {OLD_LOCK_DIR}: this variable is now called {LOCK_DIR}");
@@ -112,16 +112,16 @@ impl LockFolder {
         }
     }
 
-    /// Returns the folder.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the client that holds the lease on a plugin's devices on this machine, according to the lock file. Takes
-    /// no lock.
+    /// Returns the client that holds the lease on a plugin's devices on this machine, as described in the lock file.
+    /// Returns `None` if no process holds the lock.
     pub fn holder(&self, plugin: &str) -> Option<LeaseHolder> {
         let path = self.file(plugin);
-        // A pipe would block.
+        // Opening a pipe would block.
         fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file)?;
         let file = File::open(&path).ok()?;
         match file.try_lock_shared() {
@@ -143,7 +143,7 @@ impl LockFolder {
         #[cfg(unix)]
         if self.must_be_own {
             use std::os::unix::fs::MetadataExt;
-            // Another user could have created the folder first and put links into it that redirect our writes.
+            // Another user could have created the folder first, with links that redirect lock files to other files.
             let found = fs::symlink_metadata(&self.path)?;
             let owner = rustix::process::geteuid().as_raw();
             if !found.is_dir() || found.uid() != owner || found.mode() & 0o022 != 0 {
@@ -157,7 +157,7 @@ impl LockFolder {
     }
 }
 
-/// Returns the effective user.
+/// Returns the id of the effective user.
 #[cfg(unix)]
 fn user() -> String {
     rustix::process::geteuid().as_raw().to_string()
@@ -168,28 +168,28 @@ fn user() -> String {
     "user".to_owned()
 }
 
-/// Why a lease was not granted.
+/// The reason why a lease was not granted.
 pub(crate) enum LeaseError {
     Conflict(LeaseConflict),
     Lock { path: PathBuf, error: io::Error },
 }
 
-/// The right to create a client. Dropping it releases the lease.
+/// The right to create a client of a plugin. Dropping the value releases the lease.
 #[derive(Debug)]
 pub(crate) struct Lease {
     plugin: String,
-    /// The locked file, if the lease covers the machine.
+    /// The locked file, if the lease is on the machine.
     file: Option<File>,
 }
 
-/// Returns the labels of this process's clients, by plugin.
+/// Locks and returns the labels of this process's clients that hold a lease, by the plugin's name.
 fn labels() -> MutexGuard<'static, HashMap<String, String>> {
     static LABELS: OnceLock<Mutex<HashMap<String, String>>> = OnceLock::new();
     LABELS.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Lease {
-    /// Acquires a lease, or fails if another client has the devices. Returns `None` if the plugin supports any number of
+    /// Acquires a lease. Fails if another client holds the lease. Returns `None` if the plugin supports any number of
     /// clients.
     pub(crate) fn acquire(
         plugin: &str,
@@ -219,11 +219,13 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let mut labels = labels();
-        // Release the file first, because a thread that finds no label must find the lock free.
+        // Unlock the file before the label is removed, because a thread that finds no label must find the file
+        // unlocked.
         if let Some(file) = self.file.take() {
-            // A note that remains after a failure is harmless, because only the lock counts.
+            // If truncating fails, the old note remains. This is harmless, because only the lock counts.
             let _ = file.set_len(0);
-            // Closing is not enough: a child process that is being started has the file open until its program begins.
+            // Closing the file does not always release the lock, because a child process that is being started has the
+            // same open file until its program begins.
             let _ = file.unlock();
         }
         labels.remove(&self.plugin);
@@ -252,7 +254,7 @@ fn lock(plugin: &str, ownership: Ownership, label: &str, folder: &LockFolder) ->
     Ok(file)
 }
 
-/// Writes the note into the lock file.
+/// Writes the note about the holder into the lock file.
 #[cfg(not(windows))]
 fn write_note(file: &mut File, _: &Path, note: &str) -> io::Result<()> {
     use std::io::Write;
@@ -260,13 +262,13 @@ fn write_note(file: &mut File, _: &Path, note: &str) -> io::Result<()> {
     file.set_len(0).and_then(|()| file.write_all(note.as_bytes())).and_then(|()| file.flush())
 }
 
-/// Writes the note into a file beside the lock file. On Windows, no other process can read a locked file.
+/// Writes the note into a file beside the lock file, because on Windows no other process can read a locked file.
 #[cfg(windows)]
 fn write_note(_: &mut File, lock: &Path, note: &str) -> io::Result<()> {
     fs::write(lock.with_extension("holder"), note)
 }
 
-/// Returns the file with the note of a lock that another client holds.
+/// Returns the file that contains the note about the holder of a lock.
 #[cfg(not(windows))]
 fn note_of(file: File, _: &Path) -> io::Result<File> {
     Ok(file)
@@ -277,14 +279,14 @@ fn note_of(_: File, lock: &Path) -> io::Result<File> {
     File::open(lock.with_extension("holder"))
 }
 
-/// Opens or creates a lock file. Returns whether a note can be written to it: a file of another user can be locked but
-/// not written. In a folder that others can write to, the path may be a trap: a link that redirects the note into another
-/// file, or a pipe that blocks.
+/// Opens or creates a lock file. Also returns whether the file is writable, because a file of another user can be
+/// locked even if the note cannot be written. Rejects a path that another user may have prepared in a shared folder: a
+/// link that redirects the note into another file, or a pipe that blocks.
 fn open(path: &Path) -> io::Result<(File, bool)> {
     let refuse = || Err(io::Error::other("it is not a regular file with one name; delete it"));
     let mut options = OpenOptions::new();
     options.read(true).write(true);
-    // Creating a new file follows no link.
+    // `create_new` does not follow links.
     match options.clone().create_new(true).open(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         created => return Ok((created?, true)),
@@ -297,7 +299,7 @@ fn open(path: &Path) -> io::Result<(File, bool)> {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => (File::open(path)?, false),
         opened => (opened?, true),
     };
-    // Checks that the path was not replaced between the two calls.
+    // Checks that the path was not replaced between `symlink_metadata` and `open`.
     #[cfg(unix)]
     {
         use std::os::unix::fs::MetadataExt;
@@ -311,9 +313,9 @@ fn open(path: &Path) -> io::Result<(File, bool)> {
 
 fn read_note(file: io::Result<File>) -> LeaseHolder {
     let mut note = String::new();
-    // An unreadable note counts as an empty one.
+    // Treat an unreadable note as empty.
     let _ = file.and_then(|file| file.take(4096).read_to_string(&mut note));
-    // Another user may have written it, and terminals show it.
+    // Another user may have written the note. Remove control characters, because the note may be shown in a terminal.
     let note: String = note.chars().filter(|c| *c == '\n' || !c.is_control()).collect();
     let mut lines = note.lines();
     let process: Option<u32> = lines.next().and_then(|line| line.parse().ok());
@@ -332,7 +334,7 @@ mod tests {
     #[cfg(unix)]
     use recorded_messages::assert_message;
 
-    /// An empty folder for one test.
+    /// Creates an empty folder for one test.
     fn folder(test: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("pjrt-lease-{test}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);

@@ -13,39 +13,40 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A [`PluginRegistry`] has the plugins that the program registers, that are linked into it, that the user names in the
-//! environment, and that are installed. [`discovery`] lists the places and their order. The registry reads files and
-//! loads nothing by itself. [`PluginRegistry::select`] selects a plugin by a [`Policy`], or returns why no plugin fits.
-//! [`PluginEntry::load`] loads a plugin once in a process, with the setup it needs. [`LoadedPlugin::client`] creates a
-//! client. [`open`] does the first two steps at once, by a name or a path.
+//! A [`PluginRegistry`] contains the plugins that the program registers, the plugins that are linked into the program,
+//! the plugins that the user names in the environment, and the installed plugins. [`discovery`] lists the searched
+//! places and their order. Building a registry only reads files and does not load any plugin.
+//! [`PluginRegistry::select`] selects a plugin by a [`Policy`], or returns why no plugin fits. [`PluginEntry::load`]
+//! checks the environment variables that the plugin needs, and loads the plugin once in a process.
+//! [`LoadedPlugin::client`] creates a client. [`open`] selects and loads a plugin in one step, by a name or a path.
 //!
 //! # Three types for a plugin
 //!
 //! | type | state |
 //! |---|---|
-//! | [`discovery::Candidate`] | found in a place; may be unusable, with the reasons |
-//! | [`PluginEntry`] | has a place in a registry and can be selected; not necessarily loaded |
+//! | [`discovery::Candidate`] | found by a search; contains the reasons if it cannot be used |
+//! | [`PluginEntry`] | has an id in a registry and can be selected; not necessarily loaded |
 //! | [`LoadedPlugin`] | its library is loaded and its setup is checked; creates clients |
 //!
-//! Each of them has the library's [`Location`].
+//! Each of these types provides the library's [`Location`].
 //!
 //! # Features
 //!
 //! | feature | default | adds |
 //! |---|---|---|
 //! | `cpu` | yes | the embedded CPU device, under the name `cpu` |
-//! | `jit` | no | code for loops of programs on the embedded device, with the compiler Cranelift |
+//! | `jit` | no | compiles loops of programs for the embedded CPU device with Cranelift |
 //! | `stablehlo` | yes | `PluginEntry::supports`, which reads StableHLO and HLO programs |
-//! | `hazards` | yes | a check that refuses programs known to crash XLA's plugins |
+//! | `hazards` | yes | a check that rejects programs known to crash XLA's plugins |
 //! | `redis` | no | key-value stores on a Redis server |
 //! | `etcd` | no | key-value stores in an etcd cluster |
 //!
 //! # Trust
 //!
 //! A plugin is native code that runs in this process. The creator of a registry guarantees that its libraries may be
-//! loaded, so no function here is `unsafe` for that reason. [Contract](pjrt::contracts) R1 states what this means, and
-//! which checks of [`discovery`] allow such a guarantee for a whole machine. A caller of [`open`] guarantees it for the
-//! library that it names.
+//! loaded, so loading a plugin does not require `unsafe`. [Contract](pjrt::contracts) R1 states what this guarantee
+//! means, and which checks of [`discovery`] allow it for a whole machine. A caller of [`open`] gives this guarantee for
+//! the library that the argument names.
 
 mod describe;
 pub mod discovery;
@@ -76,17 +77,17 @@ pub use registry::{
 };
 pub use select_error::{RejectReason, Rejected, SelectError};
 
-/// Compiles and runs README's example.
+/// Compiles and runs the example in the repository's README.
 #[cfg(all(doctest, feature = "cpu"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
-/// Compiles and runs the book's chapter.
+/// Compiles and runs the examples in the book's chapter about the registry.
 #[cfg(all(doctest, feature = "cpu", feature = "stablehlo"))]
 #[doc = include_str!("../../../book/src/registry.md")]
 struct Book;
 
-/// Tests the examples of the package's README.
+/// Compiles and runs the examples in the package's README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct PackageReadme;

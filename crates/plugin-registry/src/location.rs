@@ -1,4 +1,4 @@
-//! Where the library of a plugin is.
+//! The location of a plugin's library.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -11,29 +11,29 @@ use plugin_manifest::{Library, StaticApi};
 /// A function that computes the path of a library.
 pub(crate) type PathFunction = Arc<dyn Fn() -> plugin_manifest::Result<PathBuf> + Send + Sync>;
 
-/// Where the registry found the library of a plugin.
+/// The location at which the registry found the library of a plugin.
 ///
 /// A plugin declares its library as a [`Library`]. `Library::This` and `Library::Beside` are relative to the file that
-/// describes the plugin, so the registry resolves them to a file or a table. [`Location::Unknown`] exists
-/// only here, for a declared library that the registry did not find.
+/// describes the plugin, so the registry resolves them to a file or a function table. [`Location::Unknown`] has no
+/// equivalent in [`Library`] and represents a library that the registry did not find.
 ///
-/// Two locations are equal if they hold the same path, the same table, or the same function.
+/// Two locations are equal if they contain the same path, function table or function.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Location {
-    /// A file: an absolute path, or a bare file name that the dynamic loader searches for. Symbolic links are not
-    /// resolved, because a library may search for others in its own folder.
+    /// A file: an absolute path, or a file name without a folder that the dynamic loader searches for. Symbolic links
+    /// are not resolved, because a library may search for its dependencies in the folder of the link.
     File(PathBuf),
     /// A function table that is linked into this program.
     Linked(StaticApi),
     /// A path that a function of the plugin computes when the plugin is loaded.
     Computed(PathFunction),
-    /// Unknown. The refusals of the plugin's candidate give the reason.
+    /// Unknown. The refusals of the plugin's candidate state the reason.
     Unknown,
 }
 
 impl Location {
-    /// Returns the file, if the library is in one whose path is known.
+    /// Returns the path of the library, if the library is a file whose path is known.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::File(path) => Some(path),
@@ -41,7 +41,7 @@ impl Location {
         }
     }
 
-    /// Returns the canonical location, which is the same for all paths of a file. Returns `None` for an unknown
+    /// Returns the canonical location, which is equal for all paths of the same file. Returns `None` for an unknown
     /// location.
     pub(crate) fn canonical(&self) -> Option<Self> {
         match self {
@@ -53,7 +53,7 @@ impl Location {
         }
     }
 
-    /// Returns the address that identifies a table or a function.
+    /// Returns the address that identifies a function table or a path function.
     fn address(&self) -> usize {
         match self {
             Self::Linked(table) => table.as_raw().addr(),
@@ -63,8 +63,8 @@ impl Location {
     }
 }
 
-/// Resolves a file "beside" the description against this program's folder, because a description in the program has no
-/// other folder.
+/// Resolves a `Library::Beside` relative to this program's folder, because a description in the program has no file of
+/// its own.
 impl From<&Library> for Location {
     fn from(library: &Library) -> Self {
         match library {
@@ -121,7 +121,7 @@ impl fmt::Display for Location {
     }
 }
 
-/// Whether a path names a folder, rather than only a file for the dynamic loader to search for.
+/// Returns whether a path contains a folder. The dynamic loader searches for a path without a folder.
 pub(crate) fn has_folder(path: &Path) -> bool {
     path.parent().is_some_and(|parent| parent.as_os_str() != OsStr::new(""))
 }

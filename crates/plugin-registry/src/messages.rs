@@ -1,4 +1,5 @@
-//! The messages of the crate's errors, in one place: `tests/messages/errors.txt`. Other tests match variants and fields.
+//! Compares the messages of all errors of this crate with `tests/messages/errors.txt`. Other tests match variants and
+//! fields, not messages.
 //!
 //! `UPDATE_EXPECT=1 cargo test -p plugin-registry --lib messages` updates the file.
 
@@ -44,7 +45,7 @@ fn snapshot() {
     expect_file!["../tests/messages/errors.txt"].assert_eq(&text);
 }
 
-/// Writes the messages of all variants, of which there are `count`.
+/// Writes the messages of all errors. Checks that each of the `count` variants occurs.
 fn list<E: Display>(text: &mut String, errors: &[E], number: fn(&E) -> usize, count: usize) {
     let mut seen = vec![false; count];
     for error in errors {
@@ -55,10 +56,10 @@ fn list<E: Display>(text: &mut String, errors: &[E], number: fn(&E) -> usize, co
     assert!(seen.iter().all(|seen| *seen), "a variant is missing: {seen:?}");
 }
 
-/// A path without a file.
+/// A path at which no file exists.
 const NO_FILE: &str = "/there/is/no/acme.so";
 
-/// The system's message for this path, which differs between systems.
+/// Returns the operating system's error message for [`NO_FILE`], which differs between systems.
 fn no_such_file() -> String {
     Path::new(NO_FILE).canonicalize().expect_err("there is no such file").to_string()
 }
@@ -119,11 +120,11 @@ fn errors() -> Vec<Error> {
 }
 
 fn load_error() -> pjrt::LoadError {
-    // SAFETY: R1 (the library is trusted), there is no file, so no code runs.
+    // SAFETY: R1 (the library is trusted), the file does not exist, so no code runs.
     unsafe { pjrt::Plugin::load(NO_FILE) }.expect_err("there is no such file")
 }
 
-/// The position of a variant. A new variant needs a number here and an example in [`errors`].
+/// Returns the index of a variant. A new variant needs an index here and an example in [`errors`].
 fn error_number(error: &Error) -> usize {
     match error {
         Error::Description { .. } => 0,
@@ -218,7 +219,7 @@ fn refusal_number(refusal: &Refusal) -> usize {
     }
 }
 
-/// Two libraries with the needs that a machine with an old driver and an old CPU does not meet.
+/// Returns two libraries with the requirements that a machine with an old driver and an old CPU does not meet.
 fn unmet() -> Vec<(PathBuf, Vec<UnmetNeed>)> {
     let mut manifest = Manifest::new("acme");
     let v4 = Requirements::default().with_cpu(CpuLevel::X86_64V4);

@@ -8,24 +8,26 @@ use crate::location::has_folder;
 use crate::policy::Policy;
 use crate::registry::{LoadedPlugin, PluginEntry, PluginRegistry};
 
-/// Returns the names and aliases of the plugins that are linked into the program. [`open`] finds these without a search.
+/// Returns the names and aliases of the plugins that are linked into the program. [`open`] finds these plugins without
+/// a search.
 pub fn names() -> Vec<String> {
     let linked = PluginRegistry::global().linked_entries();
     linked.iter().flat_map(|entry| [&[entry.name().to_owned()][..], &entry.manifest().aliases].concat()).collect()
 }
 
-/// Loads a plugin by its name or by the path of its shared library, in [`PluginRegistry::global`]:
+/// Loads a plugin by its name or by the path of its shared library, in [`PluginRegistry::global`]. Tries in this order:
 ///
-/// 1. a plugin of that name that is linked into the program, such as `cpu`, the embedded device;
-/// 2. a file, if the text is a path with a folder or has the ending of a shared library;
-/// 3. a plugin of that name that is found on this machine.
+/// 1. a plugin with that name that is linked into the program, such as `cpu`, the embedded device;
+/// 2. a file, if `name` is a path with a folder or has the ending of a shared library;
+/// 3. a plugin with that name that is found on this machine.
 ///
-/// Opening a plugin again returns the same plugin. A process with elevated privileges opens only files that only
-/// root can change.
+/// Opening a plugin again returns the same plugin. In a process with elevated privileges, `open` rejects files that
+/// other users than root can change.
 ///
 /// # Errors
 ///
-/// [`Error::Select`] lists the known plugins if none has that name. Otherwise those of [`PluginEntry::load`].
+/// Returns [`Error::Select`] with the known plugins if no plugin has this name. Otherwise, the errors of
+/// [`PluginEntry::load`] apply.
 pub fn open(name: &str) -> Result<LoadedPlugin, Error> {
     find(name)?.load()
 }
@@ -34,15 +36,15 @@ pub fn open(name: &str) -> Result<LoadedPlugin, Error> {
 ///
 /// # Errors
 ///
-/// [`Error::Select`] lists the known plugins if none has that name. Otherwise those of
-/// [`PluginRegistry::register_library`].
+/// Returns [`Error::Select`] with the known plugins if no plugin has this name. Otherwise, the errors of
+/// [`PluginRegistry::register_library`] apply.
 pub fn find(name: &str) -> Result<PluginEntry, Error> {
     let registry = PluginRegistry::global();
     let policy = Policy::named(name);
     if let Ok(entry) = registry.select_linked(&policy) {
         return Ok(entry);
     }
-    // A plugin's name has no separator. A text with one means a file, whether or not the file exists.
+    // A plugin's name contains no separator. A string with a separator means a file, whether or not the file exists.
     let path = Path::new(name);
     if is_file_name(name) && (path.exists() || path.components().nth(1).is_some()) {
         let refusals: Vec<Refusal> = check_trusted(path).err().into_iter().collect();
@@ -54,8 +56,8 @@ pub fn find(name: &str) -> Result<PluginEntry, Error> {
     Ok(registry.select(&policy)?)
 }
 
-/// Whether a text can mean a file: a path with a folder, or the name of a shared library. A file or folder named `cuda`
-/// in the current folder does not hide the plugin `cuda`.
+/// Returns whether a string can mean a file: it is a path with a folder, or the name of a shared library. A file or
+/// folder named `cuda` in the current folder does not hide the plugin `cuda`.
 fn is_file_name(name: &str) -> bool {
     has_folder(Path::new(name)) || is_library_name(name)
 }
@@ -69,7 +71,7 @@ mod tests {
         for path in ["./cuda", "lib/x", "/x", "libx.so", "x.so.1", "x.dylib", "X.DLL"] {
             assert!(is_file_name(path), "{path}");
         }
-        // A package's folder is the current one of its tests.
+        // Tests run in the package's folder, which contains a folder `src`.
         for name in ["cuda", "cpu", "src", "x.json", ""] {
             assert!(!is_file_name(name), "{name}");
         }

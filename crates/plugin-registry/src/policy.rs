@@ -26,11 +26,11 @@ pub struct Policy {
 /// One step of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Preference {
-    /// The plugin with this name, alias or platform name, whether or not its hardware was found.
+    /// The plugin with this name, alias or platform name, even if its hardware was not found.
     Named(String),
-    /// A plugin of this name or kind, unless its hardware is absent.
+    /// A plugin with this name, alias or platform name, unless its hardware is known to be absent.
     Kind(String),
-    /// Any plugin, unless its hardware is absent.
+    /// Any plugin, unless its hardware is known to be absent.
     Any,
 }
 
@@ -56,43 +56,43 @@ impl Policy {
         Self { preferences: vec![Preference::Kind(kind.into())], ..Self::default() }
     }
 
-    /// Selects the plugin that ranks highest among all whose hardware is not known to be absent.
+    /// Selects the highest-ranked plugin among all plugins whose hardware is not known to be absent.
     pub fn any() -> Self {
         Self { preferences: vec![Preference::Any], ..Self::default() }
     }
 
-    /// Adds a preference for a plugin of this kind. It applies if no earlier preference fits.
+    /// Adds a preference for a plugin of this kind, which applies if no plugin fits an earlier preference.
     #[must_use]
     pub fn or(mut self, kind: impl Into<String>) -> Self {
         self.preferences.push(Preference::Kind(kind.into()));
         self
     }
 
-    /// Adds a preference for any plugin. It applies if no earlier preference fits.
+    /// Adds a preference for any plugin, which applies if no plugin fits an earlier preference.
     #[must_use]
     pub fn or_any(mut self) -> Self {
         self.preferences.push(Preference::Any);
         self
     }
 
-    /// Adds a preference for the plugin with this name. It applies if no earlier preference fits. It need not meet the
-    /// conditions of [`Self::require`].
+    /// Adds a preference for the plugin with this name, which applies if no plugin fits an earlier preference. The
+    /// plugin does not need to meet the conditions of [`Self::require`].
     #[must_use]
     pub fn fallback(mut self, name: impl Into<String>) -> Self {
         self.preferences.push(Preference::Named(name.into()));
         self
     }
 
-    /// Lets `PJRT_DEVICE` and `JAX_PLATFORMS` take precedence if the user set them. Only the plugins they name are then
-    /// considered, in their order. If none of them fits, the selection fails, as in the frameworks that define these
-    /// variables.
+    /// Lets `PJRT_DEVICE` and `JAX_PLATFORMS` take precedence if the user set them. The selection then considers only
+    /// the plugins that the variable names, in the order of the variable. If none of these plugins fits, the selection
+    /// fails, as it does in the frameworks that define these variables.
     #[must_use]
     pub fn environment_first(mut self) -> Self {
         self.hints = true;
         self
     }
 
-    /// Considers only plugins whose manifest meets a condition. Errors call the condition `what`.
+    /// Considers only plugins whose manifest meets a condition. Error messages describe the condition as `what`.
     ///
     /// ```
     /// use plugin_registry::Policy;
@@ -109,8 +109,8 @@ impl Policy {
         self
     }
 
-    /// Sets whether experimental plugins are considered. By default they rank after all others. With `true` they rank
-    /// like others. With `false` only a preference by name selects them.
+    /// Sets whether experimental plugins are considered. By default, they rank after all other plugins. With `true`,
+    /// they rank like other plugins. With `false`, only a preference by name selects an experimental plugin.
     #[must_use]
     pub fn experimental(mut self, considered: bool) -> Self {
         self.experimental = Some(considered);

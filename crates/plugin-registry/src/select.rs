@@ -1,16 +1,16 @@
-//! Selects a plugin: the order among those that fit, and why the others do not.
+//! Selects a plugin: ranks the plugins that fit a policy, and explains why the other plugins do not fit.
 //!
-//! A policy is a list of preferences, which are tried in turn. The plugins that fit a preference are ordered by these
-//! criteria, the most important first:
+//! A policy is a list of preferences, which the selection tries in turn. The plugins that fit a preference are ranked
+//! by these criteria, the most important first:
 //!
 //! 1. plugins registered by the program, then plugins named by the user in the environment, then all others;
 //! 2. plugins with the requested name, then plugins with that alias or platform name;
 //! 3. plugins whose hardware was found, then plugins whose hardware cannot be detected;
-//! 4. plugins that are not experimental, then experimental ones, unless the policy requests those;
+//! 4. plugins that are not experimental, then experimental plugins, unless the policy allows experimental plugins;
 //! 5. plugins with a higher priority;
 //! 6. plugins in the order of their names, then in the order in which they were found.
 //!
-//! The same plugins in the same order always give the same selection.
+//! The selection is deterministic: the same plugins in the same order always lead to the same result.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use crate::policy::{Policy, Preference};
 use crate::registry::record::Record;
 use crate::select_error::{RejectReason, Rejected, SelectError};
 
-/// A plugin to select from.
+/// A plugin that the selection considers.
 pub(crate) struct Choice<'a> {
     pub(crate) record: &'a Arc<Record>,
     pub(crate) hardware: Arc<HardwareStatus>,
     pub(crate) disabled: Option<&'a str>,
 }
 
-/// Returns the indices of the plugins that fit, best first. There is at least one.
+/// Returns the indices of the plugins that fit, best first. The list has at least one index.
 pub(crate) fn choose(
     policy: &Policy,
     hints: &[SelectionHint],
@@ -45,7 +45,7 @@ pub(crate) fn choose(
     };
     let mut chosen: Vec<usize> = Vec::new();
     for (position, preference) in preferences.iter().enumerate() {
-        // A fallback need not meet the policy's conditions.
+        // A fallback does not need to meet the policy's conditions.
         let is_fallback = position > 0 && matches!(preference, Preference::Named(_)) && hint.is_none();
         let fits = |choice: &Choice<'_>| reject_reason(policy, preference, is_fallback, choice).is_none();
         let fitting = choices.iter().enumerate().filter(|(_, choice)| fits(choice)).map(|(index, _)| index);
@@ -57,7 +57,7 @@ pub(crate) fn choose(
         return Ok(chosen);
     }
     let rejected = choices.iter().map(|choice| {
-        // Report the reason of the preference that the plugin comes closest to.
+        // If the plugin has a requested name, report the reason for that preference instead of `OtherName`.
         let reasons = preferences.iter().filter_map(|preference| reject_reason(policy, preference, false, choice));
         let reason = reasons.min_by_key(|reason| matches!(reason, RejectReason::OtherName));
         let manifest = &choice.record.manifest;
@@ -67,7 +67,7 @@ pub(crate) fn choose(
     Err(SelectError::new(policy.clone(), hint.cloned(), rejected.collect()))
 }
 
-/// Returns why a plugin does not fit a preference, or `None` if it fits.
+/// Returns the reason why a plugin does not fit a preference, or `None` if the plugin fits.
 fn reject_reason(
     policy: &Policy,
     preference: &Preference,
@@ -98,7 +98,8 @@ fn reject_reason(
     Some(RejectReason::Condition(failed.what.clone()))
 }
 
-/// Returns the rank of a plugin in the order of the module's documentation. The smallest rank is best.
+/// Returns the sort key of a plugin for the order in the module's documentation. The plugin with the smallest key is
+/// best.
 fn rank<'a>(policy: &Policy, preference: &Preference, choice: &Choice<'a>) -> impl Ord + use<'a> {
     let record: &'a Record = choice.record;
     let has_other_name = match preference {

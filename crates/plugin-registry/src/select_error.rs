@@ -6,7 +6,8 @@ use crate::discovery::{Refusal, SelectionHint};
 use crate::hardware::HardwareStatus;
 use crate::policy::Policy;
 
-/// The error for a policy that no plugin fits. It lists every plugin of the registry, and why it does not fit.
+/// The error for a policy that no plugin fits. It lists every plugin of the registry and the reason why the plugin does
+/// not fit.
 #[derive(Clone, Debug, thiserror::Error)]
 pub struct SelectError(Box<Details>);
 
@@ -22,17 +23,17 @@ impl SelectError {
         Self(Box::new(Details { policy, hint, rejected }))
     }
 
-    /// Returns the policy.
+    /// Returns the policy that no plugin fits.
     pub fn policy(&self) -> &Policy {
         &self.0.policy
     }
 
-    /// Returns the environment variable that determined the selection, if one did, and the plugins that it names.
+    /// Returns the environment variable that determined the selection, if any, and the plugins that the variable names.
     pub fn hint(&self) -> Option<&SelectionHint> {
         self.0.hint.as_ref()
     }
 
-    /// Returns every plugin of the registry, in the registry's order.
+    /// Returns every plugin of the registry, in the registry's order, with the reason why it was rejected.
     pub fn rejected(&self) -> &[Rejected] {
         &self.0.rejected
     }
@@ -42,13 +43,13 @@ impl SelectError {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Rejected {
-    /// Its name.
+    /// Name of the plugin.
     pub name: String,
-    /// Its other names.
+    /// Aliases of the plugin.
     pub aliases: Vec<String>,
-    /// Its library and where it was found, for display.
+    /// Path of the plugin's library and the place where the plugin was found, for display.
     pub origin: String,
-    /// Why it was not selected.
+    /// The reason why the plugin was not selected.
     pub reason: RejectReason,
 }
 
@@ -58,21 +59,21 @@ impl Rejected {
     }
 }
 
-/// Why a plugin was not selected.
+/// The reason why a plugin was not selected.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum RejectReason {
-    /// It has none of the requested names.
+    /// The plugin has none of the requested names.
     OtherName,
-    /// It cannot be used.
+    /// The plugin cannot be used. The field lists the reasons.
     Refused(Vec<Refusal>),
-    /// It is disabled in this registry, for this reason.
+    /// The plugin is disabled in this registry. The field is the reason.
     Disabled(String),
-    /// Its hardware was not found.
+    /// The plugin's hardware was not found.
     NoHardware(HardwareStatus),
-    /// It does not meet a condition of the policy.
+    /// The plugin does not meet a condition of the policy. The field describes the condition.
     Condition(String),
-    /// It is experimental, and the policy excludes experimental plugins.
+    /// The plugin is experimental, and the policy excludes experimental plugins.
     Experimental,
 }
 

@@ -1,19 +1,19 @@
-//! The environment variables of this crate. Variables that other projects define are in
+//! The environment variables that this crate defines. Variables of other projects are in
 //! [`discovery::variables`](crate::discovery::variables).
 
 use plugin_manifest::Capabilities;
 
-/// Manifest files or folders, which are then the only source of discovery.
+/// Manifest files or folders. If this variable is set, discovery searches no other source.
 pub(crate) const MANIFESTS: &str = "PJRT_REGISTRY_MANIFESTS";
-/// Manifest files or folders that are searched first.
+/// Manifest files or folders that discovery searches first.
 pub(crate) const ADD_MANIFESTS: &str = "PJRT_REGISTRY_ADD_MANIFESTS";
 /// Patterns of the plugins that may be used.
 pub(crate) const SELECT: &str = "PJRT_REGISTRY_SELECT";
 /// Patterns of the plugins that must not be used.
 pub(crate) const DISABLE: &str = "PJRT_REGISTRY_DISABLE";
-/// A file with the sha256 sums of the libraries that may be loaded.
+/// Path of a file with the SHA-256 hashes of the libraries that may be loaded.
 pub(crate) const ALLOWLIST: &str = "PJRT_REGISTRY_ALLOWLIST";
-/// The folder with the lock files.
+/// Path of the folder with the lock files.
 pub(crate) const LOCK_DIR: &str = "PJRT_REGISTRY_LOCK_DIR";
 /// The old name of [`LOCK_DIR`].
 pub(crate) const OLD_LOCK_DIR: &str = "PJRT_LOCK_DIR";
@@ -28,7 +28,7 @@ const OLD_NAMES: &[(&str, &str)] = &[
     (OLD_LOCK_DIR, LOCK_DIR),
 ];
 
-/// Returns the new name of a variable that an earlier version read.
+/// Returns the new name of a variable that only earlier versions read, or `None` for any other variable.
 pub(crate) fn new_name(name: &str) -> Option<String> {
     if let Some((_, new)) = OLD_NAMES.iter().find(|(old, _)| *old == name) {
         return Some((*new).to_owned());

@@ -1,4 +1,4 @@
-//! Tests the key-value store in an etcd cluster, with real servers.
+//! Tests the key-value store in an etcd cluster with real servers.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -13,7 +13,8 @@ use device_plugin_testing::{Server, ServerKind, free_port};
 use pjrt::{ErrorCode, KeyValueStore};
 use plugin_registry::key_value::Etcd;
 
-/// Runs etcd's own client. Returns what it prints, or `None` and prints a line if it is not installed.
+/// Runs `etcdctl`, the client of etcd, and returns its output. If it is not installed, prints a message and returns
+/// `None`.
 fn etcdctl(test: &str, server: &Server, arguments: &[&str]) -> Option<String> {
     let mut command = Command::new("etcdctl");
     command.env("ETCDCTL_API", "3").arg(format!("--endpoints={}", server.address())).args(arguments);
@@ -44,7 +45,7 @@ fn values_are_kept_and_found() {
 fn values_that_etcd_rejects_are_errors() {
     let Some(server) = ServerKind::Etcd.start("values_that_etcd_rejects_are_errors") else { return };
     let store = Etcd::open(&server.address()).unwrap();
-    // etcd limits values, and gRPC limits messages.
+    // etcd limits the size of values, and gRPC limits the size of messages.
     for (length, expected) in [(7 << 18, ErrorCode::INVALID_ARGUMENT), (2 << 20, ErrorCode::RESOURCE_EXHAUSTED)] {
         let (code, message) = store.put("large", &vec![0; length]).unwrap_err();
         assert_eq!(code, expected, "{message}");
@@ -79,7 +80,7 @@ fn broken_connections_are_made_anew() {
         let waiting = scope.spawn(|| store.get("new", Duration::from_secs(60)));
         drop(server);
         let server = ServerKind::Etcd.start_on(port, &[]).unwrap();
-        // The first request after the connection broke.
+        // This is the first request after the connection broke.
         store.put("new", b"value").unwrap();
         assert_eq!(waiting.join().unwrap().unwrap(), b"value");
         assert_eq!(store.try_get("key").unwrap(), None, "the new server has no data");
@@ -125,7 +126,7 @@ fn addresses_that_lead_nowhere_are_named() {
 #[test]
 fn passwords_are_used() {
     let test = "passwords_are_used";
-    // Tokens that expire after a second.
+    // Start the server with tokens that expire after a second.
     let arguments = ["--auth-token-ttl", "1"];
     let Some(first) = ServerKind::Etcd.start(test) else { return };
     let port = first.port();
@@ -146,7 +147,7 @@ fn passwords_are_used() {
     }
     let store = Etcd::open(&format!("http://one:p%40ss@127.0.0.1:{port}")).unwrap();
     store.put("key", b"value").unwrap();
-    // A new token replaces the expired one.
+    // The token has expired, so the store must request a new one.
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!(store.get("key", Duration::from_secs(10)).unwrap(), b"value");
     assert_eq!(store.put("other", b"value").unwrap_err().0, ErrorCode::PERMISSION_DENIED);
@@ -185,7 +186,8 @@ fn deleted_and_old_revisions_do_not_end_a_wait() {
         for i in 0..5 {
             store.put("unrelated", &[i]).unwrap();
         }
-        // Revision 8 is the newest: two of `key`, five of `unrelated`, and the first one of the empty store.
+        // Revision 8 is the newest revision: an empty store has revision 1, and there were two changes of `key` and
+        // five of `unrelated`.
         etcdctl(test, &server, &["compaction", "8"]).unwrap();
         store.put("key", b"new").unwrap();
         assert_eq!(waiting.join().unwrap().unwrap(), b"new");

@@ -1,10 +1,10 @@
-//! Tests which crates each feature adds.
+//! Tests which crates each feature adds to the dependencies.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::path::Path;
 use std::process::Command;
 
-/// The names of the crates in a build with these features.
+/// Returns the names of the crates in a build with these features.
 fn crates(features: &str) -> Vec<String> {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
     let mut tree = Command::new(env!("CARGO"));

@@ -1,5 +1,5 @@
-//! Tests setting the variables that a plugin needs. It is the only test of its program, so no other thread uses the
-//! environment.
+//! Tests setting the environment variables that a plugin needs. This is the only test in its test binary, so no other
+//! thread uses the environment.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use device_plugin::process::{EnvRule, Position, ProcessPlan, ProcessTopology};
@@ -33,7 +33,7 @@ fn sets_variables_only_with_permission() {
     // A missing library is reported before any variable is set.
     let Error::Refused { .. } = refused.load().unwrap_err() else { panic!("{refused:?}") };
 
-    // The loader searches this name, and finds nothing after the variables are set.
+    // A computed path is not checked in advance, so loading fails only after the variables are set.
     let library = device_plugin::Library::computed(|| Ok("/nonexistent/libranked.so".into()));
     let manifest = refused.manifest().clone();
     let descriptor = device_plugin::Descriptor::new(manifest, library, std::sync::Arc::new(())).unwrap();
@@ -42,7 +42,8 @@ fn sets_variables_only_with_permission() {
     assert!(matches!(error, Error::Setup { .. }), "{error}");
     assert!(std::env::var_os("RANKED_TEST_DEVICE").is_none());
 
-    // SAFETY: R3: this test is alone in its program, and the test harness reads no variables while it waits.
+    // SAFETY: R3 (no other thread uses the environment): this is the only test in its binary, and the test harness
+    // reads no variables while it waits.
     let process = unsafe { ProcessEnvironment::sole_user() };
     let error = entry.load_with(&PluginLoadOptions::new().topology(topology).set_variables(&process)).unwrap_err();
     assert!(matches!(error, Error::Load(_)), "{error}");

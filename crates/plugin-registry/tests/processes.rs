@@ -1,7 +1,7 @@
-//! Tests two processes whose clients find each other through a store on a Redis server, or in an etcd cluster.
+//! Tests that the clients of two processes find each other through a store on a Redis server or in an etcd cluster.
 //!
-//! The parent starts this program twice. Each child detects its position from its environment, like a program under
-//! torchrun, and creates a client of the plugin `plugins/rendezvous.rs` of `device-plugin-testing`.
+//! The parent process starts this test binary twice. Each child detects its rank from its environment, like a program
+//! under torchrun. It then creates a client of the plugin in `plugins/rendezvous.rs` of `device-plugin-testing`.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -20,11 +20,11 @@ fn library() -> PathBuf {
 }
 
 fn plugin() -> Plugin {
-    // SAFETY: C1 to C11: the library is this workspace's own.
+    // SAFETY: C1 to C11: the library is part of this workspace.
     unsafe { Plugin::load(library()) }.unwrap()
 }
 
-/// The plugin's requirements for each process.
+/// Returns the options and the coordinator that the plugin needs in each process.
 fn plan() -> ProcessPlan {
     let many = [When::MultiProcess];
     ProcessPlan::new()
@@ -33,7 +33,8 @@ fn plan() -> ProcessPlan {
         .with_coordinator(CoordinatorNeed::MultiProcess)
 }
 
-/// Creates a client, and returns the data that it sees of all processes: `id name addressable`, separated by `;`.
+/// Creates a client, and returns a line about the devices of all processes: `process name addressable` for each device,
+/// separated by `;`.
 fn rendezvous(
     environment: &Environment,
     store: Arc<dyn KeyValueStore>,
@@ -56,11 +57,11 @@ fn rendezvous(
     Ok(devices.collect::<Result<Vec<_>, pjrt::Error>>()?.join(";"))
 }
 
-/// Data that the parent passes to a child in addition to its rank.
+/// Environment variables in which the parent passes the address of the server and a timeout to a child.
 const ADDRESS: &str = "RENDEZVOUS_TEST_ADDRESS";
 const TIMEOUT: &str = "RENDEZVOUS_TEST_TIMEOUT_MS";
 
-/// Does the work of a test in a process that the test started. Returns `false` in the test's own process.
+/// Creates the clients, if this process is a child that the test started. Otherwise, returns `false`.
 fn is_a_started_process() -> bool {
     let environment = Environment::of_this_process();
     let (Some(address), Some(timeout)) = (environment.get(ADDRESS), environment.get(TIMEOUT)) else { return false };
@@ -70,7 +71,7 @@ fn is_a_started_process() -> bool {
     } else {
         Arc::new(Etcd::open(address).unwrap())
     };
-    // Two plugins use the same keys.
+    // Both plugins use the same keys, which the prefixes keep apart.
     for plugin in ["red", "blue"] {
         let part = Arc::new(Prefixed::new(store.clone(), "run1", plugin));
         match rendezvous(&environment, part, &format!("{plugin}{rank}"), timeout.parse().unwrap()) {
@@ -81,7 +82,7 @@ fn is_a_started_process() -> bool {
     true
 }
 
-/// Starts this test again as one of several processes.
+/// Starts this test again in a child process with the given rank.
 fn start(test: &str, server: &Server, rank: u32, world: u32, timeout_ms: u32) -> Child {
     let (rank, world) = (rank.to_string(), world.to_string());
     Command::new(std::env::current_exe().unwrap())
@@ -94,17 +95,17 @@ fn start(test: &str, server: &Server, rank: u32, world: u32, timeout_ms: u32) ->
         .unwrap()
 }
 
-/// The lines that a child printed for the test.
+/// Waits for a child, and returns the lines that it printed for the test.
 fn finish(child: Child) -> Vec<String> {
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}");
-    // The harness prints the name of the test on the same line.
+    // The test harness prints the name of the test at the start of the same line.
     let said = text.lines().filter_map(|line| Some(&line[line.find("SEEN ").or_else(|| line.find("FAILED "))?..]));
     said.map(str::to_owned).collect()
 }
 
-/// Runs a test of two processes that see each other.
+/// Tests two processes whose clients see each other's devices.
 fn two_processes(test: &str, kind: ServerKind) {
     if is_a_started_process() {
         return;
@@ -127,7 +128,7 @@ fn two_processes_meet_through_etcd() {
     two_processes("two_processes_meet_through_etcd", ServerKind::Etcd);
 }
 
-/// Runs a test of a process that waits for another one, which never starts.
+/// Tests a process that waits for a second process, which never starts.
 fn one_of_two_processes(test: &str, kind: ServerKind) {
     if is_a_started_process() {
         return;

@@ -1,4 +1,4 @@
-//! Tests the key-value store on a Redis server, with real servers.
+//! Tests the key-value store on a Redis server with real servers.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -35,7 +35,7 @@ fn waiting_process_sends_one_request() {
     let mut connection = redis::Client::open(server.address()).unwrap().get_connection().unwrap();
     let stats: String = redis::cmd("INFO").arg("commandstats").query(&mut connection).unwrap();
     let gets = stats.lines().find_map(|line| line.strip_prefix("cmdstat_get:calls=")?.split(',').next()?.parse().ok());
-    // It reads the key once before it subscribes and once after.
+    // The store reads the key once before it subscribes and once after.
     assert_eq!(gets, Some(2), "{stats}");
 }
 
@@ -50,7 +50,7 @@ fn broken_connections_are_made_anew() {
         let waiting = scope.spawn(|| store.get("new", Duration::from_secs(60)));
         drop(server);
         let server = ServerKind::Redis.start_on(port, &[]).unwrap();
-        // The first command after the connection broke.
+        // This is the first command after the connection broke.
         store.put("new", b"value").unwrap();
         assert_eq!(waiting.join().unwrap().unwrap(), b"value");
         assert_eq!(store.try_get("key").unwrap(), None, "it kept nothing");

@@ -1,4 +1,4 @@
-//! Single elements as text, which literals contain and results show.
+//! Converts single array elements from and to text, for literals and displayed results.
 
 use std::str::FromStr;
 
@@ -7,7 +7,7 @@ use pjrt::{ElementType, HostArray};
 use serde_json::{Value, json};
 
 /// Returns the element at a row-major index as a JSON number (complex numbers as pairs). Returns `None` for element
-/// types that have no number form here, and for an index outside the array.
+/// types that this command cannot display as numbers, and for an index outside the array.
 pub(super) fn at(array: &HostArray, index: usize) -> Option<Value> {
     let ty = array.shape().element_type;
     let size = ty.host_size();
@@ -15,7 +15,8 @@ pub(super) fn at(array: &HostArray, index: usize) -> Option<Value> {
     number(ty, array.bytes().get(start..start.checked_add(size)?)?)
 }
 
-/// One element from its bytes. NaN and infinities, which JSON numbers cannot express, become strings.
+/// Converts the bytes of one element to JSON. NaN and infinities become strings, because JSON numbers cannot express
+/// them.
 fn number(ty: ElementType, bytes: &[u8]) -> Option<Value> {
     fn float(value: f64) -> Value {
         serde_json::Number::from_f64(value).map_or_else(|| Value::String(value.to_string()), Value::Number)
@@ -55,7 +56,7 @@ fn number(ty: ElementType, bytes: &[u8]) -> Option<Value> {
     })
 }
 
-/// Appends the bytes of one literal element.
+/// Parses one element of a literal, and appends its bytes to `out`.
 pub(super) fn parse(ty: ElementType, text: &str, out: &mut Vec<u8>) -> Result<(), String> {
     fn value<T: FromStr>(ty: ElementType, text: &str) -> Result<T, String> {
         text.parse().map_err(|_| format!("{text:?} is not a value of {ty}"))
@@ -86,7 +87,7 @@ pub(super) fn parse(ty: ElementType, text: &str, out: &mut Vec<u8>) -> Result<()
                 ElementType::Bf16 => {
                     (bf16::from_f64(double).to_le_bytes().to_vec(), bf16::from_f64(double).is_infinite())
                 }
-                // Parse the text again as f32, because rounding twice may give another value.
+                // Parse the text again as f32, because rounding to f64 and then to f32 may give another value.
                 ElementType::F32 => {
                     let single: f32 = value(ty, text)?;
                     (single.to_le_bytes().to_vec(), single.is_infinite())

@@ -1,24 +1,25 @@
-//! Arrays written on the command line: `f32[2,2]=1,2,3,4`, `f32[4]=0`, `f32=[[1,2],[3,4]]`.
+//! Parses arrays on the command line: `f32[2,2]=1,2,3,4`, `f32[4]=0`, `f32=[[1,2],[3,4]]`.
 
 use pjrt::{ElementType, HostArray, Shape};
 
 use super::element;
 
-/// Maximum nesting of a list.
+/// Maximum nesting depth of a list.
 const MAX_RANK: usize = 64;
 
-/// The values of a literal in row-major order, and the extents that a nested list has.
+/// The values of a literal in row-major order, and its extents if the literal is a nested list.
 struct Values<'a> {
     items: Vec<&'a str>,
     extents: Option<Vec<usize>>,
 }
 
-/// Whether a text is a literal without a type, such as `1.5`, `true` or `[[1,2],[3,4]]`.
+/// Returns whether a string is a literal without a type, such as `1.5`, `true` or `[[1,2],[3,4]]`.
 pub(super) fn is_bare(text: &str) -> bool {
     text.starts_with('[') || text.parse::<f64>().is_ok() || matches!(text, "true" | "false" | "True" | "False")
 }
 
-/// Reads a literal of a type, such as `f32[2,2]` or `f32`. A type without brackets takes the extents of a nested list.
+/// Parses a literal with a type, such as `f32[2,2]` or `f32`. If the type has no brackets, a nested list sets the
+/// extents.
 pub(super) fn typed(shape: &str, values: &str) -> Result<HostArray, String> {
     let values = Values::parse(values)?;
     let bracketed = shape.contains('[');
@@ -30,19 +31,19 @@ pub(super) fn typed(shape: &str, values: &str) -> Result<HostArray, String> {
     array(shape, &values)
 }
 
-/// Reads a literal without a type as an array of the given shape.
+/// Parses a literal without a type as an array of the given shape.
 pub(super) fn of_shape(shape: Shape, values: &str) -> Result<HostArray, String> {
     array(shape, &Values::parse(values)?)
 }
 
-/// Returns an array of a shape. A single value is repeated for all elements.
+/// Creates an array of a shape. A single value that is not in a list fills the whole array.
 fn array(shape: Shape, values: &Values<'_>) -> Result<HostArray, String> {
     let too_large = || format!("{shape} exceeds the address space");
     let count = shape.num_elements().ok_or_else(too_large)?;
     let size = shape.host_size().ok_or_else(too_large)?;
     if let Some(extents) = &values.extents
         && !extents.iter().map(|extent| i64::try_from(*extent)).eq(shape.dimensions.iter().map(|extent| Ok(*extent)))
-        // A flat list fills any shape.
+        // A flat list can fill any shape.
         && extents.len() > 1
     {
         return Err(format!("the shape is {shape}, but the list has the extents {extents:?}"));
@@ -70,10 +71,10 @@ impl<'a> Values<'a> {
         Ok(Self { items, extents: None })
     }
 
-    /// Reads a list of values or of lists, all of the same extents.
+    /// Parses a list of values or of lists with equal extents.
     fn nested(text: &'a str) -> Result<Self, String> {
         let mut items = Vec::new();
-        // The number of entries of each open list, and the extent of the lists at each depth.
+        // The number of elements of each open list, and the extent of the lists at each depth.
         let mut open: Vec<usize> = Vec::new();
         let mut extents: Vec<Option<usize>> = Vec::new();
         let mut leaves_at = None;
@@ -146,7 +147,7 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Reads `f32[2,3]`, `pred[]`, or `f32` alone, which is a scalar.
+/// Parses a shape such as `f32[2,3]`, `pred[]`, or `f32` alone, which is a scalar.
 fn parse_shape(text: &str) -> Result<Shape, String> {
     let (ty, dimensions) = match text.split_once('[') {
         None => (text, ""),
@@ -158,7 +159,7 @@ fn parse_shape(text: &str) -> Result<Shape, String> {
     Ok(Shape::new(element_type, extents.map(extent).collect::<Result<Vec<_>, _>>()?))
 }
 
-/// Returns the element type that NumPy, PyTorch or Rust call by this name.
+/// Returns the element type that NumPy, PyTorch or Rust calls by this name.
 pub(super) fn other_name(name: &str) -> Option<ElementType> {
     Some(match name.to_ascii_lowercase().as_str() {
         "bool" | "boolean" => ElementType::Pred,

@@ -1,4 +1,4 @@
-//! Host arrays as the command line reads, prints and saves them.
+//! Reads, prints and saves host arrays for the command line.
 
 mod element;
 mod literal;
@@ -14,12 +14,12 @@ use pjrt::{ElementType, HostArray, Shape};
 pub(crate) use npz::save;
 pub(crate) use show::{text, values};
 
-/// A host array, if the data has exactly the shape's size.
+/// Creates a host array, or returns an error if the data does not have the shape's size.
 fn new(shape: Shape, data: Vec<u8>) -> Result<HostArray, String> {
     HostArray::new(shape, data).map_err(|error| error.message().to_owned())
 }
 
-/// Parses the name of an element type. If another library uses this name for a type, the error suggests ours.
+/// Parses the name of an element type. If another library uses this name for a type, the error suggests PJRT's name.
 fn element_type(name: &str) -> Result<ElementType, String> {
     name.parse::<ElementType>().map_err(|error| match literal::other_name(name) {
         Some(meant) => format!("{name:?} is not an element type; did you mean {meant}?"),
@@ -27,8 +27,8 @@ fn element_type(name: &str) -> Result<ElementType, String> {
     })
 }
 
-/// Reads an argument: a file, `FILE.npy:TYPE`, `FILE.npz:NAME`, or a literal. A literal without a type, such as
-/// `[[1,2],[3,4]]`, has the shape that `expected` returns, which is the shape of the program's input.
+/// Reads an array from an argument: a file, `FILE.npy:TYPE`, `FILE.npz:NAME`, or a literal. A literal without a type,
+/// such as `[[1,2],[3,4]]`, has the shape of the program's input, which `expected` returns.
 pub(crate) fn from_argument(text: &str, expected: impl FnOnce() -> Result<Shape, String>) -> Result<HostArray, String> {
     let fault = |fault: String| format!("{text}: {fault}");
     if literal::is_bare(text) {

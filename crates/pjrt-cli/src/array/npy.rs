@@ -1,7 +1,8 @@
-//! NumPy's `.npy` files, read and written as host arrays of any element type.
+//! Reads and writes host arrays of any element type as NumPy's `.npy` files.
 //!
-//! NumPy has no names for the element types that machine learning added. `ml_dtypes` writes arrays of these types as
-//! plain bytes (`|V1`, `<V2`). For such a file the command line names the element type (`file.npy:bf16`).
+//! NumPy has no names for the machine learning types such as bf16 and f8e4m3fn. The package `ml_dtypes` writes arrays
+//! of these types as raw bytes (`|V1`, `<V2`). To read such a file, name the element type on the command line
+//! (`file.npy:bf16`).
 
 use std::fs;
 use std::io::Write;
@@ -11,7 +12,7 @@ use pjrt::{ElementType, HostArray, Shape};
 
 use super::npy_header;
 
-/// NumPy's spelling of the element types that it supports.
+/// NumPy's names of the element types that it supports.
 const NAMES: &[(ElementType, &str)] = &[
     (ElementType::Pred, "|b1"),
     (ElementType::S8, "|i1"),
@@ -29,14 +30,14 @@ const NAMES: &[(ElementType, &str)] = &[
     (ElementType::C128, "<c16"),
 ];
 
-/// Reads a file. If the file holds plain bytes, `named` is its element type.
+/// Reads a file. If the file contains raw bytes, `named` is their element type.
 pub(super) fn read(path: &Path, named: Option<ElementType>) -> Result<HostArray, String> {
     let fault = |what: String| format!("{}: {what}", path.display());
     let bytes = fs::read(path).map_err(|error| fault(error.to_string()))?;
     parse(&bytes, named).map_err(fault)
 }
 
-/// Reads the content of a file.
+/// Parses the content of a file.
 pub(super) fn parse(bytes: &[u8], named: Option<ElementType>) -> Result<HostArray, String> {
     let (header, data) = npy_header::split(bytes)?;
     let element_type = element_type(&header.descr, named)?;
@@ -51,10 +52,10 @@ pub(super) fn parse(bytes: &[u8], named: Option<ElementType>) -> Result<HostArra
     super::new(shape, data)
 }
 
-/// The element type of a file. NumPy's own types have names. Other types are plain bytes, to which `named` assigns a
-/// type.
+/// Returns the element type of a file. If NumPy has no name for the type, the file contains raw bytes, and `named`
+/// specifies the type.
 fn element_type(descr: &str, named: Option<ElementType>) -> Result<ElementType, String> {
-    // `|` stands for no byte order, `=` for this machine's.
+    // `|` means that the byte order does not apply, and `=` means this machine's byte order.
     let known = NAMES.iter().find(|(_, name)| *name == descr || name[1..] == descr[1..] && !descr.starts_with('>'));
     let raw_size = descr.get(1..).and_then(|name| name.strip_prefix('V')).and_then(|size| size.parse::<usize>().ok());
     match (known, named) {
@@ -74,7 +75,7 @@ fn element_type(descr: &str, named: Option<ElementType>) -> Result<ElementType, 
     }
 }
 
-/// The elements of a column-major array in row-major order.
+/// Converts the elements of a column-major array to row-major order.
 fn row_major(shape: &Shape, data: &[u8]) -> Vec<u8> {
     let size = shape.element_type.host_size().max(1);
     let extents: Vec<usize> = shape.dimensions.iter().map(|d| usize::try_from(*d).unwrap_or(0)).collect();
@@ -95,14 +96,15 @@ fn row_major(shape: &Shape, data: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Writes a file. Element types that NumPy has no name for become plain bytes, as with `ml_dtypes`.
+/// Writes a file. If NumPy has no name for the element type, writes raw bytes, as `ml_dtypes` does.
 pub(super) fn write(path: &Path, array: &HostArray) -> Result<(), String> {
     let mut file = Vec::new();
     serialize(array, &mut file).map_err(|error| error.to_string())?;
     fs::write(path, file).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Writes version 1.0 of the format: magic, a header padded so that the data is aligned to 64 bytes, the elements.
+/// Writes version 1.0 of the format: the magic string, a header that is padded to align the data to 64 bytes, and the
+/// elements.
 pub(super) fn serialize(array: &HostArray, out: &mut Vec<u8>) -> std::io::Result<()> {
     let shape = array.shape();
     let known = NAMES.iter().find(|(ty, _)| *ty == shape.element_type).map(|(_, name)| (*name).to_owned());

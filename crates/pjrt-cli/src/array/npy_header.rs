@@ -1,19 +1,19 @@
-//! The header of a `.npy` file: a magic string, a version, and a Python dictionary of three keys.
+//! Parses the header of a `.npy` file: a magic string, a version, and a Python dictionary with three keys.
 //!
-//! The dictionary is a literal that NumPy itself writes, of strings, a boolean and a tuple of integers. This reader
-//! accepts exactly that, so that no grammar of Python is needed.
+//! NumPy writes the dictionary as a Python literal that contains only strings, a boolean and a tuple of integers. This
+//! parser accepts only such literals, so it does not need to implement Python's grammar.
 
-/// The first bytes of every file.
+/// The first bytes of every `.npy` file.
 const MAGIC: &[u8] = b"\x93NUMPY";
-/// Longest accepted header, in bytes. NumPy rejects longer ones too.
+/// Maximum length of a header in bytes. NumPy rejects longer headers, too.
 const MAX_HEADER: usize = 1 << 20;
 
 /// The contents of a header.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Header {
-    /// The element type in NumPy's notation, such as `<f4`. Empty for records, which are lists.
+    /// The element type in NumPy's notation, such as `<f4`.
     pub(super) descr: String,
-    /// Whether the first dimension varies fastest.
+    /// Whether the first dimension varies fastest (column-major order).
     pub(super) fortran_order: bool,
     pub(super) extents: Vec<u64>,
 }
@@ -40,7 +40,7 @@ pub(super) fn split(file: &[u8]) -> Result<(Header, &[u8]), String> {
     Ok((Reader { rest: text }.header()?, data))
 }
 
-/// A reader of the dictionary. It holds the part that is not yet read.
+/// A parser of the dictionary. `rest` is the text that is not parsed yet.
 struct Reader<'a> {
     rest: &'a str,
 }
@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Skips a token, if it comes next.
+    /// Skips a token if it comes next. Returns whether the token was skipped.
     fn take(&mut self, token: &str) -> bool {
         self.rest = self.rest.trim_start();
         match self.rest.strip_prefix(token) {
@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
             let end = self.rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(self.rest.len());
             let extent = self.rest[..end].parse().map_err(|_| self.unexpected("an extent"))?;
             self.rest = &self.rest[end..];
-            // Python 2 wrote `3L`.
+            // Python 2 wrote integers as `3L`.
             self.take("L");
             extents.push(extent);
             if !self.take(",") {

@@ -1,4 +1,4 @@
-//! NumPy's `.npz` files: zip archives of `.npy` files.
+//! Reads and writes NumPy's `.npz` files, which are zip archives of `.npy` files.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -10,10 +10,11 @@ use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
 use super::npy;
 
-/// Maximum bytes that are read of an array, because a small archive may expand without limit.
+/// Maximum size in bytes of an array that is read. Without this limit, a small archive could expand to any size.
 const MAX_ENTRY: u64 = 1 << 36;
 
-/// Saves arrays as `out0`, `out1`, …: as one file if the path ends in `.npz`, else as `.npy` files in that folder.
+/// Saves arrays as `out0`, `out1`, …. If the path ends in `.npz`, writes one archive. Otherwise, writes `.npy` files
+/// into the folder at the path.
 pub(crate) fn save(path: &Path, arrays: &[HostArray]) -> Result<(), String> {
     let fault = |error: String| format!("--output {}: {error}", path.display());
     if path.extension().is_some_and(|extension| extension == "npz") {
@@ -34,7 +35,7 @@ fn write(path: &Path, arrays: &[HostArray]) -> Result<(), String> {
     for (index, array) in arrays.iter().enumerate() {
         let mut file = Vec::new();
         npy::serialize(array, &mut file).map_err(|error| error.to_string())?;
-        // `numpy.savez` does not compress either, because numbers compress badly.
+        // Like `numpy.savez`, do not compress the arrays, because numeric data compresses badly.
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Stored)
             .large_file(u32::try_from(file.len()).is_err());
@@ -44,7 +45,7 @@ fn write(path: &Path, arrays: &[HostArray]) -> Result<(), String> {
     archive.finish().map(drop).map_err(|error| error.to_string())
 }
 
-/// Reads the array of that name.
+/// Reads the array with this name.
 pub(super) fn read(path: &Path, name: &str) -> Result<HostArray, String> {
     let fault = |error: String| format!("{}: {error}", path.display());
     let mut archive = open(path)?;
@@ -58,7 +59,7 @@ pub(super) fn read(path: &Path, name: &str) -> Result<HostArray, String> {
     npy::parse(&bytes, None).map_err(|error| fault(format!("array {name:?}: {error}")))
 }
 
-/// The names of a file's arrays, as a list for display.
+/// Returns the names of the arrays in a file, separated by commas.
 pub(super) fn names(path: &Path) -> Result<String, String> {
     open(path).map(|archive| list(&archive))
 }

@@ -1,4 +1,4 @@
-//! Arrays as text for display, in NumPy's form: one line for each row, from the outermost dimension to the innermost.
+//! Formats arrays for display in NumPy's style: one line for each row, from the outermost dimension to the innermost.
 
 use pjrt::HostArray;
 use serde_json::Value;
@@ -7,12 +7,12 @@ use super::element;
 
 /// Arrays with more elements than this are summarized.
 const WHOLE: usize = 64;
-/// Elements shown at each end of a summarized dimension.
+/// Number of elements shown at each end of a summarized dimension.
 const EDGE: usize = 3;
 /// Marks the elements that a summary omits.
 const ELLIPSIS: &str = "…";
 
-/// The array's elements. Arrays of two dimensions and more start on a line of their own.
+/// Formats the elements of an array. An array with two or more dimensions starts on a new line.
 pub(crate) fn text(array: &HostArray) -> String {
     let extents = extents(array);
     let count: usize = extents.iter().product();
@@ -30,18 +30,19 @@ pub(crate) fn text(array: &HostArray) -> String {
     out
 }
 
-/// All elements as JSON numbers, flat and row-major. Returns `None` for element types that have no number form here.
+/// Returns all elements as JSON numbers in row-major order. Returns `None` for element types that this command cannot
+/// display as numbers.
 pub(crate) fn values(array: &HostArray) -> Option<Vec<Value>> {
     let count: usize = extents(array).iter().product();
     (0..count).map(|index| element::at(array, index)).collect()
 }
 
 fn extents(array: &HostArray) -> Vec<usize> {
-    // The array's data has the shape's size, so each extent of a nonempty array fits `usize`.
+    // The array's data fits in memory, so each extent of a nonempty array fits in `usize`.
     array.shape().dimensions.iter().map(|extent| usize::try_from(*extent).unwrap_or(0)).collect()
 }
 
-/// Returns the indices to show in a dimension. `None` marks the omitted ones between the two ends.
+/// Returns the indices to show in a dimension. `None` marks the indices that are omitted between the two ends.
 fn shown(extent: usize, edge: usize) -> impl Iterator<Item = Option<usize>> {
     let cut = extent / 2 > edge;
     let head = if cut { edge } else { extent };
@@ -49,7 +50,7 @@ fn shown(extent: usize, edge: usize) -> impl Iterator<Item = Option<usize>> {
     (0..head).map(Some).chain(cut.then_some(None)).chain((tail..extent).map(Some))
 }
 
-/// The shown elements in row-major order, each as text.
+/// Formats each element that is shown, in row-major order.
 fn cells(array: &HostArray, extents: &[usize], edge: usize) -> Option<Vec<String>> {
     let mut offsets = vec![0];
     for extent in extents {
@@ -67,7 +68,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Writes the dimensions from `depth` on, taking the elements in order.
+/// Writes the dimensions from `depth` on. Takes the formatted elements from `cells`.
 fn nested(
     extents: &[usize],
     edge: usize,

@@ -86,7 +86,7 @@ fn profile(text: &str) -> Result<Profile, String> {
 }
 
 impl Args {
-    /// Ids of the selected cases, in order.
+    /// Returns the ids of the selected cases, in the order of the suite.
     pub(super) fn selected(&self, suite: &Suite) -> Vec<String> {
         let filter = Filter::new(&self.filter);
         let in_profile =
@@ -98,7 +98,7 @@ impl Args {
     pub(super) fn expectations(&self) -> Result<Expectations, String> {
         let mut all = Expectations::default();
         for file in &self.expectations {
-            // `--update-expectations` creates the last file.
+            // `--update-expectations` creates the last file if it does not exist.
             if self.update_expectations && !file.exists() && self.expectations.last() == Some(file) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! `pjrt conform --list`.
+//! Lists cases for `pjrt conform --list`.
 
 use pjrt_conformance::{Case, Suite};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ fn cases<'a>(suite: &'a Suite, ids: &[String]) -> Vec<&'a Case> {
     ids.iter().filter_map(|id| suite.find(id)).collect()
 }
 
-/// One id in each line.
+/// Lists the ids of cases, one on each line.
 pub(super) fn as_text(suite: &Suite, ids: &[String]) -> String {
     let mut out = String::new();
     for case in cases(suite, ids) {
@@ -16,7 +16,7 @@ pub(super) fn as_text(suite: &Suite, ids: &[String]) -> String {
     out
 }
 
-/// The cases with their clauses, reasons, profiles and requirements.
+/// Lists cases as JSON, with their clauses, reasons, profiles and requirements.
 pub(super) fn as_json(suite: &Suite, ids: &[String]) -> String {
     let case = |case: &&Case| {
         let needs = case.needs();

@@ -1,4 +1,4 @@
-//! A run of the suite.
+//! Runs the conformance suite and writes the reports.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::paint::{Meaning, paint};
 use crate::progress::Progress;
 use crate::table::{Table, cut};
 
-/// Maximum characters of a reason in the terminal.
+/// Maximum number of characters of a text in the terminal.
 const LONGEST: usize = 300;
 
 pub(super) fn run(args: &Args, suite: &Suite, ids: &[String]) -> Result<Report, String> {
@@ -48,7 +48,7 @@ pub(super) fn run(args: &Args, suite: &Suite, ids: &[String]) -> Result<Report, 
         Update::Result(result) => progress.step(result.id.clone()),
         Update::Partial(partial) => {
             if let Some(path) = &args.report {
-                // The last write reports an error.
+                // Ignore an error here. If the error persists, writing the final report returns it.
                 let _ = partial.write(path);
             }
         }
@@ -74,7 +74,7 @@ pub(super) fn run(args: &Args, suite: &Suite, ids: &[String]) -> Result<Report, 
     if args.json { Ok(Report::new(report.to_json()?, code)) } else { Ok(Report::painted(text(&report), code)) }
 }
 
-/// The report in the terminal: unexpected outcomes, then counts.
+/// Formats the report for the terminal: unexpected outcomes, then counts.
 fn text(report: &Outcomes) -> String {
     let mut out = String::new();
     for result in report.results.iter().filter(|result| !result.expected) {

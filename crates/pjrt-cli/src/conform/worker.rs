@@ -1,4 +1,4 @@
-//! The processes in which `pjrt conform` runs cases.
+//! The worker and guard processes in which `pjrt conform` runs cases.
 
 use std::path::Path;
 
@@ -19,11 +19,11 @@ pub(super) const GUARD: &str = "__conform_guard";
 
 #[derive(clap::Args)]
 pub(crate) struct WorkerArgs {
-    /// The id of the process that started this one. This process ends when that one ends.
+    /// Id of the parent process. This process ends when its parent ends.
     parent: u32,
 }
 
-/// The plugin and the options of its client, for the worker.
+/// Describes the plugin and the options of its client for the worker.
 pub(super) fn target(entry: &PluginEntry, options: &[String]) -> Result<Value, String> {
     let path = match entry.candidate().location.path() {
         None => Value::Null,
@@ -35,12 +35,12 @@ pub(super) fn target(entry: &PluginEntry, options: &[String]) -> Result<Value, S
     Ok(json!({ "name": entry.name(), "path": path, "manifest": entry.manifest().to_json(), "options": options }))
 }
 
-/// Runs the process that watches a worker.
+/// Runs the guard, which watches a worker.
 pub(crate) fn guard() -> Result<String, String> {
     guarding::run(&[WORKER]).map(|()| String::new())
 }
 
-/// Runs the process that loads the plugin.
+/// Runs the worker, which loads the plugin and runs cases.
 pub(crate) fn worker(args: &WorkerArgs) -> Result<String, String> {
     working::run(args.parent, &open).map(|()| String::new())
 }

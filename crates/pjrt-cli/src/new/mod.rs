@@ -1,6 +1,6 @@
-//! `pjrt new`: creates the project of a plugin, ready to build.
+//! `pjrt new`: creates a plugin project that is ready to build.
 //!
-//! The project is `examples/minimal-plugin` of this repository under another name, so that a vendor starts from code
+//! The project is a renamed copy of `examples/minimal-plugin` in this repository. Vendors therefore start from code
 //! that this repository's own tests run.
 
 pub(crate) mod name;
@@ -30,22 +30,23 @@ pub(crate) struct Args {
     sdk: sdk::SdkArgs,
 }
 
-/// The name that the example uses for itself.
+/// Name of the plugin in the example.
 const EXAMPLE: &str = "minimal";
-/// The path of the SDK's crates in the example.
+/// Path of the SDK's crates in the example's `Cargo.toml`.
 const EXAMPLE_SDK: &str = "../../crates";
 
-/// A file of the project: its path, its text, and whether it is executable.
+/// A file of the project: its path, its content, and whether it is executable.
 type File = (&'static str, &'static str, bool);
 
-// The folder `template` holds links to the example's files, because a published package contains only its own folder.
+// The folder `template` contains links to the example's files, because a published package contains only its own
+// folder.
 macro_rules! example {
     ($path:literal) => {
         include_str!(concat!("../../template/", $path))
     };
 }
 
-/// Every file of the example.
+/// All files of the project: the example's files, and the settings of a separate project.
 const FILES: &[File] = &[
     ("Cargo.toml", example!("manifest.toml"), false),
     ("README.md", example!("README.md"), false),
@@ -61,14 +62,14 @@ const FILES: &[File] = &[
     (".cargo/config.toml", FLAGS, false),
 ];
 
-/// Compiler flags that `Cargo.toml` cannot hold.
+/// Compiler flags that cannot be set in `Cargo.toml`.
 const FLAGS: &str = "\
 # Frame pointers make the library smaller, since less is to be said for unwinding it; and profilers see through it.
 [build]
 rustflags = [\"-Cforce-frame-pointers=yes\"]
 ";
 
-/// Appended to the example's `Cargo.toml`, because a separate project is not part of this repository's workspace.
+/// Text to append to the example's `Cargo.toml`, because a separate project is not part of this repository's workspace.
 const OWN_WORKSPACE: &str = "
 # A workspace of its own, wherever the folder lies. Delete this line to make it a member of yours.
 [workspace]
@@ -97,7 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
     Ok(report(args, &folder, &sdk, warning))
 }
 
-/// The text that the command prints.
+/// Returns the text that the command prints.
 fn report(args: &Args, folder: &Path, sdk: &Sdk, warning: Option<String>) -> String {
     let mut out = String::new();
     line!(out, "wrote the plugin {} to {}", args.name, folder.display());
@@ -113,16 +114,16 @@ fn report(args: &Args, folder: &Path, sdk: &Sdk, warning: Option<String>) -> Str
     out
 }
 
-/// The example's text under the plugin's name. The package name has hyphens, following Cargo's convention.
+/// Replaces the example's name in a text by the plugin's name. Package names use hyphens, as is Cargo's convention.
 fn renamed(text: &str, name: &str) -> String {
     let package = format!("pjrt-plugin-{EXAMPLE}");
     text.replace(&package, &format!("pjrt-plugin-{}", name.replace('_', "-"))).replace(EXAMPLE, name)
 }
 
-/// The example's `Cargo.toml` with dependencies on the vendor's copy of the SDK.
+/// Replaces the SDK's location in the example's `Cargo.toml`.
 fn with_sdk(text: &str, sdk: &Sdk) -> Result<String, String> {
     let mut out = String::new();
-    // The vendor chooses the licence of the plugin.
+    // Omit the license, because the vendor chooses the license of the plugin.
     for line in text.lines().filter(|line| !line.starts_with("license = ")) {
         match line.split_once(&format!("path = \"{EXAMPLE_SDK}/")) {
             Some((before, rest)) => {

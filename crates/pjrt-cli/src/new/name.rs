@@ -3,7 +3,7 @@
 use device_plugin::manifest::MAX_NAME_LENGTH;
 use device_plugin::{Manifest, builtin};
 
-/// Names that JAX reserves, installed or not: its own platforms, and the alias of CUDA and ROCm.
+/// Names that JAX reserves even if they are not installed: its own platforms, and the alias of CUDA and ROCm.
 const JAX_NAMES: [&str; 3] = ["cpu", "tpu", "gpu"];
 
 /// Words that cannot name a crate, module or type: the keywords of Rust, then the keywords that only Python has.
@@ -27,7 +27,7 @@ pub(crate) fn check_for_jax(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Rejects a name that does not work everywhere. Returns a warning if the name is also that of another plugin.
+/// Rejects a name that some tool does not accept. Returns a warning if another plugin has the same name.
 pub(crate) fn check(name: &str) -> Result<Option<String>, String> {
     if name.len() > MAX_NAME_LENGTH {
         let start: String = name.chars().take(16).collect();
@@ -55,7 +55,7 @@ pub(crate) fn check(name: &str) -> Result<Option<String>, String> {
     }))
 }
 
-/// Describes the plugin that already has the name.
+/// Describes the plugin that already has this name, if any.
 fn known(name: &str) -> Option<String> {
     if plugin_registry::names().iter().any(|linked| linked == name) {
         return Some("the CPU device that programs embed".to_owned());
@@ -66,7 +66,7 @@ fn known(name: &str) -> Option<String> {
     Some(owner)
 }
 
-/// Guesses the intended name from the letters of an invalid one.
+/// Suggests a valid name that is similar to an invalid one.
 fn suggestion(name: &str) -> Option<String> {
     let fit = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     let meant: String = name.trim().chars().map(fit).collect();

@@ -1,4 +1,4 @@
-//! The location of this SDK's crates for a new project.
+//! The location of this SDK's crates, on which a new project depends.
 
 use std::path::{Path, PathBuf};
 
@@ -20,17 +20,17 @@ pub(crate) struct SdkArgs {
     sdk_version: Option<String>,
 }
 
-/// The checkout this command was built from, which may no longer exist.
+/// The checkout from which this command was built. It may no longer exist.
 const BUILT_FROM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// The location of the crates.
+/// The location of the SDK's crates.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Sdk {
-    /// A checkout, and whether it was chosen by default.
+    /// A checkout, and whether it is the default.
     Path(PathBuf, bool),
-    /// A repository and a revision of it.
+    /// A git repository, and optionally a revision.
     Git(String, Option<String>),
-    /// A version in a registry.
+    /// A version in a package registry.
     Version(String),
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn of(args: &SdkArgs) -> Result<Sdk, String> {
         return Ok(Sdk::Version(version.clone()));
     }
     let built_from = Path::new(BUILT_FROM);
-    // Cargo keeps fetched repositories in a folder with this name, and may remove them.
+    // Cargo keeps fetched git repositories in a folder with this name, and may remove them.
     let fetched = built_from.components().any(|part| part.as_os_str() == "checkouts");
     let found = checkout(built_from, true).ok().filter(|_| !fetched);
     found.ok_or_else(|| {
@@ -63,7 +63,7 @@ pub(crate) fn of(args: &SdkArgs) -> Result<Sdk, String> {
     })
 }
 
-/// A folder that holds the SDK's crates.
+/// Checks that a folder is a checkout with the SDK's crates. `chosen` states whether the folder is the default.
 fn checkout(path: &Path, chosen: bool) -> Result<Sdk, String> {
     let path = path.canonicalize().map_err(|error| error.to_string())?;
     if path.to_str().is_none() {
@@ -79,7 +79,7 @@ fn checkout(path: &Path, chosen: bool) -> Result<Sdk, String> {
     Ok(Sdk::Path(path, chosen))
 }
 
-/// Rejects text that cannot be a repository. Cargo reports all other faults.
+/// Rejects a string that cannot be the URL of a repository. Cargo reports all other faults.
 fn check_url(url: &str) -> Result<(), String> {
     let schemes = ["https://", "http://", "ssh://", "git://", "file://"];
     let fault = |what: &str| Err(format!("--sdk-git {url:?}: {what}"));
@@ -92,8 +92,8 @@ fn check_url(url: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Rejects text that Cargo does not accept as the version of a dependency, and `*`, which Cargo accepts but a registry does
-/// not.
+/// Rejects a string that Cargo does not accept as the version of a dependency. Also rejects `*`, which Cargo accepts
+/// but a registry does not.
 fn check_version(version: &str) -> Result<(), String> {
     let example = env!("CARGO_PKG_VERSION");
     match VersionReq::parse(version) {
@@ -106,7 +106,7 @@ fn check_version(version: &str) -> Result<(), String> {
 }
 
 impl Sdk {
-    /// Returns the keys of a dependency on one of the crates that locate it.
+    /// Returns the TOML keys that locate a crate in a dependency, such as `path = ...`.
     pub(crate) fn source(&self, krate: &str) -> Result<String, String> {
         // TOML's basic strings have the same syntax as JSON's strings.
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
@@ -122,7 +122,7 @@ impl Sdk {
         })
     }
 
-    /// A description for display.
+    /// Describes the location for display.
     pub(crate) fn description(&self) -> String {
         match self {
             Self::Path(path, true) => {

@@ -1,4 +1,5 @@
-//! `--compat`: a wheel whose library is the one with the layers. It loads the vendor's library, which lies beside it.
+//! `--compat`: creates a wheel whose library is the one with the layers. This library loads the vendor's library from
+//! the same folder.
 
 use std::path::{Path, PathBuf};
 
@@ -12,14 +13,14 @@ use super::library::{self, Library};
 use super::wheel::{file_name, sha256};
 use crate::layers_library;
 
-/// The library with the layers, and its settings.
+/// The library with the layers, which takes the place of the vendor's library in the manifest.
 pub(crate) struct Front {
-    /// The file, which keeps its name in the wheel.
+    /// Path of the library. The file has the same name in the wheel.
     pub(crate) path: PathBuf,
     pub(crate) name: String,
-    /// The content of the file [`SETTINGS_FILE`].
+    /// Content of the file [`SETTINGS_FILE`].
     pub(crate) settings: String,
-    /// The properties of both libraries together, from which the wheel's tag follows.
+    /// The combined properties of both libraries, which determine the wheel's tag.
     pub(crate) both: Library,
 }
 
@@ -61,14 +62,14 @@ impl Front {
         if let [architecture] = both.architectures[..] {
             file.arch = Some(architecture.to_owned());
         }
-        // The plugin behind the layers still needs what it needs alone.
+        // The plugin behind the layers has the same requirements as without layers.
         file.requires = manifest.library.first().map(|file| file.requires.clone()).unwrap_or_default();
         manifest.library = vec![file];
         let settings = json!({ variables::PLUGIN: file_name(vendor)?, variables::LAYERS: "compat" });
         Ok(Self { path, name, settings: format!("{settings:#}\n"), both })
     }
 
-    /// The names of the files that this adds to the folder of the vendor's library.
+    /// Returns the names of the files to add to the folder of the vendor's library.
     pub(crate) fn names(&self) -> [&str; 2] {
         [&self.name, SETTINGS_FILE]
     }

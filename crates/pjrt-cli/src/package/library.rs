@@ -1,5 +1,5 @@
-//! Reads the properties of a library that a wheel depends on: its system, its exports and its dependencies. Nothing is
-//! loaded.
+//! Reads the properties of a library that determine its wheel: its system, its exports and its dependencies. Does not
+//! load the library.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -10,7 +10,7 @@ use object::read::macho::{FatArch, MachHeader, MachOFatFile, MachOFile};
 use object::read::{ReadCache, ReadRef};
 use object::{Architecture, Endianness, FileKind, Object, elf, macho};
 
-/// The function that makes a library a PJRT plugin.
+/// The entry function of a PJRT plugin.
 pub(crate) const ENTRY: &str = "GetPjrtApi";
 
 /// The properties that the headers of a shared library declare.
@@ -22,26 +22,27 @@ pub(crate) struct Library {
     pub(crate) architectures: Vec<&'static str>,
     /// Names of exported functions and variables.
     pub(crate) exports: BTreeSet<String>,
-    /// File names of the libraries it needs (Linux only).
+    /// File names of the libraries on which this library depends (Linux only).
     pub(crate) needed: Vec<String>,
-    /// Versions of the symbols that it needs from those libraries, such as `GLIBC_2.28` (Linux only).
+    /// Versions of the symbols that this library imports from its dependencies, such as `GLIBC_2.28` (Linux only).
     pub(crate) versions: BTreeSet<String>,
-    /// The oldest macOS that it supports.
+    /// The oldest version of macOS that this library supports (macOS only).
     pub(crate) macos: Option<(u32, u32)>,
 }
 
 impl Library {
-    /// The system and the architectures, for a message.
+    /// Returns the system and the architectures, for messages.
     pub(crate) fn target(&self) -> String {
         format!("{} on {}", self.os, self.architectures.join(" and "))
     }
 
-    /// The properties of two libraries that are loaded together. Returns `None` if no system loads both.
+    /// Returns the combined properties of two libraries that are loaded together. Returns `None` if no system can load
+    /// both.
     pub(crate) fn joined(&self, other: &Self) -> Option<Self> {
         let mut joined = self.clone();
         joined.architectures.retain(|architecture| other.architectures.contains(architecture));
         joined.needed.extend(other.needed.iter().cloned());
-        // Without versions, the oldest system of one of the libraries is unknown.
+        // If one of the libraries records no symbol versions, the oldest system that can load it is unknown.
         if self.versions.is_empty() || other.versions.is_empty() {
             joined.versions.clear();
         } else {
@@ -52,7 +53,7 @@ impl Library {
     }
 }
 
-/// Reads a plugin's library.
+/// Reads the library of a plugin. Returns an error if it does not export [`ENTRY`].
 pub(crate) fn read(path: &Path) -> Result<Library, String> {
     let library = inspect(path)?;
     if !library.exports.contains(ENTRY) {
@@ -61,7 +62,7 @@ pub(crate) fn read(path: &Path) -> Result<Library, String> {
     Ok(library)
 }
 
-/// Reads a library that need not be a plugin.
+/// Reads a library, which may not be a plugin.
 pub(crate) fn inspect(path: &Path) -> Result<Library, String> {
     let shown = path.display();
     let metadata = std::fs::metadata(path).map_err(|error| format!("library {shown}: {error}"))?;
@@ -95,7 +96,7 @@ fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<Library, String> {
     }
 }
 
-/// The names an object exports, without the prefix that its format adds.
+/// Returns the names that an object file exports, without the prefix that its format adds.
 fn exports<'data>(file: &impl Object<'data>, prefix: &str) -> object::Result<BTreeSet<String>> {
     let names = file.exports()?;
     let names = names.iter().map(|export| String::from_utf8_lossy(export.name()).into_owned());
@@ -223,7 +224,7 @@ mod tests {
             let error = read(&path).unwrap_err();
             assert!(error.contains(says), "{error}");
         }
-        // This program is an ELF, Mach-O or PE file of this machine, but not a plugin.
+        // This test binary is an ELF, Mach-O or PE file for this machine, but not a plugin.
         let error = read(&std::env::current_exe().unwrap()).unwrap_err();
         assert!(error.contains("not a PJRT plugin") || error.contains("not a shared library"), "{error}");
         std::fs::remove_dir_all(&folder).unwrap();

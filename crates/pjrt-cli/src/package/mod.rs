@@ -116,7 +116,7 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
     Ok(out)
 }
 
-/// Returns the manifest for the wheel. It describes these libraries, in the same folder.
+/// Returns the manifest for the wheel. It lists the given libraries, which are in the folder of the manifest.
 fn manifest(args: &Args, frameworks: Frameworks, source: &Source, libraries: &[Part<'_>]) -> Result<Manifest, String> {
     let mut manifest = source.manifest.clone();
     if let Some(name) = &args.name {
@@ -130,7 +130,7 @@ fn manifest(args: &Args, frameworks: Frameworks, source: &Source, libraries: &[P
     }
     name::check(&manifest.name).map_err(|error| format!("name: {error}"))?;
     let mut files = libraries.iter().map(|part| file_of(part, &manifest)).collect::<Result<Vec<_>, _>>()?;
-    // Readers of format version 1.0 ignore the needs and take the first library.
+    // Readers of format version 1.0 ignore requirements and use the first library, so put the least specific one first.
     files.sort_by(|one, other| one.requires.compare_specificity(&other.requires));
     manifest.library = files;
     let faulty = |faults: Faults| {
@@ -139,7 +139,7 @@ fn manifest(args: &Args, frameworks: Frameworks, source: &Source, libraries: &[P
     };
     manifest.validate().map_err(faulty)?;
     if let Some(table) = &manifest.supported_programs {
-        // Types are checked when a program is read.
+        // `validate` checks the table without StableHLO, so check its element types here.
         let faults = Checker::new(table).err().map_or_else(Vec::new, Faults::into_vec);
         let faults = faults.into_iter().map(|fault| fault.within("supported_programs")).collect();
         Faults::check(faults).map_err(faulty)?;
@@ -147,7 +147,7 @@ fn manifest(args: &Args, frameworks: Frameworks, source: &Source, libraries: &[P
     Ok(manifest)
 }
 
-/// Returns the entry of a library in the wheel's manifest, after the checks of its content.
+/// Checks a library, and returns its entry for the wheel's manifest.
 fn file_of(part: &Part<'_>, manifest: &Manifest) -> Result<LibraryFile, String> {
     let Part { path, name, requires, library } = part;
     let shown = path.display();
@@ -171,12 +171,12 @@ fn file_of(part: &Part<'_>, manifest: &Manifest) -> Result<LibraryFile, String> 
     }
     let file = LibraryFile::new(name).with_os(library.os).with_sha256(sha256);
     let mut file = file.with_requires((*requires).clone());
-    // A universal file runs on any architecture.
+    // A universal file runs on several architectures, so the manifest states none.
     file.arch = (library.architectures.len() == 1).then(|| architecture.to_owned());
     Ok(file)
 }
 
-/// Returns the files to put beside the library, by file name.
+/// Returns the files to add to the library's folder, by file name.
 fn included(files: &[PathBuf], reserved: &[&str]) -> Result<BTreeMap<String, PathBuf>, String> {
     let mut included = BTreeMap::new();
     for path in files {
@@ -192,9 +192,9 @@ fn included(files: &[PathBuf], reserved: &[&str]) -> Result<BTreeMap<String, Pat
     Ok(included)
 }
 
-/// `METADATA`.
+/// Returns the content of the wheel's `METADATA`.
 fn metadata(manifest: &Manifest, package: &str, version: &str) -> String {
-    // A field must be a single line.
+    // A field of `METADATA` must be a single line.
     let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut text = format!("Metadata-Version: 2.1\nName: {}\nVersion: {version}\n", package.replace('_', "-"));
     let what = if manifest.display_name.is_empty() { &manifest.name } else { &manifest.display_name };

@@ -1,4 +1,4 @@
-//! The Python modules of a wheel. They are the same for every plugin, except for values from the manifest.
+//! The Python modules in a wheel. They are the same for every plugin, except for values from the manifest.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::wheel::Content;
 
-/// Modules every wheel has.
+/// Modules that every wheel contains.
 const COMMON: &[(&str, &str)] = &[
     ("__init__.py", include_str!("python/__init__.py")),
     ("options.py", include_str!("python/options.py")),
@@ -25,7 +25,7 @@ const JAX: &[(&str, &str)] = &[
     ("jax_ffi.py", include_str!("python/jax_ffi.py")),
     ("jax_lowerings.py", include_str!("python/jax_lowerings.py")),
 ];
-/// The vendor's own module for JAX.
+/// File name of the vendor's own module for JAX.
 pub(crate) const JAX_HOOK: &str = "jax_hook.py";
 const JAX_NAMESPACE: &str = include_str!("python/jax_namespace.py");
 const TORCH_XLA: (&str, &str) = ("torch_xla_plugin.py", include_str!("python/torch_xla_plugin.py"));
@@ -37,12 +37,12 @@ pub(crate) struct Frameworks {
     pub(crate) torch_xla: bool,
 }
 
-/// Name of the Python package.
+/// Returns the name of the Python package.
 pub(crate) fn package(manifest: &Manifest) -> String {
     format!("pjrt_plugin_{}", manifest.name)
 }
 
-/// The Python files, by their path within the wheel.
+/// Returns the Python files and their settings, by their path within the wheel.
 pub(crate) fn modules(manifest: &Manifest, frameworks: Frameworks) -> BTreeMap<String, Content> {
     let package = package(manifest);
     let levels = cpu_levels();
@@ -58,8 +58,9 @@ pub(crate) fn modules(manifest: &Manifest, frameworks: Frameworks) -> BTreeMap<S
         for (name, text) in JAX {
             add(format!("{package}/{name}"), text);
         }
-        // JAX treats a folder of its namespace and an entry point of the same name as one plugin. The folder works if
-        // the distribution's records are lost. The entry point works if the folder is not searched.
+        // JAX treats a folder in its namespace package and an entry point with the same name as one plugin. The folder
+        // works even if the distribution's metadata is lost. The entry point works even if JAX does not search the
+        // folder.
         add(format!("jax_plugins/{}/__init__.py", manifest.name), &JAX_NAMESPACE.replace("{package}", &package));
     }
     if frameworks.torch_xla {
@@ -69,19 +70,20 @@ pub(crate) fn modules(manifest: &Manifest, frameworks: Frameworks) -> BTreeMap<S
     files
 }
 
-/// The features of each CPU level as JSON, in the order of the levels.
+/// Returns the features of each CPU level as JSON, in the order of the levels.
 fn cpu_levels() -> String {
     let level = |level: CpuLevel| format!("{}: {}", json!(level.name()), json!(level.features()));
     format!("{{\n{}\n}}", CpuLevel::ALL.map(level).join(",\n"))
 }
 
-/// The value of `PJRT_DEVICE` that selects the plugin. PyTorch/XLA cuts the value at its first underscore in some
-/// places, so this name has none. The plugin's own name in capital letters also selects it.
+/// Returns the value of `PJRT_DEVICE` that selects the plugin. In some places, PyTorch/XLA truncates the value at the
+/// first underscore, so this value contains none. The plugin's name in capital letters selects the plugin, too.
 pub(crate) fn torch_xla_device(manifest: &Manifest) -> String {
     manifest.name.replace('_', "").to_ascii_uppercase()
 }
 
-/// The settings that PyTorch/XLA reads from environment variables, and those that it does not support at all.
+/// Returns the settings that PyTorch/XLA reads from environment variables, and the settings that PyTorch/XLA does not
+/// support at all.
 fn torch_xla(manifest: &Manifest) -> String {
     let (capabilities, platform) = (&manifest.capabilities, &manifest.name);
     let settings = legacy::environment(capabilities, platform);
@@ -93,7 +95,7 @@ fn torch_xla(manifest: &Manifest) -> String {
     format!("{:#}\n", json!({ "environment": environment, "unhonoured": unhonoured }))
 }
 
-/// `entry_points.txt`.
+/// Returns the content of `entry_points.txt`.
 pub(crate) fn entry_points(manifest: &Manifest, frameworks: Frameworks) -> String {
     let (name, package) = (&manifest.name, package(manifest));
     let mut text = String::new();

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::args::Args;
 use super::library;
 
-/// A library to package.
+/// A library to package, and its requirements on the machine.
 pub(crate) struct Variant {
     pub(crate) path: PathBuf,
     pub(crate) requires: Requirements,
@@ -20,17 +20,17 @@ pub(crate) struct Variant {
 
 /// A plugin to package.
 pub(crate) struct Source {
-    /// The libraries for one system. Several are variants with different needs.
+    /// The libraries for one system. Several libraries are variants with different requirements.
     pub(crate) libraries: Vec<Variant>,
     pub(crate) manifest: Manifest,
-    /// Version of the crate, if the library was built from one.
+    /// Version of the crate, if the library was built from a crate.
     pub(crate) crate_version: Option<String>,
 }
 
 pub(crate) fn find(args: &Args) -> Result<Source, String> {
     if let Some(folder) = &args.crate_dir {
         let package = Package::of(folder)?;
-        // Read it before the slow build, so that a misspelt manifest is reported at once.
+        // Read the manifest before the slow build, so that a misspelled manifest is reported at once.
         let file = args.manifest.clone().or_else(|| existing(folder.join(FILE_NAME)));
         let manifest = file.map(|path| read(&path)).transpose()?;
         let (library, mut manifest) = described(args, package.build(folder)?, manifest, folder)?;
@@ -60,7 +60,7 @@ pub(crate) fn find(args: &Args) -> Result<Source, String> {
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
     let mut files: Vec<&LibraryFile> = manifest.library.iter().filter(|file| file.is_for(os, arch)).collect();
     if files.iter().all(|file| file.requires.is_empty()) {
-        // Without needs, a loader takes the first one.
+        // If no library has requirements, a loader uses the first one.
         files.truncate(1);
     }
     if files.is_empty() {
@@ -84,14 +84,14 @@ pub(crate) fn find(args: &Args) -> Result<Source, String> {
     Ok(Source { libraries, manifest, crate_version: None })
 }
 
-/// A library that is packaged alone, with the needs that the manifest lists for a file of its name.
+/// Returns a single library, with the requirements that the manifest lists for a file with the same name.
 fn one(library: PathBuf, manifest: &Manifest) -> Vec<Variant> {
     let listed = manifest.library.iter().find(|file| file.path.file_name() == library.file_name());
     let requires = listed.map(|file| file.requires.clone()).unwrap_or_default();
     vec![Variant { path: library, requires }]
 }
 
-/// Builds the shared library of a crate.
+/// Builds the shared library of a crate, and returns its path.
 pub(crate) fn built(folder: &Path) -> Result<PathBuf, String> {
     Package::of(folder)?.build(folder)
 }
@@ -108,7 +108,7 @@ fn read(path: &Path) -> Result<Manifest, String> {
     })
 }
 
-/// Returns the plugin's library and manifest. The library is a plugin, or it describes a plugin in another file.
+/// Returns the plugin's library and manifest. The given library is a plugin, or it describes a plugin in another file.
 fn described(
     args: &Args,
     library: PathBuf,
@@ -148,7 +148,7 @@ fn described(
             found.architectures.join(" and ")
         ));
     }
-    // For a bare name, the dynamic loader would search other folders.
+    // The dynamic loader would search other folders for a name without a folder.
     let path = library.canonicalize().map_err(|error| format!("library {shown}: {error}"))?;
     let descriptor = plugin_registry::describe(&path).map_err(|error| error.to_string())?;
     let descriptor = descriptor
@@ -180,7 +180,7 @@ fn described(
     }
 }
 
-/// Cargo's description of a crate.
+/// The properties of a crate that Cargo reports.
 struct Package {
     id: String,
     version: String,
@@ -223,7 +223,7 @@ impl Package {
         })
     }
 
-    /// Builds the crate's library. Cargo's own output is shown on the terminal.
+    /// Builds the crate's library, and returns its path. Shows Cargo's diagnostics on the terminal.
     fn build(&self, folder: &Path) -> Result<PathBuf, String> {
         let mut cargo = cargo();
         cargo.args(["build", "--release", "--lib", "--message-format=json-render-diagnostics", "--manifest-path"]);

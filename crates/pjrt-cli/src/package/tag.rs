@@ -1,8 +1,8 @@
-//! The platform tag of a wheel. pip uses it to decide on which systems the wheel can be installed.
+//! Determines the platform tag of a wheel. pip uses the tag to decide on which systems the wheel can be installed.
 
 use super::library::Library;
 
-/// Libraries that a manylinux wheel may assume to be present (PEP 600 and the tools that check it).
+/// Libraries that a manylinux wheel may expect on every system (PEP 600, and the tools that check wheels).
 const SYSTEM: &[&str] = &[
     "libc.so.6",
     "libm.so.6",
@@ -25,18 +25,19 @@ const SYSTEM: &[&str] = &[
     "ld64.so.1",
 ];
 
-/// Patch number of libstdc++'s `GLIBCXX_3.4.N`, and the minor version of glibc on the oldest system with it.
+/// Pairs of the patch number N in libstdc++'s `GLIBCXX_3.4.N`, and the minor version of glibc on the oldest system with
+/// it.
 const LIBSTDCXX: &[(u32, u32)] =
     &[(13, 12), (19, 17), (22, 24), (24, 27), (25, 28), (28, 31), (29, 34), (30, 35), (32, 38), (33, 39)];
 
-/// A tag, and the reason if it is weaker than a manylinux tag.
+/// A platform tag. If it is weaker than a manylinux tag, `note` states the reason.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Tag {
     pub(crate) tag: String,
     pub(crate) note: Option<String>,
 }
 
-/// The tag that fits a library. `beside` lists the files in the library's own folder.
+/// Returns the tag that fits a library. `beside` lists the files in the library's own folder.
 pub(crate) fn of(library: &Library, beside: &[String]) -> Tag {
     let architecture = library.architectures.first().copied().unwrap_or_default();
     match library.os {
@@ -65,7 +66,7 @@ fn macos(library: &Library) -> String {
         ["aarch64"] => "arm64",
         _ => "x86_64",
     };
-    // The first macOS of each architecture. From 11 on, Python's tags do not count minor versions.
+    // The first version of macOS for each architecture. From macOS 11 on, the minor version in Python's tags is 0.
     let first = if architecture == "x86_64" { (10, 9) } else { (11, 0) };
     let (major, minor) = library.macos.unwrap_or(first).max(first);
     format!("macosx_{major}_{}_{architecture}", if major >= 11 { 0 } else { minor })
@@ -80,7 +81,7 @@ fn linux_architecture(name: &'static str) -> &'static str {
     }
 }
 
-/// Minor version of the oldest glibc with which the library works, or the reason why there is no such version.
+/// Returns the minor version of the oldest glibc with which the library works, or the reason why there is none.
 fn manylinux(library: &Library, beside: &[String]) -> Result<u32, String> {
     let strangers: Vec<&str> = library
         .needed
@@ -113,7 +114,7 @@ fn manylinux(library: &Library, beside: &[String]) -> Result<u32, String> {
     Ok(oldest)
 }
 
-/// Rejects a tag that promises more than the library supports.
+/// Rejects a tag for systems on which the library does not work.
 pub(crate) fn check(tag: &str, library: &Library, beside: &[String]) -> Result<(), String> {
     let fits = |os: &str, architectures: &[&str]| {
         os == library.os && architectures.iter().all(|wanted| library.architectures.contains(wanted))
@@ -122,7 +123,7 @@ pub(crate) fn check(tag: &str, library: &Library, beside: &[String]) -> Result<(
         let architectures = library.architectures.join(" and ");
         format!("--platform-tag {tag}: the library is for {} on {architectures}", library.os)
     };
-    // The architecture ends the tag. Note that `x86_64` itself contains an underscore.
+    // The tag ends with the architecture, which may itself contain an underscore (`x86_64`).
     let parts = |prefix: &str| -> Option<String> {
         let rest = tag.strip_prefix(prefix)?;
         let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '_');

@@ -1,4 +1,4 @@
-//! Several libraries in one wheel: which combinations are accepted.
+//! Checks which libraries can be combined in one wheel.
 
 use std::path::Path;
 
@@ -12,13 +12,13 @@ use super::wheel::file_name;
 /// A library of the wheel.
 pub(crate) struct Part<'a> {
     pub(crate) path: &'a Path,
-    /// Its name in the wheel.
+    /// File name of the library in the wheel.
     pub(crate) name: String,
     pub(crate) requires: &'a Requirements,
     pub(crate) library: Library,
 }
 
-/// Reads the libraries, and rejects two with the same file name or the same needs.
+/// Reads the libraries. Rejects two libraries with the same file name or the same requirements.
 pub(crate) fn read(variants: &[Variant]) -> Result<Vec<Part<'_>>, String> {
     let mut parts: Vec<Part<'_>> = Vec::new();
     for Variant { path, requires } in variants {
@@ -41,7 +41,7 @@ pub(crate) fn read(variants: &[Variant]) -> Result<Vec<Part<'_>>, String> {
     Ok(parts)
 }
 
-/// The properties of all libraries together, from which the wheel's tag follows.
+/// Returns the combined properties of all libraries, which determine the wheel's tag.
 pub(crate) fn joined(parts: &[Part<'_>]) -> Result<Library, String> {
     let Some((first, others)) = parts.split_first() else {
         return Err("nothing to package: the manifest names no library".to_owned());
@@ -63,7 +63,7 @@ pub(crate) fn joined(parts: &[Part<'_>]) -> Result<Library, String> {
     Ok(all)
 }
 
-/// Describes the libraries of a wheel to the vendor, if they need something of the machine.
+/// Describes the libraries of a wheel with their requirements. Empty if no library has requirements on the machine.
 pub(crate) fn summary(manifest: &Manifest) -> Vec<String> {
     let libraries = &manifest.library;
     let mut lines = Vec::new();

@@ -1,9 +1,9 @@
-//! The version of a wheel, in the form of Python packages (PEP 440).
+//! Determines the version of a wheel, in the form of Python packages (PEP 440).
 
 use pep440_rs::Version;
 
-/// The version of a wheel: `--version` if it is given, or else the manifest's, or else the crate's. The result is in the
-/// normal form that pip compares: `0.1.0-alpha.2` becomes `0.1.0a2`.
+/// Returns the version of a wheel: `--version` if it is given, or else the manifest's version, or else the crate's. The
+/// result is in the normal form that pip compares: `0.1.0-alpha.2` becomes `0.1.0a2`.
 pub(crate) fn of(given: Option<&str>, manifest: &str, crate_version: Option<&str>) -> Result<String, String> {
     let manifest = (!manifest.is_empty()).then_some(manifest);
     let Some(text) = given.or(manifest).or(crate_version) else {

@@ -1,5 +1,5 @@
-//! Writes a wheel: a zip archive with Python modules, a library, and the records pip checks. The same input produces
-//! the same bytes.
+//! Writes a wheel: a zip archive with Python modules, a library, and the metadata that pip checks. The same input
+//! always produces the same bytes.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,11 +14,11 @@ use zip::{CompressionMethod, DateTime, System, ZipWriter};
 
 use crate::progress::Progress;
 
-/// The contents of a file of the wheel.
+/// Content of a file in the wheel.
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
     Text(String),
-    /// The bytes of a file. Libraries are executable.
+    /// The content of a file on disk. Libraries are executable.
     File {
         path: PathBuf,
         executable: bool,
@@ -27,24 +27,24 @@ pub(crate) enum Content {
 
 /// A wheel to be written.
 pub(crate) struct Wheel {
-    /// Name of the distribution, in the form used in file names.
+    /// Name of the distribution, as spelled in file names.
     pub(crate) name: String,
     pub(crate) version: String,
-    /// Tag of the platform.
+    /// Platform tag.
     pub(crate) platform: String,
-    /// Files by their path within the wheel, except those in the folder of records.
+    /// Files by their path within the wheel, except those in the `*.dist-info` folder.
     pub(crate) files: BTreeMap<String, Content>,
-    /// `METADATA` and `entry_points.txt`.
+    /// Contents of `METADATA` and `entry_points.txt`.
     pub(crate) records: BTreeMap<String, String>,
 }
 
 impl Wheel {
     fn tag(&self) -> String {
-        // Nothing in the wheel depends on a Python version or its ABI.
+        // The wheel depends neither on a Python version nor on its ABI.
         format!("py3-none-{}", self.platform)
     }
 
-    /// Name of the wheel's file.
+    /// Returns the file name of the wheel.
     pub(crate) fn file_name(&self) -> String {
         format!("{}-{}-{}.whl", self.name, self.version, self.tag())
     }
@@ -57,23 +57,23 @@ impl Wheel {
         if path.exists() && !replace {
             return Err(format!("{} exists; --force replaces it", path.display()));
         }
-        // Write to another file and rename it, so that a wheel of that name is always complete.
+        // Write to a temporary file and rename it, so that a file with the wheel's name is always complete.
         let unfinished = folder.join(format!(".{}.{}", self.file_name(), std::process::id()));
-        // Require a new file, because another user of a shared folder may have put a link there.
+        // Require a new file, because another user of a shared folder may have created a link with this name.
         let progress = Progress::bytes(self.size(), format!("writing {}", self.file_name()));
         let written = File::create_new(&unfinished)
             .map_err(|error| error.to_string())
             .and_then(|file| self.write_to(file, &progress))
             .and_then(|()| std::fs::rename(&unfinished, &path).map_err(|error| error.to_string()));
         if let Err(error) = written {
-            // Report the first error, not one from the clean-up.
+            // Return the first error, not an error of the clean-up.
             let _ = std::fs::remove_file(&unfinished);
             return Err(format!("{}: {error}", path.display()));
         }
         Ok(path)
     }
 
-    /// The size of the files from disk, which are most of the wheel.
+    /// Returns the total size of the files that are read from disk, which make up most of the wheel.
     fn size(&self) -> u64 {
         let size = |content: &Content| match content {
             Content::Text(_) => 0,
@@ -161,12 +161,12 @@ impl Archive<'_> {
     }
 }
 
-/// A field of the record, quoted if necessary.
+/// Formats a field of `RECORD`, with quotes if necessary.
 fn csv(field: &str) -> String {
     if field.contains([',', '"', '\n']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.to_owned() }
 }
 
-/// The name of a file, which must be valid on every system.
+/// Returns the name of a file. Returns an error if the name is not valid on every system, or not allowed in the wheel.
 pub(crate) fn file_name(path: &Path) -> Result<String, String> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+');
@@ -180,7 +180,7 @@ pub(crate) fn file_name(path: &Path) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
-/// Hash of a file, lower-case hexadecimal.
+/// Returns the SHA-256 hash of a file in lowercase hexadecimal.
 pub(crate) fn sha256(path: &Path) -> Result<String, String> {
     let fault = |error: std::io::Error| format!("{}: {error}", path.display());
     let mut hash = Sha256::new();

@@ -1,4 +1,4 @@
-//! `pjrt with --sweep`: runs a command again and again, and makes another call fail each time.
+//! `pjrt with --sweep`: runs a command repeatedly, and makes a different call fail in each run.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,9 +14,9 @@ use crate::progress::Progress;
 use crate::table::Table;
 use crate::time_limit::duration;
 
-/// The form of the JSON report.
+/// Name and version of the JSON report's format.
 const SCHEMA: &str = "pjrt-fault-sweep/1";
-/// Index of the table's column with the outcome.
+/// Index of the outcome column in the table.
 const OUTCOME: usize = 3;
 
 /// The options of a sweep.
@@ -46,12 +46,12 @@ pub(crate) struct SweepArgs {
     pub(crate) json: bool,
 }
 
-/// How a run ended.
+/// How a run of the command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// With the exit code of a run without a fault.
+    /// The run ended like a run without a fault.
     Unaffected,
-    /// With another exit code.
+    /// The run ended with another exit code.
     Failed,
     Crash,
     Hang,
@@ -72,9 +72,9 @@ impl Outcome {
 
 /// One run of the command.
 struct Run {
-    /// The number of the call that failed.
+    /// The index of the call that failed, counted from 1.
     call: u64,
-    /// The function that failed, if the run came to the call.
+    /// The function whose call failed, or `None` if the run did not reach the call.
     function: Option<String>,
     outcome: Outcome,
     /// The exit code or the signal, in words.
@@ -85,13 +85,13 @@ struct Run {
     last_line: String,
 }
 
-/// The command and the variables of its environment.
+/// The command, and the environment variables to set for it.
 pub(super) struct Target<'a> {
     pub(super) command: &'a [OsString],
     pub(super) variables: Vec<(OsString, OsString)>,
 }
 
-/// Runs the sweep.
+/// Runs the command without a fault, and then once for each call that fails.
 pub(super) fn sweep(args: &SweepArgs, target: &Target<'_>) -> Result<Report, String> {
     if std::env::var_os("PJRT_LAYERS_FAULT").is_some() {
         return Err("--sweep sets the rules of the layer `fault`: unset PJRT_LAYERS_FAULT".to_owned());
@@ -113,7 +113,7 @@ pub(super) fn sweep(args: &SweepArgs, target: &Target<'_>) -> Result<Report, Str
         let guarded = Task::Command(target.command).run(variables, args.timeout, &|| stop.requested())?;
         let seconds = start.elapsed().as_secs_f64();
         let function = injected(&folder);
-        // The folder may be large, because other layers write there, too.
+        // Remove the folder, because it may be large: other layers write to it, too.
         let _ = fs::remove_dir_all(&folder);
         Ok((guarded, function, seconds))
     };
@@ -176,7 +176,7 @@ impl Run {
     }
 }
 
-/// The signal that ended a process, or with which a shell reports that one of its commands ended.
+/// Returns the signal that ended a process. Recognizes exit codes with which a shell reports the signal of its command.
 fn crash(words: &str) -> Option<String> {
     let Some(code) = words.strip_prefix("exit code ") else { return Some(words.to_owned()) };
     let name = match code.parse::<u32>().ok()?.checked_sub(128)? {
@@ -191,7 +191,7 @@ fn crash(words: &str) -> Option<String> {
     Some(format!("{name} (exit code {code})"))
 }
 
-/// The function whose call failed first, from the files of the layer.
+/// Returns the function whose call failed first, according to the files of the layer `fault`.
 fn injected(folder: &Path) -> Option<String> {
     let names = fs::read_dir(folder).ok()?.filter_map(Result::ok).map(|entry| entry.path());
     let is_log = |path: &PathBuf| {
@@ -261,7 +261,7 @@ fn as_json(args: &SweepArgs, target: &Target<'_>, expected: &str, runs: &[Run], 
     format!("{report:#}\n")
 }
 
-/// A folder for the files of the layers, which is removed at the end.
+/// A folder for the files of the layers. It is removed when the value is dropped.
 struct Files(PathBuf);
 
 impl Files {
@@ -278,8 +278,8 @@ impl Drop for Files {
     }
 }
 
-/// Whether the user interrupted the sweep. The processes of the command have their own group, so the terminal's signals
-/// do not reach them.
+/// Records whether the user interrupted the sweep. The processes of the command have their own process group, so they
+/// do not receive the terminal's signals.
 #[cfg(unix)]
 struct Stop(std::sync::Arc<std::sync::atomic::AtomicUsize>);
 
@@ -300,7 +300,7 @@ impl Stop {
         self.0.load(std::sync::atomic::Ordering::Relaxed) != 0
     }
 
-    /// The exit code by which shells report a process that a signal ended.
+    /// Returns the exit code that shells report for a process that a signal ended.
     fn code(&self) -> u8 {
         u8::try_from(128 + self.0.load(std::sync::atomic::Ordering::Relaxed)).unwrap_or(1)
     }

@@ -1,14 +1,14 @@
-//! Helpers for tests of `pjrt package`: a temporary folder, small libraries, and the command.
+//! Helpers for the tests of `pjrt package`: a temporary folder, small libraries, and the command.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The smallest library that is accepted as a PJRT plugin, provided that it is never loaded.
+/// Source of the smallest library that is accepted as a PJRT plugin, as long as the library is never loaded.
 pub const PLUGIN: &str = "#[unsafe(no_mangle)]\npub extern \"C\" fn GetPjrtApi() -> *const u8 { std::ptr::null() }\n";
 
 pub fn pjrt(args: &[&str]) -> Output {
-    // Cargo builds the crates of these tests in their own folders.
+    // Unset the variable, so that Cargo builds the crates of these tests in their own folders.
     Command::new(env!("CARGO_BIN_EXE_pjrt")).args(args).env_remove("CARGO_TARGET_DIR").output().unwrap()
 }
 
@@ -33,7 +33,7 @@ impl Folder {
         std::fs::write(self.path(name), text).unwrap();
     }
 
-    /// Compiles a shared library.
+    /// Compiles a shared library, and returns its path.
     pub fn library(&self, name: &str, source: &str) -> PathBuf {
         let (input, output) = (self.path(&format!("{name}.rs")), self.path(name));
         std::fs::write(&input, source).unwrap();
@@ -44,7 +44,7 @@ impl Folder {
         output
     }
 
-    /// Writes a wheel into `out`.
+    /// Writes a wheel into the folder `out`, and returns the wheel's path.
     pub fn package(&self, args: &[&str]) -> PathBuf {
         let output = self.run(args);
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -68,7 +68,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A leftover folder does no harm.
+        // Ignore an error, because a leftover folder does no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

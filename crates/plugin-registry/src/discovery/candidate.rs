@@ -1,4 +1,4 @@
-//! A plugin that was found, usable or not.
+//! A plugin that discovery found, usable or not.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,66 +12,68 @@ use super::refusal::Refusal;
 use super::target::Target;
 use crate::location::Location;
 
-/// The source of a name, from the most to the least reliable. The candidate's first name is the most reliable one.
+/// The source of a plugin's name, from the most to the least reliable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum NameOrigin {
-    /// The user or the program gave it.
+    /// The user or the program gave the name.
     Given,
-    /// The plugin's manifest declares it.
+    /// The plugin's manifest declares the name.
     Manifest,
-    /// A table of known packages, or a variable for one device, such as `TPU_LIBRARY_PATH`.
+    /// A table of known packages lists the name, or a variable for one device implies it, such as `TPU_LIBRARY_PATH`.
     Known,
     /// A `register_plugin("name")` call in the package's source.
     RegisterCall,
-    /// Name of an entry point.
+    /// The name of an entry point of a Python package.
     EntryPoint,
     /// Name of the Python module.
     Module,
-    /// Name of the file.
+    /// The name of the library file or the manifest file.
     File,
 }
 
-/// A name and its source.
+/// A plugin's name and the source of the name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct CandidateName {
     /// The name in lower case, as JAX compares names.
     pub name: String,
-    /// Its source.
+    /// The source of the name.
     pub origin: NameOrigin,
 }
 
-/// A plugin that was found: its names, the location of its library, the place where it was found, and the reasons why it
-/// cannot be used, if any.
+/// A plugin that discovery found: its names, the location of its library, the place where it was found, and the reasons
+/// why it cannot be used, if any.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Candidate {
-    /// Names, the most reliable first. Empty only if no name is known, for example
-    /// for a malformed entry of an environment variable.
+    /// Names, the most reliable first. Empty only if no name is known, for example for a malformed item of an
+    /// environment variable.
     pub names: Vec<CandidateName>,
-    /// Rank among candidates. A higher one is preferred. JAX's default is 400. `None` if no source states one.
+    /// Priority of the plugin. A plugin with a higher priority is preferred. JAX's default is 400. `None` if no source
+    /// states a priority.
     pub priority: Option<i32>,
     /// The plugin's own manifest, if it has one; see [`Candidate::manifest`].
     pub manifest: Option<Manifest>,
-    /// The file the manifest was read from.
+    /// The file that contains the manifest.
     pub manifest_path: Option<PathBuf>,
-    /// Where the library is.
+    /// Location of the library.
     pub location: Location,
-    /// The libraries that the manifest names for this host, and the one that fits this machine. `None` if none of them
-    /// needs anything of the machine.
+    /// The libraries that the manifest lists for this host, and the library that fits this machine. `None` without a
+    /// manifest file, or if none of these libraries has requirements on the machine.
     pub choice: Option<LibraryChoice>,
     /// The contents of the library's headers. `None` if they could not be read.
     pub facts: Option<LibraryFacts>,
-    /// Create options that come with the library, as in a JSON file of `PJRT_NAMES_AND_LIBRARY_PATHS`.
+    /// Client create options that are configured together with the library, as in a JSON file of
+    /// `PJRT_NAMES_AND_LIBRARY_PATHS`.
     pub create_options: Vec<NamedValue>,
-    /// Where it was found first.
+    /// The place where the candidate was found first.
     pub provenance: Provenance,
-    /// Where the same file was found again.
+    /// The other places where the same file was found.
     pub also: Vec<Provenance>,
-    /// Why it cannot be used. Empty for a usable candidate.
+    /// Reasons why the candidate cannot be used. Empty for a usable candidate.
     pub refusals: Vec<Refusal>,
-    /// Findings that do not prevent its use.
+    /// Findings that do not prevent the use of the candidate.
     pub notes: Vec<String>,
 }
 
@@ -99,13 +101,13 @@ impl Candidate {
         self.names.first().map(|name| name.name.as_str())
     }
 
-    /// Whether the candidate has this name, regardless of letter case.
+    /// Returns whether the candidate has this name, regardless of letter case.
     pub fn is_named(&self, name: &str) -> bool {
         self.names.iter().any(|known| known.name.eq_ignore_ascii_case(name))
     }
 
-    /// Returns the plugin's own manifest, or a generic one with the known names and priority. A generic manifest is not
-    /// checked. Its names are spelled as in the source that named the plugin.
+    /// Returns the plugin's own manifest, or a generated one with the known names and priority. A generated manifest is
+    /// not validated.
     pub fn manifest(&self) -> Manifest {
         if let Some(manifest) = &self.manifest {
             return manifest.clone();
@@ -119,17 +121,18 @@ impl Candidate {
         manifest
     }
 
-    /// Returns the library's sha256 according to the manifest, in lower-case hexadecimal.
+    /// Returns the SHA-256 hash of the library according to the manifest, in lowercase hexadecimal.
     pub fn expected_sha256(&self, host: Target) -> Option<String> {
         let manifest = self.manifest.as_ref()?;
-        // The candidate's file may be any of several variants, and be found through a link of another name.
+        // The candidate's file may be any of several variants, and its path may be a link with another name.
         let name = self.location.path().and_then(Path::file_name);
         let same = host.libraries_of(manifest).find(|file| name.is_some() && file.path.file_name() == name);
         let file = same.or_else(|| host.libraries_of(manifest).next())?;
         file.sha256.as_ref().map(|hash| hash.to_ascii_lowercase())
     }
 
-    /// Adds a name. A known name keeps its most reliable source. The most reliable name stays first.
+    /// Adds a name. If the name is known already, it keeps its most reliable source. Sorts the names, the most reliable
+    /// first.
     pub(super) fn add_name(&mut self, name: &str, origin: NameOrigin) {
         let name = name.trim().to_lowercase();
         if name.is_empty() {
@@ -143,12 +146,12 @@ impl Candidate {
         self.names.sort_by_key(|name| name.origin);
     }
 
-    /// Whether discovery found no reason against loading it.
+    /// Returns whether discovery found no reason against loading the library.
     pub fn is_usable(&self) -> bool {
         self.refusals.is_empty()
     }
 
-    /// Returns every place where it was found, in order.
+    /// Returns every place where the candidate was found, in the order of the search.
     pub fn provenances(&self) -> impl Iterator<Item = &Provenance> {
         std::iter::once(&self.provenance).chain(&self.also)
     }

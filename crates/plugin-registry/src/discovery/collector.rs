@@ -1,4 +1,4 @@
-//! Gathers what the sources find: one candidate for each file, with the reasons why it cannot be used.
+//! Merges the findings of all sources into one candidate for each library file, and checks each candidate.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -20,19 +20,20 @@ use super::trust;
 use crate::location::Location;
 use crate::variables;
 
-/// The manifest file in a folder, if there is one, and its content or faults.
+/// The manifest file in a library's folder, and its content or the reasons why it is invalid. `None` if the folder has
+/// no manifest.
 type ManifestBeside = Option<(PathBuf, Result<Manifest, Vec<Refusal>>)>;
 
-/// The state of one search.
+/// The state and the results of one search.
 pub(super) struct Collector<'a> {
     pub(super) discovery: &'a Discovery,
     pub(super) libraries: LibrarySearch,
     found: Discovered,
-    /// Candidates by file.
+    /// Indices of the candidates in `found`, by the identity of their library file.
     files: HashMap<FileId, Vec<usize>>,
-    /// Manifests beside libraries, by their folder.
+    /// Manifest files in the folders of libraries, by folder.
     beside: HashMap<PathBuf, ManifestBeside>,
-    /// The machine's properties, once a manifest needs them.
+    /// Properties of the machine. Read when a manifest first requires them.
     machine: Option<MachineProperties>,
 }
 
@@ -48,7 +49,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Adds a note.
+    /// Adds a note to the results, unless the results already contain the same note.
     pub(super) fn note(&mut self, about: impl Into<String>, message: impl Into<String>) {
         let note = Note::new(about, message);
         if !self.found.notes.contains(&note) {
@@ -67,12 +68,12 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Adds a hint.
+    /// Adds a hint: the plugins that an environment variable requests.
     pub(super) fn hint(&mut self, hint: SelectionHint) {
         self.found.hints.push(hint);
     }
 
-    /// Adds a place that is searched. Returns whether it exists.
+    /// Records that the search looked at a path. Returns whether the path exists.
     pub(super) fn search(&mut self, source: SourceKind, path: &Path) -> bool {
         let exists = path.exists();
         let searched = Searched::new(source, path.to_owned(), exists);
@@ -82,7 +83,8 @@ impl<'a> Collector<'a> {
         exists
     }
 
-    /// Finds the library that a user or a file names: a path, or a bare name for the dynamic loader's search.
+    /// Resolves the library path in a user's setting or in a configuration file. A name without a folder is searched
+    /// for as the dynamic loader does.
     pub(super) fn library(&self, text: &Path) -> Result<PathBuf, Refusal> {
         let bare = text.components().count() == 1 && !text.is_absolute() && !text.as_os_str().is_empty();
         if bare && let Some(name) = text.to_str().filter(|name| !name.contains('/')) {
@@ -92,13 +94,13 @@ impl<'a> Collector<'a> {
             .map_err(|error| Refusal::Unreadable { path: text.to_owned(), message: error.to_string() })
     }
 
-    /// Whether a library was found already.
+    /// Returns whether the search has already found a library.
     pub(super) fn knows(&self, path: &Path) -> bool {
         FileId::of(path).is_some_and(|id| self.files.contains_key(&id))
     }
 
-    /// Chooses among the libraries that a manifest names for this host. Reads the properties of the machine once, if a
-    /// library needs any.
+    /// Chooses among the libraries that a manifest names for this host. Reads the properties of the machine at most
+    /// once, and only if a library has requirements on the machine.
     pub(super) fn choose(&mut self, manifest: &Manifest) -> LibraryChoice {
         let host = self.discovery.host;
         if host.libraries_of(manifest).all(|file| file.requires.is_empty()) {
@@ -114,8 +116,9 @@ impl<'a> Collector<'a> {
         host.choose(manifest, self.machine.get_or_insert_default())
     }
 
-    /// If the manifest beside a library lists it with others that need something of the machine, returns the library
-    /// that fits this machine. If none fits, returns the one that needs least.
+    /// Returns the library that should be used instead of `library`, if the manifest in its folder lists variants of it
+    /// with requirements on the machine. Returns the variant that fits this machine, or the least demanding variant if
+    /// none fits.
     fn preferred_variant(&mut self, library: &Path) -> Option<PathBuf> {
         let Some((_, Ok(manifest))) = self.manifest_beside(library) else { return None };
         let choice = self.choose(&manifest);
@@ -125,7 +128,8 @@ impl<'a> Collector<'a> {
 
     /// Adds a candidate, or merges it with the known candidate of the same file.
     pub(super) fn add(&mut self, mut candidate: Candidate) {
-        // A search finds all variants of a library. They are one plugin. A user who names one of them gets that one.
+        // A search finds all variants of a library, which are one plugin. Replace a variant by the one that fits this
+        // machine, unless the user named that variant.
         if !is_named_by_user(&candidate)
             && candidate.manifest.is_none()
             && let Some(path) = candidate.location.path()
@@ -163,7 +167,7 @@ impl<'a> Collector<'a> {
             self.explain_choice(candidate, path.as_deref());
             if let Some(path) = &path {
                 match &allow_list {
-                    // If a candidate is already refused, its file need not be read.
+                    // Hashing reads the whole file, so skip it for a candidate that is refused already.
                     Ok(Some(list)) if candidate.is_usable() => candidate.refusals.extend(list.check(path).err()),
                     Ok(_) => {}
                     Err(refusal) => candidate.refusals.push(refusal.clone()),
@@ -187,7 +191,7 @@ impl<'a> Collector<'a> {
         if self.discovery.elevated
             && let Some(refusal) = trust::insecure(path)
         {
-            // Another user may have put the file there, so nothing more is read from it.
+            // Another user may have put the file in this folder, so do not read its content.
             candidate.refusals.push(refusal);
             return;
         }
@@ -238,8 +242,8 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Sets the choice among the libraries of the candidate's manifest, and adds a refusal or a note if the candidate's
-    /// library does not fit the machine.
+    /// Records which library of the candidate's manifest was chosen. Adds a refusal if no library fits the machine, or
+    /// a note if the user named another library than the chosen one.
     fn explain_choice(&mut self, candidate: &mut Candidate, path: Option<&Path>) {
         let (Some(manifest), Some(file)) = (&candidate.manifest, &candidate.manifest_path) else { return };
         let choice = self.choose(manifest);
@@ -261,8 +265,8 @@ impl<'a> Collector<'a> {
         candidate.choice = Some(choice);
     }
 
-    /// Returns the manifest in a library's folder, if it describes this library. A manifest with faults counts, because
-    /// it may describe the library.
+    /// Returns the manifest in a library's folder, if it describes this library. Also returns a malformed manifest,
+    /// because it may describe the library.
     fn manifest_beside(&mut self, library: &Path) -> ManifestBeside {
         let folder = library.parent()?;
         let (host, elevated) = (self.discovery.host, self.discovery.elevated);
@@ -279,7 +283,7 @@ impl<'a> Collector<'a> {
         let (file, read) = beside.as_ref()?;
         if let Ok(manifest) = read {
             let id = FileId::of(library)?;
-            // Without needs, only the first library for this host is the plugin's.
+            // If no library has requirements on the machine, the plugin uses the first library for this host.
             let variants = host.libraries_of(manifest).any(|file| !file.requires.is_empty());
             let count = if variants { usize::MAX } else { 1 };
             let mut named = host.libraries_of(manifest).take(count);
@@ -291,17 +295,18 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// Whether a user named the candidate's library itself, so that no other library may take its place.
+/// Returns whether a user named the candidate's library in the environment. The search must then not choose another
+/// variant.
 fn is_named_by_user(candidate: &Candidate) -> bool {
     candidate.provenances().any(|place| place.source == SourceKind::Environment)
 }
 
-/// Whether two paths lead to one file.
+/// Returns whether two paths lead to the same file.
 fn same_file(one: &Path, other: &Path) -> bool {
     FileId::of(one).is_some_and(|id| FileId::of(other).is_some_and(|same| same == id))
 }
 
-/// A note that a user named a library that the search would not choose.
+/// Returns a note if the user named a library that the search would not choose.
 fn named_although(choice: &LibraryChoice, index: usize) -> Option<String> {
     let variant = choice.variants.get(index).filter(|_| choice.chosen != Some(index))?;
     let path = variant.path.display();
@@ -319,7 +324,7 @@ fn named_although(choice: &LibraryChoice, index: usize) -> Option<String> {
     Some(format!("{path} was named in the environment: {why}; {other}"))
 }
 
-/// Sets a candidate's manifest.
+/// Sets a candidate's manifest, and adds the manifest's name and priority to the candidate.
 pub(super) fn attach(candidate: &mut Candidate, manifest: Manifest, file: PathBuf) {
     candidate.add_name(&manifest.name, NameOrigin::Manifest);
     candidate.priority = Some(manifest.priority);
@@ -327,8 +332,8 @@ pub(super) fn attach(candidate: &mut Candidate, manifest: Manifest, file: PathBu
     candidate.manifest_path = Some(file);
 }
 
-/// Whether two candidates of one file are one plugin. They are different plugins if the user names the library twice in
-/// the environment, with different options.
+/// Returns whether two candidates with the same file are the same plugin. They are different plugins if the user names
+/// the library twice in the environment with different create options.
 fn same_plugin(known: &Candidate, found: &Candidate) -> bool {
     let environment = SourceKind::Environment;
     known.create_options == found.create_options
@@ -368,7 +373,7 @@ fn merge(known: &mut Candidate, found: Candidate) {
     }
 }
 
-/// Makes a candidate that consists of refusals.
+/// Creates a candidate without a location that cannot be used for the given reasons.
 pub(super) fn refused(provenance: Provenance, refusals: Vec<Refusal>) -> Candidate {
     let mut candidate = Candidate::new(Location::Unknown, provenance);
     candidate.refusals = refusals;

@@ -1,4 +1,5 @@
-//! Describes the machine to search. Everything is data, so that a test or a program can describe another machine.
+//! Describes the machine to search. All properties of the machine are plain data, so a test can describe another
+//! machine.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -9,7 +10,7 @@ use plugin_manifest::variants::MachineProperties;
 use super::library::LibrarySearch;
 use super::target::{OperatingSystem, Target};
 
-/// The machine to search, and the options of the search.
+/// The machine that discovery searches, and the options of the search.
 #[derive(Clone, Debug)]
 pub struct Discovery {
     pub(super) environment: BTreeMap<OsString, OsString>,
@@ -25,7 +26,7 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// Searches this machine with this process's environment, home folder and privileges.
+    /// Creates a search of this machine, with this process's environment, home folder and privileges.
     ///
     /// On Windows, fixed folders such as `/etc` are looked up below `%ProgramFiles%\pjrt`, because every user can create
     /// folders at the root of a drive.
@@ -42,9 +43,9 @@ impl Discovery {
         Self { environment, home, elevated, ..Self::isolated(root) }
     }
 
-    /// Searches a machine whose file system is below `root`, with an empty environment, no home folder and no elevated
-    /// privileges. Fixed folders such as `/etc` and `/usr/lib` are looked up below `root`. Paths that variables or files
-    /// name are used as they are.
+    /// Creates a search of a machine whose file system is below `root`, with an empty environment, no home folder and
+    /// no elevated privileges. Fixed folders such as `/etc` and `/usr/lib` are looked up below `root`. Paths in
+    /// variables and files are used unchanged.
     pub fn isolated(root: impl Into<PathBuf>) -> Self {
         Self {
             environment: BTreeMap::new(),
@@ -77,48 +78,50 @@ impl Discovery {
         self
     }
 
-    /// Sets the home folder, with `.config`, `.local` and similar folders.
+    /// Sets the home folder, below which `.config`, `.local` and similar folders are searched.
     #[must_use]
     pub fn home(mut self, home: impl Into<PathBuf>) -> Self {
         self.home = Some(home.into());
         self
     }
 
-    /// Sets the target that libraries must have been built for.
+    /// Sets the target for which libraries must have been built.
     #[must_use]
     pub fn host(mut self, host: Target) -> Self {
         self.host = host;
         self
     }
 
-    /// Sets the properties of the machine that libraries may need. By default, the search reads the CPU's features from
-    /// `/proc/cpuinfo`, and the version of NVIDIA's driver from `/sys/module/nvidia/version` or
-    /// `/proc/driver/nvidia/version`. The driver does not publish the GPUs' compute capability in a file, so it is unknown.
-    /// The variables `PJRT_REGISTRY_CPU_LEVEL`, `PJRT_REGISTRY_CUDA_COMPUTE_CAPABILITY` and `PJRT_REGISTRY_NVIDIA_DRIVER`
-    /// take precedence over files.
+    /// Sets the properties of the machine that libraries may require.
+    ///
+    /// By default, the search reads the CPU's features from `/proc/cpuinfo`, and the version of NVIDIA's driver from
+    /// `/sys/module/nvidia/version` or `/proc/driver/nvidia/version`. The GPUs' compute capability is unknown by
+    /// default, because the driver does not publish it in a file. The variables `PJRT_REGISTRY_CPU_LEVEL`,
+    /// `PJRT_REGISTRY_CUDA_COMPUTE_CAPABILITY` and `PJRT_REGISTRY_NVIDIA_DRIVER` take precedence over files.
     #[must_use]
     pub fn machine(mut self, machine: MachineProperties) -> Self {
         self.machine = Some(machine);
         self
     }
 
-    /// Sets whether this process has more privileges than the user who started it, as a set-user-ID program has. The search
-    /// then ignores variables that name files, and folders of the user.
+    /// Sets whether this process has more privileges than the user who started it, like a set-user-ID program. If so,
+    /// the search ignores the variables that name files, and the user's folders.
     #[must_use]
     pub fn elevated(mut self, elevated: bool) -> Self {
         self.elevated = elevated;
         self
     }
 
-    /// Sets whether the content of every library is compared with the sha256 in its manifest. Off by default, because
-    /// reading a whole file takes about a second per gigabyte. [`verify_sha256`](super::verify_sha256) checks one file.
+    /// Sets whether the content of every library is compared with the SHA-256 hash in its manifest. Off by default,
+    /// because hashing a file takes about a second per gigabyte. [`verify_sha256`](super::verify_sha256) checks one
+    /// file.
     #[must_use]
     pub fn verify_sha256(mut self, verify: bool) -> Self {
         self.verify_sha256 = verify;
         self
     }
 
-    /// Sets whether Python environments are read (on by default).
+    /// Sets whether Python environments are searched (on by default).
     #[must_use]
     pub fn python(mut self, read: bool) -> Self {
         self.python = read;
@@ -132,38 +135,40 @@ impl Discovery {
         self
     }
 
-    /// Sets the folders in which Python interpreters are looked for, instead of those in `PATH`.
+    /// Sets the folders in which the search looks for Python interpreters, instead of those in `PATH`.
     #[must_use]
     pub fn interpreter_path(mut self, folders: impl IntoIterator<Item = PathBuf>) -> Self {
         self.interpreters = Some(folders.into_iter().collect());
         self
     }
 
-    /// Whether the process has elevated privileges.
+    /// Returns whether the process has elevated privileges.
     pub fn is_elevated(&self) -> bool {
         self.elevated
     }
 
-    /// Returns the file that the dynamic loader finds for a name without a folder.
+    /// Returns the file that the dynamic loader finds for a library name without a folder.
     pub(crate) fn find_library(&self, name: &str) -> Option<PathBuf> {
         self.library_search().find(name)
     }
 
-    /// Returns the dynamic loader's search of that machine. With elevated privileges, it ignores `LD_LIBRARY_PATH`.
+    /// Returns the dynamic loader's search on this machine. With elevated privileges, the search ignores
+    /// `LD_LIBRARY_PATH`.
     pub(super) fn library_search(&self) -> LibrarySearch {
         let library_path = if self.elevated { Vec::new() } else { self.paths("LD_LIBRARY_PATH") };
         LibrarySearch::new(&self.root, self.host, library_path)
     }
 
-    /// Returns a variable's value, or `None` with elevated privileges. Use it for variables that change the results.
+    /// Returns a variable's value, or `None` if this process has elevated privileges. Use this function for variables
+    /// that change the results of a search.
     pub(crate) fn trusted(&self, name: &str) -> Option<&OsStr> {
         self.get(name).filter(|_| !self.elevated)
     }
 
-    /// Returns a variable's value. An empty one counts as unset.
+    /// Returns a variable's value. An empty value counts as unset.
     pub(crate) fn get(&self, name: &str) -> Option<&OsStr> {
         let exact = self.environment.get(OsStr::new(name));
-        // Windows ignores the case of names, and calls `PATH` `Path`.
+        // Windows ignores the case of variable names, and spells `PATH` as `Path`.
         let value = exact.or_else(|| {
             let mut others = self.environment.iter().filter(|_| self.is_windows());
             others.find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
@@ -171,19 +176,19 @@ impl Discovery {
         value.map(OsString::as_os_str).filter(|value| !value.is_empty())
     }
 
-    /// Whether the machine has the conventions of Windows.
+    /// Returns whether the machine follows the conventions of Windows.
     pub(super) fn is_windows(&self) -> bool {
         self.host.os == OperatingSystem::Windows
     }
 
-    /// Returns the folders that a variable lists in the system's syntax, without empty ones.
+    /// Returns the folders in a variable with the syntax of `PATH`, without empty ones.
     pub(super) fn paths(&self, name: &str) -> Vec<PathBuf> {
         self.get(name)
             .map(|value| std::env::split_paths(value).filter(|path| !path.as_os_str().is_empty()).collect())
             .unwrap_or_default()
     }
 
-    /// Returns a fixed folder of the machine.
+    /// Returns a fixed folder such as `/etc`, below the root of the searched machine.
     pub(super) fn system(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
     }

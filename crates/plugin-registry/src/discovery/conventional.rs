@@ -1,4 +1,4 @@
-//! Source: conventional directories and file names.
+//! Searches conventional folders for conventional file names.
 
 use std::path::Path;
 
@@ -8,15 +8,15 @@ use super::folder;
 use super::provenance::{Place, Provenance, SourceKind};
 use crate::location::Location;
 
-/// Folders below the home folder, gopjrt's first.
+/// Conventional folders below the home folder. gopjrt's folder is the first.
 const OWN: &[&str] = &[".local/lib/gomlx/pjrt", ".local/lib/pjrt", "lib"];
-/// Folders of the machine.
+/// Conventional folders that all users of the machine share.
 const SHARED: &[&str] = &["/usr/local/lib/gomlx/pjrt", "/usr/local/lib/pjrt", "/usr/lib/pjrt"];
-/// Libraries that PyTorch/XLA loads by a bare name, with the names of their plugins.
+/// Libraries that PyTorch/XLA loads by a name without a folder, and the names of their plugins.
 const BARE: &[(&str, &str)] = &[("libtpu.so", "tpu"), ("libxpu.so", "xpu"), ("libneuronpjrt.so", "neuron")];
 
 impl Collector<'_> {
-    /// Searches the conventional folders, then the dynamic loader's search for the bare names.
+    /// Searches the conventional folders. Then searches for the names in [`BARE`] as the dynamic loader does.
     pub(super) fn conventional(&mut self) {
         let discovery = self.discovery;
         let own = discovery.trusted_home().map(|home| OWN.iter().map(|folder| home.join(folder)));
@@ -27,7 +27,7 @@ impl Collector<'_> {
         let on_path = self.libraries.library_path().to_vec();
         let mut met = Vec::new();
         for path in folders {
-            // `/lib` is often a link to `/usr/lib`.
+            // `/lib` is often a link to `/usr/lib`. Do not search the same folder twice.
             let real = std::fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
             if met.contains(&real) {
                 continue;
@@ -63,7 +63,7 @@ impl Collector<'_> {
         }
         for file in files {
             let name = folder::name(&file);
-            // A broken link may be a plugin that was removed. A folder of that name is not a plugin.
+            // Keep a broken link, because its plugin may have been removed. Skip a folder with such a name.
             if is_manifest(name) || file.is_dir() {
                 continue;
             }

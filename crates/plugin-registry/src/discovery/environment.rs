@@ -1,4 +1,4 @@
-//! Source: environment variables that name libraries, each with the meaning that its project gives it.
+//! Searches the environment variables that name libraries. Each variable has the meaning that its project defines.
 
 use std::path::{Path, PathBuf};
 
@@ -17,9 +17,9 @@ use crate::variables::{ADD_MANIFESTS, ALLOWLIST, DISABLE, MANIFESTS, SELECT};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Variable {
-    /// Its name. `PJRT_PLUGIN_PATH_<PLATFORM>` represents one variable for each platform.
+    /// Name of the variable. `PJRT_PLUGIN_PATH_<PLATFORM>` represents one variable for each platform.
     pub name: &'static str,
-    /// The project that defines it, the syntax of its value, and its meaning.
+    /// The project that defines the variable, the syntax of the value, and its meaning.
     pub meaning: &'static str,
     kind: Kind,
 }
@@ -27,19 +27,19 @@ pub struct Variable {
 /// How the search uses a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// JAX's list of names and libraries.
+    /// JAX's comma-separated list of plugin names and library paths.
     NamesAndPaths,
-    /// One library. The plugin's name is implied by the variable, or derived from the file.
+    /// Path of a library. The field is the plugin's name. `None` derives the name from the file name.
     Library(Option<&'static str>),
-    /// One library, of the platform in the variable's own name.
+    /// Path of a library. The variable's name ends with the name of the platform.
     PlatformLibrary,
-    /// `type:path`, or a path alone.
+    /// Path of a library, optionally with the plugin's name and a colon before it.
     TypeAndPath,
     /// Folders with conventionally named libraries and manifests.
     Folders,
-    /// A folder that contains one library.
+    /// Folder with one library. The fields are the plugin's name and the library's file name.
     LibraryIn(&'static str, &'static str),
-    /// Another part of discovery reads it.
+    /// Another module of discovery reads the variable.
     Elsewhere,
 }
 
@@ -47,7 +47,7 @@ const fn variable(name: &'static str, kind: Kind, meaning: &'static str) -> Vari
     Variable { name, meaning, kind }
 }
 
-/// Every variable that discovery reads. Those that name libraries come in order of search.
+/// Every variable that discovery reads. The variables that name libraries are in the order of the search.
 const VARIABLES: &[Variable] = &[
     variable(
         "PJRT_NAMES_AND_LIBRARY_PATHS",
@@ -131,11 +131,11 @@ pub fn variables() -> &'static [Variable] {
     VARIABLES
 }
 
-/// Prefix of the variables with a platform in their name.
+/// Prefix of the variables whose name ends with a platform.
 const PLATFORM_PREFIX: &str = "PJRT_PLUGIN_PATH_";
 
 impl Collector<'_> {
-    /// Adds the libraries of every variable.
+    /// Adds a candidate for each library that an environment variable names.
     pub(super) fn environment(&mut self) {
         if self.discovery.elevated {
             for variable in VARIABLES.iter().filter(|variable| variable.kind != Kind::Elsewhere) {
@@ -165,7 +165,7 @@ impl Collector<'_> {
         self.placeholder_without_path();
     }
 
-    /// Adds the plugins that the environment requests.
+    /// Adds a hint for each variable in which the user requests devices by name.
     pub(super) fn hints(&mut self) {
         for variable in ["PJRT_DEVICE", "JAX_PLATFORMS"] {
             let Some(value) = self.discovery.get(variable) else { continue };
@@ -231,7 +231,7 @@ impl Collector<'_> {
         let begins = |name: &str| {
             name.starts_with(PLATFORM_PREFIX) || (windows && name.to_ascii_uppercase().starts_with(PLATFORM_PREFIX))
         };
-        // The map is sorted, which fixes the order.
+        // The map is sorted by name, so the order of the candidates is deterministic.
         let found: Vec<(String, PathBuf)> = self
             .discovery
             .environment
@@ -290,7 +290,8 @@ impl Collector<'_> {
         }
     }
 
-    /// Adds a refused candidate for `PJRT_DEVICE=LIBRARY` without a library. PyTorch/XLA fails in this case without a reason.
+    /// Adds a refused candidate if `PJRT_DEVICE=LIBRARY` is set and `PJRT_LIBRARY_PATH` is not. PyTorch/XLA fails in
+    /// this case without stating the reason.
     fn placeholder_without_path(&mut self) {
         let is_asked_for =
             self.discovery.get("PJRT_DEVICE").is_some_and(|device| device.eq_ignore_ascii_case("LIBRARY"));
@@ -303,7 +304,7 @@ impl Collector<'_> {
     }
 }
 
-/// Creates the refusal of an item of a variable.
+/// Creates the refusal of an invalid item in the value of an environment variable.
 pub(super) fn bad_item(variable: &str, item: &str, message: &str) -> Refusal {
     Refusal::BadEnvironmentItem { variable: variable.to_owned(), item: item.to_owned(), message: message.to_owned() }
 }

@@ -1,20 +1,21 @@
-//! The identity of files.
+//! Compares files by their identity instead of their path.
 
 use std::path::{Path, PathBuf};
 
-/// The identity of a file. All paths of a file, including symbolic and hard links, have the same one.
+/// The identity of a file. All paths of a file have the same identity, including symbolic links and, on Unix, hard
+/// links.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum FileId {
-    /// Device and inode.
+    /// Device and inode number.
     #[cfg(unix)]
     Inode(u64, u64),
-    /// Path without symbolic links, on systems without inodes.
+    /// Canonical path, on systems without inodes.
     #[cfg_attr(unix, allow(dead_code, reason = "for systems without inodes"))]
     Path(PathBuf),
 }
 
 impl FileId {
-    /// Returns the identity of an existing file.
+    /// Returns the identity of a file, or `None` if the file does not exist.
     pub(super) fn of(path: &Path) -> Option<Self> {
         #[cfg(unix)]
         {

@@ -1,4 +1,4 @@
-//! The filters in `PJRT_REGISTRY_SELECT` and `PJRT_REGISTRY_DISABLE`.
+//! Applies the patterns in `PJRT_REGISTRY_SELECT` and `PJRT_REGISTRY_DISABLE`.
 
 use super::candidate::Candidate;
 use super::config::Discovery;
@@ -6,10 +6,10 @@ use super::glob;
 use super::refusal::Refusal;
 use crate::variables::{DISABLE, SELECT};
 
-/// In the disable variable: all plugins that are not selected.
+/// Pattern in `PJRT_REGISTRY_DISABLE` that disables all plugins that are not selected.
 const ALL: &str = "~all~";
 
-/// The patterns of both variables.
+/// The patterns in `PJRT_REGISTRY_SELECT` and `PJRT_REGISTRY_DISABLE`.
 #[derive(Debug)]
 pub(super) struct Filter {
     select: Option<Vec<String>>,
@@ -17,7 +17,7 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// Reads both variables. They can only exclude plugins, so they also apply with elevated privileges.
+    /// Reads both variables. The variables can only exclude plugins, so they also apply with elevated privileges.
     pub(super) fn new(discovery: &Discovery) -> Self {
         let patterns = |name: &str| -> Option<Vec<String>> {
             let value = discovery.get(name)?.to_string_lossy().into_owned();
@@ -26,8 +26,8 @@ impl Filter {
         Self { select: patterns(SELECT), disable: patterns(DISABLE).unwrap_or_default() }
     }
 
-    /// Returns why the candidate is excluded, if it is. Disabling takes precedence over selecting, except that `~all~` does
-    /// not disable a plugin that is selected.
+    /// Returns the reason why the patterns exclude the candidate, if they do. Disabling takes precedence over
+    /// selecting, except that `~all~` does not disable a plugin that is selected.
     pub(super) fn refusal(&self, candidate: &Candidate) -> Option<Refusal> {
         let matched = |patterns: &[String]| patterns.iter().find(|pattern| applies(pattern, candidate)).cloned();
         let disabled = |pattern: &str| Refusal::Disabled { variable: DISABLE.to_owned(), pattern: pattern.to_owned() };
@@ -42,7 +42,7 @@ impl Filter {
     }
 }
 
-/// Whether a pattern matches one of the candidate's names, or the file name of its manifest.
+/// Returns whether a pattern matches one of the candidate's names or aliases, or the file name of its manifest.
 fn applies(pattern: &str, candidate: &Candidate) -> bool {
     let file = candidate.manifest_path.as_deref().and_then(|path| path.file_name()).and_then(|name| name.to_str());
     let manifest = candidate.manifest.iter().flat_map(|manifest| manifest.aliases.iter().map(String::as_str));

@@ -1,11 +1,11 @@
-//! The files of a folder in a fixed order, and the naming conventions of libraries.
+//! Lists and reads the files of a folder, and implements the naming conventions of libraries.
 
 use std::fs::{self, File};
 use std::io::{Error, Read};
 use std::path::{Path, PathBuf};
 
-/// Returns everything in a folder, sorted by name, because the file system's order is arbitrary. Empty for a folder that
-/// cannot be read.
+/// Returns the paths of all entries in a folder, sorted by name, because the file system's order is arbitrary. Returns
+/// an empty list if the folder cannot be read.
 pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> =
         fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
@@ -13,8 +13,8 @@ pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Returns the files of a folder whose names `wanted` accepts, sorted. Checks names before it builds paths, because
-/// folders may be large.
+/// Returns the sorted paths in a folder whose file names satisfy `wanted`. Checks a name before it builds the path,
+/// because folders may be large.
 pub(super) fn files_named(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let wanted = entries.filter(|entry| entry.file_name().to_str().is_some_and(&wanted));
@@ -23,17 +23,18 @@ pub(super) fn files_named(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<P
     files
 }
 
-/// Opens a regular file. Rejects other files, because a pipe would block, and a device may never end.
+/// Opens a regular file. Rejects pipes, because opening one may block, and devices, because their content may have no
+/// end.
 pub(super) fn open(path: &Path) -> std::io::Result<File> {
     let plain = |metadata: fs::Metadata| if metadata.is_file() { Ok(()) } else { Err(Error::other("not a file")) };
     plain(fs::metadata(path)?)?;
     let file = File::open(path)?;
-    // Another process may have replaced the file between the two calls.
+    // Another process may have replaced the file between the check and `File::open`.
     plain(file.metadata()?)?;
     Ok(file)
 }
 
-/// Reads a small file.
+/// Reads a file of at most `largest` bytes. Returns an error if the file is larger.
 pub(super) fn read(path: &Path, largest: u64) -> std::io::Result<Vec<u8>> {
     let mut content = Vec::new();
     // Limit the read instead of trusting the size in the metadata, which is too small for some files.
@@ -44,22 +45,23 @@ pub(super) fn read(path: &Path, largest: u64) -> std::io::Result<Vec<u8>> {
     Err(Error::other(format!("larger than {largest} bytes")))
 }
 
-/// Reads the text of a small file. Bytes that are not UTF-8 become replacement characters.
+/// Reads a file of at most `largest` bytes as text. Replaces invalid UTF-8 by replacement characters.
 pub(super) fn read_text(path: &Path, largest: u64) -> Option<String> {
     read(path, largest).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Maximum bytes of a manifest, configuration or list that are read.
+/// Maximum size in bytes of a manifest or configuration file that is read.
 pub(super) const LARGEST_SETTINGS: u64 = 1 << 20;
 
-/// Returns the name of a file, or an empty text if the name is not UTF-8.
+/// Returns the name of a file, or an empty string if the name is not UTF-8.
 pub(super) fn name(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 
-/// Returns the name of a library without its ending (`.so`, `.so.1`, `.dylib`, `.dll`), or `None` for another file.
+/// Returns the name of a library without its ending (`.so`, `.so.1`, `.dylib`, `.dll`), or `None` if the name has
+/// another ending.
 fn library_stem(name: &str) -> Option<&str> {
-    // A version is digits and dots after `.so`.
+    // A version consists of digits and dots after `.so`.
     let versioned = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     let ends = |name: &str, end: &str| {
         let start = name.len().checked_sub(end.len())?;
@@ -73,12 +75,12 @@ fn library_stem(name: &str) -> Option<&str> {
     name.get(..start)
 }
 
-/// Whether a file is named like a shared library, of any system.
+/// Returns whether a file name is the name of a shared library on any operating system.
 pub(crate) fn is_library_name(name: &str) -> bool {
     library_stem(name).is_some()
 }
 
-/// Whether a library is named as PJRT plugins conventionally are: `pjrt-plugin-*`, `pjrt_plugin_*`,
+/// Returns whether a library's file name follows a convention of PJRT plugins: `pjrt-plugin-*`, `pjrt_plugin_*`,
 /// `pjrt_c_api_*_plugin`, `lib*pjrt*`.
 pub(super) fn is_plugin_name(name: &str) -> bool {
     let Some(stem) = library_stem(name) else { return false };
@@ -92,8 +94,8 @@ pub(super) fn is_plugin_name(name: &str) -> bool {
         || (stem.starts_with("lib") && stem.contains("pjrt"))
 }
 
-/// Guesses a plugin's name from its file: the variable part of a conventional name, or the words of the name except
-/// those such as "pjrt" and "plugin".
+/// Guesses a plugin's name from the name of its file. For a conventional name, returns its variable part. Otherwise,
+/// returns the words of the name except generic words such as "pjrt" and "plugin".
 pub(super) fn guess_name(name: &str) -> String {
     let whole = library_stem(name).unwrap_or(name).to_lowercase();
     for (start, end) in [("pjrt_c_api_", "_plugin"), ("pjrt-plugin-", ""), ("pjrt_plugin_", "")] {

@@ -1,12 +1,12 @@
-//! Patterns with `*` and `?`, as the select and disable variables use them.
+//! Matches names against patterns with `*` and `?`, such as those in `PJRT_REGISTRY_SELECT`.
 
-/// Whether the whole text matches the pattern, regardless of letter case. `*` matches any characters, and `?` matches
-/// one.
+/// Returns whether the whole text matches the pattern, regardless of letter case. `*` matches any number of characters,
+/// and `?` matches exactly one.
 pub(super) fn matches(pattern: &str, text: &str) -> bool {
     let lower = |text: &str| text.chars().flat_map(char::to_lowercase).collect::<Vec<_>>();
     let (pattern, text) = (lower(pattern), lower(text));
     let (mut p, mut t) = (0, 0);
-    // The last star, and the end of the text that it matches.
+    // Index of the last star in the pattern, and the end of the text that the star matches.
     let mut star: Option<(usize, usize)> = None;
     while t < text.len() {
         match pattern.get(p) {

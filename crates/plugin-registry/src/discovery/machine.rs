@@ -1,5 +1,5 @@
-//! Reads the properties of a machine that libraries may need. Reads only files and variables, and loads no library of a
-//! driver.
+//! Reads the properties of a machine that libraries may require, from files and environment variables. Loads no driver
+//! library.
 //!
 //! | property | variable | file |
 //! |---|---|---|
@@ -18,14 +18,14 @@ use plugin_manifest::variants::{CpuLevel, DottedVersion, MachineProperties};
 use super::config::Discovery;
 use super::folder::read_text;
 
-/// Maximum bytes of `/proc/cpuinfo` that are read. A machine with 1000 processors has about 2 MB.
+/// Maximum size in bytes of `/proc/cpuinfo` that is read. A machine with 1000 processors has about 2 MB.
 const LARGEST_CPU_INFO: u64 = 16 << 20;
-/// Maximum bytes of a file with a version.
+/// Maximum size in bytes of a file with a driver version.
 const LARGEST_VERSION: u64 = 1 << 16;
 
 impl Discovery {
-    /// Returns the properties of the machine that libraries may need, and a note for each variable with an invalid
-    /// value. Ignores the variables in a process with elevated privileges.
+    /// Returns the properties of the machine that libraries may require, and a note for each variable with an invalid
+    /// value. Ignores these variables in a process with elevated privileges.
     pub(super) fn read_machine(&self) -> (MachineProperties, Vec<(&'static str, String)>) {
         let mut machine = MachineProperties::unknown();
         let mut notes = Vec::new();
@@ -63,8 +63,8 @@ impl Discovery {
     }
 }
 
-/// Returns the features that all processors have, or `None` if the file does not list any. x86 calls them `flags`, and
-/// ARM `Features`.
+/// Returns the CPU features that all processors have, or `None` if the file does not list features. On x86, the line of
+/// the features starts with `flags`. On ARM, it starts with `Features`.
 fn cpu_features(file: &Path) -> Option<BTreeSet<String>> {
     let text = read_text(file, LARGEST_CPU_INFO)?;
     let lists = text.lines().filter_map(|line| {
@@ -88,7 +88,7 @@ fn cpu_features(file: &Path) -> Option<BTreeSet<String>> {
     Some(common?.into_iter().map(str::to_owned).collect())
 }
 
-/// Returns the version of NVIDIA's kernel driver, or `None` if it is not loaded.
+/// Returns the version of NVIDIA's kernel driver, or `None` if the driver is not loaded.
 fn nvidia_driver(root: &Path) -> Option<DottedVersion> {
     let module = read_text(&root.join("sys/module/nvidia/version"), LARGEST_VERSION);
     if let Some(version) = module.and_then(|text| text.trim().parse().ok()) {
@@ -96,7 +96,7 @@ fn nvidia_driver(root: &Path) -> Option<DottedVersion> {
     }
     let text = read_text(&root.join("proc/driver/nvidia/version"), LARGEST_VERSION)?;
     let line = text.lines().find(|line| line.starts_with("NVRM version:"))?;
-    // The name before the version has no dots between digits.
+    // The words before the version do not parse as a version.
     line.split_ascii_whitespace().filter(|word| word.contains('.')).find_map(|word| word.parse().ok())
 }
 

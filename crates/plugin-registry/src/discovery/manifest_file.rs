@@ -1,4 +1,4 @@
-//! Reads a manifest file.
+//! Reads a plugin's manifest file.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -8,7 +8,7 @@ use plugin_manifest::Manifest;
 use super::folder;
 use super::refusal::Refusal;
 
-/// Reads and checks a manifest.
+/// Reads and validates a manifest file. Returns every fault of the manifest.
 pub(crate) fn read(path: &Path) -> Result<Manifest, Vec<Refusal>> {
     let bytes = folder::read(path, folder::LARGEST_SETTINGS).map_err(|error| {
         vec![match error.kind() {

@@ -1,4 +1,5 @@
-//! Source: manifests named by `PJRT_REGISTRY_MANIFESTS` and `PJRT_REGISTRY_ADD_MANIFESTS`, and the manifest directories.
+//! Searches for manifests: those that `PJRT_REGISTRY_MANIFESTS` and `PJRT_REGISTRY_ADD_MANIFESTS` name, and those in
+//! the manifest directories.
 
 use std::path::{Path, PathBuf};
 
@@ -11,11 +12,11 @@ use super::refusal::Refusal;
 use super::trust;
 use crate::location::Location;
 
-/// The folder for manifests below a configuration or data directory.
+/// The manifest directory below a configuration or data directory.
 const FOLDER: &str = "pjrt/plugins.d";
 
 impl Collector<'_> {
-    /// Adds the manifests that a variable names: files, or folders with `*.json` files.
+    /// Adds the plugins whose manifests a variable names, as files or as folders with `*.json` files.
     pub(super) fn manifests_of_variable(&mut self, source: SourceKind, variable: &str) {
         for path in self.discovery.paths(variable) {
             if !self.search(source, &path) {
@@ -29,7 +30,7 @@ impl Collector<'_> {
         }
     }
 
-    /// Adds the manifests of the manifest directories.
+    /// Adds the plugins whose manifests are in the manifest directories.
     pub(super) fn manifest_directories(&mut self) {
         for folder in self.manifest_folders() {
             if self.search(SourceKind::Manifest, &folder) {
@@ -38,8 +39,8 @@ impl Collector<'_> {
         }
     }
 
-    /// Returns the configuration and data directories in the order of the XDG base directory specification. With elevated
-    /// privileges, only the machine's own.
+    /// Returns the manifest directories, in the order in which the XDG base directory specification searches the
+    /// configuration and data directories. With elevated privileges, returns only the directories of the machine.
     fn manifest_folders(&self) -> Vec<PathBuf> {
         let discovery = self.discovery;
         let own = |variable: &str, below_home: &str| {
@@ -72,7 +73,7 @@ impl Collector<'_> {
         }
     }
 
-    /// Adds one manifest.
+    /// Adds the plugin that a manifest describes.
     pub(super) fn manifest(&mut self, source: SourceKind, path: &Path, variable: Option<&str>) {
         let place = Place::Manifest { path: path.to_owned(), variable: variable.map(str::to_owned) };
         let provenance = Provenance::new(source, place);
@@ -98,7 +99,7 @@ impl Collector<'_> {
         };
         let mut candidate = Candidate::new(Location::Unknown, provenance);
         let choice = self.choose(&manifest);
-        // If none fits, the candidate has the library that needs least, with a refusal.
+        // If no library fits, use the least demanding one. [`Collector::finish`] then adds the refusal.
         let preferred = choice.chosen().or_else(|| choice.least());
         match preferred.and_then(|variant| manifest.library.get(variant.index)) {
             None if manifest.library.is_empty() => candidate.refusals.push(Refusal::MalformedManifest {

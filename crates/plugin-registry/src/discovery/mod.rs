@@ -1,8 +1,8 @@
-//! Finds PJRT plugins on a machine by reading files. Loads no library and runs no Python.
+//! Finds PJRT plugins on a machine by reading files. Does not load any library or run Python.
 //!
-//! A search returns a list of [`Candidate`]s. Each has names, the location of its library, the place where it was found
-//! ([`Provenance`]), and the reasons why it cannot be used, if any ([`Refusal`]). Refused candidates stay in the list, so
-//! that a person can see the reasons. One broken plugin never hides another.
+//! A search returns a list of [`Candidate`]s. Each candidate has names, the location of its library, the place where it
+//! was found ([`Provenance`]), and the reasons why it cannot be used, if any ([`Refusal`]). Refused candidates stay in
+//! the list, so that a user can see the reasons. One broken plugin never hides another.
 //!
 //! ```
 //! use plugin_registry::discovery::Discovery;
@@ -18,50 +18,52 @@
 //!
 //! # Order
 //!
-//! Candidates come in the order below. Folders are read in the order of their files' names, so that the same machine
-//! always gives the same list.
+//! A search returns the candidates in the order below. It reads the files of a folder in the order of their names, so
+//! that repeated searches of a machine return the same list.
 //!
-//! 1. With `PJRT_REGISTRY_MANIFESTS`: the manifests that it names, and nothing else.
+//! 1. If `PJRT_REGISTRY_MANIFESTS` is set: the manifests that this variable names. All other sources are ignored.
 //! 2. Manifests that `PJRT_REGISTRY_ADD_MANIFESTS` names.
 //! 3. Environment variables that name libraries, in the order of [`variables`].
 //! 4. Manifests in `pjrt/plugins.d` below `XDG_CONFIG_HOME`, on Windows `APPDATA`, `XDG_CONFIG_DIRS`, `/etc`,
 //!    `XDG_DATA_HOME` and `XDG_DATA_DIRS`.
 //! 5. Python environments: `VIRTUAL_ENV`, `CONDA_PREFIX`, the interpreters on `PATH`, on Windows those in
-//!    `%LOCALAPPDATA%\Programs\Python` and `%ProgramFiles%`, and `/usr`. In each, along its module
-//!    search path: entry points of the groups `jax_plugins`, `torch_xla.plugins` and `xla_plugins`; modules of the namespace
-//!    packages `jax_plugins` and `xla_plugins`; packages that announce no plugin.
-//! 6. TensorFlow: `TF_PLUGGABLE_DEVICE_LIBRARY_PATH`, and `tensorflow-plugins` in each folder of 5.
+//!    `%LOCALAPPDATA%\Programs\Python` and `%ProgramFiles%`, and `/usr`. In each environment, along its module search
+//!    path: entry points of the groups `jax_plugins`, `torch_xla.plugins` and `xla_plugins`; modules of the namespace
+//!    packages `jax_plugins` and `xla_plugins`; packages that contain a plugin but do not announce it.
+//! 6. TensorFlow: `TF_PLUGGABLE_DEVICE_LIBRARY_PATH`, and `tensorflow-plugins` in each folder of step 5.
 //! 7. Conventional names (`pjrt-plugin-*`, `pjrt_plugin_*`, `pjrt_c_api_*_plugin`, `lib*pjrt*`, `pjrt_plugin.json`) in
 //!    conventional folders, `LD_LIBRARY_PATH` and the system's library folders. Then `libtpu.so`, `libxpu.so` and
 //!    `libneuronpjrt.so` by the dynamic loader's search.
 //!
-//! A registry puts the plugins that the program registers before all of these.
+//! A [`PluginRegistry`](crate::PluginRegistry) puts the plugins that the program registers before all of these
+//! candidates.
 //!
-//! If a file is found again, including through a link, it remains one candidate and gets another provenance. Its first
-//! name is the most reliable one ([`NameOrigin`]). Two libraries with the same name remain two candidates. A manifest
-//! named `pjrt_plugin.json` beside a library describes it, wherever the library was found.
+//! If a search finds a file again, for example through a link, it adds a provenance to the existing candidate. A
+//! candidate's first name is the most reliable one ([`NameOrigin`]). Two libraries with the same name remain two
+//! candidates. A manifest named `pjrt_plugin.json` in a library's folder describes the library, wherever the library
+//! was found.
 //!
 //! # Variants of a library
 //!
-//! A manifest may list several libraries for one system that need different CPUs, GPUs or drivers.
-//! [`variants`](plugin_manifest::variants) documents the order of preference, and [`Discovery::machine`] the properties of
-//! the machine. All libraries of the manifest are one candidate, with the library that fits this machine.
-//! [`Candidate::choice`] explains the choice. If a user names one of the libraries in the environment, that library is
-//! used, and a note states what the machine lacks.
+//! A manifest may list several libraries for one system that require different CPUs, GPUs or drivers.
+//! [`variants`](plugin_manifest::variants) documents the order of preference, and [`Discovery::machine`] the properties
+//! of the machine. All libraries of the manifest form one candidate, whose location is the library that fits this
+//! machine. [`Candidate::choice`] explains the choice. If a user names one of the libraries in the environment, that
+//! library is used, and a note states what the machine lacks.
 //!
 //! # Filters and trust
 //!
-//! `PJRT_REGISTRY_SELECT` and `PJRT_REGISTRY_DISABLE` hold patterns with `*` and `?`, separated by commas, for names,
-//! aliases and manifests' file names. A plugin must match the first variable, if it is set, and must not match the
-//! second one. `~all~` in the second disables all plugins that are not selected. A manifest may name a variable of its
-//! own that disables its plugin.
+//! `PJRT_REGISTRY_SELECT` and `PJRT_REGISTRY_DISABLE` hold comma-separated patterns with `*` and `?` for names, aliases
+//! and file names of manifests. If `PJRT_REGISTRY_SELECT` is set, a plugin must match one of its patterns. A plugin
+//! must not match a pattern in `PJRT_REGISTRY_DISABLE`. The pattern `~all~` in `PJRT_REGISTRY_DISABLE` disables all
+//! plugins that are not selected. A manifest may name an additional variable that disables its plugin.
 //!
-//! `PJRT_REGISTRY_ALLOWLIST`, or `/etc/pjrt/plugins.allow`, is an [`AllowList`] of sha256 sums.
+//! `PJRT_REGISTRY_ALLOWLIST`, or `/etc/pjrt/plugins.allow`, is an [`AllowList`] of SHA-256 hashes.
 //!
-//! A process with [elevated](Discovery::elevated) privileges trusts the machine and not its user. It ignores variables
-//! that name files or folders, and folders below the home folder. For each ignored variable of this list, it adds a
-//! note. It refuses libraries and manifests unless they and all folders above them belong to root and only root can
-//! change them.
+//! A process with [elevated](Discovery::elevated) privileges trusts the machine but not the user who started it. It
+//! ignores variables that name files or folders, and folders below the home folder. The results contain a note for each
+//! ignored variable that names libraries, manifests or an allow-list. The process refuses libraries and manifests
+//! unless they and all folders above them belong to root and only root can change them.
 
 mod candidate;
 mod collector;

@@ -1,4 +1,4 @@
-//! `PJRT_NAMES_AND_LIBRARY_PATHS` with JAX's exact syntax.
+//! Parses `PJRT_NAMES_AND_LIBRARY_PATHS` with JAX's exact syntax.
 
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,10 @@ use super::folder;
 use super::provenance::{Place, Provenance, SourceKind};
 use super::refusal::Refusal;
 
-/// The separator between a name and a path.
+/// The separator between a plugin's name and its path.
 const SEPARATOR: char = if cfg!(windows) { ';' } else { ':' };
 
-/// The contents of a configuration file.
+/// The contents of a JSON configuration file, which an item may name instead of a library.
 #[derive(Debug, Default, PartialEq)]
 struct Config {
     library: PathBuf,
@@ -25,7 +25,7 @@ struct Config {
 }
 
 impl Collector<'_> {
-    /// Adds a candidate for each item.
+    /// Adds a candidate for each comma-separated item of the value.
     pub(super) fn names_and_paths(&mut self, variable: &str, value: &str) {
         let items: Vec<&str> = value.split(',').collect();
         for (index, item) in items.iter().enumerate() {
@@ -49,7 +49,7 @@ impl Collector<'_> {
                     Err(refusal) => refusals.push(refusal),
                 }
             }
-            // JAX keeps the last of several items with one name.
+            // JAX keeps the last of several items with the same name.
             let winner = items[index + 1..].iter().rfind(|later| split(later).is_ok_and(|(other, _)| other == name));
             if let Some(winner) = winner {
                 refusals.push(Refusal::DuplicateName {
@@ -73,7 +73,7 @@ impl Collector<'_> {
     }
 }
 
-/// Splits an item into name and path.
+/// Splits an item into the plugin's name and its path.
 fn split(item: &str) -> Result<(&str, &str), String> {
     let parts: Vec<&str> = item.split(SEPARATOR).collect();
     match parts[..] {
@@ -89,7 +89,7 @@ fn split(item: &str) -> Result<(&str, &str), String> {
     }
 }
 
-/// Reads a configuration file.
+/// Reads a JSON configuration file.
 fn read(path: &Path) -> Result<Config, Refusal> {
     let malformed = |field: &str, message: String| Refusal::MalformedManifest {
         path: path.to_owned(),

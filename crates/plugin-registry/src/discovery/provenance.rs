@@ -1,15 +1,15 @@
-//! Where a candidate was found.
+//! The source and the place in which a candidate was found.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// The kind of source in which a candidate was found. The order of the variants is the order of search.
+/// The kind of source in which a candidate was found. The order of the variants is the order of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum SourceKind {
     /// Registered by the program itself, or linked into it. Only a registry uses this kind.
     Explicit,
-    /// A manifest named by `PJRT_REGISTRY_MANIFESTS`, which is then the only source.
+    /// A manifest named by `PJRT_REGISTRY_MANIFESTS`. If this variable is set, no other source is searched.
     ManifestOverride,
     /// A manifest named by `PJRT_REGISTRY_ADD_MANIFESTS`.
     ManifestAdded,
@@ -17,11 +17,11 @@ pub enum SourceKind {
     Environment,
     /// A manifest in one of the manifest directories.
     Manifest,
-    /// A Python environment, read as files.
+    /// A Python environment, searched without running Python.
     Python,
-    /// TensorFlow's plugin folder or variable.
+    /// TensorFlow's plugin folder or environment variable.
     TensorFlow,
-    /// A conventional directory and file name.
+    /// A conventional file name in a conventional folder.
     Conventional,
 }
 
@@ -66,52 +66,52 @@ pub enum PythonAnnouncement {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Place {
-    /// The program registered it.
+    /// The program registered the plugin.
     Program {
-        /// The code that registered it, such as a function's name.
+        /// The code that registered the plugin, such as the name of a function.
         by: String,
     },
     /// An environment variable.
     Variable {
-        /// Its name.
+        /// Name of the variable.
         name: String,
-        /// The part of its value about this candidate.
+        /// The item of the variable's value that names this candidate.
         item: String,
         /// The configuration file that the item names, if any.
         config: Option<PathBuf>,
     },
     /// A manifest file.
     Manifest {
-        /// The file.
+        /// Path of the manifest file.
         path: PathBuf,
-        /// The variable that led to it, if one did.
+        /// The variable that names the manifest or its folder, if any.
         variable: Option<String>,
     },
     /// A Python distribution or module.
     Python {
         /// Root of the Python environment, such as a virtual environment's folder.
         environment: PathBuf,
-        /// The search path entry, such as a `site-packages` folder.
+        /// The folder in the module search path, such as a `site-packages` folder.
         directory: PathBuf,
         /// Name of the distribution as spelled in its metadata. `None` for a module that belongs to no distribution.
         distribution: Option<String>,
-        /// Its version.
+        /// Version of the distribution, if known.
         version: Option<String>,
         /// How the plugin is announced.
         announcement: PythonAnnouncement,
-        /// The distribution that contains the library, if it is another one.
+        /// The distribution that contains the library, if it is not the one that announces the plugin.
         library_distribution: Option<String>,
     },
     /// A directory that was searched.
     Directory {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// The variable that named the directory, if one did.
+        /// The variable that lists the directory, if any.
         variable: Option<String>,
     },
 }
 
-/// Where a candidate was found, and what it shadows.
+/// Where a candidate was found, and which Python packages it shadows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Provenance {
@@ -119,12 +119,13 @@ pub struct Provenance {
     pub source: SourceKind,
     /// The exact place where a candidate was found.
     pub place: Place,
-    /// Later distributions and modules of the same name, which this one shadows.
+    /// Distributions and modules of the same name that come later in the module search path, so that Python does not
+    /// use them.
     pub shadowed: Vec<String>,
 }
 
 impl Provenance {
-    /// Creates a provenance that shadows nothing.
+    /// Creates a provenance without shadowed distributions or modules.
     pub fn new(source: SourceKind, place: Place) -> Self {
         Self { source, place, shadowed: Vec::new() }
     }

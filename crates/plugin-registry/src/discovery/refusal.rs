@@ -1,4 +1,4 @@
-//! Why a candidate cannot be used. Each message names the thing and the remedy.
+//! Reasons why a candidate cannot be used. Each message names the affected file or setting and the remedy.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ pub enum Refusal {
     /// The file does not exist.
     #[error("{path} does not exist: install the plugin again or correct the path")]
     Missing {
-        /// The file.
+        /// Path of the missing file.
         path: PathBuf,
     },
     /// The dynamic loader's search does not find a library that is named without a folder.
@@ -24,167 +24,167 @@ pub enum Refusal {
         /// Name of the library.
         name: String,
     },
-    /// The package is installed and contains no plugin library.
+    /// The package is installed but contains no plugin library.
     #[error(
         "the package contains no plugin library for this host; searched {}: install the package that contains the \
          library",
         paths(searched)
     )]
     NoLibrary {
-        /// The places searched.
+        /// Folders and files that were searched.
         searched: Vec<PathBuf>,
     },
     /// The file could not be read.
     #[error("{path} cannot be read ({message}): check its permissions")]
     Unreadable {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// The operating system's error message.
         message: String,
     },
     /// The file is not a shared library.
     #[error("{path} is not a shared library but {what}: name the plugin's library")]
     NotALibrary {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// A description of the file.
         what: String,
     },
-    /// A shared library that does not export `GetPjrtApi`.
+    /// The shared library does not export `GetPjrtApi`.
     #[error(
         "{path} does not export GetPjrtApi, so it is not a PJRT plugin: name the plugin's library, or export the \
          function"
     )]
     NoGetPjrtApi {
-        /// The library.
+        /// Path of the library.
         path: PathBuf,
     },
-    /// Built for another system or processor.
+    /// The library was built for another operating system or processor architecture.
     #[error(
         "{path} was built for {}, and this program runs on {host}: install the build for this host",
         targets(library)
     )]
     WrongTarget {
-        /// The library.
+        /// Path of the library.
         path: PathBuf,
-        /// The targets it was built for. A universal Mach-O file has several.
+        /// The targets for which the library was built. A universal Mach-O file has several.
         library: Vec<Target>,
         /// The target of this program.
         host: Target,
     },
-    /// The dynamic loader's search does not find libraries that it needs.
+    /// The dynamic loader's search does not find all libraries on which this library depends.
     #[error(
         "{path} needs libraries that were not found: {}: install them, or add their folder to LD_LIBRARY_PATH",
         dependencies(missing, path)
     )]
     MissingDependencies {
-        /// The library.
+        /// Path of the library.
         path: PathBuf,
-        /// The libraries that were not found, each with the library that needs it.
+        /// The dependencies that were not found, each with the library that depends on it.
         missing: Vec<MissingDependency>,
     },
-    /// The file does not have the sha256 in its manifest.
+    /// The file's SHA-256 hash differs from the hash in its manifest.
     #[error("{path} has the sha256 {actual}, but its manifest lists {expected}: install the plugin again")]
     Sha256Mismatch {
-        /// The library.
+        /// Path of the library.
         path: PathBuf,
-        /// The manifest's value, lower-case hexadecimal.
+        /// Hash in the manifest, in lowercase hexadecimal.
         expected: String,
-        /// The file's value, lower-case hexadecimal.
+        /// Hash of the file, in lowercase hexadecimal.
         actual: String,
     },
-    /// An allow-list is in force and does not contain this library.
+    /// An allow-list applies, and it does not contain this library.
     #[error("{path} (sha256 {sha256}) is not in the allow-list {list}: add its line if you trust it")]
     NotAllowed {
-        /// The library.
+        /// Path of the library.
         path: PathBuf,
-        /// Its sha256, lower-case hexadecimal.
+        /// SHA-256 hash of the library, in lowercase hexadecimal.
         sha256: String,
-        /// The list.
+        /// Path of the allow-list.
         list: PathBuf,
     },
-    /// A variable disables it.
+    /// An environment variable disables the plugin.
     #[error("{}", disabled(variable, pattern))]
     Disabled {
-        /// The variable.
+        /// Name of the variable.
         variable: String,
-        /// The pattern that matched. Empty if the variable selects other plugins.
+        /// The pattern that matched the plugin. Empty if the variable selects other plugins.
         pattern: String,
     },
     /// Other users can change the file, and this process has elevated privileges.
     #[error("{path} {why}: change its owner or permissions")]
     InsecureLocation {
-        /// The file or folder.
+        /// Path of the file or folder that other users can change.
         path: PathBuf,
-        /// The reason.
+        /// The reason why the file or folder is not trusted.
         why: String,
     },
-    /// A manifest describes the plugin and names no library for this host.
+    /// A manifest describes the plugin but names no library for this host.
     #[error("{manifest} names no library for {host}: install the build for this host")]
     NoLibraryForHost {
-        /// The manifest.
+        /// Path of the manifest.
         manifest: PathBuf,
         /// The target of this program.
         host: Target,
     },
-    /// A manifest describes the plugin, and this machine does not meet the needs of any library that it names for this
-    /// host.
+    /// A manifest describes the plugin, but this machine does not meet the requirements of any library that the
+    /// manifest names for this host.
     #[error("{manifest} names no library that fits this machine: {}", needs(unmet))]
     NoVariantFits {
-        /// The manifest.
+        /// Path of the manifest.
         manifest: PathBuf,
-        /// The libraries, and for each the needs that the machine does not meet.
+        /// Paths of the libraries, each with the requirements that the machine does not meet.
         unmet: Vec<(PathBuf, Vec<UnmetNeed>)>,
     },
-    /// A manifest or configuration file has a fault.
+    /// A manifest, configuration file or allow-list is invalid.
     #[error("{path}: {}{message}: correct the file", self::field(field))]
     MalformedManifest {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The field, such as `library.path`. Empty if the file as a whole is not a JSON object.
+        /// The invalid field, such as `library.path`. Empty if the fault concerns the file as a whole.
         field: String,
-        /// The fault.
+        /// A description of the fault.
         message: String,
     },
-    /// An item of an environment variable has a fault.
+    /// An item in the value of an environment variable is invalid.
     #[error("{variable}: item {}: {message}", start(item))]
     BadEnvironmentItem {
-        /// The variable.
+        /// Name of the variable.
         variable: String,
-        /// The item.
+        /// The invalid item.
         item: String,
         /// The fault and the remedy.
         message: String,
     },
-    /// The same variable gives the name again. The last item is used.
+    /// A later item of the same variable has the same plugin name. Only the last item with that name is used.
     #[error("{variable} gives the name {name:?} to {winner:?} too, and only the last item counts: use another name")]
     DuplicateName {
-        /// The variable.
+        /// Name of the variable.
         variable: String,
-        /// The name.
+        /// The name of the plugin.
         name: String,
         /// The item that is used.
         winner: String,
     },
 }
 
-/// A dependency that was not found.
+/// A dependency of a library that was not found.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct MissingDependency {
-    /// Name of the library, as spelled in the dynamic section.
+    /// Name of the dependency, as spelled in the headers of the library.
     pub name: String,
-    /// The library that needs it.
+    /// Path of the library that depends on it.
     pub needed_by: PathBuf,
 }
 
 impl Refusal {
-    /// Returns the messages of several refusals, for a sentence.
+    /// Joins the messages of several refusals into one sentence.
     pub(crate) fn list(refusals: &[Self]) -> String {
         refusals.iter().map(Self::to_string).collect::<Vec<_>>().join("; ")
     }
 
-    /// Returns a short word for tables: `missing`, `architecture`, `disabled` ...
+    /// Returns a short category for tables, such as `missing`, `architecture` or `disabled`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Missing { .. } | Self::NotInLibrarySearch { .. } => "missing",
@@ -206,10 +206,10 @@ impl Refusal {
     }
 }
 
-/// Number of characters of a variable's item that a message shows.
+/// Maximum number of characters of an environment variable's item that a message shows.
 const SHOWN: usize = 256;
 
-/// Returns the first characters of an item, quoted, with dots if there are more.
+/// Returns the first characters of an item in quotes, followed by dots if the item is longer.
 fn start(item: &str) -> String {
     let start: String = item.chars().take(SHOWN).collect();
     format!("{start:?}{}", if start.len() < item.len() { "..." } else { "" })
@@ -219,7 +219,7 @@ fn paths(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// Lists the libraries of a manifest with their unmet needs.
+/// Lists the libraries of a manifest with their unmet requirements.
 fn needs(unmet: &[(PathBuf, Vec<UnmetNeed>)]) -> String {
     let one = |(path, needs): &(PathBuf, Vec<UnmetNeed>)| {
         let needs: Vec<String> = needs.iter().map(UnmetNeed::to_string).collect();
@@ -232,7 +232,7 @@ fn targets(targets: &[Target]) -> String {
     targets.iter().map(Target::to_string).collect::<Vec<_>>().join(" and ")
 }
 
-/// Lists the dependencies, each with the library that needs it unless that is `library`.
+/// Lists the missing dependencies. Adds to each the library that depends on it, unless that library is `library`.
 fn dependencies(missing: &[MissingDependency], library: &Path) -> String {
     let one = |dependency: &MissingDependency| match &dependency.needed_by {
         needed_by if needed_by == library => dependency.name.clone(),
@@ -241,7 +241,7 @@ fn dependencies(missing: &[MissingDependency], library: &Path) -> String {
     missing.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Names the pattern that disables a plugin. Without one, the variable selects other plugins.
+/// Returns the message for a disabled plugin. If `pattern` is empty, the variable selects other plugins.
 fn disabled(variable: &str, pattern: &str) -> String {
     if pattern.is_empty() {
         format!("not selected by {variable}: add its name there or unset the variable")
@@ -250,7 +250,7 @@ fn disabled(variable: &str, pattern: &str) -> String {
     }
 }
 
-/// Names the field before a fault, unless the fault is in the file as a whole.
+/// Returns the name of the invalid field as the start of a message. Empty if the fault concerns the file as a whole.
 fn field(field: &str) -> String {
     if field.is_empty() { String::new() } else { format!("field {field}: ") }
 }

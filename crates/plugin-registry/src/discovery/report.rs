@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use super::candidate::Candidate;
 use super::provenance::SourceKind;
 
-/// Plugins that an environment variable requests.
+/// Names of plugins that an environment variable requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct SelectionHint {
     /// The variable: `PJRT_DEVICE` or `JAX_PLATFORMS`.
     pub variable: String,
-    /// Lower-case names in order of preference. `JAX_PLATFORMS` may use aliases such as `gpu`.
+    /// Lowercase names in order of preference. `JAX_PLATFORMS` may contain aliases such as `gpu`.
     pub names: Vec<String>,
 }
 
@@ -21,11 +21,11 @@ impl SelectionHint {
     }
 }
 
-/// A finding that concerns no single candidate.
+/// A finding that does not concern a single candidate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Note {
-    /// The variable, file or folder that it concerns.
+    /// The variable, file or folder that the finding concerns.
     pub about: String,
     /// The finding.
     pub message: String,
@@ -37,15 +37,15 @@ impl Note {
     }
 }
 
-/// A place that was searched.
+/// A file or folder that was searched.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Searched {
     /// The kind of source.
     pub source: SourceKind,
-    /// The file or folder.
+    /// Path of the file or folder.
     pub path: PathBuf,
-    /// Whether it exists.
+    /// Whether the path exists.
     pub exists: bool,
 }
 
@@ -55,16 +55,16 @@ impl Searched {
     }
 }
 
-/// Everything that one search found.
+/// The complete results of one search.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Discovered {
-    /// Candidates in order of search. See the [module's documentation](super).
+    /// Candidates in the order of the search. See the [module's documentation](super).
     pub candidates: Vec<Candidate>,
-    /// Plugins that the environment requests, in order of precedence of the variables.
+    /// Plugins that environment variables request. The variable with the highest precedence is first.
     pub hints: Vec<SelectionHint>,
-    /// Findings that concern no single candidate.
+    /// Findings that do not concern a single candidate.
     pub notes: Vec<Note>,
-    /// Places searched, in order.
+    /// Files and folders that were searched, in order.
     pub searched: Vec<Searched>,
 }

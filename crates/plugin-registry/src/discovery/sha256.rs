@@ -1,15 +1,15 @@
-//! Checksums of libraries.
+//! SHA-256 hashes of libraries.
 
 use std::path::Path;
 
 use super::folder;
 use super::refusal::Refusal;
 
-/// Compares the content of a library with the sha256 in a manifest (hexadecimal, in upper or lower case).
+/// Compares the content of a library with an expected SHA-256 hash in upper- or lowercase hexadecimal.
 ///
 /// # Errors
 ///
-/// [`Refusal::Sha256Mismatch`] if they differ, [`Refusal::Unreadable`] if the file cannot be read.
+/// Returns [`Refusal::Sha256Mismatch`] if the hashes differ, or [`Refusal::Unreadable`] if the file cannot be read.
 pub fn verify_sha256(path: &Path, expected: &str) -> Result<(), Refusal> {
     let actual = sha256(path)?;
     let expected = expected.to_ascii_lowercase();
@@ -19,7 +19,7 @@ pub fn verify_sha256(path: &Path, expected: &str) -> Result<(), Refusal> {
     Err(Refusal::Sha256Mismatch { path: path.to_owned(), expected, actual })
 }
 
-/// Returns the sha256 of a file in lower-case hexadecimal.
+/// Returns the SHA-256 hash of a file in lowercase hexadecimal.
 pub(super) fn sha256(path: &Path) -> Result<String, Refusal> {
     use sha2::Digest;
     let unreadable = |error: std::io::Error| Refusal::Unreadable { path: path.to_owned(), message: error.to_string() };

@@ -1,4 +1,4 @@
-//! Runs the sources of a search in order.
+//! Runs the steps of a search in order.
 
 use super::candidate::Candidate;
 use super::collector::Collector;
@@ -8,7 +8,7 @@ use super::report::Discovered;
 use crate::variables::{ADD_MANIFESTS, ALLOWLIST, MANIFESTS};
 
 impl Discovery {
-    /// Searches the machine. This never fails, because faults become refusals of a candidate, or notes.
+    /// Searches the machine. Never fails, because every fault becomes a refusal of a candidate or a note.
     pub fn discover(&self) -> Discovered {
         let mut collector = Collector::new(self);
         collector.old_variables();

@@ -1,4 +1,4 @@
-//! The target that a shared library was built for: operating system and architecture.
+//! The operating system and architecture for which a shared library was built.
 
 use std::fmt;
 
@@ -10,15 +10,15 @@ use plugin_manifest::variants::{LibraryChoice, MachineProperties};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OperatingSystem {
-    /// ELF with the System V, GNU or unset ABI.
+    /// ELF file whose OS ABI is unset (System V) or GNU.
     Linux,
-    /// Mach-O.
+    /// Mach-O file.
     MacOs,
-    /// PE.
+    /// PE file.
     Windows,
-    /// ELF marked as FreeBSD's.
+    /// ELF file with the OS ABI of FreeBSD.
     FreeBsd,
-    /// Any other.
+    /// Any other operating system.
     Other,
 }
 
@@ -67,7 +67,7 @@ pub enum Architecture {
     S390x,
     /// 64-bit LoongArch.
     LoongArch64,
-    /// Any other, with its number in the file format.
+    /// Any other instruction set, with its machine number in the file format.
     Other(u32),
 }
 
@@ -87,9 +87,9 @@ impl fmt::Display for Architecture {
     }
 }
 
-/// Operating system and architecture.
+/// The platform for which a program or a library was built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-// Exhaustive: a pair, as in a target triple.
+// Exhaustive, because a target always consists of these two fields.
 pub struct Target {
     /// The operating system.
     pub os: OperatingSystem,
@@ -98,25 +98,25 @@ pub struct Target {
 }
 
 impl Target {
-    /// Whether a program for this target can load a library for one of those targets. For an unknown host, returns
-    /// true, and the dynamic loader decides.
+    /// Returns whether a program for this target can load a library that was built for the targets in `library`.
+    /// Returns `true` if this target is unknown, so that the dynamic loader decides.
     pub fn loads(&self, library: &[Self]) -> bool {
         let known = self.os != OperatingSystem::Other && !matches!(self.architecture, Architecture::Other(_));
         !known || library.contains(self)
     }
 
-    /// Returns the libraries that a manifest names for this target, in its order.
+    /// Returns the libraries that a manifest names for this target, in the order of the manifest.
     pub(super) fn libraries_of(self, manifest: &Manifest) -> impl Iterator<Item = &LibraryFile> {
         let (os, architecture) = (self.os.rust_name(), self.architecture.to_string());
         manifest.library.iter().filter(move |file| file.is_for(os, &architecture))
     }
 
-    /// Chooses among the libraries that a manifest names for this target.
+    /// Chooses the library for a machine among the libraries that a manifest names for this target.
     pub(super) fn choose(self, manifest: &Manifest, machine: &MachineProperties) -> LibraryChoice {
         manifest.choose_library(self.os.rust_name(), &self.architecture.to_string(), machine)
     }
 
-    /// The target that this program was built for.
+    /// Returns the target for which this program was built.
     pub const fn host() -> Self {
         let os = if cfg!(target_os = "linux") {
             OperatingSystem::Linux

@@ -1,8 +1,9 @@
-//! Source: TensorFlow's plugin folders and variable.
+//! Searches TensorFlow's plugin folders and environment variable.
 //!
-//! TensorFlow opens every library in `<site-packages>/tensorflow-plugins` and in `TF_PLUGGABLE_DEVICE_LIBRARY_PATH` (a file
-//! or a folder). It requires `TFNPD_InitPlugin`, and then looks for `GetPjrtApi`. A PJRT client needs only the latter, so a
-//! library that TensorFlow would ignore is used, with a note.
+//! TensorFlow opens every library in `<site-packages>/tensorflow-plugins` and in `TF_PLUGGABLE_DEVICE_LIBRARY_PATH` (a
+//! file or a folder). It requires a library to export `TFNPD_InitPlugin`, and then looks for `GetPjrtApi`. A PJRT
+//! client needs only `GetPjrtApi`. If a library lacks only `TFNPD_InitPlugin`, the search therefore accepts it and adds
+//! a note.
 
 use std::path::{Path, PathBuf};
 
@@ -12,13 +13,13 @@ use super::folder;
 use super::provenance::{Place, Provenance, SourceKind};
 use crate::location::Location;
 
-/// The variable.
+/// Environment variable with the path of a plugin library or a folder of plugin libraries.
 const VARIABLE: &str = "TF_PLUGGABLE_DEVICE_LIBRARY_PATH";
-/// The folder in a folder of packages.
+/// Name of the plugin folder in a `site-packages` folder.
 const FOLDER: &str = "tensorflow-plugins";
 
 impl Collector<'_> {
-    /// Searches the variable, then the folders of the given search path entries.
+    /// Searches the path in the variable. Then searches the plugin folder in each of the given `site-packages` folders.
     pub(super) fn tensorflow(&mut self, sites: &[PathBuf]) {
         if let Some(value) = self.discovery.get(VARIABLE) {
             let path = PathBuf::from(value);

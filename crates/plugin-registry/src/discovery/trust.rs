@@ -1,4 +1,4 @@
-//! Limits on the libraries that may be loaded: the allow-list, and files that other users can change.
+//! Restricts the libraries that may be loaded: applies the allow-list, and detects files that other users can change.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,13 +12,15 @@ use super::refusal::Refusal;
 use super::sha256::{sha256, verify_sha256};
 use crate::variables::ALLOWLIST;
 
-/// The allow-list of the machine. It applies with elevated privileges, and if the variable is not set.
+/// The allow-list of the machine. It applies if `PJRT_REGISTRY_ALLOWLIST` is not set, or if the process has elevated
+/// privileges.
 const SYSTEM_ALLOWLIST: &str = "/etc/pjrt/plugins.allow";
 
-/// Maximum bytes of a list that are read.
+/// Maximum size in bytes of an allow-list that is read.
 const LARGEST: u64 = 16 << 20;
 
-/// The libraries that may be loaded, by their sha256. If a list is in force, all others are refused.
+/// The libraries that may be loaded, identified by their SHA-256 hashes. If an allow-list applies, all other libraries
+/// are refused.
 ///
 /// The file has one line for each library, as `sha256sum` writes it: 64 hexadecimal digits, then any text. Empty lines and
 /// lines that start with `#` are ignored.
@@ -33,7 +35,8 @@ impl AllowList {
     ///
     /// # Errors
     ///
-    /// [`Refusal::Unreadable`] or [`Refusal::MalformedManifest`] with the number of the wrong line.
+    /// Returns [`Refusal::Unreadable`] if the file cannot be read, or [`Refusal::MalformedManifest`] with the number of
+    /// the first invalid line.
     pub fn read(path: &Path) -> Result<Self, Refusal> {
         let bytes = folder::read(path, LARGEST)
             .map_err(|error| Refusal::Unreadable { path: path.to_owned(), message: error.to_string() })?;
@@ -44,7 +47,7 @@ impl AllowList {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            // `sha256sum` marks a file name with special characters by a backslash.
+            // `sha256sum` starts the line with a backslash if the file name contains special characters.
             let hash = line.split_whitespace().next().unwrap_or_default().trim_start_matches('\\');
             if hash.len() != 64 || !hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
                 return Err(Refusal::MalformedManifest {
@@ -62,7 +65,8 @@ impl AllowList {
     ///
     /// # Errors
     ///
-    /// [`Refusal::NotAllowed`] or [`Refusal::Unreadable`].
+    /// Returns [`Refusal::NotAllowed`] if the library is not in the list, or [`Refusal::Unreadable`] if it cannot be
+    /// read.
     pub fn check(&self, library: &Path) -> Result<(), Refusal> {
         let sha256 = sha256(library)?;
         if self.allowed.contains(&sha256) {
@@ -73,12 +77,12 @@ impl AllowList {
 }
 
 impl Discovery {
-    /// Returns the allow-list in force, if there is one: the file in `PJRT_REGISTRY_ALLOWLIST`, or
-    /// `/etc/pjrt/plugins.allow`. With elevated privileges, only the latter.
+    /// Returns the allow-list that applies, if any: the file in `PJRT_REGISTRY_ALLOWLIST`, or
+    /// `/etc/pjrt/plugins.allow`. With elevated privileges, only `/etc/pjrt/plugins.allow` is used.
     ///
     /// # Errors
     ///
-    /// The fault of the list. In this case, no library may be loaded.
+    /// Returns a refusal if the allow-list cannot be read or is invalid. In this case, no library may be loaded.
     pub fn allow_list(&self) -> Result<Option<AllowList>, Refusal> {
         if !self.elevated
             && let Some(path) = self.get(ALLOWLIST)
@@ -86,7 +90,7 @@ impl Discovery {
             return AllowList::read(Path::new(path)).map(Some);
         }
         let path = self.system(SYSTEM_ALLOWLIST);
-        // A list that exists and cannot be read permits no library.
+        // If the allow-list exists but cannot be read, no library may be loaded.
         match fs::symlink_metadata(&path) {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
             _ => AllowList::read(&path).map(Some),
@@ -96,7 +100,7 @@ impl Discovery {
 
 impl Discovery {
     /// Returns the reasons why a candidate's library must not be loaded now: other users can change the file, the
-    /// allow-list excludes it, or its sha256 differs from the manifest's.
+    /// allow-list does not contain its hash, or its hash differs from the hash in the manifest.
     pub(crate) fn refusals_of(&self, candidate: &Candidate, library: &Path) -> Vec<Refusal> {
         let mut refusals: Vec<Refusal> = insecure(library).filter(|_| self.elevated).into_iter().collect();
         match self.allow_list() {
@@ -112,12 +116,12 @@ impl Discovery {
     }
 }
 
-/// Checks that a process with elevated privileges may load a file that its user named: only root can change the file and
-/// the folders above it. Other processes may load any file.
+/// Checks that a process with elevated privileges may load a file that its user named: only root can change the file
+/// and the folders above it. If the process has no elevated privileges, accepts any file.
 ///
 /// # Errors
 ///
-/// [`Refusal::InsecureLocation`].
+/// Returns [`Refusal::InsecureLocation`] for the first file or folder that other users can change.
 pub fn check_trusted(path: &Path) -> Result<(), Refusal> {
     if !process_privileges::elevated() {
         return Ok(());
@@ -125,8 +129,8 @@ pub fn check_trusted(path: &Path) -> Result<(), Refusal> {
     insecure(path).map_or(Ok(()), Err)
 }
 
-/// Checks that only root can change a file and the folders above it. Returns the first file or folder with another owner,
-/// or that others may write to.
+/// Checks that only root can change a file and the folders above it. Returns a refusal for the first file or folder
+/// that does not belong to root, or that other users may write to.
 #[cfg(unix)]
 pub(super) fn insecure(path: &Path) -> Option<Refusal> {
     use std::os::unix::fs::MetadataExt;
@@ -135,7 +139,8 @@ pub(super) fn insecure(path: &Path) -> Option<Refusal> {
     let Ok(real) = fs::canonicalize(path) else { return None };
     for place in real.ancestors() {
         let Ok(metadata) = fs::metadata(place) else { return refuse(place, "cannot be examined") };
-        // In a folder with the sticky bit, others cannot replace files. The file itself is checked as well.
+        // In a folder with the sticky bit, other users cannot replace root's files. The loop checks the file itself,
+        // too.
         let sticky = metadata.is_dir() && metadata.mode() & 0o1000 != 0;
         if metadata.uid() != 0 {
             return refuse(place, "does not belong to root, and this process runs with elevated privileges");
@@ -152,7 +157,7 @@ pub(super) fn insecure(_: &Path) -> Option<Refusal> {
     None
 }
 
-/// Whether every user may write to the file.
+/// Returns whether every user may write to the file.
 #[cfg(unix)]
 pub(super) fn writable_by_all(path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;

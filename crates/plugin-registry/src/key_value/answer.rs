@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use pjrt::ErrorCode;
 
-/// The result of a store's operation, with the code and message of an error.
+/// The result of an operation on a key-value store. An error consists of a code and a message.
 pub(super) type Answer<T> = Result<T, (ErrorCode, String)>;
 
-/// The error for a key that was not set in time.
+/// Returns the error for a key that was not set before the timeout.
 pub(super) fn late<T>(key: &str, timeout: Duration, store: &str) -> Answer<T> {
     let message =
         format!("key {key:?} was not set in {store} within {timeout:?}: check that all processes are running");

@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-/// The shortest timeout for an answer, so that a fast server can still answer an operation whose time is almost up.
+/// The shortest timeout for a server's answer, so that a fast server can still answer an operation shortly before its
+/// deadline.
 const LEAST: Duration = Duration::from_millis(250);
 
-/// The first pause, and the longest.
+/// The first and the longest pause.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// The deadline of an operation. `None` if the clock cannot represent it.
+/// The deadline of an operation. `None` means no deadline, because the clock cannot represent the time.
 #[derive(Clone, Copy)]
 pub(super) struct Deadline(Option<Instant>);
 
@@ -21,19 +22,20 @@ impl Deadline {
         self.0.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Returns the time left, at most `limit`. Never zero, which sockets reject.
+    /// Returns the time until the deadline, at most `limit`. Returns at least a millisecond, because sockets reject a
+    /// timeout of zero.
     pub(super) fn left(self, limit: Duration) -> Duration {
         let left = self.0.map_or(limit, |deadline| deadline.saturating_duration_since(Instant::now()));
         left.min(limit).max(Duration::from_millis(1))
     }
 
-    /// Returns the time left for an answer of the server.
+    /// Returns the timeout for a server's answer: the time until the deadline, at most `limit`, but at least [`LEAST`].
     pub(super) fn left_to_answer(self, limit: Duration) -> Duration {
         self.left(limit).max(LEAST)
     }
 }
 
-/// The growing pauses between attempts.
+/// Pauses between attempts. Each pause is twice as long as the previous one, up to one second.
 pub(super) struct Pauses(Duration);
 
 impl Pauses {

@@ -1,4 +1,4 @@
-//! A store in an etcd cluster.
+//! A key-value store in an etcd cluster.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use super::answer::{Answer, late};
 use super::deadline::{Deadline, Pauses};
 use super::etcd_gateway::{Fault, Found, Gateway};
 
-/// The default timeout of operations that take no timeout.
+/// Default timeout of `put` and `try_get`, which have no timeout parameter.
 const OPERATION: Duration = Duration::from_secs(10);
 
-/// The longest time of one watch. A new watch finds servers that vanished without closing their connections.
+/// Maximum duration of one watch. Starting a new watch detects a server that vanished without closing its connection.
 const WATCH: Duration = Duration::from_secs(60);
 
-/// The error of opening a store.
+/// The error of opening an etcd store.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct EtcdError {
@@ -26,22 +26,23 @@ pub struct EtcdError {
 }
 
 impl EtcdError {
-    /// Returns the kind of error: `INVALID_ARGUMENT` for a malformed address, `UNAVAILABLE` for servers that do not answer,
+    /// Returns the error code: `INVALID_ARGUMENT` for a malformed address, `UNAVAILABLE` if no server answers,
     /// `UNAUTHENTICATED` for a wrong or missing password.
     pub fn code(&self) -> ErrorCode {
         self.code
     }
 }
 
-/// A store in an etcd cluster, for processes on all hosts that can reach it.
+/// A key-value store in an etcd cluster, for processes on all hosts that can reach the cluster.
 ///
-/// The requests use the JSON gateway of etcd 3.4 and newer, over HTTP without TLS. If a server does not answer, the next
-/// one is asked, with growing pauses, until the operation's timeout. A process that waits for a key watches it from the
-/// revision at which the key was not set, so it misses no change. [`get`](KeyValueStore::get) has a timeout of its own. For
-/// the others it is ten seconds, or the value of [`Etcd::with_operation_timeout`].
+/// The requests use the JSON gateway of etcd 3.4 and newer, over HTTP without TLS. If a server does not answer, the
+/// store tries the next server, with growing pauses, until the operation's timeout. A process that waits for a key
+/// reads the key, and then watches it from the next revision, so it misses no change. [`get`](KeyValueStore::get) has a
+/// timeout parameter. The timeout of `put` and `try_get` is ten seconds, or the value of
+/// [`Etcd::with_operation_timeout`].
 ///
-/// By default etcd keeps keys for ever, so runs must not share keys. See [`Prefixed`](super::Prefixed) and
-/// [`Etcd::with_expiry`]. etcd rejects empty keys, and by default values of more than 1.5 MiB.
+/// By default, etcd keeps keys forever, so different runs must use different keys. See [`Prefixed`](super::Prefixed)
+/// and [`Etcd::with_expiry`]. etcd rejects empty keys, and by default also values of more than 1.5 MiB.
 pub struct Etcd {
     gateway: Gateway,
     name: String,
@@ -56,7 +57,7 @@ impl Etcd {
     ///
     /// # Errors
     ///
-    /// A malformed address, and servers that do not answer.
+    /// Returns an error if an address is malformed, no server answers, or the server rejects the user.
     pub fn open(addresses: &str) -> Result<Self, EtcdError> {
         let gateway = Gateway::new(addresses).map_err(|reason| EtcdError {
             code: ErrorCode::INVALID_ARGUMENT,
@@ -69,7 +70,7 @@ impl Etcd {
             match store.gateway.range("pjrt", store.attempt(Deadline::after(store.operation))) {
                 Ok(_) => break,
                 Err(fault) if fault.is_transient() && server < store.gateway.endpoints().len() => {}
-                // The user may have no access to that key.
+                // The user may have access to other keys than this one.
                 Err(fault) if fault.code == ErrorCode::PERMISSION_DENIED => break,
                 Err(Fault { code, message, cause }) => {
                     return Err(EtcdError { code, message: format!("{}: {message}", store.name), cause });
@@ -86,21 +87,21 @@ impl Etcd {
         self
     }
 
-    /// Sets the time after which the cluster deletes a key, in whole seconds. Each key has a lease of its own. Every
-    /// process must have read the key by then.
+    /// Sets the time after which the cluster deletes a key, rounded up to whole seconds. Each key has its own etcd
+    /// lease. Every process must read the key before it expires.
     #[must_use]
     pub fn with_expiry(mut self, expiry: Duration) -> Self {
         self.expiry = Some(expiry);
         self
     }
 
-    /// Returns the timeout of one attempt, so that there is time for an attempt at each server.
+    /// Returns the timeout of one attempt. The timeout leaves time for one attempt at each server.
     fn attempt(&self, deadline: Deadline) -> Duration {
         let servers = u32::try_from(self.gateway.endpoints().len()).unwrap_or(u32::MAX);
         deadline.left_to_answer(self.operation / servers)
     }
 
-    /// Runs an idempotent request until it succeeds or its time is up.
+    /// Runs an idempotent request. Repeats it after transient errors until the deadline.
     fn run<T>(&self, operation: &str, deadline: Deadline, request: impl Fn(Duration) -> Result<T, Fault>) -> Answer<T> {
         let mut pauses = Pauses::new();
         loop {

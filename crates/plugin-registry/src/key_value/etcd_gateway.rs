@@ -1,4 +1,4 @@
-//! Requests to the JSON gateway that each etcd server has beside gRPC, over HTTP without TLS.
+//! Sends requests to the JSON gateway that every etcd server offers in addition to gRPC, over HTTP without TLS.
 
 use std::io::{BufRead, BufReader};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use ureq::http::Uri;
 use ureq::{Agent, Body};
 
-/// The port of etcd's clients.
+/// The default port for etcd clients.
 const PORT: u16 = 2379;
 
-/// The largest answer that is read. By default, etcd limits requests to 1.5 MiB.
+/// Maximum size in bytes of an answer that is read. By default, etcd limits requests to 1.5 MiB.
 const LARGEST_ANSWER: u64 = 256 << 20;
 
 /// The error of a request.
@@ -32,7 +32,7 @@ impl Fault {
         Self { code, message: message.into(), cause: None }
     }
 
-    /// Whether a later attempt, or an attempt at another server, may succeed.
+    /// Returns whether a later attempt, or an attempt at another server, may succeed.
     pub(super) fn is_transient(&self) -> bool {
         self.code == ErrorCode::UNAVAILABLE
     }
@@ -42,7 +42,7 @@ impl Fault {
         Self { code: ErrorCode::UNAVAILABLE, message, cause: Some(error) }
     }
 
-    /// Reads an answer with an HTTP status that is not a success.
+    /// Creates the error for an answer with an unsuccessful HTTP status.
     fn answer(status: u16, text: &str) -> Self {
         match serde_json::from_str::<Value>(text) {
             Ok(error) if error["code"].is_u64() => Self::status(&error, "code"),
@@ -57,7 +57,7 @@ impl Fault {
         }
     }
 
-    /// Reads an error of gRPC, whose codes are those of PJRT.
+    /// Creates the error for a gRPC error. The gRPC codes have the same values as PJRT's error codes.
     fn status(error: &Value, code: &str) -> Self {
         let message = error["message"].as_str().or_else(|| error["error"].as_str()).unwrap_or("unknown error");
         let raw = error[code].as_u64().and_then(|raw| u32::try_from(raw).ok());
@@ -74,12 +74,12 @@ impl Fault {
     }
 }
 
-/// Whether an error that etcd calls an invalid argument is about a missing or wrong user or password.
+/// Returns whether an `INVALID_ARGUMENT` error of etcd concerns a missing or wrong user or password.
 fn is_about_credentials(message: &str) -> bool {
     ["user name is empty", "authentication failed"].iter().any(|text| message.contains(text))
 }
 
-/// The value of a key, if it is set, and the revision of the store at which it was read.
+/// The value of a key, if the key is set, and the revision of the store at which the key was read.
 pub(super) struct Found {
     pub(super) value: Option<Vec<u8>>,
     pub(super) revision: i64,
@@ -91,19 +91,19 @@ struct Credentials {
     password: String,
 }
 
-/// The servers of a cluster.
+/// The JSON gateways of all servers in a cluster.
 pub(super) struct Gateway {
     agent: Agent,
-    /// The servers' addresses, without credentials: `http://host:port`.
+    /// Addresses of the servers, without credentials: `http://host:port`.
     endpoints: Vec<String>,
-    /// The index of the server that takes requests. The next server takes over when a request fails.
+    /// Index of the server that receives requests, modulo the number of servers. Incremented when a request fails.
     current: AtomicUsize,
     credentials: Option<Credentials>,
     token: Mutex<Option<String>>,
 }
 
 impl Gateway {
-    /// Reads addresses that are separated by commas.
+    /// Parses comma-separated addresses.
     pub(super) fn new(addresses: &str) -> Result<Self, String> {
         let (mut endpoints, mut credentials) = (Vec::new(), None);
         for address in addresses.split(',') {
@@ -114,7 +114,7 @@ impl Gateway {
             credentials = credentials.or(own);
             endpoints.push(endpoint);
         }
-        // Addresses within a cluster need no proxy.
+        // Ignore the proxy settings of the environment, because addresses within a cluster need no proxy.
         let agent = Agent::config_builder().http_status_as_error(false).proxy(None).build().new_agent();
         Ok(Self { agent, endpoints, current: AtomicUsize::new(0), credentials, token: Mutex::new(None) })
     }
@@ -123,7 +123,7 @@ impl Gateway {
         &self.endpoints
     }
 
-    /// Reads a key.
+    /// Reads a key and the current revision of the store.
     pub(super) fn range(&self, key: &str, timeout: Duration) -> Result<Found, Fault> {
         let answer = self.call("/v3/kv/range", &json!({ "key": encode(key.as_bytes()) }), timeout)?;
         let value = answer["kvs"].get(0).map(value_of).transpose()?;
@@ -131,7 +131,7 @@ impl Gateway {
         Ok(Found { value, revision })
     }
 
-    /// Sets a key, which the server deletes with the lease.
+    /// Sets a key. If `lease` is given, the server deletes the key when the lease expires.
     pub(super) fn put(&self, key: &str, value: &[u8], lease: Option<&str>, timeout: Duration) -> Result<(), Fault> {
         let mut request = json!({ "key": encode(key.as_bytes()), "value": encode(value) });
         if let Some(lease) = lease {
@@ -140,20 +140,20 @@ impl Gateway {
         self.call("/v3/kv/put", &request, timeout).map(drop)
     }
 
-    /// Requests a lease. Returns its id.
+    /// Requests a lease that expires after `seconds`. Returns the id of the lease.
     pub(super) fn grant(&self, seconds: u64, timeout: Duration) -> Result<String, Fault> {
         let answer = self.call("/v3/lease/grant", &json!({ "TTL": seconds.to_string() }), timeout)?;
         answer["ID"].as_str().map(str::to_owned).ok_or_else(|| unreadable("/v3/lease/grant"))
     }
 
-    /// Waits until a key is set at a revision or later. Returns `None` if the time is up, or if the server no longer
-    /// keeps the revision.
+    /// Waits until a key is set at `revision` or later. Returns `None` after the timeout, or if the server has deleted
+    /// the history from `revision` on.
     pub(super) fn watch(&self, key: &str, revision: i64, timeout: Duration) -> Result<Option<Vec<u8>>, Fault> {
         let request = json!({
             "create_request": { "key": encode(key.as_bytes()), "start_revision": revision.to_string() }
         });
         let body = self.send("/v3/watch", &request, timeout)?;
-        // The answer is one JSON document in each line, until the client closes the connection.
+        // The answer contains one JSON document on each line, and ends when the client closes the connection.
         for line in BufReader::new(body.into_reader()).lines() {
             let line = match line.map_err(ureq::Error::from) {
                 Ok(line) => line,
@@ -187,7 +187,8 @@ impl Gateway {
         serde_json::from_str(&text).map_err(|_| unreadable(path))
     }
 
-    /// Sends a request, with a token if the server requires one. Requests a new token once if the old one has expired.
+    /// Sends a request, with an authentication token if the addresses contain a user. If a cached token has expired,
+    /// requests a new token once.
     fn send(&self, path: &str, request: &Value, timeout: Duration) -> Result<Body, Fault> {
         let (token, is_old) = self.token(timeout)?;
         match self.post(path, request, token.as_deref(), timeout) {
@@ -200,7 +201,7 @@ impl Gateway {
         }
     }
 
-    /// Returns the token of the user, if there is one, and whether it was requested earlier.
+    /// Returns the user's authentication token, if the addresses contain a user, and whether the token was cached.
     fn token(&self, timeout: Duration) -> Result<(Option<String>, bool), Fault> {
         let Some(Credentials { user, password }) = &self.credentials else { return Ok((None, false)) };
         let known = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -238,7 +239,7 @@ impl Gateway {
         Err(fault)
     }
 
-    /// Records that the connection to the current server failed.
+    /// Creates the error for a failed connection to the current server, and switches to the next server.
     fn fail(&self, error: ureq::Error) -> Fault {
         self.next_server();
         Fault::connection(error)
@@ -249,7 +250,7 @@ impl Gateway {
     }
 }
 
-/// Reads an address. Returns it without credentials, and the credentials.
+/// Parses an address. Returns the address without credentials, and the credentials.
 fn endpoint(address: &str) -> Result<(String, Option<Credentials>), String> {
     let form = "write http://host:port, or several addresses with commas between them";
     // The address may contain a password, so the messages do not repeat it.
@@ -299,13 +300,13 @@ fn encode(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// The value of a pair. JSON omits an empty one.
+/// Decodes the value of a key-value pair. The gateway omits an empty value.
 fn value_of(pair: &Value) -> Result<Vec<u8>, Fault> {
     let text = pair["value"].as_str().unwrap_or("");
     STANDARD.decode(text).map_err(|error| Fault::new(ErrorCode::DATA_LOSS, format!("the value is not base64: {error}")))
 }
 
-/// A 64-bit number, which JSON writes as a string.
+/// Parses a 64-bit integer, which the gateway encodes as a string.
 fn number(value: &Value) -> Result<i64, Fault> {
     value.as_str().and_then(|text| text.parse().ok()).ok_or_else(|| unreadable("a number"))
 }

@@ -1,4 +1,4 @@
-//! A store within one process.
+//! A key-value store within one process.
 
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use super::answer::{Answer, late};
 
 const NAME: &str = "the key-value store of this process";
 
-/// A store for the clients of one process, such as those of a test.
+/// A key-value store for the clients of one process, such as those of a test.
 #[derive(Debug, Default)]
 pub struct InProcess {
     values: Mutex<HashMap<String, Vec<u8>>>,
@@ -23,7 +23,7 @@ impl InProcess {
         Self::default()
     }
 
-    /// Locks the map. A thread that panicked while it held the lock left the map valid.
+    /// Locks the map. If a thread panicked while it held the lock, the map is still valid.
     fn values(&self) -> MutexGuard<'_, HashMap<String, Vec<u8>>> {
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -31,7 +31,7 @@ impl InProcess {
 
 impl KeyValueStore for InProcess {
     fn get(&self, key: &str, timeout: Duration) -> Answer<Vec<u8>> {
-        // If the clock cannot represent the deadline, there is none.
+        // If the clock cannot represent the deadline, wait without a deadline.
         let deadline = Instant::now().checked_add(timeout);
         let mut values = self.values();
         loop {

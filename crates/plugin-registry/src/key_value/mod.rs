@@ -1,9 +1,9 @@
 //! Key-value stores through which the clients of several processes find each other.
 //!
-//! A plugin that drives devices of several processes at once requests a store from the framework
-//! ([`pjrt::KeyValueStore`]). One process sets the keys that the others wait for. [`InProcess`] serves clients within
-//! one process. `Redis`, of the feature `redis`, and `Etcd`, of the feature `etcd`, serve processes on any hosts.
-//! [`Prefixed`] separates the keys of plugins, and of runs of a program, that share a store.
+//! A plugin that drives the devices of several processes requests a store from the framework ([`pjrt::KeyValueStore`]).
+//! One process sets the keys for which the other processes wait. [`InProcess`] is a store for clients within one
+//! process. `Redis` (feature `redis`) and `Etcd` (feature `etcd`) are stores for processes on any hosts. [`Prefixed`]
+//! separates the keys of different plugins, and of different runs of a program, that share a store.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A store whose keys have a prefix.
+//! A key-value store that adds a prefix to every key of another store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::answer::Answer;
 
 /// A view of a shared store that contains the keys of one plugin in one run of a program.
 ///
-/// Plugins choose their keys independently, and a store may outlive the run that wrote to it. The keys of different runs or
+/// Plugins choose their keys independently, and a store may outlive the run that wrote to it. Keys of different runs or
 /// plugins never collide, whatever characters the names contain.
 #[derive(Clone)]
 pub struct Prefixed {
@@ -19,10 +19,10 @@ pub struct Prefixed {
 }
 
 impl Prefixed {
-    /// Creates a view of the store that holds the keys of `plugin` in `run`. All processes of a run must use the same
-    /// name of the run, and runs that share a store must use different names. The job's number is a good name.
+    /// Creates a view of the store that contains the keys of `plugin` in `run`. All processes of a run must pass the
+    /// same `run`, and runs that share a store must pass different ones. The id of the cluster job is a good choice.
     pub fn new(store: Arc<dyn KeyValueStore>, run: &str, plugin: &str) -> Self {
-        // The lengths make the prefix unique: no other pair of names gives the same text.
+        // The prefix contains the lengths of both names, so that different pairs of names never have the same prefix.
         let prefix = format!("pjrt/{}.{run}/{}.{plugin}/", run.len(), plugin.len());
         Self { store, prefix }
     }

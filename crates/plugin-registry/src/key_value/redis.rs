@@ -1,4 +1,4 @@
-//! A store on a Redis server.
+//! A key-value store on a Redis server.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -10,10 +10,10 @@ use redis::{Client, Connection, IntoConnectionInfo};
 use super::answer::{Answer, late};
 use super::deadline::{Deadline, Pauses};
 
-/// The default timeout of operations that take no timeout.
+/// Default timeout of `put` and `try_get`, which have no timeout parameter.
 const OPERATION: Duration = Duration::from_secs(10);
 
-/// The error of opening a store.
+/// The error of opening a Redis store.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct RedisError {
@@ -24,21 +24,22 @@ pub struct RedisError {
 }
 
 impl RedisError {
-    /// Returns the kind of error: `INVALID_ARGUMENT` for a malformed address, `UNAVAILABLE` for a server that does not answer,
+    /// Returns the error code: `INVALID_ARGUMENT` for a malformed address, `UNAVAILABLE` if the server does not answer,
     /// `UNAUTHENTICATED` for a wrong or missing password.
     pub fn code(&self) -> ErrorCode {
         self.code
     }
 }
 
-/// A store on a Redis server, for processes on all hosts that can reach it.
+/// A key-value store on a Redis server, for processes on all hosts that can reach the server.
 ///
-/// A process that waits for a key subscribes to a channel on which the key's writer announces it, instead of polling. A
-/// broken connection is opened again, with growing pauses, until the operation's timeout. [`get`](KeyValueStore::get) has
-/// a timeout of its own. For the others it is ten seconds, or the value of [`Redis::with_operation_timeout`].
+/// A process that waits for a key does not poll. It subscribes to a channel on which the key's writer publishes a
+/// message. If the connection breaks, the store opens a new one, with growing pauses, until the operation's timeout.
+/// [`get`](KeyValueStore::get) has a timeout parameter. The timeout of `put` and `try_get` is ten seconds, or the value
+/// of [`Redis::with_operation_timeout`].
 ///
-/// By default the server keeps keys for ever, so runs must not share keys. See [`Prefixed`](super::Prefixed) and
-/// [`Redis::with_expiry`].
+/// By default, the server keeps keys forever, so different runs must use different keys. See
+/// [`Prefixed`](super::Prefixed) and [`Redis::with_expiry`].
 pub struct Redis {
     client: Client,
     name: String,
@@ -53,7 +54,7 @@ impl Redis {
     ///
     /// # Errors
     ///
-    /// A malformed address, and a server that does not answer.
+    /// Returns an error if the address is malformed, the server does not answer, or the server rejects the user.
     pub fn open(address: &str) -> Result<Self, RedisError> {
         let info = address.into_connection_info().map_err(|error| {
             // The address may contain a password.
@@ -87,14 +88,14 @@ impl Redis {
         self
     }
 
-    /// Sets the time after which the server deletes a key. Every process must have read the key by then.
+    /// Sets the time after which the server deletes a key. Every process must read the key before it expires.
     #[must_use]
     pub fn with_expiry(mut self, expiry: Duration) -> Self {
         self.expiry = Some(expiry);
         self
     }
 
-    /// Opens a connection whose operations each take at most `timeout`.
+    /// Opens a connection with a timeout for connecting, for each read and for each write.
     fn connect(&self, timeout: Duration) -> redis::RedisResult<Connection> {
         let connection = self.client.get_connection_with_timeout(timeout)?;
         connection.set_read_timeout(Some(timeout))?;
@@ -102,7 +103,7 @@ impl Redis {
         Ok(connection)
     }
 
-    /// Converts an error of the server or the connection.
+    /// Converts an error of the server or the connection to an error code and a message.
     fn fault(&self, operation: &str, error: &redis::RedisError) -> (ErrorCode, String) {
         use redis::{ErrorKind, ServerErrorKind};
         let (code, remedy) = match error.kind() {
@@ -120,7 +121,7 @@ impl Redis {
         (code, format!("{}: {operation}: {error}{remedy}", self.name))
     }
 
-    /// Runs an idempotent command on the open connection, until it succeeds or its time is up.
+    /// Runs an idempotent command. Repeats it on a new connection after I/O errors until the deadline.
     fn run<T>(
         &self,
         operation: &str,
@@ -141,7 +142,7 @@ impl Redis {
                 };
                 ready.and_then(|mut connection| {
                     let result = command(&mut connection);
-                    // After an error, the state of the connection is unknown.
+                    // After an I/O error, the state of the connection is unknown. Do not use the connection again.
                     if result.as_ref().err().is_none_or(|error| !error.is_io_error()) {
                         *kept = Some(connection);
                     }
@@ -163,7 +164,7 @@ impl Redis {
         self.run(&format!("GET {key:?}"), deadline, |connection| redis::cmd("GET").arg(key).query(connection))
     }
 
-    /// Waits for the announcement of a key, unless the key is set when the subscription begins.
+    /// Subscribes to the channel of a key, and waits until the key is set or the deadline has passed.
     fn listen(&self, key: &str, deadline: Deadline) -> Result<Option<Vec<u8>>, Wait> {
         let broken = |error: redis::RedisError| Wait::Broken(error);
         let mut connection = self.connect(deadline.left_to_answer(self.operation)).map_err(broken)?;
@@ -175,26 +176,26 @@ impl Redis {
             channel.set_read_timeout(Some(deadline.left(Duration::from_secs(3600)))).map_err(broken)?;
             match channel.get_message() {
                 Ok(_) => found = self.fetch(key, deadline).map_err(Wait::Failed)?,
-                // The timeout has been reached, or an hour has passed.
+                // The deadline has passed, or the wait has lasted an hour.
                 Err(error) if error.is_timeout() => break,
                 Err(error) => return Err(broken(error)),
             }
         }
-        // Unsubscribes without waiting for the answer.
+        // Dropping `channel` unsubscribes. The short timeout limits the wait for the server's answer.
         let _ = channel.set_read_timeout(Some(Duration::from_millis(1)));
         Ok(found)
     }
 }
 
-/// Why waiting for a key failed.
+/// The reason why waiting for a key failed.
 enum Wait {
     /// The connection broke.
     Broken(redis::RedisError),
-    /// Another error, after which waiting again would fail as well.
+    /// A command failed. Waiting again would fail as well.
     Failed((ErrorCode, String)),
 }
 
-/// Returns the channel on which the writer of a key announces it.
+/// Returns the channel on which the writer of a key publishes a message.
 fn channel_of(key: &str) -> String {
     format!("pjrt-put:{key}")
 }

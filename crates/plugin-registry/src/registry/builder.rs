@@ -34,27 +34,28 @@ impl RegistryBuilder {
         self
     }
 
-    /// Looks for hardware with this probe instead of one of this machine.
+    /// Uses this probe to look for hardware, instead of a probe of this machine.
     #[must_use]
     pub fn hardware(mut self, probe: HardwareProbe) -> Self {
         self.probe = Some(probe);
         self
     }
 
-    /// Keeps the lock files of exclusive devices in this folder instead of the user's.
+    /// Keeps the lock files of exclusive devices in this folder, instead of the folder of [`LockFolder::of_this_user`].
     #[must_use]
     pub fn locks(mut self, locks: LockFolder) -> Self {
         self.locks = Some(locks);
         self
     }
 
-    /// Runs the search when its result is first needed, instead of when the registry is built.
+    /// Delays the search until its results are first needed. By default, [`Self::build`] runs the search.
     pub(crate) fn search_when_needed(mut self) -> Self {
         self.searches_when_needed = true;
         self
     }
 
-    /// Builds the registry and runs its first search. Faults of the plugins found are recorded in their entries.
+    /// Builds the registry and runs its first search. Faults of the plugins that the search finds are recorded in their
+    /// entries.
     pub fn build(self) -> PluginRegistry {
         let registry = PluginRegistry(Arc::new(Core {
             discovery: self.discovery,
@@ -73,13 +74,13 @@ impl RegistryBuilder {
 }
 
 impl PluginRegistry {
-    /// Creates a registry of the plugins linked into the program and those found on this machine, with this process's
-    /// environment. Reads files and loads nothing.
+    /// Creates a registry of the plugins that are linked into the program and the plugins that are found on this
+    /// machine, with this process's environment. Only reads files, and does not load any plugin.
     pub fn discover() -> Self {
         Self::with(Discovery::from_environment())
     }
 
-    /// Creates a registry of the plugins linked into the program and those that a search finds.
+    /// Creates a registry of the plugins that are linked into the program and the plugins that a search finds.
     pub fn with(discovery: Discovery) -> Self {
         Self::builder().linked().discovery(discovery).build()
     }
@@ -89,16 +90,16 @@ impl PluginRegistry {
         Self::builder().build()
     }
 
-    /// Builds a registry step by step, beginning with an empty one.
+    /// Returns a builder of a registry. The registry is empty by default.
     pub fn builder() -> RegistryBuilder {
         RegistryBuilder::default()
     }
 
-    /// Returns the registry of the process, which [`open`](crate::open) uses. It has the plugins of [`Self::discover`].
-    /// It searches when the result is first needed, with the environment that the process had when this function was
-    /// first called.
+    /// Returns the global registry of the process, which [`open`](crate::open) uses. It contains the same plugins as
+    /// the registry of [`Self::discover`]. Its search runs when the results are first needed, with the environment that
+    /// the process had when this function was first called.
     ///
-    /// The registry is never dropped. [`Self::shutdown_within`] shuts its plugins down.
+    /// The registry is never dropped. Use [`Self::shutdown_within`] to shut down its plugins.
     pub fn global() -> &'static Self {
         static GLOBAL: OnceLock<PluginRegistry> = OnceLock::new();
         GLOBAL.get_or_init(|| {

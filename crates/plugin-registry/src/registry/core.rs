@@ -1,4 +1,4 @@
-//! The state behind the handles of a registry.
+//! The shared state of a registry.
 
 use std::fmt;
 use std::path::Path;
@@ -13,12 +13,13 @@ use crate::error::Error;
 use crate::hardware::HardwareProbe;
 use crate::lease::LockFolder;
 
-/// A registry: the plugins that a program knows. Clones are handles of the same registry, and any thread may use them.
+/// A set of plugins that a program can select and load. Clones are handles of the same registry, and can be used on any
+/// thread.
 ///
 /// [`PluginEntry::load`](crate::PluginEntry::load) loads a plugin, and
 /// [`LoadedPlugin::client`](crate::LoadedPlugin::client) creates a client. The registry does not load plugins or create
-/// clients by itself. When its last handle, entry and loaded plugin are dropped, it shuts down the plugins that have no
-/// clients.
+/// clients by itself. When the last handle, entry and loaded plugin of a registry are dropped, the registry shuts down
+/// the plugins that have no clients.
 #[derive(Clone)]
 pub struct PluginRegistry(pub(super) Arc<Core>);
 
@@ -27,7 +28,7 @@ pub(super) struct Core {
     pub(super) discovery: Option<Discovery>,
     pub(super) locks: LockFolder,
     pub(super) table: RwLock<Table>,
-    /// Set when the first search begins. Threads that need its results wait for it.
+    /// Initialized by the first search. Threads that need the results of the search wait until it has ended.
     pub(super) first_search: OnceLock<()>,
 }
 
@@ -44,7 +45,7 @@ impl PluginRegistry {
         self.read().probe.clone()
     }
 
-    /// Whether `other` is a handle of the same registry.
+    /// Returns whether `other` is a handle of the same registry.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -59,7 +60,7 @@ impl PluginRegistry {
         self.read().check(id, name)
     }
 
-    /// Checks that a file found by a search may still be loaded. It may have been replaced since.
+    /// Checks that a file that a search found may still be loaded. The file may have changed since the search.
     pub(super) fn check_file(&self, record: &Record, path: &Path) -> Result<(), Error> {
         let is_from_search = record.precedence != Precedence::Program;
         let Some(discovery) = self.0.discovery.as_ref().filter(|_| is_from_search) else { return Ok(()) };
@@ -70,8 +71,8 @@ impl PluginRegistry {
         Err(Error::Refused { name: record.manifest.name.clone(), refusals })
     }
 
-    /// Keeps a plugin loaded, unless it was disabled or replaced while its library was loading. The registry would
-    /// never release such a plugin.
+    /// Keeps a plugin loaded. Fails if the plugin was disabled or replaced while its library was loading, because the
+    /// registry would never release such a plugin.
     pub(super) fn keep(&self, id: PluginId, record: &Record, guard: &Arc<ShutdownGuard>) -> Result<(), Error> {
         let table = self.read();
         table.check(id, &record.manifest.name)?;

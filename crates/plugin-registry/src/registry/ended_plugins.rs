@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use super::library::ProcessLibrary;
 
-/// The libraries for whose clients a shutdown of the registry waits, by plugin name. A library stays in the list until a
-/// shutdown finds that it has no clients, so that every shutdown waits for all of them, also one that follows or
-/// overlaps another.
+/// The libraries that a registry no longer uses, by plugin name. A shutdown of the registry waits for their clients. A
+/// library stays in the list until a shutdown finds that it has no clients. If shutdowns overlap or follow each other,
+/// each of them therefore waits for all clients.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EndedPlugins(Vec<(String, Arc<ProcessLibrary>)>);
 
@@ -18,8 +18,8 @@ impl EndedPlugins {
         }
     }
 
-    /// For each library, waits until it has no clients or the deadline has passed, and calls `release`. Returns the
-    /// plugins that still have clients, with their number.
+    /// Waits for each library until it has no clients or the deadline has passed, and then calls `release`. Returns the
+    /// plugins that still have clients, with the number of clients.
     pub(super) fn wait(
         &self,
         deadline: Instant,

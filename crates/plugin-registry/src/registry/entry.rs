@@ -1,4 +1,4 @@
-//! A plugin of a registry, before it is loaded.
+//! A plugin in a registry, whether or not it is loaded.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::discovery::Candidate;
 use crate::error::Error;
 use crate::hardware::HardwareStatus;
 
-/// A plugin of a registry, loaded or not. An entry may stand for a plugin that cannot be loaded. [`Self::status`] and
-/// [`Self::candidate`] give the reasons.
+/// A plugin in a registry, loaded or not. The plugin may be unusable. [`Self::status`] and [`Self::candidate`] return
+/// the reasons.
 #[derive(Clone)]
 pub struct PluginEntry {
     pub(super) registry: PluginRegistry,
@@ -27,20 +27,20 @@ pub struct PluginEntry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Status {
-    /// The plugin is not loaded, and discovery found no reason against it.
+    /// The plugin is not loaded, and discovery found no reason against loading it.
     Available,
-    /// This registry loaded it, and it has this number of clients.
+    /// This registry loaded the plugin. The field is the number of clients of its library.
     Loaded(usize),
-    /// It cannot be used. Its candidate's refusals give the reasons.
+    /// The plugin cannot be used. The refusals of its candidate state the reasons.
     Refused,
-    /// It is disabled, for this reason.
+    /// The plugin is disabled. The field is the reason.
     Disabled(String),
-    /// The handle is stale.
+    /// The entry is stale, because the plugin was changed or removed.
     Stale,
 }
 
 impl PluginEntry {
-    /// Returns the plugin's handle in its registry.
+    /// Returns the plugin's id in its registry.
     pub fn id(&self) -> PluginId {
         self.id
     }
@@ -50,12 +50,14 @@ impl PluginEntry {
         &self.record.manifest.name
     }
 
-    /// Returns the plugin's manifest. For a plugin without one, it holds only the names and the priority that are known.
+    /// Returns the plugin's manifest. If the plugin has no manifest of its own, returns the built-in manifest of the
+    /// device with its name, or a manifest with only the known names and priority.
     pub fn manifest(&self) -> &Manifest {
         &self.record.manifest
     }
 
-    /// Returns the capabilities of the plugin's devices, as declared by the plugin and overridden by the user.
+    /// Returns the capabilities of the plugin's devices, as declared by the plugin and overridden by the user's
+    /// environment variable.
     pub fn capabilities(&self) -> &Capabilities {
         &self.record.manifest.capabilities
     }
@@ -71,17 +73,17 @@ impl PluginEntry {
         &self.record.candidate
     }
 
-    /// Returns whether the plugin's hardware was found when the registry was made or last refreshed.
+    /// Returns whether the plugin's hardware was found when the registry was created or last refreshed.
     pub fn hardware(&self) -> Arc<HardwareStatus> {
         self.record.hardware()
     }
 
-    /// Whether the plugin has this name, alias or platform name, regardless of letter case.
+    /// Returns whether the plugin has this name, alias or platform name, regardless of letter case.
     pub fn answers_to(&self, name: &str) -> bool {
         self.record.answers_to(name)
     }
 
-    /// Returns the registry that has this entry.
+    /// Returns the registry that contains this entry.
     pub fn registry(&self) -> &PluginRegistry {
         &self.registry
     }
@@ -99,31 +101,33 @@ impl PluginEntry {
         }
     }
 
-    /// Returns the environment that the plugin needs in a process at that position. Sets nothing.
+    /// Returns the environment variables that the plugin needs in a process with this topology. Does not set any
+    /// variable.
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] if the plugin cannot be used, [`Error::Configure`] if it cannot work at that position.
+    /// Returns [`Error::Refused`] if the plugin cannot be used, or [`Error::Configure`] if the plugin does not support
+    /// this topology.
     pub fn plan(&self, topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan, Error> {
         let failed = |error| Error::Configure { name: self.name().to_owned(), error };
         self.usable()?.configure(topology, environment).map_err(failed)
     }
 
     /// Returns whether the plugin's devices can run a program, without a client and without loading the plugin. If the
-    /// plugin is linked into the program, a function of the plugin computes the answer. For any other plugin, the
-    /// answer comes from the table in its manifest.
+    /// plugin is linked into the program, a function of the plugin determines the result. For any other plugin, the
+    /// `supported_programs` table in its manifest determines the result.
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] if the plugin cannot be used, [`Error::Supports`] if the table has faults or the plugin failed
-    /// to answer.
+    /// Returns [`Error::Refused`] if the plugin cannot be used, or [`Error::Supports`] if the table has faults or the
+    /// plugin's function failed.
     #[cfg(feature = "stablehlo")]
     pub fn supports(&self, program: &Program, depth: Depth) -> Result<Support, Error> {
         let failed = |error| Error::Supports { name: self.name().to_owned(), error };
         self.usable()?.supports(program, depth).map_err(failed)
     }
 
-    /// Returns the description, or why the plugin cannot be used.
+    /// Returns the plugin's description, or an error with the reasons why the plugin cannot be used.
     pub(super) fn usable(&self) -> Result<&Descriptor, Error> {
         let name = self.name().to_owned();
         let refusals = &self.record.candidate.refusals;

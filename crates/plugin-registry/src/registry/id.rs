@@ -1,9 +1,9 @@
-//! Ids of plugins. An id becomes stale when its plugin changes.
+//! Identifiers of plugins. An id becomes stale when its plugin changes.
 
 use std::fmt;
 
-/// Identifies a plugin of a registry. When the plugin is disabled, replaced, unloaded or removed, its generation ends. The id
-/// is then stale for ever, and every use of it is an error.
+/// Identifies a plugin in a registry. When the plugin is disabled, replaced, unloaded or removed, the id becomes stale.
+/// Every use of a stale id returns an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PluginId {
     index: u32,
@@ -11,17 +11,17 @@ pub struct PluginId {
 }
 
 impl PluginId {
-    /// Creates an id from its parts.
+    /// Creates an id from an index and a generation.
     pub const fn new(index: u32, generation: u32) -> Self {
         Self { index, generation }
     }
 
-    /// Returns the position in the registry.
+    /// Returns the index of the plugin in the registry.
     pub const fn index(self) -> u32 {
         self.index
     }
 
-    /// Returns the number of changes at that position.
+    /// Returns the generation, which counts the changes of the plugin at this index.
     pub const fn generation(self) -> u32 {
         self.generation
     }

@@ -1,5 +1,5 @@
-//! The process-wide state of each library that a registry loaded. A library is set up once and shut down once, whichever
-//! registries use it.
+//! The process-wide state of each library that a registry loaded. A library is set up once and shut down once, no
+//! matter how many registries use it.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -18,17 +18,17 @@ use crate::discovery::{Discovery, Refusal};
 use crate::error::Error;
 use crate::location::{Location, has_folder};
 
-/// A library, loaded or not, shared by all registries of the process.
+/// The state of a library, which may not be loaded yet. All registries of the process share it.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessLibrary {
     state: Mutex<State>,
-    /// Number of live clients that registries created with it.
+    /// Number of live clients that registries created with this library.
     clients: Mutex<usize>,
-    /// Signalled when the last client is destroyed.
+    /// Signaled when the last client is destroyed.
     no_clients: Condvar,
-    /// Whether this file replaced the file that was loaded first.
+    /// Whether this library's file replaced another file that was loaded from the same path.
     is_replacement: bool,
-    /// The library of the file that replaced this one. Set when that library is about to be loaded.
+    /// State of the library whose file replaced this one's file. Set when the new file is about to be loaded.
     successor: OnceLock<Arc<ProcessLibrary>>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct ProcessLibrary {
 struct State {
     loaded: Option<Loaded>,
     guard: Weak<ShutdownGuard>,
-    /// The plugin's C shutdown function was called. The library must not be used again.
+    /// Whether the plugin's C shutdown function was called. If so, the library must not be used again.
     ended: bool,
 }
 
@@ -45,7 +45,7 @@ struct State {
 struct Loaded {
     plugin: Plugin,
     setup: Setup,
-    /// `None` for a table within the program.
+    /// `None` for a function table that is linked into the program.
     file: Option<LoadedFile>,
 }
 
@@ -53,12 +53,12 @@ struct Loaded {
 pub(super) struct Load {
     pub(super) guard: Arc<ShutdownGuard>,
     pub(super) setup: Setup,
-    /// Variables that the plugin requires and the process did not have when this call loaded the library.
+    /// Variables that the plugin requires, but that the process did not have when this call loaded the library.
     pub(super) missing: Vec<MissingVariable>,
 }
 
-/// Shuts a plugin down when it is dropped. A library has one at a time. The registries that loaded it and the clients
-/// they created share it.
+/// Shuts a plugin down when it is dropped. At most one guard of each library exists. The registries that loaded the
+/// library and the clients that they created share the guard.
 #[derive(Debug)]
 pub(crate) struct ShutdownGuard {
     library: Arc<ProcessLibrary>,
@@ -68,11 +68,11 @@ pub(crate) struct ShutdownGuard {
     own_descriptor: Option<Descriptor>,
 }
 
-/// Counts one live client.
+/// Represents one live client in the count of its library.
 #[derive(Debug)]
 pub(crate) struct ClientGuard {
     library: Arc<ProcessLibrary>,
-    /// Taken when the guard is dropped.
+    /// `None` only while the value is being dropped.
     shutdown: Option<Arc<ShutdownGuard>>,
 }
 
@@ -84,8 +84,8 @@ impl ProcessLibrary {
         libraries.lock().unwrap_or_else(PoisonError::into_inner).entry(location.canonical()).or_default().clone()
     }
 
-    /// Returns the library of the newest file that was loaded from this path. If the file was replaced and the options
-    /// request the new file, this is the new file's library, which is not loaded yet.
+    /// Returns the state of the newest file that was loaded from this path. If that file was replaced and the options
+    /// request the new file, returns the state of the new file, which is not loaded yet.
     pub(super) fn newest(self: Arc<Self>, options: &PluginLoadOptions<'_>) -> Arc<Self> {
         let mut newest = self;
         loop {
@@ -106,8 +106,8 @@ impl ProcessLibrary {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Loads the library with the setup it needs, unless it is loaded. Only callers that load the same library wait for
-    /// each other. `check` may still refuse a file right before it is loaded.
+    /// Loads the library and sets the plugin up, unless the library is already loaded. Threads that load different
+    /// libraries do not wait for each other. `check` may reject a file right before it is loaded.
     pub(super) fn load(
         self: &Arc<Self>,
         location: &Location,
@@ -131,7 +131,8 @@ impl ProcessLibrary {
                     check(path)?;
                 }
                 let (setup, missing) = Setup::prepare(descriptor, options)?;
-                // Opened before the library is loaded, so that a file that takes its path meanwhile counts as a change.
+                // Open the file before the library is loaded. If another file takes the path in the meantime, this
+                // counts as a change.
                 let file = location.path().and_then(|path| LoadedFile::open(path).ok());
                 let plugin = open(location, name, self.is_replacement)?;
                 state.loaded = Some(Loaded { plugin: plugin.clone(), setup: setup.clone(), file });
@@ -152,7 +153,7 @@ impl ProcessLibrary {
         *self.client_count()
     }
 
-    /// Waits until no client is left or the deadline has passed. Returns the number of clients left.
+    /// Waits until no client is left or the deadline has passed. Returns the number of remaining clients.
     pub(super) fn wait_for_clients(&self, deadline: Instant) -> usize {
         let mut clients = self.client_count();
         loop {
@@ -174,7 +175,7 @@ impl Loaded {
         self.file.as_ref()?.change()
     }
 
-    /// Refuses a library whose file changed, unless the options accept that.
+    /// Returns an error if the library's file changed, unless the options accept the change.
     fn expect_unchanged(&self, name: &str, options: &PluginLoadOptions<'_>) -> Result<(), Error> {
         let Some((file, change)) = self.file.as_ref().and_then(|file| Some((file, file.change()?))) else {
             return Ok(());
@@ -187,11 +188,12 @@ impl Loaded {
     }
 }
 
-/// Finds the file or the table of a described plugin.
+/// Finds the library file or the function table of a plugin.
 pub(super) fn resolve(descriptor: &Descriptor) -> Result<Location, Error> {
     let name = &descriptor.manifest().name;
     match Location::from(descriptor.library()) {
-        // A bare name never means a file of the current folder: whoever can write there would choose the code to run.
+        // A name without a folder never means a file in the current folder. Otherwise, anyone who can write to that
+        // folder could choose the code that runs.
         Location::File(path) if !has_folder(&path) => {
             let found = path.to_str().and_then(|name| Discovery::from_environment().find_library(name));
             found.map(Location::File).ok_or_else(|| {
@@ -208,7 +210,7 @@ pub(super) fn resolve(descriptor: &Descriptor) -> Result<Location, Error> {
     }
 }
 
-/// Opens a resolved location.
+/// Opens the library at a resolved location.
 fn open(location: &Location, name: &str, is_replacement: bool) -> Result<Plugin, Error> {
     Ok(match location {
         Location::Linked(table) => Plugin::from_static(*table)?,
@@ -219,7 +221,8 @@ fn open(location: &Location, name: &str, is_replacement: bool) -> Result<Plugin,
 
 fn load(path: &PathBuf, is_replacement: bool) -> Result<Plugin, pjrt::LoadError> {
     if is_replacement {
-        // SAFETY: R1 (the library is trusted): whoever registered, named or installed it promised C1 to C11 for it.
+        // SAFETY: R1 (the library is trusted): the party that registered, named or installed the library promised C1 to
+        // C11 for it.
         return unsafe { Plugin::load_replacement(path) };
     }
     // SAFETY: R1 (the library is trusted), as above.
@@ -241,7 +244,7 @@ impl ShutdownGuard {
         &self.plugin
     }
 
-    /// The description that the library exports, if any.
+    /// Returns the description that the library exports, if any.
     pub(super) fn own_descriptor(&self) -> Option<&Descriptor> {
         self.own_descriptor.as_ref()
     }
@@ -259,8 +262,8 @@ impl ShutdownGuard {
 
 impl Drop for ClientGuard {
     fn drop(&mut self) {
-        // Drop this first. A thread that waits for the last client then runs the shutdown hooks or finds that they have
-        // run.
+        // Drop the shutdown guard before the count reaches zero. A thread that waits for the last client then either
+        // runs the shutdown hooks by dropping the last guard, or finds that the hooks have run.
         drop(self.shutdown.take());
         let mut clients = self.library.client_count();
         *clients -= 1;
@@ -270,8 +273,8 @@ impl Drop for ClientGuard {
     }
 }
 
-/// Runs the plugin's shutdown hooks after the last registry has released the library and the last client is destroyed,
-/// unless another registry has loaded the library again.
+/// Runs the plugin's shutdown hooks when the last registry and the last client have released the library. Does nothing
+/// if a registry has loaded the library again.
 impl Drop for ShutdownGuard {
     fn drop(&mut self) {
         let mut state = self.library.state();
@@ -287,8 +290,8 @@ impl Drop for ShutdownGuard {
         }
         let Some(function) = &self.descriptor.manifest().shutdown_symbol else { return };
         state.ended = true;
-        // SAFETY: R2 (the function has this type): the manifest is right about the function, no client is left, and
-        // `ended` keeps every caller from using the library again.
+        // SAFETY: R2 (the function has this type): the manifest names a function of this type, no client is left, and
+        // `ended` prevents every further use of the library.
         if let Err(error) = unsafe { self.plugin.call_function(function) } {
             tracing::warn!(plugin = %name, %error, "the plugin's shutdown function could not be called");
         }

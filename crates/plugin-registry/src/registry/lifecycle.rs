@@ -15,14 +15,14 @@ use crate::select::{Choice, choose};
 use crate::select_error::SelectError;
 
 impl PluginRegistry {
-    /// Returns every plugin of the registry in the order in which they were added. Plugins that cannot be used are
-    /// included, with the reasons.
+    /// Returns every plugin of the registry in the order in which the plugins were added. Includes plugins that cannot
+    /// be used.
     pub fn entries(&self) -> Vec<PluginEntry> {
         self.ensure_searched();
         self.entries_where(|_| true)
     }
 
-    /// Returns the plugins that are linked into the program. Needs no search.
+    /// Returns the plugins that are linked into the program. Does not run a search.
     pub(crate) fn linked_entries(&self) -> Vec<PluginEntry> {
         self.entries_where(is_linked)
     }
@@ -35,23 +35,24 @@ impl PluginRegistry {
         plugins.into_iter().map(|(id, record)| self.entry(id, record)).collect()
     }
 
-    /// Returns the plugin with an id.
+    /// Returns the plugin with this id.
     ///
     /// # Errors
     ///
-    /// [`Error::Stale`] if the plugin was removed or changed, [`Error::Unknown`] if no plugin ever had the id.
+    /// Returns [`Error::Stale`] if the plugin was removed or changed, or [`Error::Unknown`] if no plugin ever had this
+    /// id.
     pub fn get(&self, id: PluginId) -> Result<PluginEntry, Error> {
         let record = self.read().current(id)?;
         Ok(self.entry(id, record))
     }
 
-    /// Returns the plugins that the environment requests, in order of precedence of the variables.
+    /// Returns the plugins that environment variables request. The variable with the highest precedence is first.
     pub fn hints(&self) -> Vec<SelectionHint> {
         self.ensure_searched();
         self.read().hints.clone()
     }
 
-    /// Returns the search's findings that concern no single plugin.
+    /// Returns the findings of the search that do not concern a single plugin.
     pub fn notes(&self) -> Vec<Note> {
         self.ensure_searched();
         self.read().notes.clone()
@@ -67,24 +68,26 @@ impl PluginRegistry {
     ///
     /// # Errors
     ///
-    /// [`SelectError`] lists every plugin and why it does not fit.
+    /// Returns a [`SelectError`] that lists every plugin and the reason why it does not fit.
     pub fn select(&self, policy: &Policy) -> Result<PluginEntry, SelectError> {
         self.ensure_searched();
         let (id, record) = self.choose(policy, |_| true)?.remove(0);
         Ok(self.entry(id, record))
     }
 
-    /// Returns the plugin that fits a policy best among those that are linked into the program. Needs no search.
+    /// Returns the plugin that fits a policy best among the plugins that are linked into the program. Does not run a
+    /// search.
     pub(crate) fn select_linked(&self, policy: &Policy) -> Result<PluginEntry, SelectError> {
         let (id, record) = self.choose(policy, is_linked)?.remove(0);
         Ok(self.entry(id, record))
     }
 
-    /// Returns all plugins that fit a policy, best first: those of its first preference, then those of the others.
+    /// Returns all plugins that fit a policy, best first. Plugins that fit an earlier preference of the policy come
+    /// first.
     ///
     /// # Errors
     ///
-    /// [`SelectError`] if none fits.
+    /// Returns a [`SelectError`] if no plugin fits.
     pub fn ranked(&self, policy: &Policy) -> Result<Vec<PluginEntry>, SelectError> {
         self.ensure_searched();
         let chosen = self.choose(policy, |_| true)?;
@@ -106,12 +109,12 @@ impl PluginRegistry {
         Ok(chosen.into_iter().map(|index| (rows[index].0, rows[index].2.clone())).collect())
     }
 
-    /// Disables a plugin, so that it is not selected and its handles become stale. Its clients remain usable. Returns
-    /// the new id of the disabled plugin.
+    /// Disables a plugin, so that it is not selected and its ids and entries become stale. Its existing clients remain
+    /// usable. Returns the new id of the disabled plugin.
     ///
     /// # Errors
     ///
-    /// [`Error::Stale`] if the id is stale.
+    /// Returns [`Error::Stale`] if the id is stale.
     pub fn disable(&self, id: PluginId, reason: impl Into<String>) -> Result<PluginId, Error> {
         let mut table = self.write();
         table.current(id)?;
@@ -123,7 +126,7 @@ impl PluginRegistry {
     ///
     /// # Errors
     ///
-    /// [`Error::Stale`] if the id is stale.
+    /// Returns [`Error::Stale`] if the id is stale.
     pub fn enable(&self, id: PluginId) -> Result<PluginEntry, Error> {
         let mut table = self.write();
         let record = table.current(id)?;
@@ -133,12 +136,12 @@ impl PluginRegistry {
         Ok(self.entry(id, record))
     }
 
-    /// Removes a plugin from the registry. Its handles become stale. Its clients remain usable, and it is shut down
-    /// after the last one is destroyed.
+    /// Removes a plugin from the registry. Its ids and entries become stale. Its existing clients remain usable. The
+    /// plugin is shut down after its last client is destroyed.
     ///
     /// # Errors
     ///
-    /// [`Error::Stale`] if the id is stale.
+    /// Returns [`Error::Stale`] if the id is stale.
     pub fn remove(&self, id: PluginId) -> Result<(), Error> {
         let mut table = self.write();
         let record = table.current(id)?;
@@ -148,13 +151,13 @@ impl PluginRegistry {
         Ok(())
     }
 
-    /// Unloads a plugin. It is shut down and its handles become stale, but its code stays mapped until the process ends,
-    /// because threads and exit handlers may run it. Returns the plugin's new id. Loading
-    /// it again uses the same code.
+    /// Unloads a plugin: shuts the plugin down and makes its ids and entries stale. The code of the library stays
+    /// mapped until the process ends, because threads and exit handlers may run it. Loading the plugin again uses the
+    /// same code. Returns the plugin's new id.
     ///
     /// # Errors
     ///
-    /// [`Error::Stale`] if the id is stale, [`Error::InUse`] if the plugin has clients.
+    /// Returns [`Error::Stale`] if the id is stale, or [`Error::InUse`] if the plugin has clients.
     pub fn unload(&self, id: PluginId) -> Result<PluginId, Error> {
         let mut table = self.write();
         let record = table.current(id)?;
@@ -171,20 +174,20 @@ impl PluginRegistry {
         Ok(id)
     }
 
-    /// Ends the registry's use of its plugins. All handles become stale. A plugin without clients is shut down now. Any
-    /// other plugin is shut down after its last client is destroyed. Returns each plugin that has clients, and the number
-    /// of its clients.
+    /// Shuts down all plugins of the registry. All ids and entries become stale. A plugin without clients is shut down
+    /// immediately. Any other plugin is shut down after its last client is destroyed. Returns each plugin that has
+    /// clients, and the number of its clients.
     ///
-    /// Call this, or [`Self::shutdown_within`], before the process ends. A plugin that has pending work at that time
-    /// may crash.
+    /// Call this function, or [`Self::shutdown_within`], before the process ends. A plugin with pending work may crash
+    /// when the process ends.
     pub fn shutdown(&self) -> Vec<(String, usize)> {
         self.shutdown_until(Instant::now())
     }
 
-    /// Ends the registry's use of its plugins as [`Self::shutdown`] does, and waits up to `timeout` for their clients to
-    /// be destroyed. [`Client::shutdown`](pjrt::Client::shutdown) destroys a client after its operations have ended, and
-    /// dropping the last handle on another thread destroys it as well. Returns the plugins that still have clients, with
-    /// their number. Each of them is shut down after its last client.
+    /// Shuts down all plugins of the registry as [`Self::shutdown`] does, and waits up to `timeout` for their clients
+    /// to be destroyed. A client is destroyed by [`Client::shutdown`](pjrt::Client::shutdown), which waits for its
+    /// operations, or by dropping its last handle on another thread. Returns the plugins that still have clients, and
+    /// the number of their clients. Each of these plugins is shut down after its last client is destroyed.
     pub fn shutdown_within(&self, timeout: Duration) -> Vec<(String, usize)> {
         let now = Instant::now();
         // If the clock cannot represent the deadline, use one that is 34 years away.
@@ -205,14 +208,14 @@ impl PluginRegistry {
         }
         let ended = table.ended.clone();
         drop(table);
-        // Dropping a guard runs the plugin's shutdown hook now, or when its last client is destroyed.
+        // Dropping a guard runs the plugin's shutdown hooks, either now or when the last client is destroyed.
         let remaining = ended.wait(deadline, |library| guards.retain(|guard| !Arc::ptr_eq(guard.library(), library)));
         self.write().ended.forget_unused();
         remaining
     }
 }
 
-/// Whether a plugin is part of the program, rather than a file.
+/// Returns whether a plugin is linked into the program, rather than found as a file.
 fn is_linked(record: &Record) -> bool {
     matches!(record.candidate.location, Location::Linked(_) | Location::Computed(_))
 }

@@ -1,4 +1,4 @@
-//! How a plugin is loaded.
+//! Options for loading a plugin.
 
 use std::marker::PhantomData;
 
@@ -6,7 +6,7 @@ use plugin_manifest::{Environment, ProcessTopology};
 
 /// A promise that this process's environment may be changed.
 ///
-/// The value cannot be sent to another thread. The promise holds until it is dropped.
+/// The promise ends when the value is dropped. The value cannot be sent to another thread.
 #[derive(Debug)]
 pub struct ProcessEnvironment(PhantomData<*const ()>);
 
@@ -16,19 +16,19 @@ impl ProcessEnvironment {
     /// # Safety
     ///
     /// [Contract](pjrt::contracts) R3: until the value is dropped, no other thread of the process reads or writes the
-    /// environment except through `std::env`. This holds at the start of `main`, before the program starts threads.
+    /// environment except through `std::env`. This is true at the start of `main`, before the program starts threads.
     pub unsafe fn sole_user() -> Self {
         Self(PhantomData)
     }
 
-    /// Sets a variable of this process.
+    /// Sets an environment variable of this process.
     pub(super) fn set(&self, name: &str, value: &str) {
         // SAFETY: R3 (no other thread uses the environment), promised by the caller of `sole_user`.
         unsafe { std::env::set_var(name, value) }
     }
 }
 
-/// Options for loading a plugin: the position of this process among others, and whether variables may be set.
+/// Options for loading a plugin: the rank of this process, and whether environment variables may be set.
 #[derive(Debug, Default)]
 pub struct PluginLoadOptions<'a> {
     pub(super) topology: Option<ProcessTopology>,
@@ -44,42 +44,42 @@ pub enum IfReplaced {
     /// Return [`Error::Replaced`](crate::Error::Replaced).
     #[default]
     Refuse,
-    /// Use the library that is loaded.
+    /// Use the library that is already loaded.
     KeepLoaded,
-    /// Load the new file beside the old one. Existing clients keep the old library, and later loads get the new one. A
-    /// file that was overwritten in place cannot be loaded beside itself and remains an error.
+    /// Load the new file in addition to the old one. Existing clients keep the old library, and later loads return the
+    /// new one. A file that was overwritten in place is still an error, because it cannot be loaded a second time.
     LoadBeside,
 }
 
 impl<'a> PluginLoadOptions<'a> {
-    /// Creates options for a single process, with its current environment. A plugin that is already loaded keeps its
-    /// setup.
+    /// Creates options for a single process with its current environment. If a plugin is already loaded, its setup does
+    /// not change.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the position of this process among others.
+    /// Sets the topology, which contains the rank of this process.
     #[must_use]
     pub fn topology(mut self, topology: ProcessTopology) -> Self {
         self.topology = Some(topology);
         self
     }
 
-    /// Compares the plugin's plan with these variables instead of the process's own.
+    /// Compares the variables that the plugin needs with this environment, instead of the process's environment.
     #[must_use]
     pub fn environment(mut self, environment: Environment) -> Self {
         self.environment = Some(environment);
         self
     }
 
-    /// Chooses what to do if the library's file was replaced since it was loaded.
+    /// Sets the action if the library's file was replaced after it was loaded.
     #[must_use]
     pub fn if_replaced(mut self, choice: IfReplaced) -> Self {
         self.if_replaced = choice;
         self
     }
 
-    /// Sets the variables of the plugin's plan in this process before the plugin is loaded.
+    /// Allows the registry to set the variables that the plugin needs in this process before it loads the plugin.
     #[must_use]
     pub fn set_variables(mut self, process: &'a ProcessEnvironment) -> Self {
         self.process = Some(process);

@@ -16,50 +16,52 @@ use super::setup::Setup;
 use crate::error::Error;
 use crate::lease::Lease;
 
-/// A loaded plugin. It creates clients whose options are checked, and that hold a lease on devices which support only one
-/// client.
+/// A loaded plugin, which creates clients. The options of the clients are checked. If the plugin's devices support only
+/// one client, the client holds a lease on the devices.
 ///
-/// [`Self::plugin`] returns the [`pjrt::Plugin`] behind it, which has neither checks nor leases.
+/// [`Self::plugin`] returns the underlying [`pjrt::Plugin`], whose clients have unchecked options and hold no lease.
 #[derive(Clone)]
 pub struct LoadedPlugin {
     entry: PluginEntry,
     plugin: Plugin,
     setup: Setup,
     missing: Vec<MissingVariable>,
-    /// The entry's description, or the library's own if the entry has none.
+    /// The entry's description. If the entry has no manifest of its own, this is the description that the library
+    /// exports, if any.
     descriptor: Descriptor,
-    /// Owned by the registry, so that a handle stored somewhere does not keep the plugin from being shut down.
+    /// The registry owns the guard, so that a stored `LoadedPlugin` does not prevent the plugin's shutdown.
     guard: Weak<ShutdownGuard>,
 }
 
 /// The right to create a client, held until the client is destroyed. See [`LoadedPlugin::lease`].
 #[derive(Debug)]
 pub struct ClientLease {
-    // Dropped first, so that no lock on the device is held when the plugin is shut down.
+    // Dropped before `_guard`, so that no lock on the device is held when the plugin is shut down.
     _lease: Option<Lease>,
     _guard: ClientGuard,
 }
 
 impl PluginEntry {
-    /// Loads the plugin as a single process. Does the same as [`Self::load_with`] with the default options.
+    /// Loads the plugin for a single process, as [`Self::load_with`] does with the default options.
     ///
     /// # Errors
     ///
-    /// In the cases of [`Self::load_with`].
+    /// The errors of [`Self::load_with`] apply.
     pub fn load(&self) -> Result<LoadedPlugin, Error> {
         self.load_with(&PluginLoadOptions::new())
     }
 
-    /// Loads the plugin's library and initializes it, unless this process has done so. A library is loaded once, even
-    /// if several registries and threads load it. The setup of the first load applies to all of them.
+    /// Loads the plugin's library and initializes the plugin, unless this process has already done so. A library is
+    /// loaded only once, even if several registries and threads load it. The setup of the first load applies to all of
+    /// them.
     ///
     /// # Errors
     ///
     /// - [`Error::Stale`], [`Error::Disabled`] or [`Error::Refused`] if this entry cannot be used;
     /// - [`Error::Setup`] if the process lacks variables that the plugin needs;
-    /// - [`Error::DifferentSetup`] if the plugin was loaded for another position among processes;
-    /// - [`Error::Replaced`] if the library's file changed since it was loaded;
-    /// - [`Error::ShutDown`] if the plugin was shut down, which it supports only once in a process;
+    /// - [`Error::DifferentSetup`] if the plugin was loaded with the setup for another rank;
+    /// - [`Error::Replaced`] if the library's file has changed since it was loaded;
+    /// - [`Error::ShutDown`] if the plugin was shut down and cannot be loaded again in this process;
     /// - [`Error::Load`] if the dynamic loader or the plugin failed.
     pub fn load_with(&self, options: &PluginLoadOptions<'_>) -> Result<LoadedPlugin, Error> {
         self.registry.check(self.id, self.name())?;
@@ -87,18 +89,18 @@ impl LoadedPlugin {
     }
 
     /// Returns the plugin's description. If the library was found without a manifest, this is the description that the
-    /// library exports (`DevicePlugin_GetDescriptor`). Otherwise it is the entry's description.
+    /// library exports (`DevicePlugin_GetDescriptor`), if any. Otherwise, it is the entry's description.
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
     }
 
-    /// Returns the plugin without the registry's checks. A client made by [`Plugin::client`] holds no lease, its options
-    /// are not checked, and the registry may shut the plugin down while it exists.
+    /// Returns the plugin without the registry's checks. A client from [`Plugin::client`] holds no lease, and its
+    /// options are not checked. The registry may shut the plugin down while this client exists.
     pub fn plugin(&self) -> &Plugin {
         &self.plugin
     }
 
-    /// Returns the position among processes for which the plugin was loaded.
+    /// Returns the process topology for which the plugin was loaded.
     pub fn topology(&self) -> &ProcessTopology {
         self.setup.topology()
     }
@@ -108,35 +110,36 @@ impl LoadedPlugin {
         self.setup.plan()
     }
 
-    /// Returns the recommended variables that the process did not have when this call loaded the plugin. The plugin uses
-    /// its defaults for them.
+    /// Returns the recommended variables that were not set in the process when this call loaded the plugin. The plugin
+    /// uses its defaults instead.
     pub fn missing_variables(&self) -> &[MissingVariable] {
         &self.missing
     }
 
-    /// Creates a client. Its options are the plan's, then the discovered ones, then `options`, checked and converted by
-    /// the plugin's schema. If the devices support only one client, the client holds a lease on them until its last
-    /// handle, buffer and executable are dropped.
+    /// Creates a client. The client's options are those of the environment plan, then those that discovery found, then
+    /// `options`. The plugin's schema checks and converts them. If the devices support only one client, the client
+    /// holds a lease on the devices until its last handle, buffer and executable are dropped.
     ///
     /// # Errors
     ///
-    /// - [`Error::Stale`] or [`Error::Disabled`] if the entry cannot be used any more;
+    /// - [`Error::Stale`] or [`Error::Disabled`] if the entry can no longer be used;
     /// - [`Error::Options`] with all faults of the options;
     /// - [`Error::NoStore`] if the clients of several processes need a key-value store;
-    /// - [`Error::LeaseConflict`], which names the holder, if another client has the devices;
-    /// - [`Error::Client`] if the plugin failed.
+    /// - [`Error::Setup`] if the process lacks variables that clients need;
+    /// - [`Error::LeaseConflict`] with the holder if another client holds the lease on the devices;
+    /// - [`Error::Client`] if the plugin failed to create the client.
     #[track_caller]
     pub fn client(&self, options: &ClientOptions) -> Result<Client, Error> {
         let caller = panic::Location::caller();
         self.client_labelled(&format!("{}:{}", caller.file(), caller.line()), options)
     }
 
-    /// Creates a client as [`Self::client`] does. Other programs that request the same devices see the label in their
-    /// error.
+    /// Creates a client as [`Self::client`] does. If another program requests the same devices, its error contains the
+    /// label.
     ///
     /// # Errors
     ///
-    /// In the cases of [`Self::client`].
+    /// The errors of [`Self::client`] apply.
     pub fn client_labelled(&self, label: &str, options: &ClientOptions) -> Result<Client, Error> {
         let (entry, name) = (&self.entry, self.entry.name());
         entry.registry().check(entry.id(), name)?;
@@ -152,22 +155,22 @@ impl LoadedPlugin {
         self.plugin.client(&options).map_err(|error| Error::Client { name: name.to_owned(), error })
     }
 
-    /// Acquires the right to create a client by other means than [`Self::client`], such as the plugin's C table. While
-    /// the lease lives, the plugin is not shut down. If its devices support only one client, other clients are refused,
-    /// with this label in the error.
+    /// Acquires the right to create a client by other means than [`Self::client`], for example through the plugin's C
+    /// function table. The plugin is not shut down while the lease exists. If the plugin's devices support only one
+    /// client, other clients are rejected with an error that contains this label.
     ///
     /// # Errors
     ///
-    /// - [`Error::Stale`] or [`Error::Disabled`] if the entry cannot be used any more;
+    /// - [`Error::Stale`] or [`Error::Disabled`] if the entry can no longer be used;
     /// - [`Error::Setup`] if the process lacks variables that clients need;
-    /// - [`Error::LeaseConflict`], which names the holder, if another client has the devices.
+    /// - [`Error::LeaseConflict`] with the holder if another client holds the lease on the devices.
     pub fn lease(&self, label: &str) -> Result<ClientLease, Error> {
         let (entry, name) = (&self.entry, self.entry.name());
         entry.registry().check(entry.id(), name)?;
         let stale = || Error::Stale { name: name.to_owned(), id: entry.id() };
         let guard = self.guard.upgrade().ok_or_else(stale)?;
         self.setup.check_client_variables(name)?;
-        // Use the plugin's own name, whatever name it was found by.
+        // Use the plugin's own name, so that a lease does not depend on the name by which the plugin was found.
         let manifest = self.descriptor.manifest();
         let lease = Lease::acquire(&manifest.name, manifest.ownership, label, entry.registry().locks())
             .map_err(|error| Error::lease(name, error))?;

@@ -5,17 +5,17 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// How a library's file changed after it was loaded.
+/// How a library's file has changed since the library was loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileChange {
-    /// The path now refers to another file, with other contents.
+    /// The path now refers to another file with other contents.
     Replaced,
-    /// The loaded file itself was written to. Its code may be partly old and partly new.
+    /// The loaded file itself was overwritten. The code in memory may be partly old and partly new.
     Overwritten,
 }
 
-/// The file of a loaded library. Its handle keeps the loaded contents readable after another file took its path.
+/// The file of a loaded library. The open handle keeps the old contents readable after another file takes the path.
 #[derive(Debug)]
 pub(crate) struct LoadedFile {
     path: PathBuf,
@@ -23,10 +23,10 @@ pub(crate) struct LoadedFile {
     identity: Identity,
 }
 
-/// The properties that identify a file without reading it.
+/// The properties that identify a file without reading its contents.
 #[derive(Debug, PartialEq, Eq)]
 struct Identity {
-    /// Device and inode. `None` on systems without them.
+    /// Device and inode number. `None` on systems without inodes.
     place: Option<(u64, u64)>,
     bytes: u64,
     modified: Option<SystemTime>,
@@ -57,8 +57,8 @@ impl LoadedFile {
         &self.path
     }
 
-    /// How the file at the path differs from the loaded one. Returns `None` for the same file, a file with the same
-    /// contents, and a path without a readable file, since there is nothing else to load.
+    /// Returns how the file at the path differs from the loaded one. Returns `None` if the file or its contents are the
+    /// same, or if the path has no readable file, because then there is nothing else to load.
     pub(crate) fn change(&self) -> Option<FileChange> {
         let now = File::open(&self.path).ok()?;
         let identity = Identity::of(&now.metadata().ok()?);
@@ -100,7 +100,7 @@ mod tests {
         let (path, other) = (folder.join("lib.so"), folder.join("other.so"));
         fs::write(&path, b"first").unwrap();
         let replace = |text: &str, kept: &str| {
-            // Windows does not replace an open file, but moves it.
+            // On Windows, an open file can be moved but not replaced.
             if cfg!(windows) {
                 fs::rename(&path, folder.join(kept)).unwrap();
             }
@@ -116,7 +116,7 @@ mod tests {
         let loaded = LoadedFile::open(&path).unwrap();
         fs::write(&path, b"longer text").unwrap();
         assert_eq!(loaded.change(), Some(if cfg!(unix) { FileChange::Overwritten } else { FileChange::Replaced }));
-        // Windows removes files when they are closed, so the file is moved.
+        // Windows deletes a file only after it is closed, so move the file instead.
         fs::rename(&path, &other).unwrap();
         assert_eq!(loaded.change(), None);
         drop((first, loaded));

@@ -5,8 +5,8 @@ use plugin_manifest::manifest::MAX_NAME_LENGTH;
 
 use crate::discovery::Candidate;
 
-/// Returns a candidate's own manifest. Without one, returns the built-in manifest of the device with its name, or a
-/// manifest with only the names and the priority that are known.
+/// Returns a candidate's own manifest. If there is none, returns the built-in manifest of the device with the
+/// candidate's name, or a manifest with only the known names and priority.
 pub(super) fn generic_manifest(candidate: &Candidate) -> Manifest {
     if let Some(manifest) = &candidate.manifest {
         return manifest.clone();
@@ -14,7 +14,7 @@ pub(super) fn generic_manifest(candidate: &Candidate) -> Manifest {
     let names: Vec<String> = candidate.names.iter().map(|name| as_name(&name.name)).collect();
     let known = names.iter().find_map(|name| {
         let mut known = plugin_manifest::builtin::all().into_iter().filter(|known| known.answers_to(name));
-        // A name that several devices have, such as `gpu`, identifies none of them.
+        // A name that several devices share, such as `gpu`, does not identify a device.
         known.next().filter(|_| known.next().is_none())
     });
     let name = names.first().cloned().unwrap_or_else(|| "unnamed".to_owned());
@@ -31,11 +31,11 @@ pub(super) fn generic_manifest(candidate: &Candidate) -> Manifest {
     manifest
 }
 
-/// Converts a text to a valid plugin name: lower-case letters, digits and underscores, with a letter first. Names of
-/// files and modules that are too long for a plugin name are truncated.
+/// Converts a string to a valid plugin name: lowercase letters, digits and underscores, starting with a letter.
+/// Truncates the names of files and modules that are too long for a plugin name.
 fn as_name(text: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     let letter = if text.starts_with(|c: char| c.is_ascii_alphabetic()) { "" } else { "x" };
-    // Each character becomes one byte.
+    // `plain` maps each character to one byte, so this limits the length in bytes.
     letter.chars().chain(text.chars().map(plain)).take(MAX_NAME_LENGTH).collect()
 }

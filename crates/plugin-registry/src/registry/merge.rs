@@ -12,39 +12,39 @@ use crate::discovery::{Candidate, Discovered, Discovery, Refusal, SourceKind};
 use crate::hardware::HardwareProbe;
 
 impl PluginRegistry {
-    /// Searches again, and looks for hardware again. Handles become stale if their plugin is no longer found or has
-    /// changed. Plugins that the program registered stay, and disabled plugins stay disabled.
+    /// Searches for plugins and hardware again. Ids and entries become stale if their plugin is no longer found or has
+    /// changed. Plugins that the program registered stay in the registry, and disabled plugins stay disabled.
     pub fn refresh(&self) {
         if !self.search_first() {
             release(self.search());
         }
     }
 
-    /// Runs the first search, unless it has run. Waits for one that is running.
+    /// Runs the first search, unless it has already run. If another thread is running it, waits for that thread.
     pub(super) fn ensure_searched(&self) {
         self.search_first();
     }
 
-    /// Runs the first search. Returns whether this call ran it.
+    /// Runs the first search, unless it has already run. Returns whether this call ran the search.
     fn search_first(&self) -> bool {
         let mut removed = None;
         self.0.first_search.get_or_init(|| removed = Some(self.search()));
         let has_searched = removed.is_some();
-        // Release them after the initialization, because shutting a plugin down runs its code, which may use this
-        // registry.
+        // Release the removed records after the initialization, because shutting a plugin down runs its code, which may
+        // use this registry.
         release(removed.unwrap_or_default());
         has_searched
     }
 
-    /// Searches. Returns the records that were taken out, which the caller releases.
+    /// Searches, and returns the records that were removed from the table. The caller must release these records.
     fn search(&self) -> Vec<Arc<Record>> {
         let discovered = self.0.discovery.as_ref().map(Discovery::discover);
         let probe = Arc::new(self.probe().fresh());
         self.merge_discovered(discovered.unwrap_or_default(), probe)
     }
 
-    /// Replaces the results of the last search. Creates the records without a lock, and merges them into the table.
-    /// Returns the records that were taken out.
+    /// Replaces the results of the last search. Creates the new records before it locks the table. Returns the records
+    /// that were removed from the table.
     fn merge_discovered(&self, discovered: Discovered, probe: Arc<HardwareProbe>) -> Vec<Arc<Record>> {
         let Discovered { candidates, hints, notes, searched, .. } = discovered;
         let records = candidates.into_iter().map(|candidate| self.found(candidate, &probe)).collect();
@@ -71,14 +71,15 @@ impl PluginRegistry {
     }
 }
 
-/// Ends the registry's use of removed plugins, without a lock, because shutting down runs their code.
+/// Ends the registry's use of removed plugins. The caller must not hold a lock, because shutting a plugin down runs its
+/// code.
 fn release(removed: Vec<Arc<Record>>) {
     for record in removed {
         record.release();
     }
 }
 
-/// Creates the description of a candidate. If its manifest has faults, they become refusals of the candidate.
+/// Creates the description of a candidate. Faults of the candidate's manifest become refusals of the candidate.
 fn describe(mut candidate: Candidate) -> (Candidate, Result<Descriptor, Manifest>) {
     let manifest = generic_manifest(&candidate);
     let Some(path) = candidate.location.path().map(Path::to_owned) else { return (candidate, Err(manifest)) };

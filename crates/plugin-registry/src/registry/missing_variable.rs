@@ -4,17 +4,17 @@ use std::fmt;
 
 use plugin_manifest::process::EnvStep;
 
-/// A variable of an environment plan that this process does not have, or has with another value.
+/// A variable of an environment plan that is not set in this process, or is set to another value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MissingVariable {
-    /// The variable.
+    /// Name of the variable.
     pub variable: String,
-    /// The value the plugin needs.
+    /// The value that the plugin needs.
     pub value: String,
     /// The value in this process, if the variable is set.
     pub found: Option<String>,
-    /// Why the plugin needs it.
+    /// The reason why the plugin needs the variable.
     pub reason: String,
 }
 

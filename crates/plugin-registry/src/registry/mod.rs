@@ -1,13 +1,13 @@
 //! The registry: the plugins that a program registered, that its user named, and that were found on the machine.
 //!
-//! Three types represent a plugin. A [`Candidate`](crate::discovery::Candidate) was found and may be unusable. A
-//! [`PluginEntry`] is a candidate with a place in a registry. A [`LoadedPlugin`] has its library loaded and its setup
-//! checked, and creates clients.
+//! Three types represent a plugin. A [`Candidate`](crate::discovery::Candidate) was found by a search and may be
+//! unusable. A [`PluginEntry`] is a candidate with an id in a registry. A [`LoadedPlugin`] has its library loaded and
+//! its setup checked, and creates clients.
 //!
-//! From the bottom up: `library` holds the process-wide state of each loaded library. `record` and `table` hold the
-//! state of one registry, and `core` holds the handle that shares it. `entry` and `loaded` are the public views.
-//! `register`, `merge` and `lifecycle` add plugins, refresh them, and end their use. `target` derives the
-//! rules for programs from a plugin's capabilities.
+//! The modules from the bottom up: `library` contains the process-wide state of each loaded library. `record` and
+//! `table` contain the state of one registry, and `core` the handles that share this state. `entry` and `loaded` are
+//! the public types. `register`, `merge` and `lifecycle` add plugins, refresh them, and end their use. `target` derives
+//! the restrictions on programs from a plugin's capabilities.
 
 mod builder;
 mod core;

@@ -1,4 +1,4 @@
-//! The registry's own record of a plugin.
+//! The data that a registry keeps about a plugin.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -9,35 +9,35 @@ use crate::discovery::{Candidate, NameOrigin};
 use crate::hardware::{HardwareProbe, HardwareStatus};
 use crate::location::Location;
 
-/// The party that added a plugin to the registry, in the order of selection.
+/// The party that added a plugin to the registry. The selection prefers plugins of earlier variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Precedence {
-    /// The program, with a call.
+    /// The program, by calling a registration function.
     Program,
-    /// The user, with an environment variable.
+    /// The user, by setting an environment variable.
     User,
-    /// Discovery, or the linker.
+    /// Discovery in other sources, or the linker of the program.
     Found,
 }
 
-/// A plugin as the registry keeps it. Only its hardware status and its shutdown guard change.
+/// A plugin in the registry. Only the hardware status and the shutdown guard change after the record is added.
 #[derive(Debug)]
 pub(crate) struct Record {
     pub(crate) candidate: Candidate,
-    /// The plugin's own manifest, or a generic one if it has none.
+    /// The plugin's own manifest, or a generated one.
     pub(crate) manifest: Manifest,
     /// `None` if the plugin cannot be used.
     pub(crate) descriptor: Option<Descriptor>,
     /// Whether the manifest is the plugin's own.
     pub(crate) has_own_manifest: bool,
     pub(crate) precedence: Precedence,
-    /// Position in the order in which the records were created.
+    /// Index in the order in which the records were created.
     pub(crate) order: usize,
-    /// Updated when the registry is refreshed.
+    /// Status of the plugin's hardware. Updated when the registry is refreshed.
     hardware: RwLock<Arc<HardwareStatus>>,
     /// The canonical location, which identifies the plugin. `None` if the location is unknown.
     pub(crate) location: Option<Location>,
-    /// Present while this registry has the plugin loaded.
+    /// Set while this registry keeps the plugin loaded.
     guard: Mutex<Option<Arc<ShutdownGuard>>>,
 }
 
@@ -68,17 +68,17 @@ impl Record {
         }
     }
 
-    /// Whether the plugin has this name, alias or platform name, regardless of letter case.
+    /// Returns whether the plugin has this name, alias or platform name, regardless of letter case.
     pub(crate) fn answers_to(&self, name: &str) -> bool {
         self.manifest.answers_to(name) || self.candidate.is_named(name)
     }
 
-    /// Whether its only name was derived from its file.
+    /// Returns whether the plugin's most reliable name was derived from its file.
     pub(crate) fn is_named_by_file(&self) -> bool {
         self.candidate.names.first().is_some_and(|name| name.origin == NameOrigin::File)
     }
 
-    /// Describes its library and where it was found, for display.
+    /// Returns the path of the plugin's library and the place where the plugin was found, for messages.
     pub(crate) fn origin(&self) -> String {
         let library = self.candidate.location.path().map(|path| format!("{}; ", path.display())).unwrap_or_default();
         format!("{library}{}", self.candidate.provenance)
@@ -88,7 +88,7 @@ impl Record {
         self.hardware.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Looks for its hardware again.
+    /// Looks for the plugin's hardware again.
     pub(super) fn update_hardware(&self, probe: &HardwareProbe) {
         let status = Arc::new(probe.look_for(&self.manifest.hardware));
         *self.hardware.write().unwrap_or_else(PoisonError::into_inner) = status;
@@ -98,20 +98,21 @@ impl Record {
         self.guard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends this registry's use of the plugin, and shuts it down if nothing else uses it. Shutting down runs the
-    /// plugin's code, which may call this registry, so the caller must not hold a lock.
+    /// Ends this registry's use of the plugin, and shuts the plugin down if no other registry or client uses it. The
+    /// shutdown runs the plugin's code, which may call this registry, so the caller must not hold a lock.
     pub(super) fn release(&self) {
         let guard = self.guard().take();
         drop(guard);
     }
 
-    /// Whether both records describe the same plugin in the same way.
+    /// Returns whether both records contain the same description of the same plugin.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let described = |record: &Self| (record.location.clone(), record.precedence, record.manifest.clone());
         described(self) == described(other) && self.candidate == other.candidate
     }
 
-    /// Whether both records stand for one plugin: the same library, or, without one, the same candidate.
+    /// Returns whether both records represent the same plugin: the same library, or the same candidate if neither has a
+    /// library.
     pub(super) fn is_same_plugin(&self, other: &Self) -> bool {
         match (&self.location, &other.location) {
             (Some(one), Some(other)) => one == other,

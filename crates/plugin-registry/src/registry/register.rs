@@ -1,4 +1,4 @@
-//! Adds plugins that a program registers or links in.
+//! Adds the plugins that a program registers, and those that are linked into the program.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::error::Error;
 use crate::hardware::HardwareProbe;
 use crate::location::{Location, has_folder};
 
-/// Returns the descriptions linked into this program, each with the code that linked it.
+/// Returns the descriptions that are linked into this program, each with the code that linked it.
 fn linked() -> Vec<(String, Result<Descriptor, Faults>)> {
     let embedded = [
-        // The linker drops plugins that no code names.
+        // The linker drops a plugin that no code refers to, so refer to the embedded device here.
         #[cfg(feature = "cpu")]
         ("the feature `cpu` of plugin-registry".to_owned(), pjrt_cpu::Cpu::descriptor()),
     ];
@@ -48,7 +48,7 @@ impl PluginRegistry {
     ///
     /// # Errors
     ///
-    /// [`Error::Description`] with all faults of the description, and those of [`Self::register_descriptor`].
+    /// Returns [`Error::Description`] with all faults of the description, or an error of [`Self::register_descriptor`].
     #[cfg(feature = "device-plugin")]
     pub fn register<P: device_plugin::DevicePlugin>(&self) -> Result<PluginEntry, Error> {
         let described = device_plugin::descriptor::<P>();
@@ -59,28 +59,28 @@ impl PluginRegistry {
     ///
     /// # Errors
     ///
-    /// [`Error::NameTaken`] if the program registered another plugin under that name,
+    /// Returns [`Error::NameTaken`] if the program registered another plugin under the same name, or
     /// [`Error::DescribedOtherwise`] if it registered the same plugin with another description.
     pub fn register_descriptor(&self, descriptor: Descriptor) -> Result<PluginEntry, Error> {
         let record = self.describe(descriptor, "the program", Precedence::Program);
         self.insert(record)
     }
 
-    /// Registers a library by its path, described by `manifest`. Without one, the manifest file beside the library
-    /// describes it, if there is one. The library is not loaded. The entry lists the faults of its file. Registering
-    /// the same library again has no effect.
+    /// Registers a library by its path. `manifest` describes the plugin. If `manifest` is `None`, the manifest file in
+    /// the library's folder describes the plugin, if there is one. The library is not loaded. The entry lists the
+    /// faults of the library's file. Registering the same library again has no effect.
     ///
     /// The caller guarantees that the library may be loaded. See [contract](pjrt::contracts) R1.
     ///
     /// # Errors
     ///
-    /// [`Error::Description`] with all faults of the manifest, and those of [`Self::register_descriptor`].
+    /// Returns [`Error::Description`] with all faults of the manifest, or an error of [`Self::register_descriptor`].
     pub fn register_library(&self, path: impl AsRef<Path>, manifest: Option<Manifest>) -> Result<PluginEntry, Error> {
         let record = self.library(path.as_ref(), manifest)?;
         self.insert(record)
     }
 
-    /// Returns the entry of the library at a path, if the registry has one that can be used, or registers it.
+    /// Returns the usable entry of the library at a path. If there is none, registers the library.
     pub(crate) fn find_or_register_library(&self, path: &Path) -> Result<PluginEntry, Error> {
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let location = Location::File(absolute).canonical();
@@ -94,13 +94,13 @@ impl PluginRegistry {
         known.map_or_else(|| self.register_library(path, None), Ok)
     }
 
-    /// Replaces a plugin by another one. Their names may differ. Handles of the replaced plugin become stale. Its
-    /// clients remain usable.
+    /// Replaces a plugin by another one. The plugins may have different names. Ids and entries of the replaced plugin
+    /// become stale. Its existing clients remain usable.
     ///
     /// # Errors
     ///
-    /// [`Error::Stale`] if the id is stale, [`Error::NameTaken`] if the program registered another plugin under that
-    /// name.
+    /// Returns [`Error::Stale`] if the id is stale, or [`Error::NameTaken`] if the program registered another plugin
+    /// under the name of the new one.
     pub fn replace(&self, id: PluginId, descriptor: Descriptor) -> Result<PluginEntry, Error> {
         let record = self.describe(descriptor, "the program", Precedence::Program);
         let mut table = self.write();
@@ -113,8 +113,8 @@ impl PluginRegistry {
         Ok(self.entry(id, record))
     }
 
-    /// Adds a plugin, or returns the entry it already has. A registration by the program replaces a plugin that
-    /// discovery found.
+    /// Adds a plugin, or returns its existing entry. A registration by the program replaces a plugin that discovery
+    /// found.
     fn insert(&self, mut record: Record) -> Result<PluginEntry, Error> {
         let mut table = self.write();
         let known = record.location.as_ref().and_then(|location| table.find(location));
@@ -158,7 +158,7 @@ impl PluginRegistry {
         self.record(candidate, Ok(descriptor), precedence, &self.probe())
     }
 
-    /// Creates a record, with the capabilities overridden by the user's environment variable.
+    /// Creates a record. The user's environment variable overrides the plugin's capabilities.
     pub(super) fn record(
         &self,
         mut candidate: Candidate,
@@ -231,7 +231,8 @@ impl PluginRegistry {
     }
 }
 
-/// Reads the headers of a candidate's file. A bare name is left to the dynamic loader.
+/// Reads the headers of a candidate's file. Does not check a name without a folder, for which the dynamic loader
+/// searches.
 fn check_file(candidate: &mut Candidate) {
     let Some(path) = candidate.location.path().filter(|path| has_folder(path)) else { return };
     match inspect(path) {
@@ -259,7 +260,8 @@ fn names(manifest: &Manifest) -> Vec<CandidateName> {
     all.map(|name| CandidateName { name: name.to_lowercase(), origin: NameOrigin::Given }).collect()
 }
 
-/// Reads the manifest beside a library, if it describes this library.
+/// Reads the manifest in a library's folder. Returns `None` if there is no manifest, or if it describes other
+/// libraries.
 fn manifest_beside(path: &Path) -> Result<Option<Manifest>, Error> {
     let file = path.with_file_name(FILE_NAME);
     let manifest = match read_manifest(&file) {

@@ -1,8 +1,9 @@
-//! The environment that a plugin needs before it is loaded.
+//! Prepares the environment variables that a plugin needs before it is loaded.
 //!
 //! Setting an environment variable in a running process is unsafe, because C code reads variables without a lock. By
-//! default the registry therefore sets nothing. It compares the plugin's plan with the environment, reports the missing
-//! variables, and refuses to load a plugin whose processes would otherwise take each other's devices.
+//! default, the registry therefore does not set any variable. It compares the plugin's plan with the environment, and
+//! reports the missing variables. It refuses to load a plugin if its processes would otherwise use each other's
+//! devices.
 
 use plugin_manifest::process::{Before, EnvStep, SetMode};
 use plugin_manifest::{Descriptor, EnvPlan, Environment, ProcessTopology};
@@ -27,8 +28,8 @@ impl Setup {
         &self.topology
     }
 
-    /// Prepares the process for a library that is about to be loaded. Returns the variables that are missing and that
-    /// the plugin can do without.
+    /// Prepares the process for a library that is about to be loaded. Returns the missing variables that are not
+    /// essential.
     pub(super) fn prepare(
         descriptor: &Descriptor,
         options: &PluginLoadOptions<'_>,
@@ -54,7 +55,7 @@ impl Setup {
         Ok((Self { topology, plan }, missing))
     }
 
-    /// Checks that a library loaded with this setup may be used with these options.
+    /// Checks that a library that was loaded with this setup may be used with these options.
     pub(super) fn confirm(&self, descriptor: &Descriptor, options: &PluginLoadOptions<'_>) -> Result<(), Error> {
         match &options.topology {
             Some(topology) if !same_position(topology, &self.topology) => {
@@ -64,9 +65,10 @@ impl Setup {
         }
     }
 
-    /// Checks that the variables a client needs are set.
+    /// Checks that the essential variables that a client needs are set.
     pub(super) fn check_client_variables(&self, name: &str) -> Result<(), Error> {
-        // Variables that must be set before the load were compared then. No plugin reads them again.
+        // Variables that must be set before the library is loaded were compared when it was loaded. No plugin reads
+        // them again.
         let steps = self.plan.changes(Before::Client).filter(|step| step.before == Before::Client);
         let missing: Vec<&EnvStep> =
             steps.filter(|step| std::env::var(&step.variable).ok().as_deref() != Some(&step.value)).collect();
@@ -74,9 +76,10 @@ impl Setup {
     }
 }
 
-/// Returns an error if an essential variable is missing. A variable is essential if it must replace another value, or
-/// if several processes share the work, because they would otherwise take each other's devices. In a single process,
-/// values that a plan sets only if the variable is unset are recommendations, because the plugin has defaults.
+/// Returns an error if an essential variable is missing. A variable is essential if it must replace another value. If
+/// several processes share the work, every variable is essential, because the processes would otherwise use each
+/// other's devices. In a single process, a value that the plan sets only if the variable is unset is a recommendation,
+/// because the plugin has a default.
 fn require_essential(name: &str, topology: &ProcessTopology, missing: &[&EnvStep]) -> Result<(), Error> {
     let shares = topology.is_multi_process() || topology.local_world_size() > 1;
     let essential = missing.iter().filter(|step| shares || step.set == SetMode::Override);
@@ -84,7 +87,7 @@ fn require_essential(name: &str, topology: &ProcessTopology, missing: &[&EnvStep
     if missing.is_empty() { Ok(()) } else { Err(Error::Setup { name: name.to_owned(), missing }) }
 }
 
-/// Whether two topologies describe the same position, whatever they were read from.
+/// Returns whether two topologies describe the same ranks, hosts and devices. Ignores the source of the topologies.
 fn same_position(a: &ProcessTopology, b: &ProcessTopology) -> bool {
     let position = |t: &ProcessTopology| {
         let ranks = [t.global_rank(), t.world_size(), t.local_rank(), t.local_world_size()];

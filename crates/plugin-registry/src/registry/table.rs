@@ -1,4 +1,4 @@
-//! The rows in which a registry keeps its plugins.
+//! Stores the plugins of a registry.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use crate::error::Error;
 use crate::hardware::HardwareProbe;
 use crate::location::Location;
 
-/// The plugins of a registry, and the report of its last search. A generational arena: a [`PluginId`] is the index of a
-/// row and its generation.
+/// The plugins of a registry, and the report of its last search. The rows form a generational arena: a [`PluginId`]
+/// consists of the index of a row and the generation of the row.
 #[derive(Debug)]
 pub(super) struct Table {
     rows: Vec<Row>,
@@ -20,22 +20,22 @@ pub(super) struct Table {
     pub(super) hints: Vec<SelectionHint>,
     pub(super) notes: Vec<Note>,
     pub(super) searched: Vec<Searched>,
-    /// Plugins whose use this registry has ended while they had clients.
+    /// Plugins that this registry no longer uses. A shutdown waits for their clients.
     pub(super) ended: EndedPlugins,
-    /// Number of records that were created. It orders records that are otherwise equal.
+    /// Number of records that were created. The selection uses this count to order otherwise equal plugins.
     made: usize,
 }
 
-/// A place for a plugin. Rows are never removed, so that old ids stay recognizable.
+/// A slot for a plugin. Rows are never removed, so that an old id is recognized as stale.
 #[derive(Debug, Default)]
 pub(super) struct Row {
     generation: u32,
     pub(super) record: Option<Arc<Record>>,
-    /// Why the plugin is disabled, if it is.
+    /// The reason why the plugin is disabled, if it is.
     pub(super) disabled: Option<String>,
 }
 
-// A thread that needs both locks takes the table's before a record's.
+// Lock order: a thread that needs both locks locks the table first, and then the record.
 impl Table {
     pub(super) fn new(probe: HardwareProbe) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl Table {
         }
     }
 
-    /// Returns the record of an id that is not stale.
+    /// Returns the record of a plugin, or an error if the id is stale or unknown.
     pub(super) fn current(&self, id: PluginId) -> Result<Arc<Record>, Error> {
         let unknown = || Error::Unknown { asked: format!("with the id {id}") };
         let row = self.row(id.index()).ok_or_else(unknown)?;
@@ -89,19 +89,19 @@ impl Table {
         &mut self.rows[index]
     }
 
-    /// Ends the generation of a row, so that existing handles become stale.
+    /// Ends the generation of a row, so that existing ids of its plugin become stale. Returns the new id.
     pub(super) fn end_generation(&mut self, index: u32) -> PluginId {
         let row = self.row_mut(index);
         row.generation = row.generation.wrapping_add(1);
         row.id(index)
     }
 
-    /// Sets why the plugin of a row is disabled. Returns the previous reason.
+    /// Sets the reason why the plugin of a row is disabled. Returns the previous reason.
     pub(super) fn set_disabled(&mut self, index: u32, reason: Option<String>) -> Option<String> {
         std::mem::replace(&mut self.row_mut(index).disabled, reason)
     }
 
-    /// Puts a record into a row. Handles of the previous plugin become stale. A disabled row stays disabled.
+    /// Puts a record into a row. Ids of the previous plugin become stale. A disabled row stays disabled.
     pub(super) fn put(&mut self, index: u32, mut record: Record) -> (PluginId, Arc<Record>) {
         self.made += 1;
         record.order = self.made;
@@ -112,7 +112,7 @@ impl Table {
         (row.id(index), record)
     }
 
-    /// Empties a row. Returns its record.
+    /// Removes the plugin of a row and returns its record. Ids of the plugin become stale.
     pub(super) fn clear(&mut self, index: u32) -> Option<Arc<Record>> {
         self.end_generation(index);
         let row = self.row_mut(index);
@@ -120,20 +120,21 @@ impl Table {
         row.record.take()
     }
 
-    /// Returns the index of a free row, which is empty or new.
+    /// Returns the index of an empty row, or of a new row if all rows are in use.
     pub(super) fn free_index(&self) -> Result<u32, Error> {
         let index = self.rows.iter().position(|row| row.record.is_none()).unwrap_or(self.rows.len());
         u32::try_from(index).map_err(|_| Error::Unknown { asked: "above 4294967295".to_owned() })
     }
 
-    /// Returns the row of the plugin at a location.
+    /// Returns the plugin whose library has this canonical location.
     pub(super) fn find(&self, location: &Location) -> Option<(PluginId, &Row, &Arc<Record>)> {
         self.rows().find(|(_, _, record)| record.location.as_ref() == Some(location))
     }
 
-    /// Refuses a name that the program gave to another plugin. `except` is the row that the record may replace.
+    /// Returns an error if the program gave the name of the record to another plugin. Ignores the plugin in row
+    /// `except`, which the record may replace.
     pub(super) fn check_name(&self, record: &Record, except: Option<u32>) -> Result<(), Error> {
-        // The program did not choose a name that was derived from a file, so do not refuse it.
+        // The program did not choose a name that was derived from a file, so such a name does not conflict.
         if record.is_named_by_file() {
             return Ok(());
         }
@@ -147,7 +148,7 @@ impl Table {
     }
 
     /// Replaces the plugins that the last search found by those of a new search. Plugins that did not change keep their
-    /// rows and their handles. Returns the records that were taken out.
+    /// rows and ids. Returns the records that were removed or replaced.
     pub(super) fn merge(&mut self, records: Vec<Record>) -> Vec<Arc<Record>> {
         let mut removed = Vec::new();
         let mut found = HashSet::new();
@@ -175,14 +176,14 @@ impl Table {
     }
 }
 
-/// Whether a plugin that was found again replaces the known one. The program's own registration is kept, and a plugin
-/// that did not change keeps its handles.
+/// Returns whether a plugin that was found again replaces the known record. A registration by the program is kept. A
+/// plugin that did not change is kept, too, so that its id stays valid.
 fn is_superseded(known: &Record, found: &Record) -> bool {
     let linked = matches!(known.candidate.location, Location::Linked(_));
     known.precedence != Precedence::Program && !linked && !known.is_same(found)
 }
 
-/// Whether a plugin came from a search, rather than from the program.
+/// Returns whether a plugin was found by a search, rather than added by the program.
 fn is_from_search(record: &Record) -> bool {
     record.precedence != Precedence::Program && record.candidate.provenance.source != SourceKind::Explicit
 }

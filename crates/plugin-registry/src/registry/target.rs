@@ -1,4 +1,4 @@
-//! The rules for programs that follow from a plugin's capabilities.
+//! Derives the rules for programs from a plugin's capabilities.
 
 use pjrt::stablehlo::ir::{self, Module};
 use pjrt::stablehlo::{DeviceRules, ForPlugin, Target};
@@ -10,37 +10,39 @@ use super::entry::PluginEntry;
 use super::loaded::LoadedPlugin;
 
 impl PluginEntry {
-    /// The formats that the plugin's compiler reads, and the form of programs that its devices need, by its
-    /// capabilities: dense gathers and scatters, replaced and supported element types, the algorithm for random bits,
-    /// and donation.
+    /// Returns the program formats that the plugin's compiler reads, and the rules for programs on its devices. The
+    /// plugin's capabilities determine the rules: dense gathers and scatters, replaced and supported element types, the
+    /// algorithm for random bits, and donation.
     pub fn target(&self) -> Target {
         target(self.capabilities(), false)
     }
 }
 
 impl LoadedPlugin {
-    /// The formats that the plugin's compiler reads, and the form of programs that its devices need. See
+    /// Returns the program formats that the plugin's compiler reads, and the rules for programs on its devices. See
     /// [`PluginEntry::target`].
     pub fn target(&self) -> Target {
         target(self.capabilities(), false)
     }
 
-    /// [`Self::target`] with automatic mixed precision: products and convolutions take operands of the plugin's default
-    /// type for it. Without such a type in the plugin's capabilities, the target is the same.
+    /// Returns [`Self::target`] with automatic mixed precision: dot products and convolutions use operands of the
+    /// default type in the plugin's `autocast` capability. If the plugin has no such capability, returns
+    /// [`Self::target`].
     pub fn autocast_target(&self) -> Target {
         target(self.capabilities(), true)
     }
 
-    /// Writes a module for the plugin, with [`Self::target`].
+    /// Converts a module to a program for the plugin, with the rules of [`Self::target`].
     ///
     /// # Errors
     ///
-    /// Those of [`ForPlugin::for_target`].
+    /// The errors of [`ForPlugin::for_target`] apply.
     pub fn program(&self, module: &Module) -> Result<Program, pjrt::Error> {
         Program::for_target(module, self.plugin(), &self.target())
     }
 
-    /// The capabilities of the entry, or those that the library exports if it was found without a manifest.
+    /// Returns the capabilities of the entry. If the library was found without a manifest, returns those that the
+    /// library exports.
     fn capabilities(&self) -> &Capabilities {
         let entry = self.entry();
         if entry.record.has_own_manifest { entry.capabilities() } else { &self.descriptor().manifest().capabilities }

@@ -1,4 +1,4 @@
-//! Checks that each store on a server passes.
+//! Checks that every key-value store on a server must pass.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,11 +15,11 @@ pub(crate) fn keeps_values(one: &dyn KeyValueStore, other: &dyn KeyValueStore) {
     one.put("key", b"").unwrap();
     assert_eq!(other.get("key", Duration::MAX).unwrap(), b"");
     assert_eq!(other.try_get("absent").unwrap(), None);
-    // Keys that begin with the same bytes are other keys.
+    // A prefix of a key is a different key.
     assert_eq!(other.try_get("ke").unwrap(), None);
 }
 
-/// Checks that `get` waits for its own key, and at most for the given time.
+/// Checks that `get` waits for its own key, and fails after the timeout.
 pub(crate) fn awaits_keys(store: &dyn KeyValueStore, other: &dyn KeyValueStore) {
     std::thread::scope(|scope| {
         let wait = |i: u32| scope.spawn(move || store.get(&format!("key{i}"), Duration::from_secs(60)));
@@ -41,7 +41,7 @@ pub(crate) fn awaits_keys(store: &dyn KeyValueStore, other: &dyn KeyValueStore) 
     assert!(taken >= Duration::from_millis(300), "{taken:?}");
 }
 
-/// Checks that plugins which share a server do not see each other's keys.
+/// Checks that plugins that share a server do not see each other's keys.
 pub(crate) fn separates_plugins(store: Arc<dyn KeyValueStore>) {
     let (one, other) = (Prefixed::new(store.clone(), "run", "one"), Prefixed::new(store, "run", "other"));
     one.put("key", b"1").unwrap();

@@ -51,7 +51,7 @@ fn faulty_items_of_names_and_library_paths() {
     assert_eq!(list(&machine, &found), expected);
     for index in 0..5 {
         let refusal = machine.relative(&found.candidates[index].refusals[0]);
-        // The semicolons of Windows. Those of the text precede a space.
+        // On Windows, replace the separator `;` by `:`. In the message itself, a space follows each semicolon.
         let refusal = refusal.split("; ").map(|part| part.replace(';', ":")).collect::<Vec<_>>().join("; ");
         assert_message!("discovery::named_libraries", index, refusal);
     }
@@ -64,7 +64,7 @@ fn faulty_items_of_names_and_library_paths() {
 fn configuration_files() {
     let machine = Machine::new("env-config");
     let a = machine.plugin("a.so");
-    // JSON escapes the separators of Windows.
+    // JSON escapes the backslashes of Windows paths.
     let escaped = a.to_str().unwrap().replace('\\', r"\\");
     let config = |name: &str, text: &str| machine.file(name, text.replace("LIB", &escaped));
     let good = config(
@@ -75,8 +75,8 @@ fn configuration_files() {
     let plain = config("plain.json", r#"{"library_path": "LIB"}"#);
     let value = names_and_paths(&[("with", &good), ("without", &plain), ("also", &a)]);
     let found = search(&machine, &[("PJRT_NAMES_AND_LIBRARY_PATHS", value)]);
-    // One library with two sets of options becomes two plugins. With the same set, it becomes one plugin with two
-    // names.
+    // The same library with two sets of options becomes two plugins. With the same set of options, it becomes one
+    // plugin with two names.
     assert_eq!(list(&machine, &found), ["with a.so", "without a.so"]);
     let mut options = found.candidates[0].create_options.clone();
     options.sort_by(|a, b| a.name.cmp(&b.name));
@@ -166,12 +166,12 @@ fn other_variables() {
     assert_eq!(lines("TT_PJRT_PLUGIN_DIR", machine.text("tt")), ["tt tt/pjrt_plugin_tt.so"]);
     assert_eq!(lines("PJRT_PLUGIN_PATH_", a.clone()), [""; 0]);
 
-    // A bare name is searched for in the places of the dynamic linker, and never in the current folder.
+    // The search looks for a name without a folder as the dynamic loader does, and never in the current folder.
     machine.plugin("usr/lib/libxpu.so");
     assert_eq!(lines("XPU_LIBRARY_PATH", "libxpu.so".to_owned()), ["xpu usr/lib/libxpu.so"]);
     assert_eq!(lines("XPU_LIBRARY_PATH", "Cargo.toml".to_owned()), ["xpu - !missing"]);
 
-    // PyTorch/XLA's placeholder device.
+    // `LIBRARY` is PyTorch/XLA's placeholder device.
     assert_eq!(lines("PJRT_DEVICE", "LIBRARY".to_owned()), ["library - !environment"]);
     let found = search(&machine, &[("PJRT_DEVICE", "LIBRARY".to_owned()), ("PJRT_LIBRARY_PATH", a.clone())]);
     assert_eq!(list(&machine, &found), ["library a.so"]);
@@ -267,7 +267,7 @@ fn conventional_folders_and_names() {
     }
     #[cfg(unix)]
     {
-        // The same folder again, and a link whose target no longer exists.
+        // A link to a folder that is searched as well, and a link whose target no longer exists.
         machine.link("usr/local/lib/pjrt", machine.path("usr/local/lib/gomlx/pjrt"));
         machine.link("ld/pjrt_plugin_ghost.so", "/no/such/file");
     }
@@ -306,7 +306,7 @@ fn one_candidate_per_file_lists_places() {
     let names: Vec<&str> = candidate.names.iter().map(|name| name.name.as_str()).collect();
     assert_eq!(names, ["a", "b", "tpu", "y", "z"]);
     assert_eq!(candidate.provenances().count(), 5, "{:#?}", candidate.also);
-    // A copy is another library, although it has the same name.
+    // A copy is another library, although its file has the same name.
     let copy = machine.plugin("copy/pjrt_plugin_x.so");
     let value = names_and_paths(&[("a", &copy)]);
     let found = search(

@@ -1,4 +1,4 @@
-//! Tests files that were made so that readers hang or crash, and folders in which other users prepared attacks.
+//! Tests with files that are made to hang or crash a reader, and with folders in which other users prepared attacks.
 
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
@@ -11,12 +11,12 @@ use plugin_registry::discovery::{AllowList, Refusal, inspect};
 use plugin_registry::{Error, PluginRegistry, Policy};
 use recorded_messages::assert_message;
 
-/// The processor time of this thread in seconds.
+/// Returns the CPU time of this thread in seconds.
 fn processor_time() -> i64 {
     rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).tv_sec
 }
 
-/// Runs work that must take little processor time.
+/// Runs `work`, and checks that it takes little CPU time.
 pub(crate) fn soon<T>(what: &str, work: impl FnOnce() -> T) -> T {
     let start = processor_time();
     let done = work();
@@ -37,7 +37,7 @@ fn pipe(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// Makes a file longer, which takes no space on the disk.
+/// Makes a file longer without using disk space.
 fn stretch(path: &Path, length: u64) {
     fs::OpenOptions::new().write(true).open(path).unwrap().set_len(length).unwrap();
 }
@@ -46,14 +46,14 @@ fn word(bytes: &mut [u8], at: usize, value: u64) {
     bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
 }
 
-/// Program headers of [`Elf`]: the segment, then the dynamic section. For each, the positions of its offset and sizes.
+/// Offsets of the program headers in an [`Elf`] file: first the loaded segment, then the dynamic section.
 const SEGMENT: usize = 64;
 const DYNAMIC: usize = 64 + 56;
 
 #[test]
 fn hash_tables_without_an_end() {
     let machine = Machine::new("hostile-hash");
-    // A chain of symbols that leads to itself, with a length of four billion.
+    // A hash chain that leads to itself, with a stated length of four billion symbols.
     let symbols = Elf { exports: vec!["other"], gnu_hash: false, ..Elf::new() };
     let mut bytes = symbols.bytes();
     let table: Vec<u8> = [1u32, 2, 1, 0, 0].iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -63,12 +63,12 @@ fn hash_tables_without_an_end() {
     let path = machine.file("circle.so", bytes);
     assert!(!soon("a chain in a circle", || inspect(&path)).unwrap().exports.get_pjrt_api);
 
-    // A chain that continues through gigabytes of zeros.
+    // A hash chain that continues through gigabytes of zeros.
     let mut bytes = Elf { exports: vec!["other"], ..Elf::new() }.bytes();
     let table: Vec<u8> = [1u32, 1, 1, 6].iter().flat_map(|word| word.to_le_bytes()).collect();
     let at = bytes.windows(table.len()).position(|window| window == table).unwrap();
     let end = bytes.len();
-    // It is at the end of the file, after the part that it displaces.
+    // Copy the dynamic section to the end of the file, and append the hash table after it.
     let (table, dynamic) = (bytes[at..at + 28].to_vec(), bytes[at + 32..].to_vec());
     let dynamic_at = bytes.len() as u64;
     bytes.extend(&dynamic);
@@ -104,12 +104,12 @@ fn lengths_beyond_reason() {
     let path = machine.file("dynamic.so", bytes);
     stretch(&path, 64 << 30);
     refused("a long dynamic section", &path);
-    // A hundred thousand libraries that it needs, each of which would be searched for in every folder.
+    // A hundred thousand dependencies, each of which would be searched for in every folder.
     let names: Vec<String> = (0..100_000).map(|index| format!("lib{index}.so")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let path = machine.library("needs.so", &Elf::plugin().needing(&names));
     assert_message!("discovery::many_needs", "100000 libraries", machine.relative(&refused("many needs", &path)));
-    // 32-bit lengths in the other formats.
+    // The largest 32-bit length of the load commands in a Mach-O header.
     let mut bytes = macho(MACHO_X86_64, &["GetPjrtApi"], &[], true);
     bytes[20..24].copy_from_slice(&u32::MAX.to_le_bytes());
     let path = machine.file("commands.dylib", bytes);
@@ -239,7 +239,7 @@ fn does_not_load_replaced_file() {
         Err(Error::Refused { refusals, .. }) => assert!(matches!(refusals[..], [Refusal::NotAllowed { .. }])),
         other => panic!("{other:?}"),
     }
-    // The same applies to one whose manifest contains a hash that is verified.
+    // After its file was replaced, a library is not loaded if its manifest contains a hash that is verified.
     let manifest = format!(
         r#"{{"format_version": "1.0", "name": "hashed", "library": {{"path": "libhashed.so", "sha256": "{}"}}}}"#,
         fs::read_to_string(&list).unwrap()

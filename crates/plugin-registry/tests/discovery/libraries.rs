@@ -1,4 +1,4 @@
-//! Tests that libraries of every format are recognised by their headers, and that missing parts are reported.
+//! Tests that libraries of every format are recognized by their headers, and that missing dependencies are reported.
 
 use crate::common::binaries::{
     MACHO_ARM64, MACHO_X86_64, PE_AMD64, PE_ARM64, X86_64, fat, host_machine, macho, other_machine, pe,
@@ -37,7 +37,7 @@ fn elf_with_either_hash_table() {
         assert_eq!(facts.runpath, ["$ORIGIN/a", "$ORIGIN/b"]);
     }
     for gnu_hash in [true, false] {
-        // A user of a plugin and not a plugin, because the name is imported and not defined.
+        // A library that imports the function and does not define it uses a plugin, but is not a plugin.
         let user = Elf { imports: vec!["GetPjrtApi"], exports: vec!["main_entry"], gnu_hash, ..Elf::new() };
         assert!(!facts(&machine, "user.so", user.bytes()).exports.get_pjrt_api);
         let none = Elf { gnu_hash, ..Elf::new() };
@@ -45,7 +45,7 @@ fn elf_with_either_hash_table() {
     }
 }
 
-// A compiler for Windows writes other libraries, which the tests with MinGW load.
+// A compiler for Windows writes PE libraries. The tests with MinGW load such libraries.
 #[cfg(unix)]
 #[test]
 fn compiled_library() {
@@ -163,7 +163,7 @@ fn description_only_library() {
     assert_message!("discovery::description_only", "note", machine.relative(&found.candidates[0].notes[0]));
 }
 
-/// Every prefix of every format and every single damaged byte must cause a result or an error, never a panic.
+/// Checks that inspecting truncated libraries and libraries with one damaged byte never panics.
 #[test]
 fn damage_is_survived() {
     let machine = Machine::new("damage");
@@ -184,7 +184,7 @@ fn damage_is_survived() {
             answers += usize::from(inspect(&machine.file("cut", &damaged)).is_ok());
         }
     }
-    // Most single bytes do not matter.
+    // Most bytes of a library do not affect the inspection.
     assert!(answers > 100, "{answers}");
     for end in (0..universal.len()).step_by(31) {
         let _ = inspect(&machine.file("cut", &universal[..end]));
@@ -211,7 +211,7 @@ fn wrong_hosts_are_refused_with_both() {
     assert_ne!(host_machine(), other_machine());
 }
 
-// Windows has neither these folders nor folders in libraries. Discovery does not search for the imports of its libraries.
+// Windows has neither these folders nor search paths in libraries. Discovery ignores the imports of Windows libraries.
 #[cfg(unix)]
 #[test]
 fn resolves_dependencies_like_linker() {
@@ -231,7 +231,7 @@ fn resolves_dependencies_like_linker() {
             other => panic!("{other:?}"),
         }
     };
-    // The system's folders, and those of ld.so.conf with an include.
+    // The system's folders, and those in `ld.so.conf` with an `include` line.
     machine.library("usr/lib/libsystem.so.6", &Elf::new());
     machine.library("opt/vendor/libconf.so.1", &Elf::new());
     machine.file("etc/ld.so.conf", "# comment\ninclude /etc/ld.so.conf.d/*.conf\n");
@@ -239,7 +239,7 @@ fn resolves_dependencies_like_linker() {
     assert!(check(&["libsystem.so.6", "libconf.so.1"], Elf::plugin(), &[]).is_empty());
     assert_eq!(check(&["libno.so", "libsystem.so.6", "libno2.so"], Elf::plugin(), &[]), ["libno.so", "libno2.so"]);
 
-    // RUNPATH with $ORIGIN. A library of another architecture is ignored.
+    // `DT_RUNPATH` with `$ORIGIN`. The search ignores a library of another architecture.
     machine.library("p/deps/libown.so", &Elf::new());
     machine.library("p/deps/libarm.so", &Elf { machine: other_machine(), ..Elf::new() });
     let runpath = || Elf { runpath: Some("$ORIGIN/deps".to_owned()), ..Elf::plugin() };
@@ -248,8 +248,8 @@ fn resolves_dependencies_like_linker() {
     assert_eq!(check(&["libown.so"], Elf::plugin(), &[]), ["libown.so"]);
     assert!(check(&["libown.so"], Elf::plugin(), &[("LD_LIBRARY_PATH", machine.text("p/deps"))]).is_empty());
 
-    // Missing libraries of a dependency are also reported, with the library that needs them. RPATH applies to
-    // dependencies. RUNPATH does not.
+    // Missing dependencies of a dependency are reported, too, with the library that depends on them. `DT_RPATH` of the
+    // plugin applies to its dependencies. `DT_RUNPATH` does not.
     machine.library("p/deps/libdeep.so", &Elf::new().needing(&["libown.so", "libgone.so"]));
     assert_eq!(check(&["libdeep.so"], runpath(), &[]), ["libown.so", "libgone.so"]);
     let rpath = Elf { rpath: Some("${ORIGIN}/deps".to_owned()), ..Elf::plugin() };
@@ -258,7 +258,7 @@ fn resolves_dependencies_like_linker() {
     let [Refusal::MissingDependencies { missing, .. }] = &found.candidates[0].refusals[..] else { panic!("{found:?}") };
     assert_eq!((&*missing[0].name, missing[0].needed_by.ends_with("deps/libdeep.so")), ("libgone.so", true));
 
-    // A cycle of dependencies ends.
+    // A dependency cycle does not cause an endless search.
     machine.library("p/deps/liba.so", &Elf { runpath: Some("$ORIGIN".to_owned()), ..Elf::new().needing(&["libb.so"]) });
     machine.library("p/deps/libb.so", &Elf { runpath: Some("$ORIGIN".to_owned()), ..Elf::new().needing(&["liba.so"]) });
     assert!(check(&["liba.so"], runpath(), &[]).is_empty());

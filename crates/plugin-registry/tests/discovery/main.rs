@@ -1,4 +1,4 @@
-//! Discovery: manifests, environment variables, Python packages, libraries, and files of attackers.
+//! Tests discovery: manifests, environment variables, Python packages, libraries, and malicious files.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test program")]
 

@@ -1,5 +1,5 @@
-//! Tests manifests in directories, and the variables for override, addition, selection and disabling. Also tests
-//! elevated privileges.
+//! Tests manifests in directories, and the variables that replace, add, select and disable plugins. Also tests elevated
+//! privileges.
 
 use crate::common::{Elf, Machine, list, named, names_and_paths};
 use plugin_registry::discovery::{Candidate, Discovery, Refusal, SourceKind, verify_sha256};
@@ -10,7 +10,7 @@ fn manifest(name: &str, rest: &str) -> String {
 }
 
 fn library(path: &str) -> String {
-    // JSON escapes the separators of Windows in the same way as Rust.
+    // JSON escapes the backslashes of Windows paths in the same way as Rust.
     format!(r#", "library": {{"path": {path:?}}}"#)
 }
 
@@ -31,7 +31,7 @@ fn directories_in_order() {
     ];
     for (place, name) in places {
         let plugin = machine.plugin(&format!("lib/{name}.so"));
-        // The files are written in reverse order of their names.
+        // Write the files in reverse order of their names.
         machine.file(&format!("{place}/pjrt/plugins.d/z.json"), "{}");
         machine.file(&format!("{place}/pjrt/plugins.d/a.json"), manifest(name, &library(plugin.to_str().unwrap())));
         machine.file(&format!("{place}/pjrt/plugins.d/readme.txt"), "not a manifest");
@@ -42,7 +42,7 @@ fn directories_in_order() {
     assert_eq!(found.candidates.len(), 12, "each z.json is a refused candidate");
     assert_eq!(found.searched.iter().filter(|place| place.source == SourceKind::Manifest && place.exists).count(), 6);
 
-    // The variables replace the defaults. Relative paths are ignored.
+    // The variables replace the default folders. Relative paths are ignored.
     machine.plugin("x/l.so");
     machine.file("x/pjrt/plugins.d/x.json", manifest("x", &library("../../l.so")));
     let found = discovery(&machine)
@@ -84,9 +84,9 @@ fn library_location_of_manifest() {
     let lines: Vec<String> =
         list(&machine, &found).iter().map(|line| line.replace("etc/pjrt/plugins.d", "P")).collect();
     let expected = [
-        // The plugin `i` names the same file.
+        // `i.json` names the same file, so both manifests become one candidate.
         "a P/beside.so",
-        // Windows removes `..` from absolute paths without regard to links.
+        // On Windows, `std::path::absolute` removes `..` and ignores links.
         if cfg!(windows) { "b etc/pjrt/lib/below.so" } else { "b P/../lib/below.so" },
         "c usr/lib/libsearched.so",
         "d opt/absolute.so",
@@ -267,7 +267,7 @@ fn hashes_and_the_allow_list() {
     assert!(named(&found, "good").is_usable());
     let refusal = &named(&found, "other").refusals[0];
     assert!(matches!(refusal, Refusal::NotAllowed { list: used, .. } if *used == list), "{refusal}");
-    // A list that cannot be read permits no library.
+    // If the allow-list cannot be read, no library may be used.
     for bad in [machine.file("bad", "xyz good.so\n"), machine.path("nolist")] {
         let found = discovery(&machine).variable("PJRT_REGISTRY_ALLOWLIST", &bad).discover();
         assert!(found.candidates.iter().all(|candidate| !candidate.is_usable()), "{}", bad.display());
@@ -275,7 +275,7 @@ fn hashes_and_the_allow_list() {
     let found = discovery(&machine).variable("PJRT_REGISTRY_ALLOWLIST", machine.path("bad")).discover();
     let refusal = &found.candidates[0].refusals[0];
     assert!(matches!(refusal, Refusal::MalformedManifest { field, .. } if field == "line 1"), "{refusal}");
-    // The machine's own list.
+    // `/etc/pjrt/plugins.allow` is the allow-list of the machine.
     machine.file("etc/pjrt/plugins.allow", format!("{actual}\n"));
     let found = discovery(&machine).discover();
     assert!(named(&found, "good").is_usable() && !named(&found, "other").is_usable());
@@ -324,12 +324,12 @@ fn elevated_privileges_trust_only_machine_folders() {
         let noted = found.notes.iter().any(|note| note.about == *variable && note.message.contains("elevated"));
         assert!(noted, "{variable}: {:?}", found.notes);
     }
-    // A filter can only exclude plugins.
+    // `PJRT_REGISTRY_DISABLE` can only exclude plugins, so it applies with elevated privileges, too.
     let found = elevated.clone().variable("PJRT_REGISTRY_DISABLE", "*").discover();
     assert!(!found.candidates.iter().any(Candidate::is_usable));
 }
 
-/// This requires folders and files below which everything belongs to root, so it runs only as root.
+/// Needs files and folders that only root can change, so the complete test runs only as root.
 #[cfg(unix)]
 #[test]
 fn elevated_privileges_reject_writable_files() {
@@ -365,7 +365,7 @@ fn elevated_privileges_reject_writable_files() {
             }
             other => panic!("{}: {other:?}", path.display()),
         }
-        // Without elevated privileges it is used, and a note reports a file that everyone can change.
+        // Without elevated privileges, the plugin is used. A note reports a file that every user can change.
         let found = discovery(&machine).discover();
         assert!(found.candidates[0].is_usable());
         match (&found.candidates[0].notes[..], mode) {

@@ -1,4 +1,5 @@
-//! Tests that Python environments are read as files: every form of package, the search order, and shadowing.
+//! Tests that Python environments are searched without running Python: every form of package, the search order, and
+//! shadowing.
 
 use crate::common;
 use crate::common::Content::{Bytes, Library, Text};
@@ -14,7 +15,7 @@ use recorded_messages::assert_message;
 
 const SITE: &str = "venv/lib/python3.12/site-packages";
 
-/// A machine with one virtual environment.
+/// Creates a machine with one virtual environment.
 fn venv(name: &str) -> Machine {
     let machine = Machine::new(name);
     machine.file("venv/pyvenv.cfg", "home = /nowhere/bin\ninclude-system-site-packages = false\nversion = 3.12.4\n");
@@ -25,7 +26,7 @@ fn discovery(machine: &Machine) -> Discovery {
     machine.discovery().variable("VIRTUAL_ENV", machine.path("venv")).conventional(false)
 }
 
-/// The group of an entry point.
+/// Returns the group of the entry point in a provenance.
 fn group(provenance: &Provenance) -> &str {
     match &provenance.place {
         Place::Python { announcement: PythonAnnouncement::EntryPoint { group, .. }, .. } => group,
@@ -87,7 +88,8 @@ fn b_namespace_only() {
         ("jax_plugins/intel_extension_for_openxla/pjrt_plugin_xpu.so", plugin()),
     ];
     machine.wheel(SITE, "intel-extension-for-openxla", "0.8", &files, "");
-    // No distribution contains these: a plain module, and a folder that Python does not accept as a module.
+    // Files that belong to no distribution: a single-file module, and a folder without `__init__.py`, which is not a
+    // module.
     machine.file(&format!("{SITE}/jax_plugins/plain.py"), CALL);
     machine.plugin(&format!("{SITE}/jax_plugins/no_init/x.so"));
     let found = found(&machine);
@@ -249,7 +251,7 @@ fn regular_package_hides_namespace() {
 #[test]
 fn whole_search_path_in_order() {
     let machine = Machine::new("py-order");
-    // Each place has its own plugin, and all places have one in common.
+    // Each folder contains its own plugin and the plugin `common`.
     let place = |site: &str, name: &str| {
         let common = [("jax_plugins/common/__init__.py", Text("")), ("jax_plugins/common/common.so", plugin())];
         machine.wheel(site, "common", name, &common, "[jax_plugins]\ncommon = jax_plugins.common");
@@ -284,15 +286,15 @@ fn whole_search_path_in_order() {
     let found = discovery.discover();
     let own: Vec<&str> = found.candidates.iter().filter_map(|c| c.name()).filter(|name| *name != "common").collect();
     assert_eq!(own, ["p1", "v1", "pth", "u1", "b1", "local", "debian"]);
-    // It is found once in the virtual environment and once in the machine's own installation. PYTHONPATH comes first in
-    // both.
+    // `common` is found once in the virtual environment and once in the machine's own installation. `PYTHONPATH` comes
+    // first in both environments.
     let common = named(&found, "common");
     assert_eq!(common.location.path(), Some(machine.path("paths/one/jax_plugins/common/common.so").as_path()));
     assert_eq!(common.provenance.shadowed.iter().filter(|text| text.contains(" in ")).count(), 4);
     let note = found.notes.iter().find(|note| note.about.ends_with("x.pth")).unwrap();
     assert_message!("python::search_path", "note about x.pth", machine.relative(&note.message));
     assert_eq!(found, discovery.discover(), "the same machine gives the same list");
-    // Excludes the machine's and the user's packages.
+    // Exclude the packages of the base installation and of the user.
     machine.file("venv/pyvenv.cfg", "home = /nowhere\ninclude-system-site-packages = false\nversion = 3.12.0\n");
     let found = discovery.variable("PYTHONNOUSERSITE", "1").discover();
     let own: Vec<&str> = found.candidates.iter().filter_map(|c| c.name()).filter(|name| *name != "common").collect();
@@ -331,7 +333,7 @@ fn interpreters_on_path() {
     assert_eq!(given.candidates[0].name(), Some("tool"));
 }
 
-/// The layouts of Windows can be searched on every system.
+/// Discovery can search the folder layouts of Windows on every system.
 #[test]
 fn windows_layouts() {
     let machine = Machine::new("py-windows");
@@ -369,7 +371,7 @@ fn windows_layouts() {
     machine.file("tools/python3.dll", "MZ");
     let path = ["venv/Scripts", "tools", "msys/bin", "none"].map(|folder| machine.path(folder));
     let host = Target { os: OperatingSystem::Windows, architecture: Architecture::X86_64 };
-    // Windows calls the variable `Path`.
+    // Windows spells the variable `PATH` as `Path`.
     let discovery = machine.discovery().host(host).conventional(false);
     let discovery = discovery.variable("Path", std::env::join_paths(path).unwrap());
     let discovery = discovery
@@ -383,9 +385,9 @@ fn windows_layouts() {
     let installed = ["installed_310", "own_old", "installed_39", "machine", "fixed"];
     let expected = [&["environment", "own", "base", "on_path", "msys"][..], &installed].concat();
     assert_eq!(names(&discovery), expected);
-    // Only the machine's fixed folders.
+    // With elevated privileges, only the fixed folders of the machine are searched.
     assert_eq!(names(&discovery.clone().elevated(true)), ["fixed"]);
-    // Another system has other names of interpreters.
+    // On another system, the interpreters have other file names.
     let linux = Target { os: OperatingSystem::Linux, ..host };
     assert_eq!(names(&discovery.host(linux).variable("PATH", machine.path("tools"))), ["fixed"]);
 }
@@ -393,23 +395,23 @@ fn windows_layouts() {
 #[test]
 fn eggs_and_editable_installations() {
     let machine = venv("py-eggs");
-    // An old installation, with a metadata folder that has its own list of files.
+    // An old installation, whose metadata folder contains its own list of files.
     machine.file(&format!("{SITE}/old-1.0-py3.12.egg-info/entry_points.txt"), "[jax_plugins]\nold = oldpkg\n");
     machine.file(&format!("{SITE}/old-1.0-py3.12.egg-info/installed-files.txt"), "../oldlib/old_plugin.so\n");
     machine.plugin(&format!("{SITE}/oldlib/old_plugin.so"));
-    // A development folder that a .pth line adds.
+    // A development folder that a line of a `.pth` file adds.
     machine.file("src/dev.egg-info/entry_points.txt", "[jax_plugins]\ndev = jax_plugins.dev\n");
     machine.file("src/dev.egg-info/PKG-INFO", "Name: dev\n");
     machine.file("src/jax_plugins/dev/__init__.py", "");
     machine.plugin("src/jax_plugins/dev/dev.so");
     machine.file(&format!("{SITE}/easy-install.pth"), machine.text("src"));
-    // An import hook of setuptools, whose dictionaries contain the paths of the modules, and one that only Python can
-    // evaluate.
+    // An import hook of setuptools, whose dictionaries contain the paths of the modules, and an import hook that only
+    // Python can evaluate.
     machine.file("src2/hooked/__init__.py", "");
     machine.plugin("src2/hooked/libhooked.so");
     machine.file("src2/jax_plugins/spaced/__init__.py", "");
     machine.plugin("src2/jax_plugins/spaced/spaced.so");
-    // Python escapes the separators of Windows.
+    // Python source escapes the backslashes of Windows paths.
     let escaped = |path| machine.text(path).replace('\\', r"\\");
     let (hooked, spaced) = (escaped("src2/hooked"), escaped("src2/jax_plugins/spaced"));
     let spaces = escaped("src2/jax_plugins");
@@ -430,7 +432,7 @@ fn eggs_and_editable_installations() {
         &format!("{SITE}/hooked-1.dist-info/direct_url.json"),
         r#"{"url": "file:///src/hooked", "dir_info": {"editable": true}}"#,
     );
-    // One manifest is beside the library, and one is in the metadata.
+    // One manifest is in the library's folder, and one is in the metadata folder.
     let manifest = |name: &str, path: &str| {
         format!(r#"{{"format_version": "1.0", "name": "{name}", "priority": 7, "library": {{"path": "{path}"}}}}"#)
     };
@@ -457,7 +459,7 @@ fn eggs_and_editable_installations() {
     assert!(meta.is_usable() && meta.manifest.is_some(), "{meta:?}");
 }
 
-/// A hostile package that is small on disk. Each entry point once required a scan of the whole record.
+/// A malicious package that is small on disk. Its many entry points must not each cause a scan of the whole `RECORD`.
 #[cfg(unix)]
 #[test]
 fn limits_entry_points_per_distribution() {
@@ -472,7 +474,7 @@ fn limits_entry_points_per_distribution() {
     let notes: Vec<_> = found.notes.iter().filter(|note| note.about.starts_with("acme 1.0")).collect();
     assert_eq!(notes.len(), 1, "{:#?}", found.notes);
     assert_message!("python::many_entry_points", "note", notes[0].message);
-    // There is one library, announced by every entry point that is read.
+    // There is one library, which every entry point that is read announces.
     assert_eq!(found.candidates.len(), 1);
     assert_eq!(found.candidates[0].provenances().count(), 256);
 }

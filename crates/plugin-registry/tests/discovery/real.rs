@@ -1,10 +1,10 @@
-//! Tests the real XLA CPU plugins of `PJRT_TEST_PLUGINS`, in their package folders.
+//! Tests the XLA CPU plugins in `PJRT_TEST_PLUGINS`, in the folders of their Python packages.
 
 use std::path::{Path, PathBuf};
 
 use plugin_registry::discovery::{Discovery, Place, inspect};
 
-/// The package folder that contains a library, which also contains a `*.dist-info`.
+/// Returns the nearest folder above a library that also contains a `*.dist-info`.
 fn site(library: &Path) -> Option<PathBuf> {
     let has_metadata = |folder: &Path| {
         std::fs::read_dir(folder)
@@ -34,7 +34,7 @@ fn real_plugins() {
         println!("SKIPPED real_plugins in packages: none of them lies beside a *.dist-info folder");
         return;
     }
-    // The plugins need libraries of the system, so the root is the real one.
+    // The plugins depend on libraries of the system, so search the root of this machine.
     let discovery = Discovery::isolated("/").variable("PYTHONPATH", std::env::join_paths(&sites).unwrap());
     let found = discovery.discover();
     for library in libraries.iter().filter(|library| site(library).is_some()) {

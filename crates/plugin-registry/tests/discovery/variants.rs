@@ -1,4 +1,4 @@
-//! Tests manifests with several libraries for one system.
+//! Tests manifests that list several libraries for one system.
 
 use plugin_manifest::variants::{ChoiceReason, CpuLevel, Fit, MachineProperties};
 use plugin_registry::discovery::{Architecture, Discovery, OperatingSystem, Refusal, Target};
@@ -7,7 +7,7 @@ use recorded_messages::assert_message;
 use crate::common::binaries::X86_64;
 use crate::common::{Content, Elf, Machine, list, named, names_and_paths};
 
-/// A manifest with a library for each list of needs, named after the variant.
+/// Returns a manifest with a library for each variant. A variant has a name and requirements.
 fn manifest(variants: &[(&str, &str)]) -> String {
     let one = |(name, needs): &(&str, &str)| format!(r#"{{"path": "./libpjrt_{name}.so", "requires": {{{needs}}}}}"#);
     let libraries: Vec<String> = variants.iter().map(one).collect();
@@ -16,7 +16,7 @@ fn manifest(variants: &[(&str, &str)]) -> String {
 
 const LEVELS: &[(&str, &str)] = &[("any", ""), ("v3", r#""cpu": "x86-64-v3""#), ("v4", r#""cpu": "x86-64-v4""#)];
 
-/// The levels are those of x86.
+/// The CPU levels in the manifests are those of x86-64.
 const HOST: Target = Target {
     os: if cfg!(windows) { OperatingSystem::Windows } else { OperatingSystem::Linux },
     architecture: Architecture::X86_64,
@@ -30,7 +30,7 @@ fn discovery(machine: &Machine) -> Discovery {
     machine.discovery().host(HOST).python(false).conventional(false)
 }
 
-/// A machine with a manifest in `/etc` and its libraries.
+/// Creates a machine with a manifest below `/etc` and the libraries that the manifest lists.
 fn machine(name: &str, variants: &[(&str, &str)]) -> Machine {
     let machine = Machine::new(name);
     for (variant, _) in variants {
@@ -93,7 +93,7 @@ fn no_library_fits() {
     assert_eq!((choice.chosen, choice.reason), (None, ChoiceReason::NoneFits));
     assert_message!("discovery::variants", "none fits", machine.relative(refusal));
 
-    // The driver is unknown, so the library that needs it is the only one that may fit.
+    // The driver version is unknown, so only the library that requires a driver version may fit.
     let found = discovery(&machine).machine(with(CpuLevel::X86_64V2)).discover();
     let candidate = named(&found, "acme");
     assert!(candidate.is_usable(), "{candidate}");

@@ -1,4 +1,4 @@
-//! Tests plugins that are found on a machine.
+//! Tests plugins that a search finds.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use plugin_registry::{Error, PluginRegistry, Policy, RejectReason, Status};
 
 use crate::fakes::{closing_plugin, folder};
 
-/// A folder with a manifest for each name. All of them use copies of one library.
+/// Creates a folder with a manifest for each name. Each manifest names a copy of the same library.
 fn installed(test: &str, names: &[&str]) -> PathBuf {
     let folder = folder(test);
     for name in names {
@@ -28,7 +28,7 @@ fn install(folder: &Path, name: &str, change: impl FnOnce(&mut Manifest)) {
 }
 
 fn machine(folder: &Path) -> Discovery {
-    // The libraries need libraries of the system.
+    // The libraries depend on libraries of the system, so search the root of this machine.
     Discovery::isolated("/").variable("PJRT_REGISTRY_MANIFESTS", folder)
 }
 
@@ -46,7 +46,7 @@ fn selects_and_loads_discovered_plugins() {
     let error = missing.load().unwrap_err();
     let Error::Refused { refusals, .. } = &error else { panic!("{error}") };
     assert!(matches!(&refusals[..], [Refusal::Missing { path }] if path.ends_with("libfound_missing.so")), "{error}");
-    // Linked plugins come after those that the user named.
+    // Linked plugins rank after the plugins that the user named.
     #[cfg(feature = "cpu")]
     assert_eq!(registry.select(&Policy::named("pjrt_cpu")).unwrap().name(), "pjrt_cpu");
     assert_eq!(registry.select(&Policy::any()).unwrap().name(), "found_a");

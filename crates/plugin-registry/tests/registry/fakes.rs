@@ -1,4 +1,4 @@
-//! Plugins without hardware.
+//! Plugins without hardware for the tests.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use device_plugin::{Backend, ClientOptions, Descriptor, DevicePlugin, Library, Manifest, Result};
 use plugin_registry::{HardwareProbe, LockFolder, PluginRegistry};
 
-/// A device in host memory that runs no programs.
+/// A device in host memory that cannot run programs.
 pub(crate) struct FakeDevice;
 
 impl Backend for FakeDevice {
@@ -21,7 +21,7 @@ impl Backend for FakeDevice {
     }
 }
 
-/// Defines plugins with the fake device.
+/// Defines plugins with a [`FakeDevice`].
 macro_rules! fake {
     ($($plugin:ident $name:literal { $($more:tt)* })*) => {
         $(
@@ -56,7 +56,7 @@ impl Count {
     }
 }
 
-/// An empty folder for one test.
+/// Creates an empty folder for one test.
 pub(crate) fn folder(test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
@@ -64,14 +64,14 @@ pub(crate) fn folder(test: &str) -> PathBuf {
     folder
 }
 
-/// A registry that finds nothing on this machine.
+/// Creates a registry that finds no hardware, and that has its own folder for lock files.
 pub(crate) fn registry(test: &str) -> PluginRegistry {
     let folder = folder(test);
     let (machine, locks) = (HardwareProbe::at(folder.join("root")), LockFolder::at(folder.join("locks")));
     PluginRegistry::builder().hardware(machine).locks(locks).build()
 }
 
-/// The table of a fake plugin with another manifest.
+/// Returns the description of a fake plugin with a changed manifest.
 pub(crate) fn described<P: DevicePlugin>(change: impl FnOnce(&mut Manifest)) -> Descriptor {
     let own = device_plugin::descriptor::<P>().unwrap();
     let Library::Static(table) = own.library() else { panic!("{own:?}") };
@@ -80,14 +80,14 @@ pub(crate) fn described<P: DevicePlugin>(change: impl FnOnce(&mut Manifest)) -> 
     Descriptor::new(manifest, Library::Static(*table), Arc::new(())).unwrap()
 }
 
-/// A description of a library that need not exist.
+/// Returns the description of a plugin whose library does not exist.
 pub(crate) fn of_file(name: &str, change: impl FnOnce(&mut Manifest)) -> Descriptor {
     let mut manifest = Manifest::new(name);
     change(&mut manifest);
     Descriptor::new(manifest, Library::path(format!("lib{name}_which_no_loader_finds.so")), Arc::new(())).unwrap()
 }
 
-/// The library that has a function to shut it down.
+/// Returns the path of the library of a plugin that exports a shutdown function.
 pub(crate) fn closing_plugin() -> PathBuf {
     device_plugin_testing::library("closing_plugin")
 }

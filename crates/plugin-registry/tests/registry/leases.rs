@@ -44,7 +44,7 @@ fn rejects_second_client_with_label() {
     let other = second.client_labelled("the trainer", &ClientOptions::new()).unwrap();
     assert_eq!(conflict(first.client(&ClientOptions::new()).unwrap_err()).holder.label, "the trainer");
     drop(other);
-    // If the creation of a client fails, it holds no lease.
+    // If the creation of a client fails, its lease is released.
     assert!(first.client(&ClientOptions::new().with("bogus", 1i64)).is_err());
     first.client(&ClientOptions::new()).unwrap();
 }
@@ -73,7 +73,7 @@ fn exclusive_lease_spans_processes() {
     assert!(!conflict.holder.here && conflict.lock == Some(locks.join("exclusive.lock")));
     assert_eq!(registry.locks().holder("exclusive").map(|holder| holder.process), Some(Some(child.id())));
 
-    // The system releases the lock of a process that is killed.
+    // The operating system releases the lock of a process that is killed.
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(registry.locks().holder("exclusive"), None);
@@ -83,14 +83,14 @@ fn exclusive_lease_spans_processes() {
     assert_eq!(registry.locks().holder("exclusive"), None);
 }
 
-/// The child process of the test above.
+/// Holds the device in the child process of `exclusive_lease_spans_processes`.
 fn hold_the_device_until_told(locks: PathBuf) {
     let registry = PluginRegistry::builder().locks(LockFolder::at(locks)).build();
     let loaded = registry.register::<Exclusive>().unwrap().load().unwrap();
     let _client = loaded.client_labelled("the child", &ClientOptions::new()).unwrap();
     println!("the device is held");
     std::io::stdout().flush().unwrap();
-    // Waits until the parent's end of the pipe is closed.
+    // Wait until the parent's end of the pipe is closed.
     std::io::stdin().read_line(&mut String::new()).unwrap();
 }
 

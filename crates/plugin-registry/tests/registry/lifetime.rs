@@ -1,4 +1,4 @@
-//! Tests the shutdown of plugins, which runs once, after the last client is destroyed.
+//! Tests that a plugin is shut down once, after its last client is destroyed.
 
 use std::fs;
 use std::time::Duration;
@@ -121,7 +121,7 @@ fn unloading_waits_for_nobody() {
     let id = registry.unload(entry.id()).unwrap();
     assert_eq!(UNLOADED.get(), 1);
     assert!(matches!(loaded.client(&ClientOptions::new()).unwrap_err(), Error::Stale { .. }));
-    // The table is still mapped, so an old plugin handle does not crash.
+    // The function table stays mapped, so using an old plugin handle does not crash.
     assert!(loaded.plugin().attributes().is_ok());
     registry.get(id).unwrap().load().unwrap().client(&ClientOptions::new()).unwrap();
 }
@@ -138,7 +138,7 @@ fn c_function_shuts_library_down_once() {
     if let Some(library) = std::env::var_os("CLOSING_PLUGIN_LIBRARY") {
         return in_a_child_process(&library);
     }
-    // Only this test loads a library from a file of that name.
+    // The library must not be shared with other tests, so load it from a file with a unique name.
     let folder = folder("closing");
     let (library, log) = (folder.join("libclosing_once.so"), folder.join("log"));
     fs::copy(closing_plugin(), &library).unwrap();
@@ -152,7 +152,7 @@ fn c_function_shuts_library_down_once() {
     assert_eq!(fs::read_to_string(&log).unwrap(), "hook\nclosed\n");
 }
 
-/// The work of the test above in the process that it starts.
+/// Runs in the child process of `c_function_shuts_library_down_once`.
 fn in_a_child_process(library: &std::ffi::OsStr) {
     let registry = registry("closing-child");
     let mut manifest = device_plugin::Manifest::new("closing");
@@ -192,7 +192,7 @@ fn options_are_those_of_the_schema() {
 fn loads_replaced_library_beside_old_one() {
     let folder = folder("replaced");
     let (library, next) = (folder.join("libreplaced.so"), folder.join("next"));
-    // Bytes after the end of the file make it a different file of the library, with the same code.
+    // Bytes after the end of the library make the file a different one with the same code.
     let put = |extra: &[u8]| {
         fs::write(&next, [&fs::read(closing_plugin()).unwrap(), extra].concat()).unwrap();
         fs::rename(&next, &library).unwrap();

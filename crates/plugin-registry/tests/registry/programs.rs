@@ -9,14 +9,15 @@ use plugin_registry::discovery::Refusal;
 use plugin_registry::{Error, PluginRegistry, RejectReason};
 
 const PROGRAMS: [(&str, usize, usize); 3] = [("axpy", 3, 1), ("mlp", 5, 1), ("mlp_train_step", 6, 5)];
-/// Maximum difference from NumPy's double-precision result, relative to 1 or the expected value.
+/// Maximum difference from NumPy's double-precision result. Relative to the expected value if its magnitude exceeds 1,
+/// otherwise absolute.
 const TOLERANCE: f32 = 2e-5;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/programs")
 }
 
-/// The embedded device, this repository's shared library, and the real plugins.
+/// Returns the embedded device, this repository's CPU plugin as a shared library, and the real plugins.
 fn plugins() -> Vec<String> {
     let mut plugins = vec!["cpu".to_owned()];
     for (variable, what) in
@@ -70,7 +71,7 @@ fn check(what: &str, outputs: &[Buffer], expected: &[HostArray]) {
     }
 }
 
-/// Compiles the program from both of its forms.
+/// Compiles the program from its MLIR text and from its MLIR bytecode.
 fn compile(client: &Client, name: &str) -> Vec<(&'static str, LoadedExecutable)> {
     let compile = |extension| {
         let code = fs::read(folder().join(format!("{name}.{extension}"))).unwrap();
@@ -88,7 +89,7 @@ fn programs_compute_what_numpy_does() {
             let inputs: Vec<&Buffer> = inputs.iter().collect();
             let expected = arrays(name, "out", num_outputs);
             for (form, executable) in compile(&client, name) {
-                // All runs use the same inputs, because no run donates them.
+                // All runs use the same input buffers, because no run donates them.
                 for run in 0..3 {
                     let outputs = executable.execute(&inputs).unwrap();
                     check(&format!("{plugin}, {name}.{form}, run {run}"), &outputs, &expected);
@@ -109,7 +110,7 @@ fn training_lowers_the_loss() {
         for _ in 0..10 {
             let mut outputs = step.execute(&inputs.iter().collect::<Vec<_>>()).unwrap();
             losses.push(outputs.pop().unwrap().to_host_array().unwrap().scalar::<f32>().unwrap());
-            // The outputs are the weights of the next step. x and y stay the same.
+            // The outputs are the weights for the next step. `x` and `y` do not change.
             inputs.splice(..4, outputs);
         }
         assert!(losses.windows(2).all(|pair| pair[1] < pair[0]), "{plugin}: {losses:?}");
@@ -126,10 +127,10 @@ fn unknown_names_and_files_are_errors() {
         error => panic!("{error}"),
     };
     let missing = "/nonexistent/plugin.so";
-    // On Windows, a path that begins with a slash lacks the drive.
+    // On Windows, `absolute` adds the drive, which the path lacks.
     let expected = std::path::absolute(missing).unwrap();
     assert!(matches!(&refusals(missing)[..], [Refusal::Missing { path }] if *path == expected));
-    // Other tests register plugins.
+    // Other tests may register more plugins, so compare only the first two names.
     assert_eq!(plugin_registry::names()[..2], ["pjrt_cpu", "cpu"]);
     let program = folder().join("axpy.mlir");
     assert!(matches!(refusals(program.to_str().unwrap())[..], [Refusal::NotALibrary { .. }]));

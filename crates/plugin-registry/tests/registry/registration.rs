@@ -1,4 +1,4 @@
-//! Tests that plugins are registered once and removed permanently.
+//! Tests that a plugin is registered only once, and that the ids of removed plugins stay stale.
 
 use std::fs;
 
@@ -37,7 +37,8 @@ fn registering_twice_changes_nothing() {
     assert_eq!(by_path.status(), Status::Available);
     assert!(by_path.candidate().facts.as_ref().unwrap().exports.get_pjrt_api);
 
-    // The same table under another name is a contradiction. Two plugins with the same name are also one.
+    // Registering the same function table under another name is an error. So is registering another plugin under the
+    // same name.
     let error = registry.register_descriptor(described::<Once>(|m| m.name = "twice".to_owned())).unwrap_err();
     assert!(matches!(&error, Error::DescribedOtherwise { name, .. } if name == "once"), "{error}");
     let error = registry.register_descriptor(of_file("once", |_| {})).unwrap_err();
@@ -53,7 +54,7 @@ fn opened_files_join_global_registry() {
     let global = PluginRegistry::global();
     assert!(opened.entry().registry().is(global));
     assert_eq!(plugin_registry::find(path).unwrap().id(), opened.entry().id());
-    // The search that lists the entries does not change it.
+    // Listing the entries runs a search, which must not change the entry.
     assert!(global.entries().iter().any(|entry| entry.id() == opened.entry().id()));
     assert_eq!(plugin_registry::open(path).unwrap().plugin(), opened.plugin());
 }
@@ -121,7 +122,7 @@ fn stale_handles_are_errors() {
     assert!(registry.entries().is_empty());
     assert!(matches!(replaced.load().unwrap_err(), Error::Stale { .. }));
     assert!(matches!(registry.get(PluginId::new(77, 0)).unwrap_err(), Error::Unknown { .. }));
-    // The row may be used again. Old handles remain stale.
+    // Another plugin may use the row of a removed plugin. The old ids stay stale.
     let next = registry.register::<Back>().unwrap();
     assert_ne!(next.id(), replaced.id());
     assert!(replaced.load().is_err());

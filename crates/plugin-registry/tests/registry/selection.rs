@@ -1,4 +1,4 @@
-//! Tests which plugin a policy selects, and the error if it selects none.
+//! Tests which plugin a policy selects, and the error if no plugin fits.
 
 use std::fs;
 
@@ -39,7 +39,7 @@ fn ranks_by_name_readiness_priority_alphabet() {
     assert_eq!(chosen(&registry, &Policy::named("ZETA")), "zeta");
     assert_eq!(chosen(&registry, &Policy::named("eager").experimental(false)), "eager");
     assert_eq!(chosen(&registry, &Policy::prefer("tpu").or("low").or("gpu")), "low");
-    // A plugin with the requested name comes before one with that alias, whatever their priorities.
+    // A plugin with the requested name ranks before a plugin with that alias, whatever their priorities.
     let gpu = of_file("gpu", |manifest| manifest.priority = -5);
     registry.register_descriptor(gpu).unwrap();
     assert_eq!(chosen(&registry, &Policy::prefer("gpu")), "gpu");
@@ -58,7 +58,7 @@ fn conditions_apply_to_declared_values() {
     let condition =
         |rejected: &Rejected| matches!(&rejected.reason, RejectReason::Condition(c) if c == "the vendor Other");
     assert!(error.rejected().len() == 2 && error.rejected().iter().all(condition), "{error}");
-    // A fallback need not meet the conditions.
+    // A fallback does not need to meet the conditions.
     assert_eq!(chosen(&registry, &wants(Policy::any().fallback("plain"), "Other")), "plain");
 }
 
@@ -97,13 +97,13 @@ fn hardware_decides_unless_named() {
     let absent = error.rejected().iter().find(|rejected| rejected.name == "b_absent").unwrap();
     assert!(matches!(&absent.reason, RejectReason::NoHardware(s) if s.evidence == ["/dev/accel*"]), "{error}");
 
-    // A device that is plugged in is found when the registry is refreshed.
+    // Refreshing the registry finds a device that was plugged in after the first search.
     fs::write(root.join("dev/accel0"), "").unwrap();
     registry.refresh();
     let entry = registry.select(&Policy::prefer("b_absent")).unwrap();
     assert_eq!(entry.hardware().evidence, ["/dev/accel0"]);
 
-    // If a system does not list PCI devices, none of them is known to be absent.
+    // If a system does not list PCI devices, the presence of a PCI device is unknown.
     let blind = HardwareProbe::at(root.join("nothing"));
     assert_eq!(blind.look_for(&pci("10de", &[], &[])).presence, HardwarePresence::Unknown);
     assert_eq!(blind.look_for(&nodes("/dev/accel*")).presence, HardwarePresence::Unknown);

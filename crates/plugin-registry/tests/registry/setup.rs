@@ -1,4 +1,4 @@
-//! Tests the setup that a plugin needs before it is loaded.
+//! Tests the environment variables and the coordinator that a plugin needs.
 
 use device_plugin::process::{CoordinatorNeed, EnvRule, Environment, Position, ProcessPlan, ProcessTopology};
 use pjrt::ClientOptions;
@@ -53,7 +53,7 @@ fn several_processes_need_their_variables() {
     let loaded = entry.load_with(&place().environment(ready)).unwrap();
     assert!(loaded.missing_variables().is_empty());
     assert_eq!(loaded.topology().local_rank(), 1);
-    // A caller without a topology accepts the setup. Another topology is refused.
+    // Loading without a topology accepts the existing setup. Loading with another topology fails.
     assert!(entry.load().is_ok());
     let error = entry.load_with(&PluginLoadOptions::new().topology(ProcessTopology::single())).unwrap_err();
     assert!(matches!(error, Error::DifferentSetup { .. }), "{error}");

@@ -1,4 +1,4 @@
-//! One model for two plugins that differ only in their capabilities.
+//! Tests one model on plugins that differ only in their capabilities.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use pjrt::{ClientOptions, CompileOptions, Program};
 use plugin_manifest::capabilities::{Autocast, Capabilities, ProgramFormat, ProgramFormats, RngBitGenerator};
 use plugin_registry::{LoadedPlugin, PluginRegistry};
 
-/// The embedded device with other capabilities.
+/// Loads the embedded device with the given capabilities instead of its own.
 fn described(capabilities: Capabilities) -> LoadedPlugin {
     let cpu = plugin_registry::find("cpu").unwrap();
     let cpu = cpu.descriptor().unwrap();
@@ -19,7 +19,7 @@ fn described(capabilities: Capabilities) -> LoadedPlugin {
     PluginRegistry::empty().register_descriptor(descriptor).unwrap().load().unwrap()
 }
 
-/// An embedding, a dense layer and random bits. The first argument is donated.
+/// Returns a model with an embedding, a dense layer and random bits. The first argument is donated.
 fn model() -> Module {
     let module = ModuleBuilder::new("model");
     module
@@ -76,12 +76,12 @@ fn same_model_on_two_described_plugins() {
     ] {
         assert_eq!([text(&one).contains(part), text(&other).contains(part)], expected, "{part}");
     }
-    // The third row is the last one, because gathers clamp indices.
+    // The third index is out of bounds. `gather` clamps it to the last row.
     let expected = [51.0f32, 3.0, 59.0].map(|sum| [sum; 4]).concat();
     assert_eq!(layer(&plain, &one), expected);
     assert_eq!(layer(&special, &other), expected);
 
-    // Mixed precision only on request.
+    // Programs use mixed precision only on request.
     let mixed = Program::for_target(&model, special.plugin(), &special.autocast_target()).unwrap();
     assert!(text(&mixed).contains("tensor<3x4xbf16>"), "{}", text(&mixed));
     assert_eq!(plain.autocast_target(), plain.target());

@@ -32,7 +32,7 @@ fn concurrent_register_select_load_disable() {
                     let name = ["thread_one", "thread_two", "thread_three"][(thread + round) % 3];
                     let entry = match registry.select(&Policy::named(name)) {
                         Ok(entry) => entry,
-                        // Another thread has disabled it.
+                        // Another thread has disabled the plugin.
                         Err(error) => {
                             let disabled = |rejected: &Rejected| {
                                 matches!(&rejected.reason, RejectReason::Disabled(by) if by.starts_with("thread"))

@@ -1,4 +1,5 @@
-//! Reads ELF libraries through their program headers, as the dynamic loader does. This also works for stripped files.
+//! Reads ELF libraries through their program headers, as the dynamic loader does. Section headers are not used, so they
+//! may be stripped.
 
 use object::elf;
 use object::endian::{Endianness, U32, U64};
@@ -10,10 +11,10 @@ use super::limited::{Limited, MOST_NAMES};
 use super::reader::Reader;
 use crate::discovery::target::{Architecture, OperatingSystem, Target};
 
-/// Maximum number of symbols that are examined for one name. Linkers create tables in which two or three symbols share
-/// a bucket. In a damaged table, the walk might never end.
+/// Maximum number of hash chain entries that one look-up reads. Linkers create tables in which two or three symbols
+/// share a bucket. The chain of a damaged table may have no end.
 const MOST_STEPS: u32 = 1 << 16;
-/// Maximum bytes of the name of a library or folder.
+/// Maximum length in bytes of the name of a library or folder.
 const LONGEST: u64 = 4096;
 
 fn architecture(machine: u16, wide: bool) -> Architecture {
@@ -30,7 +31,7 @@ fn architecture(machine: u16, wide: bool) -> Architecture {
     }
 }
 
-/// A range of the file as the program headers map it.
+/// A segment that the loader maps: its virtual address, and the offset and size of its content in the file.
 struct Segment {
     address: u64,
     offset: u64,
@@ -46,7 +47,8 @@ struct Image<'data> {
 }
 
 impl<'data> Image<'data> {
-    /// Returns the offset of an address in the file, and the number of bytes that follow it in the segment.
+    /// Converts a virtual address to an offset in the file. Also returns the number of bytes from this offset to the
+    /// end of the segment.
     fn place(&self, address: u64) -> Result<(u64, u64), Fault> {
         self.loads
             .iter()
@@ -69,7 +71,8 @@ impl<'data> Image<'data> {
     }
 }
 
-/// Addresses of the tables that the dynamic section names.
+/// Contents of the dynamic section. The fields of tables contain virtual addresses. The names in `needed`, `rpath` and
+/// `runpath` are offsets in the string table.
 #[derive(Default)]
 struct Tables {
     symbols: Option<u64>,
@@ -156,7 +159,8 @@ pub(super) fn read<Elf: FileHeader<Endian = Endianness>>(data: Data<'_>, size: u
     })
 }
 
-/// Whether the dynamic symbol table defines a name, by the table's hash.
+/// Returns whether the dynamic symbol table defines a symbol with this name. Looks the name up in the library's hash
+/// table.
 fn exported<Elf: FileHeader<Endian = Endianness>>(
     image: &Image<'_>,
     tables: &Tables,
@@ -179,7 +183,7 @@ fn exported<Elf: FileHeader<Endian = Endianness>>(
     }
 }
 
-/// Walks a GNU hash table: filter, bucket, chain.
+/// Looks up a symbol in a GNU hash table: Bloom filter, bucket, chain.
 fn gnu_lookup<Elf: FileHeader<Endian = Endianness>>(
     image: &Image<'_>,
     table: u64,
@@ -230,7 +234,7 @@ fn gnu_lookup<Elf: FileHeader<Endian = Endianness>>(
     Err(damaged("the hash table has no end"))
 }
 
-/// Walks a System V hash table: bucket, chain.
+/// Looks up a symbol in a System V hash table: bucket, chain.
 fn sysv_lookup(
     image: &Image<'_>,
     table: u64,
@@ -244,7 +248,7 @@ fn sysv_lookup(
     }
     let chain_at = start + 8 + u64::from(buckets) * 4;
     let mut index = image.word(start + 8 + u64::from(elf::hash(name) % buckets) * 4)?;
-    // A damaged chain may be a cycle.
+    // The chain of a damaged table may be a cycle.
     for _ in 0..chains.min(MOST_STEPS) {
         if index == 0 {
             return Ok(false);

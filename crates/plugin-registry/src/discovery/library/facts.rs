@@ -14,7 +14,7 @@ pub enum LibraryFormat {
     Pe,
 }
 
-/// Which entry functions a library exports.
+/// The entry functions that a library exports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Exports {
@@ -34,7 +34,7 @@ pub const DESCRIPTOR_SYMBOL: &str = "DevicePlugin_GetDescriptor";
 const TENSORFLOW_SYMBOL: &str = "TFNPD_InitPlugin";
 
 impl Exports {
-    /// Looks for each of the functions.
+    /// Checks with `exported` whether the library exports each entry function.
     pub(super) fn find<E>(mut exported: impl FnMut(&str) -> Result<bool, E>) -> Result<Self, E> {
         Ok(Self {
             get_pjrt_api: exported(ENTRY_SYMBOL)?,
@@ -43,7 +43,7 @@ impl Exports {
         })
     }
 
-    /// Adds an exported name.
+    /// Records an exported symbol, if it is an entry function.
     pub(super) fn note(&mut self, name: &[u8]) {
         self.get_pjrt_api |= name == ENTRY_SYMBOL.as_bytes();
         self.descriptor |= name == DESCRIPTOR_SYMBOL.as_bytes();
@@ -63,21 +63,23 @@ impl Exports {
 pub struct LibraryFacts {
     /// Container format.
     pub format: LibraryFormat,
-    /// The targets it was built for. A universal Mach-O file has several.
+    /// Targets for which the library was built. A universal Mach-O file has several.
     pub targets: Vec<Target>,
-    /// Functions it exports.
+    /// Entry functions that the library exports.
     pub exports: Exports,
-    /// Names of the libraries it needs.
+    /// Names of the libraries on which the library depends.
     pub needed: Vec<String>,
-    /// Folders it searches for them before `LD_LIBRARY_PATH` (`DT_RPATH`), as written.
+    /// Folders in which the loader searches for these libraries before `LD_LIBRARY_PATH` (`DT_RPATH`), with `$ORIGIN`
+    /// not expanded.
     pub rpath: Vec<String>,
-    /// Folders it searches for them after `LD_LIBRARY_PATH` (`DT_RUNPATH`, `LC_RPATH`), as written.
+    /// Folders in which the loader searches for these libraries after `LD_LIBRARY_PATH` (`DT_RUNPATH`, `LC_RPATH`),
+    /// with `$ORIGIN` and `@loader_path` not expanded.
     pub runpath: Vec<String>,
     /// Size of the file in bytes.
     pub size: u64,
 }
 
-/// Why a file cannot be read as a shared library.
+/// The reason why a file cannot be read as a shared library.
 pub(super) enum Fault {
     /// The file is not a shared library.
     Other(String),

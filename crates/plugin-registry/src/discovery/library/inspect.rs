@@ -1,4 +1,4 @@
-//! Reads the headers of a shared library of any format.
+//! Reads the headers of a shared library in ELF, Mach-O or PE format.
 
 use std::path::Path;
 
@@ -11,17 +11,18 @@ use super::{elf, macho, pe};
 use crate::discovery::folder;
 use crate::discovery::refusal::Refusal;
 
-/// Reads a shared library's headers.
+/// Reads a shared library's headers without loading the library.
 ///
 /// # Errors
 ///
-/// [`Refusal::Missing`], [`Refusal::Unreadable`] or [`Refusal::NotALibrary`].
+/// Returns [`Refusal::Missing`] if the file does not exist, [`Refusal::Unreadable`] if it cannot be read, or
+/// [`Refusal::NotALibrary`] if it is not a valid shared library.
 pub fn inspect(path: &Path) -> Result<LibraryFacts, Refusal> {
     let failed = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => Refusal::Missing { path: path.to_owned() },
         _ => Refusal::Unreadable { path: path.to_owned(), message: error.to_string() },
     };
-    // Reading a pipe or a device might block or never end.
+    // Reject pipes and devices, because reading one might block or never end.
     let metadata = std::fs::metadata(path).map_err(failed)?;
     let other = |what: &str| Err(Refusal::NotALibrary { path: path.to_owned(), what: what.to_owned() });
     if metadata.is_dir() {

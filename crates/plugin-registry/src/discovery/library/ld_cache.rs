@@ -1,4 +1,5 @@
-//! `/etc/ld.so.cache` and `/etc/ld.so.conf`, in which glibc's dynamic loader finds libraries.
+//! Reads `/etc/ld.so.cache`, in which glibc's dynamic loader looks up libraries, and `/etc/ld.so.conf`, which lists the
+//! system's library folders.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -6,28 +7,29 @@ use std::path::{Path, PathBuf};
 use crate::discovery::{folder, glob};
 
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
-/// Bytes before the first entry.
+/// Size in bytes of the header before the first entry.
 const HEADER: usize = 48;
-/// Bytes of an entry: flags, offset of the name, offset of the path, and 12 bytes that do not matter here.
+/// Size in bytes of an entry: flags, offset of the name, offset of the path, and 12 bytes that are not used here.
 const ENTRY: usize = 24;
-/// Maximum bytes of a cache that are read.
+/// Maximum size in bytes of a cache that is read.
 const LARGEST: u64 = 64 << 20;
 /// Maximum nesting of `include` lines.
 const DEEPEST: usize = 8;
 
-/// Paths of the libraries in the linker's cache, by name. A name may have several, for several architectures.
+/// Paths of the libraries in the loader's cache, by name. A name may have several paths, for example one for each
+/// architecture.
 #[derive(Debug, Default)]
 pub(super) struct LdCache {
     paths: HashMap<String, Vec<String>>,
 }
 
 impl LdCache {
-    /// Reads the cache. Empty if there is none, or if it has another format.
+    /// Reads the cache file. The result is empty if the file does not exist or has another format.
     pub(super) fn read(path: &Path) -> Self {
         folder::read(path, LARGEST).map(|bytes| Self::parse(&bytes)).unwrap_or_default()
     }
 
-    /// Parses the current format, which may follow the older one in the same file.
+    /// Parses the current format. Skips the older format, which may precede it in the same file.
     fn parse(bytes: &[u8]) -> Self {
         let Some(start) = bytes.windows(MAGIC.len()).position(|window| window == MAGIC) else {
             return Self::default();
@@ -52,13 +54,13 @@ impl LdCache {
         Self { paths }
     }
 
-    /// Returns the paths of a library.
+    /// Returns the paths of the libraries with this name.
     pub(super) fn find(&self, name: &str) -> &[String] {
         self.paths.get(name).map(Vec::as_slice).unwrap_or_default()
     }
 }
 
-/// Returns the folders of `/etc/ld.so.conf` and of the files it includes, in order, below `root`.
+/// Returns the folders that `/etc/ld.so.conf` and its included files list, in order, below `root`.
 pub(super) fn configured(root: &Path) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     read_configuration(root, &root.join("etc/ld.so.conf"), &mut folders, 0);
@@ -76,14 +78,14 @@ fn read_configuration(root: &Path, file: &Path, folders: &mut Vec<PathBuf>, dept
                 }
             }
         } else if line.starts_with('/') {
-            // Old files name a library's type after `=`.
+            // In old configuration files, `=` and a library type may follow the folder.
             let folder = line.split('=').next().unwrap_or(line);
             folders.push(root.join(folder.trim_start_matches('/')));
         }
     }
 }
 
-/// Returns the files that an `include` line names, sorted.
+/// Returns the files that match an `include` line, sorted.
 fn matching(root: &Path, file: &Path, pattern: &Path) -> Vec<PathBuf> {
     let pattern = match pattern.strip_prefix("/") {
         Ok(below) => root.join(below),

@@ -1,19 +1,19 @@
-//! Limits the length of a single read. A damaged or hostile file may contain lengths of gigabytes, and a sparse file of that
-//! size takes no space on the disk.
+//! Limits the length of a single read. A damaged or hostile file may state lengths of gigabytes. Comparing the length
+//! with the file's size does not help, because a sparse file can be that large without using disk space.
 
 use std::ops::Range;
 
 use object::read::ReadRef;
 
-/// Maximum bytes of a range that is read at once. The longest ranges in practice are the exported names of a Mach-O or
-/// PE library.
+/// Maximum length in bytes of a single read. The longest reads in practice are the exported names of a Mach-O or PE
+/// library.
 const LONGEST: u64 = 64 << 20;
 /// Maximum number of libraries and folders that a library may list. A library that lists more is damaged.
 pub(super) const MOST_NAMES: usize = 4096;
-/// Maximum bytes of a name that is compared with those that are searched for.
+/// Maximum length in bytes of a symbol name that is compared. The names of all entry functions are shorter.
 const LONGEST_NAME: usize = 64;
 
-/// Data from which only short ranges are read.
+/// Data source that rejects fixed-size reads of more than [`LONGEST`] bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limited<R>(pub(super) R);
 
@@ -31,8 +31,7 @@ impl<'data, R: ReadRef<'data>> ReadRef<'data> for Limited<R> {
     }
 }
 
-/// Returns the name at an offset in a list of names that end in 0. Truncates a name that is longer than any name that
-/// is searched for.
+/// Returns the NUL-terminated name at an offset. Truncates a name that is longer than the name of any entry function.
 pub(super) fn short_name(names: &[u8], at: usize) -> &[u8] {
     let rest = names.get(at..).unwrap_or_default();
     let rest = &rest[..rest.len().min(LONGEST_NAME)];

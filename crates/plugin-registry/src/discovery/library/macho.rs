@@ -1,4 +1,4 @@
-//! Reads Mach-O libraries, plain and universal.
+//! Reads Mach-O libraries for one architecture, and universal files for several architectures.
 
 use object::endian::Endianness;
 use object::macho;
@@ -10,7 +10,8 @@ use super::limited::{Limited, MOST_NAMES, short_name};
 use super::reader::Reader;
 use crate::discovery::target::{Architecture, OperatingSystem, Target};
 
-/// Maximum number of slices in a universal file. A Java class file starts with the same four bytes and a larger number.
+/// Maximum number of slices in a universal file. A Java class file has the same magic number, followed by a version
+/// that is larger than this limit.
 const MOST_SLICES: u32 = 32;
 
 fn architecture(cpu: u32) -> Architecture {
@@ -131,10 +132,11 @@ fn add(list: &mut Vec<String>, item: String) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether a trie of exports contains a name. Returns `false` if damage prevents the search.
+/// Returns whether an export trie contains a name. Also returns `false` if the trie is damaged.
 fn in_trie(trie: &[u8], name: &[u8]) -> bool {
     let (mut at, mut rest) = (0, name);
-    // Each step consumes part of the name, except steps along empty labels, which only a damaged trie has.
+    // Each step consumes at least one byte of the name, because edges with empty labels are skipped. Only a damaged
+    // trie has such edges.
     for _ in 0..=name.len() {
         let Some(mut node) = trie.get(at..) else { return false };
         let Some(terminal) = uleb(&mut node) else { return false };
@@ -164,7 +166,7 @@ fn in_trie(trie: &[u8], name: &[u8]) -> bool {
     false
 }
 
-/// Reads a number in LEB128 from the front.
+/// Reads an unsigned LEB128 integer from the start of `bytes`, and advances `bytes`.
 fn uleb(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0u64;
     for shift in (0..64).step_by(7) {
@@ -182,7 +184,7 @@ fn uleb(bytes: &mut &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Root with one child `_Get`, below it `PjrtApi` (terminal) and `Other` (terminal).
+    /// Returns a trie with the names `_GetPjrtApi` and `_GetOther`, which share the edge `_Get`.
     fn trie() -> Vec<u8> {
         let mut bytes = vec![0, 1];
         bytes.extend(b"_Get\0");
@@ -212,7 +214,7 @@ mod tests {
         for end in 0..whole.len() {
             in_trie(&whole[..end], b"_GetPjrtApi");
         }
-        // A child that is its own parent.
+        // The only child of the root is the root itself, which must not cause an endless loop.
         assert!(!in_trie(&[0, 1, b'_', 0, 0], b"____"));
         assert!(!in_trie(&[0xff; 16], b"_GetPjrtApi"));
     }

@@ -1,7 +1,7 @@
 //! Reads the headers of shared libraries without loading them.
 //!
-//! It reads only the ranges that it needs. Even for a large library these are a few dozen short ranges, so reading
-//! takes tens of microseconds.
+//! Inspecting a library reads only the byte ranges that are needed. Even for a large library, these are a few dozen
+//! short ranges, so the inspection takes tens of microseconds.
 
 mod elf;
 mod facts;

@@ -10,9 +10,9 @@ use super::limited::{Limited, short_name};
 use super::reader::Reader;
 use crate::discovery::target::{Architecture, OperatingSystem, Target};
 
-/// Maximum number of libraries that a file may import. A file that imports more is damaged.
+/// Maximum number of imported libraries that are read from a file.
 const MOST_IMPORTS: u64 = 4096;
-/// Maximum bytes of a library's name.
+/// Maximum length in bytes of an imported library's name.
 const LONGEST: u64 = 512;
 
 type Data<'data> = Limited<&'data ReadCache<Reader>>;
@@ -47,7 +47,7 @@ fn headers<Pe: ImageNtHeaders>(data: Data<'_>, size: u64) -> Result<LibraryFacts
     if let Some(directory) = directories.get(pe::IMAGE_DIRECTORY_ENTRY_EXPORT)
         && directory.size.get(LE) != 0
     {
-        // The names are within the directory, so reading a whole section is not necessary.
+        // The exported names are inside the export directory, so reading the whole section is not necessary.
         let (names, address) = (directory.data(data, &sections)?, directory.virtual_address.get(LE));
         for pointer in ExportTable::parse(names, address)?.name_pointers() {
             let at = pointer.get(LE).checked_sub(address).and_then(|at| usize::try_from(at).ok());
@@ -69,7 +69,7 @@ fn headers<Pe: ImageNtHeaders>(data: Data<'_>, size: u64) -> Result<LibraryFacts
     })
 }
 
-/// Returns the names of the imported libraries, up to the first that cannot be read.
+/// Returns the names of the imported libraries, up to the first name that cannot be read.
 fn imports(data: Data<'_>, address: u32, sections: &SectionTable<'_>) -> Vec<String> {
     let step = u64::try_from(size_of::<pe::ImageImportDescriptor>()).unwrap_or(u64::MAX);
     let Some((start, _)) = sections.pe_file_range_at(address).filter(|_| address != 0) else { return Vec::new() };

@@ -1,14 +1,14 @@
-//! Reads short ranges of a large file. Neighbouring ranges come from one read.
+//! Reads short ranges of a large file. One read of the file covers ranges that are close to each other.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
 use object::read::ReadCacheOps;
 
-/// Bytes read at once. Enough for most headers, and for the parts of a table that one look-up needs.
+/// Size of the window in bytes. Large enough for most headers, and for the bytes of a table that one look-up reads.
 const WINDOW: u64 = 4096;
 
-/// A file and the part of it that was read last.
+/// A file and a window with the bytes that were read last.
 #[derive(Debug)]
 pub(super) struct Reader {
     file: File,
@@ -23,13 +23,14 @@ impl Reader {
         Self { file, size, position: 0, window: Vec::new(), window_at: 0 }
     }
 
-    /// Returns the bytes of the window from the current position on.
+    /// Returns the bytes of the window from the current position to the window's end.
     fn buffered(&self) -> &[u8] {
         let within = self.position.checked_sub(self.window_at).and_then(|at| usize::try_from(at).ok());
         within.and_then(|at| self.window.get(at..)).unwrap_or_default()
     }
 
-    /// Moves the window to the current position. An empty window then means the end of the file.
+    /// Fills the window with the bytes at the current position. If the window stays empty, the position is at the end
+    /// of the file.
     fn refill(&mut self) -> Result<(), ()> {
         self.window.clear();
         self.window_at = self.position;
@@ -65,14 +66,14 @@ impl ReadCacheOps for Reader {
 
     fn read_exact(&mut self, buffer: &mut [u8]) -> Result<(), ()> {
         let mut filled = 0;
-        // A range longer than the window is read directly.
+        // Read a range that is longer than the window directly.
         if u64::try_from(buffer.len()).is_ok_and(|length| length > WINDOW) {
             Seek::seek(&mut self.file, SeekFrom::Start(self.position)).map_err(drop)?;
             Read::read_exact(&mut self.file, buffer).map_err(drop)?;
             self.advance(buffer.len());
             return Ok(());
         }
-        // A range that is only partly in the window is read again as a whole, with the bytes after it.
+        // If only the start of the range is in the window, fill the window again from the current position.
         if self.buffered().len() < buffer.len() {
             self.refill()?;
         }

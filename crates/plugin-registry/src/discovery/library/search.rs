@@ -1,4 +1,4 @@
-//! The dynamic loader's search for the libraries that a library needs.
+//! Finds the dependencies of a library as the dynamic loader does.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -11,7 +11,8 @@ use super::ld_cache::{LdCache, configured};
 use crate::discovery::refusal::{MissingDependency, Refusal};
 use crate::discovery::target::{Architecture, Target};
 
-/// The search of one machine. Caches the headers it read, because many plugins need the same libraries.
+/// The dynamic loader's search on one machine. Caches the headers that were read, because many plugins depend on the
+/// same libraries.
 #[derive(Debug)]
 pub(in crate::discovery) struct LibrarySearch {
     root: PathBuf,
@@ -22,16 +23,16 @@ pub(in crate::discovery) struct LibrarySearch {
     seen: RefCell<HashMap<PathBuf, Rc<Result<LibraryFacts, Refusal>>>>,
 }
 
-/// A library that the plugin needs, directly or not.
+/// A library whose dependencies are searched for: the plugin, or one of its direct or transitive dependencies.
 struct Step {
     path: PathBuf,
-    /// `DT_RPATH` folders of the libraries that need this one, nearest first. They also apply to the dependencies of a library
-    /// without a `DT_RUNPATH`.
+    /// `DT_RPATH` folders of the libraries that depend on this library, nearest first. If this library has no
+    /// `DT_RUNPATH`, these folders also apply to its own dependencies.
     inherited: Vec<PathBuf>,
 }
 
 impl LibrarySearch {
-    /// Creates the search of the machine below `root`, with the folders of `LD_LIBRARY_PATH`.
+    /// Creates the search of the machine below `root`. `library_path` contains the folders of `LD_LIBRARY_PATH`.
     pub(in crate::discovery) fn new(root: &Path, host: Target, library_path: Vec<PathBuf>) -> Self {
         Self {
             root: root.to_owned(),
@@ -43,7 +44,7 @@ impl LibrarySearch {
         }
     }
 
-    /// Reads a library's headers. Reads each file once.
+    /// Reads a library's headers, or returns the cached result for the same path.
     pub(in crate::discovery) fn inspect(&self, path: &Path) -> Rc<Result<LibraryFacts, Refusal>> {
         if let Some(known) = self.seen.borrow().get(path) {
             return Rc::clone(known);
@@ -58,7 +59,8 @@ impl LibrarySearch {
         &self.library_path
     }
 
-    /// Returns the system's library folders: those of `/etc/ld.so.conf`, then the built-in ones.
+    /// Returns the system's library folders: those of `/etc/ld.so.conf`, then the built-in folders of common
+    /// distributions.
     pub(in crate::discovery) fn system_folders(&self) -> &[PathBuf] {
         self.folders.get_or_init(|| {
             let mut folders = configured(&self.root);
@@ -82,7 +84,7 @@ impl LibrarySearch {
         })
     }
 
-    /// Finds a library that is named without a folder, in `LD_LIBRARY_PATH`, the loader's cache and the system's folders.
+    /// Finds a library by a name without a folder, in `LD_LIBRARY_PATH`, the loader's cache and the system's folders.
     pub(in crate::discovery) fn find(&self, name: &str) -> Option<PathBuf> {
         self.in_folders(self.library_path.iter().map(PathBuf::as_path), name).or_else(|| self.in_system(name))
     }
@@ -100,7 +102,7 @@ impl LibrarySearch {
         folders.map(|folder| folder.join(name)).find(|path| self.fits(path))
     }
 
-    /// Whether the loader would use the file. It ignores libraries of other architectures.
+    /// Returns whether the loader would use the file. The loader ignores libraries of other architectures.
     fn fits(&self, path: &Path) -> bool {
         match &*self.inspect(path) {
             Ok(facts) => facts.targets.contains(&self.host),
@@ -108,12 +110,12 @@ impl LibrarySearch {
         }
     }
 
-    /// Returns the libraries that `path` needs, directly or not, and that the search does not find. `provided` names
-    /// libraries that are loaded before it. Ignores the imports of Windows libraries.
+    /// Returns the direct and transitive dependencies of `path` that the search does not find. `provided` names
+    /// libraries that are loaded before `path`. Ignores the imports of Windows libraries.
     pub(in crate::discovery) fn missing(&self, path: &Path, provided: &[String]) -> Vec<MissingDependency> {
         let mut missing: Vec<MissingDependency> = Vec::new();
         let mut met: HashSet<PathBuf> = HashSet::from([path.to_owned()]);
-        // The loader loads each name once.
+        // The loader searches for each name only once.
         let mut names: HashSet<String> = provided.iter().cloned().collect();
         let mut queue = VecDeque::from([Step { path: path.to_owned(), inherited: Vec::new() }]);
         while let Some(step) = queue.pop_front() {
@@ -158,14 +160,14 @@ impl LibrarySearch {
         if name.contains('/') {
             return Some(expand(name, origin)).filter(|path| self.fits(path)).map(Found::File);
         }
-        // A library's own DT_RUNPATH disables every DT_RPATH for its dependencies.
+        // A library's own `DT_RUNPATH` disables every `DT_RPATH` for its dependencies.
         let before: &[PathBuf] = if runpath.is_empty() { inherited } else { &[] };
         let folders = before.iter().chain(&self.library_path).chain(runpath);
         self.in_folders(folders.map(PathBuf::as_path), name).or_else(|| self.in_system(name)).map(Found::File)
     }
 
     fn macho(&self, name: &str, origin: &Path, runpath: &[PathBuf]) -> Option<Found> {
-        // Apple's own libraries are in a cache, not in the file system.
+        // Apple's own libraries are in the dyld shared cache, not in the file system.
         if name.starts_with("/usr/lib/") || name.starts_with("/System/") || name.starts_with("@executable_path") {
             return Some(Found::System);
         }
@@ -181,7 +183,7 @@ enum Found {
     System,
 }
 
-/// Replaces `$ORIGIN` and `@loader_path` by the library's own folder.
+/// Replaces `$ORIGIN` and `@loader_path` by the folder of the library that contains the path.
 fn expand(folder: &str, origin: &Path) -> PathBuf {
     let own = origin.to_string_lossy();
     let folder = folder.replace("${ORIGIN}", &own).replace("$ORIGIN", &own).replace("@loader_path", &own);

@@ -1,30 +1,30 @@
-//! An installed distribution: `*.dist-info` and `*.egg-info`, read as files.
+//! An installed Python distribution, described by the files in `*.dist-info` or `*.egg-info`.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use crate::discovery::folder;
 
-/// Maximum bytes of a metadata file that are read. The record of the largest packages is about a megabyte.
+/// Maximum size in bytes of a metadata file that is read. The `RECORD` of the largest packages has about a megabyte.
 const LARGEST: u64 = 16 << 20;
 
-/// Maximum number of requirements that are read.
+/// Maximum number of requirements that are read of one distribution.
 const MOST_REQUIRED: usize = 4096;
 
-/// One distribution.
+/// An installed Python distribution.
 #[derive(Clone, Debug)]
 pub(super) struct Distribution {
     /// Name, spelled as in the metadata folder's name.
     pub(super) name: String,
     /// The name for comparison: in lower case, with one `-` for each run of `-`, `_` and `.`.
     pub(super) normalized: String,
-    /// Version, if known.
+    /// Version, if the name of the metadata folder contains it.
     pub(super) version: Option<String>,
-    /// The metadata folder, or an old metadata file.
+    /// Path of the metadata folder, or of a metadata file in the old format.
     pub(super) metadata: PathBuf,
-    /// The search path entry that contains it.
+    /// The folder of the module search path that contains the distribution.
     pub(super) site: PathBuf,
-    /// The contents read so far. All entry points share them, because the record may be long.
+    /// Cached contents of the metadata. Each entry point of the distribution needs them, and `RECORD` may be long.
     read: Read,
 }
 
@@ -34,23 +34,23 @@ struct Read {
     requires: OnceCell<Vec<String>>,
 }
 
-/// An entry point.
+/// An entry point in `entry_points.txt`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct EntryPoint {
     pub(super) group: String,
     pub(super) name: String,
-    /// The value without extras.
+    /// The value without extras in brackets.
     pub(super) value: String,
 }
 
 impl EntryPoint {
-    /// Returns the module in the value.
+    /// Returns the module name in the value.
     pub(super) fn module(&self) -> &str {
         self.value.split(':').next().unwrap_or_default().trim()
     }
 }
 
-/// Normalizes a name for comparison.
+/// Normalizes the name of a distribution for comparison.
 pub(super) fn normalize(name: &str) -> String {
     let mut normalized = String::with_capacity(name.len());
     for c in name.trim().chars() {
@@ -70,21 +70,22 @@ fn read(path: &Path) -> Option<String> {
 }
 
 impl Distribution {
-    /// Returns the distribution whose metadata is this entry of a search path folder, or `None` for any other entry.
+    /// Returns the distribution whose metadata folder or file is `entry` in `site`, or `None` if `entry` is something
+    /// else.
     pub(super) fn of(site: &Path, entry: &str) -> Option<Self> {
         let (stem, egg) = match entry.strip_suffix(".dist-info") {
             Some(stem) => (stem, false),
             None => (entry.strip_suffix(".egg-info")?, true),
         };
         let (name, version) = if egg {
-            // `name-version-pyX.Y`, or the name alone in a development folder.
+            // `name-version-pyX.Y`, or only the name in a development folder.
             let mut parts = stem.split('-');
             (parts.next()?, parts.next())
         } else {
             stem.rsplit_once('-').map_or((stem, None), |(name, version)| (name, Some(version)))
         };
         if name.is_empty() || name.starts_with('~') {
-            // If pip cannot delete a file, it renames it to a name with a tilde.
+            // If pip cannot delete a folder, it renames the folder so that the name starts with a tilde.
             return None;
         }
         Some(Self {
@@ -97,7 +98,7 @@ impl Distribution {
         })
     }
 
-    /// Returns its entry points of these groups.
+    /// Returns the distribution's entry points in the given groups.
     pub(super) fn entry_points(&self, groups: &[&str]) -> Vec<EntryPoint> {
         match read(&self.metadata.join("entry_points.txt")) {
             Some(text) if groups.iter().any(|group| text.contains(group)) => parse_entry_points(&text, groups),
@@ -105,7 +106,7 @@ impl Distribution {
         }
     }
 
-    /// Returns the files it installed, as absolute paths. Empty if it has no record.
+    /// Returns the absolute paths of the files that the distribution installed. Empty if the metadata lists no files.
     pub(super) fn files(&self) -> Vec<PathBuf> {
         if let Some(record) = read(&self.metadata.join("RECORD")) {
             return record
@@ -119,7 +120,8 @@ impl Distribution {
         list.lines().filter(|line| !line.is_empty()).map(|line| plain(&self.metadata.join(line))).collect()
     }
 
-    /// Returns the shared libraries among its files, sorted, each once. Reads the record once.
+    /// Returns the shared libraries of the distribution, sorted and without duplicates. Reads the list of files only
+    /// once.
     pub(super) fn libraries(&self) -> &[PathBuf] {
         self.read.libraries.get_or_init(|| {
             let mut files: Vec<PathBuf> = self.files();
@@ -131,8 +133,8 @@ impl Distribution {
         })
     }
 
-    /// Returns the normalized names of the distributions it requires. Ignores conditions, because only installed distributions
-    /// matter.
+    /// Returns the normalized names of the distributions that this distribution requires. Ignores environment markers,
+    /// because only installed distributions matter.
     pub(super) fn requires(&self) -> &[String] {
         self.read.requires.get_or_init(|| self.read_requires())
     }
@@ -154,7 +156,7 @@ impl Distribution {
         names
     }
 
-    /// Returns the source folder of an editable installation.
+    /// Returns the URL of the source folder, or `None` if the distribution is not an editable installation.
     pub(super) fn editable(&self) -> Option<String> {
         let text = read(&self.metadata.join("direct_url.json"))?;
         let json: serde_json::Value = serde_json::from_str(&text).ok()?;
@@ -162,7 +164,7 @@ impl Distribution {
         editable.then(|| json.get("url").and_then(|url| url.as_str()).unwrap_or_default().to_owned())
     }
 
-    /// Describes it for the provenance of a candidate.
+    /// Describes the distribution for the provenance of a candidate.
     pub(super) fn describe(&self) -> String {
         format!("{} {} in {}", self.name, self.version.as_deref().unwrap_or("(no version)"), self.site.display())
     }
@@ -185,7 +187,7 @@ fn first_field(line: &str) -> &str {
     }
 }
 
-/// Removes `.` and `..` from a path, so that one file has one spelling.
+/// Removes `.` and `..` from a path, so that two paths of the same file are equal.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {
@@ -210,7 +212,7 @@ fn parse_entry_points(text: &str, groups: &[&str]) -> Vec<EntryPoint> {
         if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             group = groups.iter().find(|known| **known == name.trim());
         } else if let (Some(group), Some((name, value))) = (group, line.split_once('=')) {
-            // Extras follow in brackets.
+            // The value may end with extras in brackets.
             let value = value.split('[').next().unwrap_or_default().trim();
             points.push(EntryPoint {
                 group: (*group).to_owned(),

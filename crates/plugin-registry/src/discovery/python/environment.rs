@@ -13,20 +13,20 @@ use crate::discovery::provenance::SourceKind;
 /// A Python environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PythonEnvironment {
-    /// Its root, such as a virtual environment's folder.
+    /// Root folder, such as the folder of a virtual environment.
     pub(super) root: PathBuf,
-    /// Folders in order of search, without the standard library.
+    /// Folders of the module search path in order, without the standard library.
     pub(super) search_path: Vec<PathBuf>,
-    /// Modules of editable installations: dotted names, and paths without an ending.
+    /// Modules that editable installations map to other folders: dotted names, and paths without `.py`.
     pub(super) mapped: Vec<(String, PathBuf)>,
-    /// Folders that editable installations add to namespace packages.
+    /// Namespace packages and the folders that editable installations add to them.
     pub(super) namespaces: Vec<(String, PathBuf)>,
 }
 
 impl Collector<'_> {
-    /// Returns every Python environment of the machine, each once: `VIRTUAL_ENV`, `CONDA_PREFIX`, the interpreters on `PATH`,
-    /// on Windows those in the installer's folders, and last the packages that the user and the machine have installed for
-    /// any interpreter.
+    /// Returns every Python environment of the machine once, in this order: `VIRTUAL_ENV`, `CONDA_PREFIX`, the
+    /// interpreters on `PATH`, on Windows the interpreters in the installer's folders, and last `/usr` with the
+    /// packages of the user.
     pub(super) fn python_environments(&mut self) -> Vec<PythonEnvironment> {
         let discovery = self.discovery;
         let mut roots: Vec<Installation> = Vec::new();
@@ -67,11 +67,12 @@ impl Collector<'_> {
         environments
     }
 
-    /// Returns the installation of an interpreter on `PATH`.
+    /// Returns the Python installation of an interpreter on `PATH`.
     fn interpreter(&mut self, interpreter: &Path) -> Option<Installation> {
         let real = fs::canonicalize(interpreter).ok().filter(|real| real.is_file())?;
         let folder = interpreter.parent()?;
-        // A virtual environment's interpreter is a symbolic link. The environment is at the link, not at its target.
+        // A virtual environment's interpreter is a symbolic link. The environment is in the folder of the link, not of
+        // its target.
         for root in [folder.parent(), Some(folder)].into_iter().flatten() {
             if root.join("pyvenv.cfg").is_file() {
                 return Some(Installation { root: root.to_owned(), minor: None });
@@ -94,8 +95,9 @@ impl Collector<'_> {
         Some(Installation { root: real.parent()?.parent()?.to_owned(), minor })
     }
 
-    /// Returns the search path of an installation: `PYTHONPATH`, its own packages, the user's, the base installation's. Lines
-    /// of `.pth` files add folders after the folder of the file.
+    /// Returns the environment of an installation. Its search path starts with `PYTHONPATH`. In a virtual environment,
+    /// the order is then: its own packages, the user's, the base installation's. Otherwise, the user's packages come
+    /// before the installation's. Lines of `.pth` files add folders after the folder of the file.
     fn python_environment(&mut self, installation: &Installation) -> PythonEnvironment {
         let discovery = self.discovery;
         let configuration = folder::read_text(&installation.root.join("pyvenv.cfg"), folder::LARGEST_SETTINGS);
@@ -156,13 +158,13 @@ impl Collector<'_> {
         for folder in search_path.iter().take(before) {
             self.search(SourceKind::Python, folder);
         }
-        // An installation without packages and without a folder is not the root of the packages in `PYTHONPATH`.
+        // If the installation does not exist, it is not the root of the packages in `PYTHONPATH`.
         let own = search_path.len() > before || installation.root.is_dir();
         let root = search_path.first().filter(|_| !own).unwrap_or(&installation.root).clone();
         PythonEnvironment { root, search_path, mapped, namespaces }
     }
 
-    /// Returns the folders of the user's own packages, for these versions or for all.
+    /// Returns the folders of the user's own packages for the given Python versions. An empty list means all versions.
     fn user_packages(&self, minors: &[Minor]) -> Vec<PathBuf> {
         let discovery = self.discovery;
         if discovery.elevated || discovery.get("PYTHONNOUSERSITE").is_some() {
@@ -177,8 +179,8 @@ impl Collector<'_> {
         sites
     }
 
-    /// Adds the entries of the `.pth` files in a folder. Does not run lines of code, but parses those of setuptools' editable
-    /// installations.
+    /// Returns the additions of the `.pth` files in a folder. Does not run lines of code, but finds the mappings of
+    /// setuptools' editable installations.
     fn pth_lines(&mut self, site: &Path) -> Vec<PthLine> {
         let mut lines = Vec::new();
         for file in folder::files_named(site, |name| name.ends_with(".pth")) {
@@ -209,11 +211,11 @@ impl Collector<'_> {
     }
 }
 
-/// An entry that a line of a `.pth` file adds.
+/// An addition to the module search by a line of a `.pth` file.
 enum PthLine {
-    /// A search path entry.
+    /// A folder of the module search path.
     Folder(PathBuf),
-    /// A module that locates other modules. Its dictionaries contain their paths.
+    /// Source file of a setuptools finder. Dictionaries in this file map the names of modules to paths.
     Finder(PathBuf),
 }
 
@@ -223,7 +225,8 @@ fn add(list: &mut Vec<PathBuf>, folder: PathBuf) {
     }
 }
 
-/// Returns the package folders of an installation, including Debian's, for one version or for all, the newest first.
+/// Returns the package folders of an installation, including Debian's `dist-packages`, for one or all Python versions,
+/// the newest version first.
 fn packages(root: &Path, minor: Option<Minor>) -> Vec<PathBuf> {
     let mut sites = Vec::new();
     for (library, site) in [
@@ -234,7 +237,7 @@ fn packages(root: &Path, minor: Option<Minor>) -> Vec<PathBuf> {
         ("lib64", "site-packages"),
     ] {
         let library = root.join(library);
-        // If one of them is a link to the other, both are one folder.
+        // A `lib64` that is a link to `lib` would add the same folders again.
         if library.is_symlink() && library.ends_with("lib64") {
             continue;
         }
@@ -251,7 +254,7 @@ fn packages(root: &Path, minor: Option<Minor>) -> Vec<PathBuf> {
     sites
 }
 
-/// Returns the version in a path such as `lib/python3.11/site-packages`, or Windows' `Python311\site-packages`.
+/// Returns the Python version in a path such as `lib/python3.11/site-packages`, or Windows' `Python311\site-packages`.
 fn minor_of(path: &Path) -> Option<Minor> {
     path.components().rev().find_map(|component| {
         let name = component.as_os_str().to_str()?;
@@ -265,7 +268,7 @@ fn starts_a_script(path: &Path) -> bool {
     fs::File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"#!"
 }
 
-/// Returns the installation that pyenv's `shims` folder selects.
+/// Returns the root of the installation that pyenv selects. `shims` is the folder of pyenv's interpreter scripts.
 fn pyenv(discovery: &Discovery, shims: &Path) -> Option<PathBuf> {
     let root = shims.parent().filter(|_| shims.ends_with("shims"))?;
     let chosen = match discovery.get("PYENV_VERSION") {

@@ -1,16 +1,16 @@
-//! Known packages: those whose files do not contain the plugin's name, and those that announce no plugin.
+//! Known packages whose files do not contain the plugin's name, and known packages that do not announce their plugin.
 
-/// The plugin of a known package.
+/// Name and priority of a known package's plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KnownPlugin {
-    /// The name under which the package registers it.
+    /// The name under which the package registers the plugin.
     pub(super) name: &'static str,
-    /// Its priority in JAX.
+    /// The plugin's priority in JAX.
     pub(super) priority: Option<i32>,
 }
 
-/// Known modules, identified by the start of the last component of their name. The names of JAX's own GPU plugins end
-/// in a version.
+/// Known modules, identified by a prefix of the last component of their dotted name. The names of JAX's own GPU plugins
+/// end in a version, such as `xla_cuda13`.
 const MODULES: &[(&str, KnownPlugin)] = &[
     ("xla_cuda", KnownPlugin { name: "cuda", priority: Some(500) }),
     ("xla_rocm", KnownPlugin { name: "rocm", priority: Some(500) }),
@@ -21,7 +21,7 @@ const MODULES: &[(&str, KnownPlugin)] = &[
     ("torch_plugin_tt", KnownPlugin { name: "tt", priority: None }),
 ];
 
-/// Distributions that announce no plugin, by normalized name. Their record lists the library.
+/// Distributions that do not announce their plugin, by normalized name. Their `RECORD` lists the library.
 const BARE: &[(&str, KnownPlugin)] = &[
     ("libtpu", KnownPlugin { name: "tpu", priority: Some(300) }),
     ("libtpu-nightly", KnownPlugin { name: "tpu", priority: Some(300) }),
@@ -29,23 +29,24 @@ const BARE: &[(&str, KnownPlugin)] = &[
     ("fastatomstruct-xla-cpu", KnownPlugin { name: "cpu", priority: None }),
 ];
 
-/// Returns the plugin of a known module.
+/// Returns the plugin of a known module, which is given by its dotted name.
 pub(super) fn module(module: &str) -> Option<KnownPlugin> {
     let last = module.rsplit('.').next().unwrap_or(module);
     MODULES.iter().find(|(start, _)| last.starts_with(start)).map(|(_, known)| *known)
 }
 
-/// Returns the plugin of a known distribution that announces none.
+/// Returns the plugin of a known distribution that does not announce its plugin.
 pub(super) fn bare(normalized: &str) -> Option<KnownPlugin> {
     BARE.iter().find(|(name, _)| *name == normalized).map(|(_, known)| *known)
 }
 
-/// Whether a distribution's name suggests that it contains a plugin, although it announces none.
+/// Returns whether a distribution's name suggests that it contains a plugin, although it does not announce one.
 pub(super) fn suggests_a_plugin(normalized: &str) -> bool {
     normalized.contains("pjrt")
 }
 
-/// PyTorch/XLA's own entry points. Their libraries come from a variable or another package.
+/// Returns whether a distribution announces plugins but contains no library. PyTorch/XLA's own entry points use a
+/// library from an environment variable or another package.
 pub(super) fn brings_no_library(normalized: &str) -> bool {
     normalized == "torch-xla"
 }

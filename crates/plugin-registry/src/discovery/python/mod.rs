@@ -1,9 +1,10 @@
-//! Source: Python environments, read as files without running Python.
+//! Searches Python environments for plugins, without running Python.
 //!
-//! In each environment, in order: entry points of the groups `jax_plugins`, `torch_xla.plugins` and `xla_plugins`;
-//! modules of the namespace packages `jax_plugins` and `xla_plugins`; manifests in distributions' metadata; packages
-//! that announce no plugin. The library is searched for in the module's folder, then among the files of the
-//! distribution, then among those of the distributions that it requires.
+//! In each environment, the search looks at these announcements in order: entry points of the groups `jax_plugins`,
+//! `torch_xla.plugins` and `xla_plugins`; modules of the namespace packages `jax_plugins` and `xla_plugins`; manifests
+//! in distributions' metadata; packages that do not announce their plugin. It looks for the plugin's library in the
+//! module's folder, then among the files of the announcing distribution, then among the files of the distributions that
+//! the announcing distribution requires.
 
 mod distribution;
 mod environment;
@@ -32,19 +33,19 @@ use crate::location::Location;
 const GROUPS: &[&str] = &["jax_plugins", "torch_xla.plugins", "xla_plugins"];
 /// Namespace packages whose modules are plugins.
 const NAMESPACES: &[&str] = &["jax_plugins", "xla_plugins"];
-/// Maximum number of entry points that are read of one distribution. Real distributions have one or two.
+/// Maximum number of entry points that are read from one distribution. Real distributions have one or two.
 const MOST_ENTRY_POINTS: usize = 256;
-/// Maximum bytes of a module's source that are scanned.
+/// Maximum size in bytes of a module whose source is scanned.
 const LARGEST_SOURCE: u64 = 1 << 20;
 
-/// An environment and its installed distributions.
+/// A Python environment and its installed distributions.
 struct Installed {
     environment: PythonEnvironment,
-    /// The distributions in order of search, each normalized name once.
+    /// The distributions in the order of the module search path. Each normalized name occurs once.
     distributions: Vec<Distribution>,
-    /// Indices into that list, by name.
+    /// Indices into `distributions`, by normalized name.
     by_name: HashMap<String, usize>,
-    /// Later distributions of a name, by name.
+    /// Descriptions of the distributions that an earlier distribution of the same name shadows, by normalized name.
     shadowed: HashMap<String, Vec<String>>,
 }
 
@@ -53,13 +54,13 @@ struct Installed {
 struct Libraries {
     /// Libraries that export `GetPjrtApi`.
     plugins: Vec<PathBuf>,
-    /// Other libraries, which explain why no plugin was found.
+    /// Libraries that do not export `GetPjrtApi`. They explain why no plugin was found.
     others: Vec<PathBuf>,
-    /// The places searched.
+    /// Folders and `RECORD` files that were searched.
     searched: Vec<PathBuf>,
-    /// Every library found, in either list.
+    /// All libraries that were found, in `plugins` or `others`.
     met: HashSet<PathBuf>,
-    /// The distribution that contains them, if it is not the one that announces them.
+    /// The distribution that contains the plugin libraries, if another distribution announces the plugin.
     distribution: Option<String>,
 }
 
@@ -71,10 +72,10 @@ struct Announced<'a> {
 }
 
 impl Collector<'_> {
-    /// Searches every environment. Returns the folders searched.
+    /// Searches every Python environment. Returns the folders of their module search paths.
     pub(super) fn python(&mut self) -> Vec<PathBuf> {
         let mut sites: Vec<PathBuf> = Vec::new();
-        // Several environments may share a folder. Its plugins belong to the first.
+        // Several environments may share a folder. The plugins in that folder are found only in the first environment.
         let mut met = HashSet::new();
         for environment in self.python_environments() {
             let installed = Installed::of(environment);
@@ -142,8 +143,8 @@ impl Collector<'_> {
         }
     }
 
-    /// Adds the plugins of distributions without an entry point or module: those with a manifest, known ones, and those named
-    /// like a plugin.
+    /// Adds the plugins of distributions without an entry point or namespace module: distributions with a manifest,
+    /// known distributions, and distributions whose name suggests a plugin.
     fn bare(&mut self, installed: &Installed, met: &mut HashSet<String>) {
         for distribution in &installed.distributions {
             let manifest = distribution.metadata.join(plugin_manifest::manifest::FILE_NAME);
@@ -174,7 +175,7 @@ impl Collector<'_> {
         }
     }
 
-    /// Adds one announced plugin. Returns its module.
+    /// Adds the candidates of one announced plugin. Returns the module that the announcement names.
     fn announced(&mut self, installed: &Installed, announced: &Announced<'_>) -> Option<Module> {
         let dotted = announced.module.unwrap_or_default();
         let (module, hidden) = module::find(&installed.environment, dotted);
@@ -212,7 +213,8 @@ impl Collector<'_> {
         module
     }
 
-    /// Separates libraries by whether they export `GetPjrtApi`. A library that cannot be read counts as one that does not.
+    /// Separates the libraries that export `GetPjrtApi` from all others. A library that cannot be read belongs to the
+    /// others.
     fn sort_out(&self, files: &[PathBuf], libraries: &mut Libraries) {
         for file in files.iter().filter(|file| libraries.met.insert((*file).clone())) {
             let plugin = matches!(&*self.libraries.inspect(file), Ok(facts) if facts.exports.get_pjrt_api);
@@ -221,7 +223,7 @@ impl Collector<'_> {
         }
     }
 
-    /// Adds a candidate for each library. If there is no library, adds a candidate that holds the reason.
+    /// Adds a candidate for each plugin library. If there is no plugin library, adds one candidate with the reason.
     fn libraries_of(
         &mut self,
         installed: &Installed,
@@ -288,10 +290,11 @@ impl Collector<'_> {
         }
     }
 
-    /// Returns a candidate for a package without a plugin library. Its refusal is the fault of one of the package's
-    /// libraries, or the lack of any.
+    /// Returns a candidate for a package without a plugin library. If the package contains any other library, the
+    /// candidate has this library, and a later check adds the reason why it is not a plugin. Otherwise, the candidate
+    /// has a refusal.
     fn without_plugin(&self, provenance: Provenance, libraries: &Libraries) -> Candidate {
-        // Python's extension modules are not candidates for a plugin library.
+        // Python's extension modules were not meant to be plugin libraries.
         let telling = libraries.others.iter().find(|file| {
             let name = folder::name(file);
             !name.contains(".cpython-") && !name.contains(".abi3.") && !name.contains(".pyd")
@@ -304,7 +307,7 @@ impl Collector<'_> {
 }
 
 impl Installed {
-    /// Lists the distributions of every folder of the search path.
+    /// Lists the distributions in every folder of the module search path.
     fn of(environment: PythonEnvironment) -> Self {
         let mut distributions: Vec<Distribution> = Vec::new();
         let mut by_name: HashMap<String, usize> = HashMap::new();
@@ -323,12 +326,12 @@ impl Installed {
         Self { environment, distributions, by_name, shadowed }
     }
 
-    /// Returns the distribution of a normalized name.
+    /// Returns the distribution with this normalized name.
     fn distribution(&self, name: &str) -> Option<&Distribution> {
         self.by_name.get(name).and_then(|&index| self.distributions.get(index))
     }
 
-    /// Returns the distributions that installed these files. Reads each record once.
+    /// Returns the distribution that installed each file. Reads the list of files of each distribution at most once.
     fn owners<'a>(&'a self, files: impl Iterator<Item = &'a Path>) -> HashMap<PathBuf, &'a Distribution> {
         let mut wanted: HashSet<&Path> = files.collect();
         let mut owners = HashMap::new();

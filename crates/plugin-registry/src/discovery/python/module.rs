@@ -1,4 +1,4 @@
-//! Finds Python modules as files.
+//! Finds the source files of Python modules.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 use super::environment::PythonEnvironment;
 use crate::discovery::folder;
 
-/// Maximum depth of the folders below a module in which its library is searched for.
+/// Maximum depth of the folders below a package that are searched for libraries.
 const DEEPEST: usize = 3;
 
-/// A module that was found.
+/// A Python module that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Module {
-    /// The search path entry it was found in.
+    /// The folder of the module search path that contains the module.
     pub(super) site: PathBuf,
-    /// Its source.
+    /// Path of the module's source file.
     pub(super) source: PathBuf,
-    /// Its folder, for a package.
+    /// Folder of the module, if the module is a package.
     pub(super) package: Option<PathBuf>,
 }
 
-/// Finds a module by its dotted name, in the first search path entry that contains it or in the place of an editable
-/// installation. Also returns the modules of that name in later entries, which it shadows.
+/// Finds a module by its dotted name, in the first folder of the search path that contains it, or in the folder of an
+/// editable installation. Also returns the modules of the same name in later folders, which the found module shadows.
 pub(super) fn find(environment: &PythonEnvironment, dotted: &str) -> (Option<Module>, Vec<PathBuf>) {
     let valid = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_');
     if !dotted.split('.').all(valid) {
@@ -43,7 +43,7 @@ pub(super) fn find(environment: &PythonEnvironment, dotted: &str) -> (Option<Mod
     (mapped, Vec::new())
 }
 
-/// Returns the module at a path without an ending.
+/// Returns the module at a path without the ending `.py`.
 fn at(site: &Path, path: &Path) -> Option<Module> {
     let source = path.join("__init__.py");
     if source.is_file() {
@@ -53,7 +53,8 @@ fn at(site: &Path, path: &Path) -> Option<Module> {
     source.is_file().then(|| Module { site: site.to_owned(), source, package: None })
 }
 
-/// Returns the folders of a namespace package, and whether one of them has an `__init__.py` and shadows the others.
+/// Returns the folders of a namespace package, and the folders that Python ignores. If a folder contains an
+/// `__init__.py`, Python uses this folder as a regular package and ignores all other folders.
 pub(super) fn namespace(environment: &PythonEnvironment, name: &str) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let mapped = environment.namespaces.iter().filter(|(namespace, _)| namespace == name).map(|(_, path)| path.clone());
     let sites = environment.search_path.iter().map(|site| site.join(name));
@@ -77,7 +78,7 @@ pub(super) fn modules_in(folder: &Path) -> Vec<String> {
             Some(module) => Some(module).filter(|module| *module != "__init__"),
             None => Some(name).filter(|_| entry.join("__init__.py").is_file()),
         };
-        // Python cannot import a name with a dot.
+        // Python cannot import a module with a dot in its file name.
         if let Some(module) = module.filter(|module| !module.contains('.') && !module.is_empty()) {
             names.push(module.to_owned());
         }
@@ -85,7 +86,7 @@ pub(super) fn modules_in(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Returns the files below a package that are named like shared libraries, in a fixed order.
+/// Returns the files below a package that are named like shared libraries, in a deterministic order.
 pub(super) fn libraries(package: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     collect(package, DEEPEST, &mut found);
@@ -97,7 +98,7 @@ fn collect(path: &Path, depth: usize, found: &mut Vec<PathBuf>) {
         .into_iter()
         .flatten()
         .flatten()
-        // A link to a folder is not followed, because it may lead out of the package or form a cycle.
+        // Do not follow a link to a folder, because the link may lead out of the package or form a cycle.
         .map(|entry| (entry.path(), entry.file_type().is_ok_and(|kind| kind.is_dir())))
         .collect();
     entries.sort();

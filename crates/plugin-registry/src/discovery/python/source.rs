@@ -1,15 +1,16 @@
-//! Reads Python source without running it: a `register_plugin("name", priority=N)` call, and the dictionaries of an editable
-//! installation.
+//! Reads Python source without running it: finds a `register_plugin("name", priority=N)` call, and the dictionaries of
+//! an editable installation.
 
-/// Maximum number of uses of a name that are examined. Examining one may require a scan of the whole file.
+/// Maximum number of occurrences of a name that are examined. Examining one occurrence may require a scan of the whole
+/// file.
 const MOST_USES: usize = 256;
 
-/// A call that was found.
+/// A call of `register_plugin` in Python source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RegisterCall {
     /// The plugin's name.
     pub(super) name: String,
-    /// Its priority, if the call contains a number.
+    /// The plugin's priority, if the call contains it as an integer literal.
     pub(super) priority: Option<i32>,
 }
 
@@ -23,8 +24,8 @@ enum Token<'s> {
     Punctuation(char),
 }
 
-/// Returns the first call of `register_plugin` whose name is a literal, or a variable of the module that holds a
-/// literal.
+/// Returns the first call of `register_plugin` whose plugin name is a string literal, or a variable of the module that
+/// is assigned a string literal.
 pub(super) fn register_call(source: &str) -> Option<RegisterCall> {
     let tokens = tokens(source);
     let constant = |name: &str| {
@@ -65,11 +66,11 @@ pub(super) fn register_call(source: &str) -> Option<RegisterCall> {
 }
 
 /// Returns the strings of a dictionary literal that is assigned to a variable of the module, each with its key. For
-/// `{'a': 'b', 'c': ['d', 'e']}` these are a with b, c with d, and c with e.
+/// `{'a': 'b', 'c': ['d', 'e']}`, returns `('a', 'b')`, `('c', 'd')` and `('c', 'e')`.
 pub(super) fn dictionary(source: &str, variable: &str) -> Vec<(String, String)> {
     let tokens = tokens(source);
     let mut pairs = Vec::new();
-    // `NAME = {`, or with a type between the two.
+    // The assignment is `NAME = {` or `NAME: type = {`.
     let mut uses = tokens.iter().enumerate().filter(|(_, token)| **token == Token::Word(variable)).take(MOST_USES);
     let start = uses.find_map(|(at, _)| {
         let assigned = tokens[at..].iter().position(|token| *token == Token::Punctuation('='))?;
@@ -90,7 +91,7 @@ pub(super) fn dictionary(source: &str, variable: &str) -> Vec<(String, String)> 
     pairs
 }
 
-/// Returns the arguments of a call, up to its closing parenthesis.
+/// Splits the arguments of a call or the items of a dictionary at commas, up to the closing bracket.
 fn arguments<'t, 's>(tokens: &'t [Token<'s>]) -> Vec<&'t [Token<'s>]> {
     let (mut depth, mut start) = (0usize, 0);
     let mut arguments = Vec::new();
@@ -114,7 +115,7 @@ fn arguments<'t, 's>(tokens: &'t [Token<'s>]) -> Vec<&'t [Token<'s>]> {
     arguments
 }
 
-/// Splits source into words, literals and punctuation. Drops comments and white space.
+/// Splits source into words, string literals and punctuation. Drops comments and whitespace.
 fn tokens(source: &str) -> Vec<Token<'_>> {
     let mut tokens = Vec::new();
     let mut rest = source;
@@ -148,7 +149,7 @@ fn tokens(source: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// Splits a literal from the front. Returns its content and the rest.
+/// Splits a string literal from the start of the source. Returns the content of the literal and the rest of the source.
 fn literal(source: &str) -> (&str, &str) {
     let quote = &source[..1];
     let triple = [quote; 3].concat();
@@ -163,7 +164,7 @@ fn literal(source: &str) -> (&str, &str) {
         match characters.next() {
             None => break,
             Some('\\') => at += 1 + characters.next().map_or(0, char::len_utf8),
-            // A plain literal ends at the end of its line, even if the quote is missing.
+            // A literal without triple quotes ends at the end of its line, even if the closing quote is missing.
             Some('\n') if mark.len() == 1 => return (&body[..at], rest),
             Some(other) => at += other.len_utf8(),
         }
@@ -191,7 +192,7 @@ mod tests {
         assert_eq!(dictionary(r"MAPPING = {'a': 'C:\\b\\c'}", "MAPPING"), [pair("a", r"C:\b\c")]);
     }
 
-    /// The processor time of this thread in seconds.
+    /// Returns the CPU time of this thread in seconds.
     #[cfg(unix)]
     fn processor_time() -> i64 {
         rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).tv_sec
@@ -200,7 +201,7 @@ mod tests {
     #[test]
     #[cfg(unix)]
     fn long_file_takes_linear_time() {
-        // Each of these took minutes for a megabyte of source.
+        // An implementation with quadratic run time takes minutes for a megabyte of each pattern.
         let start = processor_time();
         for part in ["a ", "MAPPING ", "MAPPING = ", "register_plugin(", "register_plugin(x) ", "(", "'", "\\"] {
             let source = part.repeat((1 << 20) / part.len());

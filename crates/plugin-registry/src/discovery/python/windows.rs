@@ -1,7 +1,7 @@
-//! The folders of Python on Windows. Reads no keys of Windows' registry.
+//! Finds Python installations on Windows by their folders. Does not read the Windows registry.
 //!
-//! An installation is `python.exe` with `Lib\site-packages` beside it. A virtual environment has its interpreter in
-//! `Scripts`. MSYS2 has the folders of Unix: `bin` and `lib\python3.N`.
+//! An installation has `python.exe` in its root folder, and packages in `Lib\site-packages`. A virtual environment has
+//! its interpreter in `Scripts`. MSYS2 uses the folders of Unix: `bin` and `lib\python3.N`.
 
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use super::installation::{Installation, Minor};
 use crate::discovery::config::Discovery;
 use crate::discovery::folder;
 
-/// The file names of interpreters.
+/// File names of Python interpreters.
 pub(super) const INTERPRETERS: &[&str] = &["python.exe", "python3.exe"];
 
-/// Returns the root of the installation whose interpreter is in this folder. The path keeps its spelling, because
-/// `canonicalize` returns one that begins with `\\?\`.
+/// Returns the root of the installation whose interpreter is in this folder. Does not use `canonicalize`, because that
+/// returns a path that begins with `\\?\`.
 pub(super) fn root(folder: &Path) -> &Path {
     folder.parent().filter(|_| folder.ends_with("bin")).unwrap_or(folder)
 }
 
-/// Returns the installation at this root. The name of the interpreter's library contains the version.
+/// Returns the installation with this root. The name of the Python DLL contains the version.
 pub(super) fn installation(root: &Path) -> Installation {
     let libraries = folder::files_named(root, |name| name.starts_with("python3") && name.ends_with(".dll"));
     let minor = libraries
@@ -28,8 +28,8 @@ pub(super) fn installation(root: &Path) -> Installation {
     Installation { root: root.to_owned(), minor }
 }
 
-/// Returns the installations in the folders that the installer proposes, the newest first: the user's, then the
-/// machine's.
+/// Returns the installations in the default folders of Python's installer. The user's installations come before those
+/// of the machine, and newer versions before older ones.
 pub(super) fn installations(discovery: &Discovery) -> Vec<Installation> {
     let folders = [("LOCALAPPDATA", "Programs/Python"), ("ProgramFiles", "")];
     let folders =
@@ -44,7 +44,7 @@ pub(super) fn installations(discovery: &Discovery) -> Vec<Installation> {
     found
 }
 
-/// Returns the folders of the user's own packages, one for each version.
+/// Returns the folders of the user's own packages, one for each Python version.
 pub(super) fn user_packages(discovery: &Discovery) -> Vec<PathBuf> {
     let own = discovery.get("PYTHONUSERBASE").map(PathBuf::from);
     let base = own.or_else(|| discovery.get("APPDATA").map(|folder| Path::new(folder).join("Python")));
@@ -55,7 +55,7 @@ pub(super) fn user_packages(discovery: &Discovery) -> Vec<PathBuf> {
     sites.filter(|site| site.is_dir()).collect()
 }
 
-/// Returns the version in the name of a folder, such as `Python312` or `Python312-32`.
+/// Returns the Python version in the name of a folder, such as `Python312` or `Python312-32`.
 pub(super) fn minor(name: &str) -> Option<Minor> {
     let version = name.strip_prefix("Python3")?;
     version.split('-').next()?.parse().ok()

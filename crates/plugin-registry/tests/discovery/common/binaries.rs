@@ -1,12 +1,12 @@
-//! Small libraries of the three formats, written byte by byte.
+//! Creates small libraries in the formats ELF, PE and Mach-O, byte by byte.
 
-/// An ELF shared library.
+/// Describes an ELF shared library.
 #[derive(Clone, Debug)]
 pub struct Elf {
     pub machine: u16,
     pub kind: u16,
     pub exports: Vec<&'static str>,
-    /// Names that the library uses but does not define.
+    /// Symbols that the library uses but does not define.
     pub imports: Vec<&'static str>,
     pub needed: Vec<String>,
     pub rpath: Option<String>,
@@ -17,18 +17,18 @@ pub struct Elf {
 pub const X86_64: u16 = 62;
 pub const AARCH64: u16 = 183;
 
-/// The machine number of this host.
+/// Returns the ELF machine number of this host.
 pub fn host_machine() -> u16 {
     if cfg!(target_arch = "aarch64") { AARCH64 } else { X86_64 }
 }
 
-/// A machine number that is not the host's.
+/// Returns an ELF machine number that is not the host's.
 pub fn other_machine() -> u16 {
     if cfg!(target_arch = "aarch64") { X86_64 } else { AARCH64 }
 }
 
 impl Elf {
-    /// A library that exports nothing.
+    /// Creates a library that exports nothing.
     pub fn new() -> Self {
         Self {
             machine: host_machine(),
@@ -42,7 +42,7 @@ impl Elf {
         }
     }
 
-    /// A library that exports `GetPjrtApi`.
+    /// Creates a library that exports `GetPjrtApi`.
     pub fn plugin() -> Self {
         Self { exports: vec!["GetPjrtApi"], ..Self::new() }
     }
@@ -53,7 +53,7 @@ impl Elf {
     }
 
     pub fn bytes(&self) -> Vec<u8> {
-        // Names, with their positions in the string table.
+        // The string table. `text` appends a string and returns its offset in the table.
         let mut strings = vec![0u8];
         let mut text = |text: &str| {
             let at = strings.len() as u64;
@@ -61,7 +61,7 @@ impl Elf {
             strings.push(0);
             at
         };
-        // Undefined symbols precede the hashed ones.
+        // In a GNU hash table, undefined symbols precede the hashed symbols.
         let symbols: Vec<(u64, &str, bool)> = (self.imports.iter().map(|name| (*name, false)))
             .chain(self.exports.iter().map(|name| (*name, true)))
             .map(|(name, defined)| (text(name), name, defined))
@@ -114,7 +114,7 @@ impl Elf {
     }
 }
 
-/// One bucket, and one filter word that accepts every name.
+/// Creates a GNU hash table with one bucket, and one filter word that accepts every name.
 fn gnu_table(symbols: &[(u64, &str, bool)]) -> Vec<u8> {
     let undefined = symbols.iter().filter(|(_, _, defined)| !defined).count() as u32;
     let defined: Vec<&str> = symbols.iter().filter(|(_, _, defined)| *defined).map(|(_, name, _)| *name).collect();
@@ -130,7 +130,7 @@ fn gnu_table(symbols: &[(u64, &str, bool)]) -> Vec<u8> {
     table
 }
 
-/// One bucket, one chain.
+/// Creates a System V hash table with one bucket and one chain.
 fn sysv_table(symbols: &[(u64, &str, bool)]) -> Vec<u8> {
     let count = symbols.len() as u32 + 1;
     let mut words = vec![1, count, if symbols.is_empty() { 0 } else { 1 }, 0];
@@ -141,11 +141,11 @@ fn sysv_table(symbols: &[(u64, &str, bool)]) -> Vec<u8> {
 pub const PE_AMD64: u16 = 0x8664;
 pub const PE_ARM64: u16 = 0xaa64;
 
-/// A Windows library that exports these names and imports from these libraries.
+/// Creates a Windows library that exports these names and imports these libraries.
 pub fn pe(machine: u16, exports: &[&str], imports: &[&str]) -> Vec<u8> {
     const SECTION: u32 = 0x200;
     const ADDRESS: u32 = 0x1000;
-    // The section: export directory with its tables and names, then import directory with its names.
+    // Layout of the section: the export directory with its tables and names, then the import directory with its names.
     let n = exports.len() as u32;
     let tables = 40;
     let names_at = tables + n * 4 + n * 4 + n * 2;
@@ -203,7 +203,8 @@ pub fn pe(machine: u16, exports: &[&str], imports: &[&str]) -> Vec<u8> {
 pub const MACHO_ARM64: u32 = 0x0100_000c;
 pub const MACHO_X86_64: u32 = 0x0100_0007;
 
-/// A macOS library that exports these names and needs these libraries. Its exports are in a symbol table, or in a trie.
+/// Creates a macOS library that exports these names and depends on these libraries. The exports are in a trie or in a
+/// symbol table.
 pub fn macho(cpu: u32, exports: &[&str], needed: &[&str], trie: bool) -> Vec<u8> {
     let mut commands: Vec<Vec<u8>> = Vec::new();
     for (command, name) in [(0xdu32, "libself.dylib")].into_iter().chain(needed.iter().map(|name| (0xc, *name))) {
@@ -218,7 +219,8 @@ pub fn macho(cpu: u32, exports: &[&str], needed: &[&str], trie: bool) -> Vec<u8>
     let data_at = header + commands.iter().map(Vec::len).sum::<usize>() as u32 + if trie { 16 } else { 24 };
     let mut data = Vec::new();
     if trie {
-        // A root whose children have whole names as labels, each with a terminal node of two bytes.
+        // The root has one child for each name. The edge label is the whole name, and the child is a terminal node with
+        // two bytes of data.
         let root: usize = 2 + exports.iter().map(|name| name.len() + 3).sum::<usize>();
         data.extend([0, exports.len() as u8]);
         for (i, name) in exports.iter().enumerate() {
@@ -252,7 +254,7 @@ pub fn macho(cpu: u32, exports: &[&str], needed: &[&str], trie: bool) -> Vec<u8>
     bytes
 }
 
-/// A universal file with these slices.
+/// Creates a universal file with these slices.
 pub fn fat(slices: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let mut at = 4096u32;
     let mut bytes: Vec<u8> = 0xcafe_babeu32.to_be_bytes().to_vec();

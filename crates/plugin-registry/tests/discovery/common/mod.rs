@@ -1,4 +1,4 @@
-//! A simulated machine in a temporary folder: files, packages and small libraries.
+//! Simulates a machine in a temporary folder: files, Python packages and small libraries.
 #![allow(dead_code, unreachable_pub, missing_docs, reason = "each test program uses a part")]
 #![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the files are small")]
 
@@ -11,12 +11,12 @@ use plugin_registry::discovery::{Candidate, Discovered, Discovery};
 
 pub use binaries::Elf;
 
-/// A machine's files, in a folder below the build's target folder.
+/// The files of a simulated machine, in a folder below the build's target folder.
 pub struct Machine {
     pub root: PathBuf,
 }
 
-/// A file's content.
+/// Content of a file.
 pub enum Content<'a> {
     Text(&'a str),
     Library(Elf),
@@ -24,9 +24,9 @@ pub enum Content<'a> {
 }
 
 impl Machine {
-    /// An empty machine. The name must be unique to the test.
+    /// Creates a machine without files. The name must be unique to the test.
     pub fn new(name: &str) -> Self {
-        // A path without a drive, from a build on another system, is not absolute on Windows.
+        // If the test was built on another system, this path has no drive letter and is not absolute on Windows.
         let target = std::path::absolute(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let root = target.join(format!("discovery-{name}"));
         let _ = fs::remove_dir_all(&root);
@@ -66,7 +66,7 @@ impl Machine {
         std::os::unix::fs::symlink(to, path).unwrap();
     }
 
-    /// Installs a wheel: its files, metadata and record.
+    /// Installs a Python wheel: its files, metadata and `RECORD`.
     pub fn wheel(&self, site: &str, name: &str, version: &str, files: &[(&str, Content<'_>)], entry_points: &str) {
         self.wheel_requiring(site, name, version, files, entry_points, &[]);
     }
@@ -103,28 +103,28 @@ impl Machine {
         }
     }
 
-    /// A text in which this machine's root is `ROOT`, and `/` separates the names of paths on every system.
+    /// Replaces this machine's root by `ROOT` in a text, and uses `/` as the path separator on every system.
     pub fn relative(&self, text: &impl ToString) -> String {
         let unified = |text: String| text.replace(r"\\", "/").replace('\\', "/");
         unified(text.to_string()).replace(&unified(self.root.display().to_string()), "ROOT")
     }
 
-    /// Discovery of this machine, with a home folder and no environment.
+    /// Returns a search of this machine, with a home folder and an empty environment.
     pub fn discovery(&self) -> Discovery {
         Discovery::isolated(&self.root).home(self.path("home"))
     }
 }
 
-/// The separator of name and path in `PJRT_NAMES_AND_LIBRARY_PATHS`.
+/// The separator between name and path in `PJRT_NAMES_AND_LIBRARY_PATHS`.
 pub const SEPARATOR: char = if cfg!(windows) { ';' } else { ':' };
 
-/// The value of `PJRT_NAMES_AND_LIBRARY_PATHS` with these names and libraries.
+/// Returns a value of `PJRT_NAMES_AND_LIBRARY_PATHS` with these names and libraries.
 pub fn names_and_paths(items: &[(&str, &Path)]) -> String {
     let items: Vec<String> = items.iter().map(|(name, path)| format!("{name}{SEPARATOR}{}", path.display())).collect();
     items.join(",")
 }
 
-/// A library with the same contents in the format of this system, so that discovery does not refuse it.
+/// Converts a library to the format of this system, so that discovery does not refuse it.
 fn native(library: &Elf) -> Vec<u8> {
     if !cfg!(windows) {
         return library.bytes();
@@ -134,13 +134,13 @@ fn native(library: &Elf) -> Vec<u8> {
     binaries::pe(machine, &library.exports, &needed)
 }
 
-/// A path whose names are separated by `/` on every system.
+/// Formats a path with `/` as the separator on every system.
 fn unified(path: &Path) -> String {
     let path = path.display().to_string();
     if cfg!(windows) { path.replace('\\', "/") } else { path }
 }
 
-/// The candidates' names and files, below the machine's root.
+/// Returns a line for each candidate: its name, the path of its file below the machine's root, and its refusals.
 pub fn list(machine: &Machine, found: &Discovered) -> Vec<String> {
     found.candidates.iter().map(|candidate| line(machine, candidate)).collect()
 }
