@@ -163,8 +163,8 @@ pub(crate) fn encode(options: &CompileOptions) -> Result<Vec<u8>, Error> {
     Ok(options.encode())
 }
 
-/// Decodes, checks and serializes options, like [`encode`]. Rejects empty bytes: they contain neither the number of
-/// replicas nor that of partitions, and XLA's plugins abort the process without these numbers.
+/// Decodes, checks and serializes options, like [`encode`]. Rejects empty bytes, because they
+/// contain no counts of replicas and partitions, and XLA's plugins abort the process without these counts.
 pub(crate) fn encode_raw(options: &[u8]) -> Result<Vec<u8>, Error> {
     if options.is_empty() {
         let message = "the compile options are empty; for the defaults, pass `CompileOptions::default().encode()`";

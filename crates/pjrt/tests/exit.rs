@@ -257,7 +257,7 @@ mod process {
         assert!(success && start.elapsed() < LIMIT * CLIENTS / 2, "{:?}: {text}", start.elapsed());
     }
 
-    /// What the process does before it ends. Unless the name starts with `untracked`, the client tracks runs. With
+    /// Names of the actions before the process ends. Unless the name starts with `untracked`, the client tracks runs. With
     /// `untracked`, only callbacks and copies that wait for runs are counted as pending.
     const WAYS: [&str; 9] = [
         "on_ready",

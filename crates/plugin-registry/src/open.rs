@@ -56,8 +56,8 @@ pub fn find(name: &str) -> Result<PluginEntry, Error> {
     Ok(registry.select(&policy)?)
 }
 
-/// Returns whether a string can mean a file: it is a path with a folder, or the name of a shared library. A file or
-/// folder named `cuda` in the current folder does not hide the plugin `cuda`.
+/// Returns whether a string can mean a file, which is the case for a path with a folder and for the name of a shared
+/// library. A file or folder named `cuda` in the current folder does not hide the plugin `cuda`.
 fn is_file_name(name: &str) -> bool {
     has_folder(Path::new(name)) || is_library_name(name)
 }

@@ -69,9 +69,9 @@ pub mod ir;
 mod limits;
 mod location;
 pub mod lower;
+mod op_builder;
 mod ops;
 mod print;
-mod op_builder;
 mod signature;
 // Without the feature `text`, most of this module is dead code. `write` still uses it to parse the types and attributes
 // that the IR keeps as text.

@@ -1,7 +1,7 @@
 //! Reader for portable artifacts: MLIR bytecode of all versions of the VHLO dialect.
 //!
 //! [`container`] indexes the sections, [`entries`] decodes attributes and types at their first use, and [`ir_section`]
-//! reads the ops. The data of constants is not copied: it stays a slice of the program.
+//! reads the ops. The data of constants is not copied, but stays a slice of the program.
 
 mod append;
 mod container;
