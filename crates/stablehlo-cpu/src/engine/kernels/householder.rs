@@ -54,7 +54,8 @@ impl Qr {
     }
 }
 
-/// The columns after those of a block, without the rows above its diagonal. `None` if the block is the last.
+/// Returns the columns after a block of columns, without the rows above the block's diagonal. Returns `None` for the
+/// last block.
 fn later<T>(a: &mut [T], n: usize, first: usize, count: usize) -> Option<MatMut<'_, T>> {
     let (m, next) = (a.len() / n, first + count);
     (next < n).then(|| MatMut::from_row_major_slice_mut(a, m, n).submatrix_mut(first, next, m - first, n - next))

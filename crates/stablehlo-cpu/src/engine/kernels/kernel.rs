@@ -80,7 +80,7 @@ pub(crate) trait Kernel: Any + Send + Sync {
         self.run(ins, outs, cx).map(|()| true)
     }
 
-    /// The view of the operand that the step copies, if it does only that.
+    /// Returns the view of the operand if the step only copies this view.
     fn view(&self) -> Option<&View> {
         None
     }

@@ -223,7 +223,7 @@ pub(crate) fn reduce_fn(op: Binary, dtype: DType) -> Option<ReduceFn> {
 
 /// Minimum length of a row that is reduced in lanes. Shorter rows are reduced in order.
 pub(crate) const IN_ORDER: usize = LANES / 4;
-/// Rows that are combined with one another before they are added to the columns' results.
+/// Number of rows that are combined with one another before they are added to the accumulators of the columns.
 pub(crate) const TOGETHER: usize = 4;
 /// Number of columns that are accumulated at a time. Their accumulators stay in the first-level cache.
 const COLUMNS: usize = 2048;

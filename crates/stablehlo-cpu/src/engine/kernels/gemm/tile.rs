@@ -51,7 +51,7 @@ pub(super) struct Block<'a, W> {
     pub(super) b: &'a [W],
     /// The output. For each strip of B, it contains all rows of the block.
     pub(super) to: &'a mut [W],
-    /// Whether this is the first panel. It stores its values, and later panels add to them.
+    /// Whether this is the first panel, which stores its products. Later panels add their products to the output.
     pub(super) first: bool,
 }
 
