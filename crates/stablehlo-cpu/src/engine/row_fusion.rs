@@ -172,7 +172,7 @@ enum Place {
 
 /// A value that the step computes.
 struct Own {
-    /// Bytes of one row.
+    /// Size of one row in bytes.
     bytes: usize,
     /// Index of the output that stores the value. If `None`, a buffer stores the value for the current rows only.
     out: Option<usize>,
@@ -191,7 +191,7 @@ enum Part {
     },
     Scatter {
         scatter: RowScatter,
-        /// The inputs of the step with the indices and the updates.
+        /// Index of the step's input that contains the indices. `updates` is the index of the input with the updates.
         indices: usize,
         updates: usize,
         /// Index among the scatters of the step.
@@ -313,7 +313,7 @@ impl Kernel for RowProgram {
 }
 
 impl RowProgram {
-    /// Processes a range of rows. `outs` hold only these rows.
+    /// Processes a range of rows. `outs` contain only these rows.
     fn range(&self, rows: Range<usize>, block: usize, ins: &[&[u8]], sorted: &[SortedWindows], outs: &mut [&mut [u8]]) {
         let mut between = BETWEEN.take();
         if between.len() < self.own.len() {

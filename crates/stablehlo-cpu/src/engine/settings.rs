@@ -7,9 +7,9 @@ use crate::order::Order;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CompileSettings {
-    /// Copies of the program, each with different data.
+    /// Number of copies of the program, each with different data.
     pub replicas: usize,
-    /// Devices that share the work of one copy.
+    /// Number of devices that share the work of one copy.
     pub partitions: usize,
     /// Whether the program describes the work of all partitions together, so that the engine must partition it by its
     /// sharding annotations. If false, each partition runs the program as it is.

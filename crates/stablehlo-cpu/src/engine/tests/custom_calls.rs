@@ -121,7 +121,7 @@ fn aliased_result_starts_as_operand() {
     };
     let x = tensor(DType::I32, &[2], &[41, 7]);
     assert_eq!(run::<i32>(&call("1").unwrap(), vec![x]), [42, 8]);
-    // Operand 0 has another type, and operand 2 does not exist.
+    // Result 0 does not have the type of the operand, and result 2 does not exist.
     for wrong in ["0", "2"] {
         let error = call(wrong).expect_err("the alias is wrong");
         assert_eq!(error.kind(), stablehlo::ErrorKind::Attribute, "{error}");

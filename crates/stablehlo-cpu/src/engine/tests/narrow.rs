@@ -30,7 +30,7 @@ fn parameters_use_own_bits() {
 
 #[test]
 fn six_bit_floats() {
-    // Each positive number is 2^(e - 1) * (1 + m / 8), so 7.5 is the largest number and 0.125 the smallest.
+    // Normal numbers are 2^(e - 1) * (1 + m / 8), so the largest number is 7.5. The smallest subnormal number is 0.125.
     let x = [0b011111u8, 0b000001, 0b101000];
     let p = program(
         "%a: tensor<3xf6E2M3FN>",
