@@ -39,7 +39,7 @@ pub(crate) fn inline_async_ops(module: &Module) -> Result<Option<Module>> {
 
 #[derive(Default)]
 struct Rewrite {
-    /// The new value of each replaced value.
+    /// The replacement of each replaced value.
     same: HashMap<ValueId, ValueId>,
     /// The results of the op that each future stands for.
     futures: HashMap<ValueId, Vec<ValueId>>,
