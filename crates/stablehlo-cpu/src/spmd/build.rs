@@ -20,7 +20,7 @@ pub(super) struct Builder<'g> {
     pub(super) grid: &'g Grid,
     pub(super) replicas: usize,
     pub(super) values: Vec<Type>,
-    /// Ops of the regions being built, innermost last.
+    /// Ops of the regions that are being built, innermost last.
     blocks: Vec<Vec<Op>>,
     /// Ops at the start of the function, which compute the position of this partition.
     prologue: Vec<Op>,
@@ -62,7 +62,7 @@ impl<'g> Builder<'g> {
         ty.ok_or_else(|| CompileError::unsupported("splitting a value that is not a tensor"))
     }
 
-    /// Adds an op whose results exist already.
+    /// Adds an op whose result values already exist.
     pub(super) fn push(&mut self, mut op: Op) {
         // A partitioned program contains no meshes. Parsers reject annotations that refer to a missing mesh.
         op.attributes.retain(|(name, _)| !is_sharding(name));

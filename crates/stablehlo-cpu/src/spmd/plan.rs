@@ -78,7 +78,8 @@ impl<'m> Plan<'m> {
             let place = place(module, func, op);
             move |error: CompileError| error.at(|| place)
         };
-        // Read the meshes of manual computations first, because the grid must have the axes of these meshes.
+        // A manual computation requires a mesh of the grid, and earlier annotations take precedence in the grid. Read
+        // the annotations of manual computations first.
         let (mut annotations, mut others) = (Vec::new(), Vec::new());
         for attributes in func.arg_attributes.iter().chain(&func.result_attributes) {
             others.extend(of_value(attributes)?);
