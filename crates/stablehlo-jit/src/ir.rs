@@ -171,7 +171,7 @@ pub enum Statement {
         selector: Selector,
         /// A `Bool` or an `I32`, depending on the selector.
         value: Value,
-        /// The blocks. All have results of the same types.
+        /// The blocks. The results of all blocks have the same types.
         branches: Vec<Block>,
         /// The results of the block that ran.
         results: Vec<Value>,
@@ -304,7 +304,7 @@ pub struct HostStep {
 
 /// Runs the steps that a program leaves to its caller.
 pub trait Host {
-    /// Runs a step on the declared parts. Returns whether the run continues.
+    /// Runs a step on its declared parts. Returns whether the run continues.
     fn call(&mut self, step: u32, reads: &[&[u8]], writes: &mut [&mut [u8]]) -> bool;
 }
 
