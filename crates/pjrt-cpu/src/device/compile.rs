@@ -17,7 +17,8 @@ use super::job::{Job, Span};
 use super::layouts::Layouts;
 use super::memory::KINDS;
 
-/// Cost and size in bytes up to which a program finishes before another thread could start to run it.
+/// Maximum work of a program that finishes before another thread could start to run it, in scalar operations plus bytes
+/// accessed.
 const QUICK: f64 = 262_144.0;
 /// Cost of a transcendental function, in scalar operations.
 const TRANSCENDENTAL: f64 = 16.0;

@@ -342,7 +342,7 @@ impl State {
 }
 
 impl Work {
-    /// Takes the inputs.
+    /// Takes the inputs of a launch.
     fn whole<B: Backend<Buffer = CpuBuffer>>(launch: &mut Launch<'_, B>) -> Self {
         let count = launch.inputs.len();
         Work::Whole((0..count).map(|index| take(launch, index)).collect())

@@ -32,7 +32,7 @@ fn work_outlives_handles() {
     }
 }
 
-/// Number of threads of this process.
+/// Returns the number of threads of this process.
 fn threads() -> Option<usize> {
     Some(std::fs::read_dir("/proc/self/task").ok()?.count())
 }
@@ -79,7 +79,7 @@ fn process_may_exit_during_work() {
         return;
     };
     static CLIENT: OnceLock<pjrt::Client> = OnceLock::new();
-    // The wait for a loop without an end takes as long as it may.
+    // At exit, the plugin waits this long for the endless loop.
     pjrt::set_exit_wait(Duration::from_millis(100));
     let client = client(2);
     let endless = compile(&client, crate::cancel::ENDLESS);
