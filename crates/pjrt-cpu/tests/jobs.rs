@@ -83,7 +83,7 @@ fn report(outcome: Result<Vec<Vec<u8>>, pjrt::Error>) {
     }
 }
 
-/// Checks that an error has one of these codes and names that process.
+/// Checks that an error has one of these codes and names the given process.
 fn expect_error(said: &str, codes: &[ErrorCode], process: u32) {
     let code = said.split(' ').next().unwrap();
     assert!(codes.iter().any(|expected| expected.as_raw().to_string() == code), "{said}");

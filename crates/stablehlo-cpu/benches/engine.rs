@@ -160,7 +160,7 @@ fn main() {
     mlp(filter);
 }
 
-/// One step of gradient descent of a 784-512-512-10 perceptron with mean squared error, batch 128.
+/// Measures one step of gradient descent of a 784-512-512-10 perceptron with mean squared error and a batch of 128.
 fn mlp(filter: &str) {
     let text = include_str!("programs/mlp_step.mlir");
     let step =

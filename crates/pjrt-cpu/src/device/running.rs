@@ -40,7 +40,7 @@ pub(crate) struct Target {
     pub(crate) launch_id: Option<i32>,
     /// Whether the execution has effects other than its outputs.
     pub(crate) has_side_effects: bool,
-    /// Whether the call that starts the execution waits for its end. Such an execution does not count towards the limit.
+    /// Whether the call that starts the execution waits for its end. Such an execution does not count toward the limit.
     /// Transfers do not count either, because their end may depend on later launches.
     pub(crate) is_awaited: bool,
     /// The communicator in which the execution may wait for other members.

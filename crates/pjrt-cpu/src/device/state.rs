@@ -52,7 +52,7 @@ impl State {
         // the second output is a copy.
         for (index, output) in outputs.iter_mut().enumerate().rev() {
             let on_host = on_host(index);
-            // Members of a launch exchange buffers. An output must count towards the limit of its own device.
+            // Members of a launch exchange buffers. An output must count toward the limit of its own device.
             let must_copy = output.is_shared()
                 || output.is_of(host) != on_host
                 || (is_member && !on_host && self.memories.is_of_another(output, device));

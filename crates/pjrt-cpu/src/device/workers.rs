@@ -2,7 +2,7 @@
 //! whose members wait for each other.
 //!
 //! A handler of a custom call may wait for another program, or for a handler of another program. A thread that is in a
-//! handler therefore does not count towards the limit: another thread may take its place (see [`in_handler`]).
+//! handler therefore does not count toward the limit: another thread may take its place (see [`in_handler`]).
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -194,7 +194,7 @@ impl Workers {
         Ok(())
     }
 
-    /// The main loop of a thread.
+    /// Runs jobs until the queue is closed and empty. This is the main loop of a thread.
     fn work(self: Arc<Self>) {
         EMPLOYER.set(Some(Arc::clone(&self)));
         let mut queue = lock(&self.queue);

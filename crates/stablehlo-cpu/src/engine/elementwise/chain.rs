@@ -46,7 +46,7 @@ pub(crate) enum F32 {
 }
 
 impl F32 {
-    /// Whether the function takes two operands.
+    /// Returns whether the function takes two operands.
     fn is_binary(self) -> bool {
         use F32::{Add, Div, DivInto, Max, Min, Mul, Sub, SubFrom};
         matches!(self, Add | Sub | SubFrom | Mul | Div | DivInto | Max | Min)
@@ -69,7 +69,7 @@ impl F32 {
         }
     }
 
-    /// `out[i] = self(a[i], b[i])`. Functions of one operand ignore `b`.
+    /// Computes `out[i] = self(a[i], b[i])`. Functions of one operand ignore `b`.
     pub(crate) fn run(self, a: &[u8], b: &[u8], out: &mut [u8]) {
         let a = Operand::Slice(cast_slice(a));
         let out = cast_slice_mut(out);
@@ -240,7 +240,7 @@ impl WithSimd for Run<'_> {
     }
 }
 
-/// Number of elements in a vector.
+/// Returns the number of elements in a vector.
 pub(crate) const fn lanes<S: Simd>() -> usize {
     size_of::<S::f32s>() / size_of::<f32>()
 }

@@ -17,12 +17,12 @@ type C64 = Complex<f64>;
 const HUGE: f64 = 1e150;
 const TINY: f64 = 1e-150;
 
-/// `z` times `i`.
+/// Returns `z` times `i`.
 fn turned(z: C64) -> C64 {
     C64::new(-z.im, z.re)
 }
 
-/// `z` divided by `i`.
+/// Returns `z` divided by `i`.
 fn turned_back(z: C64) -> C64 {
     C64::new(z.im, -z.re)
 }

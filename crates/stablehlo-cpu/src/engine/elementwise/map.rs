@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use pulp::{Arch, NullaryFnOnce};
 
-/// The vector instructions found on this machine.
+/// Returns the vector instructions of this machine.
 pub(crate) fn arch() -> Arch {
     static ARCH: LazyLock<Arch> = LazyLock::new(Arch::new);
     *ARCH

@@ -39,7 +39,7 @@ fn exp_parts(x: f32) -> (f32, i32) {
     ((q * r).mul_add(r, r), exponent)
 }
 
-/// e^x.
+/// Returns e^x.
 #[inline(always)]
 pub(super) fn exp(x: f32) -> f32 {
     // Beyond these limits, the result is 0 or infinite, whatever the remaining code computes. Use comparisons rather
@@ -52,7 +52,7 @@ pub(super) fn exp(x: f32) -> f32 {
     if x.is_nan() { x } else { y }
 }
 
-/// e^x - 1, accurate near 0.
+/// Returns e^x - 1, accurate near 0.
 #[inline(always)]
 pub(super) fn exp_m1(x: f32) -> f32 {
     let clamped = x.clamp(-20.0, 89.0);
@@ -113,13 +113,13 @@ pub(super) fn erf(x: f32) -> f32 {
     if y < -1.0 { -1.0 } else { y }
 }
 
-/// 1 / (1 + e^-x).
+/// Returns 1 / (1 + e^-x).
 #[inline(always)]
 pub(super) fn logistic(x: f32) -> f32 {
     1.0 / (1.0 + exp(-x))
 }
 
-/// ln x.
+/// Returns ln x.
 #[inline(always)]
 pub(super) fn ln(x: f32) -> f32 {
     const TINY: f32 = f32::MIN_POSITIVE;
@@ -142,7 +142,7 @@ pub(super) fn ln(x: f32) -> f32 {
     if x == f32::INFINITY || x.is_nan() { x } else { y }
 }
 
-/// ln(1 + x), accurate near 0.
+/// Returns ln(1 + x), accurate near 0.
 #[inline(always)]
 pub(super) fn ln_1p(x: f32) -> f32 {
     let u = 1.0 + x;

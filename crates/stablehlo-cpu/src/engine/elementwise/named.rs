@@ -90,7 +90,7 @@ pub(crate) fn special2(name: &str) -> Option<Map> {
     super::special::special2(name).map(Map::from)
 }
 
-/// Returns the function that computes the next representable number after the first operand, towards the second
+/// Returns the function that computes the next representable number after the first operand, toward the second
 /// operand.
 pub(crate) fn next_after(dtype: DType) -> Option<Map> {
     super::special::next_after(dtype).map(Map::from)

@@ -169,7 +169,7 @@ pub(crate) fn wrap(dtype: DType) -> Option<Loop> {
     }))
 }
 
-/// Returns the loop that converts `f64` to a narrow integer. It rounds towards zero and saturates. NaN becomes 0.
+/// Returns the loop that converts `f64` to a narrow integer. It rounds toward zero and saturates. NaN becomes 0.
 pub(crate) fn from_f64(dtype: DType) -> Option<Loop> {
     let bits = dtype.narrow_bits()?;
     let signed = matches!(dtype, DType::I2 | DType::I4);

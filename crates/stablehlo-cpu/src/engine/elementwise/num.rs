@@ -91,7 +91,7 @@ macro_rules! int {
             fn pow(self, o: Self) -> Self {
                 #[allow(unused_comparisons, reason = "never true for the unsigned types")]
                 if $signed && o < 0 {
-                    // 1 / self^-o, rounded towards zero.
+                    // 1 / self^-o, rounded toward zero.
                     return match self {
                         1 => 1,
                         _ if self == !0 => if o & 1 == 0 { 1 } else { !0 },

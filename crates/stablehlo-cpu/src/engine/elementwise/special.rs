@@ -52,7 +52,7 @@ pub(crate) fn special2(name: &str) -> Option<Loop> {
     Some(Loop::Two(f))
 }
 
-/// Returns the loop that computes the next representable number after the first operand, towards the second operand.
+/// Returns the loop that computes the next representable number after the first operand, toward the second operand.
 pub(crate) fn next_after(dtype: DType) -> Option<Loop> {
     macro_rules! neighbour {
         ($t:ty) => {
