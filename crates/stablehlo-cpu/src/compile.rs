@@ -27,7 +27,7 @@ struct Compilation<'m> {
 /// A function that rewrites the whole module. A pass that does not apply leaves the module unchanged.
 type Pass = fn(&mut Compilation<'_>) -> Result<()>;
 
-/// The passes, in the order in which they run. They replace ops that the engine cannot lower directly.
+/// The passes, in the order in which they run.
 const PASSES: &[Pass] = &[
     inline_async_ops,
     pad_bounded_arrays,
@@ -108,7 +108,8 @@ fn export_readable(program: &mut Compilation<'_>) -> Result<()> {
     let module = if settings.has_orders() {
         let mut module = program.module.clone().into_owned();
         let layouts = passes::export_attributes(&module, settings);
-        // Attributes with the same names may come from another device's compiler. They do not apply to this program.
+        // The source module may already contain layout attributes of another device's compiler. They do not apply to
+        // this program.
         module.attributes.retain(|(name, _)| layouts.iter().all(|(known, _)| known != name));
         module.attributes.extend(layouts);
         Cow::Owned(module)

@@ -305,12 +305,12 @@ impl Ops<'_, '_> {
         self.builder.ins().bxor(bits, mask)
     }
 
-    /// Tests whether `x`, a `Bool` in memory, is not 0.
+    /// Emits a test whether `x`, a `Bool` in memory, is not 0.
     pub(crate) fn is_true(&mut self, x: Value) -> Value {
         self.builder.ins().icmp_imm_s(IntCC::NotEqual, x, 0)
     }
 
-    /// Tests whether `x`, a `Bool` in memory, is 1.
+    /// Emits a test whether `x`, a `Bool` in memory, is 1.
     pub(crate) fn is_one(&mut self, x: Value) -> Value {
         self.builder.ins().icmp_imm_s(IntCC::Equal, x, 1)
     }

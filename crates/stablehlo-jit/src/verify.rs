@@ -34,7 +34,7 @@ pub(crate) fn verify(program: &Program) -> Result<(), Error> {
 enum State {
     Undefined,
     Visible,
-    /// Defined in a block that ended.
+    /// The value was defined in a block that has ended.
     Ended,
 }
 

@@ -70,7 +70,7 @@ const ENDS: [&str; 7] = ["exit", "return", "callback", "download", "static", "ow
 fn process_may_exit_during_work() {
     let Ok(end) = std::env::var(CHILD) else {
         for end in ENDS {
-            // Repeat, because unlucky timing is rare.
+            // Repeat the test, because the timing that reveals an error is rare.
             for _ in 0..5 {
                 let said = child("process_may_exit_during_work", end);
                 assert!(!said.contains("the callback"), "{end}: the callback must not run: {said}");

@@ -1,7 +1,7 @@
 //! Runs of programs whose parameters or outputs have bounded dynamic dimensions.
 //!
-//! The compiled program computes with arrays of the maximum shape. Additional parameters hold the actual sizes of its
-//! parameters, and additional outputs hold the actual sizes of its outputs. A tensor holds only its valid elements,
+//! The compiled program computes with arrays of the maximum shape. Additional parameters contain the actual sizes of
+//! bounded parameters, and additional outputs those of bounded outputs. A tensor holds only its valid elements,
 //! densely. A run therefore copies the elements between the two representations, unless each element has the same
 //! offset in both.
 

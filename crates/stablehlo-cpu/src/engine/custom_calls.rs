@@ -26,7 +26,7 @@ use super::dtype::TensorType;
 pub struct CustomCall {
     /// `call_target_name`.
     pub target: String,
-    /// `api_version`; 4 is the typed FFI, whose attributes are a dictionary.
+    /// `api_version`. Version 4 is the typed FFI, which passes attributes as a dictionary.
     pub api_version: i64,
     /// `backend_config`: a string, or a dictionary with `api_version` 4.
     pub backend_config: Attribute,
@@ -44,7 +44,8 @@ pub struct CustomCall {
 /// A function that computes the results of a custom call from its operands. Operands and results are the bytes of the
 /// tensors, in the machine's byte order, and row-major unless the call specifies other layouts. A result in
 /// [`CustomCall::aliases`] initially holds the bytes of its operand. Every other result initially holds arbitrary
-/// bytes. If the handler returns an error, the run fails with this message. Several threads may call a handler at once.
+/// bytes. If the handler returns an error, the run fails with the returned message. Several threads may call a handler
+/// at once.
 pub type Handler = dyn Fn(&CustomCall, &[&[u8]], &mut [&mut [u8]]) -> Result<(), String> + Send + Sync;
 
 /// Finds the handler of a target in another registry. Returns `None` if the registry has no handler for the target. See

@@ -134,12 +134,12 @@ impl DType {
     }
 }
 
-/// Element type and extents of a tensor, row-major.
+/// Element type and extents of a row-major tensor.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct TensorType {
     /// Element type.
     pub dtype: DType,
-    /// Extent of each dimension; empty for a scalar.
+    /// Extent of each dimension. Empty for a scalar.
     pub dims: Arc<[usize]>,
 }
 

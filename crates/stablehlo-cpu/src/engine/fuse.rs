@@ -6,7 +6,7 @@ use super::graph::{BlockGraph, Node, Op, Value, ValueIndex};
 use super::row_fusion::join;
 use super::schedule::{Group, Item};
 
-/// Maximum number of nodes in a group. The registers of a larger group would not fit the first-level cache anyway.
+/// Maximum number of nodes in a group. The registers of a larger group would not fit the first-level cache.
 const MAX_NODES: usize = 128;
 /// Maximum number of buffers that a group reads. Hardware prefetchers cannot follow more streams.
 const MAX_INPUTS: usize = 24;
@@ -18,7 +18,7 @@ struct Open {
     inputs: Vec<ValueIndex>,
 }
 
-/// The groups that a node can join, and those that must be closed before the node.
+/// The groups that a node can join, and those that must be closed before the node is added.
 struct Neighbors {
     join: BTreeSet<usize>,
     close: BTreeSet<usize>,
@@ -191,7 +191,7 @@ impl Fuser<'_> {
         a
     }
 
-    /// Closes an open group and schedules it here.
+    /// Closes an open group and schedules it at the current position.
     fn close(&mut self, group: usize) {
         let Some(mut open) = self.groups[group].take() else {
             return;

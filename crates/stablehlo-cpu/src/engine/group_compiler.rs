@@ -87,7 +87,7 @@ struct GroupCompiler<'a> {
     place: HashMap<ValueIndex, Src>,
     /// Registers that can be reused.
     free: Vec<u16>,
-    /// Inputs read element by element.
+    /// Inputs that are read element by element.
     by_element: Vec<u16>,
     /// Values that are views of other values. Chains read them without materializing them.
     viewed: HashMap<ValueIndex, (ValueIndex, View)>,
@@ -209,7 +209,7 @@ impl GroupCompiler<'_> {
         let value = &self.values[v as usize];
         match &value.constant {
             Some(Constant::Splat(bytes)) => Some(SplatValue::Constant(*bytes)),
-            // At run time the arguments of a scalar region are vectors, whatever their declared size.
+            // At run time, the arguments of a scalar region are vectors, whatever their declared size.
             _ if self.ins[..self.fixed].contains(&v) => None,
             _ if value.n != self.n || self.fixed > 0 => Some(SplatValue::Input(self.input(v))),
             _ => None,

@@ -260,7 +260,7 @@ impl Program {
     /// The member leaves the launch when the run ends. If the run fails, the other members fail too. Members wait for
     /// one another in this function, so each member needs its own thread.
     ///
-    /// Pass `stop` if the run may take long. Without it, a program whose loop never ends runs forever.
+    /// Pass `stop` if the run may take long. Without `stop`, a program whose loop never ends runs forever.
     pub fn run_in(
         &self,
         inputs: Vec<Tensor>,
@@ -391,9 +391,9 @@ pub(super) struct Env<'p> {
     pub(super) consts: &'p [Buffer],
     pub(super) slots: Vec<Option<Buffer>>,
     pub(super) pool: &'p Pool,
-    /// `None` if the communicator has only one member.
+    /// The member that runs the program. `None` if the communicator has only one member.
     pub(super) member: Option<&'p Member>,
-    /// `None` if the run cannot be stopped.
+    /// The stop request. `None` if the run cannot be stopped.
     pub(super) stop: Option<&'p Stop>,
 }
 

@@ -1,7 +1,7 @@
-//! Chains of `f32` functions, each applied to the result of the one before. Intermediate values stay in vector
+//! Chains of `f32` functions, each applied to the result of the previous function. Intermediate values stay in vector
 //! registers.
 //!
-//! With a loop per function, every function reads and writes the first-level cache. A chain instead processes a block
+//! With one loop per function, every function reads and writes the first-level cache. A chain instead processes a block
 //! of several vectors completely before it stores the result. Cheap functions then cost little more than reading their
 //! other operand. Measured on one core, a chain of nine functions with one `tanh` is three times as fast as nine loops.
 //!
@@ -206,7 +206,7 @@ impl WithSimd for Run<'_> {
         let width = BLOCK * lanes::<S>();
         let Run { links, operands, out } = self;
         let last = out.len().saturating_sub(width);
-        // The last block may overlap the one before it.
+        // The last block may overlap the block before it.
         for at in (0..out.len()).step_by(width).map(|at| at.min(last)) {
             let mut acc = match operands[0] {
                 Operand::Slice(slice) => load(s, &slice[at..at + width]),

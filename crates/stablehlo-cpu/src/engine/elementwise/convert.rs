@@ -1,4 +1,4 @@
-//! `convert` and `reduce_precision`.
+//! Loops for `convert` and `reduce_precision`.
 
 use std::sync::Arc;
 

@@ -31,7 +31,7 @@ fn turned_back(z: C64) -> C64 {
 fn arcs(x: f64, y: f64) -> (f64, f64, f64) {
     let (r, s) = ((x + 1.0).hypot(y), (x - 1.0).hypot(y));
     if x.max(y) > HUGE || !r.is_finite() {
-        // asin z = -i ln 2iz
+        // For large |z|, asin z is approximately -i ln(2iz).
         return (x.atan2(y), y.atan2(x), ln_abs(C64::new(x, y)) + std::f64::consts::LN_2);
     }
     if y < TINY {

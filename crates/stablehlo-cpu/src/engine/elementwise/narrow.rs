@@ -1,5 +1,5 @@
-//! Element types narrower than or as wide as a byte. Floats are decoded to `f32` and rounded back. Integers wrap around
-//! at their own width.
+//! Narrow element types. Floats of at most eight bits are decoded to `f32` and rounded back. Integers of less than
+//! eight bits wrap around at their own width.
 
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ impl Format {
         let own = i32::try_from(x.to_bits() >> 52).unwrap_or(0) - 1023;
         let exponent = own.max(1 - self.bias);
         let steps = (x * 2f64.powi(self.mantissa.cast_signed() - exponent)).round_ties_even();
-        // `steps` is at most 2^(mantissa + 1). At that value, the sum below carries into the exponent.
+        // `steps` is at most 2^(mantissa + 1). With that value, the sum below carries into the exponent.
         let steps = (0..=1u32 << (self.mantissa + 1)).find(|&s| f64::from(s) == steps).unwrap_or(0);
         let base = u32::try_from(exponent + self.bias - 1).unwrap_or(0) << self.mantissa;
         let magnitude = base + steps;

@@ -38,7 +38,7 @@ pub(crate) enum Kind {
         body: Body,
     },
     ReduceScatter(ReduceScatter),
-    /// Bytes that each input contributes for each index of the outer dimensions.
+    /// `chunks` contains the number of bytes that each input contributes for each index of the outer dimensions.
     AllGather {
         chunks: Vec<usize>,
     },

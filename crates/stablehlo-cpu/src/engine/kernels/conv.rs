@@ -43,7 +43,8 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// Returns the index of the input at a position of the dilated, padded input, or `None` in the padding.
+    /// Returns the index in the input that corresponds to a position of the dilated, padded input, or `None` in the
+    /// padding.
     #[inline(always)]
     fn index(&self, at: isize) -> Option<usize> {
         let at = usize::try_from(at).ok()?;
@@ -394,7 +395,7 @@ pub(crate) struct Convolution {
     pub(crate) groups: usize,
     /// The kernel as `[window, input feature, output feature]`, with the output features of all groups.
     pub(crate) kernel: View,
-    /// Output features of a group.
+    /// Number of output features of a group.
     pub(crate) share: usize,
     /// Whether the features are the last dimension of the output. Otherwise they are between the outer dimensions and
     /// the inner dimensions.

@@ -66,7 +66,7 @@ impl Kernel for Dot {
 }
 
 impl Dot {
-    /// Returns the product that computes the transpose of this one, by swapping the operands. Returns `None` for a
+    /// Returns the product that computes the transpose of this product, by swapping the operands. Returns `None` for a
     /// batch, or if the result of this product is not a matrix of `rows x columns`.
     pub(crate) fn swapped(&self, rows: usize, columns: usize) -> Option<Dot> {
         let fits = self.lhs.batch.len() == 1 && (self.m, self.n) == (rows, columns);

@@ -14,7 +14,7 @@ const OUTPUT_OFFSETS: usize = 4;
 
 /// `ragged_all_to_all`. Offsets and sizes are `i64` and count rows.
 pub(crate) struct RaggedAllToAll {
-    /// Bytes of a row.
+    /// Size of a row in bytes.
     pub(crate) row: usize,
     /// Number of runs that each member sends to each member.
     pub(crate) runs: usize,

@@ -120,8 +120,8 @@ impl Sort {
         }
     }
 
-    /// Merges sorted runs. Finds the position of every element by binary search. All searches of a merge run together,
-    /// so that the comparator processes vectors.
+    /// Sorts by merging sorted runs. Finds the position of every element by binary search. All searches of a merge run
+    /// together, so that the comparator processes vectors.
     fn merge(
         &self,
         body: &ScalarFn,

@@ -173,7 +173,7 @@ impl<'a> SplitReduction<'a> {
             None => Vec::new(),
         };
         let lengths: Vec<usize> = own.iter().map(Part::len).chain(captured).collect();
-        // For each member, the bytes of each part, then those of each captured scalar.
+        // For each member, the bytes of each part, followed by the bytes of each captured scalar.
         let mut members: Vec<Vec<Aligned<'_>>> = Vec::new();
         members.resize_with(self.group.len(), Vec::new);
         for ((_, process), bytes) in self.others().zip(&arrived) {

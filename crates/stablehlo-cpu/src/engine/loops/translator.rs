@@ -18,7 +18,7 @@ pub(super) struct Place {
     pub(super) array: Array,
     /// Offset of the first byte in `array`.
     pub(super) start: usize,
-    /// Whether the loop may write to it.
+    /// Whether the loop may write to this memory.
     pub(super) owned: bool,
 }
 

@@ -22,7 +22,7 @@ use crate::op_names::{op_name, place};
 const MAX_NODES: usize = 1 << 20;
 /// Maximum nesting of calls and regions.
 const MAX_DEPTH: usize = 96;
-/// Maximum number of entries of an offset table that is computed at compile time.
+/// Maximum number of elements of an offset table that is computed at compile time.
 const MAX_OFFSETS: usize = 1 << 26;
 /// Maximum size in bytes of a constant of equal elements that is stored in the program. Larger constants are filled
 /// when a step needs them.

@@ -1,4 +1,4 @@
-//! Constants and elementwise ops.
+//! Lowers constants and elementwise ops.
 
 use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Literal, RngAlgorithm, Unary};
 

@@ -1,4 +1,4 @@
-//! `gather`, `scatter` and `sort`.
+//! Lowers `gather`, `scatter` and `sort`.
 #![expect(clippy::cast_sign_loss, reason = "row-major strides are not negative")]
 
 use stablehlo::ir::{ComparisonDirection, ComparisonType, GatherDimensions, OpKind, Region, ScatterDimensions};

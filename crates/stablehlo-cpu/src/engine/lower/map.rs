@@ -1,4 +1,4 @@
-//! `map`, and the error for ops that need host queues.
+//! Lowers `map` and reports an error for ops that need host queues.
 
 use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::TensorType;

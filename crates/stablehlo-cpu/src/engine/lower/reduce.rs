@@ -1,4 +1,4 @@
-//! `reduce`.
+//! Lowers `reduce`.
 
 use stablehlo::ir::{Binary, Unary};
 

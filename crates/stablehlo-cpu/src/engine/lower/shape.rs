@@ -111,7 +111,7 @@ impl LoweringContext<'_, '_> {
         self.finish(vec![y])
     }
 
-    /// Takes a strided slice of `x`.
+    /// Returns a strided slice of `x`.
     pub(super) fn sliced(
         &mut self,
         x: &TypedValue,

@@ -153,7 +153,7 @@ fn updates_from_values_of_same_size() {
 }
 
 /// An op on an unrelated scalar, such as a loss, does not separate the scatter from the ops that read its result. An op
-/// on an element of the result does.
+/// on an element of the result separates them.
 #[test]
 fn scalars_between() {
     let (full, ids, updates) = ("tensor<4096x64xf32>", "tensor<3x1xi32>", "tensor<3x64xf32>");

@@ -98,7 +98,8 @@ impl Rewrite<'_> {
         Ok(merged(&[new]))
     }
 
-    /// Rewrites `sort`: sorts invalid elements behind the valid elements, with an additional operand that marks them.
+    /// Rewrites `sort`: sorts invalid elements behind the valid elements, with an additional operand that marks the
+    /// invalid elements.
     pub(super) fn sort(&mut self, op: &mut Op, dimension: usize, sizes: &[Sizes]) -> Result<Sizes> {
         let all = merged(sizes);
         let Some(&(_, size)) = all.iter().find(|(known, _)| *known == dimension) else { return Ok(all) };

@@ -11,7 +11,7 @@ use crate::error::RunError;
 /// A LAPACK routine. Each variant lists its results in order. Operands and results exist for every matrix of the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Routine {
-    /// `syevd`, `heevd`: eigenvectors, eigenvalues ascending, info. Only one triangle is read.
+    /// `syevd`, `heevd`: eigenvectors, eigenvalues in ascending order, info. Only one triangle is read.
     Symmetric { lower: bool },
     /// `gesdd`, `gesvd`: a copy of the operand, singular values in descending order, `u`, the adjoint of `v`, info.
     Singular { full: bool, vectors: bool },

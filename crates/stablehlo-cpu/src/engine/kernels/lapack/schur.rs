@@ -416,7 +416,7 @@ fn standard_block([a, b, c, d]: [f64; 4], epsilon: f64) -> ([f64; 4], (f64, f64)
         return ([a, b, c, d], (1.0, 0.0));
     }
     if b == 0.0 {
-        // Exchange the rows and columns.
+        // Exchange the rows and columns, which makes the block triangular.
         return ([d, -c, 0.0, a], (0.0, 1.0));
     }
     if a == d && differs(b, c) {
@@ -428,7 +428,7 @@ fn standard_block([a, b, c, d]: [f64; 4], epsilon: f64) -> ([f64; 4], (f64, f64)
     let scale = half.abs().max(greatest);
     let discriminant = (half / scale) * half + (greatest / scale) * least;
     if discriminant >= 4.0 * epsilon {
-        // Two real eigenvalues.
+        // The block has two real eigenvalues.
         let root = half + (scale.sqrt() * discriminant.sqrt()).copysign(half);
         let length = c.hypot(root);
         return ([d + root, b - c, 0.0, d - (greatest / root) * least], (root / length, c / length));

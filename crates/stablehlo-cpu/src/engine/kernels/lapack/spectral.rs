@@ -16,7 +16,7 @@ pub(super) trait Number: ComplexField<Real = f64> + Copy {}
 impl Number for f64 {}
 impl Number for C64 {}
 
-/// Stores the columns of `from` in row-major order.
+/// Applies `element` to each element of `from` and stores the results in row-major order.
 fn store<T: Copy>(to: &mut [T], from: MatRef<'_, T>, element: impl Fn(T) -> T) {
     for (i, row) in to.chunks_exact_mut(from.ncols().max(1)).enumerate() {
         for (j, x) in row.iter_mut().enumerate() {
