@@ -1,10 +1,10 @@
 //! Compares the embedded device with XLA's CPU plugin. Both run the same programs for the same caller, alternately and
 //! in one process.
 //!
-//! `PJRT_TEST_PLUGINS=… cargo bench -p pjrt-cpu --bench against_xla [-- FILTER]`. The last library in the variable is the
-//! plugin to compare with. Prints a table, and writes it as JSON and as a chart to `target/against_xla.json` and
-//! `target/against_xla.svg`, of which the book shows a copy. Rows over their target are marked. The outputs are compared
-//! first, so that a fast wrong answer does not count.
+//! `PJRT_TEST_PLUGINS=… cargo bench -p pjrt-cpu --bench against_xla [-- FILTER]`. The last library in the variable is
+//! the plugin to compare with. Prints a table, and writes the results as JSON to `target/against_xla.json` and as a
+//! chart to `target/against_xla.svg`. The book contains a copy of the chart. Rows that exceed their target are marked.
+//! The outputs are compared first, so that a fast but wrong result does not count.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ macro_rules! cases {
     };
 }
 
-/// Programs, and the targets for the ratio to XLA's time.
+/// Programs, each with a target for the ratio of this device's time to XLA's time.
 const CASES: &[(&str, &str, f64)] = cases! {
     "add_one" 0.5
     "elementwise_chain" 0.4
@@ -52,7 +52,7 @@ const CASES: &[(&str, &str, f64)] = cases! {
     "loop_newton" 1.5
 };
 
-/// The program with random inputs.
+/// Returns the program with random inputs.
 fn case(name: &str, text: &str, target: f64) -> Case {
     let module = stablehlo::parse(text.to_owned(), stablehlo::VerifyLevel::FULL).expect("a program");
     let main = module.entry().expect("an entry");

@@ -1,8 +1,9 @@
 //! Measures the query whether a device supports a program: `cargo bench -p pjrt-cpu --bench support`.
 //!
-//! For each program, prints the median time of two answers: one from a table with rules for all its operations, and
-//! this device's own, which compiles the program. The target for a table is at most one millisecond for a program of 7
-//! KB. The last column scales the cost to a program of this size. Compare the results on a machine without other work.
+//! For each program, prints the median time of two answers: the answer of a table with rules for all operations of the
+//! program, and the answer of this device, which compiles the program. The target for a table is at most one
+//! millisecond for a program of 7 KB. The last column scales the cost to a program of this size. Run the benchmark on
+//! an otherwise idle machine.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -13,7 +14,7 @@ use device_plugin::{DevicePlugin, Program};
 use pjrt_cpu::Cpu;
 use stablehlo::ir::{Module, Region};
 
-/// Program size for the last column.
+/// Program size for the last column, in bytes.
 const SIZE: f64 = 7.0 * 1024.0;
 
 const PROGRAMS: [(&str, &str); 5] = [
@@ -24,7 +25,7 @@ const PROGRAMS: [(&str, &str); 5] = [
     ("collectives.hlo", "hlo"),
 ];
 
-/// Names of the operations of a program.
+/// Returns the names of the operations of a program.
 fn operations(module: &Module) -> Vec<String> {
     fn inside(region: &Region, names: &mut Vec<String>) {
         for op in &region.ops {
@@ -37,7 +38,7 @@ fn operations(module: &Module) -> Vec<String> {
     names
 }
 
-/// Rules for all operations of a program, each with types and an attribute to check.
+/// Returns a table with rules for all operations of a program, each with types and attributes to check.
 fn table(module: &Module) -> SupportTable {
     let types = ["i1", "i8", "i32", "i64", "ui8", "ui32", "ui64", "bf16", "f16", "f32", "f64"];
     let mut table = SupportTable::complete().type_group("all", types);
@@ -51,7 +52,7 @@ fn table(module: &Module) -> SupportTable {
     table
 }
 
-/// The median time of as many runs as fit into half a second.
+/// Returns the median time of as many runs as fit into half a second.
 fn median(mut run: impl FnMut()) -> Duration {
     let start = Instant::now();
     let mut times = Vec::new();

@@ -5,14 +5,16 @@
 //! `stablehlo-cpu`, for programs that also compile without a client.
 //!
 //! A client accepts these options. `device_count` is the number of virtual devices, from 1 to 1024. The default is the
-//! variable `PJRT_CPU_DEVICES`, or 1 if it is not set. `memory_limit` is the number of bytes that each device may use,
-//! such as `512MiB`. The default is the variable `PJRT_CPU_MEMORY_LIMIT`, or no limit if it is not set.
-//! `max_inflight_computations_per_device` is the number of executions of a device that may be in progress before the
-//! next launch waits. The default is the variable `PJRT_CPU_MAX_INFLIGHT_COMPUTATIONS_PER_DEVICE`, or 32 if it is not
-//! set. `deterministic` runs each execution on the caller's thread. With `plain_platform_name`, the platform is called
-//! `pjrtcpu` in place of `pjrt_cpu`, as PyTorch/XLA prefers. Each device has the memories `device`,
-//! `pinned_host` and `unpinned_host`. With `node_id` and `num_nodes`, several processes run programs together, each with devices of its own
-//! (see the book's chapter "Many processes"). A small program runs before the call returns, and a larger one on the client's threads.
+//! environment variable `PJRT_CPU_DEVICES`, or 1 if it is not set. `memory_limit` is the number of bytes that each
+//! device may use, such as `512MiB`. The default is the environment variable `PJRT_CPU_MEMORY_LIMIT`, or no limit if it
+//! is not set. `max_inflight_computations_per_device` is the number of executions of a device that may be in progress
+//! before the next launch waits. The default is the environment variable
+//! `PJRT_CPU_MAX_INFLIGHT_COMPUTATIONS_PER_DEVICE`, or 32 if it is not set. `deterministic` runs each execution on the
+//! caller's thread. With `plain_platform_name`, the platform is called `pjrtcpu` instead of `pjrt_cpu`, because
+//! PyTorch/XLA expects names without underscores. Each device has the memories `device`, `pinned_host` and
+//! `unpinned_host`. With `node_id` and `num_nodes`, several processes run programs together, each with its own devices
+//! (see the book's chapter "Many processes"). A small program runs before the call returns, and a larger program runs
+//! on the client's threads.
 #![forbid(unsafe_code)]
 
 mod device;
@@ -23,7 +25,7 @@ pub use stablehlo_cpu::spmd;
 
 /// The engine, [`stablehlo_cpu`]: compiles programs and runs them, without PJRT.
 ///
-/// Programs that are compiled here do not call the handlers of [`ffi`], only those of
+/// Programs that are compiled with this module do not call the handlers of [`ffi`], only the handlers of
 /// [`custom_calls`](engine::custom_calls).
 pub mod engine {
     pub use stablehlo_cpu::{

@@ -1,5 +1,5 @@
-//! Tests a process that is forked from one with a client. In the child, no call may wait for threads that do not exist
-//! there.
+//! Tests a process that is forked from a process with a client. In the child, no call may wait for threads that exist
+//! only in the parent.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
@@ -75,7 +75,7 @@ fn parent_and_child() {
         outcome("pending event", pending.ready_event().and_then(|event| event.wait()));
         outcome("pending download", pending.to_host::<f32>());
         eprintln!("child own client: {}", large(&self::client()));
-        // SAFETY: it ends the process, whose destructors belong to the parent.
+        // SAFETY: `_exit` ends the process without running destructors, which belong to the parent.
         unsafe { libc::_exit(0) };
     }
     let mut status = 0;

@@ -1,7 +1,8 @@
-//! One computation over several processes. Each test starts this program several times, once for each process.
+//! Tests of computations over several processes. Each test starts this test program several times, once for each
+//! process.
 //!
-//! The processes find each other through a store of files, or on a server. Their results must equal those of one process with as many
-//! devices, bit for bit.
+//! The processes find each other through a store of files, or on a server. Their results must equal the results of one
+//! process with the same number of devices, bit for bit.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -56,15 +57,15 @@ fn run(client: &Client, program: &LoadedExecutable) -> Result<Vec<Vec<u8>>, pjrt
     launched.outputs.iter().map(|outputs| Ok(bytes(outputs)?.concat())).collect()
 }
 
-/// The outputs of one process with that many devices, as text.
+/// Returns the outputs of one process with the same number of devices, in hexadecimal.
 fn alone(devices: i64, text: &str) -> Vec<String> {
     let options = ClientOptions::new().with("device_count", devices).with("deterministic", true);
     let client = plugin().client(&options).unwrap();
     run(&client, &compile(&client, text)).unwrap().iter().map(|bytes| hex(bytes)).collect()
 }
 
-/// The bytes as text, or the hash of many bytes. A process with more output than a pipe holds waits until the test reads
-/// it, while the test may still wait for another process.
+/// Formats bytes in hexadecimal, or as a hash if there are many bytes. If the output of a process exceeds the capacity
+/// of the pipe, the process waits until the test reads it, while the test may still wait for another process.
 fn hex(bytes: &[u8]) -> String {
     if bytes.len() > 4096 {
         let mut hasher = DefaultHasher::new();
@@ -82,19 +83,19 @@ fn report(outcome: Result<Vec<Vec<u8>>, pjrt::Error>) {
     }
 }
 
-/// Checks that an error has one of these codes and names that process.
+/// Checks that an error has one of these codes and names the given process.
 fn expect_error(said: &str, codes: &[ErrorCode], process: u32) {
     let code = said.split(' ').next().unwrap();
     assert!(codes.iter().any(|expected| expected.as_raw().to_string() == code), "{said}");
     assert!(said.contains(&format!("process {process}")), "{said}");
 }
 
-/// Runs a program in processes with these numbers of devices, and compares the results with those of one process.
+/// Runs a program in processes with these numbers of devices, and compares the results with the results of one process.
 fn compare(test: &str, devices: &[i64], text: &str) {
     compare_through(test, None, devices, text);
 }
 
-/// Does the same with processes that find each other on a server.
+/// Like [`compare`], but the processes find each other on a server.
 fn compare_through(test: &str, server: Option<&Server>, devices: &[i64], text: &str) {
     if let Some(role) = Role::of_this_process() {
         let client = role.client(&[]).unwrap();

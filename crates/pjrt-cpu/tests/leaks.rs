@@ -10,13 +10,13 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Number of allocations in use. The engine's threads may hold a few for a moment after the work is done.
+/// Returns the number of allocations in use. The engine's threads may hold a few for a moment after the work is done.
 fn in_use() -> isize {
     let stats = ALLOCATOR.stats();
     isize::try_from(stats.allocations).unwrap() - isize::try_from(stats.deallocations).unwrap()
 }
 
-/// Bytes of physical memory that the process uses. Returns `None` if the system does not report them.
+/// Returns the size of the process's physical memory in bytes, or `None` if the system does not report it.
 fn resident() -> Option<usize> {
     let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
     Some(pages.split(' ').nth(1)?.parse::<usize>().ok()? * 4096)
@@ -39,7 +39,7 @@ fn flat(name: &str, count: usize, mut work: impl FnMut()) {
     assert!(grown.is_none_or(|grown| grown < 8192), "{name}: the process grew by {grown:?} KiB");
 }
 
-/// A program that adds one to each of `width` arrays.
+/// Returns a program that adds one to each of `width` arrays.
 fn program(width: usize) -> String {
     let list = |item: &dyn Fn(usize) -> String| (0..width).map(item).collect::<Vec<_>>().join(", ");
     let ty = "tensor<4xf32>";
@@ -52,7 +52,7 @@ fn program(width: usize) -> String {
     )
 }
 
-/// A program that differs from all others in its shape, its constant and its kind of operation.
+/// Returns a program that differs from all others in its shape, its constant or its kind of operation.
 fn distinct(number: usize) -> (String, usize) {
     let n = 8 + number % 61;
     let ty = format!("tensor<{n}x{n}xf32>");

@@ -1,4 +1,4 @@
-//! A sum over the devices of two processes that `mpirun` starts, with each transport.
+//! Tests a sum over the devices of two processes that `mpirun` starts, with each transport.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -14,18 +14,19 @@ use std::process::{Command, Stdio};
 use file_store::FileStore;
 use pjrt::{ClientOptions, CompileOptions, DeviceAssignment, ErrorCode, Input, Plugin, Program};
 
-/// The folder of the store, in the processes that `mpirun` starts.
+/// The environment variable with the directory of the store, in the processes that `mpirun` starts.
 const STORE: &str = "PJRT_CPU_MPI_TEST_STORE";
 const TRANSPORT: &str = "PJRT_CPU_MPI_TEST_TRANSPORT";
-/// Added to the rank of each process.
+/// The environment variable with a number that is added to the rank of each process.
 const SHIFT: &str = "PJRT_CPU_MPI_TEST_SHIFT";
 
-/// The file in which a process reports. `mpirun` may mix the outputs of its processes.
+/// Returns the file to which a process reports. The standard output is not suitable, because `mpirun` may mix the
+/// outputs of its processes.
 fn report_of(store: impl AsRef<Path>, rank: &str) -> PathBuf {
     store.as_ref().with_extension(format!("said-{rank}"))
 }
 
-/// Runs a test in two processes. Returns what each reported, or `None` if `mpirun` is missing.
+/// Runs a test in two processes. Returns the report of each process, or `None` if `mpirun` is missing.
 fn start(test: &str, transport: &str, shift: &str) -> Option<Vec<String>> {
     let (folder, _) = file_store::temporary(test);
     let mut mpirun = Command::new("mpirun");
@@ -60,7 +61,7 @@ fn start(test: &str, transport: &str, shift: &str) -> Option<Vec<String>> {
     Some(["0", "1"].map(read).into())
 }
 
-/// Runs the program in this process. Returns the bytes of its results.
+/// Runs the program in this process. Returns the bytes of its outputs.
 fn run() -> Result<Vec<Vec<u8>>, pjrt::Error> {
     let number = |name| std::env::var(name).unwrap().parse::<i64>().unwrap();
     let rank = (number("OMPI_COMM_WORLD_RANK") + number(SHIFT)) % 2;
@@ -84,7 +85,8 @@ fn run() -> Result<Vec<Vec<u8>>, pjrt::Error> {
     launched.outputs.iter().flat_map(|outputs| outputs.iter()).map(|output| output.to_host_bytes()).collect()
 }
 
-/// Runs the program and reports if this is a process that `mpirun` started.
+/// If `mpirun` started this process, runs the program and reports its outcome. Returns whether `mpirun` started this
+/// process.
 fn report() -> bool {
     if std::env::var_os(STORE).is_none() {
         return false;

@@ -1,12 +1,12 @@
-//! Measures typical programs: the best and the median time of many runs. `cargo bench -p stablehlo-cpu --bench engine
-//! [-- FILTER]`.
+//! Measures the best and the median time of typical programs over many runs. `cargo bench -p stablehlo-cpu --bench
+//! engine [-- FILTER]`.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use stablehlo_cpu::{DType, Pool, Program, Tensor, compile};
 
-/// Runs for about a second and prints the best time, the median and a rate.
+/// Runs for about a second and prints the best time, the median time and a rate.
 fn time(name: &str, filter: &str, work: f64, unit: &str, mut run: impl FnMut()) {
     if !name.contains(filter) {
         return;
@@ -15,7 +15,7 @@ fn time(name: &str, filter: &str, work: f64, unit: &str, mut run: impl FnMut()) 
     run();
     run();
     let once = (start.elapsed() / 2).max(Duration::from_nanos(50));
-    // A batch takes long compared with the clock's resolution.
+    // Run enough iterations per batch that a batch takes much longer than the clock's resolution.
     let batch = (Duration::from_micros(20).as_nanos() / once.as_nanos()).max(1);
     let mut samples = Vec::new();
     let start = Instant::now();
@@ -160,7 +160,7 @@ fn main() {
     mlp(filter);
 }
 
-/// One step of gradient descent of a 784-512-512-10 perceptron with mean squared error, batch 128.
+/// Measures one step of gradient descent of a 784-512-512-10 perceptron with mean squared error and a batch of 128.
 fn mlp(filter: &str) {
     let text = include_str!("programs/mlp_step.mlir");
     let step =

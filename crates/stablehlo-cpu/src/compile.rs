@@ -1,4 +1,4 @@
-//! Compiles a program: runs the passes, then lowers the result to steps.
+//! Compiles a module: runs the passes, then lowers the rewritten module to the engine's steps.
 
 use std::borrow::Cow;
 
@@ -12,22 +12,22 @@ use crate::spmd::{self, OpSharding};
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// A program between two passes.
+/// State of a compilation, which the passes update.
 struct Compilation<'m> {
     module: Cow<'m, Module>,
     settings: &'m CompileSettings,
-    /// The shardings of the parameters and of the outputs, once the program is split.
+    /// Shardings of the parameters and of the outputs. `None` until the program is partitioned.
     shardings: Option<(Vec<OpSharding>, Vec<OpSharding>)>,
-    /// The form that clients read, if it differs from the program that they sent.
+    /// Serialized program that clients can query. `None` if clients receive the program that they compiled.
     readable: Option<Bytes>,
-    /// The arguments and results of bounded size.
+    /// Parameters and outputs with bounded dynamic dimensions.
     bounded: BoundedArrays,
 }
 
-/// Rewrites the whole program. A pass that does not apply leaves the program as it is.
+/// A function that rewrites the whole module. A pass that does not apply leaves the module unchanged.
 type Pass = fn(&mut Compilation<'_>) -> Result<()>;
 
-/// The passes, in the order in which they run. After them, every op is one that the engine lowers.
+/// The passes, in the order in which they run.
 const PASSES: &[Pass] = &[
     inline_async_ops,
     pad_bounded_arrays,
@@ -40,7 +40,7 @@ const PASSES: &[Pass] = &[
 ];
 
 impl Compilation<'_> {
-    /// Replaces the program if a pass changed it.
+    /// Replaces the module if a pass returned a new one.
     fn replace(&mut self, module: Option<Module>) {
         if let Some(module) = module {
             self.module = Cow::Owned(module);
@@ -48,7 +48,7 @@ impl Compilation<'_> {
     }
 }
 
-/// Runs the op inside each `async_start` there.
+/// Replaces each `async_start` by the op in its body, which then runs synchronously.
 fn inline_async_ops(program: &mut Compilation<'_>) -> Result<()> {
     let module = passes::inline_async_ops(&program.module)?;
     program.replace(module);
@@ -70,14 +70,15 @@ fn pad_bounded_arrays(program: &mut Compilation<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Splits a program that describes the work of all partitions together.
+/// Partitions a module that describes the work of all partitions together (SPMD).
 fn partition(program: &mut Compilation<'_>) -> Result<()> {
     let settings = program.settings;
     if !settings.use_spmd || (settings.partitions <= 1 && !spmd::has_manual_parts(&program.module)) {
         return Ok(());
     }
     if settings.partitions <= 1 {
-        // If there is only one partition, clients read the program that they sent.
+        // With one partition, clients receive the program that they sent. Export it before the partitioner rewrites the
+        // module.
         export_readable(program)?;
     }
     let split = spmd::partition(&program.module, settings.replicas, settings.partitions)?;
@@ -88,7 +89,7 @@ fn partition(program: &mut Compilation<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Lets devices meet once for several reductions.
+/// Merges `all_reduce` ops, so that devices synchronize once for several reductions.
 fn combine_all_reduces(program: &mut Compilation<'_>) -> Result<()> {
     if program.settings.replicas.saturating_mul(program.settings.partitions) > 1 {
         let module = passes::combine_all_reduces(&program.module);
@@ -97,8 +98,8 @@ fn combine_all_reduces(program: &mut Compilation<'_>) -> Result<()> {
     Ok(())
 }
 
-/// If the program is split or has storage orders, writes the program that clients read, in the format of the source
-/// program.
+/// Serializes the module for clients, in the format of the source program, if the module was partitioned or if the
+/// settings specify storage orders.
 fn export_readable(program: &mut Compilation<'_>) -> Result<()> {
     let settings = program.settings;
     if program.readable.is_some() || (program.shardings.is_none() && !settings.has_orders()) {
@@ -107,7 +108,8 @@ fn export_readable(program: &mut Compilation<'_>) -> Result<()> {
     let module = if settings.has_orders() {
         let mut module = program.module.clone().into_owned();
         let layouts = passes::export_attributes(&module, settings);
-        // These attributes may come from another device's compiler. They do not apply to this program.
+        // The source module may already contain layout attributes of another device's compiler. They do not apply to
+        // this program.
         module.attributes.retain(|(name, _)| layouts.iter().all(|(known, _)| known != name));
         module.attributes.extend(layouts);
         Cow::Owned(module)
@@ -119,7 +121,7 @@ fn export_readable(program: &mut Compilation<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Rewrites quantized types as plain arithmetic.
+/// Rewrites ops on quantized types as plain arithmetic.
 fn decompose_quantized(program: &mut Compilation<'_>) -> Result<()> {
     let module = passes::decompose_quantized(&program.module)?;
     program.replace(module);
@@ -133,7 +135,7 @@ fn expand_scans(program: &mut Compilation<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Lets the entry function take and return arrays in the storage orders of the settings.
+/// Changes the entry function so that its parameters and results use the storage orders of the settings.
 fn assign_layouts(program: &mut Compilation<'_>) -> Result<()> {
     let settings = program.settings;
     let module = passes::assign_layouts(&program.module, &settings.parameter_orders, &settings.output_orders)?;
@@ -145,7 +147,8 @@ fn assign_layouts(program: &mut Compilation<'_>) -> Result<()> {
 ///
 /// # Errors
 ///
-/// The error names each op that the engine does not support, with its types and its location.
+/// Returns an error if the module contains ops that the engine does not support. The error names each of these ops,
+/// with its types and its location.
 pub fn compile(module: &Module) -> Result<Program> {
     compile_in(module, Pool::global())
 }
@@ -154,17 +157,19 @@ pub fn compile(module: &Module) -> Result<Program> {
 ///
 /// # Errors
 ///
-/// In the cases of [`compile`].
+/// Returns an error in the cases of [`compile`].
 pub fn compile_in(module: &Module, pool: &Pool) -> Result<Program> {
     compile_with(module, &CompileSettings::default(), pool)
 }
 
-/// Compiles a program for the members of a [`Communicator`](crate::Communicator). Constants come from `pool`. With several partitions
-/// and [`CompileSettings::use_spmd`], the program is first split by its sharding annotations.
+/// Compiles a program for the members of a [`Communicator`](crate::Communicator). Constants come from `pool`. If there
+/// are several partitions and [`CompileSettings::use_spmd`] is set, the program is first partitioned by its sharding
+/// annotations.
 ///
 /// # Errors
 ///
-/// In the cases of [`compile`]. The error of a program that cannot be split names the op or the annotation.
+/// Returns an error in the cases of [`compile`], or if the program cannot be partitioned. In the second case, the error
+/// names the op or the annotation.
 pub fn compile_with(module: &Module, settings: &CompileSettings, pool: &Pool) -> Result<Program> {
     let mut program = Compilation {
         module: Cow::Borrowed(module),

@@ -2,13 +2,13 @@
 
 use stablehlo::ir::{Func, Module, Op, OpKind, Region, Type, Unary, ValueId};
 
-/// Maximum depth of nested calls. Deeper calls are ignored; no real program has them.
+/// Maximum depth of nested calls. Deeper calls add no cost, and real programs do not nest that deeply.
 const MAX_DEPTH: usize = 96;
 /// Maximum number of operations to visit. If each function calls the next one twice, the number of visits grows
 /// exponentially.
 const MAX_VISITS: usize = 1 << 20;
 
-/// Number of operations of one run. Each loop counts as one iteration, and all branches count.
+/// Estimated number of operations of one execution. Each loop counts as one iteration, and all branches count.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Cost {
@@ -19,14 +19,14 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// The cost per device if `by` devices share the work.
+    /// Returns the cost per device if `by` devices share the work equally.
     #[must_use]
     pub fn shared(self, by: f64) -> Self {
         Self { flops: self.flops / by, transcendentals: self.transcendentals / by }
     }
 }
 
-/// The cost of a program.
+/// Estimates the cost of one execution of a module.
 pub fn cost(module: &Module) -> Cost {
     let mut walk = Walk { module, cost: Cost::default(), visits: 0 };
     if let Some(entry) = module.entry() {
@@ -35,7 +35,7 @@ pub fn cost(module: &Module) -> Cost {
     walk.cost
 }
 
-/// Extents of a tensor. Returns one zero for any other type.
+/// Returns the extents of a tensor, or a single zero for any other type.
 fn extents(func: &Func, value: ValueId) -> Vec<f64> {
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     match func.ty(value) {
@@ -48,7 +48,7 @@ fn elements(func: &Func, value: Option<&ValueId>) -> f64 {
     value.map_or(0.0, |value| extents(func, *value).iter().product())
 }
 
-/// Walks through a program and adds up its cost.
+/// Walks through a module and adds up the cost of its operations.
 struct Walk<'m> {
     module: &'m Module,
     cost: Cost,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why a program was rejected.
+/// The reason why a program was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CompileErrorKind {
@@ -12,7 +12,7 @@ pub enum CompileErrorKind {
     Invalid,
 }
 
-/// Reports why a program was rejected. The message names the op, its types and its location.
+/// The error for a rejected program. The message names the op, its types and its location.
 ///
 /// The engine checks the whole program for unsupported ops. [`CompileError::all`] lists each of them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,27 +37,28 @@ impl CompileError {
         Self::new(CompileErrorKind::Invalid, message.into())
     }
 
-    /// Whether the program is invalid or only unsupported.
+    /// Returns whether the program is invalid or only unsupported.
     pub fn kind(&self) -> CompileErrorKind {
         self.kind
     }
 
-    /// Describes the error and the first op that caused it.
+    /// Returns a description of the error and of the first op that caused it.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The op that caused the error, such as `stablehlo.sort`. Returns `None` if the error concerns the whole program.
+    /// Returns the op that caused the error, such as `stablehlo.sort`, or `None` if the error concerns the whole
+    /// program.
     pub fn operation(&self) -> Option<&str> {
         self.operation.as_deref()
     }
 
-    /// The source location of the op, such as `model.py:12:4`.
+    /// Returns the source location of the op, such as `model.py:12:4`.
     pub fn location(&self) -> Option<&str> {
         self.location.as_deref()
     }
 
-    /// This error and those of other ops, in program order. Each op appears once.
+    /// Returns this error and the errors of other ops, in program order. Each op appears once.
     pub fn all(&self) -> impl Iterator<Item = &CompileError> {
         std::iter::once(self).chain(&self.others)
     }
@@ -109,7 +110,7 @@ impl fmt::Display for CompileError {
     }
 }
 
-/// Why a run did not finish.
+/// The reason why a run failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -119,7 +120,7 @@ pub enum RunError {
     /// A buffer of this many bytes could not be allocated.
     #[error("out of memory: {0} bytes could not be allocated")]
     OutOfMemory(usize),
-    /// The handler of a custom call failed. The message names its target.
+    /// The handler of a custom call failed. The message names the target of the call.
     #[error("{0}")]
     CustomCall(String),
     /// A buffer would exceed the limit of its pool.
@@ -132,7 +133,7 @@ pub enum RunError {
         /// Maximum bytes in use.
         limit: usize,
     },
-    /// Another member of the launch failed, or this one would have waited for it forever.
+    /// Another member of the launch failed, or this member would have waited forever for another member.
     #[error("the launch failed: {0}")]
     Launch(String),
     /// [`Stop`](crate::Stop) ended the run.

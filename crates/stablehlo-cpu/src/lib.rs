@@ -1,9 +1,10 @@
 //! Compiles StableHLO programs, partitions them over devices, and runs them on this machine's cores.
 //!
-//! [`compile`] turns a [`Module`](stablehlo::ir::Module) into a [`Program`]: a flat list of steps. [`Program::run`] runs
-//! it on [`Tensor`]s. [`compile_with`] compiles a program for several members that run at the same time, as replicas, as
-//! partitions, or both. The members are those of a [`Communicator`], each on its own thread. If the program describes the work
-//! of all partitions together, [`spmd::partition`] first splits it by its sharding annotations.
+//! [`compile`] turns a [`Module`](stablehlo::ir::Module) into a [`Program`], which is a flat list of steps.
+//! [`Program::run`] runs the program on [`Tensor`]s. [`compile_with`] compiles a program for several members that run
+//! at the same time, as replicas, as partitions, or both. The members belong to a [`Communicator`], and each member
+//! runs on its own thread. If the program describes the work of all partitions together, [`spmd::partition`] first
+//! partitions it by its sharding annotations.
 //!
 //! ```
 //! use stablehlo_cpu::{DType, Tensor, compile};

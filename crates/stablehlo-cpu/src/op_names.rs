@@ -4,7 +4,8 @@ use stablehlo::ir::{Func, Module, Op, OpKind, Type};
 
 use crate::error::Place;
 
-/// The specification's name of an op, such as `dot_general`. Ops of other dialects keep the name of their dialect.
+/// Returns the specification's name of an op, such as `dot_general`. The name of an op of another dialect includes the
+/// dialect.
 pub(crate) fn op_name(kind: &OpKind) -> String {
     if let OpKind::CustomCall { call_target_name, .. } = kind {
         return format!("custom_call @{call_target_name}");

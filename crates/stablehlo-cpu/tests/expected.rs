@@ -1,6 +1,6 @@
-//! Runs programs and compares their results with those that JAX computed (see `make_expected.py`).
+//! Runs programs and compares their results with the results that JAX computed (see `make_expected.py`).
 //!
-//! Set `PJRT_CPU_CASES=DIR` to run the cases of another directory.
+//! Set `PJRT_CPU_CASES=DIR` to run the cases in another directory.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ fn tolerance(text: &str) -> Option<Tolerance> {
     Some(Tolerance { relative: relative.parse().ok()?, absolute: absolute.parse().ok()? })
 }
 
-/// The elements as `f64`, if they are floats.
+/// Returns the elements as `f64`, if they are floats.
 fn floats(dtype: DType, bytes: &[u8]) -> Option<Vec<f64>> {
     fn wide<T, const N: usize>(bytes: &[u8], f: impl Fn([u8; N]) -> T) -> Vec<T> {
         bytes.as_chunks::<N>().0.iter().map(|c| f(*c)).collect()
@@ -64,7 +64,8 @@ fn run(program: &Path) -> Result<(), String> {
         let tensor = Tensor::from_bytes(Pool::global(), parameter.ty.dtype, &parameter.ty.dims, bytes);
         inputs.push(tensor.map_err(|e| e.to_string())?);
     }
-    // Run the program once with shared inputs and once with owned ones. In-place updates must not change the results.
+    // Run the program once with shared inputs and once with donated inputs. In-place updates must not change the
+    // results.
     let kept = compiled.run(inputs.clone()).map_err(|e| e.to_string())?;
     let given = compiled.run(inputs).map_err(|e| e.to_string())?;
     for (i, (kept, given)) in kept.iter().zip(&given).enumerate() {
@@ -104,7 +105,7 @@ fn results_match_jax() {
     assert!(failed == 0, "{failed} of {} programs failed:\n{failures}", programs.len());
 }
 
-/// XLA's CPU plugins end the process when they compile this call (`stablehlo::hazards`).
+/// XLA's CPU plugins terminate the process when they compile this call (see `stablehlo::hazards`).
 #[test]
 fn top_k_without_a_comparator() {
     let program = "func.func @main(%x: tensor<4xf32>) -> (tensor<2xf32>, tensor<2xi32>) {

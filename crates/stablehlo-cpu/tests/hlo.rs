@@ -1,4 +1,5 @@
-//! Programs in XLA's HLO format: compares results with JAX (see `make_hlo.py`), and checks broken programs.
+//! Programs in XLA's HLO format. Compares results with JAX (see `make_hlo.py`), and checks that broken programs do not
+//! panic.
 //!
 //! Requires Python with JAX 0.10.2, at `target/venv-jax-0.10.2` or at the path in `STABLEHLO_TEST_PYTHON`.
 
@@ -9,7 +10,7 @@ use std::sync::LazyLock;
 use half::{bf16, f16};
 use stablehlo_cpu::{Communicator, CompileSettings, DType, Pool, Program, Tensor, compile_with};
 
-/// The folder of programs, which is created once. `None` without JAX.
+/// The directory of the test programs, which is created once. `None` if JAX is not installed.
 static CASES: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     let python = std::env::var_os("STABLEHLO_TEST_PYTHON")
@@ -37,7 +38,7 @@ fn programs(test: &str) -> Vec<PathBuf> {
     programs
 }
 
-/// The elements as `f64` and their tolerance, if they are floats.
+/// Returns the elements as `f64` and their tolerance, if they are floats.
 fn floats(dtype: DType, bytes: &[u8]) -> Option<(Vec<f64>, f64)> {
     fn wide<const N: usize>(bytes: &[u8], f: impl Fn([u8; N]) -> f64) -> Vec<f64> {
         bytes.as_chunks::<N>().0.iter().map(|c| f(*c)).collect()
@@ -61,8 +62,8 @@ fn agree(dtype: DType, got: &[u8], want: &[u8]) -> bool {
             .all(|(g, w)| g == w || (g.is_nan() && w.is_nan()) || (g - w).abs() <= tolerance * (1.0 + w.abs()))
 }
 
-/// Reads the settings from the program's file name, `NAME@REPLICASxPARTITIONS`. The suffix `.split` marks a program for
-/// all partitions together.
+/// Reads the settings from the program's file name, `NAME@REPLICASxPARTITIONS`. The suffix `.split` marks a program
+/// that describes the work of all partitions together.
 fn settings(program: &Path) -> Result<CompileSettings, String> {
     let stem = program.file_stem().and_then(|stem| stem.to_str()).ok_or("a file without a name")?;
     let Some((_, members)) = stem.split_once('@') else { return Ok(CompileSettings::default()) };
@@ -78,7 +79,7 @@ fn run(program: &Path) -> Result<(), String> {
     let code = std::fs::read(program).map_err(|e| e.to_string())?;
     let mut data = &std::fs::read(program.with_extension("bin")).map_err(|e| e.to_string())?[..];
     let module = stablehlo::parse_hlo(code, stablehlo::VerifyLevel::FULL).map_err(|e| format!("parse: {e}"))?;
-    // A program that was read can be written and read again.
+    // A parsed program can be written and parsed again.
     let artifact = stablehlo::write(&module, stablehlo::ir::Version::NEWEST).map_err(|e| format!("write: {e}"))?;
     stablehlo::parse(artifact, stablehlo::VerifyLevel::FULL).map_err(|e| format!("parse again: {e}"))?;
     let settings = settings(program)?;
@@ -149,7 +150,7 @@ fn donated_arguments_alias_results() {
     assert_eq!((alias(0), alias(1)), (None, Some(1)));
 }
 
-/// Flips, cuts and repeats bytes. Each resulting program must be read or rejected, without a panic.
+/// Flips, removes and repeats bytes. Each resulting program must be parsed or rejected, without a panic.
 #[test]
 fn broken_programs_never_panic() {
     let programs = programs("broken_programs_never_panic");

@@ -1,4 +1,4 @@
-//! The messages about programs that the engine rejects, in one place: `messages.txt`. Other tests match kinds.
+//! Compares the messages for rejected programs with `messages.txt`. Other tests only check the kinds of errors.
 //!
 //! `UPDATE_EXPECT=1 cargo test -p stablehlo-cpu --test messages` updates the file.
 
@@ -8,7 +8,7 @@ use expect_test::expect_file;
 use stablehlo::VerifyLevel;
 use stablehlo_cpu::{CompileSettings, DType, Pool, RunError, Tensor, compile, compile_with};
 
-/// Functions of one device.
+/// Functions for one device.
 const PROGRAMS: &[&str] = &[
     "func.func @main(%a: tensor<2xcomplex<f32>>) -> tensor<2xcomplex<f32>> {
        %0 = stablehlo.remainder %a, %a : tensor<2xcomplex<f32>>
@@ -32,7 +32,7 @@ const PROGRAMS: &[&str] = &[
        return %1 : tensor<2x2xf32> }",
 ];
 
-/// Functions of four partitions.
+/// Functions for four partitions.
 const PARTITIONED: &[&str] = &[
     "sdy.mesh @mesh = <[\"x\"=2, \"y\"=2]>
      func.func @main(%a: tensor<5xf32>) -> tensor<5xf32> {

@@ -1,6 +1,7 @@
-//! Generates `docs/ops.md`: which ops the engine supports for which element types. It compiles a program for each pair.
+//! Generates `docs/ops.md`, a table of the element types that the engine supports for each op. Compiles a program for
+//! each pair of op and type.
 //!
-//! The test fails if the file is out of date. Set `STABLEHLO_CPU_WRITE_OP_TABLE=1` to write it.
+//! The test fails if the file is out of date. Set `STABLEHLO_CPU_WRITE_OP_TABLE=1` to update the file.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -37,7 +38,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("complex", &["complex<f32>", "complex<f64>"]),
 ];
 
-/// The kind of an element type in the specification: Bool, Integer, Float or Complex.
+/// Returns the kind of an element type in the specification: Bool, Integer, Float or Complex.
 fn kind(group: &str) -> char {
     match group {
         "bool" => 'B',
@@ -47,7 +48,8 @@ fn kind(group: &str) -> char {
     }
 }
 
-/// Programs with one op on elements of type `t`, and the kinds that the specification allows for the op.
+/// Returns programs with one op on elements of type `t`, and the kinds of types that the specification allows for the
+/// op.
 fn programs() -> Vec<(&'static str, &'static str, String)> {
     let mut all = Vec::new();
     // T is a vector of four elements, S a scalar, M a matrix, and P a vector of predicates.
@@ -98,7 +100,7 @@ fn programs() -> Vec<(&'static str, &'static str, String)> {
         ("multiply", "BIFC"),
         ("or", "BI"),
         ("power", "IFC"),
-        // The specification does not define it for complex numbers.
+        // The specification does not define `remainder` for complex numbers.
         ("remainder", "IF"),
         ("shift_left", "I"),
         ("shift_right_arithmetic", "I"),
@@ -257,12 +259,12 @@ fn programs() -> Vec<(&'static str, &'static str, String)> {
     all
 }
 
-/// Whether the engine compiles the program for elements of type `t`. An error of the reader means that the template is
+/// Returns whether the engine compiles the program for elements of type `t`. A syntax error means that the template is
 /// broken.
 fn compiles(name: &str, body: &str, t: &str) -> bool {
     let real = t.strip_prefix("complex<").and_then(|part| part.strip_suffix('>')).unwrap_or(t);
     let mut text = String::new();
-    // Types are single capitals, or `t` right before `>`.
+    // In a body, types are single capital letters, or `t` directly before `>`.
     let names: HashMap<char, String> = [
         ('T', format!("tensor<4x{t}>")),
         ('R', format!("tensor<4x{real}>")),
@@ -289,7 +291,7 @@ fn compiles(name: &str, body: &str, t: &str) -> bool {
     );
     match stablehlo::parse(program.clone(), stablehlo::VerifyLevel::FULL) {
         Ok(module) => compile(&module).is_ok(),
-        // The reader also enforces the specification's rules.
+        // The parser also enforces the specification's rules.
         Err(error) => {
             assert!(
                 t != "f32" && t != "i32" && t != "complex<f32>" && t != "i1"

@@ -1,4 +1,4 @@
-//! Generates code, and runs it. This file contains all unsafe code of the crate.
+//! Generates machine code, and runs it. This file contains all unsafe code of the crate.
 
 use std::any::Any;
 use std::fmt;
@@ -24,28 +24,27 @@ type Entry = unsafe extern "C" fn(*const *mut u8, *const u8, *mut Context<'_, '_
 /// A compiled program.
 pub struct Code {
     entry: Entry,
-    /// Owns the memory of the code. `None` while it is dropped. The lock makes it shareable, and is never taken.
+    /// Owns the memory of the code. `None` only while `self` is dropped. The mutex makes the module shareable between
+    /// threads, and is never locked.
     module: Mutex<Option<JITModule>>,
     arrays: Vec<(usize, bool)>,
     steps: Vec<HostStep>,
 }
 
-/// The data that the host's function needs during a run.
+/// The state of a run that [`call_host`] needs.
 struct Context<'r, 'h> {
     arrays: &'r [*mut u8],
     steps: &'r [HostStep],
     host: &'r mut (dyn Host + 'h),
-    /// The panic of a host step, which ends the run.
+    /// The payload of a panic in a host step. A panic ends the run.
     panic: Option<Box<dyn Any + Send>>,
 }
 
 impl Code {
     /// Verifies and compiles a program.
     ///
-    /// # Errors
-    ///
-    /// A program that breaks a rule or that is too large, another processor than the supported ones, or an error or a
-    /// panic of the code generator.
+    /// Returns an error if the program breaks a rule or is too large, if this processor is not supported, or if the
+    /// code generator fails or panics.
     pub fn compile(program: &Program) -> Result<Code, Error> {
         verify(program)?;
         #[expect(clippy::disallowed_methods, reason = "a caller can interpret the program instead")]
@@ -76,7 +75,7 @@ impl Code {
         module.finalize_definitions().map_err(|error| failed(&error))?;
         let entry = module.get_finalized_function(id);
         #[expect(clippy::disallowed_methods, reason = "an address that is a function")]
-        // SAFETY: J1 generated code: the function has this signature.
+        // SAFETY: J1 generated code: the generated function has the signature `Entry`.
         let entry = unsafe { std::mem::transmute::<*const u8, Entry>(entry) };
         Ok(Code {
             entry,
@@ -86,8 +85,9 @@ impl Code {
         })
     }
 
-    /// Runs the program. The slices are the arrays that are only read and those that are written, in the order of their
-    /// declaration. A loop ends early after `stop` is set, or if a step of the host returns false.
+    /// Runs the program. `reads` are the arrays that the program only reads, and `writes` are the arrays that it may
+    /// write, both in the order of declaration. A loop ends early after `stop` is set, or if a step of the host returns
+    /// false.
     pub fn run(
         &self,
         reads: &[&[u8]],
@@ -95,15 +95,15 @@ impl Code {
         stop: Option<&AtomicBool>,
         host: &mut dyn Host,
     ) -> Result<(), Error> {
-        // No loop reaches this limit.
+        // No loop runs `u64::MAX` iterations.
         self.run_part(u64::MAX, reads, writes, stop, host).map(drop)
     }
 
-    /// Runs the program, but leaves each loop that is not nested in a statement after at most `iterations` iterations, as
-    /// if its condition were false. Returns whether all of these loops ended by their conditions.
+    /// Runs the program, but leaves each outermost `While` loop after at most `iterations` iterations, as if its
+    /// condition were false. Returns whether the conditions of all these loops became false.
     ///
-    /// If a program has one such loop, loads its initial values from arrays and stores its results there, another run
-    /// therefore continues where this one paused.
+    /// If a program has only one such loop, which loads its initial values from arrays and stores its results in the
+    /// same arrays, the next run continues where this run paused.
     pub fn run_part(
         &self,
         iterations: u64,
@@ -118,7 +118,7 @@ impl Code {
             if writable {
                 writes.next().map(|array| array.as_mut_ptr())
             } else {
-                // Programs do not write these arrays.
+                // Verified programs do not write these arrays.
                 reads.next().map(|array| array.as_ptr().cast_mut())
             }
         };
@@ -167,7 +167,7 @@ impl Drop for Code {
     }
 }
 
-/// The message of a panic.
+/// Returns the message of a panic.
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
@@ -179,7 +179,7 @@ impl fmt::Debug for Code {
     }
 }
 
-/// Runs a step of the host, for generated code. Returns 0 if the run continues.
+/// Runs a step of the host, for generated code. Returns 0 if the run continues, and 1 if it must end.
 #[expect(clippy::disallowed_methods, reason = "the crate's one place for parts of arrays and for panics")]
 extern "C" fn call_host(context: *mut Context<'_, '_>, step: u32) -> i32 {
     // SAFETY: J2 host steps: generated code passes the context of its run, which nothing else uses meanwhile.

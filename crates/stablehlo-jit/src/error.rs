@@ -1,4 +1,4 @@
-//! Errors.
+//! The error type of this crate.
 
 /// A program that cannot be compiled, or a run that ended early.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -7,7 +7,7 @@ pub enum Error {
     /// No code can be generated for this processor.
     #[error("this machine's processor is not supported by the code generator: {0}")]
     Platform(String),
-    /// The program breaks a rule of its representation.
+    /// The program breaks a rule of the intermediate representation.
     #[error("the program is invalid: {0}")]
     Invalid(String),
     /// The program has more values than the code generator translates in a reasonable time.

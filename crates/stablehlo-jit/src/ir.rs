@@ -1,4 +1,4 @@
-//! The representation of programs.
+//! The intermediate representation of programs.
 
 use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Unary};
 
@@ -27,7 +27,7 @@ impl Element {
         [Bool, I8, I16, I32, I64, U8, U16, U32, U64, F32, F64]
     };
 
-    /// Bytes in memory.
+    /// Returns the size in memory in bytes.
     pub const fn size(self) -> usize {
         match self {
             Element::Bool | Element::I8 | Element::U8 => 1,
@@ -37,17 +37,17 @@ impl Element {
         }
     }
 
-    /// Whether this is a float.
+    /// Returns whether this is a float type.
     pub const fn is_float(self) -> bool {
         matches!(self, Element::F32 | Element::F64)
     }
 
-    /// Whether this is an integer.
+    /// Returns whether this is an integer type.
     pub const fn is_integer(self) -> bool {
         !self.is_float() && !matches!(self, Element::Bool)
     }
 
-    /// Whether numbers may be negative.
+    /// Returns whether numbers of this type may be negative.
     pub const fn is_signed(self) -> bool {
         matches!(self, Element::I8 | Element::I16 | Element::I32 | Element::I64 | Element::F32 | Element::F64)
     }
@@ -67,7 +67,7 @@ pub(crate) struct ArrayType {
     pub(crate) writable: bool,
 }
 
-/// A loop with its surroundings.
+/// A program: typically a loop, with the statements that load its initial values and store its results.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
     pub(crate) values: Vec<Element>,
@@ -89,13 +89,13 @@ impl Program {
         Value(index(self.values.len() - 1))
     }
 
-    /// The type of a value.
+    /// Returns the type of a value.
     pub fn element(&self, value: Value) -> Element {
         self.values[value.0 as usize]
     }
 
-    /// Adds an array of `bytes` bytes. Runs receive the arrays that can be written separately from the others, both
-    /// in the order of their declaration.
+    /// Adds an array of `bytes` bytes. Each run receives the read-only arrays and the writable arrays separately, both
+    /// in the order of declaration.
     pub fn array(&mut self, bytes: usize, writable: bool) -> Array {
         self.arrays.push(ArrayType { bytes, writable });
         Array(index(self.arrays.len() - 1))
@@ -106,7 +106,7 @@ impl Program {
         self.arrays[array.0 as usize].bytes = bytes;
     }
 
-    /// Adds a step of the host. Returns its number, for [`Statement::Host`].
+    /// Adds a step of the host. Returns the index of the step, for [`Statement::Host`].
     pub fn host_step(&mut self, step: HostStep) -> u32 {
         self.host_steps.push(step);
         index(self.host_steps.len() - 1)
@@ -117,12 +117,12 @@ fn index(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
 
-/// Statements, and the values that they compute for the statement that contains them.
+/// Statements, and the values that they compute for the enclosing statement.
 #[derive(Clone, Debug, Default)]
 pub struct Block {
-    /// Run in order.
+    /// The statements, which run in order.
     pub statements: Vec<Statement>,
-    /// Defined by the statements, or before the block.
+    /// The results of the block. They are defined by its statements or before the block.
     pub results: Vec<Value>,
 }
 
@@ -133,7 +133,7 @@ pub enum Statement {
     Let {
         /// The new value.
         result: Value,
-        /// Its definition.
+        /// The definition of the value.
         expression: Expression,
     },
     /// Writes an element.
@@ -147,7 +147,7 @@ pub enum Statement {
     For {
         /// Number of iterations.
         count: usize,
-        /// The number of the iteration, an `I64` that starts at 0.
+        /// The index of the iteration, an `I64` that starts at 0.
         index: Value,
         /// The block, without results.
         body: Block,
@@ -156,9 +156,9 @@ pub enum Statement {
     While {
         /// The loop's values at the start of an iteration.
         parameters: Vec<Value>,
-        /// Their initial values.
+        /// The initial values of the parameters.
         initial: Vec<Value>,
-        /// Computes the condition, a `Bool`. The loop ends unless it is 1.
+        /// Computes the condition, a `Bool`. The loop ends unless the condition is 1.
         condition: Block,
         /// Computes the parameters of the next iteration.
         body: Block,
@@ -171,14 +171,14 @@ pub enum Statement {
         selector: Selector,
         /// A `Bool` or an `I32`, depending on the selector.
         value: Value,
-        /// The blocks. All have results of the same types.
+        /// The blocks. The results of all blocks have the same types.
         branches: Vec<Block>,
         /// The results of the block that ran.
         results: Vec<Value>,
     },
     /// Runs a step of the host.
     Host {
-        /// The number that [`Program::host_step`] returned.
+        /// The index that [`Program::host_step`] returned.
         step: u32,
     },
 }
@@ -186,16 +186,16 @@ pub enum Statement {
 /// How a value selects a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selector {
-    /// 1 selects the first of two branches, any other `Bool` the second.
+    /// 1 selects the first of two branches, and any other `Bool` selects the second branch.
     Truth,
-    /// The number of the branch. Numbers out of range select the last one.
+    /// The index of the branch. An index out of range selects the last branch.
     Index,
 }
 
 /// The definition of a value.
 #[derive(Clone, Debug)]
 pub enum Expression {
-    /// The number with these bytes, in the order of this machine.
+    /// The constant with these bytes, in native byte order.
     Constant([u8; 8]),
     /// An op of one operand. See [`has_unary`].
     Unary(Unary, Value),
@@ -203,17 +203,17 @@ pub enum Expression {
     Binary(Binary, Value, Value),
     /// A comparison. See [`has_compare`].
     Compare(ComparisonDirection, ComparisonType, Value, Value),
-    /// The second operand if the first, a `Bool`, is not 0, otherwise the third.
+    /// The second operand if the first operand, a `Bool`, is not 0. Otherwise the third operand.
     Select(Value, Value, Value),
-    /// A number in another type, as StableHLO's `convert` defines it.
+    /// The operand in another type, as StableHLO's `convert` defines it.
     Convert(Value),
-    /// The same bits in another type of this size.
+    /// The bits of the operand as another type of the same size.
     Bits(Value),
     /// Reads an element.
     Load(Access),
-    /// `of / step % extent` of an `I64` that is not negative. The divisors are not 0.
+    /// `of / step % extent`, where `of` is an `I64` that is not negative, and the divisors are not 0.
     Digit {
-        /// The number.
+        /// The dividend.
         of: Value,
         /// The first divisor.
         step: usize,
@@ -238,21 +238,21 @@ pub enum Expression {
     Call(Function, Vec<Value>),
 }
 
-/// An element of an array: `offset` and, for each term, the value times the stride, in bytes.
+/// An element of an array. Its offset in bytes is `offset` plus, for each term, the value times the stride.
 ///
-/// The values must be counters of [`Statement::For`], [`Expression::Digit`] or [`Expression::Clamped`], so that their
-/// ranges are known.
+/// The values must be counters of [`Statement::For`], or results of [`Expression::Digit`] or [`Expression::Clamped`],
+/// so that their ranges are known.
 #[derive(Clone, Debug)]
 pub struct Access {
     /// The array.
     pub array: Array,
-    /// The byte of the element if all terms are 0.
+    /// Offset of the element in bytes if all terms are 0.
     pub offset: usize,
     /// Indices with their strides in bytes.
     pub terms: Vec<(Value, isize)>,
 }
 
-/// A function of the caller.
+/// A function that the caller provides.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "each name is the type of the operands")]
 pub enum Function {
@@ -267,7 +267,7 @@ pub enum Function {
 }
 
 impl Function {
-    /// The type of the operands and of the result, and the number of operands.
+    /// Returns the type of the operands and of the result, and the number of operands.
     pub fn signature(self) -> (Element, usize) {
         match self {
             Function::F32(_) => (Element::F32, 1),
@@ -287,7 +287,7 @@ impl Function {
 pub struct Part {
     /// The array.
     pub array: Array,
-    /// The first byte.
+    /// Offset of the first byte.
     pub start: usize,
     /// Number of bytes.
     pub bytes: usize,
@@ -298,17 +298,17 @@ pub struct Part {
 pub struct HostStep {
     /// The parts that the step reads.
     pub reads: Vec<Part>,
-    /// The parts that the step writes. They overlap neither each other nor those that it reads.
+    /// The parts that the step writes. They overlap neither each other nor the parts that the step reads.
     pub writes: Vec<Part>,
 }
 
 /// Runs the steps that a program leaves to its caller.
 pub trait Host {
-    /// Runs a step on the declared parts. Returns whether the run continues.
+    /// Runs a step on its declared parts. Returns whether the run continues.
     fn call(&mut self, step: u32, reads: &[&[u8]], writes: &mut [&mut [u8]]) -> bool;
 }
 
-/// Whether programs may contain this op of one operand.
+/// Returns whether programs may contain this unary op for this element type.
 pub fn has_unary(op: Unary, element: Element) -> bool {
     use Unary::*;
     match op {
@@ -320,7 +320,7 @@ pub fn has_unary(op: Unary, element: Element) -> bool {
     }
 }
 
-/// Whether programs may contain this op of two operands.
+/// Returns whether programs may contain this binary op for this element type.
 pub fn has_binary(op: Binary, element: Element) -> bool {
     use Binary::*;
     match op {
@@ -332,7 +332,7 @@ pub fn has_binary(op: Binary, element: Element) -> bool {
     }
 }
 
-/// Whether programs may contain this comparison.
+/// Returns whether programs may contain this comparison for this element type.
 pub fn has_compare(kind: ComparisonType, element: Element) -> bool {
     kind != ComparisonType::WeakOrder || !element.is_float()
 }

@@ -1,31 +1,33 @@
 //! Compiles loops over scalars and small arrays to machine code.
 //!
-//! `stablehlo-cpu` interprets a program step by step, and a step takes 100 ns or more. This is too long for the body of a
-//! loop whose steps each compute one number. This crate compiles such loops with Cranelift.
+//! `stablehlo-cpu` interprets a program step by step, and each step takes 100 ns or more. This is too long for the body
+//! of a loop whose steps each compute one number. This crate compiles such loops with Cranelift.
 //!
 //! # From a loop to code
 //!
-//! A [`Program`] has typed scalar [values](Value), each defined once, and [arrays](Array) of bytes, which the caller passes to
-//! each run. Its statements load and store elements, compute, repeat, choose, and call the caller's [`Host`] for steps that it
-//! cannot express. The caller translates its own representation to a program; `stablehlo-cpu` does this after it has
-//! resolved shapes and inlined calls. [`Code::compile`] verifies a program, translates it, and returns [`Code`] to
-//! run. It rejects programs that the code generator would translate for longer than a fraction of a second.
+//! A [`Program`] consists of typed scalar [values](Value), each defined once, of [arrays](Array) of bytes, which the
+//! caller passes to each run, and of statements. Statements load and store elements, compute values, repeat blocks,
+//! choose between blocks, and call the caller's [`Host`] for steps that a program cannot express. The caller translates
+//! its own representation to a program. `stablehlo-cpu` does this after it has resolved shapes and inlined calls.
+//! [`Code::compile`] verifies a program, translates it, and returns [`Code`] to run. It rejects programs whose
+//! translation would take longer than a fraction of a second.
 //!
-//! Ops have the semantics of StableHLO. Division by zero, shifts by more bits than the operand has, and conversions of numbers
-//! that do not fit are defined. Functions such as `sine` are [calls](Function) of the caller's functions, so that compiled and
-//! interpreted code compute the same bits. Only the sign and the payload of a NaN are not specified.
+//! Ops have the semantics of StableHLO. The results of divisions by zero, of shifts by more bits than the operand has,
+//! and of conversions of numbers that do not fit are defined. Functions such as `sine` are [calls](Function) of the
+//! caller's functions, so that compiled and interpreted code compute the same bits. Only the sign and the payload of a
+//! NaN are not specified.
 //!
 //! # Safety
 //!
-//! The verifier proves that every access lies in its array: an index is a counter of a loop with a constant count, or is
-//! clamped to a constant range in the generated code. Hence generated code contains no other checks, and no program
-//! that the verifier accepts can read or write other memory. [`Code::run`] compares the lengths of the slices with those
-//! that were verified. All unsafe code is in `code.rs`.
+//! The verifier proves that every access lies in its array: an index is a counter of a loop with a constant count, or
+//! is clamped to a constant range in the generated code. Generated code therefore contains no other checks, and no
+//! program that the verifier accepts can read or write other memory. [`Code::run`] compares the lengths of the slices
+//! with the verified lengths. All unsafe code is in `code.rs`.
 //!
 //! # Platforms
 //!
-//! Code is generated for x86-64 and AArch64. Elsewhere [`Code::compile`] returns [`Error::Platform`], and callers interpret
-//! the loop.
+//! Code is generated for x86-64 and AArch64. On other processors, [`Code::compile`] returns [`Error::Platform`], and
+//! callers interpret the loop instead.
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod code;

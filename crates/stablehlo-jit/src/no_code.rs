@@ -1,4 +1,4 @@
-//! The same interface on processors for which no code is generated.
+//! The interface of `code.rs` for processors for which no code is generated.
 
 use std::convert::Infallible;
 use std::sync::atomic::AtomicBool;
@@ -12,7 +12,7 @@ use crate::verify::verify;
 pub struct Code(Infallible);
 
 impl Code {
-    /// Verifies a program, and returns [`Error::Platform`].
+    /// Verifies a program, and returns [`Error::Platform`] if it is valid.
     pub fn compile(program: &Program) -> Result<Code, Error> {
         verify(program)?;
         Err(Error::Platform(std::env::consts::ARCH.into()))

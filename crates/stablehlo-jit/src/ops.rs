@@ -1,9 +1,10 @@
-//! StableHLO's ops as instructions.
+//! Translates StableHLO's ops to Cranelift's instructions.
 //!
-//! The instructions of Cranelift leave division by zero, large shifts and some conversions undefined or trap. StableHLO, or
-//! the engine that this crate belongs to, defines all of them, as follows. An integer divided by zero is -1, and its
-//! remainder is the dividend. A shift by more bits than the operand has gives 0 or copies of the sign bit. A float converted to
-//! an integer saturates, and NaN gives 0. The larger or smaller of a number and NaN is NaN, and +0 is larger than -0.
+//! Cranelift's instructions for division by zero, large shifts and some conversions trap or have undefined results.
+//! StableHLO, or the engine that this crate belongs to, defines all these cases. An integer divided by zero is -1, and
+//! its remainder is the dividend. A shift by more bits than the operand has results in 0 or in copies of the sign bit.
+//! A float that is converted to an integer saturates, and NaN becomes 0. The maximum or minimum of a number and NaN is
+//! NaN, and +0 is larger than -0.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value, types};
@@ -12,7 +13,7 @@ use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Unary};
 
 use crate::ir::Element;
 
-/// The register type of an element.
+/// Returns the register type of an element type.
 pub(crate) fn type_of(element: Element) -> Type {
     match element {
         Element::Bool | Element::I8 | Element::U8 => types::I8,
@@ -24,24 +25,24 @@ pub(crate) fn type_of(element: Element) -> Type {
     }
 }
 
-/// The integer type with as many bits as a type.
+/// Returns the integer type with as many bits as a type.
 fn bits_type(ty: Type) -> Type {
     ty.as_int()
 }
 
-/// Emits ops into a function.
+/// Emits ops into a function. Methods return the value that an instruction defines.
 pub(crate) struct Ops<'a, 'f> {
     pub(crate) builder: &'a mut FunctionBuilder<'f>,
 }
 
 impl Ops<'_, '_> {
-    /// An integer constant.
+    /// Emits an integer constant.
     pub(crate) fn int(&mut self, ty: Type, n: i64) -> Value {
         let masked = if ty.bits() == 64 { n } else { n & ((1 << ty.bits()) - 1) };
         self.builder.ins().iconst(ty, masked)
     }
 
-    /// The constant with these bytes.
+    /// Emits the constant with these bytes.
     pub(crate) fn constant(&mut self, element: Element, bytes: [u8; 8]) -> Value {
         let [a, b, c, d, ..] = bytes;
         let narrow = [a, b, c, d];
@@ -59,13 +60,13 @@ impl Ops<'_, '_> {
         if ty == types::F64 {
             self.builder.ins().f64const(x)
         } else {
-            // The constants used here are exact in both types.
+            // All constants that are passed here are exact in both types.
             #[expect(clippy::cast_possible_truncation, reason = "exact")]
             self.builder.ins().f32const(x as f32)
         }
     }
 
-    /// The same bits in a type of the same size.
+    /// Reinterprets the bits as a type of the same size.
     pub(crate) fn bits(&mut self, x: Value, to: Type) -> Value {
         if self.type_of(x) == to { x } else { self.builder.ins().bitcast(to, MemFlagsData::new(), x) }
     }
@@ -74,7 +75,7 @@ impl Ops<'_, '_> {
         self.builder.func.dfg.value_type(x)
     }
 
-    /// An op for which [`has_unary`](crate::has_unary) is true.
+    /// Emits an op for which [`has_unary`](crate::has_unary) is true.
     pub(crate) fn unary(&mut self, op: Unary, element: Element, x: Value) -> Option<Value> {
         let ty = type_of(element);
         if element.is_float() {
@@ -147,7 +148,7 @@ impl Ops<'_, '_> {
         })
     }
 
-    /// An integer in a register type of at least 32 bits, extended with zeros.
+    /// Extends an integer with zeros to a register type of at least 32 bits.
     fn widened(&mut self, x: Value) -> Value {
         if self.type_of(x).bits() < 32 { self.builder.ins().uextend(types::I32, x) } else { x }
     }
@@ -156,7 +157,7 @@ impl Ops<'_, '_> {
         if self.type_of(x).bits() > ty.bits() { self.builder.ins().ireduce(ty, x) } else { x }
     }
 
-    /// An op for which [`has_binary`](crate::has_binary) is true.
+    /// Emits an op for which [`has_binary`](crate::has_binary) is true.
     pub(crate) fn binary(&mut self, op: Binary, element: Element, a: Value, b: Value) -> Option<Value> {
         if element.is_float() {
             return Some(match op {
@@ -202,7 +203,7 @@ impl Ops<'_, '_> {
         })
     }
 
-    /// Zero if the shift `by` moves all bits out.
+    /// Returns `shifted`, or zero if the shift by `by` moves all bits out.
     fn unless_too_far(&mut self, shifted: Value, by: Value) -> Value {
         let ty = self.type_of(by);
         let (width, zero) = (self.int(ty, i64::from(ty.bits())), self.int(ty, 0));
@@ -210,8 +211,8 @@ impl Ops<'_, '_> {
         self.builder.ins().select(near, shifted, zero)
     }
 
-    /// The quotient or the remainder. The instructions trap if the divisor is zero or the quotient overflows, so they get
-    /// another divisor in these cases.
+    /// Emits a quotient or a remainder. The instructions trap if the divisor is zero or the quotient overflows, so the
+    /// divisor is replaced in these cases.
     fn divided(&mut self, quotient: bool, signed: bool, a: Value, b: Value) -> Value {
         let ty = self.type_of(a);
         let (zero, one, minus) = (self.int(ty, 0), self.int(ty, 1), self.int(ty, -1));
@@ -233,7 +234,7 @@ impl Ops<'_, '_> {
             let q = self.builder.ins().select(by_minus, opposite, q);
             self.builder.ins().select(by_zero, minus, q)
         } else {
-            // The remainder of a division by the other divisor, 1, is 0, and so is that by -1.
+            // The replaced divisor is 1. The remainders of divisions by 1 and by -1 are both 0.
             let r = self.builder.ins().srem(a, safe);
             self.builder.ins().select(by_zero, a, r)
         }
@@ -243,7 +244,7 @@ impl Ops<'_, '_> {
         let ty = self.type_of(a);
         let bits = bits_type(ty);
         let (x, y) = (self.bits(a, bits), self.bits(b, bits));
-        // Equal numbers differ at most in their sign bit.
+        // Equal numbers differ at most in their sign bit. The `and` of +0 and -0 is +0, and the `or` is -0.
         let equal = if largest { self.builder.ins().band(x, y) } else { self.builder.ins().bor(x, y) };
         let equal = self.bits(equal, ty);
         let order = if largest { FloatCC::GreaterThan } else { FloatCC::LessThan };
@@ -255,7 +256,7 @@ impl Ops<'_, '_> {
         self.builder.ins().select(is_nan, a, chosen)
     }
 
-    /// A comparison for which [`has_compare`](crate::has_compare) is true.
+    /// Emits a comparison for which [`has_compare`](crate::has_compare) is true.
     pub(crate) fn compare(
         &mut self,
         direction: ComparisonDirection,
@@ -293,7 +294,7 @@ impl Ops<'_, '_> {
         self.builder.ins().icmp(order, a, b)
     }
 
-    /// An integer whose unsigned order is the total order of floats.
+    /// Converts a float to an integer whose unsigned order is the total order of floats.
     fn order_key(&mut self, x: Value) -> Value {
         let ty = bits_type(self.type_of(x));
         let bits = self.bits(x, ty);
@@ -304,17 +305,17 @@ impl Ops<'_, '_> {
         self.builder.ins().bxor(bits, mask)
     }
 
-    /// Whether `x`, a truth value in memory, is not 0.
+    /// Emits a test whether `x`, a `Bool` in memory, is not 0.
     pub(crate) fn is_true(&mut self, x: Value) -> Value {
         self.builder.ins().icmp_imm_s(IntCC::NotEqual, x, 0)
     }
 
-    /// Whether `x`, a truth value in memory, is 1.
+    /// Emits a test whether `x`, a `Bool` in memory, is 1.
     pub(crate) fn is_one(&mut self, x: Value) -> Value {
         self.builder.ins().icmp_imm_s(IntCC::Equal, x, 1)
     }
 
-    /// `convert`.
+    /// Converts a number between element types, as StableHLO's `convert` defines it.
     pub(crate) fn convert(&mut self, from: Element, to: Element, x: Value) -> Value {
         let (source, target) = (type_of(from), type_of(to));
         if from == to {
@@ -345,7 +346,7 @@ impl Ops<'_, '_> {
         }
     }
 
-    /// An integer in a register type that is at least as wide.
+    /// Extends an integer to the register type `least`, unless its register type is already as wide.
     pub(crate) fn extended(&mut self, from: Element, x: Value, least: Type) -> Value {
         if type_of(from).bits() >= least.bits() {
             x
@@ -356,7 +357,7 @@ impl Ops<'_, '_> {
         }
     }
 
-    /// A float as an integer.
+    /// Converts a float to an integer, with saturation.
     fn saturated(&mut self, to: Element, x: Value) -> Value {
         let target = type_of(to);
         let wide = if target.bits() < 32 { types::I32 } else { target };

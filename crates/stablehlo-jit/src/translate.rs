@@ -9,16 +9,17 @@ use crate::error::Error;
 use crate::ir::{Access, Block, Expression, Function, Program, Selector, Statement, Value};
 use crate::ops::{Ops, type_of};
 
-/// The maximum number of statements to which a loop is unrolled.
+/// Maximum number of statements to which a loop is unrolled.
 const UNROLLED: usize = 64;
 
-/// The numbers that the generated function returns.
+/// The return values of the generated function.
 pub(crate) const FINISHED: i64 = 0;
 pub(crate) const STOPPED: i64 = 1;
 pub(crate) const PAUSED: i64 = 2;
 
-/// The parameters of the generated function: the addresses of the arrays, the flag that stops a run, the argument of
-/// `call_host`, and the maximum number of iterations of each outermost loop. It returns an `i32`.
+/// Returns the signature of the generated function. Its parameters are the addresses of the arrays, the flag that stops
+/// a run, the first argument of `call_host`, and the maximum number of iterations of each outermost loop. It returns an
+/// `i32`.
 pub(crate) fn signature(convention: CallConv, pointer: Type) -> Signature {
     let mut signature = Signature::new(convention);
     signature.params.extend([AbiParam::new(pointer); 3]);
@@ -27,8 +28,8 @@ pub(crate) fn signature(convention: CallConv, pointer: Type) -> Signature {
     signature
 }
 
-/// Translates the program into the function of `builder`. `call_host` is the address of a function that takes its argument
-/// and the number of a step, and returns 0 if the run continues.
+/// Translates the program into the function of `builder`. `call_host` is the address of a function that takes its
+/// argument and the index of a step, and returns 0 if the run continues.
 pub(crate) fn translate(
     program: &Program,
     mut builder: FunctionBuilder<'_>,
@@ -96,7 +97,7 @@ struct Translator<'p, 'f> {
     convention: CallConv,
     /// The maximum number of iterations of an outermost loop. `None` inside a statement.
     iterations: Option<ir::Value>,
-    /// The number to return: [`PAUSED`] after an outermost loop that reached this maximum.
+    /// The return value: [`PAUSED`] after an outermost loop that reached this maximum.
     code: ir::Value,
 }
 
@@ -337,7 +338,7 @@ impl<'p, 'f> Translator<'p, 'f> {
             Expression::Inside { of, most } => {
                 let (element, of) = (self.program.element(*of), self.get(*of)?);
                 let wide = self.ops().extended(element, of, types::I64);
-                // Negative numbers are large as unsigned ones.
+                // As unsigned integers, negative numbers are larger than any `most`.
                 let most = i64::try_from(*most).unwrap_or(i64::MAX);
                 self.builder.ins().icmp_imm_s(IntCC::UnsignedLessThanOrEqual, wide, most)
             }
@@ -369,7 +370,7 @@ impl<'p, 'f> Translator<'p, 'f> {
         Ok(self.builder.inst_results(call)[0])
     }
 
-    /// The address of an element, and an offset to add to it.
+    /// Returns the address of an element, and an offset to add to the address.
     fn address(&mut self, access: &Access) -> Result<(ir::Value, i32), Error> {
         let mut address = self.arrays[access.array.0 as usize];
         for &(index, stride) in &access.terms {
@@ -386,12 +387,12 @@ impl<'p, 'f> Translator<'p, 'f> {
     }
 }
 
-/// Accesses to arrays neither trap nor need an alignment.
+/// Returns the flags for accesses to arrays, which neither trap nor require alignment.
 fn memory() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }
 
-/// The number of statements in a block, including nested ones. Blocks with loops count as large.
+/// Returns the number of statements in a block, including nested statements. Blocks with loops count as large.
 fn size_of_block(block: &Block) -> usize {
     let size = |statement: &Statement| match statement {
         Statement::Let { .. } | Statement::Store { .. } => 1,

@@ -10,10 +10,10 @@ const MAX_DEPTH: usize = 64;
 /// Maximum number of values. The time and the memory of the code generator grow faster than the program.
 const MAX_VALUES: usize = 16_384;
 
-/// Checks a program.
+/// Checks that a program follows the rules of the intermediate representation.
 ///
-/// Each value is defined once, before its uses and in a block around them, and operands have the right types. Each
-/// access lies in its array. The program writes only to writable arrays.
+/// Each value must be defined once, before its uses and in a block around them, and operands must have the right types.
+/// Each access must lie in its array. The program must write only to writable arrays.
 pub(crate) fn verify(program: &Program) -> Result<(), Error> {
     if program.values.len() > MAX_VALUES {
         return Err(Error::TooLarge { values: program.values.len(), limit: MAX_VALUES });
@@ -34,14 +34,14 @@ pub(crate) fn verify(program: &Program) -> Result<(), Error> {
 enum State {
     Undefined,
     Visible,
-    /// Defined in a block that ended.
+    /// The value was defined in a block that has ended.
     Ended,
 }
 
 struct Verifier<'p> {
     program: &'p Program,
     states: Vec<State>,
-    /// Largest number of values that are known to be at least 0.
+    /// The upper bound of each value that is known to be at least 0.
     most: Vec<Option<usize>>,
     visible: Vec<Value>,
 }
@@ -74,7 +74,7 @@ impl Verifier<'_> {
         if got == element { Ok(()) } else { invalid(format!("value {} is {got:?}, not {element:?}", value.0)) }
     }
 
-    /// Checks that the lists have the same types.
+    /// Checks that the values have these types.
     fn same(&self, values: &[Value], types: &[Element]) -> Result<()> {
         if values.len() != types.len() {
             return invalid(format!("{} values where there must be {}", values.len(), types.len()));

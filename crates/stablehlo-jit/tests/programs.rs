@@ -1,4 +1,4 @@
-//! Programs that the verifier accepts and rejects, and their runs.
+//! Tests of programs that the verifier accepts or rejects, and of their runs.
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 
 use std::sync::atomic::AtomicBool;
@@ -9,7 +9,7 @@ use stablehlo_jit::{
     has_binary, has_compare, has_unary,
 };
 
-/// A host whose steps add up what they read, and write the sum. Step 1 ends the run, step 2 panics.
+/// A host whose steps add up the bytes that they read, and write the sum. Step 1 ends the run, and step 2 panics.
 #[derive(Default)]
 struct Adder {
     calls: usize,
@@ -37,7 +37,7 @@ fn is_invalid(program: &Program) -> bool {
     matches!(Code::compile(program), Err(Error::Invalid(_)))
 }
 
-/// A program that loads element `offset + stride * i` of an array of 8 bytes, for all `i` below `count`.
+/// Returns a program that loads element `offset + stride * i` of an array of 8 bytes, for all `i` below `count`.
 fn reader(count: usize, offset: usize, stride: isize) -> Program {
     let mut program = Program::new();
     let array = program.array(8, false);
@@ -48,7 +48,7 @@ fn reader(count: usize, offset: usize, stride: isize) -> Program {
     program
 }
 
-/// A program that adds an element to itself, again and again, so that it has `count` values.
+/// Returns a program that doubles an element repeatedly, so that it has `count` values.
 fn doubler(count: usize) -> Program {
     let mut program = Program::new();
     let array = program.array(8, true);
@@ -224,7 +224,7 @@ fn runs_check_their_arrays() {
     assert!(matches!(run(&[&[0; 8]], &mut [&mut [0; 8]]), Err(Error::Arrays { .. })));
 }
 
-/// A program that runs the step `step` of the host 3 times.
+/// Returns a program that runs step `step` of the host 3 times.
 fn hosted(step: u32) -> Program {
     let mut program = Program::new();
     let (from, to) = (program.array(4, false), program.array(8, true));
@@ -298,7 +298,7 @@ fn endless_loops_are_stopped() {
 
 #[test]
 fn paused_loop_continues_from_its_state() {
-    // Doubles a number until it is at least 1000.
+    // The loop doubles a number until it is at least 1000.
     let mut program = Program::new();
     let number = program.array(8, true);
     let [first, x, limit, next, last] = [0; 5].map(|_| program.value(Element::I64));

@@ -1,4 +1,4 @@
-//! The devices behind the C table.
+//! The backend that implements PJRT's operations for the devices.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -28,7 +28,7 @@ use super::types;
 use super::workers::Workers;
 use stablehlo_cpu::Tensor;
 
-/// The devices of a client: those of this process, and in a run of several processes also those of the others.
+/// The devices of a client. In a job of several processes, they include the devices of the other processes.
 pub struct CpuBackend {
     devices: Vec<DeviceInfo>,
     platform_name: &'static str,
@@ -92,7 +92,7 @@ impl Backend for CpuBackend {
     type Buffer = CpuBuffer;
     type Executable = CpuExecutable;
 
-    /// Executions accept inputs that are not ready, and wait for the event of each (`queued`).
+    /// With the feature `queued`, executions accept inputs that are not ready, and wait for the events of these inputs.
     const FEATURES: Features<Self> = Features::none()
         .at_exit()
         .platform()
@@ -165,7 +165,7 @@ impl Backend for CpuBackend {
 }
 
 impl AtExit for CpuBackend {
-    /// Stops the client's threads before the destructors of static objects run.
+    /// Returns a function that stops the client's threads before the destructors of static objects run.
     fn at_exit(&self) -> Option<Box<dyn FnOnce() + Send>> {
         let state = Arc::downgrade(&self.state);
         Some(Box::new(move || {
@@ -264,7 +264,7 @@ impl ForeignViews for CpuBackend {
 }
 
 impl DmaMappings for CpuBackend {
-    /// All memory of the host can be accessed directly.
+    /// Does nothing, because the device can access all memory of the host.
     fn dma_map(&self, _: usize, _: usize) -> Result<()> {
         Ok(())
     }
@@ -275,7 +275,8 @@ impl DmaMappings for CpuBackend {
 }
 
 impl NamedOptions for CpuBackend {
-    /// Accepts XLA's options because frameworks pass them. This compiler ignores them, except for those of `dump`.
+    /// Accepts XLA's options because frameworks pass them. This compiler ignores them, except for the options of
+    /// `dump`.
     fn compile_options() -> CompileOptionSchema {
         CompileOptionSchema::xla()
     }
@@ -286,7 +287,7 @@ impl AheadOfTime for CpuBackend {
         compile::<Self>(program, options, None)
     }
 
-    /// Returns a machine with the number of devices in the options or in the name, such as `4` or `cpu:4`.
+    /// Returns a topology with the number of devices in the options or in the name, such as `4` or `cpu:4`.
     fn topology(name: &str, options: &[NamedValue]) -> Result<TopologyInfo> {
         let mut options = options.to_vec();
         let count = name.strip_prefix("cpu:").unwrap_or(name);
@@ -322,7 +323,7 @@ impl Distributed for CpuBackend {
         self.state.job.as_ref().map_or(0, |job| i32::try_from(job.rank()).unwrap_or(i32::MAX))
     }
 
-    /// Fails the launches that wait for a process that the framework knows to have failed.
+    /// Fails the launches that wait for a process that failed according to the framework.
     fn update_global_process_info(&self, processes: &[ProcessInfo]) -> Result<()> {
         let Some(job) = &self.state.job else { return Ok(()) };
         for process in processes {
@@ -340,7 +341,8 @@ impl CrossHostTransfers for CpuBackend {
     }
 
     fn send_error(&self, error: &Error, transfer: &CrossHostTransfer<'_>) {
-        // The caller reports the error of the array. A process that cannot be told notices that this one fails.
+        // The caller reports the error of the array. If the message cannot be sent, the receiving process notices that
+        // this process fails.
         let _ = self.state.transfers.send(Err(error.clone()), transfer);
     }
 

@@ -8,7 +8,8 @@ use device_plugin::{Error, Event, HostAlias, Result};
 
 use stablehlo_cpu::Tensor;
 
-/// A buffer of the device. It holds a tensor, or receives one when its execution ends. Clones share the elements.
+/// A buffer of the device. It contains a tensor, or receives a tensor when its execution ends. Clones share the
+/// elements.
 #[derive(Clone)]
 pub struct CpuBuffer(Repr);
 
@@ -34,9 +35,9 @@ impl Promise {
         Arc::new(Self { ready, tensor: OnceLock::new(), is_dynamic })
     }
 
-    /// Fulfils the promise.
+    /// Fulfills the promise.
     pub(crate) fn keep(&self, tensor: Tensor) {
-        // Only one producer has the promise, so this is called only once.
+        // The promise has only one producer, so this method is called only once.
         let _ = self.tensor.set(tensor);
     }
 }
@@ -55,7 +56,7 @@ impl From<Arc<Promise>> for CpuBuffer {
 }
 
 impl CpuBuffer {
-    /// The event that becomes ready with the tensor. Returns `None` if the tensor exists.
+    /// Returns the event that becomes ready with the tensor, or `None` if the tensor exists.
     #[inline]
     pub(crate) fn pending(&self) -> Option<&Event> {
         match &self.0 {
@@ -64,7 +65,7 @@ impl CpuBuffer {
         }
     }
 
-    /// Whether the tensor has dynamic dimensions. Does not wait for the tensor.
+    /// Returns whether the tensor has dynamic dimensions. Does not wait for the tensor.
     #[inline]
     pub(crate) fn is_dynamic(&self) -> bool {
         match &self.0 {
@@ -114,7 +115,7 @@ impl fmt::Debug for CpuBuffer {
     }
 }
 
-/// Wraps memory that the framework lends in the type that the engine expects.
+/// Adapts memory that the framework lends to the type that the engine expects.
 pub(crate) struct Lent<T>(pub(crate) T);
 
 impl AsRef<[u8]> for Lent<HostAlias> {

@@ -1,4 +1,4 @@
-//! Compiles a framework's program for this device, and answers its queries about the result.
+//! Compiles a framework's program for this device, and answers queries about the compiled program.
 
 use std::sync::Arc;
 
@@ -17,16 +17,17 @@ use super::job::{Job, Span};
 use super::layouts::Layouts;
 use super::memory::KINDS;
 
-/// Cost and size in bytes up to which a program finishes before another thread could start to run it.
+/// Maximum work of a program that finishes before another thread could start to run it, in scalar operations plus bytes
+/// accessed.
 const QUICK: f64 = 262_144.0;
-/// Cost of a transcendental function, in operations.
+/// Cost of a transcendental function, in scalar operations.
 const TRANSCENDENTAL: f64 = 16.0;
 
-/// Scalar operations of a program's loops that the caller's thread runs before another thread continues the program. They
-/// take about as long as a thread takes to start.
+/// Number of scalar operations of a program's loops that the caller's thread runs before another thread continues the
+/// program. They take about as long as a thread takes to start.
 pub(crate) const FIRST_PART: u64 = 65_536;
 
-/// Largest number of bytes that one process can hold.
+/// Maximum number of bytes that one process can allocate.
 const MOST_BYTES: usize = isize::MAX.unsigned_abs();
 
 /// A compiled program.
@@ -43,45 +44,46 @@ pub struct CpuExecutable {
 }
 
 impl CpuExecutable {
-    /// The program.
+    /// Returns the engine's program.
     #[inline]
     pub(crate) fn program(&self) -> &engine::Program {
         &self.program
     }
 
-    /// Whether a run is faster than handing it to another thread.
+    /// Returns whether a run is faster than handing the run to another thread.
     #[inline]
     pub(crate) fn is_quick(&self) -> bool {
         self.is_quick
     }
 
-    /// Whether a run has loops whose first [`FIRST_PART`] operations, with everything outside of loops, are faster than
-    /// handing the run to another thread. Other threads continue the run only if it is longer.
+    /// Returns whether the program has loops, and everything outside of the loops and their first [`FIRST_PART`]
+    /// operations are together faster than handing the run to another thread. Another thread continues the run only if
+    /// the loops take longer.
     #[inline]
     pub(crate) fn has_first_part(&self) -> bool {
         self.has_first_part
     }
 
-    /// Whether a run may call a handler of a custom call. A handler may depend on the thread that it runs on.
+    /// Returns whether a run may call a handler of a custom call. A handler may depend on the thread that it runs on.
     #[inline]
     pub(crate) fn calls_handlers(&self) -> bool {
         self.calls_handlers
     }
 
-    /// Whether a run has effects other than its outputs.
+    /// Returns whether a run has effects other than its outputs.
     ///
-    /// If its inputs are ready, such a run has ended when the call that starts it returns. XLA's CPU client does the same
+    /// If its inputs are ready, such a run ends before the call that starts it returns. XLA's CPU client does the same
     /// for programs with host callbacks, and frameworks rely on the order of the callbacks.
     pub(crate) fn has_side_effects(&self) -> bool {
         self.has_side_effects
     }
 
-    /// The devices of the program, if they belong to several processes.
+    /// Returns the devices of the program, if they belong to several processes.
     pub(crate) fn span(&self) -> Option<&Arc<Span>> {
         self.span.as_ref()
     }
 
-    /// Costs under the names that XLA uses.
+    /// Returns the costs under the names that XLA uses.
     pub(crate) fn costs(&self) -> Vec<NamedValue> {
         #[expect(clippy::cast_possible_truncation, reason = "PJRT's floats are narrow")]
         let float = |value: f64| value as f32;
@@ -92,7 +94,7 @@ impl CpuExecutable {
         ]
     }
 
-    /// Memory of one execution.
+    /// Returns the memory of one execution.
     pub(crate) fn memory_stats(&self, info: &ExecutableInfo) -> CompiledMemoryStats {
         let size = |shapes: &mut dyn Iterator<Item = &Shape>| {
             let total = shapes.filter_map(Shape::host_size).fold(0usize, usize::saturating_add);
@@ -119,7 +121,8 @@ fn bytes(bytes: usize) -> f64 {
     bytes as f64
 }
 
-/// Compiles a program whose custom calls the backend `B` handles. Its devices may belong to the processes of `job`.
+/// Compiles a program whose custom calls the backend `B` handles. The program's devices may belong to several processes
+/// of `job`.
 pub(crate) fn compile<B: Backend>(
     program: &Program,
     options: &CompileOptions,
@@ -130,18 +133,19 @@ pub(crate) fn compile<B: Backend>(
     if let (Some(job), Some(assignment)) = (job, &options.device_assignment) {
         let executable = &mut compiled.executable;
         executable.span = job.span(assignment, || (compiled.info.name.clone(), common(&module)))?.map(Arc::new);
-        // An execution as a member of a launch starts in one place only.
+        // Only `State::execute_all` starts the members of a launch over several processes.
         executable.is_quick &= executable.span.is_none();
         executable.has_first_part &= executable.span.is_none();
     }
     Ok(compiled)
 }
 
-/// The target of the custom calls by which the plugin's Python package calls functions of Python.
+/// The target of the custom calls with which the plugin's Python package calls Python functions.
 const PYTHON_CALLBACK: &str = "pjrt_plugin_python_callback";
 
-/// The text of a program without the parts that differ between processes: the numbers by which each process finds the
-/// Python functions of its callbacks. The data of other custom calls must agree.
+/// Returns the text of a program, for comparison between processes. Omits the numbers with which each process finds the
+/// Python functions of its callbacks, because these numbers differ between processes. The data of other custom calls
+/// must agree.
 fn common(module: &Module) -> String {
     fn strip(region: &mut Region) {
         for op in &mut region.ops {
@@ -159,7 +163,7 @@ fn common(module: &Module) -> String {
     module.to_string()
 }
 
-/// The engine's settings for these options, with row-major parameters and outputs.
+/// Returns the engine's settings for these options, with row-major parameters and outputs.
 pub(crate) fn settings<B: Backend>(replicas: usize, partitions: usize, options: &CompileOptions) -> CompileSettings {
     let mut settings = CompileSettings::new(replicas, partitions);
     settings.use_spmd = options.use_spmd_partitioning;
@@ -168,7 +172,7 @@ pub(crate) fn settings<B: Backend>(replicas: usize, partitions: usize, options: 
     settings
 }
 
-/// Compiles a program that is already read.
+/// Compiles a program that is already parsed.
 pub(crate) fn compile_module<B: Backend>(module: &Module, options: &CompileOptions) -> Result<Compiled<CpuExecutable>> {
     let count = |n: i64, what: &str| {
         usize::try_from(n).ok().filter(|n| *n > 0).ok_or_else(|| Error::invalid_argument(format!("{n} {what}")))
@@ -242,16 +246,16 @@ fn info(program: &engine::Program, entry: &Func, arguments: &Layouts, results: &
     Ok(info)
 }
 
-/// Gives the tokens among the declared types their own shape, so that frameworks do not read them as arrays.
+/// Replaces the shapes of declared tokens by the shape of a token, so that frameworks do not read tokens as arrays.
 fn declare_tokens<'a>(shapes: &mut [Shape], declared: impl Iterator<Item = &'a Type>) {
     for (shape, _) in shapes.iter_mut().zip(declared).filter(|(_, ty)| matches!(ty, Type::Token)) {
         *shape = Shape::new(ElementType::Token, []);
     }
 }
 
-/// The parameters whose memory a run takes over. A parameter with `jax.buffer_donor` may become any output of the same
-/// size and memory kind that no other parameter becomes. Without such an output the caller keeps the parameter, as with
-/// XLA.
+/// Returns the parameters whose memory a run takes over. A parameter with `jax.buffer_donor` may become any output of
+/// the same size and memory kind that no other parameter becomes. Without such an output, the caller keeps the
+/// parameter, as in XLA.
 fn donated(parameters: &[Parameter], info: &ExecutableInfo) -> Vec<usize> {
     let place = |shapes: &[Shape], kinds: &[String], index: usize| {
         (shapes[index].host_size(), kinds.get(index).map_or(KINDS[0], String::as_str).to_owned())
@@ -269,7 +273,7 @@ fn donated(parameters: &[Parameter], info: &ExecutableInfo) -> Vec<usize> {
     parameters.iter().enumerate().filter(is_donated).map(|(index, _)| index).collect()
 }
 
-/// The memory kinds that `mhlo.memory_kind` names. Empty if all arrays are in the default one.
+/// Returns the memory kinds that `mhlo.memory_kind` names, or no kinds if all arrays are in the default memory.
 fn memory_kinds(attributes: &[Attributes], count: usize, what: &str) -> Result<Vec<String>> {
     let kind = |index: usize| {
         let all = attributes.get(index).map_or(&[][..], Vec::as_slice);
@@ -317,7 +321,8 @@ mod tests {
         compile_module::<crate::device::CpuBackend>(&module, &CompileOptions::default()).unwrap().info.donated
     }
 
-    /// The numbers of callbacks differ between processes. The data of any other custom call is a part of the program.
+    /// The numbers of Python callbacks differ between processes. The data of any other custom call is a part of the
+    /// program.
     #[test]
     fn only_numbers_of_callbacks_may_differ() {
         let program = |target: &str, number: u32| {

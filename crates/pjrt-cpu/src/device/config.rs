@@ -1,4 +1,4 @@
-//! A client's configuration: its options, and environment variables for the options that are not given.
+//! A client's configuration, from its options and from environment variables for options that are not given.
 
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -13,39 +13,40 @@ pub(crate) const NAME: &str = "pjrt_cpu";
 const PLAIN_NAME: &str = "pjrtcpu";
 const PLAIN: &str = "plain_platform_name";
 
-/// Number of devices.
+/// Option for the number of devices.
 const DEVICES: &str = "device_count";
-/// Another name of the option, which XLA's CPU plugin uses.
+/// Another name of this option, which XLA's CPU plugin uses.
 const DEVICES_ALIAS: &str = "cpu_device_count";
 const DEVICES_VARIABLE: &str = "PJRT_CPU_DEVICES";
-/// Bytes a device may use.
+/// Option for the maximum number of bytes that a device may use.
 pub(crate) const LIMIT: &str = "memory_limit";
 pub(crate) const LIMIT_VARIABLE: &str = "PJRT_CPU_MEMORY_LIMIT";
-/// One execution and one thread at a time.
+/// Option that allows only one execution and one thread at a time.
 const DETERMINISTIC: &str = "deterministic";
-/// Executions of a device that a framework may launch before one of them has ended. XLA's CPU client has a constant of
-/// this name.
+/// Option for the number of executions of a device that a framework may launch before one of them has ended. XLA's CPU
+/// client has a constant of this name.
 const IN_FLIGHT: &str = "max_inflight_computations_per_device";
 const IN_FLIGHT_VARIABLE: &str = "PJRT_CPU_MAX_INFLIGHT_COMPUTATIONS_PER_DEVICE";
-/// Its default, which is XLA's.
+/// Default of [`IN_FLIGHT`], which is XLA's default.
 const DEFAULT_IN_FLIGHT: usize = 32;
 
-/// Rank of this process, and the number of processes.
+/// Option for the rank of this process. [`NODES`] is the option for the number of processes.
 const NODE: &str = "node_id";
 const NODES: &str = "num_nodes";
-/// How long to wait for the other processes when the client is created, and in a collective.
+/// Option for the time to wait for the other processes when the client is created. [`COLLECTIVE_TIMEOUT`] is the option
+/// for the time to wait in a collective.
 const RENDEZVOUS_TIMEOUT: &str = "rendezvous_timeout_ms";
 const COLLECTIVE_TIMEOUT: &str = "collective_timeout_ms";
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
-/// The address at which processes of other machines reach this one.
+/// Option for the address at which processes on other machines reach this process.
 const LISTEN: &str = "listen_address";
-/// The carrier of messages between processes.
+/// Option for the transport of messages between processes.
 const TRANSPORT: &str = "transport";
 
-/// Largest number of devices of a client.
+/// Maximum number of devices of a client.
 pub(crate) const MOST_DEVICES: i64 = 1024;
 
-/// The carrier of messages between processes.
+/// The transport of messages between processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TransportKind {
     /// TCP connections.
@@ -59,11 +60,11 @@ pub(crate) enum TransportKind {
 pub(crate) struct Config {
     /// Number of devices, at least 1.
     pub(crate) devices: usize,
-    /// Bytes that buffers and temporaries of one device may take.
+    /// Maximum number of bytes that buffers and temporaries of one device may occupy.
     pub(crate) memory_limit: Option<usize>,
-    /// Executions of one device that may be in flight before a launch waits, at least 1.
+    /// Number of executions of one device that may be in flight before a launch waits, at least 1.
     pub(crate) in_flight: usize,
-    /// Every execution runs alone, in order of submission, on the caller's thread.
+    /// Whether every execution runs alone, in order of submission, on the caller's thread.
     pub(crate) deterministic: bool,
     /// Name of the platform that the client reports.
     pub(crate) platform_name: &'static str,
@@ -71,12 +72,12 @@ pub(crate) struct Config {
     pub(crate) rendezvous_timeout: Duration,
     /// How long to wait for another process in a collective.
     pub(crate) collective_timeout: Duration,
-    /// Where processes of other machines reach this one. Without it, all processes are on this machine.
+    /// Address at which processes on other machines reach this process. `None` if all processes are on this machine.
     pub(crate) listen_address: Option<IpAddr>,
     pub(crate) transport: TransportKind,
 }
 
-/// The options, for frameworks that check them before they load the plugin.
+/// Returns the schema of the options, for frameworks that check options before they load the plugin.
 pub(crate) fn schema() -> OptionSchema {
     let devices = format!("number of devices to make of this machine, 1 to {MOST_DEVICES}");
     OptionSchema::only([
@@ -141,7 +142,7 @@ pub(crate) fn schema() -> OptionSchema {
 }
 
 impl Config {
-    /// Reads the options, and the environment variables of options that are not given.
+    /// Reads the options, and the environment variables for options that are not given.
     pub(crate) fn new(options: &ClientOptions, variable: impl Fn(&str) -> Option<OsString>) -> Result<Self> {
         options.expect_only(&[
             DEVICES,
@@ -209,7 +210,7 @@ impl Config {
     }
 }
 
-/// A number of devices.
+/// Parses a number of devices.
 fn device_count(name: &str, value: &Value) -> Result<usize> {
     let number = integer(value).filter(|number| (1..=MOST_DEVICES).contains(number));
     number.and_then(|number| usize::try_from(number).ok()).ok_or_else(|| {
@@ -217,7 +218,7 @@ fn device_count(name: &str, value: &Value) -> Result<usize> {
     })
 }
 
-/// A number of executions.
+/// Parses a number of executions.
 fn in_flight_count(name: &str, value: &Value) -> Result<usize> {
     let number = integer(value).filter(|number| *number >= 1).and_then(|number| usize::try_from(number).ok());
     number.ok_or_else(|| Error::invalid_argument(format!("{name} is {value}: it must be an integer of at least 1")))
@@ -259,7 +260,7 @@ fn integer(value: &Value) -> Option<i64> {
     }
 }
 
-/// A number of bytes.
+/// Parses a number of bytes.
 fn memory_limit(name: &str, value: &Value) -> Result<usize> {
     let bytes = match value {
         Value::Int64(number) => usize::try_from(*number).ok(),
@@ -273,7 +274,7 @@ fn memory_limit(name: &str, value: &Value) -> Result<usize> {
     })
 }
 
-/// `1073741824`, `512MiB`, `1.5 GiB`.
+/// Parses a size such as `1073741824`, `512MiB` or `1.5 GiB`.
 fn parse_bytes(text: &str) -> Option<usize> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -292,7 +293,7 @@ fn parse_bytes(text: &str) -> Option<usize> {
     let rest = if fraction.is_empty() {
         0
     } else {
-        // Only the first nine digits are used, so that nothing overflows.
+        // Use only the first nine digits, so that the product does not overflow.
         let digits = &fraction[..fraction.len().min(9)];
         let scale = 10u128.pow(u32::try_from(digits.len()).ok()?);
         usize::try_from(digits.parse::<u128>().ok()? * u128::try_from(unit).ok()? / scale).ok()?
@@ -312,7 +313,7 @@ fn truth(name: &str, value: &Value) -> Result<bool> {
     truth.ok_or_else(|| Error::invalid_argument(format!("option {name} is {value}: it must be true or false")))
 }
 
-/// `8.0 MiB` and the like, for messages.
+/// Formats a size for messages, such as `8.0 MiB`.
 pub(crate) fn readable(bytes: usize) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB"];
     let Some(power) = bytes.checked_ilog2().map(|bits| bits / 10).filter(|power| *power > 0) else {

@@ -11,7 +11,8 @@ use super::config::NAME;
 use super::{types, workers};
 use stablehlo_cpu::custom_calls::{self, CustomCall};
 
-/// The platform names that a handler may be registered for: the plugin's own name, PJRT's for processors, and XLA's.
+/// The platform names that a handler may be registered for: the plugin's own name, PJRT's name for CPUs, and XLA's
+/// name.
 const PLATFORMS: [&str; 3] = [NAME, "cpu", "host"];
 
 thread_local! {
@@ -28,7 +29,7 @@ pub(crate) fn within<T>(context: Option<&ExecuteContext>, run: impl FnOnce() -> 
             CONTEXT.set(self.0.take());
         }
     }
-    // A handler may run programs itself. They must not inherit the context of the handler's own run.
+    // A handler may run programs itself. These programs must not inherit the context of the handler's own run.
     if context.is_none() && CONTEXT.with_borrow(Option::is_none) {
         return run();
     }
@@ -36,7 +37,8 @@ pub(crate) fn within<T>(context: Option<&ExecuteContext>, run: impl FnOnce() -> 
     run()
 }
 
-/// Finds the engine's handler of a target among those of the backend `B`. Returns `None` if none is registered. A handler in Rust precedes one in C.
+/// Finds the engine's handler of a target among the handlers of the backend `B`. Returns `None` if no handler is
+/// registered. A handler in Rust takes precedence over a handler in C.
 pub(crate) fn find<B: Backend>(target: &str) -> Option<Arc<custom_calls::Handler>> {
     let registry = Registry::of::<B>();
     let handlers = PLATFORMS.iter().filter_map(|platform| registry.handler(target, platform));

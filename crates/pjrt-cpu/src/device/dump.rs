@@ -9,14 +9,14 @@ use stablehlo::VerifyLevel;
 use stablehlo::ir::Module;
 use stablehlo_cpu::Program;
 
-/// Characters of a program's name in the name of a file.
+/// Maximum number of characters of a program's name in a file name.
 const NAME_LENGTH: usize = 100;
 
-/// Writes a program to the folder that the options name: as it arrived, and with the shardings and layouts that the
-/// compiler chose. Writes nothing without the option `xla_dump_to`.
+/// Writes a program to the directory that the options name: once as it arrived, and once with the shardings and layouts
+/// that the compiler chose. Writes nothing without the option `xla_dump_to`.
 ///
-/// As in XLA, the text is written unless the options only ask for the protobuf message. It is StableHLO, because this
-/// compiler has no other form.
+/// As in XLA, the text is written unless the options only request the protobuf message. The text is StableHLO, because
+/// this compiler has no other textual form.
 pub(crate) fn dump(source: &Module, compiled: &Program, options: &CompileOptions) -> Result<()> {
     let Some(OptionOverride::String(folder)) = options.env_option_overrides.get("xla_dump_to") else { return Ok(()) };
     if folder.is_empty() {
@@ -61,7 +61,7 @@ fn flag(options: &CompileOptions, name: &str) -> bool {
     }
 }
 
-/// The beginning of a file name, such as `module_0003.jit_f`. The number is unique in this process.
+/// Returns the beginning of a file name, such as `module_0003.jit_f`. The number is unique in this process.
 fn stem(name: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -70,7 +70,7 @@ fn stem(name: &str) -> String {
     format!("module_{number:04}.{name}")
 }
 
-/// A message `HloProto` with a serialized `HloModuleProto` in its first field, which XLA's tools read.
+/// Returns a message `HloProto` with a serialized `HloModuleProto` in its first field. XLA's tools read such files.
 fn hlo_proto(module: &[u8]) -> Vec<u8> {
     let mut proto = vec![1 << 3 | 2];
     let mut length = module.len();

@@ -1,5 +1,6 @@
-//! Runs programs: on the caller's thread if that is faster than handing the work over, otherwise on the client's
-//! threads when the inputs are ready. Some programs start on the caller's thread and continue on another one.
+//! Runs programs. A program runs on the caller's thread if that is faster than handing it to another thread. Other
+//! programs run on the client's threads when their inputs are ready. Some programs start on the caller's thread and
+//! continue on another thread.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,13 +22,13 @@ use stablehlo_cpu::{Communicator, Member, Stop, Tensor, alone};
 /// An execution that was started.
 struct Started {
     event: Event,
-    /// Whether the call that started it waits for its end.
+    /// Whether the call that started the execution waits for its end.
     is_awaited: bool,
 }
 
 impl Started {
-    /// Waits if the caller waits for the execution, and returns its error. The framework may not read the event of an
-    /// execution without outputs.
+    /// Waits for the execution if its caller waits for it, and returns the error of the execution. The framework may
+    /// not read the event of an execution without outputs.
     fn wait_if_awaited(&self) -> Result<()> {
         if self.is_awaited { self.event.wait() } else { Ok(()) }
     }
@@ -39,13 +40,13 @@ const GRACE: Duration = Duration::from_secs(30);
 /// How long an ending process waits for the current step of each execution.
 const LAST_STEP: Duration = Duration::from_secs(5);
 
-/// One execution on one device. It owns its inputs.
+/// One execution on one device, which owns its inputs.
 struct Execution {
     state: Arc<State>,
     executable: Arc<CpuExecutable>,
     device: usize,
     work: Work,
-    /// Its membership in a launch on several devices. It ends with the execution, whether the run succeeds or not.
+    /// Membership in a launch on several devices. It ends with the execution, whether the run succeeds or not.
     member: Option<Member>,
     /// The context that the framework passes to custom calls.
     context: Option<ExecuteContext>,
@@ -54,7 +55,7 @@ struct Execution {
     outputs: Vec<Arc<Promise>>,
 }
 
-/// The part of a program that an execution runs.
+/// The work of an execution.
 enum Work {
     /// The whole program, with these inputs.
     Whole(Vec<CpuBuffer>),
@@ -69,7 +70,7 @@ impl State {
         executable: &Arc<CpuExecutable>,
         launch: &mut Launch<'_, B>,
     ) -> Result<Event> {
-        // This process may have only one of the devices of the program.
+        // This process may have only one of the devices of a program that spans several processes.
         if !executable.is_quick() && executable.span().is_some() {
             let events = self.execute_all(executable, std::slice::from_mut(launch))?;
             return events.into_iter().next().ok_or_else(|| Error::internal("a launch without an event"));
@@ -79,7 +80,7 @@ impl State {
         Ok(started.event)
     }
 
-    /// Starts a program on one device. Other members of the launch must not wait for this one.
+    /// Starts a program on one device. Other members of the launch must not wait for this member.
     fn start<B: Backend<Buffer = CpuBuffer>>(
         self: &Arc<Self>,
         executable: &Arc<CpuExecutable>,
@@ -92,9 +93,10 @@ impl State {
                 launch.inputs[index].tensor()?;
             }
         }
-        // XLA's CPU client runs a program with host callbacks on the caller's thread, where they see the context managers of
-        // JAX, but not if there are several devices. Other handlers run on the client's threads. If a handler runs such a
-        // program itself, it is already on one of them and waits there for the program.
+        // XLA's CPU client runs a program with host callbacks on the caller's thread if there is only one device. On
+        // this thread, the callbacks see JAX's context managers. Programs with other handlers run on the client's
+        // threads. If a handler runs such a program itself, the handler is already on a thread of the client, and waits
+        // for the program on this thread.
         let is_within_handler = || self.workers.is_own_thread();
         let is_quick = executable.is_quick() && (!executable.calls_handlers() || is_within_handler());
         let is_here = is_quick || self.deterministic || (member.is_none() && executable.has_side_effects());
@@ -150,8 +152,8 @@ impl State {
         Ok(Started { event, is_awaited })
     }
 
-    /// Runs a program on several devices at once. `launches` are in the order of the device assignment, by replica
-    /// first.
+    /// Runs a program on several devices at once. `launches` are in the order of the device assignment, with the
+    /// replica as the major index.
     pub(crate) fn execute_all<B: Backend<Buffer = CpuBuffer>>(
         self: &Arc<Self>,
         executable: &Arc<CpuExecutable>,
@@ -204,8 +206,8 @@ impl State {
         Ok(events)
     }
 
-    /// The members of a launch that this process runs, in the order of `launches`. If members of other processes wait for
-    /// them, they have a turn.
+    /// Returns the members of a launch that this process runs, in the order of `launches`. If they communicate with
+    /// other processes, also returns the turn of the launch.
     fn members<B: Backend<Buffer = CpuBuffer>>(
         &self,
         executable: &CpuExecutable,
@@ -222,7 +224,7 @@ impl State {
             return Ok((Communicator::new(replicas, partitions).members(), None));
         };
         let ids: Vec<_> = span.local_members(job.rank()).collect();
-        // The other processes learn of a launch when it begins, so a rejected one must not begin.
+        // The other processes learn of a launch when it begins, so a rejected launch must not begin.
         expect(ids.len())?;
         let (communicator, turn) = if executable.program().has_collectives() {
             let (launch, turn) = job.begin(span)?;
@@ -234,22 +236,23 @@ impl State {
         Ok((members, turn))
     }
 
-    /// Whether a caller waits for the program if its inputs are ready.
+    /// Returns whether a caller waits for the program if its inputs are ready.
     ///
-    /// A thread of the client does not wait, because the program may need this thread.
+    /// A thread of the client never waits, because the program may need this thread.
     fn is_awaited(&self, executable: &CpuExecutable) -> bool {
         executable.has_side_effects() && !self.workers.is_own_thread()
     }
 
     /// Waits until the devices may have another execution in flight.
     ///
-    /// The inputs of the executions in flight exist or are the results of other executions, so these executions end
-    /// without the caller. A handler runs on a thread of the client, so it may launch programs beyond the limit.
+    /// This wait always ends. The inputs of the executions in flight exist or are the results of other executions, so
+    /// these executions end without the caller. A handler runs on a thread of the client, which does not wait here, so
+    /// a handler may launch programs beyond the limit.
     fn wait_for_room(&self, devices: &[usize]) {
         self.running.wait_for_room(devices, || self.workers.is_own_thread());
     }
 
-    /// Makes a buffer from another one, now or as soon as the other one is ready.
+    /// Makes a buffer from another buffer, now or as soon as the other buffer is ready.
     pub(crate) fn derive(
         self: &Arc<Self>,
         buffer: &CpuBuffer,
@@ -274,9 +277,10 @@ impl State {
     ///
     /// The buffers, the executables and the client have all been freed, so the outputs of the executions cannot be
     /// read. An execution without side effects is therefore stopped at once, because its loop might never end. An
-    /// execution with side effects may continue for [`GRACE`]. Then it is also stopped, at the end of its current step.
+    /// execution with side effects may continue for [`GRACE`]. After this time, it is also stopped, at the end of its
+    /// current step.
     pub(crate) fn close(&self) {
-        // In a forked process the threads do not exist. At the end of the process they are parked.
+        // In a forked process, the threads do not exist. At the end of a process, the threads are parked.
         if self.workers.check_process().is_err() || self.running.is_frozen() {
             return self.workers.abandon();
         }
@@ -338,7 +342,7 @@ impl State {
 }
 
 impl Work {
-    /// Takes the inputs.
+    /// Takes the inputs of a launch.
     fn whole<B: Backend<Buffer = CpuBuffer>>(launch: &mut Launch<'_, B>) -> Self {
         let count = launch.inputs.len();
         Work::Whole((0..count).map(|index| take(launch, index)).collect())
@@ -346,7 +350,7 @@ impl Work {
 }
 
 impl Execution {
-    /// Adds promises as the outputs.
+    /// Creates an execution, and sets promises as the outputs of the launch.
     fn new<B: Backend<Buffer = CpuBuffer>>(
         state: &Arc<State>,
         executable: &Arc<CpuExecutable>,
@@ -361,7 +365,7 @@ impl Execution {
         Ok(Self { state, executable, device: launch.device, work, member, context, on_host, outputs })
     }
 
-    /// The events of the inputs that are not ready.
+    /// Returns the events of the inputs that are not ready.
     fn pending(&self) -> Vec<Event> {
         match &self.work {
             Work::Whole(inputs) => inputs.iter().filter_map(|input| input.pending().cloned()).collect(),
@@ -396,7 +400,7 @@ impl Execution {
     }
 }
 
-/// Whether the inputs of a launch are ready.
+/// Returns whether the inputs of a launch are ready.
 fn is_ready<B: Backend<Buffer = CpuBuffer>>(launch: &Launch<'_, B>) -> bool {
     (0..launch.inputs.len()).all(|index| launch.inputs[index].pending().is_none())
 }
@@ -416,8 +420,8 @@ fn target<B: Backend<Buffer = CpuBuffer>>(
     }
 }
 
-/// Runs `then` when all events are ready, with or without errors. It runs on this thread if they are ready now, and
-/// otherwise on the thread that completes the last event.
+/// Runs `then` when all events are ready, with or without errors. `then` runs on this thread if all events are ready
+/// now, and otherwise on the thread that completes the last event.
 fn when_ready(events: Vec<Event>, then: impl FnOnce() + Send + 'static) {
     Event::all(events).on_ready(move |_| then());
 }

@@ -24,12 +24,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Several threads may call a handler at once. A handler blocks the execution that calls it. [`Call::context`] holds
-//! the other data that the caller of the run passed. If a handler fails or panics, the run fails with that error.
+//! Several threads may call a handler at once. A handler blocks the execution that calls it. [`Call::context`] contains
+//! the data that the caller of the run passed for custom calls. If a handler fails or panics, the run fails with this
+//! error.
 //!
 //! The handlers of [`engine::custom_calls`](crate::engine::custom_calls) take precedence. Frameworks may also register
-//! handlers in XLA's calling convention, through the C function `PJRT_FFI_Register_Handler`. They are called as XLA
-//! calls them, but get no streams, state, threads or futures.
+//! handlers in XLA's calling convention, through the C function `PJRT_FFI_Register_Handler`. This device calls such
+//! handlers like XLA, but passes no streams, state, threads or futures.
 
 use device_plugin::Result;
 use device_plugin::ffi::{Call, Handler, Registry};
@@ -37,11 +38,11 @@ use device_plugin::ffi::{Call, Handler, Registry};
 use super::backend::CpuBackend;
 use super::config::NAME;
 
-/// Registers `handler` for the custom calls of `target`, in programs compiled from now on.
+/// Registers `handler` for the custom calls to `target` in programs that are compiled later.
 ///
 /// # Errors
 ///
-/// `INVALID_ARGUMENT` if the target is empty, `ALREADY_EXISTS` if the target has another handler.
+/// Returns `INVALID_ARGUMENT` if the target is empty, and `ALREADY_EXISTS` if the target already has a handler.
 pub fn register(target: &str, handler: impl Fn(&mut Call<'_>) -> Result<()> + Send + Sync + 'static) -> Result<()> {
     Registry::of::<CpuBackend>().register(target, NAME, Handler::rust(handler))
 }

@@ -1,8 +1,8 @@
 //! Runs the first part of a program with loops on the caller's thread.
 //!
-//! It is not known how long a loop takes. Most loops of small programs end sooner than another thread could start, so the
-//! caller runs up to [`FIRST_PART`] operations of them. A run that has not ended then continues on a thread of the client,
-//! where it can be stopped.
+//! The duration of a loop is not known in advance. Most loops of small programs end sooner than another thread could
+//! start, so the caller runs up to [`FIRST_PART`] operations of the loops. A run that has not ended by then continues
+//! on a thread of the client, where it can be stopped.
 
 use device_plugin::{Backend, Launch, Result};
 
@@ -12,7 +12,7 @@ use super::memory::run_error;
 use super::state::{State, on_host, ready_inputs};
 use stablehlo_cpu::{PausedRun, Progress, Stop, Tensor};
 
-/// The result of the first part.
+/// The outcome of the first part.
 pub(crate) enum FirstPart {
     /// The run has ended with these outputs.
     Ended(Vec<Tensor>),
@@ -22,7 +22,7 @@ pub(crate) enum FirstPart {
 /// A run that has not ended.
 pub(crate) struct Paused {
     run: PausedRun,
-    /// The inputs in host memory, so that the run does not reuse their memory for device outputs.
+    /// The inputs in host memory, kept alive so that the run does not reuse their memory for outputs on the device.
     kept: Vec<Tensor>,
 }
 

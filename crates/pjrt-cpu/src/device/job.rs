@@ -1,7 +1,8 @@
-//! The processes that run programs together: their devices, and the launches in which they take part.
+//! Jobs: the processes that run programs together, their devices, and the launches in which they take part.
 //!
-//! Every process must launch the programs with collectives in the same order. Launches on the same devices are counted, and
-//! each has a stream of messages of its own. A process begins a launch with a greeting that identifies the program.
+//! Every process must launch the programs with collectives in the same order. Launches on the same devices are counted,
+//! and each launch has its own stream of messages. A process begins a launch with a greeting that identifies the
+//! program.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,20 +15,20 @@ use process_transport::{Error as TransportError, LocalListener, Stream, Transpor
 use super::config::{Config, TransportKind};
 use stablehlo_cpu::{Message, RemoteMembers};
 
-/// The tag of the greeting. Tags of collectives are smaller.
+/// The message tag of the greeting. Tags of collectives are smaller.
 const GREETING: u64 = u64::MAX;
 
-/// This process as one of several.
+/// A job of several processes, seen from this process.
 pub(crate) struct Job {
     transport: Arc<dyn Transport>,
-    /// The process of each device, by the device's ID.
+    /// The process of each device, by device ID.
     processes: Vec<usize>,
     /// How long a collective waits for another process.
     timeout: Duration,
     order: Mutex<Order>,
 }
 
-/// A process before it is connected to the others.
+/// A process before it is connected to the other processes.
 enum Listener {
     Local(LocalListener),
     #[cfg(feature = "mpi")]
@@ -52,7 +53,7 @@ impl Listener {
         }
     }
 
-    /// The address, for the other processes.
+    /// Returns the address at which the other processes reach this process.
     fn address(&self) -> &str {
         match self {
             Self::Local(listener) => listener.address(),
@@ -77,7 +78,7 @@ impl Listener {
 
 /// The order of launches.
 struct Order {
-    /// The number of the next launch of each lane.
+    /// The number of the next launch in each lane.
     next: HashMap<u64, u64>,
     /// Ready when the latest launch was passed to the threads of its devices.
     last: Event,
@@ -90,7 +91,7 @@ pub(crate) struct Span {
     processes: Vec<usize>,
     /// The other processes.
     peers: Vec<usize>,
-    /// Identifies the devices.
+    /// Identifies the devices of the program. Launches in the same lane are counted together.
     lane: u64,
     /// Identifies the program.
     fingerprint: u64,
@@ -98,7 +99,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// The members that a process runs.
+    /// Returns the members that a process runs.
     pub(crate) fn local_members(&self, rank: usize) -> impl Iterator<Item = usize> {
         self.processes.iter().enumerate().filter(move |(_, process)| **process == rank).map(|(id, _)| id)
     }
@@ -119,7 +120,7 @@ impl Turn {
 }
 
 impl Job {
-    /// Finds and connects the other processes. Returns the devices of all.
+    /// Finds and connects the other processes. Returns the job and the devices of all processes.
     pub(crate) fn join(
         rendezvous: Rendezvous<'_>,
         config: &Config,
@@ -165,12 +166,12 @@ impl Job {
         &*self.transport
     }
 
-    /// How long this process waits for another one.
+    /// Returns how long this process waits for another process.
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// The process of a device, by the device's ID.
+    /// Returns the process of a device, by device ID.
     pub(crate) fn process_of(&self, device: usize) -> Option<usize> {
         self.processes.get(device).copied()
     }
@@ -182,8 +183,8 @@ impl Job {
         }
     }
 
-    /// The processes of a program's devices. Returns `None` if all devices belong to this process. `describe` returns the
-    /// name and the text of the program.
+    /// Returns the processes of a program's devices, or `None` if all devices belong to this process. `describe`
+    /// returns the name and the text of the program.
     pub(crate) fn span(
         &self,
         assignment: &DeviceAssignment,
@@ -257,7 +258,7 @@ pub(crate) struct RemoteLaunch {
     span: Arc<Span>,
     stream: Stream,
     timeout: Duration,
-    /// The processes that run the same program.
+    /// The processes that are known to run the same program.
     greeted: Mutex<BTreeSet<usize>>,
 }
 

@@ -7,12 +7,12 @@ use stablehlo::ir::{Func, Module, Type};
 use super::types;
 use stablehlo_cpu::{Order, TensorType, inverse_permutation, preferred_output_order};
 
-/// The orders of dimensions of the arguments, or of the results.
+/// The storage orders of the arguments, or of the results.
 pub(crate) struct Layouts {
     pub(crate) orders: Vec<Order>,
 }
 
-/// The order of dimensions that a layout requests. Returns `None` for row-major.
+/// Returns the storage order that a layout requests, or `None` for row-major order.
 fn order(layout: &Layout, what: &str, index: usize) -> Result<Order> {
     if !layout.tiles.is_empty() {
         return Err(Error::unimplemented(format!(
@@ -27,8 +27,8 @@ impl Layouts {
     /// Reads the layouts that the framework requests for the arguments and the results of a program.
     pub(crate) fn of(module: &Module, entry: &Func) -> Result<(Self, Self)> {
         let (arguments, results) = layout_modes(module)?;
-        // Arrays of bounded size are row-major, because their elements are stored without gaps. A framework learns the
-        // layout from the buffer.
+        // Arrays of bounded size are row-major, because their elements are stored without gaps. A framework can query
+        // the layout of the buffer.
         let is_bounded = |ty: Option<&Type>| matches!(ty, Some(Type::Other(_)));
         let arguments = arguments.iter().enumerate().map(|(index, mode)| match mode {
             _ if is_bounded(entry.args().get(index).map(|arg| entry.ty(*arg))) => Ok(None),
@@ -56,7 +56,7 @@ impl Layouts {
         stored.enumerate().map(named).collect()
     }
 
-    /// The layouts of arrays with these shapes. Empty if all are row-major.
+    /// Returns the layouts of arrays with these shapes, or no layouts if all arrays are row-major.
     pub(crate) fn layouts(&self, named: &[Shape]) -> Vec<Layout> {
         if self.orders.iter().all(Option::is_none) {
             return Vec::new();

@@ -1,43 +1,44 @@
-//! The memories of the devices: a pool for each device, and one pool in host memory that all devices share. The
-//! kinds `pinned_host` and `unpinned_host` both use it.
+//! The memories of the devices: a pool for each device, and one pool in host memory that all devices share. The kinds
+//! `pinned_host` and `unpinned_host` both use the shared pool.
 
 use device_plugin::{Error, ErrorCode, MemoryInfo, MemoryStats, Placement, Result};
 
 use super::config::{self, Config};
 use stablehlo_cpu::{Pool, RunError, Tensor};
 
-/// Kinds of memory of each device. The first one is the default.
+/// The memory kinds of each device. The first kind is the default.
 pub(crate) const KINDS: [&str; 3] = ["device", "pinned_host", "unpinned_host"];
 
-/// Maximum free bytes that the pools of all devices of a client keep for reuse, in total.
+/// Maximum number of bytes of free blocks that the pools of all devices of a client keep for reuse, in total.
 const KEPT: usize = 2 << 30;
-/// Maximum free bytes that the host's pool keeps for reuse.
+/// Maximum number of bytes of free blocks that the pool in host memory keeps for reuse.
 const KEPT_ON_HOST: usize = 256 << 20;
 
 /// The memories of a client.
 pub(crate) struct Memories {
     devices: Vec<Pool>,
     host: Pool,
-    /// Bytes that a device may use, as reported in statistics.
+    /// Number of bytes that a device may use, as reported in statistics.
     limit: Option<usize>,
-    /// Bytes that every device may reserve at the same time: its own limit, or its share of the machine's memory.
+    /// Number of bytes that every device may reserve at the same time: its own limit, or its share of the machine's
+    /// memory.
     reservable: Option<usize>,
 }
 
-/// The memories in the order in which frameworks list them: grouped by device.
+/// Returns the memories in the order in which frameworks list them: grouped by device.
 pub(crate) fn infos(ids: impl Iterator<Item = i32>) -> Vec<MemoryInfo> {
     let of = |id| (0..).zip(KINDS).map(move |(kind_id, kind)| MemoryInfo::new(kind, kind_id, [id]).on_host());
     ids.flat_map(of).collect()
 }
 
-/// Whether the memory of this index is host memory.
+/// Returns whether the memory with this index is host memory.
 pub(crate) fn is_host(memory: usize) -> bool {
     !memory.is_multiple_of(KINDS.len())
 }
 
 impl Memories {
-    /// Creates the memories of `listed` devices, of which this process has those of `config`. The pools of the others stay
-    /// empty.
+    /// Creates the memories of `listed` devices, of which this process runs `config.devices`. The pools of all other
+    /// devices stay empty.
     pub(crate) fn new(config: &Config, listed: usize) -> Self {
         let kept = KEPT / config.devices;
         let pool = |_| Pool::limited(kept, config.memory_limit);
@@ -47,29 +48,29 @@ impl Memories {
         Self { devices: (0..listed).map(pool).collect(), host: Pool::new(KEPT_ON_HOST), limit, reservable }
     }
 
-    /// The pool of a device.
+    /// Returns the pool of a device.
     #[inline]
     pub(crate) fn device(&self, device: usize) -> &Pool {
         &self.devices[device]
     }
 
-    /// The pool in host memory.
+    /// Returns the pool in host memory.
     pub(crate) fn host(&self) -> &Pool {
         &self.host
     }
 
-    /// Whether the tensor's elements are in the pool of another device.
+    /// Returns whether the tensor's elements are in the pool of another device.
     pub(crate) fn is_of_another(&self, tensor: &Tensor, device: usize) -> bool {
         let is_other = |(other, pool): (usize, &Pool)| other != device && tensor.is_of(pool);
         !tensor.is_of(self.device(device)) && self.devices.iter().enumerate().any(is_other)
     }
 
-    /// The pool of a memory.
+    /// Returns the pool of a placement.
     pub(crate) fn of(&self, placement: Placement) -> &Pool {
         if is_host(placement.memory) { &self.host } else { self.device(placement.device) }
     }
 
-    /// Statistics of a device's memory.
+    /// Returns the statistics of a device's memory.
     pub(crate) fn stats(&self, device: usize) -> Result<MemoryStats> {
         let pool = self.devices.get(device).ok_or_else(|| no_device(device))?;
         let usage = pool.usage();
@@ -84,7 +85,7 @@ impl Memories {
         Ok(stats)
     }
 
-    /// Resets peaks and counts.
+    /// Resets the peaks and counts of a device's memory.
     pub(crate) fn clear_stats(&self, device: usize) -> Result<()> {
         self.devices.get(device).ok_or_else(|| no_device(device))?.reset_usage();
         Ok(())
@@ -95,7 +96,7 @@ fn no_device(device: usize) -> Error {
     Error::invalid_argument(format!("there is no device {device}"))
 }
 
-/// Converts the engine's error to PJRT's.
+/// Converts the engine's error to a PJRT error.
 pub(crate) fn run_error(error: RunError, device: usize) -> Error {
     match error {
         RunError::Input(message) => Error::invalid_argument(message),
@@ -118,7 +119,7 @@ pub(crate) fn run_error(error: RunError, device: usize) -> Error {
     }
 }
 
-/// Bytes of memory of this machine, if the system reports them.
+/// Returns the number of bytes of memory of this machine, if the system reports it.
 fn machine_memory() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;

@@ -1,11 +1,11 @@
 //! The device as a PJRT plugin: a [`Backend`](device_plugin::Backend) over [`stablehlo_cpu`].
 //!
 //! An execution passes through these modules: `plugin` (the plugin's description), `config` (a client's options),
-//! `backend` (the devices), `compile` (programs, with `layouts`, `types` and `dump`) and `execution` (which chooses the thread
-//! and the time of a run). `running` tracks the executions that have not ended. Executions use `buffer` for their
-//! arrays, `memory` for allocations and `workers` for threads. `custom_calls` calls
-//! the handlers of the program's own custom calls, which `ffi` registers. `job` connects the client to those of other
-//! processes, and `transfers` moves arrays between them.
+//! `backend` (the devices), `compile` (programs, with `layouts`, `types` and `dump`) and `execution` (which chooses the
+//! thread and the time of a run). `running` tracks the executions that have not ended. Executions use `buffer` for
+//! their arrays, `memory` for allocations and `workers` for threads. `custom_calls` calls the handlers of the program's
+//! own custom calls, which `ffi` registers. `job` connects the client to the clients of other processes, and
+//! `transfers` moves arrays between them.
 
 mod backend;
 mod buffer;

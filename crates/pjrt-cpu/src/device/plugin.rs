@@ -17,7 +17,8 @@ use super::support;
 #[derive(Clone, Copy, Debug)]
 pub struct Cpu;
 
-/// StableHLO versions that the reader supports. Frameworks serialize programs for the newest of them or an older one.
+/// The StableHLO versions that the parser supports. Frameworks serialize programs for the newest of these versions or
+/// an older one.
 const STABLEHLO: StablehloVersions = device_plugin::stablehlo::VERSIONS;
 
 /// LAPACK routines that programs may call, without the letter of the element type. `syevd` stands for

@@ -9,7 +9,7 @@ use device_plugin::{Completer, Error, ErrorCode, Event, Result};
 
 use stablehlo_cpu::{Communicator, Stop};
 
-/// Executions that have not ended, in launch order.
+/// The executions that have not ended, in launch order.
 pub(crate) struct Running {
     executions: Mutex<Executions>,
     /// Notified when an execution ends while a thread waits for it.
@@ -36,11 +36,11 @@ struct Executions {
 #[derive(Default)]
 pub(crate) struct Target {
     pub(crate) device: usize,
-    /// The framework's number of the launch. `None` for transfers.
+    /// The framework's launch ID. `None` for transfers.
     pub(crate) launch_id: Option<i32>,
     /// Whether the execution has effects other than its outputs.
     pub(crate) has_side_effects: bool,
-    /// Whether the call that starts the execution waits for its end. Such an execution does not count towards the limit.
+    /// Whether the call that starts the execution waits for its end. Such an execution does not count toward the limit.
     /// Transfers do not count either, because their end may depend on later launches.
     pub(crate) is_awaited: bool,
     /// The communicator in which the execution may wait for other members.
@@ -54,10 +54,10 @@ struct Entry {
 }
 
 enum Phase {
-    /// The inputs of the execution are not ready, or no thread is free. It can be ended immediately.
+    /// The inputs of the execution are not ready, or no thread is free. The execution can be ended immediately.
     Waiting(Completer),
-    /// The execution has begun and uses the framework's memory until it ends. If an error is set, it ends with that
-    /// error.
+    /// The execution has begun and uses the framework's memory until it ends. If an error is set, the execution ends
+    /// with this error.
     Started(Option<Error>),
     /// The execution has ended. Its waiting threads and callbacks are being notified.
     Ended,
@@ -71,7 +71,7 @@ struct Stopped {
 }
 
 impl Entry {
-    /// Whether the execution can still fail. An execution that has ended or failed before cannot.
+    /// Returns whether the execution can still fail. An execution that has already ended or failed cannot fail.
     fn can_fail(&self) -> bool {
         matches!(self.phase, Phase::Waiting(_) | Phase::Started(None))
     }
@@ -135,7 +135,7 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// `CANCELLED` if the process is ending.
+    /// Returns `CANCELLED` if the process is ending.
     pub(crate) fn add(self: &Arc<Self>, target: Target) -> Result<(Event, Ticket)> {
         let (event, completer) = Event::pending();
         let stop = Stop::new();
@@ -153,7 +153,8 @@ impl Running {
     /// Waits until each of the devices has fewer executions in flight than the limit, or the process is ending. A
     /// framework that launches programs faster than they run therefore holds a bounded number of inputs and outputs.
     ///
-    /// Does not wait on a thread of the client (`is_own_thread`), because its own execution may be the one that has to end.
+    /// Does not wait on a thread of the client (`is_own_thread`), because the execution on this thread may be the one
+    /// that must end.
     pub(crate) fn wait_for_room(&self, devices: &[usize], is_own_thread: impl FnOnce() -> bool) {
         let mut executions = self.lock();
         let count = |executions: &Executions, device| executions.per_device.get(device).copied().unwrap_or(0);
@@ -202,8 +203,8 @@ impl Running {
     }
 
     /// Stops all executions permanently. Their events never become ready, because the framework may be partly
-    /// destroyed. If a Python thread stopped waiting for an event now, the interpreter would end it, and with it the
-    /// process.
+    /// destroyed. If a Python thread stopped waiting for an event at this point, the interpreter would end the thread,
+    /// and thereby the process.
     pub(crate) fn freeze(&self) {
         let mut executions = self.lock();
         executions.frozen = true;
@@ -231,7 +232,7 @@ impl Running {
         worlds.iter().for_each(|communicator| communicator.stop("the process ends"));
     }
 
-    /// Whether [`Running::freeze`] was called.
+    /// Returns whether [`Running::freeze`] was called.
     pub(crate) fn is_frozen(&self) -> bool {
         self.lock().frozen
     }
@@ -272,8 +273,8 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Runs the execution and makes its event ready, unless it was poisoned before. The work ends early after a stop
-    /// request.
+    /// Runs the execution and makes its event ready, unless the execution was poisoned before. The work ends early
+    /// after a stop request.
     pub(crate) fn run(self, work: impl FnOnce(&Stop) -> Result<()>) {
         let begun = {
             let mut executions = self.running.lock();
@@ -294,7 +295,8 @@ impl Ticket {
                 _ => result,
             }
         });
-        // The ticket is dropped after the callbacks have run, so that an ending process can also wait for them.
+        // The ticket is dropped after the callbacks have run, so that an ending process can also wait for the
+        // callbacks.
     }
 }
 

@@ -1,4 +1,4 @@
-//! The part of a client that its executions share, and how they take inputs and place outputs.
+//! The part of a client that its executions share, and how executions take inputs and place outputs.
 
 use std::sync::Arc;
 
@@ -20,21 +20,23 @@ pub(crate) struct State {
     pub(crate) deterministic: bool,
     /// Executions that may take long: those that run on another thread or contain a loop.
     pub(crate) running: Arc<Running>,
-    /// The processes that run programs together with this one.
+    /// The job of several processes to which this process belongs.
     pub(crate) job: Option<Arc<Processes>>,
-    /// Exchanges arrays with them.
+    /// Exchanges arrays with the other processes of the job.
     pub(crate) transfers: Arc<Transfers>,
 }
 
 impl State {
-    /// References to inputs in host memory, so that a run does not reuse their memory for device outputs.
+    /// Returns references to inputs in host memory, so that a run does not reuse their memory for outputs on the
+    /// device.
     #[inline]
     pub(crate) fn kept(&self, inputs: &[Tensor]) -> Vec<Tensor> {
         let host = self.memories.host();
         inputs.iter().filter(|input| input.is_of(host)).cloned().collect()
     }
 
-    /// Gives each output of a run its own memory, in the place that `on_host` selects.
+    /// Copies outputs of a run if necessary, so that each output owns its memory and is in the memory that `on_host`
+    /// selects.
     #[inline]
     pub(crate) fn owned(
         &self,
@@ -44,13 +46,13 @@ impl State {
         on_host: impl Fn(usize) -> bool,
     ) -> Result<Vec<Tensor>> {
         let (pool, host) = (self.memories.device(device), self.memories.host());
-        // Each output must own its memory. Frameworks rely on it, and the importer of a DLPack capsule may write to it.
-        // Outputs that share memory with arguments that are not donated, with constants or with other outputs are
-        // therefore copied. If a donated argument is returned twice, the first output takes its memory and the second
-        // is a copy.
+        // Each output must own its memory. Frameworks rely on this, and the importer of a DLPack capsule may write to
+        // the memory. Outputs that share memory with arguments that are not donated, with constants or with other
+        // outputs are therefore copied. If a donated argument is returned twice, the first output takes its memory and
+        // the second output is a copy.
         for (index, output) in outputs.iter_mut().enumerate().rev() {
             let on_host = on_host(index);
-            // Members of a launch exchange buffers. An output must count towards the limit of its own device.
+            // Members of a launch exchange buffers. An output must count toward the limit of its own device.
             let must_copy = output.is_shared()
                 || output.is_of(host) != on_host
                 || (is_member && !on_host && self.memories.is_of_another(output, device));
@@ -63,7 +65,7 @@ impl State {
     }
 }
 
-/// Whether an output of a launch is placed in host memory.
+/// Returns whether an output of a launch is placed in host memory.
 #[inline]
 pub(crate) fn on_host<B: Backend<Buffer = CpuBuffer>>(launch: &Launch<'_, B>, index: usize) -> bool {
     launch.outputs.placement(index).is_some_and(|placement| is_host(placement.memory))
@@ -75,7 +77,7 @@ pub(crate) fn ready_inputs<B: Backend<Buffer = CpuBuffer>>(launch: &mut Launch<'
     (0..launch.inputs.len()).map(|index| take(launch, index).into_tensor()).collect()
 }
 
-/// Gives a launch outputs that become ready with an event.
+/// Adds outputs to a launch. The outputs become ready with an event.
 pub(crate) fn promises<B: Backend<Buffer = CpuBuffer>>(
     executable: &CpuExecutable,
     launch: &mut Launch<'_, B>,

@@ -44,7 +44,7 @@ pub(crate) fn supports(program: &Program) -> Support {
     }
 }
 
-/// The engine's errors for a program, one for each unsupported op.
+/// Returns the engine's errors for a program, one for each unsupported op.
 fn refused(module: &Module, options: &CompileOptions) -> Option<CompileError> {
     let count = |n: i64| usize::try_from(n).unwrap_or(1).max(1);
     let settings = settings::<CpuBackend>(count(options.num_replicas), count(options.num_partitions), options);
@@ -62,7 +62,7 @@ fn reason(error: &CompileError) -> Reason {
     reason
 }
 
-/// An integer attribute of the module. Returns 1 if the module does not have it.
+/// Returns an integer attribute of the module, or 1 if the module does not have this attribute.
 fn stated(module: &Module, name: &str) -> i64 {
     let found = module.attributes.iter().find(|(attribute, _)| attribute == name);
     found.and_then(|(_, value)| value.as_integer()).unwrap_or(1)

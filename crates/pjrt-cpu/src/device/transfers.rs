@@ -1,7 +1,7 @@
-//! Arrays that move between devices of different processes.
+//! Transfers of arrays between devices of different processes.
 //!
-//! Threads of their own send and receive the messages, because both may block. The client's threads then complete the
-//! events, which may call the framework.
+//! Separate threads send and receive the messages, because sending and receiving may block. The client's threads then
+//! complete the events, because this may call the framework's callbacks.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -24,7 +24,8 @@ use stablehlo_cpu::Tensor;
 /// The stream of all transfers. It is never closed.
 const STREAM: Stream = Stream { lane: u64::MAX, number: 0 };
 
-/// The first byte of a message: the array follows, or the error of the sender.
+/// The first byte of a message that contains an array. [`ERROR`] is the first byte of a message with the sender's
+/// error.
 const ARRAY: u8 = 0;
 const ERROR: u8 = 1;
 
@@ -33,7 +34,7 @@ pub(crate) struct Transfers {
     job: Option<Arc<Processes>>,
     running: Arc<Running>,
     workers: Arc<Workers>,
-    /// For each process to which a thread sends, the arrays that wait.
+    /// The waiting jobs for each process to which a thread currently sends.
     outbox: Mutex<HashMap<usize, VecDeque<Job>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -61,7 +62,7 @@ impl Transfers {
         Ok(())
     }
 
-    /// Runs a job that sends an array to a process, after those that wait.
+    /// Runs a job that sends an array to a process, after the jobs that already wait for this process.
     fn enqueue(self: &Arc<Self>, to: usize, job: Job) -> Result<()> {
         let mut outbox = lock(&self.outbox);
         if let Some(waiting) = outbox.get_mut(&to) {
@@ -77,14 +78,14 @@ impl Transfers {
             }
         });
         if started.is_err() {
-            // Drops the arrays, which fails their events.
+            // Drop the arrays, which fails their events.
             let dropped = lock(&self.outbox).remove(&to);
             drop(dropped);
         }
         started
     }
 
-    /// The next array for a process. If there is none, the thread for this process ends.
+    /// Returns the next job for a process. If there is none, the thread for this process ends.
     fn next(&self, to: usize) -> Option<Job> {
         let mut outbox = lock(&self.outbox);
         let job = outbox.get_mut(&to)?.pop_front();
@@ -105,12 +106,12 @@ impl Transfers {
     }
 }
 
-/// The way of one array.
+/// One array, and the process with which it is exchanged.
 struct Route {
     job: Arc<Processes>,
     peer: usize,
     tag: u64,
-    /// Compared by the receiver.
+    /// Describes the array. The receiver compares the sender's description with its own.
     description: String,
     deadline: Instant,
 }
@@ -149,7 +150,7 @@ impl Route {
         self.transport().send(self.peer, STREAM, self.tag, &parts).map_err(|error| self.failed(error))
     }
 
-    /// Waits for the array. Returns the message and the place of the elements in it.
+    /// Waits for the array. Returns the message and the offset of the elements in the message.
     fn receive(&self) -> Result<(Vec<u8>, usize)> {
         let received = self.transport().receive(self.peer, STREAM, self.tag, self.deadline);
         let message = received.map_err(|error| match error {
@@ -185,7 +186,7 @@ impl Transfers {
         Route::new(job, transfer, sends)
     }
 
-    /// Starts to send an array, or the error with which it failed, to a device of another process.
+    /// Starts to send an array, or the error with which its execution failed, to a device of another process.
     pub(crate) fn send(self: &Arc<Self>, array: Result<&CpuBuffer>, transfer: &CrossHostTransfer<'_>) -> Result<Event> {
         let route = self.route(transfer, true)?;
         let array = array.cloned().and_then(|buffer| match buffer.is_dynamic() {
@@ -200,10 +201,11 @@ impl Transfers {
         let send = move || {
             let sent = match array.as_ref().map_err(Error::clone).and_then(CpuBuffer::tensor) {
                 Ok(tensor) => route.send(ARRAY, tensor.bytes()),
-                // If the process cannot be told, it is lost, or notices that this one is.
+                // If the error cannot be sent, the other process has failed, or it notices that this process has
+                // failed.
                 Err(error) => route.send(ERROR, error.message().as_bytes()).and(Err(error)),
             };
-            // The array must be free when the event is ready.
+            // The array must be released before the event becomes ready.
             drop(array);
             workers.submit(Box::new(move || ticket.run(|_| sent)));
         };

@@ -4,14 +4,14 @@ use device_plugin::{ElementType, Error, Result, Shape};
 
 use stablehlo_cpu::{DType, TensorType};
 
-/// The shape of a tensor.
+/// Returns the shape of a tensor.
 pub(crate) fn shape(ty: &TensorType) -> Result<Shape> {
     let extent = |d: &usize| i64::try_from(*d).map_err(|_| Error::invalid_argument(format!("{ty} is too large")));
     let dimensions = ty.dims.iter().map(extent).collect::<Result<Vec<_>>>()?;
     Ok(Shape::new(element_type(ty.dtype)?, dimensions))
 }
 
-/// Pairs of the engine's element type and PJRT's.
+/// Pairs of the engine's and PJRT's element types.
 const TYPES: &[(DType, ElementType)] = &[
     (DType::Bool, ElementType::Pred),
     (DType::I2, ElementType::S2),
@@ -45,19 +45,19 @@ const TYPES: &[(DType, ElementType)] = &[
     (DType::C128, ElementType::C128),
 ];
 
-/// The engine's element type.
+/// Returns the engine's element type.
 pub(crate) fn dtype(element_type: ElementType) -> Result<DType> {
     let pair = TYPES.iter().find(|(_, pjrt)| *pjrt == element_type);
     pair.map(|(dtype, _)| *dtype).ok_or_else(|| Error::unimplemented(format!("arrays of {element_type}")))
 }
 
-/// PJRT's element type.
+/// Returns PJRT's element type.
 pub(crate) fn element_type(dtype: DType) -> Result<ElementType> {
     let pair = TYPES.iter().find(|(engine, _)| *engine == dtype);
     pair.map(|(_, pjrt)| *pjrt).ok_or_else(|| Error::unimplemented(format!("arrays of {}", dtype.name())))
 }
 
-/// The extents of a shape.
+/// Returns the extents of a shape.
 pub(crate) fn dims(shape: &Shape) -> Result<Vec<usize>> {
     let extent = |d: &i64| usize::try_from(*d).map_err(|_| Error::invalid_argument(format!("{shape}: extent {d}")));
     shape.dimensions.iter().map(extent).collect()

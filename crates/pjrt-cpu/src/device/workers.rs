@@ -2,7 +2,7 @@
 //! whose members wait for each other.
 //!
 //! A handler of a custom call may wait for another program, or for a handler of another program. A thread that is in a
-//! handler therefore does not count: another one may take its place (see [`in_handler`]).
+//! handler therefore does not count toward the limit: another thread may take its place (see [`in_handler`]).
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use device_plugin::{Error, HomeProcess, Result};
 /// A function to run. It catches its own panics.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-/// Address space of a thread's stack. It is large because programs nest regions.
+/// Size of a thread's stack in bytes. It is large because programs nest regions.
 const STACK: usize = 8 << 20;
 
 /// The threads of a client. They start on demand, and end with [`Workers::close`].
@@ -28,7 +28,7 @@ pub(crate) struct Workers {
     members: Mutex<Vec<Option<Member>>>,
     /// The process that created the threads.
     home: HomeProcess,
-    /// Its process ID, for messages.
+    /// ID of the process that created the threads, for messages.
     process: u32,
 }
 
@@ -36,9 +36,9 @@ pub(crate) struct Workers {
 struct Queue {
     jobs: VecDeque<Job>,
     threads: Vec<JoinHandle<()>>,
-    /// Threads that run a job, other than those in a handler.
+    /// Number of threads that run a job, except threads in a handler.
     active: usize,
-    /// Threads that wait for a job, and those that have just started.
+    /// Number of threads that wait for a job, including threads that have just started.
     idle: usize,
     closed: bool,
 }
@@ -48,8 +48,8 @@ thread_local! {
     static EMPLOYER: RefCell<Option<Arc<Workers>>> = const { RefCell::new(None) };
 }
 
-/// Calls a handler. While it runs on a thread of a client, one more thread of the client may run jobs, so that the
-/// handler can wait for any of them.
+/// Calls a handler. While the handler runs on a thread of a client, one more thread of the client may run jobs, so that
+/// the handler can wait for any job.
 pub(crate) fn in_handler<T>(call: impl FnOnce() -> T) -> T {
     /// Counts the thread again when the handler ends, even if it panics.
     struct Uncounted(Option<Arc<Workers>>);
@@ -62,7 +62,8 @@ pub(crate) fn in_handler<T>(call: impl FnOnce() -> T) -> T {
             }
         }
     }
-    // A program that the handler runs on this thread may call handlers, too. The thread is already uncounted there.
+    // A program that the handler runs on this thread may call handlers, too. In these handlers, the thread is already
+    // uncounted.
     let uncounted = Uncounted(EMPLOYER.take());
     if let Some(workers) = &uncounted.0 {
         let mut queue = lock(&workers.queue);
@@ -105,8 +106,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Workers {
-    /// Creates up to `most` threads for jobs that do not wait for others, besides those in handlers, and up to one for
-    /// each device.
+    /// Creates up to `most` threads for jobs that do not wait for other jobs, not counting threads in handlers, and up
+    /// to one thread for each device.
     pub(crate) fn new(most: usize, devices: usize) -> Arc<Self> {
         Arc::new(Self {
             most: most.max(1),
@@ -118,12 +119,12 @@ impl Workers {
         })
     }
 
-    /// Checks that the client can be used in this process. A forked process has none of the threads, and its copies of
-    /// the client's locks may be held by a thread that does not exist there.
+    /// Checks that the client can be used in this process. A forked process has none of the client's threads, and a
+    /// thread that does not exist in the forked process may hold its copies of the client's locks.
     ///
     /// # Errors
     ///
-    /// `FAILED_PRECONDITION` in a process that was forked after the client was created.
+    /// Returns `FAILED_PRECONDITION` in a process that was forked after the client was created.
     #[inline]
     pub(crate) fn check_process(&self) -> Result<()> {
         if self.home.is_current() { Ok(()) } else { Err(self.forked()) }
@@ -138,7 +139,7 @@ impl Workers {
         ))
     }
 
-    /// Whether the caller is one of the threads.
+    /// Returns whether the caller is one of the threads.
     pub(crate) fn is_own_thread(&self) -> bool {
         let this = std::thread::current().id();
         let is_this = |thread: &JoinHandle<()>| thread.thread().id() == this;
@@ -146,8 +147,9 @@ impl Workers {
             || lock(&self.members).iter().flatten().any(|member| is_this(&member.thread))
     }
 
-    /// Runs a job on one of the threads. Only its handlers may wait for other jobs. Jobs start in the order of submission,
-    /// several at a time. After [`Workers::close`], or if no thread can be started, the job runs on the caller's thread.
+    /// Runs a job on one of the threads. Handlers in the job may wait for other jobs, but the job itself must not. Jobs
+    /// start in the order of submission, several at a time. After [`Workers::close`], or if no thread can be started,
+    /// the job runs on the caller's thread.
     pub(crate) fn submit(self: &Arc<Self>, job: Job) {
         let mut queue = lock(&self.queue);
         if queue.closed {
@@ -168,7 +170,7 @@ impl Workers {
     ///
     /// # Errors
     ///
-    /// If no thread waits for jobs, and the system cannot start another one.
+    /// Returns an error if no thread waits for jobs and the system cannot start another thread.
     fn find_thread(self: &Arc<Self>, queue: &mut Queue) -> io::Result<()> {
         let wanted = queue.jobs.len().min(self.most.saturating_sub(queue.active));
         if wanted == 0 {
@@ -192,12 +194,13 @@ impl Workers {
         Ok(())
     }
 
-    /// The main loop of a thread.
+    /// Runs jobs until the queue is closed and empty. This is the main loop of a thread.
     fn work(self: Arc<Self>) {
         EMPLOYER.set(Some(Arc::clone(&self)));
         let mut queue = lock(&self.queue);
         loop {
-            // All remaining jobs of a closed queue run, and no thread waits for another one to end its job.
+            // After the queue is closed, all remaining jobs run at once, and no thread waits for another thread to end
+            // its job.
             let may_run = queue.closed || queue.active < self.most;
             if may_run && let Some(job) = queue.jobs.pop_front() {
                 queue.idle -= 1;
@@ -218,11 +221,11 @@ impl Workers {
     }
 
     /// Runs jobs that wait for each other, each on the thread of its device. All threads run the jobs of one launch
-    /// before those of the next.
+    /// before the jobs of the next launch.
     ///
     /// # Errors
     ///
-    /// If the system cannot start another thread. In that case, none of the jobs runs.
+    /// Returns an error if the system cannot start another thread. In that case, none of the jobs runs.
     pub(crate) fn launch(&self, jobs: Vec<(usize, Job)>) -> io::Result<()> {
         let mut members = lock(&self.members);
         if lock(&self.queue).closed {
@@ -244,8 +247,8 @@ impl Workers {
         Ok(())
     }
 
-    /// Ends the threads once they have run all submitted jobs, and waits for them. If one of the threads calls it, it
-    /// returns without waiting, because other threads may wait for a job that only the caller's thread can run.
+    /// Ends the threads once they have run all submitted jobs, and waits for them. On one of these threads, this method
+    /// returns without waiting, because other threads may wait for a job that only this thread can run.
     pub(crate) fn close(&self) {
         let (threads, members) = self.take_threads();
         self.wake.notify_all();
@@ -264,7 +267,7 @@ impl Workers {
         }
     }
 
-    /// Abandons the threads, which do not exist in a forked process and are parked in an ending one.
+    /// Abandons the threads, which do not exist in a forked process and are parked in an ending process.
     pub(crate) fn abandon(&self) {
         std::mem::forget(self.take_threads());
     }
@@ -279,7 +282,7 @@ impl Workers {
         (threads, std::mem::take(&mut *lock(&self.members)))
     }
 
-    /// Number of threads, for tests.
+    /// Returns the number of threads.
     #[cfg(test)]
     fn count(&self) -> usize {
         lock(&self.queue).threads.len() + lock(&self.members).iter().flatten().count()

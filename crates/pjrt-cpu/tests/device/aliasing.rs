@@ -6,7 +6,7 @@ use pjrt::{Buffer, Client, Input, Outputs};
 
 use crate::{client, compile};
 
-/// Bytes of an array of 1024 numbers.
+/// Size in bytes of an array of 1024 `f32`s.
 const ARRAY: i64 = 4096;
 
 fn in_use(client: &Client) -> i64 {
@@ -60,12 +60,12 @@ fn donated_argument_is_returned_in_place() {
     let (outputs, used) = run(&client, &donating, vec![Input::Donate(array(&client, 3.0))]);
     assert_eq!(used, 0);
     assert_eq!(outputs[0].to_host::<f32>().unwrap(), [3.0; 1024]);
-    // The caller keeps the argument.
+    // The caller keeps the argument, so the output is a copy.
     let x = array(&client, 4.0);
     let (outputs, used) = run(&client, &donating, vec![(&x).into()]);
     assert_eq!(used, ARRAY);
     assert_eq!(outputs[0].to_host::<f32>().unwrap(), [4.0; 1024]);
-    // If it is returned twice, it becomes one of the outputs.
+    // If a donated argument is returned twice, its memory becomes one of the outputs.
     let twice = "func.func @main(%x: tensor<1024xf32> {jax.buffer_donor = true})
         -> (tensor<1024xf32>, tensor<1024xf32>) {
       return %x, %x : tensor<1024xf32>, tensor<1024xf32>
@@ -85,7 +85,7 @@ fn value_returned_twice_has_two_memories() {
     }";
     let (outputs, used) = run(&client, text, vec![(&x).into()]);
     assert_eq!(used, 2 * ARRAY);
-    // The caller may overwrite one of the outputs while the other is alive.
+    // The caller may overwrite one of the outputs while the other output is alive.
     let square = "func.func @main(%x: tensor<1024xf32> {tf.aliasing_output = 0 : i32}) -> tensor<1024xf32> {
       %0 = stablehlo.multiply %x, %x : tensor<1024xf32>
       return %0 : tensor<1024xf32>
@@ -134,7 +134,7 @@ fn returned_host_memory_is_copied() {
     assert_eq!(outputs[0].to_host::<f32>().unwrap(), [9.0; 1024]);
 }
 
-/// Tests the same on a thread of the client, where outputs are promised first.
+/// Tests a program that runs on a thread of the client, so that its outputs do not exist when the call returns.
 #[test]
 fn long_program_returns_copies_too() {
     let client = client(1);

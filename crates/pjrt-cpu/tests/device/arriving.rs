@@ -1,4 +1,5 @@
-//! Launches programs on data that has not arrived yet. Uses the C table directly, as a C++ framework does.
+//! Tests launches of programs on data that has not arrived yet. They call the C table directly, as a C++ framework
+//! does.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -14,7 +15,8 @@ use pjrt_sys::*;
 
 use crate::INCREMENT;
 
-/// Calls a function of the table with the arguments that `set` fills in. Returns them with the outputs.
+/// Calls a function of the table with the arguments that `set` fills in. Returns the arguments, which then contain the
+/// outputs.
 fn ask<S: Slot<Table = PJRT_Api, Return = *mut PJRT_Error>>(set: impl FnOnce(&mut S::Args)) -> Result<S::Args, String>
 where
     S::Args: AbiStruct,

@@ -57,7 +57,7 @@ fn errors_reach_events_and_dependents() {
     let error = compile(&client, INCREMENT).execute(&[&failed]).map(drop).unwrap_err();
     assert_eq!(error.code(), ErrorCode::DATA_LOSS);
 
-    // Allocating 64 MiB with a limit of 1 MiB fails, on another thread.
+    // Allocating 64 MiB with a limit of 1 MiB fails on another thread.
     let small = crate::plugin().client(&pjrt::ClientOptions::new().with("memory_limit", "1MiB")).unwrap();
     let text = "func.func @main(%x: tensor<f32>) -> tensor<f32> {
       %zero = stablehlo.constant dense<0.0> : tensor<f32>

@@ -1,10 +1,10 @@
-//! Arrays of bounded size: results whose extents a program computes, and arguments that have them.
+//! Tests of arrays of bounded size: results whose extents a program computes, and arguments with such extents.
 
 use pjrt::{Buffer, Client, CompileOptions, ErrorCode, LoadedExecutable, Outputs, Program};
 
 use crate::{client, compile};
 
-/// The positions of the numbers that are not zero, in order. As many rows count as there are such numbers.
+/// Returns the positions of the nonzero numbers, in order. Only as many rows are valid as there are such numbers.
 const NONZERO: &str = r#"
 func.func @main(%x: tensor<6xi32>) -> (tensor<?x1xi32, #stablehlo.bounds<6, ?>>, tensor<6xi32>) {
   %zero = stablehlo.constant dense<0> : tensor<6xi32>
@@ -23,7 +23,7 @@ func.func @main(%x: tensor<6xi32>) -> (tensor<?x1xi32, #stablehlo.bounds<6, ?>>,
   return %r, %x : tensor<?x1xi32, #stablehlo.bounds<6, ?>>, tensor<6xi32>
 }"#;
 
-/// A transposition, whose elements move.
+/// A transposition of an array of bounded size, which moves its elements.
 const TURN: &str = "
 func.func @main(%x: tensor<2x3xi32>, %n: tensor<i32>) -> tensor<3x?xi32, #stablehlo.bounds<?, 2>> {
   %0 = stablehlo.set_dimension_size %x, %n, dim = 0 : (tensor<2x3xi32>, tensor<i32>) -> tensor<?x3xi32, #stablehlo.bounds<2, ?>>
@@ -47,7 +47,7 @@ fn numbers(client: &Client, dims: &[i64], numbers: &[i32]) -> Buffer {
     client.buffer_from_host(numbers, dims).unwrap()
 }
 
-/// The elements of the array. The rest of the maximum size is not written.
+/// Returns the elements of the array. The buffer's remaining elements, up to the maximum size, are not written.
 fn contents(buffer: &Buffer) -> Vec<i32> {
     let count: i64 = buffer.unpadded_dimensions().unwrap().iter().product();
     buffer.to_host::<i32>().unwrap()[..usize::try_from(count).unwrap()].to_vec()
@@ -68,7 +68,7 @@ fn result_has_extents() {
     }
 }
 
-/// The first bytes are those of the array, whichever dimension has a bound.
+/// The first bytes are the elements of the actual array, whichever dimension has a bound.
 #[test]
 fn part_of_result_is_read() {
     let client = client(1);
@@ -91,7 +91,7 @@ fn argument_has_extents() {
         let turned = run(&turn, &[&x, &numbers(&client, &[], &[n])]).remove(0);
         assert_eq!(run(&sum, &[&turned])[0].to_host::<i32>().unwrap(), sums);
     }
-    // An array of one size that is the maximum.
+    // The argument may also be an array of the maximum size without dynamic dimensions.
     let whole = numbers(&client, &[3, 2], &[1, 2, 3, 4, 5, 6]);
     assert_eq!(run(&sum, &[&whole])[0].to_host::<i32>().unwrap(), [3, 7, 11]);
 }
@@ -113,7 +113,7 @@ fn extents_that_do_not_fit_are_errors() {
     assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT, "{error}");
 }
 
-/// The call of a long program returns its output buffers before their data exists.
+/// The call that launches a long program returns its output buffers before their data exists.
 #[test]
 fn pending_result_is_awaited_for_its_extents() {
     let client = client(1);
@@ -136,13 +136,13 @@ func.func @main(%n: tensor<i32>) -> (tensor<?xi32, #stablehlo.bounds<4>>, tensor
     assert_eq!(contents(&outputs[0]), [0, 1, 2]);
 }
 
-/// Encodes messages of protocol buffers: field numbers with numbers or bytes.
+/// Encodes fields of protobuf messages.
 mod proto {
     pub(super) fn number(field: u8, value: u8) -> Vec<u8> {
         vec![field << 3, value]
     }
 
-    /// A field whose number may exceed 15.
+    /// Encodes an integer field whose field number may exceed 15.
     pub(super) fn high(field: u8, value: u8) -> Vec<u8> {
         vec![(field << 3 & 0x7f) | 0x80, field >> 4, value]
     }
@@ -152,27 +152,27 @@ mod proto {
     }
 }
 
-/// `ShapeProto` of an array of `s32` whose dimension `dynamic` is bounded.
+/// Encodes a `ShapeProto` of an array of `s32` whose dimension `dynamic` is bounded.
 fn shape(dims: [u8; 2], dynamic: u8) -> Vec<u8> {
     use proto::number;
     [number(2, 4), number(3, dims[0]), number(3, dims[1]), number(6, 1 - dynamic), number(6, dynamic)].concat()
 }
 
-/// `HloInstructionProto`.
+/// Encodes an `HloInstructionProto`.
 fn instruction(id: u8, opcode: &str, shape: &[u8], rest: &[Vec<u8>]) -> Vec<u8> {
     use proto::{bytes, high};
     let name = bytes(1, format!("i{id}").as_bytes());
     [name, bytes(2, opcode.as_bytes()), bytes(3, shape), high(35, id), rest.concat()].concat()
 }
 
-/// PyTorch/XLA sends HLO. This program transposes its argument of bounded size.
+/// PyTorch/XLA sends HLO. This HLO program transposes its argument of bounded size.
 #[test]
 fn hlo_has_bounded_shapes() {
     use proto::{bytes, high, number};
     let argument = instruction(1, "parameter", &shape([2, 3], 0), &[]);
     let turned = instruction(2, "transpose", &shape([3, 2], 1), &[number(14, 1), number(14, 0), high(36, 1)]);
     let computation = [bytes(1, b"main"), bytes(2, &argument), bytes(2, &turned), number(5, 7), number(6, 2)].concat();
-    // The computation has more than 127 bytes, so its length takes two.
+    // The computation has more than 127 bytes, so its length is encoded in two bytes.
     let length = u16::try_from(computation.len()).unwrap();
     let length = [u8::try_from(length & 0x7f).unwrap() | 0x80, u8::try_from(length >> 7).unwrap()];
     let module = [bytes(1, b"m"), vec![3 << 3 | 2], length.to_vec(), computation, number(6, 7)].concat();

@@ -1,4 +1,4 @@
-//! Programs that are built with `stablehlo::builder`.
+//! Tests of programs that are built with `stablehlo::builder`.
 
 use pjrt::stablehlo::ForPlugin;
 use pjrt::stablehlo::ir::{ComparisonDirection, ElementType, Module, TensorType};
@@ -27,7 +27,7 @@ fn numbers(buffer: &Buffer) -> Vec<f32> {
     buffer.to_host::<f32>().unwrap()
 }
 
-/// One step of gradient descent for a layer with a mean squared error, and the loss before it.
+/// One step of gradient descent for a layer with a mean squared error, and the loss before the step.
 #[test]
 fn training_step() {
     let module = build(|f| {
@@ -68,7 +68,7 @@ fn training_step() {
 
 #[test]
 fn loop_with_branches() {
-    // Collatz: the number of steps to 1.
+    // The Collatz sequence: the number of steps until 1.
     let module = build(|f| {
         let start = f.argument(TensorType::new([], ElementType::I32))?;
         let [one, two, three] = [1, 2, 3].map(|number| f.constant(number).unwrap());
@@ -100,7 +100,7 @@ fn sort_gather_and_scatter() {
         let gathered = f.gather(keys, order, rows)?;
         let options =
             Scatter::new().inserted_window_dims([0]).scatter_dims_to_operand_dims([0]).index_vector_dim(1usize);
-        // Element 0 twice: the updates are added.
+        // Element 0 is updated twice, so both updates are added.
         let indices = f.constant_slice(&[0i32, 3, 0], &[3])?;
         let updates = f.constant_slice(&[10f32, 20.0, 30.0], &[3])?;
         let scattered = f.scatter(f.splat(1f32, &[5])?, indices, updates, options, |old, new| f.add(old, new))?;

@@ -1,4 +1,4 @@
-//! Executions that never end on their own.
+//! Tests of executions that never end on their own.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -185,7 +185,8 @@ pub(crate) fn both_end_by_poison(text: &str) {
         |at: usize, code| client.addressable_devices().unwrap()[at].poison_execution(9, code, "a peer failed").unwrap();
     assert!(poison(0, ErrorCode::UNAVAILABLE));
     assert_eq!(launched.done[0].wait().unwrap_err().code(), ErrorCode::UNAVAILABLE);
-    // If the second execution waited for the first one, its collective is aborted, possibly before it is poisoned.
+    // If the second execution waited for the first one, its collective is aborted, possibly before `poison` is called
+    // for it.
     let poisoned = poison(1, ErrorCode::DATA_LOSS);
     let code = launched.done[1].wait().unwrap_err().code();
     assert!(code == ErrorCode::ABORTED || (poisoned && code == ErrorCode::DATA_LOSS), "{code:?}, {poisoned}");
@@ -224,7 +225,7 @@ fn side_effects_outlive_the_client() {
     *GATE.lock().unwrap() = Some((begin, gate));
     let client = client(1);
     let program = compile(&client, EFFECTS);
-    // A call waits for a program with side effects unless an input is still to come.
+    // A call waits for a program with side effects, unless an input of the program has not arrived yet.
     let memory = client.default_device().unwrap().default_memory().unwrap();
     let scalar = Shape::new(ElementType::F32, []);
     let arriving = client.create_buffers_for_async_host_to_device(&[scalar], &memory).unwrap();
@@ -238,7 +239,7 @@ fn side_effects_outlive_the_client() {
         open.send(()).unwrap();
         ending.join().unwrap();
     });
-    // The thread that started the program when its input arrived may still hold the client, and end it later.
+    // The thread that started the program when its input arrived may still hold the client, and destroy it later.
     let start = Instant::now();
     while STEPS.load(Ordering::Relaxed) < 2 && start.elapsed() < Duration::from_secs(30) {
         std::thread::sleep(Duration::from_millis(1));
@@ -246,7 +247,7 @@ fn side_effects_outlive_the_client() {
     assert_eq!(STEPS.load(Ordering::Relaxed), 2);
 }
 
-/// The program's memory is freed, whether the execution was stopped or ended normally.
+/// A program's memory is freed, whether its execution was stopped or ended normally.
 #[test]
 fn stopped_execution_frees_memory() {
     let client = client(1);

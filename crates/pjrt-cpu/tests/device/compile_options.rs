@@ -1,4 +1,4 @@
-//! Compile options that are given by name.
+//! Tests of compile options that are given by name.
 
 use pjrt::{CompileOptions, ErrorCode, OptionOverride, Program};
 
@@ -27,21 +27,21 @@ fn value_of_another_type_is_refused() {
     assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT);
 }
 
-/// Tests XLA's options for files with the compiled programs.
+/// Tests XLA's options that write compiled programs to files.
 mod dump {
     use std::fs;
     use std::path::{Path, PathBuf};
 
     use super::*;
 
-    /// A folder that does not exist yet.
+    /// Returns the path of a directory that does not exist yet.
     fn folder(test: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("pjrt-cpu-dump-{test}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         folder
     }
 
-    /// Removes the folder and returns its files, by their names without the number.
+    /// Removes the directory and returns its files. The names of the files do not contain the number.
     fn take(folder: &Path) -> Vec<(String, Vec<u8>)> {
         let files = fs::read_dir(folder).unwrap().map(|file| {
             let path = file.unwrap().path();
@@ -83,7 +83,7 @@ mod dump {
             let files = take(&folder);
             assert_eq!(files.len(), count);
             let (_, proto) = files.iter().find(|(name, _)| name.ends_with(".cpu_after_optimizations.hlo.pb")).unwrap();
-            // The first field of the message is as long as the rest, which takes two bytes to write.
+            // The first field of the message extends to its end. The length of the field is encoded in two bytes.
             assert_eq!(usize::from(proto[1] & 0x7f) + (usize::from(proto[2]) << 7), proto.len() - 3);
             let program = Program::hlo(&proto[3..]);
             let program = client(1).compile(&program, &CompileOptions::default()).unwrap();

@@ -1,4 +1,4 @@
-//! Several devices in one client.
+//! Tests of several devices in one client.
 
 use pjrt::{ClientOptions, CompileOptions, DeviceAssignment, ErrorCode, NamedValue, Program, TopologyDescription};
 

@@ -1,4 +1,4 @@
-//! Programs that take over the memory of their arguments.
+//! Tests of programs that take over the memory of their arguments.
 
 use pjrt::{Client, Input};
 

@@ -1,11 +1,11 @@
-//! Ops whose regions run once per element and contain an endless loop.
+//! Tests of ops whose regions run once per element and contain an endless loop.
 
 use pjrt::{ClientOptions, ErrorCode};
 
 use crate::cancel::{both_end_by_poison, ends_by_poison, launch};
 use crate::{client, compile, plugin};
 
-/// A region of two scalars that returns `result`. The region counts from `%a` forever before it computes `%w`.
+/// Returns a region of two scalars that returns `result`. The region counts from `%a` forever before it computes `%w`.
 fn region(result: &str) -> String {
     format!(
         "{{
@@ -22,9 +22,9 @@ fn region(result: &str) -> String {
     )
 }
 
-/// A program whose `op` computes `%ys` from the scalar `%x` and from `%xs`, which is that scalar four times. In `op`,
-/// COMBINE stands for a region that combines two numbers, COMPARE for one that compares them, and FIRST for one that
-/// returns without a loop.
+/// Returns a program whose `op` computes `%ys` from the scalar `%x` and from `%xs`, which contains this scalar four
+/// times. In `op`, COMBINE stands for a region that combines two numbers, COMPARE for a region that compares them, and
+/// FIRST for a region that returns its first argument without a loop.
 fn with(op: &str) -> String {
     let first = "{\n  ^bb0(%a: tensor<i32>, %b: tensor<i32>):\n    stablehlo.return %a : tensor<i32>\n  }";
     let op = op.replace("COMBINE", &region("%w : tensor<i32>")).replace("COMPARE", &region("%c : tensor<i1>"));
@@ -59,7 +59,7 @@ fn reduce() {
 
 #[test]
 fn reduce_window() {
-    // The second window covers all elements up to the current one. It has a separate implementation.
+    // The second window covers all elements up to the current one. Such windows have a separate implementation.
     for (size, padding) in [(2, 1), (4, 3)] {
         ends_by_poison(&with(&format!(
             r#"%ys = "stablehlo.reduce_window"(%xs, %x) (COMBINE) {{

@@ -1,4 +1,4 @@
-//! A program's own custom calls, through the FFI extension.
+//! Tests of a program's own custom calls, through the FFI extension.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -91,7 +91,7 @@ fn calls_c_handler() {
     registered.unwrap();
     assert_eq!(run(&client, "in_c", "").unwrap(), [0.0; 3]);
     assert_eq!(compile("nobodys").unwrap_err().kind(), ErrorKind::Unsupported);
-    // A handler in Rust takes precedence over it, whatever the name of its platform.
+    // A handler in Rust may be registered under another name of this platform.
     let works = Handler::rust(|call| call.results[0].write(&[7.0f32; 3]));
     Registry::of::<CpuBackend>().register("in_both", "HOST", works).unwrap();
     assert_eq!(run(&client, "in_both", "").unwrap(), [7.0; 3]);
@@ -130,13 +130,14 @@ fn handler_receives_execution_data_on_any_thread() {
         let data = std::ptr::without_provenance_mut::<c_void>(data);
         // SAFETY: the handler does not dereference the pointer.
         unsafe { table.add_user_data(&context, id, NonNull::new(data).unwrap()) }.unwrap();
-        // SAFETY: as above.
+        // SAFETY: the handler does not dereference the pointer.
         let again = unsafe { table.add_user_data(&context, id, NonNull::dangling()) };
         assert_eq!(again.unwrap_err().code(), ErrorCode::ALREADY_EXISTS);
         ExecuteOptions::new().with_context(context)
     };
     let client = client(1);
-    // The handler runs a program itself. That program has no data, and afterwards the handler has its own data again.
+    // The handler runs a program itself. This inner program has no data, and afterwards the handler still has its own
+    // data.
     let inner = Mutex::new(compile(&client, &call("reads_data", "")));
     ffi::register("runs_another", move |call| {
         let inner = inner.lock().unwrap();

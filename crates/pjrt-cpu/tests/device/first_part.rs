@@ -1,4 +1,4 @@
-//! Programs with loops start on the caller's thread, and continue on another one if they take long.
+//! Tests of programs with loops, which start on the caller's thread, and continue on another thread if they take long.
 
 use pjrt::{ClientOptions, ErrorCode, Input};
 

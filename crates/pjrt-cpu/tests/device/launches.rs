@@ -1,4 +1,4 @@
-//! One program on several devices at once.
+//! Tests of one program on several devices at once.
 
 use pjrt::{Client, CompileOptions, ErrorCode, Input, LoadedExecutable, Program};
 
@@ -9,7 +9,7 @@ pub(crate) fn replicated(client: &Client, text: &str, replicas: i64) -> LoadedEx
     client.compile(&Program::mlir(text), &options).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// Runs a program on all devices. Each device's input is filled with its number.
+/// Runs a program on all devices. Each device's input is filled with the index of the device.
 pub(crate) fn run(client: &Client, program: &LoadedExecutable) -> Vec<Vec<f32>> {
     let input = |(device, number): (&pjrt::Device, i16)| {
         client.buffer_from_host_to(&[f32::from(number); 4], &[4], device).unwrap()
@@ -98,8 +98,8 @@ fn out_of_memory_ends_launch_on_all_devices() {
     assert_eq!(run(&client, &fits), [[28.0; 4]; 8]);
 }
 
-/// Runs a program with 4096 numbers on four devices. Each device's input is filled with its number. Returns the bytes
-/// in use on each device, without the arguments.
+/// Runs a program with 4096 numbers on four devices. Each device's input is filled with the index of the device,
+/// counted from 1. Returns the bytes in use on each device, without the arguments.
 fn accounts(client: &Client, text: &str) -> (Vec<i64>, Vec<f32>) {
     let program = replicated(client, text, 4);
     let devices = program.addressable_devices();

@@ -1,4 +1,4 @@
-//! Memory statistics and memory limits.
+//! Tests of memory statistics and memory limits.
 
 use std::sync::OnceLock;
 
@@ -83,7 +83,7 @@ fn rejects_program_beyond_address_space() {
     assert_eq!(error.code(), ErrorCode::RESOURCE_EXHAUSTED, "{error}");
 }
 
-/// A loop over 1 MiB, which does nothing else than return it.
+/// A loop over an array of 1 MiB. The loop runs once and negates the array.
 const IDENTITY_LOOP: &str = "
 func.func @main(%x: tensor<262144xf32>) -> tensor<262144xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -117,7 +117,8 @@ fn launches_in_flight_hold_bounded_memory() {
     assert!(peak <= (in_flight + 2) * (4 << 20), "{peak}");
 }
 
-/// A handler occupies the only place, and launches another program and waits for it.
+/// The execution of a handler reaches the limit of one execution. The handler launches another program and waits for
+/// it.
 #[test]
 fn handlers_launch_beyond_the_limit() {
     static INNER: OnceLock<(LoadedExecutable, Buffer, Buffer)> = OnceLock::new();

@@ -1,4 +1,4 @@
-//! The device through the C table, as frameworks use it.
+//! Tests of the device through PJRT's C API, as frameworks use it.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -28,7 +28,7 @@ mod zero_copy;
 use pjrt::{Client, ClientOptions, CompileOptions, LoadedExecutable, Plugin, Program};
 use pjrt_cpu::Cpu;
 
-/// The device as an embedded plugin.
+/// Returns the device as an embedded plugin.
 fn plugin() -> Plugin {
     Plugin::from_static(Cpu::api()).unwrap()
 }
@@ -51,8 +51,8 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %0 : tensor<4xf32>
 }";
 
-/// Squares a number and halves it, and repeats this as often as the second argument specifies. If that is
-/// often, it continues on another thread.
+/// Squares a number and halves it, and repeats this as often as the second argument specifies. With many repetitions,
+/// the program continues on another thread.
 const LOOP: &str = "
 func.func @main(%x: tensor<4xf32>, %n: tensor<i32>) -> (tensor<4xf32>, tensor<i32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>

@@ -1,4 +1,4 @@
-//! Memory kinds, and transfers between them.
+//! Tests of memory kinds, and of transfers between them.
 
 use pjrt::{Client, Memory};
 

@@ -1,4 +1,4 @@
-//! The messages of the device's errors, in one place: `messages.txt`. Other tests match codes and kinds.
+//! Compares the messages of the device's errors with `messages.txt`. Other tests only check error codes and kinds.
 //!
 //! `UPDATE_EXPECT=1 cargo test -p pjrt-cpu --test device` updates the file.
 

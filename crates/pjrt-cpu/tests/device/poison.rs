@@ -1,4 +1,4 @@
-//! Executions that the framework poisons.
+//! Tests of executions that the framework poisons.
 
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
@@ -8,7 +8,7 @@ use pjrt_cpu::ffi;
 
 use crate::{INCREMENT, LOOP, client, compile};
 
-/// The execution runs when the test allows it.
+/// The execution of this program waits in the custom call `gate` until the test allows it to continue.
 const GATED: &str = "
 func.func @main(%x: tensor<4xf32>, %n: tensor<i32>) -> (tensor<4xf32>, tensor<i32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>

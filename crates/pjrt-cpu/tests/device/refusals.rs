@@ -1,4 +1,4 @@
-//! A client whose programs were rejected or failed still runs every other program.
+//! Tests that a client whose programs were rejected or failed can still run every other program.
 
 use pjrt::{Client, CompileOptions, ErrorCode, Program};
 use pjrt_cpu::ffi;
@@ -8,7 +8,7 @@ use crate::{INCREMENT, client, compile};
 
 const DEVICES: i64 = 8;
 
-/// Calls a function of this name, which takes and returns four numbers.
+/// Returns a program that calls `target`, which takes and returns four numbers.
 fn call(target: &str) -> String {
     format!(
         "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
@@ -18,7 +18,7 @@ fn call(target: &str) -> String {
     )
 }
 
-/// Runs programs that are compiled anew, on one device and on all of them.
+/// Compiles new programs and runs them, on one device and on all devices.
 fn works(client: &Client, after: &str) {
     let x = client.buffer_from_host(&[1.0f32; 4], &[4]).unwrap();
     let outputs = compile(client, INCREMENT).execute(&[&x]).unwrap();
@@ -68,7 +68,7 @@ fn client_works_after_failed_runs() {
         let failed = failing.execute(&[&data]).unwrap();
         let error = failed[0].to_host::<f32>().unwrap_err();
         assert!(error.message().contains("the handler rejects its argument"), "{error}");
-        // The next program takes the failed result.
+        // The next program reads the failed result.
         let next = increment.execute(&[&failed[0]]).and_then(|outputs| outputs[0].to_host::<f32>());
         assert!(next.unwrap_err().message().contains("the handler rejects its argument"));
         works(&client, "a handler that failed");
@@ -80,7 +80,8 @@ fn client_works_after_failed_runs() {
     }
 }
 
-/// As with XLA, a handler checks its operands when it runs. A program that never reaches the call compiles and runs.
+/// As in XLA, the handler of a LAPACK call checks its operands when it runs. A program that never reaches the call
+/// compiles and runs.
 #[test]
 fn lapack_operands_are_checked_at_run_time() {
     let client = client(1);

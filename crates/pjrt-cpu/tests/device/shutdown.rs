@@ -32,7 +32,7 @@ fn work_outlives_handles() {
     }
 }
 
-/// Number of threads of this process.
+/// Returns the number of threads of this process.
 fn threads() -> Option<usize> {
     Some(std::fs::read_dir("/proc/self/task").ok()?.count())
 }
@@ -70,7 +70,7 @@ const ENDS: [&str; 7] = ["exit", "return", "callback", "download", "static", "ow
 fn process_may_exit_during_work() {
     let Ok(end) = std::env::var(CHILD) else {
         for end in ENDS {
-            // Repeat, because unlucky timing is rare.
+            // Repeat the test, because the timing that reveals an error is rare.
             for _ in 0..5 {
                 let said = child("process_may_exit_during_work", end);
                 assert!(!said.contains("the callback"), "{end}: the callback must not run: {said}");
@@ -79,7 +79,7 @@ fn process_may_exit_during_work() {
         return;
     };
     static CLIENT: OnceLock<pjrt::Client> = OnceLock::new();
-    // The wait for a loop without an end takes as long as it may.
+    // At exit, the plugin waits this long for the endless loop.
     pjrt::set_exit_wait(Duration::from_millis(100));
     let client = client(2);
     let endless = compile(&client, crate::cancel::ENDLESS);

@@ -1,4 +1,4 @@
-//! Programs whose custom calls have side effects: when they run, and on how many threads.
+//! Tests of programs whose custom calls have side effects: when they run, and on how many threads.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
@@ -10,12 +10,12 @@ use pjrt_cpu::ffi;
 
 use crate::{client, compile, plugin};
 
-/// Longer than a call that does not wait for its program.
+/// A duration that is longer than a call that does not wait for its program.
 const SLOW: Duration = Duration::from_millis(100);
-/// Ends a test that would otherwise wait forever.
+/// The time after which a test fails that would otherwise wait forever.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A program without results that calls `target` in a loop, as often as its argument specifies.
+/// Returns a program without results that calls `target` in a loop, as often as its argument specifies.
 fn effect_in_loop(target: &str) -> String {
     format!(
         "func.func @main(%n: tensor<i32>) {{
@@ -53,7 +53,8 @@ fn program_has_ended_when_call_returns() {
     }
 }
 
-/// XLA's CPU client does the same. Callbacks of JAX see the context managers of the thread.
+/// XLA's CPU client also runs handlers on the caller's thread. JAX's callbacks depend on context managers of this
+/// thread.
 #[test]
 fn handler_runs_on_callers_thread() {
     static SEEN: OnceLock<thread::ThreadId> = OnceLock::new();
@@ -67,7 +68,7 @@ fn handler_runs_on_callers_thread() {
     assert_eq!(SEEN.get(), Some(&thread::current().id()));
 }
 
-/// The size of the program does not matter.
+/// The call waits for the program whatever the size of the program is.
 #[test]
 fn large_program_has_ended_when_call_returns() {
     static CALLED: AtomicBool = AtomicBool::new(false);
@@ -94,7 +95,7 @@ fn large_program_has_ended_when_call_returns() {
     assert_eq!(outputs[0].to_host::<f32>().unwrap(), [256.0; 256 * 256]);
 }
 
-/// A framework reads no event of a program without results.
+/// A framework does not read the event of a program without results, so the call itself must return the error.
 #[test]
 fn call_returns_error_of_program() {
     ffi::register("side_effects.fails", |_| Err(device_plugin::Error::invalid_argument("the handler fails"))).unwrap();
@@ -129,7 +130,7 @@ fn handler_runs_program_to_its_end() {
     assert_eq!(CALLS.load(Ordering::Relaxed), 4);
 }
 
-/// Handlers that all have to be in progress at the same time.
+/// A meeting point for handlers that must all be in progress at the same time.
 #[derive(Default)]
 struct Meeting {
     present: Mutex<usize>,
@@ -149,12 +150,13 @@ impl Meeting {
     }
 }
 
-/// More programs than the client has threads for computations.
+/// Returns a number of programs that exceeds the number of the client's threads for computations.
 fn many() -> usize {
     2 * thread::available_parallelism().unwrap().get() + 1
 }
 
-/// Python threads that JAX's interpreter for kernels starts in a callback wait for each other in callbacks.
+/// JAX's interpreter for kernels starts Python threads in a callback, and these threads wait for each other in
+/// callbacks.
 #[test]
 fn awaited_handlers_wait_for_each_other() {
     let meeting = Arc::new(Meeting::default());

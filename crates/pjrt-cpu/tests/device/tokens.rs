@@ -1,4 +1,4 @@
-//! Tokens as arguments and results of a program.
+//! Tests of tokens as arguments and results of a program.
 
 use pjrt::{ElementType, Shape};
 
@@ -14,7 +14,7 @@ func.func @main(%token: !stablehlo.token, %x: tensor<4xf32>) -> (!stablehlo.toke
 fn token_is_not_an_array() {
     let client = client(1);
     let program = compile(&client, PASS_ON);
-    // Frameworks cannot upload a token. They pass an empty array of booleans as the first one.
+    // Frameworks cannot upload a token. As the first token, they pass an empty array of booleans.
     let first = client.buffer_from_host(&[] as &[bool], &[0]).unwrap();
     let x = client.buffer_from_host(&[1.0f32; 4], &[4]).unwrap();
     let outputs = program.execute(&[&first, &x]).unwrap();

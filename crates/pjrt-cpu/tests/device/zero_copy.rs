@@ -1,4 +1,4 @@
-//! Host memory that buffers use in place.
+//! Tests of host memory that buffers use in place.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use pjrt::Input;
 
 use crate::{client, compile};
 
-/// An array whose elements start at a 64-byte boundary, or at an offset from one.
+/// An array whose elements start at a 64-byte boundary, or at a given offset from such a boundary.
 struct Aligned {
     data: Vec<f32>,
     from: usize,

@@ -1,4 +1,4 @@
-//! A key-value store whose keys are files of a folder.
+//! A key-value store whose keys are files in a directory.
 
 use std::fs;
 use std::io;
@@ -50,7 +50,7 @@ impl KeyValueStore for FileStore {
     }
 }
 
-/// A folder that is removed with this value.
+/// A directory that is removed when this value is dropped.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -65,7 +65,7 @@ impl Drop for Folder {
     }
 }
 
-/// A store in a new folder.
+/// Creates a store in a new directory.
 pub(crate) fn temporary(name: &str) -> (Folder, Arc<FileStore>) {
     let folder = std::env::temp_dir().join(format!("pjrt-cpu-jobs-{}-{name}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();

@@ -3,7 +3,7 @@
 /// Number of elements of the argument.
 pub(crate) const LENGTH: i64 = 24;
 
-/// The argument of a device. Sums of these numbers depend on the order of the summands.
+/// Returns the argument of a device. Sums of these numbers depend on the order of the summands.
 pub(crate) fn inputs(device: i32) -> Vec<f32> {
     let device = u32::try_from(device).unwrap();
     let number = |at: u32| {
@@ -13,9 +13,10 @@ pub(crate) fn inputs(device: i32) -> Vec<f32> {
     (0..u32::try_from(LENGTH).unwrap()).map(number).collect()
 }
 
-/// Replaces the words `ALL` (a group with all replicas), `COUNT` (their number), `EACH` (elements of a part), `WHOLE`
-/// (elements of all replicas), `RING` (pairs of neighbours), `REVERSED` (a group with all replicas in the other order),
-/// `PAIRS` (groups of a replica of the first half and one of the second half) and `SHARE` (720 divided by their number).
+/// Replaces the words `ALL` (a group with all replicas), `COUNT` (the number of replicas), `EACH` (the number of
+/// elements of a part), `WHOLE` (the number of elements of all replicas), `RING` (pairs of neighbors), `REVERSED` (a
+/// group with all replicas in reverse order), `PAIRS` (groups of a replica of the first half and a replica of the
+/// second half) and `SHARE` (720 divided by the number of replicas).
 pub(crate) fn sized(text: &str, replicas: i64) -> String {
     let all: Vec<_> = (0..replicas).map(|replica| replica.to_string()).collect();
     let ring: Vec<_> = (0..replicas).map(|replica| format!("[{replica}, {}]", (replica + 1) % replicas)).collect();
@@ -55,8 +56,8 @@ func.func @large(%x: tensor<24xf32>) -> tensor<1x24xf32> {
   return %1 : tensor<1x24xf32>
 }"#;
 
-/// Reductions of arrays that are large enough for the processes to split them. Their lengths are not multiples of a part,
-/// and several are too small to be split.
+/// Reductions of arrays that are large enough for the processes to split them. The lengths are not multiples of a part.
+/// Several other arrays are too small to be split.
 pub(crate) const SPLIT: &str = r#"
 func.func @split(%x: tensor<24xf32>) -> (tensor<17351xf32>, tensor<24x723xf64>, tensor<24x723xf32>, tensor<90001xi8>,
                                          tensor<40001xbf16>, tensor<5xbf16>, tensor<24xSHARExf32>) {
@@ -150,7 +151,7 @@ func.func @collectives(%x: tensor<24xf32>) -> (tensor<24xf32>, tensor<WHOLExf32>
     : tensor<24xf32>, tensor<WHOLExf32>, tensor<EACHxf32>, tensor<24xf32>, tensor<24xf32>, tensor<24xf32>, tensor<ui32>
 }"#;
 
-/// A loop that sums over pairs of four replicas, in one dimension of a square and then in the other.
+/// A loop that sums over pairs of four replicas, alternately along the two dimensions of a square.
 pub(crate) const HYPERCUBE: &str = r#"
 func.func @hypercube(%x: tensor<24xf32>) -> tensor<24xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>

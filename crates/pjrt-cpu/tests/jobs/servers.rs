@@ -1,4 +1,4 @@
-//! Jobs whose processes find each other on a server.
+//! Tests of jobs whose processes find each other on a server.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use plugin_registry::key_value::{Etcd, Prefixed, Redis};
 use crate::compare_through;
 use crate::programs::COLLECTIVES;
 
-/// Opens the store on the server with this address.
+/// Opens the store on the server at this address.
 pub(crate) fn open(address: &str) -> Arc<dyn KeyValueStore> {
     let store: Arc<dyn KeyValueStore> = if address.starts_with("redis://") {
         Arc::new(Redis::open(address).unwrap())
@@ -19,7 +19,7 @@ pub(crate) fn open(address: &str) -> Arc<dyn KeyValueStore> {
     Arc::new(Prefixed::new(store, "run", "cpu"))
 }
 
-/// Four processes find each other on a server and run each kind of collective.
+/// Runs each kind of collective in four processes that find each other on a server.
 fn four_processes(test: &str, kind: ServerKind) {
     // The processes of the test use the server of their parent.
     if crate::started::Role::of_this_process().is_some() {

@@ -1,5 +1,5 @@
-//! Faults of the services around a job: the framework's list of processes, the key-value store, and other versions of the
-//! plugin.
+//! Tests of failures around a job: in the framework's list of processes, in the key-value store, and with other
+//! versions of the plugin.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ fn process_reported_as_failed_is_named() {
     assert!(said[0][0].contains("no heartbeat"), "{said:?}");
 }
 
-/// A store that is lost when the processes exchange their devices.
+/// A store that fails when the processes exchange their devices.
 struct Vanishing(Arc<FileStore>);
 
 impl Vanishing {
@@ -93,7 +93,7 @@ fn process_with_another_version_is_named() {
         if role.rank == 0 {
             report(role.client(&[]).map(|_| Vec::new()));
         } else {
-            // The first message of a process in a job of two: its version, and its address.
+            // The first message of a process in a job of two: the version and the address of the process.
             let mut hello = 2u64.to_le_bytes().to_vec();
             hello.extend_from_slice(b"pjrt-cpu 0.0.0-other\ntcp1 elsewhere 127.0.0.1:1 00");
             role.store().put("pjrt_cpu/process/1", &hello).unwrap();

@@ -1,4 +1,4 @@
-//! Starts the processes of a test, and reads what they print.
+//! Starts the processes of a test, and reads their output.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -10,13 +10,14 @@ use pjrt::{Client, ClientOptions, KeyValueStore};
 use crate::file_store::{FileStore, Folder, temporary};
 use crate::{plugin, servers, wait_for_end_of_input};
 
-/// The variable with the role of a started process: rank, number of processes, number of devices and folder of the store.
+/// The environment variable with the role of a started process: its rank, the number of processes, its number of
+/// devices and the directory of the store.
 const ROLE: &str = "PJRT_CPU_JOBS_TEST_ROLE";
 
-/// The variable with the address of a server. Without it, the processes find each other through files.
+/// The environment variable with the address of a server. Without it, the processes find each other through files.
 const SERVER: &str = "PJRT_CPU_JOBS_TEST_SERVER";
 
-/// The part of a process that a test started.
+/// The role of a process that a test started.
 pub(crate) struct Role {
     pub(crate) rank: u32,
     size: u32,
@@ -25,7 +26,7 @@ pub(crate) struct Role {
 }
 
 impl Role {
-    /// `None` in the process of the test itself.
+    /// Returns the role of this process, or `None` in the process of the test itself.
     pub(crate) fn of_this_process() -> Option<Self> {
         let role = std::env::var(ROLE).ok()?;
         let parts: Vec<&str> = role.splitn(4, ' ').collect();
@@ -46,7 +47,7 @@ impl Role {
         }
     }
 
-    /// Creates the client of the process, which meets the others in that store.
+    /// Creates the client of the process, which finds the other processes through the given store.
     pub(crate) fn client_with(
         &self,
         options: &[(&str, i64)],
@@ -72,7 +73,8 @@ impl Role {
         std::fs::remove_dir_all(&self.folder).unwrap();
     }
 
-    /// Waits until these processes have also come here, so that none ends while another one needs it.
+    /// Waits until these processes have also called this method, so that no process ends while another process needs
+    /// it.
     pub(crate) fn meet(&self, ranks: &[u32]) {
         let store = self.store();
         store.put(&format!("met/{}", self.rank), b"").unwrap();
@@ -81,13 +83,13 @@ impl Role {
         }
     }
 
-    /// Waits until the test has seen enough of the other processes.
+    /// Waits until the test no longer needs this process.
     pub(crate) fn wait_for_parent(&self) {
         wait_for_end_of_input();
     }
 }
 
-/// The processes of a test. They are killed if the test ends before them.
+/// The processes of a test. They are killed if the test ends before the processes.
 pub(crate) struct Started {
     test: &'static str,
     size: usize,
@@ -97,18 +99,18 @@ pub(crate) struct Started {
 }
 
 impl Started {
-    /// Starts no process yet.
+    /// Creates the state without starting a process.
     pub(crate) fn new(test: &str, size: usize) -> Self {
         let (folder, _) = temporary(test);
         Self { test: test.to_owned().leak(), size, folder, server: None, processes: Vec::new() }
     }
 
-    /// Starts one process for each number of devices.
+    /// Starts one process for each element of `devices`, which is the number of devices of the process.
     pub(crate) fn all(test: &str, devices: &[i64]) -> Self {
         Self::all_through(test, None, devices)
     }
 
-    /// Starts one process for each number of devices. They find each other on the server, if there is one.
+    /// Starts one process for each number of devices. The processes find each other on the server, if one is given.
     pub(crate) fn all_through(test: &str, server: Option<&Server>, devices: &[i64]) -> Self {
         let mut all = Self::new(test, devices.len());
         all.server = server.map(Server::address);
@@ -128,10 +130,10 @@ impl Started {
         self.processes.push(Some(child));
     }
 
-    /// Waits for a process. Returns what it reported.
+    /// Waits for a process. Returns the lines that it reported.
     pub(crate) fn finish_one(&mut self, index: usize) -> Vec<String> {
         let Some(child) = self.processes[index].take() else { return Vec::new() };
-        // This also ends its standard input.
+        // This also closes the standard input of the process.
         let output = child.wait_with_output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success(), "{text}");
@@ -140,7 +142,7 @@ impl Started {
         said.map(str::to_owned).collect()
     }
 
-    /// Waits for all processes. Returns what each reported.
+    /// Waits for all processes. Returns the lines that each process reported.
     pub(crate) fn finish(&mut self) -> Vec<Vec<String>> {
         for child in self.processes.iter_mut().flatten() {
             drop(child.stdin.take());

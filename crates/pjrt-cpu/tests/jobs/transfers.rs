@@ -1,4 +1,4 @@
-//! Arrays that move between devices of different processes.
+//! Tests of transfers of arrays between devices of different processes.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::programs::{ALL_REDUCE, LENGTH, inputs};
 use crate::started::{Role, Started};
 use crate::{alone, compile, expect_error, hex, plugin, report};
 
-/// Starts to receive arrays of the shape of a program's argument on a device of this process.
+/// Starts to receive arrays on a device of this process. The arrays have the shape of a program's argument.
 fn receive(client: &Client, device: i32, transfers: &[(i32, i64)]) -> Result<Vec<Buffer>, pjrt::Error> {
     let shape = |length| Shape::new(ElementType::F32, [length]);
     let receive = |(from, key): &(i32, i64)| Receive { shape: shape(LENGTH), from: *from, key: *key };
@@ -18,7 +18,7 @@ fn receive(client: &Client, device: i32, transfers: &[(i32, i64)]) -> Result<Vec
     extension.receive(&device, &transfers.iter().map(receive).collect::<Vec<_>>(), &[])
 }
 
-/// Sends a buffer, and waits until it has left.
+/// Sends a buffer, and waits until it has been sent.
 fn send(client: &Client, buffer: &Buffer, to: i32, key: i64) -> Result<(), pjrt::Error> {
     let extension = plugin().extension::<CrossHostTransfers>().unwrap();
     let sent = extension.send(client, &[Send { buffer, to, key }], &[])?;
@@ -30,7 +30,7 @@ fn put(client: &Client, device: i32) -> Buffer {
     client.buffer_from_host_to(&inputs(device), &[LENGTH], &at).unwrap()
 }
 
-/// Prints an array that arrives, or the error.
+/// Prints an array when it arrives, or its error.
 fn report_arrival(arrived: &Buffer) {
     report(arrived.to_host_bytes().map(|bytes| vec![bytes]));
 }
@@ -44,7 +44,7 @@ fn arrays_move_in_both_directions() {
     if let Some(role) = Role::of_this_process() {
         let client = role.client(&[]).unwrap();
         if role.rank == 0 {
-            // Both arrays have one key, and are told apart by their devices.
+            // Both arrays have the same key, and are distinguished by their devices.
             let (first, second) = (put(&client, 0), put(&client, 1));
             send(&client, &first, 2, 7).unwrap();
             send(&client, &second, 2, 7).unwrap();
@@ -69,7 +69,7 @@ fn results_of_programs_move_before_they_exist() {
     if let Some(role) = Role::of_this_process() {
         let client = role.client(&[]).unwrap();
         let program = compile(&client, ALL_REDUCE);
-        // The program of this process waits for the other one, which starts to receive first.
+        // The program of this process waits for the other process, which starts to receive first.
         let mut early = (role.rank == 1).then(|| receive(&client, 1, &[(0, 5)]).unwrap());
         let input = put(&client, i32::try_from(role.rank).unwrap());
         let launched = program.execute_sharded(vec![vec![pjrt::Input::Borrow(&input)]], &Default::default()).unwrap();

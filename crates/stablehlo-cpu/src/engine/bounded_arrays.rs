@@ -1,22 +1,22 @@
-//! The parameters and outputs of bounded size of a program.
+//! The parameters and outputs of a program that have bounded dynamic dimensions.
 
-/// A parameter or an output of bounded size.
+/// A parameter or an output with bounded dynamic dimensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BoundedArray {
     /// Position among the parameters or outputs.
     pub(crate) index: usize,
-    /// The dimensions with a bound.
+    /// Indices of the bounded dimensions.
     pub(crate) dimensions: Vec<usize>,
 }
 
 impl BoundedArray {
-    /// Whether the array at this position has a bounded size.
+    /// Returns whether `list` contains the parameter or output with this index.
     pub(crate) fn lists(list: &[Self], index: usize) -> bool {
         list.iter().any(|array| array.index == index)
     }
 }
 
-/// The parameters and outputs of bounded size of a program.
+/// The parameters and outputs of a program that have bounded dynamic dimensions.
 #[derive(Debug, Default)]
 pub(crate) struct BoundedArrays {
     pub(crate) parameters: Vec<BoundedArray>,
@@ -28,12 +28,12 @@ impl BoundedArrays {
         self.parameters.is_empty() && self.outputs.is_empty()
     }
 
-    /// The number of parameters that are sizes.
+    /// Returns the number of additional parameters that hold sizes of bounded dimensions.
     pub(crate) fn parameter_sizes(&self) -> usize {
         self.parameters.iter().map(|array| array.dimensions.len()).sum()
     }
 
-    /// The number of outputs that are sizes.
+    /// Returns the number of additional outputs that hold sizes of bounded dimensions.
     pub(crate) fn output_sizes(&self) -> usize {
         self.outputs.iter().map(|array| array.dimensions.len()).sum()
     }

@@ -1,8 +1,9 @@
-//! Runs of programs whose parameters or outputs have a bounded size.
+//! Runs of programs whose parameters or outputs have bounded dynamic dimensions.
 //!
-//! The compiled program computes with arrays of the maximum shape. The sizes of its parameters are further parameters,
-//! and the sizes of its outputs are further outputs. Tensors hold their elements densely. A run therefore moves the
-//! elements between the two forms, unless they have the same place in both.
+//! The compiled program computes with arrays of the maximum shape. Additional parameters contain the actual sizes of
+//! bounded parameters, and additional outputs those of bounded outputs. A tensor holds only its valid elements,
+//! densely. A run therefore copies the elements between the two representations, unless each element has the same
+//! offset in both.
 
 use super::bounded_arrays::BoundedArrays;
 use super::dtype::{DType, TensorType};
@@ -12,8 +13,8 @@ use super::tensor::Tensor;
 use crate::error::RunError;
 
 impl Program {
-    /// Runs the program on tensors with dynamic dimensions. `run` takes and returns arrays of the maximum shape, and
-    /// sizes.
+    /// Runs the program on tensors with dynamic dimensions. `run` takes and returns arrays of the maximum shape,
+    /// followed by scalar tensors with the actual sizes.
     #[cold]
     pub(crate) fn run_bounded(
         &self,
@@ -70,7 +71,7 @@ impl Program {
         Ok(outputs)
     }
 
-    /// The error of an input with dynamic dimensions for a parameter of one size.
+    /// Returns the error for an input with dynamic dimensions if its parameter has a static shape.
     #[cold]
     pub(crate) fn takes_one_size(&self, index: usize, input: &Tensor) -> RunError {
         RunError::Input(format!(
@@ -87,7 +88,7 @@ impl Program {
     }
 }
 
-/// Moves the elements of a tensor with dynamic dimensions to their places in an array of the maximum shape.
+/// Copies the elements of a tensor with dynamic dimensions to their offsets in an array of the maximum shape.
 fn padded(tensor: &Tensor, pool: &Pool) -> Result<Tensor, RunError> {
     let (ty, extents) = (tensor.ty(), tensor.extents());
     if are_in_place(&ty.dims, &extents) {
@@ -96,7 +97,7 @@ fn padded(tensor: &Tensor, pool: &Pool) -> Result<Tensor, RunError> {
     moved(tensor, &extents, &ty.dims, &extents, pool)
 }
 
-/// Moves the valid elements of an array of the maximum shape together.
+/// Packs the valid elements of an array of the maximum shape into a dense tensor.
 fn dense(tensor: &Tensor, dynamic: Vec<(usize, usize)>, pool: &Pool) -> Result<Tensor, RunError> {
     let mut extents = tensor.dims().to_vec();
     for &(dimension, extent) in &dynamic {
@@ -109,7 +110,7 @@ fn dense(tensor: &Tensor, dynamic: Vec<(usize, usize)>, pool: &Pool) -> Result<T
     Ok(dense.with_dynamic_dimensions(dynamic))
 }
 
-/// Whether the first elements of each dimension have the same places in arrays of both shapes.
+/// Returns whether the elements within `extents` have the same offsets in an array of shape `bounds`.
 fn are_in_place(bounds: &[usize], extents: &[usize]) -> bool {
     extents.contains(&0)
         || bounds
@@ -119,7 +120,7 @@ fn are_in_place(bounds: &[usize], extents: &[usize]) -> bool {
             .all(|(d, (bound, extent))| bound == extent || extents[..d].iter().all(|outer| *outer == 1))
 }
 
-/// Copies an array of these extents from one shape to another of at least these extents.
+/// Copies the first `extents` elements of each dimension from an array of shape `from` to an array of shape `to`.
 fn moved(tensor: &Tensor, from: &[usize], to: &[usize], extents: &[usize], pool: &Pool) -> Result<Tensor, RunError> {
     let ty: &TensorType = tensor.ty();
     let mut new = pool.alloc(ty.bytes())?;

@@ -26,7 +26,7 @@ use super::dtype::TensorType;
 pub struct CustomCall {
     /// `call_target_name`.
     pub target: String,
-    /// `api_version`; 4 is the typed FFI, whose attributes are a dictionary.
+    /// `api_version`. Version 4 is the typed FFI, which passes attributes as a dictionary.
     pub api_version: i64,
     /// `backend_config`: a string, or a dictionary with `api_version` 4.
     pub backend_config: Attribute,
@@ -36,17 +36,19 @@ pub struct CustomCall {
     pub operands: Vec<TensorType>,
     /// Type of each result. The attribute `result_layouts` may specify another order than row-major.
     pub results: Vec<TensorType>,
-    /// `output_operand_aliases`: results whose initial contents are those of an operand, as (result, operand).
+    /// `output_operand_aliases`, as pairs of a result index and an operand index. The result initially holds the
+    /// contents of the operand.
     pub aliases: Vec<(usize, usize)>,
 }
 
-/// Computes the results from the operands. Both are the tensors' bytes, in the machine's byte order, and row-major
-/// unless the call specifies other layouts. Results initially hold arbitrary bytes, except that those in
-/// [`CustomCall::aliases`] hold the bytes of their operand. If the handler returns an error, the run fails with its
-/// message. Several threads may call a handler at once.
+/// A function that computes the results of a custom call from its operands. Operands and results are the bytes of the
+/// tensors, in the machine's byte order, and row-major unless the call specifies other layouts. A result in
+/// [`CustomCall::aliases`] initially holds the bytes of its operand. Every other result initially holds arbitrary
+/// bytes. If the handler returns an error, the run fails with the returned message. Several threads may call a handler
+/// at once.
 pub type Handler = dyn Fn(&CustomCall, &[&[u8]], &mut [&mut [u8]]) -> Result<(), String> + Send + Sync;
 
-/// Finds the handler of a target in another registry. Returns `None` if there is none. See
+/// Finds the handler of a target in another registry. Returns `None` if the registry has no handler for the target. See
 /// [`CompileSettings::custom_calls`](super::CompileSettings::custom_calls).
 pub type Lookup = fn(&str) -> Option<Arc<Handler>>;
 
@@ -57,13 +59,13 @@ fn handlers() -> &'static Handlers {
     &HANDLERS
 }
 
-/// Registers `handler` for the custom calls of `target`, in programs compiled from now on. Returns whether it replaces
-/// another handler. A handler takes precedence over the engine's own implementation of a target, such as `Qr`.
+/// Registers `handler` for the custom calls to `target` in programs that are compiled later. Returns whether `handler`
+/// replaces another handler. A handler takes precedence over the engine's own implementation of a target, such as `Qr`.
 pub fn register(
     target: &str,
     handler: impl Fn(&CustomCall, &[&[u8]], &mut [&mut [u8]]) -> Result<(), String> + Send + Sync + 'static,
 ) -> bool {
-    // Drop the replaced handler after the lock is released.
+    // The destructor of the replaced handler may use this registry, so run it after the lock is released.
     let before = {
         let mut handlers = handlers().write().unwrap_or_else(PoisonError::into_inner);
         handlers.insert(target.to_owned(), Arc::new(handler))
@@ -71,7 +73,8 @@ pub fn register(
     before.is_some()
 }
 
-/// Removes the handler of a target. Programs compiled before keep it. Returns whether there was one.
+/// Removes the handler of a target and returns whether the target had a handler. Programs that are already compiled
+/// keep the handler.
 pub fn unregister(target: &str) -> bool {
     let before = {
         let mut handlers = handlers().write().unwrap_or_else(PoisonError::into_inner);
@@ -80,7 +83,7 @@ pub fn unregister(target: &str) -> bool {
     before.is_some()
 }
 
-/// The targets with a handler, in sorted order.
+/// Returns the targets that have a handler, in sorted order.
 pub fn targets() -> Vec<String> {
     let mut names: Vec<String> = handlers().read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
     names.sort();
@@ -99,7 +102,7 @@ impl fmt::Debug for Bound {
     }
 }
 
-/// The handler of a target: one registered here, or one that `others` finds.
+/// Returns the handler of a target from this registry, or else the handler that `others` finds.
 pub(crate) fn find(target: &str, others: Option<Lookup>) -> Option<Arc<Handler>> {
     let own = handlers().read().unwrap_or_else(PoisonError::into_inner).get(target).cloned();
     own.or_else(|| others.and_then(|find| find(target)))

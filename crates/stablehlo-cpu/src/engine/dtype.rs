@@ -17,22 +17,23 @@ macro_rules! dtypes {
         pub enum DType { $($name,)* }
 
         impl DType {
-            /// Bytes of one element.
+            /// Returns the size of one element in bytes.
             pub const fn size(self) -> usize {
                 match self { $(DType::$name => $size,)* }
             }
 
-            /// StableHLO's spelling.
+            /// Returns StableHLO's spelling of the type.
             pub const fn name(self) -> &'static str {
                 match self { $(DType::$name => $text,)* }
             }
 
-            /// The engine's type for an element type of the IR; `None` for types that only annotate programs.
+            /// Returns the engine's type for an element type of the IR, or `None` for types that only annotate
+            /// programs.
             pub fn from_ir(element: ElementType) -> Option<Self> {
                 match element { $(ElementType::$ir => Some(DType::$name),)* _ => None }
             }
 
-            /// The element type of the IR.
+            /// Returns the element type of the IR.
             pub(crate) fn element_type(self) -> ElementType {
                 match self { $(DType::$name => ElementType::$ir,)* }
             }
@@ -74,13 +75,14 @@ dtypes! {
 }
 
 impl DType {
-    /// Whether this is an integer of a whole number of bytes, signed or unsigned.
+    /// Returns whether this is a signed or unsigned integer type of one or more whole bytes.
     pub(crate) fn is_integer(self) -> bool {
         use DType::*;
         matches!(self, I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64)
     }
 
-    /// Bits of an integer narrower than a byte. It is stored sign- or zero-extended.
+    /// Returns the width in bits of an integer type narrower than a byte. Such an integer is stored sign- or
+    /// zero-extended to a byte.
     pub(crate) fn narrow_bits(self) -> Option<u32> {
         match self {
             DType::I2 | DType::U2 => Some(2),
@@ -89,12 +91,13 @@ impl DType {
         }
     }
 
-    /// Whether this is a float of at most one byte. The engine computes with it in `f32`.
+    /// Returns whether this is a float type of at most one byte. The engine computes with such floats in `f32`.
     pub(crate) fn is_narrow_float(self) -> bool {
         self.size() == 1 && !matches!(self, DType::Bool | DType::I8 | DType::U8) && self.narrow_bits().is_none()
     }
 
-    /// The type in which the engine computes with values of this type. It represents all of them exactly.
+    /// Returns the type in which the engine computes with elements of this type. It represents each of these elements
+    /// exactly.
     pub(crate) fn computed(self) -> DType {
         match self {
             DType::I2 | DType::I4 => DType::I8,
@@ -104,7 +107,7 @@ impl DType {
         }
     }
 
-    /// The type of the real and the imaginary part; `None` for real numbers.
+    /// Returns the type of the real and the imaginary part, or `None` for a type that is not complex.
     pub(crate) fn part(self) -> Option<DType> {
         match self {
             DType::C64 => Some(DType::F32),
@@ -113,7 +116,7 @@ impl DType {
         }
     }
 
-    /// Bits of an element, as the specification defines them.
+    /// Returns the width of an element in bits, as the specification defines it.
     pub(crate) fn bits(self) -> usize {
         match self {
             DType::Bool => 1,
@@ -124,19 +127,19 @@ impl DType {
         }
     }
 
-    /// Whether this is a float type that the engine computes with.
+    /// Returns whether this is a float type in which the engine computes directly.
     pub(crate) fn is_float(self) -> bool {
         use DType::*;
         matches!(self, Bf16 | F16 | F32 | F64)
     }
 }
 
-/// Element type and extents of a tensor, row-major.
+/// Element type and extents of a row-major tensor.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct TensorType {
     /// Element type.
     pub dtype: DType,
-    /// Extent of each dimension; empty for a scalar.
+    /// Extent of each dimension. Empty for a scalar.
     pub dims: Arc<[usize]>,
 }
 
@@ -155,17 +158,17 @@ impl TensorType {
         Ok(ty)
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     pub fn elements(&self) -> usize {
         self.dims.iter().product()
     }
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     pub fn bytes(&self) -> usize {
         self.elements() * self.dtype.size()
     }
 
-    /// Number of dimensions.
+    /// Returns the number of dimensions.
     pub fn rank(&self) -> usize {
         self.dims.len()
     }
@@ -268,7 +271,7 @@ macro_rules! with_dtype {
 }
 pub(crate) use with_dtype;
 
-/// Calls `$body` with `$t` bound to a plain type of this many bytes, for code that only moves elements.
+/// Calls `$body` with `$t` bound to an unsigned integer type of `$size` bytes, for code that only moves elements.
 macro_rules! with_size {
     ($size:expr, $t:ident => $body:expr) => {
         match $size {

@@ -1,4 +1,4 @@
-//! Converts the graph to steps: fuses nodes, numbers slots and finds last uses.
+//! Converts the graph to steps: fuses nodes, assigns slots to values, and finds the last use of each value.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::simplify::simplify;
 use super::tile::fill;
 use crate::error::{CompileError, RunError};
 
-/// The steps of a graph.
+/// The steps of a graph, with their constants and the number of slots that they use.
 pub(crate) struct Emitted {
     pub(crate) block: Block,
     pub(crate) consts: Vec<Buffer>,
@@ -61,11 +61,11 @@ struct Emitter<'a> {
     slots: u32,
     consts: Vec<Buffer>,
     const_of: HashMap<ValueIndex, u32>,
-    /// The constant without bytes.
+    /// Index of the constant without bytes. `None` until a step needs such a constant.
     empty: Option<u32>,
 }
 
-/// The values that an item reads and those that it defines.
+/// Returns the values that an item reads and the values that it defines.
 fn uses_of(item: &Item) -> (Vec<ValueIndex>, Vec<ValueIndex>) {
     let mut uses = Vec::new();
     let mut defs = Vec::new();
@@ -87,12 +87,12 @@ fn uses_of(item: &Item) -> (Vec<ValueIndex>, Vec<ValueIndex>) {
     (uses, defs)
 }
 
-/// For each item of a block, the values that it defines and something reads later, and the values of the block that it is
-/// the last to read.
+/// The liveness of values at each item of a block. `needed_after` contains the values that the item defines and that a
+/// later item or the block's results read. `dying` contains the values of the block that the item is the last to read.
 struct Liveness {
     needed_after: Vec<Vec<ValueIndex>>,
     dying: Vec<HashSet<ValueIndex>>,
-    /// The values that the block owns: its arguments, and what its items define.
+    /// The values that the block owns: its arguments and the values that its items define.
     owned: HashSet<ValueIndex>,
 }
 
@@ -161,7 +161,7 @@ impl Emitter<'_> {
         Ok(Step::Tile { program: compiled.program, n: group.n, args, outs, free })
     }
 
-    /// Emits items that are fused by rows.
+    /// Emits a sequence of items that run row by row.
     fn rows(
         &mut self,
         rows: &Rows,
@@ -176,7 +176,8 @@ impl Emitter<'_> {
         Ok(Step::Kernel { kernel: Arc::new(program), args, outs, free })
     }
 
-    /// The results of a block. Moves a result out of its slot if the block owns it and returns it only once.
+    /// Returns the step arguments of a block's results. Moves a result out of its slot if the block owns the value and
+    /// returns it only once.
     fn results(
         &mut self,
         results: &[ValueIndex],
@@ -270,8 +271,9 @@ impl Emitter<'_> {
         }
     }
 
-    /// For each output of a kernel that starts as a copy of a constant with equal elements, the number of that operand and
-    /// its element. Such an output is filled, which is faster than a copy, and the constant needs no memory.
+    /// Returns, for each output of a kernel that starts as a copy of a constant with equal elements, the index of this
+    /// operand and its element. Such an output is filled with the element, which is faster than a copy, and the
+    /// constant needs no memory.
     fn fills(&self, node: &Node) -> Vec<Option<(u16, Fill)>> {
         let Op::Kernel { starts, .. } = &node.op else { return Vec::new() };
         let fill = |&start: &Option<u16>| {
@@ -285,7 +287,7 @@ impl Emitter<'_> {
         starts.iter().map(fill).collect()
     }
 
-    /// An operand without bytes, in place of one that its step does not read.
+    /// Returns an operand without bytes, which replaces an operand that the step does not read.
     fn empty(&mut self) -> Result<Arg, CompileError> {
         if let Some(at) = self.empty {
             return Ok(Arg::Const(at));
@@ -296,7 +298,7 @@ impl Emitter<'_> {
         Ok(Arg::Const(at))
     }
 
-    /// Adds a constant.
+    /// Adds a constant and returns its index.
     fn constant(&mut self, buffer: Buffer) -> u32 {
         self.consts.push(buffer);
         u32::try_from(self.consts.len() - 1).unwrap_or(u32::MAX)
@@ -321,7 +323,7 @@ impl Emitter<'_> {
         Ok(Step::Kernel { kernel: compiled.kernel, args, outs: made, free })
     }
 
-    /// A value that a step computes, in the memory of operand `from` if one is given.
+    /// Returns the output of a step that computes `v`, in the memory of operand `from` if `from` is given.
     fn out(&mut self, v: ValueIndex, from: Option<u16>) -> Out {
         Out { slot: self.define(v), bytes: self.values[v as usize].bytes(), from, fill: None }
     }
@@ -336,7 +338,7 @@ impl Emitter<'_> {
         slot
     }
 
-    /// Slots to empty after a step. Later values may reuse them, unless they are pinned.
+    /// Returns the slots to empty after a step. Later values may reuse the slot of each value that is not pinned.
     fn release(&mut self, dying: &HashSet<ValueIndex>, pinned: &HashSet<ValueIndex>) -> Vec<u32> {
         let mut slots = Vec::with_capacity(dying.len());
         for v in dying {
@@ -351,7 +353,7 @@ impl Emitter<'_> {
         slots
     }
 
-    /// Frees the slots of results that are not read, and returns them.
+    /// Frees the slots of outputs that no later step reads, and returns these slots.
     fn drop_unread(&mut self, outs: &[ValueIndex], needed: &[ValueIndex]) -> Vec<u32> {
         let unread: HashSet<ValueIndex> = outs.iter().copied().filter(|v| !needed.contains(v)).collect();
         self.release(&unread, &HashSet::new())
@@ -360,8 +362,8 @@ impl Emitter<'_> {
     fn args(&mut self, ins: &[ValueIndex], dying: &HashSet<ValueIndex>) -> Result<Vec<Arg>, CompileError> {
         let mut args = Vec::with_capacity(ins.len());
         for &v in ins {
-            // Take only a value that occurs once among the operands. Otherwise another operand would find its slot
-            // empty.
+            // Move a value out of its slot only if the value occurs once among the operands. Otherwise the slot would
+            // be empty when the step reads the other operand.
             let last = dying.contains(&v) && ins.iter().filter(|&&i| i == v).count() == 1;
             args.push(match self.arg(v)? {
                 Arg::Slot(slot) if last => Arg::Last(slot),

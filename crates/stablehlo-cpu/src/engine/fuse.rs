@@ -6,9 +6,9 @@ use super::graph::{BlockGraph, Node, Op, Value, ValueIndex};
 use super::row_fusion::join;
 use super::schedule::{Group, Item};
 
-/// Maximum number of nodes in a group. The registers of a larger group would not fit the first-level cache anyway.
+/// Maximum number of nodes in a group. The registers of a larger group would not fit the first-level cache.
 const MAX_NODES: usize = 128;
-/// Maximum number of buffers that a group reads. The prefetchers cannot follow more streams.
+/// Maximum number of buffers that a group reads. Hardware prefetchers cannot follow more streams.
 const MAX_INPUTS: usize = 24;
 
 struct Open {
@@ -18,26 +18,26 @@ struct Open {
     inputs: Vec<ValueIndex>,
 }
 
-/// The groups that a node can join, and those that must be closed before the node.
+/// The groups that a node can join, and those that must be closed before the node is added.
 struct Neighbors {
     join: BTreeSet<usize>,
     close: BTreeSet<usize>,
 }
 
-/// The groups that are still open, with the values that link them.
+/// The groups that are still open, and the values through which nodes can join them.
 struct Fuser<'a> {
     values: &'a [Value],
     groups: Vec<Option<Open>>,
     /// For each value, the open group that computes it.
     maker: HashMap<ValueIndex, usize>,
-    /// For each value, an open group that reads it element by element.
+    /// For each value, an open group that reads the value element by element.
     reader: HashMap<ValueIndex, usize>,
     /// The open group of one-element nodes.
     scalars: Option<usize>,
     items: Vec<Item>,
 }
 
-/// Schedules a block: fused groups where possible, everything else in program order.
+/// Schedules a block: fuses elementwise nodes into groups where possible, and keeps all other nodes in program order.
 pub(crate) fn schedule(block: BlockGraph, values: &[Value]) -> (Vec<Item>, Vec<ValueIndex>) {
     let mut fuser = Fuser {
         values,
@@ -66,8 +66,8 @@ pub(crate) fn schedule(block: BlockGraph, values: &[Value]) -> (Vec<Item>, Vec<V
 }
 
 impl Fuser<'_> {
-    /// Adds an elementwise node to a group. If it can join several groups, they are merged. If it can join none, it
-    /// gets a new one.
+    /// Adds an elementwise node to a group. Merges the groups if the node can join several, and opens a new group if
+    /// the node can join no group.
     fn add(&mut self, at: usize, node: Node) {
         let n = self.values[node.outs[0] as usize].n;
         let Neighbors { join, close } = self.neighbors(&node, n);
@@ -96,7 +96,7 @@ impl Fuser<'_> {
         }
     }
 
-    /// Whether the node reads the value element by element, and has as many elements.
+    /// Returns whether the node reads the value element by element, and its result has as many elements as the value.
     fn by_element(&self, node: &Node, v: ValueIndex) -> bool {
         let n = |v: ValueIndex| self.values[v as usize].n;
         matches!(node.op, Op::Map(_)) && n(v) == n(node.outs[0])
@@ -125,7 +125,7 @@ impl Fuser<'_> {
         Neighbors { join, close }
     }
 
-    /// The group, if it has room for the node, or a new one. Closes a full group.
+    /// Returns `group` if it has room for the node, and a new group otherwise. Closes a full group.
     fn with_room(&mut self, group: Option<usize>, node: &Node, n: usize) -> usize {
         let full = |open: &Open| open.nodes.len() >= MAX_NODES || open.inputs.len() + node.ins.len() > MAX_INPUTS;
         if let Some(g) = group {
@@ -138,7 +138,7 @@ impl Fuser<'_> {
         self.groups.len() - 1
     }
 
-    /// Records what the node of a group reads and computes.
+    /// Records the values that a node of a group reads and computes.
     fn note_uses(&mut self, group: usize, node: &Node) {
         for &v in &node.ins {
             let value = &self.values[v as usize];
@@ -157,7 +157,8 @@ impl Fuser<'_> {
         self.maker.extend(node.outs.iter().map(|&v| (v, group)));
     }
 
-    /// Merges two open groups. No node outside has read their values yet, so their relative order does not matter.
+    /// Merges two open groups. Until a group is closed, no node outside the group reads its values, so the relative
+    /// order of the two groups does not matter.
     fn merge(&mut self, a: usize, b: usize) -> usize {
         let fits = match (&self.groups[a], &self.groups[b]) {
             (Some(x), Some(y)) => {
@@ -190,7 +191,7 @@ impl Fuser<'_> {
         a
     }
 
-    /// Closes an open group and schedules it here.
+    /// Closes an open group and schedules it at the current position.
     fn close(&mut self, group: usize) {
         let Some(mut open) = self.groups[group].take() else {
             return;

@@ -1,5 +1,5 @@
-//! The representation between StableHLO and the steps. Calls are inlined, types are resolved, and elementwise ops are
-//! loops.
+//! The graph of a program, a representation between StableHLO and the engine's steps. Calls are inlined, types are
+//! resolved, and each elementwise op refers to its loop.
 //!
 //! A value is a buffer. Only the ops that need the extents of a buffer store them, so `reshape` and same-width
 //! `bitcast_convert` need no node. Their result is the operand's value.
@@ -14,11 +14,11 @@ use super::program::Select;
 use super::tile::Iota;
 use super::view::View;
 
-/// A value of the program: an index into [`Graph::values`].
+/// Identifies a value of the program: an index into [`Graph::values`].
 pub(crate) type ValueIndex = u32;
 
 pub(crate) struct Value {
-    /// Bytes of an element.
+    /// Size of an element in bytes.
     pub(crate) size: u8,
     /// Number of elements.
     pub(crate) n: usize,
@@ -44,7 +44,7 @@ pub(crate) enum Op {
     /// Reads the operand through a strided view.
     Load(View),
     Iota(Iota),
-    /// Copies the operand to memory if it is a constant of equal elements.
+    /// Copies the operand. If the operand is a constant of equal elements, this fills memory with the element.
     Copy,
     Kernel {
         kernel: Arc<dyn Kernel>,
@@ -70,12 +70,12 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Whether the node can be part of a fused tile program.
+    /// Returns whether the node can be part of a fused tile program.
     pub(crate) fn is_elementwise(&self) -> bool {
         matches!(self.op, Op::Map(_) | Op::Load(_) | Op::Iota(_) | Op::Copy)
     }
 
-    /// Whether the node must run even if its results are not read.
+    /// Returns whether the node must run even if no other node reads its results.
     pub(crate) fn has_side_effect(&self) -> bool {
         let any = |b: &BlockGraph| b.nodes.iter().any(Node::has_side_effect);
         match &self.op {
@@ -86,8 +86,8 @@ impl Node {
         }
     }
 
-    /// Calls `f` for every value that the node reads, including values used in its regions. Values that the regions
-    /// define are also included, which is harmless.
+    /// Calls `f` for every value that the node reads, including values that its regions read. The regions also read
+    /// values that they define, so `f` receives these values too, which is harmless.
     pub(crate) fn for_each_use(&self, f: &mut impl FnMut(ValueIndex)) {
         self.ins.iter().for_each(|&v| f(v));
         self.for_each_region_use(f);
@@ -120,8 +120,8 @@ impl BlockGraph {
         self.results.iter().for_each(|&v| f(v));
     }
 
-    /// Removes nodes whose results are not read. Only custom calls may have side effects, so all members remove the
-    /// same collectives.
+    /// Removes nodes whose results are not read, unless they have side effects. Collectives may be removed, because all
+    /// members compile the same program and therefore remove the same collectives.
     pub(crate) fn remove_dead(&mut self, live: &mut Vec<bool>) {
         for &v in &self.results {
             live[v as usize] = true;

@@ -13,14 +13,15 @@ use super::view::View;
 /// A group compiled to a tile program.
 pub(crate) struct Compiled {
     pub(crate) program: TileProgram,
-    /// Values the program reads, in input order.
+    /// Values that the program reads, in input order.
     pub(crate) ins: Vec<ValueIndex>,
-    /// For each output, the inputs that are read element by element and have elements of the same size.
+    /// For each output, the inputs that are read element by element and have elements of the same size. The output may
+    /// reuse the memory of one of these inputs.
     pub(crate) reuse: Vec<Vec<u16>>,
 }
 
-/// Compiles a group. The inputs `fixed` come first, in this order. `wanted` are the outputs. A value may be listed
-/// twice and may be an input.
+/// Compiles a group. The inputs `fixed` come first, in this order. `wanted` are the outputs, which may contain a value
+/// twice, or a value that is also an input.
 pub(crate) fn compile_group(group: &Group, fixed: &[ValueIndex], wanted: &[ValueIndex], values: &[Value]) -> Compiled {
     let Plan { joined, viewed, line } = plan(group, wanted, values);
     let last_use = last_uses(group, &joined);
@@ -54,8 +55,8 @@ pub(crate) fn compile_group(group: &Group, fixed: &[ValueIndex], wanted: &[Value
     Compiled { program: c.program, ins: c.ins, reuse }
 }
 
-/// For each value, the node that is the last to read it. A node that is joined to a later one reads its operands when the
-/// later one runs.
+/// Returns, for each value, the index of the last node that reads the value. A node that is joined to the chain of a
+/// later node reads its operands when the later node runs.
 fn last_uses(group: &Group, joined: &[Option<usize>]) -> HashMap<ValueIndex, usize> {
     let mut runs_at: Vec<usize> = (0..group.nodes.len()).collect();
     for at in (0..group.nodes.len()).rev() {
@@ -86,24 +87,24 @@ struct GroupCompiler<'a> {
     place: HashMap<ValueIndex, Src>,
     /// Registers that can be reused.
     free: Vec<u16>,
-    /// Inputs read element by element.
+    /// Inputs that are read element by element.
     by_element: Vec<u16>,
-    /// Values that are views of others. Chains read them without materializing them.
+    /// Values that are views of other values. Chains read them without materializing them.
     viewed: HashMap<ValueIndex, (ValueIndex, View)>,
     /// For each node, the later node to whose chain it belongs.
     joined: Vec<Option<usize>>,
-    /// Chains whose last node is not compiled yet, by the last node that they contain.
+    /// Unfinished chains, by the index of the last node that they already contain.
     chains: HashMap<usize, Chain>,
 }
 
-/// A chain under construction, and the values it reads.
+/// A chain under construction, and the values that it reads.
 struct Chain {
     reads: Vec<(ValueIndex, Read)>,
     links: Vec<Link>,
 }
 
 impl GroupCompiler<'_> {
-    /// The operation of a node. Returns `None` if later instructions contain it.
+    /// Returns the operation of a node, or `None` if a later instruction includes the node.
     fn op(&mut self, group: &Group, at: usize) -> Option<TileOp> {
         let node = &group.nodes[at];
         Some(match &node.op {
@@ -131,7 +132,7 @@ impl GroupCompiler<'_> {
         })
     }
 
-    /// Assigns a value to an output, if it is one, or to a register.
+    /// Assigns a value to its output if `wanted` contains the value, and to a register otherwise.
     fn destination(&mut self, v: ValueIndex, wanted: &[ValueIndex]) -> Dst {
         let size = self.values[v as usize].size;
         match wanted.iter().position(|&w| w == v) {
@@ -147,7 +148,7 @@ impl GroupCompiler<'_> {
         }
     }
 
-    /// Frees the registers of values that are not read any more.
+    /// Frees the registers of values that no later instruction reads.
     fn release(&mut self, done: &[ValueIndex]) {
         for v in done {
             if let Some(&Src::Reg(reg, _)) = self.place.get(v)
@@ -159,7 +160,8 @@ impl GroupCompiler<'_> {
         }
     }
 
-    /// Copies the outputs that no instruction writes: inputs, and values that are listed a second time.
+    /// Adds copies for the outputs that no instruction writes, because they are inputs or occur a second time in
+    /// `wanted`.
     fn copy_other_outputs(&mut self, wanted: &[ValueIndex]) {
         let written = |instr: &Instr| if let Dst::Out(o) = instr.dst { Some(o) } else { None };
         let written: Vec<u16> = self.program.instrs.iter().filter_map(written).collect();
@@ -172,7 +174,7 @@ impl GroupCompiler<'_> {
         }
     }
 
-    /// For each output, the inputs whose memory it may reuse.
+    /// Returns, for each output, the inputs whose memory the output may reuse.
     fn reusable_inputs(&self, wanted: &[ValueIndex]) -> Vec<Vec<u16>> {
         let scattered = self.scattered();
         let size = |v: ValueIndex| self.values[v as usize].size;
@@ -202,19 +204,19 @@ impl GroupCompiler<'_> {
         narrow(at)
     }
 
-    /// The element of a one-element operand, which is broadcast.
+    /// Returns the element of a one-element operand, which is broadcast. Returns `None` for any other operand.
     fn splat(&mut self, v: ValueIndex) -> Option<SplatValue> {
         let value = &self.values[v as usize];
         match &value.constant {
             Some(Constant::Splat(bytes)) => Some(SplatValue::Constant(*bytes)),
-            // At run time the arguments of a scalar region are vectors, whatever their declared size.
+            // At run time, the arguments of a scalar region are vectors, whatever their declared size.
             _ if self.ins[..self.fixed].contains(&v) => None,
             _ if value.n != self.n || self.fixed > 0 => Some(SplatValue::Input(self.input(v))),
             _ => None,
         }
     }
 
-    /// The source of an operand of a chain.
+    /// Returns how a chain reads an operand.
     fn read(&mut self, v: ValueIndex) -> Read {
         if let Some((from, view)) = self.viewed.get(&v).cloned() {
             return Read::View(self.input(from), view);
@@ -231,7 +233,8 @@ impl GroupCompiler<'_> {
         Read::Src(self.src(v))
     }
 
-    /// Appends `function` of `ins` to the chain `before`, whose result is one of them, or starts a new chain.
+    /// Appends `function` of `ins` to the chain `before`, whose result is one of `ins`. Without `before`, starts a new
+    /// chain.
     fn chain(&mut self, before: Option<(ValueIndex, Chain)>, function: F32, ins: &[ValueIndex]) -> Chain {
         let (made, mut chain) = match before {
             Some(before) => before,
@@ -257,7 +260,8 @@ impl GroupCompiler<'_> {
         chain
     }
 
-    /// Inputs from which some element is read at another position.
+    /// Returns the inputs of which some instruction reads an element at another position than the position of its
+    /// result.
     fn scattered(&self) -> Vec<u16> {
         let mut scattered = Vec::new();
         for instr in &self.program.instrs {
@@ -277,7 +281,7 @@ impl GroupCompiler<'_> {
         scattered
     }
 
-    /// The source of an operand: a value of the group, an input, or a register filled with its only element.
+    /// Returns the source of an operand: a value of the group, an input, or a register filled with the only element.
     fn src(&mut self, v: ValueIndex) -> Src {
         if let Some(&src) = self.place.get(&v) {
             return src;

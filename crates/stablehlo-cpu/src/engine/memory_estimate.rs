@@ -1,4 +1,4 @@
-//! Computes from a program's steps how much memory a run takes, and how much of it the run reads and writes.
+//! Computes from a program's steps how much memory a run allocates, and how many bytes the run reads and writes.
 
 use super::program::{Arg, Block, Out, Program, Step};
 
@@ -13,13 +13,13 @@ pub struct MemoryEstimate {
     pub total: usize,
     /// Bytes read and written. Each loop counts as one iteration, and all branches count.
     pub accessed: usize,
-    /// Whether the program has a loop, including regions that run once per element. A run may then repeat steps any
-    /// number of times.
+    /// Whether the program contains a loop, possibly in a region that runs once per element. A run of such a program
+    /// may repeat steps any number of times.
     pub loops: bool,
 }
 
 impl Program {
-    /// The memory of a run in which the caller donates the parameters that the program may overwrite.
+    /// Estimates the memory of a run in which the caller donates the parameters that the program may overwrite.
     pub fn memory_estimate(&self) -> MemoryEstimate {
         let mut slots = vec![Slot::default(); self.slots];
         for (slot, parameter) in slots.iter_mut().zip(&self.parameters) {
@@ -43,7 +43,7 @@ impl Program {
 
 /// Widens a size for sums, so that they do not overflow.
 fn wide(bytes: usize) -> u128 {
-    // Lossless on every target. `From` is not implemented, because future targets may be wider.
+    // Lossless on every target. `usize` has no `Into<u128>`, because future targets may have wider pointers.
     bytes as u128
 }
 
@@ -53,7 +53,7 @@ struct Slot {
     bytes: u128,
     /// Whether a step may overwrite the buffer.
     own: bool,
-    /// Bytes that the run allocated for it. Zero for parameters.
+    /// Number of bytes that the run allocated for this slot. Zero for parameters.
     allocated: u128,
 }
 
@@ -84,7 +84,7 @@ impl Walk {
         Slot { bytes, own: true, allocated: bytes }
     }
 
-    /// Moves a value out of its slot, or shares it.
+    /// Moves a buffer out of its slot on its last use, or shares the buffer.
     fn take(&mut self, arg: Arg) -> Slot {
         match arg {
             Arg::Last(slot) => std::mem::take(&mut self.slots[slot as usize]),

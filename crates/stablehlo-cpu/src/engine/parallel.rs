@@ -9,24 +9,24 @@ use rayon::prelude::*;
 use super::stop::Stop;
 use crate::error::RunError;
 
-/// Minimum work in bytes. Smaller loops run on the calling thread, because handing them to other threads costs more
-/// than it saves.
+/// Minimum work of a distributed loop in bytes. Smaller loops run on the calling thread, because handing them to other
+/// threads costs more than it saves.
 pub(crate) const WORTH: usize = 256 << 10;
 
-/// Maximum bytes of work between two checks for a stop request.
+/// Maximum work between two checks for a stop request, in bytes.
 const BETWEEN_LOOKS: usize = 64 << 20;
 
-/// The process in which the thread pool started, or 0 before it starts.
+/// ID of the process in which the thread pool started, or 0 before the thread pool starts.
 static POOL: AtomicU32 = AtomicU32::new(0);
 
-/// Whether the pool has threads in this process. Threads of the parent do not exist in a forked process, which would
-/// wait for them forever.
+/// Returns whether the pool has threads in this process. A forked process does not inherit the threads of its parent,
+/// so it would wait for them forever.
 fn has_threads() -> bool {
     let here = std::process::id();
     POOL.compare_exchange(0, here, Ordering::Relaxed, Ordering::Relaxed).map_or_else(|owner| owner == here, |_| true)
 }
 
-/// Number of threads for a loop over `bytes` bytes.
+/// Returns the number of threads for a loop over `bytes` bytes.
 pub(crate) fn threads(bytes: usize) -> usize {
     if bytes < WORTH || ALONE.get() || !has_threads() {
         1
@@ -35,7 +35,7 @@ pub(crate) fn threads(bytes: usize) -> usize {
     }
 }
 
-/// Calls `f(index of the first element, chunk)` for consecutive chunks of `out`, whose ends are multiples of `unit`.
+/// Calls `f(index of the first element, chunk)` for consecutive chunks of `out`. Chunks end at multiples of `unit`.
 pub(crate) fn chunks<T: Send>(out: &mut [T], unit: usize, bytes: usize, f: impl Fn(usize, &mut [T]) + Sync) {
     each_chunk(None, out, unit, bytes, &f);
 }
@@ -51,7 +51,8 @@ pub(crate) fn chunks_until<T: Send>(
     each_chunk(stop, out, unit, bytes, &f);
 }
 
-/// Takes `f` as a trait object, so that this function is compiled only once for each element type.
+/// Implements [`chunks_until`]. Takes `f` as a trait object, so that this function is compiled only once for each
+/// element type.
 fn each_chunk<T: Send>(
     stop: Option<&Stop>,
     out: &mut [T],
@@ -116,7 +117,7 @@ fn take_each<T: Send>(items: impl Iterator<Item = T>, f: &(dyn Fn(T) + Sync)) {
     });
 }
 
-/// Calls `f` for each number below `count`, on the threads of the pool. The threads take one number at a time, so that
+/// Calls `f` for each index below `count`, on the threads of the pool. The threads take one index at a time, so that
 /// one slow thread does not delay the others. This is the only use of rayon, whose generic code is large. A copy for
 /// each kernel would take 25 % of the crate's build time.
 fn on_pool(count: usize, f: &(dyn Fn(usize) + Sync)) {
@@ -128,7 +129,7 @@ fn on_pool(count: usize, f: &(dyn Fn(usize) + Sync)) {
 pub(crate) struct Failure(Mutex<Option<RunError>>);
 
 impl Failure {
-    /// Records an error, unless there is one already.
+    /// Records an error, unless an earlier error is already recorded.
     pub(crate) fn note(&self, result: Result<(), RunError>) {
         if let Err(error) = result {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
@@ -190,7 +191,7 @@ mod tests {
         };
         assert_eq!(alone(|| ended_at(&in_chunks)), 1);
         assert_eq!(alone(|| ended_at(&in_tasks)), 1);
-        // Each thread may have started one task before the first of them checks.
+        // Each thread may have started one task before it notices the stop request.
         let threads = rayon::current_num_threads();
         assert!((1..=threads).contains(&ended_at(&in_chunks)) && (1..=threads).contains(&ended_at(&in_tasks)));
     }

@@ -21,7 +21,7 @@ pub enum Progress {
 /// A run that has paused in a loop. [`Program::resume`] continues it.
 pub struct PausedRun {
     slots: Vec<Option<Buffer>>,
-    /// The step that is the loop.
+    /// Index of the step that runs the loop.
     at: usize,
     state: Outputs,
 }
@@ -33,8 +33,9 @@ impl fmt::Debug for PausedRun {
 }
 
 impl Program {
-    /// Whether [`Program::start`] limits the work of every loop of the program: each is compiled and contains neither
-    /// another loop nor a step of the interpreter. Returns `false` for programs without loops.
+    /// Returns whether [`Program::start`] can limit the work of every loop of the program. This requires that each loop
+    /// is compiled to machine code and contains neither another loop nor a step of the interpreter. Returns `false` for
+    /// programs without loops.
     pub fn can_pause(&self) -> bool {
         let may_run = |step: &Step| match step {
             Step::Tile { .. } => true,
@@ -45,14 +46,14 @@ impl Program {
         self.bounded.is_none() && self.loops() > 0 && self.block.steps.iter().all(may_run)
     }
 
-    /// The number of loops that can pause.
+    /// Returns the number of loops that can pause.
     fn loops(&self) -> u64 {
         let loops = self.block.steps.iter().filter_map(LoopStep::new).count();
         u64::try_from(loops).unwrap_or(u64::MAX)
     }
 
-    /// Runs a program that [can pause](Program::can_pause), as the only member of a launch. All its loops together run
-    /// about `operations` scalar operations at most, and the steps outside of loops run without a limit.
+    /// Runs a program that [can pause](Program::can_pause), as the only member of a launch. All loops of the program
+    /// together run at most about `operations` scalar operations. The steps outside of loops run without a limit.
     pub fn start(&self, inputs: Vec<Tensor>, pool: &Pool, operations: u64) -> Result<Progress, RunError> {
         let share = operations / self.loops().max(1);
         let mut env = self.env(inputs, pool, None, None)?;
@@ -73,8 +74,8 @@ impl Program {
         self.results(&mut env).map(Progress::Ended)
     }
 
-    /// Continues a run to its end, with the pool with which it was started. Without `stop`, a program whose loop never ends
-    /// runs forever.
+    /// Continues a paused run to its end. Pass the pool with which the run was started. Without `stop`, a program whose
+    /// loop never ends runs forever.
     pub fn resume(&self, run: PausedRun, pool: &Pool, stop: Option<&Stop>) -> Result<Vec<Tensor>, RunError> {
         let PausedRun { slots, at, mut state } = run;
         let mut env = Env { consts: &self.consts, slots, pool, member: None, stop };
@@ -94,10 +95,10 @@ impl Program {
     }
 }
 
-/// A step that is a loop that can pause.
+/// A step that runs a loop that can pause.
 struct LoopStep<'p> {
     kernel: &'p dyn Kernel,
-    /// The work of an iteration.
+    /// Work of an iteration, in scalar operations.
     work: u64,
     args: &'p [Arg],
     outs: &'p [Out],
@@ -105,7 +106,7 @@ struct LoopStep<'p> {
 }
 
 impl<'p> LoopStep<'p> {
-    /// Returns `None` for other steps.
+    /// Returns the loop of a step, or `None` for other steps.
     fn new(step: &'p Step) -> Option<Self> {
         let Step::Kernel { kernel, args, outs, free } = step else { return None };
         Some(Self { kernel: &**kernel, work: kernel.iteration_work()?, args, outs, free })

@@ -1,7 +1,8 @@
 //! Memory for tensors, in blocks that are aligned to 64 bytes. The pages of freed blocks are kept for reuse.
 //!
-//! The kernel maps fresh pages one fault at a time. This takes several times longer than the work of a memory-bound
-//! program. The pool therefore keeps freed blocks for the next tensor of the same size class.
+//! The operating system maps fresh pages one page fault at a time. These page faults take several times longer than the
+//! computation of a memory-bound program. The pool therefore keeps freed blocks for the next tensor of the same size
+//! class.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -24,7 +25,7 @@ struct Inner {
 struct State {
     /// Free blocks of each size class.
     classes: Vec<Vec<Lines>>,
-    /// Bytes held in `classes`.
+    /// Number of bytes in `classes`.
     held: usize,
     usage: PoolUsage,
 }
@@ -33,13 +34,13 @@ struct State {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolUsage {
-    /// Bytes of the blocks in use.
+    /// Number of bytes in the blocks in use.
     pub in_use: usize,
     /// Largest number of bytes that were in use at a time.
     pub peak: usize,
     /// Number of allocated blocks.
     pub allocations: u64,
-    /// Bytes of the largest block so far.
+    /// Size of the largest block so far in bytes.
     pub largest: usize,
 }
 
@@ -53,7 +54,7 @@ impl PoolUsage {
 }
 
 impl State {
-    /// Takes all free blocks, so that the caller drops them without the lock.
+    /// Takes all free blocks, so that the caller can drop them after releasing the lock.
     fn take_free(&mut self) -> Vec<Vec<Lines>> {
         self.held = 0;
         std::mem::take(&mut self.classes)
@@ -77,28 +78,28 @@ impl Pool {
         Pool(Arc::new(Inner { cap, limit, state: Mutex::default() }))
     }
 
-    /// The pool of this process. It keeps up to 2 GiB of free blocks.
+    /// Returns the pool of this process. It keeps up to 2 GiB of free blocks.
     pub fn global() -> &'static Pool {
         static GLOBAL: LazyLock<Pool> = LazyLock::new(|| Pool::new(2 << 30));
         &GLOBAL
     }
 
-    /// Bytes of free blocks kept for reuse.
+    /// Returns the number of bytes in free blocks that are kept for reuse.
     pub fn held(&self) -> usize {
         self.0.state().held
     }
 
-    /// Maximum bytes in use at a time.
+    /// Returns the maximum number of bytes in use at a time.
     pub fn limit(&self) -> Option<usize> {
         self.0.limit
     }
 
-    /// The current and peak use of memory.
+    /// Returns the current and peak use of memory.
     pub fn usage(&self) -> PoolUsage {
         self.0.state().usage
     }
 
-    /// Resets peaks and counts.
+    /// Resets the peak, the number of allocations and the largest block size.
     pub fn reset_usage(&self) {
         let usage = &mut self.0.state().usage;
         *usage = PoolUsage { in_use: usage.in_use, peak: usage.in_use, ..PoolUsage::default() };
@@ -110,7 +111,7 @@ impl Pool {
         drop(free);
     }
 
-    /// Whether both are the same pool.
+    /// Returns whether `other` is a clone of this pool.
     pub fn is(&self, other: &Pool) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -134,8 +135,8 @@ impl Pool {
             if found.is_some() {
                 state.held -= size * LINE;
             }
-            // Free blocks also occupy memory of the system. They therefore count towards the limit, together with those
-            // in use.
+            // Free blocks also occupy system memory. The limit therefore applies to free blocks and blocks in use
+            // together.
             let is_full = self.0.limit.is_some_and(|limit| state.usage.in_use + state.held > limit);
             let surplus = if is_full { state.take_free() } else { Vec::new() };
             (found, surplus)
@@ -144,7 +145,7 @@ impl Pool {
         let lines = match reused.or_else(|| Lines::new(size)) {
             Some(lines) => lines,
             None => {
-                // If the system has no memory left, the pool's free blocks may be the cause.
+                // If the system has no memory left, free the pool's unused blocks and try again.
                 self.trim();
                 Lines::new(size).ok_or_else(|| {
                     self.0.state().usage.in_use -= size * LINE;
@@ -184,7 +185,7 @@ struct Block {
 
 enum Storage {
     Lines(Lines),
-    /// Memory of another owner, which is only read.
+    /// Memory that belongs to another owner and is only read.
     Foreign(Box<dyn AsRef<[u8]> + Send + Sync>),
 }
 
@@ -201,7 +202,7 @@ impl Drop for Block {
         state.usage.in_use -= size * LINE;
         if state.held + size * LINE > pool.cap {
             drop(state);
-            return; // `lines` goes back to the system, outside the lock.
+            return; // `lines` is freed after the lock is released.
         }
         if state.classes.len() <= class {
             state.classes.resize_with(class + 1, Vec::new);
@@ -216,8 +217,8 @@ impl Drop for Block {
 pub(crate) struct Buffer(Arc<Block>);
 
 impl Buffer {
-    /// Wraps memory that its owner neither moves nor changes while it lives. Returns `None` unless the first byte is
-    /// aligned like a pool's blocks.
+    /// Wraps memory of `owner`, which must neither move nor change while `owner` lives. Returns `None` unless the first
+    /// byte is aligned like a pool's blocks.
     pub(crate) fn foreign(owner: impl AsRef<[u8]> + Send + Sync + 'static) -> Option<Buffer> {
         let owner: Box<dyn AsRef<[u8]> + Send + Sync> = Box::new(owner);
         let slice = (*owner).as_ref();
@@ -225,7 +226,7 @@ impl Buffer {
         Self::is_aligned(slice).then(|| Buffer(Arc::new(Block { storage: Storage::Foreign(owner), bytes, pool: None })))
     }
 
-    /// Whether memory is aligned like a pool's blocks. Returns false for an empty slice.
+    /// Returns whether memory is aligned like a pool's blocks. Returns false for an empty slice.
     pub(crate) fn is_aligned(bytes: &[u8]) -> bool {
         !bytes.is_empty() && bytes.as_ptr().addr().is_multiple_of(LINE)
     }
@@ -238,7 +239,7 @@ impl Buffer {
         }
     }
 
-    /// The bytes for writing. Returns `None` if the buffer is shared.
+    /// Returns the bytes for writing, or `None` if the buffer is shared.
     pub(crate) fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         let block = Arc::get_mut(&mut self.0)?;
         match &mut block.storage {
@@ -247,7 +248,7 @@ impl Buffer {
         }
     }
 
-    /// Whether the bytes come from that pool.
+    /// Returns whether the memory comes from `pool`.
     pub(crate) fn is_of(&self, pool: &Pool) -> bool {
         self.0.pool.as_ref().is_some_and(|own| Arc::ptr_eq(own, &pool.0))
     }
@@ -259,18 +260,18 @@ impl Buffer {
         Ok(buffer)
     }
 
-    /// The bytes for writing. Returns an error if the buffer is shared.
+    /// Returns the bytes for writing, or an error if the buffer is shared.
     pub(crate) fn write(&mut self) -> Result<&mut [u8], RunError> {
         self.bytes_mut().ok_or_else(|| RunError::Internal("cannot write to a shared buffer".into()))
     }
 
-    /// Whether another buffer holds the bytes, or another owner lends them.
+    /// Returns whether another buffer shares the bytes, or the bytes belong to a foreign owner.
     #[inline]
     pub(crate) fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1 || matches!(self.0.storage, Storage::Foreign(_))
     }
 
-    /// Whether this is the only reference to memory of a pool.
+    /// Returns whether this is the only reference to memory of a pool.
     pub(crate) fn is_unique(&mut self) -> bool {
         Arc::get_mut(&mut self.0).is_some_and(|block| matches!(block.storage, Storage::Lines(_)))
     }

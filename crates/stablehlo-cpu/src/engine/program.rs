@@ -22,9 +22,9 @@ use crate::sharding::OpSharding;
 /// An operand of a step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Arg {
-    /// Read only.
+    /// Reads the slot.
     Slot(u32),
-    /// The last read of this slot, so the step may take the buffer.
+    /// Reads the slot for the last time, so the step may take the buffer.
     Last(u32),
     Const(u32),
 }
@@ -45,7 +45,7 @@ pub(crate) struct Out {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fill {
     pub(crate) element: [u8; 16],
-    /// Bytes of the element.
+    /// Size of the element in bytes.
     pub(crate) size: u8,
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Whether any kernel in the block or in a nested block has a property.
+    /// Returns whether `is_it` returns true for any kernel in the block or in a nested block.
     fn has_kernel(&self, is_it: fn(&dyn Kernel) -> bool) -> bool {
         self.steps.iter().any(|step| match step {
             Step::Tile { .. } | Step::Collective { .. } => false,
@@ -95,8 +95,8 @@ impl Block {
         })
     }
 
-    /// Whether a run of the block may take unlimited time, because it contains a loop or a step that runs a loop for
-    /// each element.
+    /// Returns whether a run of the block may take unlimited time, because the block contains a loop or a step that
+    /// runs a loop for each element.
     pub(crate) fn has_loop(&self) -> bool {
         self.steps.iter().any(|step| match step {
             Step::Tile { .. } => false,
@@ -116,16 +116,16 @@ pub struct Parameter {
     pub ty: TensorType,
     /// Output that may take over this parameter's memory (`tf.aliasing_output`).
     pub alias_output: Option<usize>,
-    /// Whether any output may take over the memory (`jax.buffer_donor`).
+    /// Whether any output may take over this parameter's memory (`jax.buffer_donor`).
     pub donor: bool,
 }
 
 /// A compiled program. Running it does not change it.
 pub struct Program {
     pub(crate) name: String,
-    /// The parameters, followed by the sizes of those of bounded size.
+    /// The parameters, followed by additional parameters for the sizes of bounded dimensions.
     pub(crate) parameters: Vec<Parameter>,
-    /// The outputs, followed by the sizes of those of bounded size.
+    /// The outputs, followed by additional outputs for the sizes of bounded dimensions.
     pub(crate) outputs: Vec<TensorType>,
     pub(crate) consts: Vec<Buffer>,
     pub(crate) slots: usize,
@@ -135,9 +135,9 @@ pub struct Program {
     /// Number of collectives in the program.
     pub(crate) collectives: u32,
     pub(crate) shardings: Option<Shardings>,
-    /// The program that clients read, if it differs from the one that they sent.
+    /// Serialized program that clients can query. `None` if clients receive the program that they compiled.
     pub(crate) readable: Option<Bytes>,
-    /// The parameters and outputs of bounded size, if there are any.
+    /// The parameters and outputs with bounded dynamic dimensions, if there are any.
     pub(crate) bounded: Option<Box<BoundedArrays>>,
 }
 
@@ -148,78 +148,81 @@ pub(crate) struct Shardings {
 }
 
 impl Program {
-    /// The module's name.
+    /// Returns the module's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The inputs of [`Program::run`]. Parameters of bounded size have their maximum shape.
+    /// Returns the parameters, in the order of the inputs of [`Program::run`]. Parameters with bounded dimensions have
+    /// their maximum shape.
     pub fn parameters(&self) -> &[Parameter] {
         let sizes = self.bounded.as_ref().map_or(0, |bounded| bounded.parameter_sizes());
         &self.parameters[..self.parameters.len() - sizes]
     }
 
-    /// The types of the results of [`Program::run`]. Outputs of bounded size have their maximum shape.
+    /// Returns the types of the outputs of [`Program::run`]. Outputs with bounded dimensions have their maximum shape.
     pub fn outputs(&self) -> &[TensorType] {
         let sizes = self.bounded.as_ref().map_or(0, |bounded| bounded.output_sizes());
         &self.outputs[..self.outputs.len() - sizes]
     }
 
-    /// Whether a parameter has a bounded size, so that it takes tensors with
-    /// [dynamic dimensions](Tensor::dynamic_dimensions).
+    /// Returns whether a parameter has bounded dimensions. Such a parameter accepts tensors with [dynamic
+    /// dimensions](Tensor::dynamic_dimensions).
     pub fn is_bounded_parameter(&self, index: usize) -> bool {
         self.bounded.as_ref().is_some_and(|bounded| BoundedArray::lists(&bounded.parameters, index))
     }
 
-    /// Whether an output has a bounded size, so that its tensors have
-    /// [dynamic dimensions](Tensor::dynamic_dimensions).
+    /// Returns whether an output has bounded dimensions. The tensors of such an output have [dynamic
+    /// dimensions](Tensor::dynamic_dimensions).
     #[inline]
     pub fn is_bounded_output(&self, index: usize) -> bool {
         self.bounded.as_ref().is_some_and(|bounded| BoundedArray::lists(&bounded.outputs, index))
     }
 
-    /// Bytes of the program's constants.
+    /// Returns the size of the program's constants in bytes.
     pub fn constant_bytes(&self) -> usize {
         self.consts.iter().map(|c| c.bytes().len()).sum()
     }
 
-    /// Number of steps in the outermost block, for tests and diagnostics.
+    /// Returns the number of steps in the outermost block, for tests and diagnostics.
     pub fn step_count(&self) -> usize {
         self.block.steps.len()
     }
 
-    /// The settings that the program was compiled with.
+    /// Returns the settings that the program was compiled with.
     pub fn settings(&self) -> &CompileSettings {
         &self.settings
     }
 
-    /// Whether members wait for one another in the program. Each then needs its own thread.
+    /// Returns whether the program contains collectives. Members wait for one another in a collective, so each member
+    /// needs its own thread.
     pub fn has_collectives(&self) -> bool {
         self.collectives > 0
     }
 
-    /// Whether a run has effects other than its outputs, because of a custom call that declares them.
+    /// Returns whether a run has effects other than its outputs, because the program contains a custom call with side
+    /// effects.
     pub fn has_side_effects(&self) -> bool {
         self.block.has_kernel(|kernel| kernel.has_side_effect())
     }
 
-    /// Whether a run may call a handler of a custom call.
+    /// Returns whether a run may call a handler of a custom call.
     pub fn calls_handlers(&self) -> bool {
         self.block.has_kernel(|kernel| kernel.calls_handler())
     }
 
-    /// The sharding of each parameter. Returns `None` if the program was not split.
+    /// Returns the sharding of each parameter, or `None` if the program was not partitioned.
     pub fn parameter_shardings(&self) -> Option<&[OpSharding]> {
         self.shardings.as_ref().map(|s| &s.parameters[..])
     }
 
-    /// The sharding of each output. Returns `None` if the program was not split.
+    /// Returns the sharding of each output, or `None` if the program was not partitioned.
     pub fn output_shardings(&self) -> Option<&[OpSharding]> {
         self.shardings.as_ref().map(|s| &s.outputs[..])
     }
 
-    /// The compiled program as StableHLO: the program of one partition if it was split, or the program with storage
-    /// orders. Returns `None` if it does not differ from the source program.
+    /// Returns the compiled program as StableHLO: the program of one partition if it was partitioned, or the program
+    /// with storage orders. Returns `None` if it does not differ from the source program.
     ///
     /// The bytes are a portable artifact of the same version as the source program, or text if the source was text.
     /// Clients that do not know the PJRT extensions for shardings and layouts read both from module attributes.
@@ -229,35 +232,35 @@ impl Program {
         self.readable.clone()
     }
 
-    /// Sets the program that clients read.
+    /// Sets the serialized program that clients can query.
     pub(crate) fn set_readable(&mut self, readable: Option<Bytes>) {
         self.readable = readable;
     }
 
-    /// Sets the parameters and outputs of bounded size.
+    /// Sets the parameters and outputs with bounded dimensions.
     pub(crate) fn set_bounded(&mut self, bounded: BoundedArrays) {
         self.bounded = (!bounded.is_empty()).then(|| Box::new(bounded));
     }
 
-    /// Sets the shardings of the parameters and outputs of a split program.
+    /// Sets the shardings of the parameters and outputs of a partitioned program.
     pub(crate) fn set_shardings(&mut self, parameters: Vec<OpSharding>, outputs: Vec<OpSharding>) {
         self.shardings = Some(Shardings { parameters, outputs });
     }
 
-    /// Runs the program on its own. It may overwrite an input that no other [`Tensor`] shares. To keep an input, pass a
-    /// clone.
+    /// Runs the program on its own. The run may overwrite an input that no other [`Tensor`] shares. To keep an input,
+    /// pass a clone.
     pub fn run(&self, inputs: Vec<Tensor>) -> Result<Vec<Tensor>, RunError> {
         self.run_in(inputs, &self.pool, None, None)
     }
 
     /// Runs the program as one member of a launch, with buffers from `pool`. Inputs and outputs are those of this
-    /// member. Without a member, the program runs as the only member of a communicator. This is an error if it has collectives
-    /// and was compiled for more members.
+    /// member. Without a member, the program runs as the only member of a communicator. This is an error if the program
+    /// contains collectives and was compiled for more than one member.
     ///
-    /// The member's part in the launch ends with the run. If the run fails, the other members fail too. Members wait
-    /// for one another in this function, so each needs its own thread.
+    /// The member leaves the launch when the run ends. If the run fails, the other members fail too. Members wait for
+    /// one another in this function, so each member needs its own thread.
     ///
-    /// Pass `stop` if the run may take long. Without it, a program whose loop never ends runs forever.
+    /// Pass `stop` if the run may take long. Without `stop`, a program whose loop never ends runs forever.
     pub fn run_in(
         &self,
         inputs: Vec<Tensor>,
@@ -277,7 +280,7 @@ impl Program {
         result
     }
 
-    /// The error of a run with another number of inputs.
+    /// Returns the error for a run with the wrong number of inputs.
     pub(crate) fn takes(&self, got: usize) -> RunError {
         RunError::Input(format!("program `{}` takes {} inputs, not {got}", self.name, self.parameters().len()))
     }
@@ -300,12 +303,12 @@ impl Program {
         }
         let mut env = self.env(inputs, pool, member, stop)?;
         env.run(&self.block)?;
-        // If the step was stopped, its outputs may be incomplete.
+        // If a step was stopped, its outputs may be incomplete.
         Stop::check(stop)?;
         self.results(&mut env)
     }
 
-    /// The state of a run before its first step.
+    /// Returns the state of a run before its first step.
     #[inline]
     pub(super) fn env<'p>(
         &'p self,
@@ -319,7 +322,8 @@ impl Program {
         }
         let mut env = Env { consts: &self.consts, slots: Vec::with_capacity(self.slots), pool, member, stop };
         for (i, (input, parameter)) in inputs.into_iter().zip(&self.parameters).enumerate() {
-            // The position of a dimension with one element does not affect the bytes.
+            // An input may differ from its parameter in the positions of dimensions of extent one, which do not affect
+            // the bytes.
             if input.ty() != &parameter.ty && !is_stored_as(input.ty(), &parameter.ty) {
                 let (want, got) = (&parameter.ty, input.ty());
                 return Err(RunError::Input(format!(
@@ -336,7 +340,7 @@ impl Program {
         Ok(env)
     }
 
-    /// The outputs of a run after its last step.
+    /// Returns the outputs of a run after its last step.
     #[inline]
     pub(super) fn results(&self, env: &mut Env<'_>) -> Result<Vec<Tensor>, RunError> {
         self.block
@@ -348,7 +352,7 @@ impl Program {
     }
 }
 
-/// Whether arrays of the two types have the same bytes in memory.
+/// Returns whether arrays of the two types have the same bytes in memory.
 #[cold]
 fn is_stored_as(one: &TensorType, other: &TensorType) -> bool {
     let long = |ty: &TensorType| ty.dims.iter().copied().filter(|extent| *extent != 1).collect::<Vec<_>>();
@@ -387,16 +391,16 @@ pub(super) struct Env<'p> {
     pub(super) consts: &'p [Buffer],
     pub(super) slots: Vec<Option<Buffer>>,
     pub(super) pool: &'p Pool,
-    /// `None` if the communicator has only one member.
+    /// The member that runs the program. `None` if the communicator has only one member.
     pub(super) member: Option<&'p Member>,
-    /// `None` if the run cannot be stopped.
+    /// The stop request. `None` if the run cannot be stopped.
     pub(super) stop: Option<&'p Stop>,
 }
 
 /// The buffers of a kernel's outputs.
 pub(super) struct Outputs {
     buffers: Vec<Buffer>,
-    /// For each buffer, the input of the step whose memory it was. Empty if there are none.
+    /// For each buffer, the index of the input whose memory the buffer reuses. Empty if no buffer reuses memory.
     alias: Vec<Option<u16>>,
 }
 
@@ -461,7 +465,8 @@ impl<'p> Env<'p> {
             Step::Case { index, select, branches, outs, free } => {
                 let branch = self.choose(*index, *select, branches)?;
                 self.run(branch)?;
-                // Take all values before storing the first one, because sources and destinations may overlap.
+                // Take all values before storing the first value, because source slots and destination slots may
+                // overlap.
                 let mut values = Vec::with_capacity(outs.len());
                 for &result in &branch.results {
                     values.push(self.take(result)?);
@@ -475,7 +480,7 @@ impl<'p> Env<'p> {
         Ok(())
     }
 
-    /// Takes the buffer of an input if this is its last use and it has no other owner.
+    /// Takes the buffer of an input if the step is the last to read the input and the buffer has no other owner.
     fn steal(&mut self, args: &[Arg], from: Option<u16>) -> Option<Buffer> {
         let Arg::Last(slot) = args[usize::from(from?)] else {
             return None;
@@ -547,7 +552,7 @@ impl<'p> Env<'p> {
         Ok(())
     }
 
-    /// The outputs of a kernel before it runs.
+    /// Returns the outputs of a kernel before the kernel runs.
     #[inline]
     pub(super) fn kernel_outputs(&mut self, args: &[Arg], outs: &[Out]) -> Result<Outputs, RunError> {
         let mut buffers = Vec::with_capacity(outs.len());
@@ -614,7 +619,7 @@ impl<'p> Env<'p> {
         Ok(())
     }
 
-    /// The bytes of all inputs. An input that an output takes over is empty.
+    /// Returns the bytes of all inputs. The slice of an input is empty if an output reuses its memory.
     fn inputs(&self, args: &[Arg], alias: &[Option<u16>]) -> Result<Vec<&[u8]>, RunError> {
         let mut ins = Vec::with_capacity(args.len());
         for (i, &arg) in args.iter().enumerate() {
@@ -637,7 +642,7 @@ impl<'p> Env<'p> {
             values.push(self.take(arg)?);
         }
         loop {
-            // A loop body may have no steps, so also check here.
+            // A loop body may have no steps, so also check for a stop request here.
             Stop::check(self.stop)?;
             for (&slot, value) in carried.iter().zip(values.drain(..)) {
                 self.slots[slot as usize] = Some(value);

@@ -1,4 +1,4 @@
-//! Builds a program from a module: lowers it to the graph, and emits the steps.
+//! Builds a program from a module: lowers the module to the graph, and emits the steps.
 
 use stablehlo::ir::{Attribute, Module, Type};
 

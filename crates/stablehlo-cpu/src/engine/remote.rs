@@ -1,41 +1,42 @@
-//! The border between processes: members of a launch that another process runs.
+//! The interface to members of a launch that run in other processes.
 
 use std::fmt;
 
-/// A message of one process to another in a collective.
+/// A message from one process to another in a collective.
 #[derive(Clone, Debug)]
 pub struct Message<'a> {
-    /// The process that receives it.
+    /// Index of the process that receives the message.
     pub to: usize,
-    /// Its bytes, one part after the other.
+    /// The bytes of the message, one part after the other.
     pub parts: Vec<&'a [u8]>,
 }
 
-/// Connects the members of a launch in this process to those in other processes.
+/// Connects the members of a launch in this process to the members in other processes.
 ///
 /// Every process compiles the same program and creates a [`Communicator`](crate::Communicator) with the same numbers of
-/// replicas and partitions. It takes the members that are local to it. When all local members of a group have reached a
-/// collective, the last one exchanges their contributions. All processes combine the contributions in the same order as
-/// one process would, so that the results are equal bit for bit.
+/// replicas and partitions. Each process runs the members that are local to it. When all local members of a group have
+/// reached a collective, the last one exchanges their contributions with the other processes. All processes combine the
+/// contributions in the same order as a single process would, so that the results are equal bit for bit.
 pub trait RemoteMembers: Send + Sync + fmt::Debug {
-    /// The number of this process.
+    /// Returns the index of this process.
     fn own_process(&self) -> usize;
 
-    /// The process that runs the member with that flattened ID. Returns `None` if there is no such member.
+    /// Returns the index of the process that runs the member with a flattened ID, or `None` if there is no such member.
     fn process_of(&self, member: usize) -> Option<usize>;
 
-    /// Sends one message to each other process with members in the group, and returns what each of them sent, in the
-    /// order of `messages`.
+    /// Sends one message to each other process with members in the group. Returns the messages that these processes
+    /// sent, in the order of `messages`.
     ///
-    /// Calls with the same number of the collective and the same group are in the same order in all processes. Calls
-    /// that differ in one of them may overlap.
+    /// All processes make calls with the same collective and the same group in the same order. Calls that differ in the
+    /// collective or the group may overlap.
     ///
     /// # Errors
     ///
-    /// The reason, which names the process at fault.
+    /// If the exchange fails, returns the reason, which names the process at fault.
     fn exchange(&self, collective: u32, group: &[usize], messages: &[Message<'_>]) -> Result<Vec<Vec<u8>>, String>;
 
-    /// Reports that the launch cannot go on in this process. Calls of [`RemoteMembers::exchange`] that wait, here and in
-    /// the other processes, return with an error. Called at most once, possibly while such a call waits.
+    /// Reports that the launch cannot continue in this process. Waiting calls of [`RemoteMembers::exchange`], in this
+    /// process and in the other processes, then return an error. The engine calls this method at most once, possibly
+    /// while a call waits.
     fn fail(&self, why: &str);
 }

@@ -1,12 +1,13 @@
-//! The rendezvous of the members of a launch. Collectives are based on it.
+//! The rendezvous of the members of a launch. Collectives exchange their data in such a rendezvous.
 //!
-//! A launch runs one program on every member of a [`Communicator`] at once, each on its own thread. A collective is a rendezvous
-//! of a group of members. The last member to arrive does the common work, while the others wait. No member waits
-//! forever. If a member fails, is dropped before its run ends, or ends without taking part, the others get an error.
-//! They also get an error if all members wait in different collectives.
+//! A launch runs one program on every member of a [`Communicator`] at once, each on its own thread. A collective is a
+//! rendezvous of a group of members. The last member to arrive does the common work, while the others wait. No member
+//! waits forever. If a member fails, is dropped before its run ends, or ends without taking part, the waiting members
+//! get an error. They also get an error if all members wait in different collectives.
 //!
-//! The members may run in several processes ([`RemoteMembers`]). Each process then has a communicator of its own, in which
-//! only its own members meet. The last one of a group to arrive fetches the contributions of the remote members.
+//! The members may run in several processes ([`RemoteMembers`]). Each process then has a communicator of its own, in
+//! which only its local members meet. The last local member of a group to arrive fetches the contributions of the
+//! remote members.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,8 +18,9 @@ use super::pool::{Buffer, Pool};
 use super::remote::{Message, RemoteMembers};
 use crate::error::RunError;
 
-/// The members of one launch. There are `replicas * partitions` of them. Flattened IDs are `replica * partitions +
-/// partition`, as in the specification. A communicator serves one launch. Create a new one for the next launch.
+/// The members of one launch. There are `replicas * partitions` members. Their flattened IDs are `replica * partitions
+/// + partition`, as in the specification. A communicator is used for one launch only. Create a new one for the next
+/// launch.
 pub struct Communicator {
     replicas: usize,
     partitions: usize,
@@ -34,24 +36,25 @@ type Contributions = Vec<Vec<Buffer>>;
 /// The outcome of a rendezvous.
 #[derive(Default)]
 pub(crate) struct CollectiveOutcome {
-    /// The members' contributions. Empty if the processes exchanged only what their results need.
+    /// The members' contributions. Empty if the processes exchanged only the data that their own results need.
     pub(crate) contributions: Contributions,
     /// The result that is the same for all members.
     pub(crate) result: Vec<Buffer>,
-    /// The results of the members of this process, by position in the group, if they differ and were computed together.
+    /// The results of the members of this process, by position in the group, if the results differ between members and
+    /// were computed together.
     pub(crate) parts: Vec<Option<Buffer>>,
 }
 
 /// A process with members in a group.
 pub(crate) struct GroupProcess {
     pub(crate) number: usize,
-    /// Whether it is this process.
+    /// Whether this is the current process.
     pub(crate) is_own: bool,
-    /// The positions of its members in the group.
+    /// The positions of the process's members in the group.
     pub(crate) places: Vec<usize>,
 }
 
-/// The number of a collective in the program, and the first member of the group that meets for it.
+/// The ID of a collective in the program, and the first member of the group that runs it.
 type Key = (u32, usize);
 type Outcome = Arc<OnceLock<Arc<CollectiveOutcome>>>;
 
@@ -74,7 +77,7 @@ enum Status {
 }
 
 struct State {
-    /// Rendezvous in which some member waits.
+    /// The rendezvous in which at least one member waits.
     open: HashMap<Key, Rendezvous>,
     members: Vec<Status>,
     failure: Option<String>,
@@ -86,7 +89,7 @@ impl Communicator {
         Self::create(replicas, partitions, None)
     }
 
-    /// Creates a communicator some of whose members run in other processes. Take only the local members.
+    /// Creates a communicator of which some members run in other processes. Use only the local members in this process.
     pub fn across(replicas: usize, partitions: usize, remote: Arc<dyn RemoteMembers>) -> Arc<Communicator> {
         Self::create(replicas, partitions, Some(remote))
     }
@@ -101,18 +104,19 @@ impl Communicator {
         Arc::new(Communicator { replicas, partitions, state: Mutex::new(state), changed: Condvar::new(), remote })
     }
 
-    /// Number of replicas.
+    /// Returns the number of replicas.
     pub fn replicas(&self) -> usize {
         self.replicas
     }
 
-    /// Number of partitions of each replica.
+    /// Returns the number of partitions of each replica.
     pub fn partitions(&self) -> usize {
         self.partitions
     }
 
-    /// Returns one member. Take each member exactly once, and take all of them before the first one runs. Run each on
-    /// its own thread, because members wait for each other. Never use a thread pool that may be smaller than the communicator.
+    /// Returns one member. Create each member exactly once, and create all members before the first one runs. Run each
+    /// member on its own thread, because members wait for each other. Never use a thread pool that may have fewer
+    /// threads than the communicator has members.
     pub fn member(self: &Arc<Communicator>, replica: usize, partition: usize) -> Member {
         Member { communicator: self.clone(), replica, partition, ended: AtomicBool::new(false) }
     }
@@ -141,8 +145,8 @@ impl Communicator {
         self.changed.notify_all();
     }
 
-    /// Ends the launch. Members that wait for others, now or later, fail with the message `why`. Members that compute
-    /// continue until their next collective. To end them earlier, use [`Stop`](super::Stop).
+    /// Ends the launch. Members that wait for other members, now or later, fail with the message `why`. Members that
+    /// compute continue until their next collective. To end them earlier, use [`Stop`](super::Stop).
     pub fn stop(&self, why: &str) {
         let mut state = self.lock();
         self.fail(&mut state, || why.to_owned());
@@ -158,8 +162,8 @@ impl State {
         self.failure.clone().map_or(Ok(()), |message| Err(RunError::Launch(message)))
     }
 
-    /// The reason why a rendezvous can never be completed: an absent member has ended, or all members of this process
-    /// wait for one another.
+    /// Returns the reason why a rendezvous can never be completed: an absent member has ended, or all members of this
+    /// process wait for one another.
     fn hopeless(&self) -> Option<String> {
         for rendezvous in self.open.values() {
             let absent = |(at, &id): (usize, &usize)| {
@@ -190,28 +194,28 @@ pub struct Member {
 }
 
 impl Member {
-    /// The result of `replica_id` on this member.
+    /// Returns the result of `replica_id` on this member.
     pub fn replica_id(&self) -> usize {
         self.replica
     }
 
-    /// The result of `partition_id` on this member.
+    /// Returns the result of `partition_id` on this member.
     pub fn partition_id(&self) -> usize {
         self.partition
     }
 
-    /// The communicator that the member belongs to.
+    /// Returns the communicator that the member belongs to.
     pub fn communicator(&self) -> &Arc<Communicator> {
         &self.communicator
     }
 
-    /// Its flattened ID.
+    /// Returns the member's flattened ID.
     pub(crate) fn id(&self) -> usize {
         self.replica * self.communicator.partitions + self.partition
     }
 
-    /// Ends the member's part without a run, for example if its inputs could not be computed. The other members fail
-    /// with a message that contains `why`.
+    /// Fails the member without running the program, for example because its inputs could not be computed. The other
+    /// members fail with a message that contains `why`.
     pub fn fail(&self, why: &str) {
         if !self.ended.swap(true, Ordering::Relaxed) {
             let mut state = self.communicator.lock();
@@ -220,7 +224,7 @@ impl Member {
         }
     }
 
-    /// Ends the member's part after its run.
+    /// Marks the member as finished after its run.
     pub(crate) fn finish(&self) {
         if !self.ended.swap(true, Ordering::Relaxed) {
             let mut state = self.communicator.lock();
@@ -237,9 +241,10 @@ impl Member {
         }
     }
 
-    /// Meets the other members of `group` for collective `collective` of the program. The group lists distinct
-    /// flattened IDs, including this member's, and all its members must pass the same group. The last to arrive calls
-    /// `make` with the contributions of this process, in the order of the group. Those of other processes are `None`.
+    /// Meets the other members of `group` for collective `collective` of the program. The group contains distinct
+    /// flattened IDs, including this member's ID, and all its members must pass the same group. The last member to
+    /// arrive calls `make` with the contributions of the members, in the order of the group. The contributions of
+    /// members in other processes are `None`.
     pub(crate) fn run_collective(
         &self,
         collective: u32,
@@ -269,7 +274,7 @@ impl Member {
             let met = Arc::new(make(contributions)?);
             let mut state = self.communicator.lock();
             state.failed()?;
-            // The other members count as busy from now on, even before they wake up.
+            // The waiting members count as busy from now on, even before they wake up.
             for &member in group.iter() {
                 if state.members[member] != Status::Remote {
                     state.members[member] = Status::Busy;
@@ -294,7 +299,7 @@ impl Member {
 }
 
 impl Member {
-    /// The processes with members in a group, in the order of their first members.
+    /// Returns the processes with members in a group, in the order of their first members.
     pub(crate) fn processes(&self, group: &[usize]) -> Result<Vec<GroupProcess>, RunError> {
         let Some(remote) = &self.communicator.remote else {
             return Ok(vec![GroupProcess { number: 0, is_own: true, places: (0..group.len()).collect() }]);
@@ -312,7 +317,7 @@ impl Member {
         Ok(processes)
     }
 
-    /// Sends a message to each other process of the group, and returns the messages that they sent.
+    /// Sends a message to each other process of the group, and returns the messages from these processes.
     pub(crate) fn exchange(
         &self,
         collective: u32,
@@ -325,7 +330,7 @@ impl Member {
         }
     }
 
-    /// Returns an error if a message from a process has another size than the program requires.
+    /// Returns an error if a message from a process does not have the size that the program requires.
     pub(crate) fn expect_size(process: &GroupProcess, message: &[u8], size: usize) -> Result<(), RunError> {
         if message.len() == size {
             return Ok(());

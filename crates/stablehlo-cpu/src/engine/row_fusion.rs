@@ -21,14 +21,15 @@ use crate::error::RunError;
 const BLOCK: usize = 4096;
 /// Maximum row length. Longer rows are instead reduced on several cores.
 const MAX_COLUMNS: usize = 1 << 16;
-/// Minimum row length. For shorter rows, it costs the same to process whole tensors one after the other.
+/// Minimum row length. For shorter rows, fusion is not faster than processing whole tensors one after the other.
 const MIN_COLUMNS: usize = 8;
 
-/// Lists of up to these lengths are kept on the stack.
+/// Maximum number of outputs of a part whose lists are kept on the stack. [`FEW_INS`] limits the inputs in the same
+/// way.
 const FEW_OUTS: usize = 3;
 const FEW_INS: usize = 8;
 
-/// A reduction of whole rows.
+/// Returns the reduction of whole rows that an item consists of, if any.
 fn row_reduction(item: &Item) -> Option<&Reduce> {
     match item {
         Item::Node(node) => match &node.op {
@@ -42,7 +43,8 @@ fn row_reduction(item: &Item) -> Option<&Reduce> {
     }
 }
 
-/// Rows and columns of an item around which others are joined: a reduction of rows or a scatter.
+/// Returns the numbers of rows and columns of an item around which other items are joined: a reduction of rows or a
+/// scatter.
 fn anchor(item: &Item, values: &[Value]) -> Option<(usize, usize)> {
     match row_reduction(item) {
         Some(reduce) => Some((reduce.extents.outer, reduce.extents.reduced)).filter(|&(_, c)| c >= MIN_COLUMNS),
@@ -60,7 +62,7 @@ pub(crate) fn join(items: Vec<Item>, values: &[Value]) -> Vec<Item> {
             joined.push(item);
             continue;
         };
-        // A scatter starts from a constant, so the items before it compute nothing for its rows.
+        // A scatter starts from a constant, so no item before the scatter can compute its rows.
         let extends_back = row_reduction(&item).is_some();
         let mut run = std::collections::VecDeque::from([item]);
         while extends_back && joined.last().is_some_and(|item| over(item, rows, columns, values)) {
@@ -72,7 +74,7 @@ pub(crate) fn join(items: Vec<Item>, values: &[Value]) -> Vec<Item> {
             if over(next, rows, columns, values) {
                 run.extend(rest.pop_front());
             } else if is_scalar(next) && !reads_from(next, &run) {
-                // It does not separate the run from the items after it.
+                // The item is independent of the run. Schedule the item before the run, and continue with the next one.
                 joined.extend(rest.pop_front());
             } else {
                 break;
@@ -98,7 +100,7 @@ pub(crate) fn join(items: Vec<Item>, values: &[Value]) -> Vec<Item> {
     joined
 }
 
-/// Whether the item works on all elements of rows of this size, or on one element per row.
+/// Returns whether the item works on all elements of rows of this size, or on one element per row.
 fn over(item: &Item, rows: usize, columns: usize, values: &[Value]) -> bool {
     match item {
         Item::Group(group) => group.n == rows || group.n == rows * columns,
@@ -109,12 +111,12 @@ fn over(item: &Item, rows: usize, columns: usize, values: &[Value]) -> bool {
     }
 }
 
-/// Whether the item computes single elements.
+/// Returns whether the item computes only scalars.
 fn is_scalar(item: &Item) -> bool {
     matches!(item, Item::Group(group) if group.n == 1)
 }
 
-/// Whether the item reads a value that the run computes.
+/// Returns whether the item reads a value that the run computes.
 fn reads_from(item: &Item, run: &[Item]) -> bool {
     let read = read_by(item);
     let reads = |node: &Node| node.outs.iter().any(|v| read.contains(v));
@@ -125,7 +127,7 @@ fn reads_from(item: &Item, run: &[Item]) -> bool {
     })
 }
 
-/// The first item that reads a value of the run from another row.
+/// Returns the index of the first item that reads a value of the run from another row.
 fn misfit(run: &[Item], rows: usize, columns: usize, values: &[Value]) -> Option<usize> {
     let mut made: HashSet<ValueIndex> = HashSet::new();
     for (at, item) in run.iter().enumerate() {
@@ -147,7 +149,7 @@ fn misfit(run: &[Item], rows: usize, columns: usize, values: &[Value]) -> Option
                 made.extend(group.nodes.iter().flat_map(|node| &node.outs));
             }
             Item::Node(node) => {
-                // The rows of the first operand suffice. The others are read at other positions.
+                // Only the current rows of the first operand are read. The other operands are read at other positions.
                 if node.ins[1..].iter().any(|v| made.contains(v)) {
                     return Some(at);
                 }
@@ -159,7 +161,7 @@ fn misfit(run: &[Item], rows: usize, columns: usize, values: &[Value]) -> Option
     None
 }
 
-/// The source of a part's operand.
+/// The source of an operand of a part.
 #[derive(Clone, Copy)]
 enum Place {
     /// An input of the step, with all its rows.
@@ -170,9 +172,9 @@ enum Place {
 
 /// A value that the step computes.
 struct Own {
-    /// Bytes of one row.
+    /// Size of one row in bytes.
     bytes: usize,
-    /// The output in which it is stored. If `None`, it is stored in a buffer, for the current rows only.
+    /// Index of the output that stores the value. If `None`, a buffer stores the value for the current rows only.
     out: Option<usize>,
 }
 
@@ -182,33 +184,33 @@ enum Part {
     Reduce {
         run: ReduceFn,
         from: Place,
-        /// Bytes of each row that is read.
+        /// Size of each row of `from` in bytes.
         bytes: usize,
         init: Place,
         out: usize,
     },
     Scatter {
         scatter: RowScatter,
-        /// The inputs of the step with the indices and the updates.
+        /// Index of the step's input that contains the indices. `updates` is the index of the input with the updates.
         indices: usize,
         updates: usize,
-        /// The position among the scatters of the step.
+        /// Index among the scatters of the step.
         at: usize,
         out: usize,
     },
 }
 
-/// The compiled step.
+/// A compiled step that processes a few rows at a time.
 pub(crate) struct RowProgram {
     rows: usize,
     columns: usize,
     parts: Vec<Part>,
     own: Vec<Own>,
-    /// Bytes of a row of each output.
+    /// Size of a row of each output in bytes.
     outs: Vec<usize>,
 }
 
-/// Compiles a run with the outputs `wanted`. Also returns the values that it reads, in input order.
+/// Compiles a run with the outputs `wanted`. Also returns the values that the run reads, in input order.
 pub(crate) fn compile_rows(run: &Rows, wanted: &[ValueIndex], values: &[Value]) -> (RowProgram, Vec<ValueIndex>) {
     let mut ins: Vec<ValueIndex> = Vec::new();
     let mut own: Vec<(ValueIndex, Own)> = Vec::new();
@@ -267,7 +269,7 @@ fn width(group: &Group, rows: usize) -> usize {
     group.n / rows
 }
 
-/// The values that an item reads.
+/// Returns the values that an item reads.
 fn read_by(item: &Item) -> Vec<ValueIndex> {
     match item {
         Item::Group(group) => group.nodes.iter().flat_map(|node| node.ins.iter().copied()).collect(),
@@ -277,7 +279,7 @@ fn read_by(item: &Item) -> Vec<ValueIndex> {
 }
 
 thread_local! {
-    /// Buffers of intermediate values. They are reused by later runs.
+    /// Buffers of intermediate values, which later runs reuse.
     static BETWEEN: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -311,7 +313,7 @@ impl Kernel for RowProgram {
 }
 
 impl RowProgram {
-    /// Processes a range of rows. `outs` hold only these rows.
+    /// Processes a range of rows. `outs` contain only these rows.
     fn range(&self, rows: Range<usize>, block: usize, ins: &[&[u8]], sorted: &[SortedWindows], outs: &mut [&mut [u8]]) {
         let mut between = BETWEEN.take();
         if between.len() < self.own.len() {
@@ -340,7 +342,7 @@ struct Block<'a, 'b> {
 }
 
 impl<'b> Block<'_, 'b> {
-    /// The bytes of an operand, and the number of its first current row in them.
+    /// Returns the bytes of an operand, and the index of the first row that they contain.
     fn read<'c>(&'c self, place: Place, ins: &[&'c [u8]]) -> (&'c [u8], usize) {
         match place {
             Place::Input(i) => (ins[i], 0),
@@ -355,7 +357,7 @@ impl<'b> Block<'_, 'b> {
         }
     }
 
-    /// Runs a part. `sorted` are the windows of each scatter.
+    /// Runs a part. `sorted` contains the windows of each scatter.
     fn run(&mut self, part: &Part, ins: &[&[u8]], sorted: &[SortedWindows]) {
         match part {
             Part::Tile { program, width, ins: places, outs } => {
@@ -370,7 +372,7 @@ impl<'b> Block<'_, 'b> {
                         &mut many_taken
                     }
                 };
-                // Take out the values that this part writes, so that the others can be borrowed.
+                // Take out the values that this part writes, so that all other values can be borrowed.
                 for (taken, &at) in taken.iter_mut().zip(outs) {
                     *taken = Some(TakenRow::new(self, at));
                 }
@@ -427,10 +429,10 @@ impl<'b> Block<'_, 'b> {
     }
 }
 
-/// A value of the step while it is written.
+/// A value of the step while a part writes it.
 struct TakenRow<'b> {
     at: usize,
-    /// Bytes of a row.
+    /// Size of a row in bytes.
     row: usize,
     storage: RowStorage<'b>,
 }
@@ -450,7 +452,7 @@ impl<'b> TakenRow<'b> {
         TakenRow { at, row: own.bytes, storage }
     }
 
-    /// The bytes of the `count` current rows. The first of them is row `row` of an output.
+    /// Returns the bytes of the `count` current rows. In an output, they start at row `row` of the output's slice.
     fn bytes(&mut self, row: usize, count: usize) -> &mut [u8] {
         match &mut self.storage {
             RowStorage::Out(_, out) => &mut out[row * self.row..(row + count) * self.row],

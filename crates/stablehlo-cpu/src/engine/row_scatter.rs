@@ -1,7 +1,8 @@
 //! Scatters into arrays of equal elements, fused by rows with the ops that read the result.
 //!
-//! Only the rows that are being processed exist in memory. The windows are therefore sorted by blocks of rows first. Windows
-//! of one block keep their order, so each element combines its updates in the same order as in the unfused scatter.
+//! Only the rows that are being processed exist in memory. The windows are therefore first sorted by blocks of rows.
+//! The windows of one block keep their order, so each element combines its updates in the same order as in the unfused
+//! scatter.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use super::parallel;
 use super::program::Fill;
 use super::schedule::Item;
 
-/// Minimum number of elements of the array for each window. Sorting more windows takes longer than it saves.
+/// Minimum number of elements of the array for each window. With more windows, sorting takes longer than the fusion
+/// saves.
 const MIN_ELEMENTS: usize = 16;
 
 /// A scatter that can be fused by rows.
@@ -25,7 +27,7 @@ pub(crate) struct RowScatter {
 }
 
 impl RowScatter {
-    /// The scatter of an item, if it can be fused.
+    /// Returns the scatter of an item, if it can be fused.
     pub(crate) fn of_item(item: &Item, values: &[Value]) -> Option<Self> {
         match item {
             Item::Node(node) => Self::of_node(node, values),
@@ -33,8 +35,8 @@ impl RowScatter {
         }
     }
 
-    /// The scatter of a node, if it can be fused. It starts from a constant of equal elements, and each of its windows
-    /// is contiguous and starts at a multiple of its length.
+    /// Returns the scatter of a node, if it can be fused. It must start from a constant of equal elements, and each of
+    /// its windows must be contiguous and start at a multiple of its length.
     pub(crate) fn of_node(node: &Node, values: &[Value]) -> Option<Self> {
         let Op::Kernel { kernel, .. } = &node.op else { return None };
         let kernel: Arc<dyn Any + Send + Sync> = kernel.clone();
@@ -48,13 +50,13 @@ impl RowScatter {
         (large && windows.are_aligned()).then_some(RowScatter { scatter, run, fill, elements: value.n })
     }
 
-    /// The rows of the array and their length, such that each window is a row.
+    /// Returns the number of rows of the array and their length, such that each window is a row.
     pub(crate) fn shape(&self) -> (usize, usize) {
         let columns = self.windows().run;
         (self.elements / columns, columns)
     }
 
-    /// Whether each window lies in one row, if the array has rows of that length.
+    /// Returns whether each window lies in one row, if the array has rows of that length.
     pub(crate) fn fits(&self, rows: usize, columns: usize) -> bool {
         self.elements == rows * columns && columns.is_multiple_of(self.windows().run)
     }
@@ -69,7 +71,7 @@ impl RowScatter {
         let block = rows * columns;
         let inside = |window| windows.inside(indices, window).map(|at| (at, window));
         let placed: Vec<(usize, usize)> = (0..windows.count).filter_map(inside).collect();
-        // A counting sort, which keeps the order in each block.
+        // A counting sort, which keeps the order of the windows in each block.
         let mut ends = vec![0; self.elements.div_ceil(block) + 1];
         placed.iter().for_each(|(at, _)| ends[at / block + 1] += 1);
         for next in 1..ends.len() {
@@ -96,13 +98,13 @@ impl RowScatter {
     }
 }
 
-/// Windows by blocks, without those outside the array.
+/// Windows sorted by block of rows. Windows outside the array are omitted.
 pub(crate) struct SortedWindows {
-    /// Offsets and numbers of the windows.
+    /// Offset and index of each window.
     sorted: Vec<(usize, usize)>,
-    /// For each block, the position after its last window in `sorted`.
+    /// For each block, the end of its windows in `sorted`.
     ends: Vec<usize>,
-    /// Rows of a block, and their length.
+    /// Number of rows of a block. `columns` is the length of a row.
     rows: usize,
     columns: usize,
 }

@@ -8,18 +8,19 @@ use super::stop::Stop;
 use super::tile::TileProgram;
 use crate::error::RunError;
 
-/// The function of a region with two arguments, if it is a common one.
+/// A common function of a region with two arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Combine {
     Op(Binary),
-    /// The second argument.
+    /// The function that returns the second argument.
     Second,
 }
 
-/// A scalar region, to be run for many elements at once. Inputs are the region's arguments, then `captured` values.
+/// A compiled region of scalars, which runs for many elements at once. The inputs are the region's arguments, followed
+/// by the `captured` values.
 pub(crate) struct ScalarFn {
     code: Code,
-    /// The values of the graph that it reads in addition to its arguments.
+    /// The graph values that the region reads in addition to its arguments.
     pub(crate) captured: Vec<u32>,
     pub(crate) results: Vec<TensorType>,
 }
@@ -29,9 +30,10 @@ enum Code {
     Steps(Box<dyn ElementSteps>),
 }
 
-/// Steps that compute one element at a time. Kernels call them through this trait, because steps contain kernels.
+/// Steps that compute one element at a time. This trait lets kernels run steps, although steps themselves contain
+/// kernels.
 pub(crate) trait ElementSteps: Send + Sync {
-    /// Like [`ScalarFn::run`].
+    /// Runs the steps for `n` elements, like [`ScalarFn::run`].
     fn run(
         &self,
         n: usize,
@@ -41,23 +43,23 @@ pub(crate) trait ElementSteps: Send + Sync {
         stop: Option<&Stop>,
     ) -> Result<(), RunError>;
 
-    /// Whether the steps have a loop, so that they may take unlimited time.
+    /// Returns whether the steps contain a loop, which may take unlimited time.
     fn has_loop(&self) -> bool;
 }
 
 impl ScalarFn {
-    /// A region compiled to vector code.
+    /// Creates a region that was compiled to vector code.
     pub(crate) fn vectors(program: TileProgram, captured: Vec<u32>, results: Vec<TensorType>) -> Self {
         Self { code: Code::Vectors(program), captured, results }
     }
 
-    /// A region compiled to steps.
+    /// Creates a region that was compiled to steps.
     pub(crate) fn steps(steps: impl ElementSteps + 'static, captured: Vec<u32>, results: Vec<TensorType>) -> Self {
         Self { code: Code::Steps(Box::new(steps)), captured, results }
     }
 
-    /// Runs for `n` elements. `alias[o]` is the argument whose elements output `o` already holds and overwrites. The
-    /// slice of that argument is not read. Returns an error after a stop request.
+    /// Runs the region for `n` elements. `alias[o]` is the argument whose elements output `o` already holds and
+    /// overwrites. The slice of such an argument is not read. Returns an error after a stop request.
     pub(crate) fn run(
         &self,
         n: usize,
@@ -76,7 +78,7 @@ impl ScalarFn {
         }
     }
 
-    /// Whether it has a loop, so that it may take unlimited time.
+    /// Returns whether the region contains a loop, which may take unlimited time.
     pub(crate) fn has_loop(&self) -> bool {
         match &self.code {
             Code::Vectors(_) => false,
@@ -84,7 +86,7 @@ impl ScalarFn {
         }
     }
 
-    /// The vector code, if the region was compiled to it.
+    /// Returns the vector code and the captured values, if the region was compiled to vector code.
     pub(crate) fn into_vectors(self) -> Option<(TileProgram, Vec<u32>)> {
         match self.code {
             Code::Vectors(program) => Some((program, self.captured)),

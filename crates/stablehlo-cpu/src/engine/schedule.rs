@@ -1,21 +1,21 @@
-//! The parts of a scheduled block.
+//! The items of a scheduled block.
 
 use super::graph::Node;
 
-/// A part of a scheduled block.
+/// An item of a scheduled block: one or more nodes that become one step.
 pub(crate) enum Item {
     Node(Node),
     Group(Group),
     Rows(Rows),
 }
 
-/// Nodes that have the same number of elements.
+/// Elementwise nodes with the same number of elements, which run in one loop.
 pub(crate) struct Group {
     pub(crate) n: usize,
     pub(crate) nodes: Vec<Node>,
 }
 
-/// Consecutive items that work on the same rows.
+/// Consecutive items over the same rows, which run together row by row.
 pub(crate) struct Rows {
     pub(crate) rows: usize,
     pub(crate) columns: usize,

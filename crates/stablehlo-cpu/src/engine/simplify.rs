@@ -1,5 +1,5 @@
-//! Rewrites a block before it is scheduled: merges equal computations, computes products in the layout in which they are
-//! read, and fills outputs in place of copying constants to them.
+//! Rewrites a block before it is scheduled: merges equal computations, computes matrix products in the layout in which
+//! they are read, and fills outputs instead of copying constants to them.
 
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
@@ -16,8 +16,8 @@ pub(crate) fn simplify(block: &mut BlockGraph, values: &[Value]) {
     pass_constants(block, values);
 }
 
-/// The function of an elementwise node. Functions are compared by address. If two functions have the same address, they
-/// have the same code.
+/// Identifies the computation of an elementwise node. Functions are compared by address, because two functions with the
+/// same address have the same code.
 #[derive(PartialEq, Eq, Hash)]
 enum Key {
     Map(usize, Vec<ValueIndex>, usize),
@@ -31,7 +31,7 @@ fn key(node: &Node, values: &[Value]) -> Option<Key> {
                 Loop::One(f) => *f as usize,
                 Loop::Two(f) => *f as usize,
                 Loop::Three(f) => *f as usize,
-                // The type number is smaller than any address.
+                // The discriminant is smaller than the address of any function.
                 Loop::F32(f) => *f as usize,
                 Loop::With(_) => return None,
             };
@@ -81,7 +81,7 @@ fn rename_all(list: &mut [ValueIndex], same: &HashMap<ValueIndex, ValueIndex>) {
     }
 }
 
-/// Replaces the values that a node and its regions read.
+/// Replaces the values that a node and its regions read by the values in `same`.
 fn rename(node: &mut Node, same: &HashMap<ValueIndex, ValueIndex>) {
     if same.is_empty() {
         return;
@@ -101,7 +101,7 @@ fn rename(node: &mut Node, same: &HashMap<ValueIndex, ValueIndex>) {
     }
 }
 
-/// If only a transpose reads a product, removes the transpose and swaps the operands.
+/// If a transpose is the only reader of a matrix product, removes the transpose and swaps the operands of the product.
 fn transpose_products(block: &mut BlockGraph) {
     let mut uses: HashMap<ValueIndex, usize> = HashMap::new();
     block.for_each_use(&mut |v| *uses.entry(v).or_default() += 1);
@@ -130,8 +130,8 @@ fn transpose_products(block: &mut BlockGraph) {
     });
 }
 
-/// Passes constants of equal elements to the kernels whose outputs start as copies of them, in place of arrays with these
-/// elements. Such outputs are filled.
+/// Passes constants of equal elements directly to the kernels whose outputs start as copies of these constants, instead
+/// of arrays with the same elements. Such outputs are filled.
 fn pass_constants(block: &mut BlockGraph, values: &[Value]) {
     let constant = |node: &Node| {
         let is_splat =
@@ -167,7 +167,7 @@ fn product(node: &Node) -> Option<&Dot> {
     }
 }
 
-/// Extents of the result of a matrix transposition.
+/// Returns the extents of the result if the node is a matrix transposition.
 fn transposition(node: &Node) -> Option<(usize, usize)> {
     let view = match &node.op {
         Op::Kernel { kernel, .. } => kernel.view()?,

@@ -5,33 +5,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::RunError;
 
-/// Asks a run to end early. All clones share one request.
+/// A request to end a run early. All clones share one request.
 ///
 /// A run checks for the request before each step and each iteration of a loop, including regions that run for each
-/// element. Steps that may take long check between their parts. A member of a launch may also wait for other members.
-/// To end that wait, use [`Communicator::stop`](super::Communicator::stop).
+/// element. A step that may take long also checks while it runs. A member of a launch may also wait for other members.
+/// To end such a wait, use [`Communicator::stop`](super::Communicator::stop).
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Creates a request that is not yet made.
+    /// Creates a request that has not been made yet.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Makes the request. It cannot be withdrawn.
     pub fn request(&self) {
-        // Relaxed, because no other data is passed with it.
+        // Relaxed ordering suffices, because no other data is passed with the flag.
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the request was made.
+    /// Returns whether the request was made.
     #[inline]
     pub fn is_requested(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// The flag that is set when the request is made.
+    /// Returns the flag that is set when the request is made.
     pub(crate) fn flag(&self) -> &AtomicBool {
         &self.0
     }

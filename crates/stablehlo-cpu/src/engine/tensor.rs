@@ -11,8 +11,9 @@ use crate::error::RunError;
 
 /// A dense row-major tensor. Clones share the elements. A program may overwrite the elements of an unshared tensor.
 ///
-/// A tensor may have dynamic dimensions. Then its type has their bounds, and its buffer has room for an array of these
-/// extents. The buffer begins with the elements of the smaller array, which is dense, and the rest has no meaning.
+/// A tensor may have dynamic dimensions. In this case, its type contains the bounds of these dimensions, and its buffer
+/// has room for an array of the bounds. The buffer begins with the elements of the actual array, which is dense. The
+/// remaining bytes have no meaning.
 #[derive(Clone)]
 pub struct Tensor {
     ty: TensorType,
@@ -22,18 +23,20 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// Allocates a tensor with a copy of `bytes`, which are row-major and in the machine's byte order.
+    /// Allocates a tensor with a copy of `bytes`, which contain the elements in row-major order and in the machine's
+    /// byte order.
     pub fn from_bytes(pool: &Pool, dtype: DType, dims: &[usize], bytes: &[u8]) -> Result<Self, RunError> {
         let ty = checked(dtype, dims, bytes.len())?;
         Ok(Tensor { ty, buffer: Buffer::copy_of(pool, bytes)?, dynamic: None })
     }
 
-    /// Wraps memory that its owner neither moves nor changes while it lives. Programs never write to it. Returns `None`
-    /// if the memory is empty or not aligned to 64 bytes. In that case, the bytes must be copied.
+    /// Wraps the memory of `owner` without a copy. The memory must neither move nor change while `owner` lives.
+    /// Programs never write to this memory. Returns `None` if the memory is empty or not aligned to 64 bytes. In that
+    /// case, the bytes must be copied.
     ///
     /// # Errors
     ///
-    /// If the number of bytes differs from the size of the type.
+    /// Returns an error if the number of bytes differs from the size of the type.
     pub fn foreign(
         dtype: DType,
         dims: &[usize],
@@ -43,7 +46,7 @@ impl Tensor {
         Ok(Buffer::foreign(owner).map(|buffer| Tensor { ty, buffer, dynamic: None }))
     }
 
-    /// Whether [`Tensor::foreign`] accepts this memory.
+    /// Returns whether [`Tensor::foreign`] accepts this memory.
     pub fn is_aligned(bytes: &[u8]) -> bool {
         Buffer::is_aligned(bytes)
     }
@@ -80,18 +83,19 @@ impl Tensor {
         Tensor { dynamic: Some(dynamic.into()), ..self }
     }
 
-    /// Whether the tensor has dynamic dimensions.
+    /// Returns whether the tensor has dynamic dimensions.
     #[inline]
     pub fn is_dynamic(&self) -> bool {
         self.dynamic.is_some()
     }
 
-    /// The dynamic dimensions, each with its extent, which is at most that of the type. Empty for most tensors.
+    /// Returns the dynamic dimensions, each with its extent, which is at most the extent in the type. Empty for most
+    /// tensors.
     pub fn dynamic_dimensions(&self) -> &[(usize, usize)] {
         self.dynamic.as_deref().unwrap_or_default()
     }
 
-    /// The extents of the array. They differ from those of the type in dynamic dimensions.
+    /// Returns the extents of the array. In dynamic dimensions, they may differ from the extents of the type.
     pub(crate) fn extents(&self) -> Vec<usize> {
         let mut extents = self.ty.dims.to_vec();
         for &(dimension, extent) in self.dynamic_dimensions() {
@@ -100,32 +104,32 @@ impl Tensor {
         extents
     }
 
-    /// Element type and extents.
+    /// Returns the element type and the extents.
     pub fn ty(&self) -> &TensorType {
         &self.ty
     }
 
-    /// Element type.
+    /// Returns the element type.
     pub fn dtype(&self) -> DType {
         self.ty.dtype
     }
 
-    /// Extents.
+    /// Returns the extents.
     pub fn dims(&self) -> &[usize] {
         &self.ty.dims
     }
 
-    /// Elements, row-major, in the machine's byte order.
+    /// Returns the elements in row-major order and in the machine's byte order.
     pub fn bytes(&self) -> &[u8] {
         self.buffer.bytes()
     }
 
-    /// The elements for writing. Returns `None` while another tensor shares them.
+    /// Returns the elements for writing, or `None` while another tensor shares them.
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         self.buffer.bytes_mut()
     }
 
-    /// The elements as `T`. Returns `None` if the size of `T` differs from that of the element type.
+    /// Returns the elements as `T`, or `None` if the size of `T` differs from the size of the element type.
     pub fn as_slice<T: Pod>(&self) -> Option<&[T]> {
         if size_of::<T>() != self.ty.dtype.size() {
             return None;
@@ -137,18 +141,18 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// If there is not enough memory.
+    /// Returns an error if there is not enough memory.
     pub fn copy_to(&self, pool: &Pool) -> Result<Self, RunError> {
         let buffer = Buffer::copy_of(pool, self.bytes())?;
         Ok(Tensor { ty: self.ty.clone(), buffer, dynamic: self.dynamic.clone() })
     }
 
-    /// Whether the elements are in memory of `pool`.
+    /// Returns whether the elements are in memory of `pool`.
     pub fn is_of(&self, pool: &Pool) -> bool {
         self.buffer.is_of(pool)
     }
 
-    /// Whether another tensor, a program's constants or another library also holds the elements.
+    /// Returns whether another tensor, a program's constants or another library shares the elements.
     #[inline]
     pub fn is_shared(&self) -> bool {
         self.buffer.is_shared()
@@ -158,7 +162,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// If the number of elements differs, or if the tensor has dynamic dimensions.
+    /// Returns an error if the number of elements differs, or if the tensor has dynamic dimensions.
     pub fn reshaped(&self, dims: &[usize]) -> Result<Self, RunError> {
         self.expect_one_size()?;
         let ty = checked(self.ty.dtype, dims, self.bytes().len())?;
@@ -169,7 +173,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// If the new type has a different size, or if the tensor has dynamic dimensions.
+    /// Returns an error if the new type has a different size, or if the tensor has dynamic dimensions.
     pub fn bitcast(&self, dtype: DType, dims: &[usize]) -> Result<Self, RunError> {
         self.expect_one_size()?;
         let ty = checked(dtype, dims, self.bytes().len())?;
@@ -188,7 +192,7 @@ impl Tensor {
         Ok(())
     }
 
-    /// Whether both tensors share their elements.
+    /// Returns whether both tensors share their elements.
     pub fn shares_elements_with(&self, other: &Tensor) -> bool {
         std::ptr::eq(self.bytes(), other.bytes())
     }

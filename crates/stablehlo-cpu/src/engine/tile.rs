@@ -1,4 +1,4 @@
-//! Fused elementwise programs. They run tile by tile, so that intermediate values stay in the first-level cache.
+//! Programs of fused elementwise ops. They run tile by tile, so that intermediate values stay in the first-level cache.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -12,17 +12,17 @@ use super::parallel;
 use super::pool::{LINE, Line};
 use super::view::{self, View};
 
-/// Minimum elements per tile. A dozen `f32` registers of this length fit the first-level cache.
+/// Minimum number of elements per tile. A dozen `f32` registers of this length fit the first-level cache.
 pub(crate) const TILE: usize = 1024;
-/// Number of registers and outputs of this length that fit the cache, together with the inputs.
+/// Number of registers and outputs of [`TILE`] elements that fit the first-level cache together with the inputs.
 const ROOM: usize = 8;
-/// Maximum tile length, in units of the minimum. Longer tiles are not faster.
+/// Maximum tile length, in units of [`TILE`]. Longer tiles are not faster.
 const WIDEST: usize = 4;
 
-/// The source of an instruction's operand, with the size of an element.
+/// The source of an instruction's operand, with the size of an element in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Src {
-    /// No operand, because the function takes fewer.
+    /// The function takes fewer operands.
     None,
     /// An input with one element per element of the run.
     In(u16, u8),
@@ -40,7 +40,7 @@ pub(crate) enum Dst {
 /// The operation of an instruction.
 pub(crate) enum TileOp {
     Map(Loop, [Src; 3]),
-    /// Elements of an input through a strided view.
+    /// Reads elements of an input through a strided view.
     Load(u16, View),
     Iota(Iota),
     Copy(Src),
@@ -61,11 +61,11 @@ pub(crate) enum Read {
 pub(crate) struct Instr {
     pub(crate) op: TileOp,
     pub(crate) dst: Dst,
-    /// Size of an output element.
+    /// Size of an output element in bytes.
     pub(crate) size: u8,
 }
 
-/// A register that holds one value in all its elements.
+/// A register in which all elements have the same value.
 pub(crate) struct Splat {
     pub(crate) reg: u16,
     pub(crate) size: u8,
@@ -78,7 +78,7 @@ pub(crate) enum SplatValue {
     Input(u16),
 }
 
-/// Positions along one dimension: `(i / inner) % extent` for the flat index `i`.
+/// Indices along one dimension: `(i / inner) % extent` for the flat index `i`.
 #[derive(Clone, Copy)]
 pub(crate) struct Iota {
     fill: fn(usize, usize, usize, &mut [u8]),
@@ -96,7 +96,7 @@ impl Iota {
             let mut position = (start / inner) % extent;
             let mut within = start % inner;
             let mut rest = cast_slice_mut::<u8, T>(out);
-            // Fill runs of equal or ascending positions, because loops without branches are vectorized.
+            // Fill runs of equal or ascending indices, because loops without branches are vectorized.
             while !rest.is_empty() {
                 let run = if inner > 1 { inner - within } else { extent - position };
                 let (run, later) = rest.split_at_mut(run.min(rest.len()));
@@ -118,7 +118,7 @@ impl Iota {
         self.dtype
     }
 
-    /// Number of elements with the same position, and number of positions.
+    /// Returns the number of consecutive elements with the same index, and the number of indices.
     pub(crate) fn shape(&self) -> (usize, usize) {
         (self.inner, self.extent)
     }
@@ -130,20 +130,20 @@ pub(crate) struct TileProgram {
     pub(crate) splats: Vec<Splat>,
     pub(crate) instrs: Vec<Instr>,
     pub(crate) regs: usize,
-    /// Size of an element of each output.
+    /// Size of an element of each output in bytes.
     pub(crate) outs: Vec<u8>,
-    /// Tiles do not cross multiples of this number. If it is 0, they may.
+    /// Tiles do not extend across multiples of this number of elements. If it is 0, tiles may end anywhere.
     pub(crate) line: usize,
 }
 
 thread_local! {
-    /// Registers, which are reused by later runs.
+    /// Registers of this thread, which later runs reuse.
     static REGISTERS: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };
 }
 
 impl TileProgram {
-    /// Runs over `n` elements, on several threads if there are many. `alias[o]` is the input whose elements output `o`
-    /// already holds and overwrites. The slice of that input is not read.
+    /// Runs the program for `n` elements, on several threads if there are many elements. `alias[o]` is the input whose
+    /// elements output `o` already holds and overwrites. The slice of such an input is not read.
     pub(crate) fn run(&self, n: usize, ins: &[&[u8]], outs: &mut [&mut [u8]], alias: &[Option<u16>]) {
         let bytes = n * self.outs.iter().map(|&s| usize::from(s)).sum::<usize>() * (2 + self.instrs.len() / 4);
         let threads = parallel::threads(bytes);
@@ -166,14 +166,14 @@ impl TileProgram {
         parallel::each(tasks, bytes, |(range, mut outs)| self.run_range(range, ins, &[], &mut outs, alias));
     }
 
-    /// Runs over the elements of `range` on this thread. `outs` hold only these elements. `ins[i]` starts at element
-    /// `bases[i]`.
+    /// Runs the program for the elements of `range` on this thread. `outs` contain only these elements. `ins[i]` starts
+    /// at element `bases[i]`.
     pub(crate) fn run_part(&self, range: Range<usize>, ins: &[&[u8]], bases: &[usize], outs: &mut [&mut [u8]]) {
         self.run_range(range, ins, bases, outs, &[]);
     }
 
-    /// Runs over the elements of `range`. `outs` hold only these elements. `ins` start at their base, or at element 0
-    /// without bases.
+    /// Runs the program for the elements of `range`. `outs` contain only these elements. Each input starts at its base,
+    /// or at element 0 without bases.
     fn run_range(
         &self,
         range: Range<usize>,
@@ -222,21 +222,21 @@ impl TileProgram {
 
 /// One tile of a run.
 struct Tile<'a, 'b> {
-    /// The first of the registers that hold the old contents of outputs written in place.
+    /// Index of the first register that holds the old contents of an output written in place.
     first: usize,
     regs: &'a mut [Vec<Line>],
     ins: &'a [&'a [u8]],
     bases: &'a [usize],
     outs: &'a mut [&'b mut [u8]],
     alias: &'a [Option<u16>],
-    /// First element of the tile, and first element of the outputs' slices.
+    /// Index of the tile's first element. `base` is the index of the first element in the outputs' slices.
     start: usize,
     base: usize,
     len: usize,
 }
 
 impl Tile<'_, '_> {
-    /// Position of the tile's first element in an input.
+    /// Returns the position of the tile's first element in an input.
     #[inline]
     fn start_of(&self, input: u16) -> usize {
         self.start - self.bases.get(usize::from(input)).copied().unwrap_or(0)
@@ -281,7 +281,7 @@ impl Tile<'_, '_> {
     #[inline]
     fn step(&mut self, instr: &Instr) {
         let size = usize::from(instr.size);
-        // Take out the destination while it is written, so that the sources can be borrowed.
+        // Take out the destination while the instruction writes it, so that the sources can be borrowed.
         match instr.dst {
             Dst::Reg(r) => {
                 let r = usize::from(r);
@@ -320,7 +320,7 @@ impl Tile<'_, '_> {
     }
 }
 
-/// The first `bytes` bytes of a register, which grows if needed.
+/// Returns the first `bytes` bytes of a register, which grows if needed.
 #[inline]
 pub(crate) fn reserve(reg: &mut Vec<Line>, bytes: usize) -> &mut [u8] {
     let lines = bytes.div_ceil(LINE);

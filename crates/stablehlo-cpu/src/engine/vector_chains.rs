@@ -10,16 +10,17 @@ use super::view::View;
 
 /// Maximum length of a chain.
 const MAX_LINKS: usize = 48;
-/// Minimum run of a view that is read in place. Tiles end where such runs end, and short tiles cost more than a copy.
+/// Minimum length of the runs of a view that is read in place. Tiles end where such runs end, and short tiles cost more
+/// than a copy.
 const MIN_LINE: usize = 256;
 
 /// Decisions about a group before it is compiled.
 pub(crate) struct Plan {
-    /// For each node, the next node of its chain. `None` if it ends a chain or is in none.
+    /// For each node, the next node of its chain. `None` if the node ends a chain or belongs to no chain.
     pub(crate) joined: Vec<Option<usize>>,
     /// Views that are not materialized. Maps the value of the view to the viewed value and the view.
     pub(crate) viewed: HashMap<ValueIndex, (ValueIndex, View)>,
-    /// Tiles end at multiples of this number. If it is 0, they may end anywhere.
+    /// Tiles end at multiples of this number of elements. If it is 0, tiles may end anywhere.
     pub(crate) line: usize,
 }
 
@@ -29,7 +30,7 @@ fn is_chainable(node: &Node) -> bool {
 
 /// Plans a group with the outputs `wanted`.
 pub(crate) fn plan(group: &Group, wanted: &[ValueIndex], values: &[Value]) -> Plan {
-    // Number of nodes that read each value, and whether all of them are chainable.
+    // Number of nodes that read each value, and whether all these nodes are chainable.
     let mut users: HashMap<ValueIndex, (usize, bool)> = HashMap::new();
     for node in &group.nodes {
         for (_, &v) in node.ins.iter().enumerate().filter(|&(i, v)| !node.ins[..i].contains(v)) {
@@ -41,7 +42,7 @@ pub(crate) fn plan(group: &Group, wanted: &[ValueIndex], values: &[Value]) -> Pl
     let in_chains = |v: ValueIndex| !wanted.contains(&v) && users.get(&v).is_some_and(|&(_, chained)| chained);
 
     let mut joined = vec![None; group.nodes.len()];
-    // Length and operands of the chain that ends in each value.
+    // Length, number of operands and last node of the chain that ends in each value.
     let mut ends: HashMap<ValueIndex, (usize, usize, usize)> = HashMap::new();
     for (at, node) in group.nodes.iter().enumerate().filter(|(_, node)| is_chainable(node)) {
         let single = |v: &&ValueIndex| in_chains(**v) && users.get(*v).is_some_and(|&(count, _)| count == 1);

@@ -5,7 +5,7 @@
 /// Maximum rank. Higher ranks are rejected at compile time, so loops over a view need no heap memory.
 pub(crate) const MAX_RANK: usize = 16;
 
-/// Row-major strides of `dims`, in elements.
+/// Returns the row-major strides of `dims`, in elements.
 pub(crate) fn strides_of(dims: &[usize]) -> Vec<isize> {
     let mut strides = vec![0; dims.len()];
     let mut step = 1isize;
@@ -17,7 +17,8 @@ pub(crate) fn strides_of(dims: &[usize]) -> Vec<isize> {
     strides
 }
 
-/// Elements `offset + sum(index * stride)` of a buffer, for every index within `dims`, row-major.
+/// A view of the elements `offset + sum(index * stride)` of a buffer, for every index within `dims`, in row-major
+/// order.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     dims: Vec<usize>,
@@ -54,17 +55,17 @@ impl View {
         view
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether the view is a contiguous range of the buffer.
+    /// Returns whether the view is a contiguous range of the buffer.
     pub(crate) fn is_contiguous(&self) -> bool {
         self.len <= 1 || (self.dims.len() == 1 && self.strides[0] == 1)
     }
 
-    /// Whether the view repeats each of `rows` elements `columns` times.
+    /// Returns whether the view repeats each of `rows` elements `columns` times.
     pub(crate) fn repeats(&self, rows: usize, columns: usize) -> bool {
         self.offset == 0 && self.dims == [rows, columns] && self.strides == [1, 0]
     }
@@ -81,7 +82,7 @@ impl View {
         &self.strides
     }
 
-    /// The same view, `by` elements further into the buffer.
+    /// Returns the same view, `by` elements further into the buffer.
     pub(crate) fn shifted(&self, by: usize) -> Self {
         View { offset: self.offset + by, ..self.clone() }
     }
@@ -128,8 +129,8 @@ impl View {
         }
     }
 
-    /// Length of the view's lines: runs that are contiguous in the buffer or repeat one element. Returns 0 if there are
-    /// no such runs.
+    /// Returns the length of the view's lines, which are runs that are contiguous in the buffer or repeat one element.
+    /// Returns 0 if there are no such runs.
     pub(crate) fn line(&self) -> usize {
         match (self.dims.last(), self.strides.last()) {
             (Some(&extent), Some(0 | 1)) => extent,
@@ -137,7 +138,7 @@ impl View {
         }
     }
 
-    /// The position of an element in the buffer.
+    /// Returns the position of an element in the buffer.
     pub(crate) fn position(&self, index: usize) -> usize {
         let mut rest = index;
         let mut position = self.offset as isize;
@@ -148,7 +149,7 @@ impl View {
         position as usize
     }
 
-    /// The position of the elements from `start` on, which must be in one of the view's lines.
+    /// Returns the line that contains the elements from `start` on. These elements must be in one of the view's lines.
     pub(crate) fn line_at(&self, start: usize) -> Line {
         match self.strides.last() {
             Some(0) => Line::Repeated(self.position(start)),
@@ -156,7 +157,7 @@ impl View {
         }
     }
 
-    /// Copies the view's elements from `start` on to `dst`.
+    /// Copies the view's elements to `dst`, starting at element `start`.
     pub(crate) fn read<T: Copy>(&self, src: &[T], start: usize, dst: &mut [T]) {
         let count = dst.len();
         match self.strides.last().copied().unwrap_or(1) {
@@ -236,8 +237,8 @@ impl View {
         }
     }
 
-    /// Splits the view into parts of `rows` along the outermost dimension. Also returns the number of elements before
-    /// each part.
+    /// Splits the view into parts of at most `rows` indices of the outermost dimension. Also returns the number of
+    /// elements before each part.
     pub(crate) fn split(&self, rows: usize) -> Vec<(usize, View)> {
         let Some(&outer) = self.dims.first() else {
             return vec![(0, self.clone())];

@@ -1,16 +1,16 @@
 //! The pass `combine_all_reduces`: joins `all_reduce` ops of a block that do not depend on each other into one op with
 //! several operands.
 //!
-//! All members of a group meet in each collective. A training step that reduces every gradient on its own spends more
-//! time on the meetings than on the sums of small arrays. The ops between two joined ops keep their order, except that
-//! those that need the first result run after the joined op.
+//! All members of a group synchronize in each collective. If a training step reduces every gradient separately,
+//! synchronization takes more time than the sums of small arrays. The ops between two joined ops keep their order,
+//! except that the ops that need the first result run after the joined op.
 
 use std::collections::HashSet;
 
 use stablehlo::ir::{Binary, Module, Op, OpKind, Region, Type, ValueId, ValueTypes};
 
-/// The most bytes of operands in a joined op. Operands stay in memory until the joined op runs, and a meeting costs
-/// little compared with the sum of a large array.
+/// Maximum size of the operands of a joined op, in bytes. Operands stay in memory until the joined op runs, and for a
+/// large array, synchronization takes little time compared with the sum.
 const LARGEST: usize = 30 << 20;
 
 fn is_all_reduce(op: &Op) -> bool {
@@ -22,8 +22,8 @@ fn applies(region: &Region) -> bool {
         || region.ops.iter().any(|op| op.regions.iter().any(applies))
 }
 
-/// Returns the program with joined ops, or `None` if no block has several `all_reduce` ops. The module has passed the
-/// verifier.
+/// Returns the program with joined ops, or `None` if no block contains several `all_reduce` ops. The verifier must have
+/// accepted the module.
 pub(crate) fn combine_all_reduces(module: &Module) -> Option<Module> {
     if !module.funcs.iter().any(|func| applies(&func.body)) {
         return None;
@@ -35,12 +35,12 @@ pub(crate) fn combine_all_reduces(module: &Module) -> Option<Module> {
     Some(module)
 }
 
-/// An `all_reduce` that later ones may join.
+/// An `all_reduce` that later `all_reduce` ops may join.
 struct Waiting {
     op: Op,
-    /// Size of its operands.
+    /// Total size of the operands of `op` in bytes.
     bytes: usize,
-    /// Ops that need its results, in order.
+    /// Ops that need results of `op`, directly or indirectly, in order.
     delayed: Vec<Op>,
     /// Results of `op` and of the delayed ops.
     results: HashSet<ValueId>,
@@ -52,7 +52,7 @@ impl Waiting {
         Self { bytes: bytes(&op, types).unwrap_or(LARGEST), delayed: Vec::new(), results, op }
     }
 
-    /// Whether the op or an op inside it uses a result.
+    /// Returns whether the op or an op inside it uses a result.
     fn is_used_by(&self, op: &Op) -> bool {
         op.operands.iter().any(|operand| self.results.contains(operand))
             || op.regions.iter().flat_map(|region| &region.ops).any(|op| self.is_used_by(op))
@@ -64,7 +64,7 @@ impl Waiting {
         self.delayed.push(op);
     }
 
-    /// Adds the operands of an `all_reduce` that uses no result. Returns the op if they cannot be joined.
+    /// Adds the operands of an `all_reduce` that uses no result. Returns the `all_reduce` if it cannot be joined.
     fn join(&mut self, op: Op, types: &ValueTypes) -> Option<Op> {
         let bytes = bytes(&op, types).and_then(|bytes| self.bytes.checked_add(bytes)).filter(|&bytes| bytes <= LARGEST);
         let Some(bytes) = bytes.filter(|_| alike(&self.op, &op, types)) else { return Some(op) };
@@ -102,7 +102,7 @@ fn combine(region: &mut Region, types: &ValueTypes) {
     }
 }
 
-/// Whether the order of the op matters, because it may have side effects or draws random numbers.
+/// Returns whether the order of the op matters, because the op may have side effects or draws random numbers.
 fn has_effects(op: &Op, types: &ValueTypes) -> bool {
     let is_token = |id: &ValueId| index(*id).and_then(|index| types.get(index)) == Some(&Type::Token);
     matches!(op.kind, OpKind::CustomCall { .. } | OpKind::Call { .. } | OpKind::Rng { .. } | OpKind::Other { .. })
@@ -110,13 +110,13 @@ fn has_effects(op: &Op, types: &ValueTypes) -> bool {
         || op.regions.iter().flat_map(|region| &region.ops).any(|op| has_effects(op, types))
 }
 
-/// Total size of the operands. Returns `None` if a size is not known.
+/// Returns the total size of the operands in bytes, or `None` if a size is not known.
 fn bytes(op: &Op, types: &ValueTypes) -> Option<usize> {
     let mut sizes = op.operands.iter().map(|&id| types.get(index(id)?)?.as_tensor()?.byte_size());
     sizes.try_fold(0, |sum: usize, size| sum.checked_add(size?))
 }
 
-/// Whether two ops reduce arrays of one element type by the same function over the same groups.
+/// Returns whether two ops reduce arrays of one element type by the same function over the same groups.
 fn alike(a: &Op, b: &Op, types: &ValueTypes) -> bool {
     let element = |id: &ValueId| Some(types.get(index(*id)?)?.as_tensor()?.element);
     let first = a.operands.first().and_then(element);
@@ -128,7 +128,7 @@ fn alike(a: &Op, b: &Op, types: &ValueTypes) -> bool {
         && function(a) == function(b)
 }
 
-/// The groups that meet, the channel, and what the ids of the groups number.
+/// Returns the groups, the channel, and the meaning of the IDs in the groups.
 fn groups(op: &Op) -> impl PartialEq + '_ {
     match &op.kind {
         OpKind::AllReduce { replica_groups, channel, use_global_device_ids } => {
@@ -138,7 +138,7 @@ fn groups(op: &Op) -> impl PartialEq + '_ {
     }
 }
 
-/// The op's function if it is one binary op, and whether that op takes its arguments in order.
+/// Returns the reduction function if it is one binary op, and whether this op reads the region's arguments in order.
 fn function(op: &Op) -> Option<(Binary, bool)> {
     let [region] = &op.regions[..] else { return None };
     let (&[a, b], [inner, end]) = (&region.args[..], &region.ops[..]) else { return None };
@@ -168,7 +168,7 @@ mod tests {
         )
     }
 
-    /// The number of operands of each `all_reduce`, after the pass and the verifier.
+    /// Returns the number of operands of each `all_reduce`, after the pass and the verifier.
     fn counts(body: &[String]) -> Vec<usize> {
         fn count(region: &Region, found: &mut Vec<usize>) {
             for op in &region.ops {
@@ -199,7 +199,7 @@ mod tests {
         let body = [
             reduce("x", "a", "add", TYPE),
             add("c", "b", "b"),
-            // This op waits for the joined one.
+            // This op needs the result of the first `all_reduce`, so it moves behind the joined op.
             add("t", "x", "c"),
             reduce("y", "c", "add", TYPE),
             reduce("z", "b", "add", TYPE),

@@ -1,8 +1,8 @@
 //! The pass `decompose_quantized`: rewrites quantized types as plain arithmetic before a program is lowered.
 //!
-//! Values become tensors of the stored integers. Ops that only move elements, or pass them on, work on the integers.
-//! The specification defines the other ops by dequantizing, computing and quantizing, so they are rewritten in this
-//! form. The two ops that convert are rewritten in the same way.
+//! Values become tensors of the stored integers. Ops that only move or pass on elements work on the integers. The
+//! specification defines all other ops by dequantizing, computing and quantizing, so they are rewritten in this form.
+//! `uniform_quantize` and `uniform_dequantize` are rewritten in the same way.
 
 use stablehlo::ir::{
     Binary, ComparisonType, DYNAMIC, ElementType, Func, Literal, LocationId, Module, Op, OpKind, Region, TensorType,
@@ -14,7 +14,7 @@ use crate::error::CompileError;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// Returns the program without quantized types, or `None` if it has none.
+/// Returns the program without quantized types, or `None` if it contains no quantized types.
 pub(crate) fn decompose_quantized(module: &Module) -> Result<Option<Module>> {
     let quantized = |f: &Func| f.values.iter().chain(&f.results).any(|ty| Quantized::of(ty).is_some());
     if !module.funcs.iter().any(quantized) {
@@ -42,7 +42,7 @@ pub(crate) fn decompose_quantized(module: &Module) -> Result<Option<Module>> {
 
 struct Rewrite<'f> {
     values: &'f mut ValueTypes,
-    /// The original type of each value, if it was quantized.
+    /// The original type of each value that had a quantized type.
     of: Vec<Option<Quantized>>,
 }
 
@@ -100,7 +100,7 @@ impl Rewrite<'_> {
         Ok(())
     }
 
-    /// Whether the op has the same effect on the stored integers.
+    /// Returns whether the op has the same effect on the stored integers.
     fn works_on_storage(&self, op: &Op) -> bool {
         let passes_on = match &op.kind {
             OpKind::BitcastConvert
@@ -165,7 +165,8 @@ impl Rewrite<'_> {
         ValueId(u32::try_from(self.values.len() - 1).unwrap_or(u32::MAX))
     }
 
-    /// The value that holds the unquantized numbers of a result. Returns the result itself if it is not quantized.
+    /// Returns the value that receives the unquantized numbers of a result. Returns the result itself if it is not
+    /// quantized.
     fn meant_for(&mut self, id: ValueId) -> ValueId {
         match self.quantized(id).map(Quantized::meant) {
             Some(ty) => self.value(ty),
@@ -173,7 +174,7 @@ impl Rewrite<'_> {
         }
     }
 
-    /// Broadcasts one number per slice, or one for all, over the tensor.
+    /// Broadcasts one number per slice, or one number for all slices, to the shape of the tensor.
     fn spread(
         &mut self,
         q: &Quantized,
@@ -221,7 +222,7 @@ impl Rewrite<'_> {
         self.push(OpKind::Convert, vec![wide], TensorType { shape, element }, at, ops)
     }
 
-    /// The numbers that a value represents. Returns the value itself if it is not quantized.
+    /// Returns the numbers that a value represents. Returns the value itself if it is not quantized.
     fn dequantized(&mut self, id: ValueId, at: LocationId, ops: &mut Vec<Op>) -> Result<ValueId> {
         let Some(q) = self.quantized(id).cloned() else { return Ok(id) };
         let integers = self.push(OpKind::Convert, vec![id], q.meant(), at, ops);
@@ -265,7 +266,7 @@ fn op(kind: OpKind, operands: Vec<ValueId>, result: ValueId, location: LocationI
     }
 }
 
-/// Storage has 32 bits at most.
+/// Converts a stored integer, which has at most 32 bits.
 #[expect(clippy::cast_precision_loss, reason = "storage has 32 bits at most")]
 fn float(x: i64) -> f64 {
     x as f64

@@ -20,7 +20,7 @@ fn scans(region: &Region) -> bool {
     region.ops.iter().any(|op| is_scan(op) || op.regions.iter().any(scans))
 }
 
-/// Returns the program without scans, or `None` if it has none. The module has passed the verifier.
+/// Returns the program without scans, or `None` if it contains no scans. The verifier must have accepted the module.
 pub(crate) fn expand_scans(module: &Module) -> Result<Option<Module>> {
     if !module.funcs.iter().any(|f| scans(&f.body)) {
         return Ok(None);
@@ -79,7 +79,7 @@ const INDEX: ElementType = ElementType::I64;
 impl Rewrite<'_> {
     fn value(&mut self, ty: Type) -> ValueId {
         self.values.push(ty);
-        // The verifier has checked that the number of values fits 32 bits, and a scan adds few.
+        // The verifier has checked that the number of values fits 32 bits, and a scan adds only a few values.
         ValueId(u32::try_from(self.values.len() - 1).unwrap_or(u32::MAX))
     }
 
@@ -190,7 +190,7 @@ impl Rewrite<'_> {
         Ok(Region { args, ops })
     }
 
-    /// Emits one iteration of the loop. It reuses the scan's body, and defines the body's arguments itself.
+    /// Emits one iteration of the loop: the ops that define the arguments of the scan's body, and the body itself.
     fn turn(
         &mut self,
         scan: &Scan,
@@ -244,7 +244,7 @@ impl Rewrite<'_> {
     }
 }
 
-/// The data of a tensor of zeros: a splat, or no bytes if it has no elements.
+/// Returns the data of a tensor of zeros: a splat, or no bytes if the tensor has no elements.
 fn zeros(ty: &TensorType) -> Vec<u8> {
     if ty.num_elements() == Some(0) { Vec::new() } else { vec![0; ty.element.byte_size()] }
 }

@@ -1,9 +1,10 @@
-//! The pass `inline_async_ops`: replaces `async_start` and `async_done` by the op that they start, before a program is partitioned or lowered.
+//! The pass `inline_async_ops`: replaces `async_start` and `async_done` by the op that they start, before a program is
+//! partitioned or lowered.
 //!
 //! The op runs at `async_start`. The specification also allows it to run later, up to `async_done`.
 //!
-//! The pass also removes `custom_call @control_dep`, by which JAX asks a compiler to schedule ops in a given order. Its
-//! operands may be futures, and it does not change any value.
+//! The pass also removes `custom_call @control_dep`, with which JAX requests a certain order of ops. The operands of
+//! this call may be futures, and the call does not change any value.
 
 use std::collections::HashMap;
 
@@ -13,7 +14,7 @@ use crate::error::CompileError;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// Whether the op only asks for an order of other ops.
+/// Returns whether the op only constrains the order of other ops.
 fn is_order(op: &Op) -> bool {
     matches!(&op.kind, OpKind::CustomCall { call_target_name, .. } if call_target_name == "control_dep")
         && op.results.is_empty()
@@ -23,7 +24,8 @@ fn applies(region: &Region) -> bool {
     region.ops.iter().any(|op| matches!(op.kind, OpKind::AsyncStart) || is_order(op) || op.regions.iter().any(applies))
 }
 
-/// Returns the program without asynchronous ops, or `None` if it has none. The module has passed the verifier.
+/// Returns the program without asynchronous ops, or `None` if it contains none. The verifier must have accepted the
+/// module.
 pub(crate) fn inline_async_ops(module: &Module) -> Result<Option<Module>> {
     if !module.funcs.iter().any(|f| applies(&f.body)) {
         return Ok(None);
@@ -37,9 +39,9 @@ pub(crate) fn inline_async_ops(module: &Module) -> Result<Option<Module>> {
 
 #[derive(Default)]
 struct Rewrite {
-    /// The new value of each replaced value.
+    /// The replacement of each replaced value.
     same: HashMap<ValueId, ValueId>,
-    /// The results of the op that each future belongs to.
+    /// The results of the op that each future stands for.
     futures: HashMap<ValueId, Vec<ValueId>>,
 }
 
@@ -72,7 +74,7 @@ impl Rewrite {
         Ok(())
     }
 
-    /// The op inside an `async_start`.
+    /// Returns the op inside an `async_start`, after replacing its operands.
     fn started(&mut self, op: Op) -> Result<Op> {
         let wrong = || CompileError::invalid("stablehlo.async_start has one region of one op and a return");
         let [mut region] = <[Region; 1]>::try_from(op.regions).map_err(|_| wrong())?;

@@ -1,4 +1,4 @@
-//! The pass `assign_layouts`: arguments and results whose storage order differs from the order of their dimensions.
+//! The pass `assign_layouts`: changes the storage order of the entry function's arguments and results.
 
 use stablehlo::ir::{
     Attribute, Attributes, ElementType, Func, Literal, LocationId, Module, Op, OpKind, TensorType, Type, ValueId,
@@ -10,7 +10,8 @@ use crate::order::{Order, inverse_permutation};
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// Rewrites a program so that its entry takes and returns arrays in storage order. Returns `None` if all are row-major.
+/// Rewrites a program so that its entry function takes and returns arrays in the given storage orders. Returns `None`
+/// if all arrays are row-major.
 pub(crate) fn assign_layouts(module: &Module, parameters: &[Order], outputs: &[Order]) -> Result<Option<Module>> {
     if parameters.iter().chain(outputs).all(Option::is_none) {
         return Ok(None);
@@ -77,7 +78,7 @@ fn transpose(permutation: Vec<usize>, from: ValueId, to: ValueId) -> Op {
     }
 }
 
-/// The module attributes that describe the layouts, for clients that do not support the extension.
+/// Returns the module attributes that describe the layouts, for clients that do not support the layouts extension.
 pub(crate) fn export_attributes(module: &Module, settings: &CompileSettings) -> Attributes {
     let layout = |rank: usize, order: Option<&Order>| {
         let minor_to_major: Vec<usize> = match order {
@@ -104,8 +105,8 @@ pub(crate) fn export_attributes(module: &Module, settings: &CompileSettings) -> 
 /// Maximum number of ops to follow in the search for a transpose.
 const MAX_STEPS: usize = 64;
 
-/// The storage order in which a result requires no copy. If the result is a transpose, followed only by elementwise
-/// ops, it is the order of the transposed array.
+/// Returns the storage order in which a result requires no copy. If the result is a transpose, followed only by
+/// elementwise ops, this is the storage order of the operand of the transpose.
 pub fn preferred_output_order(func: &Func, output: usize) -> Order {
     let end = func.body.ops.last().filter(|op| matches!(op.kind, OpKind::Return))?;
     let mut value = *end.operands.get(output)?;

@@ -1,4 +1,4 @@
-//! Rewrites of whole programs before they are lowered. `compile` lists them in their order.
+//! Passes that rewrite whole programs before they are lowered. `compile` defines their order.
 
 mod combine_all_reduces;
 mod decompose_quantized;

@@ -1,4 +1,4 @@
-//! Quantized element types, which the reader keeps as text.
+//! Quantized element types, which the parser keeps as text.
 
 use stablehlo::ir::{DYNAMIC, ElementType, TensorType, Type};
 
@@ -16,19 +16,19 @@ pub(super) struct Quantized {
 pub(super) struct Params {
     pub(super) storage: ElementType,
     pub(super) expressed: ElementType,
-    /// Smallest and largest integer.
+    /// Smallest and largest stored integer.
     pub(super) range: (i64, i64),
-    /// Scale and zero point: one, or one for each slice.
+    /// Scales and zero points: one pair for the whole tensor, or one pair for each slice.
     pub(super) steps: Vec<(f64, i64)>,
 }
 
 impl Quantized {
-    /// The tensor of stored integers.
+    /// Returns the type of the tensor of stored integers.
     pub(super) fn stored(&self) -> TensorType {
         TensorType { shape: self.shape.clone(), element: self.params.storage }
     }
 
-    /// The tensor of represented numbers.
+    /// Returns the type of the tensor of represented numbers.
     pub(super) fn meant(&self) -> TensorType {
         TensorType { shape: self.shape.clone(), element: self.params.expressed }
     }
@@ -39,8 +39,8 @@ impl Quantized {
         let Type::Other(text) = ty else { return None };
         let (dims, rest) = text.strip_prefix("tensor<")?.split_once("!quant.uniform<")?;
         let (body, encoding) = rest.split_once(">>").or_else(|| rest.split_once(">,"))?;
-        // Bounds after the type would describe unknown extents, and can be ignored. Any other text after the type is
-        // invalid.
+        // The type may be followed by bounds of dynamic dimensions, which can be ignored. Any other text after the type
+        // is invalid.
         if !encoding.is_empty() && !encoding.ends_with('>') {
             return None;
         }
@@ -59,7 +59,7 @@ impl Quantized {
             }
         };
         let storage = storage.trim();
-        // Here MLIR spells unsigned types `u8`.
+        // In quantized types, MLIR spells unsigned types `u8` instead of `ui8`.
         let storage = match storage.strip_prefix('u').filter(|width| !width.starts_with('i')) {
             Some(width) => ElementType::from_name(&format!("ui{width}"))?,
             None => ElementType::from_name(storage)?,

@@ -1,4 +1,4 @@
-//! Finds the attributes that hold shardings and meshes.
+//! Finds the attributes that contain shardings and meshes.
 
 use std::collections::HashMap;
 
@@ -7,12 +7,12 @@ use stablehlo::ir::{Attribute, Attributes, Module};
 use super::parser::{self, ParsedMesh};
 use crate::error::CompileError;
 
-/// The attribute of this name.
+/// Returns the attribute called `name`.
 pub(crate) fn find<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Attribute> {
     attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value)
 }
 
-/// The text of an attribute. Returns `None` if it has another type.
+/// Returns the text of an attribute, or `None` if the attribute is neither a string, nor a symbol, nor unparsed.
 pub(crate) fn text(attribute: &Attribute) -> Option<String> {
     match attribute {
         Attribute::Other(text) | Attribute::Symbol(text) => Some(text.clone()),
@@ -21,7 +21,7 @@ pub(crate) fn text(attribute: &Attribute) -> Option<String> {
     }
 }
 
-/// The meshes of the program, by `@name`.
+/// Returns the meshes of the program by their symbols, such as `@name`.
 pub(crate) fn meshes(module: &Module) -> Result<HashMap<String, ParsedMesh>, CompileError> {
     let mut meshes = HashMap::new();
     for (op, attributes) in &module.symbols {

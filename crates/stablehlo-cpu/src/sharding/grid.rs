@@ -1,8 +1,8 @@
 //! Arranges the devices in one grid, of which every mesh of the program is a view.
 //!
 //! Programs name axes of several meshes, parts of axes, or tiles in any device order. The grid represents all of them
-//! by digits of the device number, in a mixed radix. Each axis of a mesh corresponds to one or several digits. In this
-//! module, an axis is the index of a digit. Two annotations are the same exactly if their digits are.
+//! by digits of the device index, in a mixed radix. Each axis of a mesh corresponds to one or several digits. In this
+//! module, an axis is the index of a digit. Two annotations are equivalent exactly if their digits are equal.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::error::CompileError;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// A digit of the device number: an index into [`Grid::sizes`], where 0 is the most significant.
+/// A digit of the device index: an index into [`Grid::sizes`], where 0 is the most significant digit.
 pub(crate) type Axis = u8;
 
 /// A set of digits.
@@ -43,7 +43,7 @@ impl AxisSet {
         self.0 == 0
     }
 
-    /// The axes in ascending order.
+    /// Returns the axes in ascending order.
     pub(crate) fn axes(self) -> Vec<Axis> {
         (0..64).filter(|&axis| self.contains(axis)).collect()
     }
@@ -55,21 +55,21 @@ impl AxisSet {
     }
 }
 
-/// The axes of each dimension of a tensor, major first.
+/// The axes along which each dimension of a tensor is sharded, major first.
 pub(crate) type Spec = Vec<Vec<Axis>>;
 
-/// An annotation in terms of the grid.
+/// A sharding annotation in terms of the grid's axes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sharding {
     pub(crate) dims: Spec,
-    /// Dimensions that may be cut along more axes.
+    /// Whether each dimension may be sharded along more axes.
     pub(crate) open: Vec<bool>,
     pub(crate) manual: AxisSet,
     /// Axes along which devices hold summands of the value.
     pub(crate) unreduced: AxisSet,
 }
 
-/// Tile dimensions and the devices in their order.
+/// Tile dimensions, and the devices in the order of the tiles.
 pub(crate) type Tiling = (Vec<usize>, Vec<usize>);
 
 /// Identifies a layout of devices in annotations.
@@ -79,12 +79,12 @@ pub(crate) enum Key {
     Tiles(Tiling),
 }
 
-/// How a mesh or a tiling differs from the grid.
+/// How a mesh or a tiling deviates from the grid.
 #[derive(Clone, Debug)]
 pub(crate) enum OffGrid {
-    /// Its axes are axes of the grid, but its devices have another order. Lists the partition at each position.
+    /// The axes are axes of the grid, but the devices have another order. Contains the partition at each grid position.
     Moved(Vec<usize>),
-    /// Its axes have no counterpart in the grid. Lists the partition at each position of the layout.
+    /// The axes have no counterpart in the grid. Contains the partition at each position of the mesh or tiling.
     Apart(Vec<usize>, Option<ParsedMesh>),
 }
 
@@ -96,37 +96,37 @@ pub(crate) struct Grid {
     pub(crate) order: Vec<usize>,
     /// Digits of each axis of each mesh.
     pub(crate) meshes: HashMap<String, Vec<(String, Vec<Axis>)>>,
-    /// The device of each mesh that has one device and no axes.
+    /// The device of each mesh that has no axes and only one device.
     pub(crate) singles: HashMap<String, usize>,
     /// Digits of each tile dimension of each tiling.
     pub(crate) tilings: HashMap<Tiling, Vec<Vec<Axis>>>,
-    /// Meshes and tilings whose parts are not where the grid expects them.
+    /// Meshes and tilings that deviate from the grid.
     pub(crate) elsewhere: HashMap<Key, OffGrid>,
 }
 
 impl Grid {
-    /// All axes.
+    /// Returns all axes of the grid.
     pub(crate) fn all(&self) -> AxisSet {
         AxisSet::of(&(0..self.sizes.len()).filter_map(|a| Axis::try_from(a).ok()).collect::<Vec<_>>())
     }
 
-    /// Number of parts along the axes.
+    /// Returns the number of parts along the axes.
     pub(crate) fn parts(&self, axes: &[Axis]) -> usize {
         axes.iter().map(|&a| self.sizes[usize::from(a)]).product()
     }
 
-    /// Extent of each part of a dimension cut along the axes. If the extent is not a multiple of the number of parts,
-    /// the last parts are padded.
+    /// Returns the extent of each part of a dimension that is sharded along the axes. If the extent is not a multiple
+    /// of the number of parts, the last parts are padded.
     pub(crate) fn local(&self, extent: usize, axes: &[Axis]) -> usize {
         extent.div_ceil(self.parts(axes).max(1))
     }
 
-    /// Distance between positions whose digit differs by one.
+    /// Returns the distance between grid positions whose digit differs by one.
     pub(crate) fn stride(&self, axis: Axis) -> usize {
         self.sizes[usize::from(axis) + 1..].iter().product()
     }
 
-    /// Groups of partitions that differ only in these axes, in the order of the axes, major first.
+    /// Returns the groups of partitions that differ only in these axes, in the order of the axes, major first.
     pub(crate) fn groups(&self, axes: &[Axis]) -> Vec<Vec<usize>> {
         let others: Vec<Axis> =
             (0..self.sizes.len()).filter_map(|a| Axis::try_from(a).ok()).filter(|a| !axes.contains(a)).collect();
@@ -134,7 +134,7 @@ impl Grid {
         self.places(&others).iter().map(|o| inner.iter().map(|i| self.order[o + i]).collect()).collect()
     }
 
-    /// Positions in the grid with every value of these axes, row-major, and zero for the other axes.
+    /// Returns the grid positions with every value of these axes, in row-major order, and with zero for all other axes.
     fn places(&self, axes: &[Axis]) -> Vec<usize> {
         let mut places = vec![0];
         for &axis in axes {
@@ -144,7 +144,7 @@ impl Grid {
         places
     }
 
-    /// Partitions in row-major order: over these axes, in this order, then over the others.
+    /// Returns the partitions in row-major order, first over these axes in this order, then over all other axes.
     pub(crate) fn assignment(&self, axes: &[Axis]) -> Vec<usize> {
         let all = (0..self.sizes.len()).filter_map(|a| Axis::try_from(a).ok());
         let others: Vec<Axis> = all.filter(|a| !axes.contains(a)).collect();
@@ -152,17 +152,17 @@ impl Grid {
         self.places(&order).into_iter().map(|p| self.order[p]).collect()
     }
 
-    /// Whether the mesh shards nothing, such as one that stands for a single device.
+    /// Returns whether the mesh has no axes, such as a mesh of a single device.
     pub(crate) fn has_no_axes(&self, mesh: &str) -> bool {
         self.meshes.get(mesh).is_some_and(Vec::is_empty)
     }
 
-    /// The device of a mesh without axes.
+    /// Returns the device of a mesh without axes.
     pub(crate) fn single(&self, mesh: &str) -> Option<usize> {
         self.singles.get(mesh).copied()
     }
 
-    /// The axes of a mesh's axis.
+    /// Returns the grid axes of a mesh's axis.
     pub(crate) fn axis(&self, mesh: &str, name: &str) -> Option<&[Axis]> {
         self.meshes.get(mesh)?.iter().find(|(n, _)| n == name).map(|(_, axes)| &axes[..])
     }
@@ -176,12 +176,12 @@ impl Grid {
             ))
         };
         match annotation {
-            // A value that only one device needs may also be on all of them.
+            // A value that only one device needs may be replicated on all devices.
             ParsedSharding::Replicated | ParsedSharding::Maximal(_) => Ok(closed(vec![Vec::new(); rank])),
             ParsedSharding::Axes { mesh, dims, .. } if dims.is_empty() && self.single(mesh).is_some() => {
                 Ok(closed(vec![Vec::new(); rank]))
             }
-            // Inside the program, a value that only some devices need may also be on all of them.
+            // Inside the program, a value that only some devices need may be replicated on all devices.
             annotation if self.is_apart(annotation) => match tensor_rank(annotation) {
                 own if own == rank => Ok(closed(vec![Vec::new(); rank])),
                 own => Err(wrong(own)),
@@ -226,7 +226,7 @@ impl Grid {
         }
     }
 
-    /// The digits of a mesh's axis, or of a part of an axis.
+    /// Returns the digits of a mesh's axis, or of a part of an axis.
     fn digits_of(&self, mesh: &str, annotation: &ParsedAxis) -> Result<Vec<Axis>> {
         let whole = self.axis(mesh, &annotation.name).unwrap_or_default();
         let Some((before, size)) = annotation.part else { return Ok(whole.to_vec()) };
@@ -235,7 +235,7 @@ impl Grid {
         })
     }
 
-    /// The digits of a part of an axis.
+    /// Returns the digits of a part of an axis, or `None` if the part does not consist of whole digits.
     fn part(&self, whole: &[Axis], before: usize, size: usize) -> Option<Vec<Axis>> {
         let mut rest = whole.iter().copied();
         let mut take = |until: usize| {
@@ -251,7 +251,7 @@ impl Grid {
         take(size)
     }
 
-    /// Whether the annotation names a mesh or a tiling without common axes with the grid.
+    /// Returns whether the annotation names a mesh or a tiling that has no common axes with the grid.
     pub(crate) fn is_apart(&self, annotation: &ParsedSharding) -> bool {
         matches!(self.off_grid(annotation), Some(OffGrid::Apart(..)))
     }
@@ -266,7 +266,7 @@ impl Grid {
     }
 }
 
-/// The number of dimensions that an annotation with axes or tiles describes.
+/// Returns the number of dimensions that an annotation with axes or tiles describes.
 fn tensor_rank(annotation: &ParsedSharding) -> usize {
     match annotation {
         ParsedSharding::Axes { dims, .. } => dims.len(),
@@ -331,7 +331,7 @@ mod tests {
         assert_eq!(grid.sharding(&of("@a"), 1).unwrap().dims, [vec![0]]);
         assert_eq!(grid.sharding(&of("@b"), 1).unwrap().dims, [Vec::<Axis>::new()]);
         assert!(grid.sharding(&of("@b"), 2).is_err());
-        // The axes of a mesh in another order are also axes of the grid.
+        // The mesh has the axes of the grid, although its devices are in another order.
         assert_eq!(grid.sharding(&of("@odd"), 1).unwrap().dims, [vec![0, 1]]);
     }
 

@@ -1,6 +1,7 @@
-//! Finds the grid in which a program's meshes and tilings can all be expressed.
+//! Finds the grid that can represent a program's meshes and tilings.
 //!
-//! Meshes that have no common axes with the others are kept apart: [`OffGrid`] records where their parts are.
+//! A mesh that has no common axes with other meshes is not part of the grid. [`OffGrid`] records the partitions of its
+//! parts.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,16 +11,16 @@ use crate::error::CompileError;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// A digit that has no number yet: the distance between two consecutive values, and the number of values.
+/// A digit whose index is not known yet: the distance between two consecutive values, and the number of values.
 type Digit = (usize, usize);
 
-/// Extents of a layout, and its devices.
+/// The extents and the devices of a mesh or a tiling.
 struct Layout {
     key: Key,
     extents: Vec<usize>,
     devices: Vec<usize>,
-    /// The divided axes in annotations: the number of the axis, the product of the parts before, and the size of the
-    /// part.
+    /// The parts of axes that annotations use: the index of the axis, the product of the sizes of the parts before, and
+    /// the size of the part.
     parts: Vec<(usize, (usize, usize))>,
     mesh: Option<ParsedMesh>,
 }
@@ -39,7 +40,7 @@ struct Layouts {
 }
 
 impl Grid {
-    /// Builds the grid of `partitions` devices for these annotations. If layouts conflict, the earlier ones take
+    /// Builds the grid of `partitions` devices for these annotations. If layouts conflict, the earlier layouts take
     /// precedence.
     pub(crate) fn new(
         partitions: usize,
@@ -66,7 +67,7 @@ impl Grid {
         Ok(grid)
     }
 
-    /// Adds a mesh or a tiling.
+    /// Adds a mesh or a tiling to the grid.
     fn add(&mut self, layout: Layout, fit: Option<Fit>, digits: &[Digit]) {
         let Some(fit) = fit else {
             self.elsewhere.insert(layout.key, OffGrid::Apart(layout.devices, layout.mesh));
@@ -89,15 +90,15 @@ impl Grid {
     }
 }
 
-/// The digits of the grid that a digit of a layout consists of, most significant first.
+/// Returns the digits of the grid that a digit of a layout consists of, most significant first.
 fn axes_of(&(stride, size): &Digit, grid: &[Digit]) -> Vec<Axis> {
     let is_inside = |&(_, digit): &(usize, &Digit)| digit.0 >= stride && digit.0 < stride * size;
     grid.iter().enumerate().filter(is_inside).map(|(i, _)| Axis::try_from(i).unwrap_or(Axis::MAX)).collect()
 }
 
 impl Layouts {
-    /// Finds the digits of the grid, most significant first, and those of each layout that has common axes with the
-    /// ones before it.
+    /// Finds the digits of the grid, most significant first, and the digits of each layout that has common axes with
+    /// the layouts before it.
     fn fit(&self, order: &[usize]) -> Result<(Vec<Digit>, Vec<Option<Fit>>)> {
         let mut cuts = BTreeSet::from([1, order.len().max(1)]);
         let fits = self.all.iter().map(|layout| layout.fit(order, &mut cuts)).collect();
@@ -166,20 +167,20 @@ impl Layouts {
         Ok(self.all.len() - 1)
     }
 
-    /// The order of the partitions in the grid.
+    /// Returns the order of the partitions in the grid.
     fn order(&self, partitions: usize) -> Vec<usize> {
         let identity: Vec<usize> = (0..partitions).collect();
         let mut full = self.all.iter().filter(|layout| layout.devices.len() == partitions);
         let is_regular = |layout: &Layout, order: &[usize]| digits(&layout.extents, &layout.devices, order).is_some();
         let Some(odd) = full.clone().position(|layout| !is_regular(layout, &identity)) else { return identity };
-        // The devices have no regular order, so the grid adopts the mesh's order.
+        // The devices of this layout have no regular order, so the grid adopts their order.
         let order = full.clone().nth(odd).map_or_else(|| identity.clone(), |layout| layout.devices.clone());
         if odd == 0 || full.all(|layout| is_regular(layout, &order)) { order } else { identity }
     }
 }
 
 impl Layout {
-    /// Records that an annotation divides an axis.
+    /// Records that an annotation uses a part of an axis.
     fn note_part(&mut self, name: &str, axis: &ParsedAxis) -> Result<()> {
         let axes = self.mesh.as_ref().map_or(&[][..], |mesh| &mesh.axes);
         let Some(at) = axes.iter().position(|(n, _)| *n == axis.name) else {
@@ -198,7 +199,7 @@ impl Layout {
     }
 
     /// Finds the digits of a layout in a grid with this order, and adds their boundaries to `cuts`. Returns `None`, and
-    /// changes nothing, if the layout covers only some partitions or has no common axes with the earlier ones.
+    /// changes nothing, if the layout covers only some partitions or has no common axes with the earlier layouts.
     fn fit(&self, order: &[usize], cuts: &mut BTreeSet<usize>) -> Option<Fit> {
         if self.devices.len() != order.len() {
             return None;
@@ -210,8 +211,8 @@ impl Layout {
         let mut more = cuts.clone();
         more.extend(fit.digits.iter().flatten().flat_map(|&(stride, size)| [stride, stride * size]));
         for &(axis, (before, size)) in &self.parts {
-            // A part of an axis adds boundaries only if the axis is one digit. If it is several digits, their
-            // boundaries suffice.
+            // A part of an axis adds boundaries only if the axis is one digit. If the axis consists of several digits,
+            // their boundaries suffice.
             if let [(stride, whole)] = fit.digits[axis][..] {
                 more.extend([stride * (whole / before), stride * (whole / (before * size))]);
             }
@@ -231,12 +232,12 @@ fn find_mesh(name: &str, meshes: &HashMap<String, ParsedMesh>) -> Result<ParsedM
     meshes.get(name).cloned().ok_or_else(|| CompileError::invalid(format!("there is no mesh {name}")))
 }
 
-/// The extents of a mesh and its devices, row-major.
+/// Returns the extents of a mesh, and its devices in row-major order.
 fn laid_out(name: &str, mesh: &ParsedMesh, partitions: usize) -> Result<(Vec<usize>, Vec<usize>)> {
     let extents: Vec<usize> = mesh.axes.iter().map(|(_, size)| *size).collect();
     let count = product(&extents).unwrap_or(usize::MAX);
     if mesh.axes.is_empty() || count == 1 {
-        // Such a mesh does not cut anything. `Grid::singles` holds its device, if it has only one.
+        // Such a mesh shards nothing. If it has only one device, `Grid::singles` contains this device.
         return Ok((vec![1; extents.len()], (0..partitions).collect()));
     }
     if count > partitions {
@@ -254,7 +255,8 @@ fn laid_out(name: &str, mesh: &ParsedMesh, partitions: usize) -> Result<(Vec<usi
     Ok((extents, devices))
 }
 
-/// The digits of each dimension of a layout, for devices in that order. Returns `None` if they are not regular.
+/// Returns the digits of each dimension of a layout, for devices in that order. Returns `None` if the digits are not
+/// regular.
 fn digits(extents: &[usize], devices: &[usize], order: &[usize]) -> Option<Vec<Vec<Digit>>> {
     let mut place = vec![0; order.len()];
     order.iter().enumerate().for_each(|(at, &device)| place[device] = at);

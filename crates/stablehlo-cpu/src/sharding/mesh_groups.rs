@@ -7,8 +7,8 @@ use super::grid::Grid;
 use super::parser::{ParsedDim, ParsedSharding, replica_group_axes};
 use crate::error::CompileError;
 
-/// The groups of `#stablehlo.replica_group_mesh_axes<...>`: devices of the mesh that differ only along these axes,
-/// major axis first.
+/// Returns the groups of `#stablehlo.replica_group_mesh_axes<...>`. Each group consists of the devices of the mesh that
+/// differ only along these axes, major axis first.
 pub(crate) fn mesh_groups(text: &str, module: &Module) -> Result<Vec<Vec<usize>>, CompileError> {
     let (mesh, axes) = replica_group_axes(text)?;
     let mut meshes = meshes(module)?;

@@ -1,8 +1,8 @@
 //! The types for shardings that the engine and the partitioner share.
 //!
-//! `parser` reads annotations: Shardy's attributes and GSPMD's strings. `grid` expresses them in one grid of devices,
-//! which `grid_layout` finds. `op_sharding` is the form that clients read. `mesh_groups` resolves the groups of
-//! collectives.
+//! `parser` reads annotations: Shardy's attributes and GSPMD's strings. `grid` expresses annotations in one grid of
+//! devices, which `grid_layout` finds. `op_sharding` is the form that PJRT returns to clients. `mesh_groups` resolves
+//! the groups of collectives.
 
 pub(crate) mod attributes;
 pub(crate) mod grid;

@@ -1,4 +1,4 @@
-//! The sharding of an array over partitions, in the form that the C API returns: XLA's `OpSharding`.
+//! The sharding of an array over partitions, in the form that PJRT's C API returns: XLA's `OpSharding`.
 
 use std::fmt;
 
@@ -12,29 +12,29 @@ use super::grid::{Axis, AxisSet, Grid, Spec};
 pub enum OpSharding {
     /// Every partition holds the whole array.
     Replicated,
-    /// One partition holds the array. The contents of the others do not matter.
+    /// One partition holds the array. The contents of the array on other partitions do not matter.
     Maximal {
-        /// That partition.
+        /// Index of the partition that holds the array.
         partition: i64,
     },
     /// Every partition holds a summand of the whole array.
     Unreduced,
-    /// Each dimension is cut into equal parts. If its extent is not a multiple of their number, the extent of a part is
-    /// rounded up and the last parts are padded.
+    /// Each dimension is divided into equal parts. If its extent is not a multiple of the number of parts, the extent
+    /// of a part is rounded up and the last parts are padded.
     Tiled {
-        /// Parts along each dimension, then, if `replicated_last`, the number of copies of each part, then, if
-        /// `unreduced_last`, the number of summands of each part.
+        /// Number of parts along each dimension, followed by the number of copies of each part if `replicated_last` is
+        /// set, and by the number of summands of each part if `unreduced_last` is set.
         tiles: Vec<i64>,
-        /// The partition that holds each part, row-major over `tiles`.
+        /// The partition that holds each part, in row-major order of `tiles`.
         partitions: Vec<i64>,
-        /// Whether `tiles` ends with the number of copies.
+        /// Whether `tiles` contains the number of copies.
         replicated_last: bool,
-        /// Whether `tiles` has the number of summands.
+        /// Whether `tiles` contains the number of summands.
         unreduced_last: bool,
     },
 }
 
-/// The fields of XLA's message that this device writes.
+/// The fields of XLA's `OpSharding` message that this device writes.
 #[derive(Clone, PartialEq, Message)]
 struct OpShardingProto {
     #[prost(int32, tag = "1")]
@@ -49,7 +49,7 @@ struct OpShardingProto {
     last_tile_dims: Vec<i32>,
 }
 
-/// XLA's numbers of `OpSharding.Type`.
+/// The values of XLA's `OpSharding.Type`.
 const REPLICATED: i32 = 0;
 const MAXIMAL: i32 = 1;
 const OTHER: i32 = 3;
@@ -101,7 +101,7 @@ impl OpSharding {
     }
 }
 
-/// Formats the sharding as XLA's text form, which `mhlo.sharding` holds.
+/// Formats the sharding in XLA's text form, as in the attribute `mhlo.sharding`.
 impl fmt::Display for OpSharding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (tiles, partitions, replicated, unreduced) = match self {

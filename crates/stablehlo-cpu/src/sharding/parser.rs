@@ -4,12 +4,12 @@ use crate::error::CompileError;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// One annotation, not yet related to a mesh.
+/// A sharding annotation whose mesh is not resolved yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ParsedSharding {
     /// `#sdy.sharding<@mesh, [{"x"}, {"y", ?}]>`.
     Axes {
-        /// A mesh's symbol, or the text of an inline mesh.
+        /// The symbol of a mesh, or the text of an inline mesh.
         mesh: String,
         dims: Vec<ParsedDim>,
         /// Axes along which the devices hold summands of the value.
@@ -19,7 +19,7 @@ pub(crate) enum ParsedSharding {
     Tiles {
         tiles: Vec<usize>,
         devices: Vec<usize>,
-        /// The meaning of each tile dimension beyond the tensor's.
+        /// The meaning of each tile dimension beyond the tensor's dimensions.
         last: Vec<Subgroup>,
     },
     Replicated,
@@ -27,22 +27,22 @@ pub(crate) enum ParsedSharding {
     Unreduced,
     /// Each device has its own value.
     Manual,
-    /// Only the device with that number holds the value.
+    /// Only the device with this index holds the value.
     Maximal(usize),
 }
 
-/// The relation between devices whose numbers differ only along a tile dimension that does not cut the tensor.
+/// The relation between devices whose positions differ only along a tile dimension that does not shard the tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Subgroup {
-    /// They hold the same part.
+    /// The devices hold the same part.
     Replicated,
     /// Each device has its own value.
     Manual,
-    /// They hold summands of the part.
+    /// The devices hold summands of the part.
     Unreduced,
 }
 
-/// The axes of one dimension, major first.
+/// The axes along which one dimension is sharded, major first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ParsedDim {
     pub(crate) axes: Vec<ParsedAxis>,
@@ -50,15 +50,16 @@ pub(crate) struct ParsedDim {
     pub(crate) open: bool,
 }
 
-/// A mesh axis or a part of one. A part has `size` values, and `before` is the product of the sizes of the parts before
-/// it.
+/// A mesh axis, or a part of a mesh axis. A part is `(before, size)`: it has `size` values, and `before` is the product
+/// of the sizes of the parts before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ParsedAxis {
     pub(crate) name: String,
     pub(crate) part: Option<(usize, usize)>,
 }
 
-/// Axes, and the devices in the order of the axes. An empty list stands for all devices in order.
+/// The axes of a mesh, and its devices in the order of the axes. If `devices` is empty, the mesh contains all devices
+/// in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ParsedMesh {
     pub(crate) axes: Vec<(String, usize)>,
@@ -131,7 +132,7 @@ impl<'a> Reader<'a> {
         self.list("[", "]", Self::number)
     }
 
-    /// `<["x"=2, "y"=2], device_ids=[0, 1, 2, 3]>`.
+    /// Parses `<["x"=2, "y"=2], device_ids=[0, 1, 2, 3]>`.
     fn mesh(&mut self) -> Result<ParsedMesh> {
         self.expect("<")?;
         let axes = self.list("[", "]", |r| {
@@ -161,7 +162,7 @@ impl<'a> Reader<'a> {
         Ok(ParsedAxis { name, part })
     }
 
-    /// `{"x", "y", ?}p1`.
+    /// Parses `{"x", "y", ?}p1`.
     fn dim(&mut self) -> Result<ParsedDim> {
         let mut dim = ParsedDim::default();
         self.list("{", "}", |r| {
@@ -179,7 +180,7 @@ impl<'a> Reader<'a> {
         Ok(dim)
     }
 
-    /// `<@mesh, [{"x"}], replicated={...}, unreduced={...}>`.
+    /// Parses `<@mesh, [{"x"}], replicated={...}, unreduced={...}>`.
     fn sharding(&mut self) -> Result<ParsedSharding> {
         self.expect("<")?;
         let mesh = if self.eat("@") {
@@ -210,7 +211,7 @@ impl<'a> Reader<'a> {
         Ok(ParsedSharding::Axes { mesh, dims, unreduced })
     }
 
-    /// `{devices=[2,2]<=[4]}` and similar forms.
+    /// Parses `{devices=[2,2]<=[4]}` and similar forms.
     fn tiles(&mut self) -> Result<ParsedSharding> {
         self.expect("{")?;
         for (word, written) in [
@@ -265,7 +266,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// `iota(product).reshape(shape).transpose(permutation)`, flattened.
+/// Computes `iota(product).reshape(shape).transpose(permutation)`, flattened.
 fn transposed_iota(shape: &[usize], permutation: &[usize]) -> Option<Vec<usize>> {
     let count = product(shape).filter(|&n| n <= 1 << 20)?;
     let mut sorted = permutation.to_vec();
@@ -288,12 +289,12 @@ fn transposed_iota(shape: &[usize], permutation: &[usize]) -> Option<Vec<usize>>
     Some((0..count).map(number).collect())
 }
 
-/// The product. Returns `None` on overflow.
+/// Returns the product, or `None` on overflow.
 pub(crate) fn product(numbers: &[usize]) -> Option<usize> {
     numbers.iter().try_fold(1usize, |product, &n| product.checked_mul(n))
 }
 
-/// An `sdy.mesh` attribute.
+/// Parses an `sdy.mesh` attribute.
 pub(crate) fn mesh(text: &str) -> Result<ParsedMesh> {
     let mut reader = Reader::new(text);
     reader.eat("#sdy.");
@@ -306,14 +307,14 @@ pub(crate) fn inline_mesh(text: &str) -> Result<ParsedMesh> {
     Reader::new(text).mesh()
 }
 
-/// An `sdy.sharding` attribute.
+/// Parses an `sdy.sharding` attribute.
 pub(crate) fn sharding(text: &str) -> Result<ParsedSharding> {
     let mut reader = Reader::new(text);
     reader.eat("#sdy.sharding");
     reader.sharding()
 }
 
-/// An `sdy.sharding_per_value` attribute.
+/// Parses an `sdy.sharding_per_value` attribute.
 pub(crate) fn shardings(text: &str) -> Result<Vec<ParsedSharding>> {
     let mut reader = Reader::new(text);
     reader.expect("#sdy.sharding_per_value")?;
@@ -324,14 +325,15 @@ pub(crate) fn shardings(text: &str) -> Result<Vec<ParsedSharding>> {
     })
 }
 
-/// A `manual_axes` attribute.
+/// Parses a `manual_axes` attribute.
 pub(crate) fn manual_axes(text: &str) -> Result<Vec<String>> {
     let mut reader = Reader::new(text);
     reader.expect("#sdy<manual_axes")?;
     reader.list("{", "}", Reader::string)
 }
 
-/// The mesh and the axes of `#stablehlo.replica_group_mesh_axes<mesh = @m, axes = [#stablehlo.axis_ref<name = "x">]>`.
+/// Parses the mesh and the axes of `#stablehlo.replica_group_mesh_axes<mesh = @m, axes = [#stablehlo.axis_ref<name =
+/// "x">]>`.
 pub(crate) fn replica_group_axes(text: &str) -> Result<(String, Vec<ParsedAxis>)> {
     let mut reader = Reader::new(text);
     for token in ["#stablehlo.replica_group_mesh_axes", "<", "mesh", "="] {
@@ -369,12 +371,12 @@ pub(crate) fn replica_group_axes(text: &str) -> Result<(String, Vec<ParsedAxis>)
     Ok((format!("@{name}"), axes))
 }
 
-/// An `mhlo.sharding` string.
+/// Parses an `mhlo.sharding` string.
 pub(crate) fn tiles(text: &str) -> Result<ParsedSharding> {
     Reader::new(text).tiles()
 }
 
-/// Parses `unspecified_dims=[0,1]` of a custom call's configuration: the dimensions that the annotation leaves open.
+/// Parses the open dimensions in a custom call's configuration, such as `unspecified_dims=[0,1]`.
 pub(crate) fn unspecified_dims(config: &str) -> Vec<usize> {
     let Some((_, rest)) = config.split_once("unspecified_dims=") else { return Vec::new() };
     Reader::new(rest).numbers().unwrap_or_default()

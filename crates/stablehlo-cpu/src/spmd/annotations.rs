@@ -10,7 +10,7 @@ use crate::sharding::parser::{self, ParsedSharding};
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// The annotation among the attributes of an argument or a result.
+/// Returns the annotation among the attributes of an argument or a result.
 pub(super) fn of_value(attributes: &Attributes) -> Result<Option<ParsedSharding>> {
     if let Some(text) = find(attributes, "sdy.sharding").and_then(text) {
         return parser::sharding(&text).map(Some);
@@ -18,8 +18,8 @@ pub(super) fn of_value(attributes: &Attributes) -> Result<Option<ParsedSharding>
     of_gspmd(attributes)
 }
 
-/// GSPMD's annotation. Returns `None` for `{unknown}`, with which automatic sharding and sharding groups mark the values
-/// whose sharding the partitioner chooses.
+/// Returns GSPMD's annotation. Returns `None` for `{unknown}`, with which automatic sharding and sharding groups mark
+/// the values whose sharding the partitioner chooses.
 fn of_gspmd(attributes: &Attributes) -> Result<Option<ParsedSharding>> {
     match find(attributes, "mhlo.sharding").and_then(text) {
         Some(text) if text.starts_with("{unknown") => Ok(None),
@@ -28,7 +28,8 @@ fn of_gspmd(attributes: &Attributes) -> Result<Option<ParsedSharding>> {
     }
 }
 
-/// The sharding group that the op adds a value to, and the value. The members of a group have the same sharding.
+/// Returns the sharding group that the op adds a value to, and the value. All members of a group have the same
+/// sharding.
 pub(super) fn group_of(op: &Op) -> Option<(i64, ValueId)> {
     match &op.kind {
         OpKind::Other { name, attributes } if name == "sdy.sharding_group" => {
@@ -44,12 +45,13 @@ pub(super) fn group_of(op: &Op) -> Option<(i64, ValueId)> {
     }
 }
 
-/// Whether GSPMD's annotation marks the op as manual.
+/// Returns whether GSPMD's annotation marks the op as manual.
 pub(super) fn is_manual(op: &Op) -> Result<bool> {
     Ok(of_gspmd(&op.attributes)? == Some(ParsedSharding::Manual))
 }
 
-/// The annotations of an op, one per result, or of the operands and results of a manual computation.
+/// Returns the annotations of an op, one per result. For a manual computation, returns those of the operands and
+/// results.
 pub(super) fn of_op(op: &Op) -> Result<Vec<ParsedSharding>> {
     match (role(op), &op.kind) {
         (Role::Constraint, OpKind::Other { attributes, .. }) => {
@@ -77,7 +79,7 @@ pub(super) fn missing(name: &str) -> CompileError {
     CompileError::invalid(format!("attribute `{name}` is missing"))
 }
 
-/// Opens the dimensions that a custom call's configuration leaves open.
+/// Opens the dimensions that a custom call's configuration leaves unspecified.
 pub(super) fn open_dims(op: &Op, sharding: &mut Sharding) {
     if let OpKind::CustomCall { backend_config, .. } = &op.kind
         && let Some(config) = text(backend_config)

@@ -20,11 +20,11 @@ pub(super) struct Builder<'g> {
     pub(super) grid: &'g Grid,
     pub(super) replicas: usize,
     pub(super) values: Vec<Type>,
-    /// Ops of the regions being built, innermost last.
+    /// Ops of the regions that are being built, innermost last.
     blocks: Vec<Vec<Op>>,
     /// Ops at the start of the function, which compute the position of this partition.
     prologue: Vec<Op>,
-    /// The index of this partition's part among the parts along the axes.
+    /// For a list of axes, the index of this partition's part among the parts along these axes.
     coordinates: HashMap<Vec<Axis>, ValueId>,
     numbers: HashMap<u32, ValueId>,
     partition: Option<ValueId>,
@@ -62,9 +62,9 @@ impl<'g> Builder<'g> {
         ty.ok_or_else(|| CompileError::unsupported("splitting a value that is not a tensor"))
     }
 
-    /// Adds an op whose results exist already.
+    /// Adds an op whose result values already exist.
     pub(super) fn push(&mut self, mut op: Op) {
-        // A split program has no meshes. Readers reject annotations that refer to a missing mesh.
+        // A partitioned program contains no meshes. Parsers reject annotations that refer to a missing mesh.
         op.attributes.retain(|(name, _)| !is_sharding(name));
         if let Some(block) = self.blocks.last_mut() {
             block.push(op);
@@ -111,7 +111,8 @@ impl<'g> Builder<'g> {
         (self.prologue, self.values)
     }
 
-    /// Adds an op with one ui32 scalar result at the start of the function, where every region can use it.
+    /// Adds an op with a `ui32` scalar as its result at the start of the function, where every region can use the
+    /// result.
     fn early(&mut self, kind: OpKind, operands: &[ValueId]) -> Result<ValueId> {
         let result = self.value(Type::Tensor(TensorType::new([], ElementType::Ui32)))?;
         let op = self.op(kind, operands.to_vec(), vec![result]);
@@ -119,7 +120,7 @@ impl<'g> Builder<'g> {
         Ok(result)
     }
 
-    /// A ui32 constant.
+    /// Returns a `ui32` constant.
     pub(super) fn number(&mut self, n: usize) -> Result<ValueId> {
         let n = u32::try_from(n).map_err(|_| CompileError::unsupported(format!("an offset of {n}")))?;
         if let Some(&value) = self.numbers.get(&n) {
@@ -136,7 +137,7 @@ impl<'g> Builder<'g> {
         self.early(OpKind::Binary(op), &[a, b])
     }
 
-    /// The position of this partition in the grid.
+    /// Returns the position of this partition in the grid.
     fn place(&mut self) -> Result<ValueId> {
         if let Some(place) = self.partition {
             return Ok(place);
@@ -153,14 +154,14 @@ impl<'g> Builder<'g> {
         Ok(place)
     }
 
-    /// Looks up this partition's entry in a table with one entry for each position in the grid. The result is a ui32
-    /// scalar.
+    /// Looks up this partition's element in a table with one element for each position in the grid. The result is a
+    /// `ui32` scalar.
     pub(super) fn at_place(&mut self, table: &[u32]) -> Result<ValueId> {
         let place = self.place()?;
         self.lookup(table, place)
     }
 
-    /// Looks up an entry of a table, in the prologue.
+    /// Looks up an element of a table. The ops are added to the prologue.
     fn lookup(&mut self, table: &[u32], at: ValueId) -> Result<ValueId> {
         let ty = TensorType::new([size(table.len())?], ElementType::Ui32);
         let data: Vec<u8> = table.iter().flat_map(|n| n.to_le_bytes()).collect();
@@ -174,7 +175,7 @@ impl<'g> Builder<'g> {
         self.early(OpKind::Reshape, &[one])
     }
 
-    /// The index of this partition's part among the parts along the axes, as a ui32 scalar.
+    /// Returns the index of this partition's part among the parts along the axes, as a `ui32` scalar.
     pub(super) fn coordinate(&mut self, axes: &[Axis]) -> Result<ValueId> {
         if let Some(&value) = self.coordinates.get(axes) {
             return Ok(value);
@@ -193,8 +194,8 @@ impl<'g> Builder<'g> {
         Ok(total)
     }
 
-    /// The groups of partitions that differ along these axes. If IDs are flattened, they list the groups of every
-    /// replica.
+    /// Returns the groups of partitions that differ along these axes. With `flattened`, returns the groups of every
+    /// replica, with flattened IDs.
     fn groups(&self, axes: &[Axis], flattened: bool) -> Result<ReplicaGroups> {
         let groups = self.grid.groups(axes);
         let partitions = self.grid.order.len();
@@ -211,7 +212,7 @@ impl<'g> Builder<'g> {
         Ok(Region { args: vec![a, b], ops })
     }
 
-    /// Combines a value over the partitions that differ along the axes.
+    /// Combines a value over the partitions that differ along the axes, by `op`.
     pub(super) fn all_reduce(&mut self, value: ValueId, op: Binary, axes: &[Axis]) -> Result<ValueId> {
         let ty = self.tensor(value)?.clone();
         let region = self.reducer(op, ty.element)?;
@@ -220,7 +221,7 @@ impl<'g> Builder<'g> {
         self.add_with(kind, &[value], ty, vec![region])
     }
 
-    /// Combines the value in the same way, but each partition keeps only its part of dimension `d`.
+    /// Combines a value like [`all_reduce`](Self::all_reduce), but each partition keeps only its part of dimension `d`.
     pub(super) fn reduce_scatter(&mut self, value: ValueId, op: Binary, axes: &[Axis], d: usize) -> Result<ValueId> {
         let mut ty = self.tensor(value)?.clone();
         let region = self.reducer(op, ty.element)?;
@@ -268,7 +269,7 @@ impl<'g> Builder<'g> {
         self.add(OpKind::CollectivePermute { channel: CHANNEL, source_target_pairs }, &[value], ty)
     }
 
-    /// The value of the partition at the opposite end of each axis.
+    /// Returns the value of the partition at the opposite end of each axis.
     pub(super) fn mirrored(&mut self, value: ValueId, axes: &[Axis]) -> Result<ValueId> {
         if axes.is_empty() {
             return Ok(value);
@@ -301,12 +302,12 @@ impl<'g> Builder<'g> {
     }
 }
 
-/// Broadcasts the value of the first partition of each group.
+/// Returns an op that broadcasts the value of the first partition of each group.
 fn broadcast(replica_groups: ReplicaGroups) -> OpKind {
     OpKind::CollectiveBroadcast { channel: CHANNEL, has_dynamic_root: false, replica_groups }
 }
 
-/// Lists the groups.
+/// Converts groups of IDs to the IR's form.
 pub(super) fn replica_groups(groups: &[Vec<usize>]) -> Result<ReplicaGroups> {
     let group = |group: &Vec<usize>| group.iter().map(|&id| size(id)).collect();
     Ok(ReplicaGroups::listed(&groups.iter().map(group).collect::<Result<Vec<Vec<i64>>>>()?))

@@ -11,11 +11,11 @@ use crate::sharding::grid::{AxisSet, Spec};
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// The sharding of a value, and the axes along which it is a sum.
+/// The sharding of a value, and the axes along which devices hold summands of the value.
 type Cut = (Spec, AxisSet);
 
 impl<'m> Splitter<'_, 'm> {
-    /// Rewrites a region whose values are scalars, which are never cut.
+    /// Rewrites a region whose values are scalars, which are never sharded.
     pub(super) fn scalar_region(&mut self, region: &'m Region) -> Result<Region> {
         self.nested(|s| {
             let args = region.args.iter().map(|&arg| s.declare(arg, s.whole_of(arg))).collect::<Result<_>>()?;
@@ -39,7 +39,7 @@ impl<'m> Splitter<'_, 'm> {
         })
     }
 
-    /// Builds a region. `f` returns its arguments.
+    /// Builds a region. `f` adds the ops of the region and returns its arguments.
     fn nested(&mut self, f: impl FnOnce(&mut Self) -> Result<Vec<ValueId>>) -> Result<Region> {
         self.build.open();
         self.scopes.push(HashMap::new());
@@ -49,7 +49,7 @@ impl<'m> Splitter<'_, 'm> {
         Ok(Region { args: args?, ops })
     }
 
-    /// Rewrites a region that returns values with these shardings.
+    /// Rewrites a region whose arguments and results have the shardings `args` and `ends`.
     fn control_region(&mut self, region: &'m Region, args: &[Cut], ends: &[Cut]) -> Result<Region> {
         self.nested(|s| {
             let args = region.args.iter().zip(args);
@@ -67,7 +67,7 @@ impl<'m> Splitter<'_, 'm> {
         })
     }
 
-    /// The planned shardings of an op's results, and the axes along which they are sums.
+    /// Returns the planned shardings of an op's results, and the axes along which the results are sums.
     fn planned(&self, op: &Op) -> Vec<Cut> {
         op.results.iter().map(|&v| self.plan.state(v)).map(|state| (state.dims.clone(), state.unreduced)).collect()
     }

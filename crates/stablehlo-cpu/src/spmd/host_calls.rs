@@ -1,4 +1,4 @@
-//! Calls into the host that a program makes once for all devices. One device makes the call and broadcasts the results.
+//! Calls to the host that a program makes once for all devices. One device makes the call and broadcasts the results.
 
 use stablehlo::ir::{ComparisonDirection, ComparisonType, ElementType, Op, OpKind, Region, TensorType, Type, ValueId};
 
@@ -11,14 +11,14 @@ use crate::sharding::grid::Axis;
 type Result<T> = std::result::Result<T, CompileError>;
 
 impl<'m> Splitter<'_, 'm> {
-    /// Whether the call is outside manual computations and there are several devices.
+    /// Returns whether the call is outside manual computations and there are several devices.
     pub(super) fn is_for_all(&self, op: &Op) -> Result<bool> {
         let own = self.manual > 0 || !manual_of(self.plan, op).is_empty();
         Ok(!own && self.grid.order.len() > 1 && !is_manual(op)?)
     }
 
-    /// Emits a call with side effects. Only the first device makes it, with whole operands. All devices get its
-    /// results.
+    /// Emits a call with side effects. Only the first device makes the call, with unsharded operands. All devices
+    /// receive the results.
     pub(super) fn once(&mut self, op: &'m Op) -> Result<()> {
         let mut operands = Vec::with_capacity(op.operands.len());
         for &operand in &op.operands {

@@ -1,4 +1,4 @@
-//! Ops that are linear: applied to each summand of an operand, they produce the summands of the result.
+//! Linear ops. Applied to each summand of an operand, such an op produces the summands of the result.
 
 use stablehlo::ir::{Binary, ElementType, Func, Op, OpKind, Region, Type, Unary, ValueId};
 
@@ -14,15 +14,14 @@ type Result<T> = std::result::Result<T, CompileError>;
 
 /// The operands in which an op is linear.
 pub(super) enum Linear {
-    /// Linear in all of these operands together, like `add`. The other operands must be whole.
+    /// Linear in all of these operands together, like `add`. The other operands must not be sums.
     Together(Vec<usize>),
-    /// Linear in each of these operands while the others are whole, like `multiply`.
+    /// Linear in each of these operands while the other operands are not sums, like `multiply`.
     Apart(Vec<usize>),
     None,
 }
 
-/// How sums pass through `op`, apart from rounding and overflow, which change whenever sums are reordered. It ignores
-/// rounding and overflow, as everywhere when sums are reordered.
+/// Returns how sums pass through `op`. Ignores rounding and overflow, which change whenever sums are reordered.
 pub(super) fn linear(func: &Func, op: &Op, constants: &impl Constants) -> Linear {
     let element = |value: Option<&ValueId>| match value.and_then(|v| func.values.get(v.0 as usize)) {
         Some(Type::Tensor(ty)) => Some(ty.element),
@@ -65,7 +64,7 @@ pub(super) fn linear(func: &Func, op: &Op, constants: &impl Constants) -> Linear
     }
 }
 
-/// Whether the value is a constant zero, which is a sum of zeros.
+/// Returns whether the value is a constant zero, which is a sum of zeros.
 pub(super) fn is_zero(constants: &impl Constants, value: ValueId) -> bool {
     constants.constant(value).is_some_and(|literal| literal.data.iter().all(|&byte| byte == 0))
 }
@@ -79,7 +78,8 @@ fn keeps_sums(from: ElementType, to: ElementType) -> bool {
 }
 
 impl<'m> Plan<'m> {
-    /// Records the axes along which values are used as sums, so that their dimensions are not cut along these axes.
+    /// Records the axes along which annotations require values to be sums, so that these values are not sharded along
+    /// these axes.
     pub(super) fn note_wanted_sums(&mut self, region: &'m Region) -> Result<()> {
         for_each_op(region, &mut |op| {
             if let (Role::Constraint, [annotation, ..], &[operand]) = (role(op), &of_op(op)?[..], &op.operands[..]) {
@@ -91,7 +91,7 @@ impl<'m> Plan<'m> {
         })
     }
 
-    /// Marks the results of a linear op on sums as sums, unless an annotation requires otherwise.
+    /// Marks the results of a linear op as sums if its operands are sums, unless an annotation requires otherwise.
     pub(super) fn pass_sums(&mut self, op: &Op, role: Role) {
         let sums = match (role, &op.kind) {
             (Role::Nothing, _) => {
@@ -123,7 +123,7 @@ impl<'m> Plan<'m> {
         }
     }
 
-    /// The axes over which all of the values are sums. A zero is a sum over every axis.
+    /// Returns the axes along which all of the values are sums. A zero is a sum along every axis.
     pub(super) fn common_sums(&self, values: &[ValueId]) -> AxisSet {
         let sums = values.iter().filter(|&&value| !is_zero(self, value)).map(|&value| self.state(value).unreduced);
         sums.reduce(AxisSet::intersection).unwrap_or_default()
@@ -132,11 +132,11 @@ impl<'m> Plan<'m> {
 
 /// How sums pass through one op on one partition.
 pub(super) struct Sums {
-    /// The axes along which the result is a sum because operands are.
+    /// The axes along which the result is a sum because operands are sums.
     pub(super) partial: AxisSet,
     /// The axes along which each operand must be a sum.
     operands: Vec<AxisSet>,
-    /// The operand that the op adds to, and the axes along which the result may be a sum.
+    /// The operand to which the op adds, and the axes along which the result may be a sum.
     added_to: Option<(usize, AxisSet)>,
 }
 
@@ -145,8 +145,8 @@ impl Sums {
         self.operands.get(operand).copied().unwrap_or_default()
     }
 
-    /// Completes the choice after factors are cut. If sums over cut factors are added to an operand, the operand must
-    /// be counted only once. It must therefore be a sum over the same axes.
+    /// Completes the choice after the op's factors are sharded. If sums over sharded factors are added to an operand,
+    /// the operand must be counted only once. It must therefore be a sum over the same axes.
     pub(super) fn leave_to(&mut self, cut: &[Vec<Axis>], summed: AxisSet) {
         let Some((operand, wanted)) = self.added_to else { return };
         let cut = cut.iter().fold(AxisSet::default(), |set, axes| set.union(AxisSet::of(axes)));
@@ -175,7 +175,7 @@ impl Splitter<'_, '_> {
         let all = linear.iter().map(partial).collect::<Result<Vec<_>>>()?;
         let any = all.iter().copied().fold(AxisSet::default(), AxisSet::union).intersection(wanted);
         if is_scatter_add(op) {
-            // Factors may be cut along the axes over which only this operand is a sum.
+            // Factors may be sharded along the axes over which only this operand is a sum.
             sums.partial = all[1].intersection(wanted);
             sums.added_to = Some((0, any));
             return Ok(sums);

@@ -1,7 +1,7 @@
-//! Collectives between partitions that a program runs for all devices together.
+//! Collectives between partitions, in the part of a program that is written for all devices together.
 //!
-//! Outside manual computations, a value is the same on every device. Such a collective can run as written, with the
-//! whole value on each partition, if every partition then has the same result.
+//! Outside manual computations, a value is the same on every device. A collective there can run as written, with the
+//! unsharded value on each partition, if every partition then has the same result.
 
 use stablehlo::ir::{Op, OpKind, ReplicaGroups};
 
@@ -32,7 +32,7 @@ impl<'m> Splitter<'_, 'm> {
         Ok(())
     }
 
-    /// Whether all groups have the same size, so that every group computes the same result.
+    /// Returns whether all groups have the same size, so that every group computes the same result.
     fn is_same_everywhere(&self, op: &Op) -> bool {
         let (OpKind::AllReduce { replica_groups, use_global_device_ids: global, .. }
         | OpKind::AllGather { replica_groups, use_global_device_ids: global, .. }) = &op.kind
@@ -40,7 +40,7 @@ impl<'m> Splitter<'_, 'm> {
             return false;
         };
         let ReplicaGroups::Ids(groups) = replica_groups else { return self.build.replicas == 1 };
-        // Entries of -1 pad shorter groups.
+        // Elements of -1 pad shorter groups.
         let alike = groups.integers().is_some_and(|ids| !ids.contains(&-1));
         let rows = groups.ty.shape.first().copied().unwrap_or(0);
         alike && (self.build.replicas == 1 || !global || rows <= 1)

@@ -9,8 +9,8 @@ use crate::sharding::grid::{Axis, AxisSet, Spec};
 type Result<T> = std::result::Result<T, CompileError>;
 
 impl Builder<'_> {
-    /// Converts a value from one sharding to another. `from` and `to` each hold a sharding and the axes over which the
-    /// value remains to be summed.
+    /// Converts a value from one sharding to another. `from` and `to` each contain a sharding and the axes along which
+    /// devices hold summands of the value.
     pub(super) fn convert(
         &mut self,
         mut value: ValueId,
@@ -32,7 +32,7 @@ impl Builder<'_> {
         if gained.is_empty() { Ok(value) } else { self.only_first(value, &gained.axes()) }
     }
 
-    /// Sums over the axes. If `to` cuts a dimension along them, reduces and cuts it in one collective.
+    /// Sums over the axes. If `to` shards a dimension along these axes, one collective reduces and shards the value.
     fn reduce(
         &mut self,
         mut value: ValueId,
@@ -54,7 +54,7 @@ impl Builder<'_> {
         if axes.is_empty() { Ok(value) } else { self.all_reduce(value, Binary::Add, &axes.axes()) }
     }
 
-    /// For dimensions that `to` leaves whole, converts the parts to summands. Each summand is the part, with zeros
+    /// For dimensions that `to` does not shard, converts the parts to summands. Each summand is the part, with zeros
     /// elsewhere.
     fn spread(
         &mut self,
@@ -77,7 +77,7 @@ impl Builder<'_> {
         Ok(value)
     }
 
-    /// A tensor of zeros.
+    /// Creates a tensor of zeros.
     pub(super) fn zeros(&mut self, ty: &TensorType) -> Result<ValueId> {
         let one = TensorType { shape: vec![1], element: ty.element };
         let size = one.byte_size().ok_or_else(|| CompileError::unsupported(format!("zeros of type {ty}")))?;
@@ -87,7 +87,7 @@ impl Builder<'_> {
         self.add(OpKind::Constant(literal), &[], ty.clone())
     }
 
-    /// A tensor of zeros, with this partition's part of dimension `d` at its position.
+    /// Creates a tensor of zeros, with this partition's part of dimension `d` at its position.
     fn among_zeros(&mut self, value: ValueId, axes: &[Axis], d: usize) -> Result<ValueId> {
         let mut ty = self.tensor(value)?.clone();
         let extent = usize::try_from(ty.shape[d]).unwrap_or(0);
@@ -99,7 +99,7 @@ impl Builder<'_> {
         self.add(OpKind::DynamicUpdateSlice, &operands, ty)
     }
 
-    /// The value on the first of the partitions that differ along the axes, and zeros on the others.
+    /// Returns the value on the first of the partitions that differ along the axes, and zeros on all other partitions.
     fn only_first(&mut self, value: ValueId, axes: &[Axis]) -> Result<ValueId> {
         let ty = self.tensor(value)?.clone();
         let (place, first) = (self.coordinate(axes)?, self.number(0)?);

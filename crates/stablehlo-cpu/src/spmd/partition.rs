@@ -1,4 +1,4 @@
-//! Partitions a module: plans it, splits its entry function, and verifies the result.
+//! Partitions a module: plans the shardings, rewrites the entry function, and verifies the result.
 
 use stablehlo::ir::{Attribute, Attributes, Func, Module, OpKind, Region};
 
@@ -10,7 +10,8 @@ use crate::sharding::OpSharding;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Partitioned {
-    /// The module. Its entry function takes and returns shards. The other functions are those that custom calls name.
+    /// The module. Its entry function takes and returns shards. Its other functions are those that custom calls refer
+    /// to.
     pub module: Module,
     /// The sharding of each parameter.
     pub parameter_shardings: Vec<OpSharding>,
@@ -18,10 +19,10 @@ pub struct Partitioned {
     pub output_shardings: Vec<OpSharding>,
 }
 
-/// Splits a program over `partitions` devices in each of `replicas` replicas.
+/// Partitions a program over `partitions` devices in each of `replicas` replicas.
 ///
-/// Arguments without an annotation are whole on every device. Results without one keep the sharding that the plan
-/// chose. An error names the op or the annotation that cannot be split.
+/// Arguments without an annotation are replicated on every device. Results without an annotation have the sharding that
+/// propagation chose. An error names the op or the annotation that cannot be partitioned.
 pub fn partition(module: &Module, replicas: usize, partitions: usize) -> Result<Partitioned, CompileError> {
     let shardy = round_trip::as_attributes(module)?;
     let module = shardy.as_ref().unwrap_or(module);
@@ -55,14 +56,15 @@ pub fn partition(module: &Module, replicas: usize, partitions: usize) -> Result<
     Ok(Partitioned { module, parameter_shardings, output_shardings })
 }
 
-/// The module attributes that describe the shardings of a split program, for clients that do not support the extension.
+/// Returns the module attributes that describe the shardings of a partitioned program, for clients that do not support
+/// the Shardings extension.
 fn export_attributes(parameters: &[OpSharding], outputs: &[OpSharding]) -> Attributes {
     let string = |text: String| Attribute::String(text.into_bytes().into());
     let list = parameters.iter().map(|sharding| string(sharding.to_string())).collect();
     let mut attributes = vec![("mhlo.spmd_parameters_shardings".to_owned(), Attribute::Array(list))];
     let texts: Vec<String> = outputs.iter().map(ToString::to_string).collect();
     let output = match &texts[..] {
-        // XLA also gives a sharding to the empty tuple, which is the result of a program without outputs.
+        // XLA also assigns a sharding to the empty tuple, which is the result of a program without outputs.
         [] => OpSharding::Replicated.to_string(),
         [one] => one.clone(),
         all => format!("{{{}}}", all.join(", ")),
@@ -71,7 +73,7 @@ fn export_attributes(parameters: &[OpSharding], outputs: &[OpSharding]) -> Attri
     attributes
 }
 
-/// Collects the functions that custom calls in a region name, such as comparators.
+/// Collects the functions that custom calls in a region refer to, such as comparators.
 fn called<'m>(region: &Region, module: &'m Module, found: &mut Vec<&'m Func>) {
     for op in &region.ops {
         for (_, value) in op.attributes.iter().filter(|(name, _)| name == "called_computations") {
@@ -85,7 +87,7 @@ fn called<'m>(region: &Region, module: &'m Module, found: &mut Vec<&'m Func>) {
     }
 }
 
-/// Whether the program contains manual computations. Only [`partition`] can lower them.
+/// Returns whether the program contains manual computations. Only [`partition`] can lower manual computations.
 pub(crate) fn has_manual_parts(module: &Module) -> bool {
     fn inside(region: &Region) -> bool {
         region.ops.iter().any(|op| {

@@ -1,8 +1,8 @@
-//! Arguments and results whose parts are not where the grid expects them.
+//! Arguments and results whose parts are on other partitions than the grid specifies.
 //!
-//! A mesh may cover only some of the program's partitions, have its own order, or cut the partitions along axes that
-//! have nothing in common with other meshes. An argument on such a mesh is moved into the grid when the program starts,
-//! and a result is moved out of it at the end. In between, only the grid determines how values are cut.
+//! A mesh may cover only some of the program's partitions, have its own order, or divide the partitions along axes that
+//! no other mesh has. An argument on such a mesh is moved into the grid when the program starts, and a result is moved
+//! out of it at the end. In between, only the grid determines how values are sharded.
 
 use std::collections::HashMap;
 
@@ -17,10 +17,10 @@ use crate::sharding::parser::{ParsedMesh, ParsedSharding};
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// The location of the parts of an argument or a result.
+/// The partitions that hold the parts of an argument or a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Placement {
-    /// Cut along axes of the grid. Lists the partition that holds the part of each grid position.
+    /// Sharded along axes of the grid. Contains the partition that holds the part of each grid position.
     Moved(Vec<usize>),
     Apart(Apart),
 }
@@ -30,7 +30,7 @@ pub(super) enum Placement {
 pub(super) struct Apart {
     /// Number of parts along each dimension.
     parts: Vec<usize>,
-    /// The partitions that hold each part, row-major. The lists have equal lengths.
+    /// The partitions that hold each part, in row-major order of the parts. All parts have the same number of holders.
     holders: Vec<Vec<usize>>,
 }
 
@@ -50,8 +50,8 @@ impl Grid {
         )))
     }
 
-    /// The placement of an argument or a result with that annotation. Returns `None` if the grid describes the
-    /// placement.
+    /// Returns the placement of an argument or a result with this annotation, or `None` if the placement is that of the
+    /// grid.
     pub(super) fn placement(&self, annotation: &ParsedSharding, rank: usize) -> Result<Option<Placement>> {
         let single = match annotation {
             ParsedSharding::Maximal(device) => Some(*device),
@@ -84,7 +84,7 @@ impl Grid {
 
 impl Apart {
     fn of(annotation: &ParsedSharding, mesh: Option<&ParsedMesh>, devices: &[usize], rank: usize) -> Result<Self> {
-        // Build a grid from the positions in this layout alone.
+        // Build a grid from only the positions in this layout.
         let positions: Vec<usize> = (0..devices.len()).collect();
         let (mut annotation, mut meshes) = (annotation.clone(), HashMap::new());
         match &mut annotation {
@@ -112,7 +112,7 @@ impl Apart {
         })
     }
 
-    /// The shape of each part. Parts at the end of a dimension may be padded.
+    /// Returns the shape of each part. Parts at the end of a dimension may be padded.
     fn part_shape(&self, shape: &[i64]) -> Result<Vec<i64>> {
         shape.iter().zip(&self.parts).map(|(&extent, &parts)| Ok((extent + size(parts)? - 1) / size(parts)?)).collect()
     }
@@ -131,7 +131,7 @@ impl Apart {
 }
 
 impl Placement {
-    /// Whether every partition has the whole value, although only some need it.
+    /// Returns whether every partition gets the whole value, although only some partitions need it.
     pub(super) fn is_whole(&self) -> bool {
         matches!(self, Self::Apart(apart) if apart.holders.len() == 1)
     }
@@ -148,7 +148,7 @@ impl Placement {
     }
 }
 
-/// The sharding of a value with that state.
+/// Returns the sharding of a value with this state.
 pub(super) fn op_sharding(grid: &Grid, state: &State, placement: Option<&Placement>) -> OpSharding {
     let of_grid = || OpSharding::of(grid, &state.dims, state.unreduced);
     match placement {
@@ -169,7 +169,7 @@ pub(super) fn op_sharding(grid: &Grid, state: &State, placement: Option<&Placeme
 }
 
 impl Builder<'_> {
-    /// Moves an argument into the grid. A value with an [`Apart`] placement becomes whole.
+    /// Moves an argument into the grid. A value with an [`Apart`] placement becomes unsharded.
     pub(super) fn rearrange_as_grid(
         &mut self,
         value: ValueId,
@@ -186,7 +186,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Moves a result to its placement. A value for an [`Apart`] placement must be whole.
+    /// Moves a result to its placement. A value for an [`Apart`] placement must be unsharded.
     pub(super) fn out_of_grid(&mut self, value: ValueId, placement: &Placement) -> Result<ValueId> {
         match placement {
             Placement::Moved(devices) => self.permute(value, self.grid.order.as_slice(), devices),
@@ -194,7 +194,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Gathers the parts and joins them.
+    /// Gathers the parts of a value and joins them.
     fn join(&mut self, value: ValueId, apart: &Apart, whole: &[i64]) -> Result<ValueId> {
         let part = self.tensor(value)?.clone();
         let mut line = part.clone();
@@ -229,7 +229,8 @@ impl Builder<'_> {
         self.add(OpKind::Concatenate { dimension }, row, ty)
     }
 
-    /// The part of a whole value that this partition holds. If it holds none, returns the first part.
+    /// Returns the part of an unsharded value that this partition holds. If the partition holds no part, returns the
+    /// first part.
     fn own_part(&mut self, mut value: ValueId, apart: &Apart) -> Result<ValueId> {
         let mut ty = self.tensor(value)?.clone();
         let part = apart.part_shape(&ty.shape)?;

@@ -17,7 +17,7 @@ use crate::sharding::parser::{self, ParsedSharding};
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// How to treat an annotation that cuts a dimension unevenly.
+/// How to treat an annotation that shards a dimension unevenly.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Uneven {
     /// The last parts are padded.
@@ -27,7 +27,7 @@ enum Uneven {
     Refused,
 }
 
-/// States whose shardings are propagated to one another.
+/// A connection between states, along which shardings are propagated.
 pub(super) enum Edge {
     Rule { sizes: Vec<usize>, alone: Vec<bool>, tensors: Vec<(usize, Mapping)> },
     ManualBoundary { outer: usize, inner: usize, prefix: Spec },
@@ -39,12 +39,12 @@ pub(super) struct Plan<'m> {
     pub(super) grid: Grid,
     pub(super) states: Vec<State>,
     /// The boundaries of manual computations: the sharding of each operand and result, and the manual axes of each
-    /// dimension. The keys are results of the op and arguments of its region.
+    /// dimension. The keys are the results of the op and the arguments of its region.
     pub(super) boundaries: HashMap<ValueId, ManualBoundary>,
     pub(super) outputs: Vec<State>,
-    /// Arguments whose shards are not where the grid expects them.
+    /// Placements of arguments whose parts are on other partitions than the grid specifies.
     pub(super) placements: HashMap<ValueId, Placement>,
-    /// The same for each result.
+    /// Placement of each result, if its parts are on other partitions than the grid specifies.
     pub(super) output_placements: Vec<Option<Placement>>,
     constants: HashMap<ValueId, &'m Literal>,
     /// The members of each sharding group.
@@ -56,7 +56,7 @@ pub(super) struct Plan<'m> {
 pub(super) struct ManualBoundary {
     /// The state of the global value.
     pub(super) outer: usize,
-    /// Manual axes of each dimension. They precede the others.
+    /// Manual axes of each dimension. They precede the dimension's other axes.
     pub(super) prefix: Spec,
 }
 
@@ -78,7 +78,8 @@ impl<'m> Plan<'m> {
             let place = place(module, func, op);
             move |error: CompileError| error.at(|| place)
         };
-        // Read the meshes of manual computations first, because these cannot be moved to another grid.
+        // A manual computation requires a mesh of the grid, and earlier annotations take precedence in the grid. Read
+        // the annotations of manual computations first.
         let (mut annotations, mut others) = (Vec::new(), Vec::new());
         for attributes in func.arg_attributes.iter().chain(&func.result_attributes) {
             others.extend(of_value(attributes)?);
@@ -165,7 +166,7 @@ impl<'m> Plan<'m> {
                 Some(attributes) => of_value(attributes)?,
                 None => None,
             };
-            // An argument without an annotation is whole, so that a caller need not know its sharding.
+            // An argument without an annotation is replicated, so that a caller need not know its sharding.
             let annotation = annotation.unwrap_or(ParsedSharding::Replicated);
             let sharding = self.grid.sharding(&annotation, self.states[at].dims.len());
             let named = |e: CompileError| e.at(|| format!("argument {i} of function `{}`", self.func.name));
@@ -194,7 +195,7 @@ impl<'m> Plan<'m> {
                 let placed = sharding.and_then(|()| self.grid.placement(&annotation, rank));
                 placement = placed.map_err(|e| e.at(|| format!("result {i} of function `{}`", func.name)))?;
             }
-            // If some partitions need a whole result, all of them get it whole.
+            // If some partitions need an unsharded result, all partitions get the unsharded result.
             self.output_placements.push(placement.filter(|placement| !placement.is_whole()));
             self.link(&[value], Some(at), edges);
             outputs.push(at);
@@ -202,7 +203,7 @@ impl<'m> Plan<'m> {
         Ok(outputs)
     }
 
-    /// Whether the annotation assigns the value to one device, as frameworks do at calls into the host.
+    /// Returns whether the annotation assigns the value to one device, as frameworks do for calls to the host.
     fn is_one_device(&self, annotation: &ParsedSharding) -> bool {
         match annotation {
             ParsedSharding::Maximal(_) => true,
@@ -211,7 +212,7 @@ impl<'m> Plan<'m> {
         }
     }
 
-    /// Adds a state for a value of this type.
+    /// Adds a state for a value of this type, and returns its index.
     fn add(&mut self, ty: &Type) -> usize {
         self.states.push(State::of(ty));
         self.states.len() - 1
@@ -234,8 +235,8 @@ impl<'m> Plan<'m> {
         Ok(())
     }
 
-    /// One edge for each sharding group. A result that returns a member belongs to the group too, because the member may
-    /// be an argument whose sharding is fixed.
+    /// Returns the edges of all sharding groups. A result that returns a member of a group belongs to the group too,
+    /// because the member may be an argument whose sharding is fixed.
     fn group_edges(&self, outputs: &[usize]) -> Vec<Edge> {
         let returned = self.func.body.ops.last().map_or(&[][..], |op| &op.operands);
         let mut edges = Vec::new();
@@ -350,7 +351,7 @@ impl<'m> Plan<'m> {
         Ok(())
     }
 
-    /// Links each result of an `if` or `case` with what its branches return.
+    /// Links each result of an `if` or `case` with the values that its branches return.
     fn branches(
         &mut self,
         op: &'m Op,
@@ -491,7 +492,7 @@ impl<'m> Plan<'m> {
     }
 }
 
-/// The manual axes of each dimension, which must be its major axes.
+/// Returns the manual axes of each dimension, which must be its major axes.
 fn prefix(dims: &Spec, manual: AxisSet) -> Result<Spec> {
     let split = |axes: &Vec<Axis>| {
         let count = axes.iter().take_while(|&&a| manual.contains(a)).count();
@@ -503,12 +504,12 @@ fn prefix(dims: &Spec, manual: AxisSet) -> Result<Spec> {
     })
 }
 
-/// The axes along which any operand or result of the op is device-varying.
+/// Returns the axes along which any operand or result of the op is device-varying.
 pub(super) fn manual_of(plan: &Plan<'_>, op: &Op) -> AxisSet {
     op.operands.iter().chain(&op.results).fold(AxisSet::default(), |set, &v| set.union(plan.state(v).manual))
 }
 
-/// The extents of one partition's part of a value with this sharding.
+/// Returns the extents of one partition's part of a value with this sharding.
 pub(super) fn local_shape(grid: &Grid, func: &Func, value: ValueId, spec: &Spec) -> Vec<i64> {
     let cut = |(&extent, axes): (&i64, &Vec<Axis>)| {
         let local = usize::try_from(extent).ok().and_then(|extent| i64::try_from(grid.local(extent, axes)).ok());

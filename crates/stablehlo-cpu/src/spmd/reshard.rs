@@ -1,9 +1,9 @@
 //! Changes the sharding of a value.
 //!
-//! The parts of a dimension all have the same extent: that of the whole divided by their number, rounded up. Where the
-//! division is not exact, the last parts end in padding, whose elements may have any value. Ops may compute with
-//! padding but must not let it reach other elements. [`Builder::masked`] overwrites padding before a reduction.
-//! [`Builder::reshard`] removes it whenever a dimension becomes whole.
+//! All parts of a dimension have the same extent: the extent of the dimension divided by the number of parts, rounded
+//! up. If the division is not exact, the last parts end in padding, whose elements may have any value. Ops may compute
+//! with padding, but padding must not affect other elements. [`Builder::masked`] overwrites padding before a reduction.
+//! [`Builder::reshard`] removes padding when a dimension becomes unsharded.
 
 use stablehlo::ir::{
     Binary, ComparisonDirection, ComparisonType, Dims, ElementType, Literal, OpKind, TensorType, ValueId,
@@ -16,8 +16,8 @@ use crate::sharding::grid::{Axis, Grid, Spec};
 type Result<T> = std::result::Result<T, CompileError>;
 
 impl Grid {
-    /// Whether each part along `outer` consists of whole parts along `outer` and `inner`. Otherwise a change between
-    /// the two moves elements from one `outer` part to another.
+    /// Returns whether each part along `outer` consists of whole parts along `outer` and `inner`. Otherwise, a change
+    /// between these two shardings moves elements from one `outer` part to another.
     pub(super) fn nests(&self, extent: usize, outer: &[Axis], inner: &[Axis]) -> bool {
         self.local(extent, outer).is_multiple_of(self.parts(inner))
     }
@@ -45,7 +45,7 @@ impl Builder<'_> {
             now[i].truncate(keep);
             now[j].extend(axes);
         }
-        // Cut the value first, so that less data is sent.
+        // Shard the value first, so that less data is sent.
         value = self.cut(value, extents, &mut now, to, false)?;
         for d in 0..now.len() {
             if now[d] == to[d] {
@@ -67,7 +67,8 @@ impl Builder<'_> {
         self.cut(value, extents, &mut now, to, true)
     }
 
-    /// Cuts the dimensions for which `to` is a finer cut, along axes that are not in use yet.
+    /// Shards the dimensions that `to` shards along more axes than `now`. Unless `all` is set, skips axes that are
+    /// still in use.
     fn cut(&mut self, mut value: ValueId, extents: &[usize], now: &mut Spec, to: &Spec, all: bool) -> Result<ValueId> {
         for d in 0..now.len() {
             let Some(axes) = to[d].strip_prefix(&now[d][..]).filter(|axes| !axes.is_empty()) else { continue };
@@ -80,13 +81,13 @@ impl Builder<'_> {
         Ok(value)
     }
 
-    /// The index of this partition's first element among parts of that extent, as a ui32 scalar.
+    /// Returns the index of this partition's first element among parts of this extent, as a `ui32` scalar.
     pub(super) fn start(&mut self, axes: &[Axis], extent: usize) -> Result<ValueId> {
         let (coordinate, extent) = (self.coordinate(axes)?, self.number(extent)?);
         self.binary(Binary::Multiply, coordinate, extent)
     }
 
-    /// This partition's part of dimension `d` among the parts along the axes.
+    /// Returns this partition's part of dimension `d` among the parts along the axes.
     fn part(&mut self, value: ValueId, axes: &[Axis], d: usize) -> Result<ValueId> {
         let mut ty = self.tensor(value)?.clone();
         let whole = usize::try_from(ty.shape[d]).unwrap_or(0);
@@ -115,7 +116,7 @@ impl Builder<'_> {
         self.add(kind, &[value, zero], ty)
     }
 
-    /// The first `extent` elements of dimension `d`.
+    /// Returns the first `extent` elements of dimension `d`.
     pub(super) fn without_padding(&mut self, value: ValueId, d: usize, extent: usize) -> Result<ValueId> {
         let mut ty = self.tensor(value)?.clone();
         let extent = size(extent)?;
@@ -131,8 +132,8 @@ impl Builder<'_> {
         self.add(kind, &[value], ty)
     }
 
-    /// Returns the value with the scalar `fill` in the padding of dimension `d`, which has `extent` elements and is cut
-    /// along `axes`.
+    /// Returns the value with the scalar `fill` in the padding of dimension `d`, which has `extent` elements and is
+    /// sharded along `axes`.
     pub(super) fn masked(
         &mut self,
         value: ValueId,
@@ -159,7 +160,7 @@ impl Builder<'_> {
         self.add(OpKind::Select, &[inside, value, fill], ty)
     }
 
-    /// A scalar whose bytes are all zero.
+    /// Creates a scalar whose bytes are all zero.
     pub(super) fn zero(&mut self, element: ElementType) -> Result<ValueId> {
         let ty = TensorType::new([], element);
         let size = ty.byte_size().ok_or_else(|| CompileError::unsupported(format!("the value zero as a {ty}")))?;
@@ -168,7 +169,7 @@ impl Builder<'_> {
     }
 }
 
-/// Length of the common prefix.
+/// Returns the length of the common prefix.
 fn common(a: &[Axis], b: &[Axis]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }

@@ -5,18 +5,18 @@ use stablehlo::ir::{Op, OpKind, Region};
 /// The role of an op in partitioning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// The result is the operand, with the sharding that the op specifies.
+    /// Returns the operand, with the sharding that the op specifies.
     Constraint,
-    /// Converts a value of the program for all devices to one of the program for each device.
+    /// Enters a manual computation of GSPMD: converts a value to each device's part of it.
     FullToShard,
     ShardToFull,
     ManualComputation,
-    /// An identity without an annotation.
+    /// Returns the operand, and has no annotation.
     Nothing,
     Plain,
 }
 
-/// The role of an op.
+/// Returns the role of an op.
 pub(super) fn role(op: &Op) -> Role {
     match &op.kind {
         OpKind::CustomCall { call_target_name, .. } => match call_target_name.as_str() {
@@ -37,14 +37,14 @@ pub(super) fn role(op: &Op) -> Role {
     }
 }
 
-/// Whether the op is a collective between partitions. A collective without a channel is between replicas, and each
-/// partition runs its own on its parts.
+/// Returns whether the op is a collective between partitions. A collective without a channel is between replicas, and
+/// each partition runs it on its own parts.
 pub(super) fn is_cross_partition(op: &Op) -> bool {
     let transfers = matches!(op.kind, OpKind::Send { .. } | OpKind::Recv { .. });
     !transfers && op.kind.channel().is_some_and(|channel| channel.id > 0)
 }
 
-/// Calls `f` for the ops of a region and of the regions inside it, until an error.
+/// Calls `f` for the ops of a region and of the regions inside it, and stops at the first error.
 pub(super) fn for_each_op<'m, E>(region: &'m Region, f: &mut impl FnMut(&'m Op) -> Result<(), E>) -> Result<(), E> {
     for op in &region.ops {
         f(op)?;

@@ -1,8 +1,8 @@
 //! Reads Shardy's annotations as strings, the form in which clients send them to devices that may not support Shardy.
 //!
-//! The strings are in `mhlo.frontend_attributes`, and ops of Shardy's dialect are custom calls and calls:
+//! The strings are in `mhlo.frontend_attributes`. Custom calls and calls represent the ops of Shardy's dialect:
 //!
-//! | here | in Shardy's dialect |
+//! | string form | Shardy's dialect |
 //! |---|---|
 //! | `xla.sdy.meshes` of the module | `sdy.mesh` |
 //! | `xla.sdy.sharding` of arguments and ops | `sdy.sharding` |
@@ -19,13 +19,13 @@ use crate::error::CompileError;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// Functions with this name, and perhaps a number after it, are the bodies of manual computations.
+/// Prefix of the names of functions that are bodies of manual computations. A number may follow the prefix.
 pub(super) const MANUAL_BODY: &str = "xla.sdy.manual_computation_body";
 
 const FRONTEND: &str = "mhlo.frontend_attributes";
 const PREFIX: &str = "xla.sdy.";
 
-/// Converts the program to Shardy's own attributes and ops. Returns `None` if it has no such strings.
+/// Converts the program to Shardy's own attributes and ops. Returns `None` if the program contains no such strings.
 pub(super) fn as_attributes(module: &Module) -> Result<Option<Module>> {
     if find(&module.attributes, "meshes").is_none() {
         return Ok(None);
@@ -72,7 +72,7 @@ fn annotate(attributes: &mut Attributes, sharding: String) {
     attributes.push(("sdy.sharding".to_owned(), Attribute::Other(sharding)));
 }
 
-/// Finds one of the strings by its name after the prefix.
+/// Finds one of the strings by its name without the prefix.
 fn find<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Attribute> {
     attributes.iter().find_map(|(key, value)| match value {
         Attribute::Dictionary(entries) if key == FRONTEND => {
@@ -82,7 +82,7 @@ fn find<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Attribute> {
     })
 }
 
-/// Removes the strings and returns them by their names after the prefix.
+/// Removes the strings, and returns them by their names without the prefix.
 fn take(attributes: &mut Attributes) -> Attributes {
     let mut taken = Attributes::new();
     attributes.retain_mut(|(key, value)| {
@@ -100,7 +100,7 @@ fn take(attributes: &mut Attributes) -> Attributes {
     taken
 }
 
-/// The text of a string attribute. It has one more level of escapes than the program's other strings.
+/// Returns the text of a string attribute. Undoes the additional level of escapes that these strings have.
 fn text(attribute: &Attribute) -> Option<String> {
     match attribute {
         Attribute::Other(text) => Some(text.clone()),
@@ -109,7 +109,7 @@ fn text(attribute: &Attribute) -> Option<String> {
     }
 }
 
-/// The entries of `{mesh = #sdy.mesh<["x"=2]>, other = #sdy.mesh<[], device_ids=[0]>}`.
+/// Parses `{mesh = #sdy.mesh<["x"=2]>, other = #sdy.mesh<[], device_ids=[0]>}` to names and meshes.
 fn meshes(text: &str) -> Result<Vec<(String, String)>> {
     let wrong = || CompileError::invalid(format!("xla.sdy.meshes: `{text}` is not a list of meshes"));
     let mut rest = text.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).ok_or_else(wrong)?;
@@ -124,7 +124,7 @@ fn meshes(text: &str) -> Result<Vec<(String, String)>> {
     Ok(meshes)
 }
 
-/// The only sharding of a list with one element.
+/// Returns the only sharding of a `sharding_per_value` attribute.
 fn single(text: &str) -> Result<String> {
     let inner = text.strip_prefix("#sdy.sharding_per_value<[").and_then(|rest| rest.strip_suffix("]>"));
     match inner {
@@ -136,7 +136,7 @@ fn single(text: &str) -> Result<String> {
 
 #[derive(Default)]
 struct Rewrite {
-    /// Replaced values.
+    /// The replacement of each replaced value.
     same: HashMap<ValueId, ValueId>,
     /// Annotations that apply only to the function's results.
     results: HashMap<ValueId, String>,
@@ -146,7 +146,7 @@ struct Rewrite {
     called: HashMap<ValueId, (Op, Attributes)>,
 }
 
-/// The number of a sharding group, such as `21 : i64`.
+/// Parses the ID of a sharding group, such as `21 : i64`.
 fn group_id(attribute: &Attribute) -> Option<Attribute> {
     let text = text(attribute)?;
     let number = text.split(':').next()?.trim().parse().ok()?;

@@ -1,8 +1,9 @@
-//! Rules for the dimensions of an op's operands and results that may be cut together.
+//! Rules for the dimensions of an op's operands and results that may be sharded together.
 //!
-//! An op is described by factors: independent loops of its computation. Each dimension lists its factors, major first.
-//! A dimension without factors must be whole. Results are summed over a factor that no result has. A factor that makes
-//! up whole dimensions may be cut into parts of which the last are padded.
+//! As in Shardy, an op is described by factors, which are independent loops of its computation. Each dimension consists
+//! of factors, major first. A dimension without factors must not be sharded. Results are summed over a factor that
+//! occurs in no result. If a factor is the only one in each of its dimensions, it may be divided into parts of which
+//! the last are padded.
 
 use stablehlo::ir::{
     Attribute, Binary, ConvDimensions, DotDimensions, Func, GatherDimensions, Literal, Op, OpKind, ScatterDimensions,
@@ -21,13 +22,13 @@ pub(super) struct Rule {
     pub(super) sizes: Vec<usize>,
     /// Factors over which results are reduced.
     pub(super) reduced: Vec<bool>,
-    /// Factors that are the only one in each of their dimensions.
+    /// Factors that are the only factor in each of their dimensions.
     pub(super) alone: Vec<bool>,
     pub(super) operands: Vec<Mapping>,
     pub(super) results: Vec<Mapping>,
 }
 
-/// The shape of a value. Returns an empty shape for tokens.
+/// Returns the shape of a value, or an empty shape for tokens.
 pub(super) fn shape(func: &Func, value: ValueId) -> &[i64] {
     match func.values.get(value.0 as usize) {
         Some(Type::Tensor(ty)) => &ty.shape,
@@ -44,7 +45,7 @@ fn extent(size: i64) -> usize {
 }
 
 impl Rule {
-    /// Creates a rule in which every dimension is whole.
+    /// Creates a rule that allows no dimension to be sharded.
     pub(super) fn whole(func: &Func, op: &Op) -> Self {
         let of = |values: &[ValueId]| values.iter().map(|&v| vec![Vec::new(); shape(func, v).len()]).collect();
         Self { operands: of(&op.operands), results: of(&op.results), ..Self::default() }
@@ -68,7 +69,8 @@ impl Rule {
         }
     }
 
-    /// Adds a factor for dimension `d` of all operands and results of that rank, for each `d` that `fits`.
+    /// For each dimension `d` that `fits` accepts, adds a factor for dimension `d` of all operands and results with the
+    /// rank of `sizes`.
     fn alike(&mut self, sizes: &[i64], fits: impl Fn(usize) -> bool) {
         let rank = sizes.len();
         for (d, &size) in sizes.iter().enumerate().filter(|(d, _)| fits(*d)) {
@@ -80,7 +82,7 @@ impl Rule {
         }
     }
 
-    /// The axes along which results must be reduced if the factors have these axes.
+    /// Returns the axes along which results must be reduced if the factors are sharded along the axes `cut`.
     pub(super) fn reduced_axes(&self, cut: &[Vec<Axis>]) -> Vec<Axis> {
         (0..cut.len()).filter(|&f| self.reduced[f]).flat_map(|f| cut[f].iter().copied()).collect()
     }
@@ -99,7 +101,7 @@ impl Rule {
         }
     }
 
-    /// The rule for several values that must have the same sharding.
+    /// Returns the factor sizes and the mapping of a rule for several values that must have the same sharding.
     pub(super) fn link(func: &Func, values: &[ValueId]) -> (Vec<usize>, Mapping) {
         let sizes: Vec<usize> =
             values.first().map_or(&[][..], |&v| shape(func, v)).iter().map(|&s| extent(s)).collect();
@@ -108,12 +110,12 @@ impl Rule {
     }
 }
 
-/// Access to constants and to the plan.
+/// Facts about values that rules need.
 pub(super) trait Constants {
-    /// The literal, if the value is a constant.
+    /// Returns the literal if the value is a constant.
     fn constant(&self, value: ValueId) -> Option<&Literal>;
 
-    /// The axes along which the value should remain a sum over the devices.
+    /// Returns the axes along which the value should remain a sum over the devices.
     fn wanted_sums(&self, value: ValueId) -> AxisSet;
 }
 
@@ -125,18 +127,18 @@ struct Shapes<'f> {
 }
 
 impl<'f> Shapes<'f> {
-    /// The shape of an operand. Returns an empty shape if there is no such operand.
+    /// Returns the shape of an operand, or an empty shape if there is no such operand.
     fn operand(self, index: usize) -> &'f [i64] {
         self.op.operands.get(index).map_or(&[][..], |&value| shape(self.func, value))
     }
 
-    /// The shape of the first result.
+    /// Returns the shape of the first result.
     fn result(self) -> &'f [i64] {
         self.op.results.first().map_or(&[][..], |&value| shape(self.func, value))
     }
 }
 
-/// The rule of an op. An op without a rule must be whole.
+/// Returns the rule of an op. The operands and results of an op without a rule must not be sharded.
 pub(super) fn rule(func: &Func, op: &Op, constants: &impl Constants) -> Rule {
     let mut rule = Rule::whole(func, op);
     let shapes = Shapes { func, op };
@@ -179,7 +181,7 @@ pub(super) fn rule(func: &Func, op: &Op, constants: &impl Constants) -> Rule {
         OpKind::CustomCall { call_target_name, .. } => batched_call(&mut rule, shapes, call_target_name),
         kind => collective(&mut rule, func, op, kind),
     }
-    // Empty dimensions need not be cut.
+    // Empty dimensions need not be sharded.
     for (factor, _) in rule.sizes.clone().iter().enumerate().filter(|(_, size)| **size == 0) {
         rule.operands.iter_mut().chain(&mut rule.results).flatten().for_each(|dim| dim.retain(|&f| f != factor));
     }
@@ -193,15 +195,15 @@ pub(super) fn rule(func: &Func, op: &Op, constants: &impl Constants) -> Rule {
     rule
 }
 
-/// The first dimensions of the operand are those of the result.
+/// Adds factors for the first `count` dimensions, which are the same in the operand and the result.
 fn leading(rule: &mut Rule, result: &[i64], count: usize) {
     for (d, &size) in result.iter().enumerate().take(count) {
         rule.join(size, &[(0, d)], &[(0, d)]);
     }
 }
 
-/// How many leading dimensions of a custom call are batch dimensions. JAX's linear algebra declares their number, except
-/// for the calls that work on any platform.
+/// Returns the number of leading dimensions of a custom call that are batch dimensions. JAX's linear algebra declares
+/// this number, except for the calls that work on any platform.
 fn batch_dimensions(shapes: Shapes<'_>, target: &str) -> Option<usize> {
     if let Some(Attribute::Dictionary(entries)) = find(&shapes.op.attributes, "mhlo.frontend_attributes")
         && let Some(count) = find(entries, "num_batch_dims").and_then(text)
@@ -214,7 +216,8 @@ fn batch_dimensions(shapes: Shapes<'_>, target: &str) -> Option<usize> {
     }
 }
 
-/// The batch dimensions of a custom call. An operand of a smaller rank belongs to every element of the batch.
+/// Adds factors for the batch dimensions of a custom call. An operand of smaller rank belongs to every element of the
+/// batch.
 fn batched_call(rule: &mut Rule, shapes: Shapes<'_>, target: &str) {
     let Some(count) = batch_dimensions(shapes, target) else { return };
     let Some(batch) = shapes.result().get(..count) else { return };
@@ -257,7 +260,7 @@ fn transpose(rule: &mut Rule, shapes: Shapes<'_>, permutation: &[usize]) {
     }
 }
 
-/// The dimensions that are not sliced may be cut.
+/// Adds factors for the dimensions that are not sliced.
 fn slice(rule: &mut Rule, shapes: Shapes<'_>) {
     let whole = |&(d, size): &(usize, &i64)| shapes.operand(0).get(d) == Some(size);
     for (d, &size) in shapes.result().iter().enumerate().filter(whole) {
@@ -265,7 +268,7 @@ fn slice(rule: &mut Rule, shapes: Shapes<'_>) {
     }
 }
 
-/// The dimensions that the update covers completely may be cut.
+/// Adds factors for the dimensions that the update covers completely.
 fn update_slice(rule: &mut Rule, shapes: Shapes<'_>) {
     let whole = |&(d, size): &(usize, &i64)| shapes.operand(1).get(d) == Some(size);
     for (d, &size) in shapes.result().iter().enumerate().filter(whole) {
@@ -295,8 +298,8 @@ fn gather(rule: &mut Rule, shapes: Shapes<'_>, dimensions: &GatherDimensions, sl
 fn scatter(rule: &mut Rule, shapes: Shapes<'_>, dimensions: &ScatterDimensions, constants: &impl Constants) {
     let count = shapes.op.results.len();
     let (x, indices, updates) = (shapes.operand(0), shapes.operand(count), shapes.operand(count + 1));
-    // Updates may be added separately on each device if the sums are not needed here. Otherwise, exchanging the updates
-    // is cheaper.
+    // Each device may add its own updates if the result may remain a sum over the devices. Otherwise, exchanging the
+    // updates is cheaper.
     let adds = is_scatter_add(shapes.op) && !constants.wanted_sums(shapes.op.results[0]).is_empty();
     let window =
         |d: &usize| !dimensions.inserted_window_dims.contains(d) && !dimensions.input_batching_dims.contains(d);
@@ -343,7 +346,7 @@ fn dot_general(rule: &mut Rule, shapes: Shapes<'_>, dimensions: &DotDimensions) 
     }
 }
 
-/// The batch dimension and the features of each side may be cut. Spatial dimensions may not.
+/// Adds factors for the batch dimension and the features of each operand. Spatial dimensions must not be sharded.
 fn convolution(rule: &mut Rule, shapes: Shapes<'_>, dimensions: &ConvDimensions, (features, batches): (i64, i64)) {
     let x = shapes.operand(0);
     if batches == 1 {
@@ -375,7 +378,7 @@ fn reduce(rule: &mut Rule, shapes: Shapes<'_>, dimensions: &[usize], reducible: 
     }
 }
 
-/// The dimensions along which the window has one element and moves by one may be cut.
+/// Adds factors for the dimensions along which the window has one element and moves by one.
 fn windowed(rule: &mut Rule, operand: &[i64], window: &Window) {
     let one = |list: &[i64], d: usize| list.get(d).is_none_or(|&v| v == 1);
     rule.alike(operand, |d| {
@@ -387,7 +390,7 @@ fn windowed(rule: &mut Rule, operand: &[i64], window: &Window) {
     });
 }
 
-/// A collective in a manual part of the program is elementwise along the axes that are not manual.
+/// Adds factors for a collective in a manual computation, which is elementwise along the axes that are not manual.
 fn collective(rule: &mut Rule, func: &Func, op: &Op, kind: &OpKind) {
     let taken: &[usize] = match kind {
         OpKind::AllReduce { .. } | OpKind::CollectivePermute { .. } | OpKind::CollectiveBroadcast { .. } => &[],
@@ -403,7 +406,7 @@ fn collective(rule: &mut Rule, func: &Func, op: &Op, kind: &OpKind) {
     }
 }
 
-/// Finds the factors of dimensions that are split and joined in row-major order.
+/// Adds the factors of a reshape, which splits and merges dimensions in row-major order.
 fn reshape(rule: &mut Rule, from: &[i64], to: &[i64]) {
     if from.contains(&0) || to.contains(&0) {
         return;
@@ -430,7 +433,8 @@ fn reshape(rule: &mut Rule, from: &[i64], to: &[i64]) {
         if a == 1 || b == 1 {
             continue;
         }
-        // There is no common boundary here. The following dimensions are whole until the products are equal again.
+        // There is no common boundary here. The following dimensions must not be sharded until the products are equal
+        // again.
         let (mut left, mut right) = (a, b);
         while left != right {
             if left < right {
@@ -451,7 +455,7 @@ fn gcd(a: i64, b: i64) -> i64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// The only op of a reducer of one value, which has the form `op(a, b)`.
+/// Returns the only op of a reducer of one value, if the reducer has the form `op(a, b)`.
 pub(super) fn reducer(op: &Op) -> Option<Binary> {
     let region = op.regions.first()?;
     let &[a, b] = &region.args[..] else { return None };
@@ -466,13 +470,13 @@ pub(super) fn reducer(op: &Op) -> Option<Binary> {
     }
 }
 
-/// Whether the op is a scatter that adds its updates to one operand.
+/// Returns whether the op is a scatter that adds its updates to one operand.
 pub(super) fn is_scatter_add(op: &Op) -> bool {
     matches!(op.kind, OpKind::Scatter { .. }) && op.operands.len() == 3 && reducer(op) == Some(Binary::Add)
 }
 
-/// Whether parts of a `reduce` may be reduced separately and then combined, because counting the initial value more
-/// than once does not change the result.
+/// Returns whether parts of a `reduce` may be reduced separately and then combined, because counting the initial value
+/// more than once does not change the result.
 fn reducible(func: &Func, op: &Op, constants: &impl Constants) -> bool {
     let (Some(binary), [_, init]) = (reducer(op), &op.operands[..]) else { return false };
     let literal = || constants.constant(*init);

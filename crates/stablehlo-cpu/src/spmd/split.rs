@@ -19,7 +19,7 @@ use crate::sharding::mesh_groups;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// A new value that represents an old one, with its sharding.
+/// A value of the new program that represents a value of the old program, with its sharding.
 #[derive(Clone)]
 pub(super) struct ShardedValue {
     pub(super) value: ValueId,
@@ -39,9 +39,9 @@ pub(super) struct Splitter<'p, 'm> {
     pub(super) plan: &'p Plan<'m>,
     pub(super) grid: &'p Grid,
     pub(super) build: Builder<'p>,
-    /// Every value in the form in which its op produces it.
+    /// Each value in the sharding in which its op produces the value.
     pub(super) forms: Vec<Option<ShardedValue>>,
-    /// Other forms of values, by the region that created them, innermost last.
+    /// The same values in other shardings, by the region that created them, innermost last.
     pub(super) scopes: Vec<HashMap<(ValueId, Spec, AxisSet), ValueId>>,
     /// Number of manual computations around the current op.
     pub(super) manual: usize,
@@ -112,12 +112,13 @@ impl<'m> Splitter<'_, 'm> {
         self.plan.func
     }
 
-    /// Declares a new value for an old one with this sharding. The caller adds the op that produces it.
+    /// Declares a new value for an old value with this sharding. The caller adds the op that produces the new value.
     pub(super) fn declare(&mut self, old: ValueId, spec: Spec) -> Result<ValueId> {
         self.declare_as(old, spec, AxisSet::default())
     }
 
-    /// Declares the same value, where each partition has a summand along the axes `partial`.
+    /// Declares a new value like [`declare`](Self::declare), of which each partition has a summand along the axes
+    /// `partial`.
     pub(super) fn declare_as(&mut self, old: ValueId, spec: Spec, partial: AxisSet) -> Result<ValueId> {
         let ty = self.local_type(old, &spec);
         let value = self.build.value(ty)?;
@@ -140,12 +141,13 @@ impl<'m> Splitter<'_, 'm> {
         form.ok_or_else(|| CompileError::invalid(format!("value {} is used before it is defined", old.0)))
     }
 
-    /// Returns the value with this sharding.
+    /// Returns the new value for an old value with this sharding.
     pub(super) fn get(&mut self, old: ValueId, spec: &Spec) -> Result<ValueId> {
         self.get_as(old, spec, AxisSet::default())
     }
 
-    /// Returns the same value, where each partition has a summand along the axes `partial`.
+    /// Returns the new value for an old value with this sharding, of which each partition has a summand along the axes
+    /// `partial`.
     pub(super) fn get_as(&mut self, old: ValueId, spec: &Spec, partial: AxisSet) -> Result<ValueId> {
         let form = self.form(old)?.clone();
         if form.spec == *spec && form.partial == partial {
@@ -235,7 +237,8 @@ impl<'m> Splitter<'_, 'm> {
         self.same(value, result, outer, sums)
     }
 
-    /// Checks that a dimension along which only some axes are manual is cut evenly, so that parts do not share padding.
+    /// Checks that a dimension along which only some axes are manual is sharded evenly, so that parts do not share
+    /// padding.
     fn check_boundary(&self, boundary: &ManualBoundary, outer: &Spec) -> Result<()> {
         let extents = &self.plan.outer(boundary).extents;
         for (d, (axes, prefix)) in outer.iter().zip(&boundary.prefix).enumerate() {
@@ -251,7 +254,7 @@ impl<'m> Splitter<'_, 'm> {
         Ok(())
     }
 
-    /// Binds `old` to the new `value`, which must have its type.
+    /// Binds `old` to the new `value`, which must have the local type of `old`.
     fn same(&mut self, value: ValueId, old: ValueId, spec: Spec, partial: AxisSet) -> Result<()> {
         let (want, got) = (self.local_type(old, &spec), &self.build.values[value.0 as usize]);
         if want != *got {
@@ -299,7 +302,8 @@ impl<'m> Splitter<'_, 'm> {
         }
     }
 
-    /// Chooses the axes of each factor. It prefers axes that avoid moving the most bytes of operands and results.
+    /// Chooses the axes of each factor. Prefers the axes with which the most bytes of operands and results need not be
+    /// moved.
     fn choose(&self, op: &Op, rule: &Rule, sums: AxisSet) -> Result<Vec<Vec<Axis>>> {
         let taken = manual_of(self.plan, op).union(sums);
         let mut candidates: Vec<(usize, Vec<Axis>, usize)> = Vec::new();
@@ -335,7 +339,7 @@ impl<'m> Splitter<'_, 'm> {
                 used.add(&axes[..free]);
             }
         }
-        // A minor factor can be cut only if the major factors of its dimension are cut into single elements.
+        // A minor factor can be sharded only if the major factors of its dimension are divided into single indices.
         loop {
             let mut dropped = false;
             for factors in rule.operands.iter().chain(&rule.results).flatten() {
@@ -414,7 +418,7 @@ impl<'m> Splitter<'_, 'm> {
         Ok(())
     }
 
-    /// Overwrites padding, so that the op does not reduce it along with the elements.
+    /// Overwrites padding, so that the op does not reduce padding along with the elements.
     fn mask(&mut self, op: &Op, rule: &Rule, cut: &[Vec<Axis>], operands: &mut [ValueId]) -> Result<()> {
         for (i, mapping) in rule.operands.iter().enumerate() {
             for (d, factors) in mapping.iter().enumerate() {
@@ -424,7 +428,7 @@ impl<'m> Splitter<'_, 'm> {
                     continue;
                 }
                 let fill = match (&op.kind, &operands[..]) {
-                    // A reduction is cut only if its initial value may be combined any number of times.
+                    // A reduction is sharded only if its initial value may be combined any number of times.
                     (OpKind::Reduce { .. }, &[_, init]) => init,
                     (OpKind::Reduce { .. }, _) => {
                         return Err(CompileError::invalid("a reduction of several operands that is cut"));
@@ -440,8 +444,8 @@ impl<'m> Splitter<'_, 'm> {
         Ok(())
     }
 
-    /// Completes a result of which every partition has a summand: the whole result, or only the part that the plan
-    /// requires.
+    /// Completes a result of which every partition has a summand. Computes the whole result, or only the part that the
+    /// plan requires.
     fn reduced(&mut self, old: ValueId, form: ShardedValue, op: Binary, axes: &[Axis]) -> Result<ShardedValue> {
         let ShardedValue { value: new, spec, .. } = form;
         let (wanted, extents) = (&self.plan.state(old).dims, &self.plan.state(old).extents);
@@ -458,12 +462,12 @@ impl<'m> Splitter<'_, 'm> {
         Ok(ShardedValue::new(self.build.all_reduce(new, op, axes)?, spec))
     }
 
-    /// Adapts the op's attributes to the extents of parts.
+    /// Adapts the attributes of an op to the extents of the parts.
     pub(super) fn localized(&self, op: &Op, operands: &[ValueId], results: &[ValueId]) -> Result<OpKind> {
         let global = |i: usize| self.func().ty(op.operands[i]).as_tensor().map_or(&[][..], |ty| &ty.shape[..]);
         Ok(match &op.kind {
             OpKind::Slice { start_indices, limit_indices, strides } => {
-                // A cut dimension must be taken completely.
+                // A sharded dimension is never sliced, so its limit is the extent of the part.
                 let (x, local) = (global(0), &self.build.tensor(operands[0])?.shape);
                 let limits = limit_indices.iter().enumerate();
                 let limits = limits.map(|(d, &limit)| if x[d] == local[d] { limit } else { local[d] });
@@ -489,7 +493,7 @@ impl<'m> Splitter<'_, 'm> {
             }
             kind => {
                 let mut kind = kind.clone();
-                // The new program has no meshes, so write the groups as lists of IDs.
+                // The new program contains no meshes, so write the groups as lists of IDs.
                 if let Some(groups) = kind.replica_groups_mut()
                     && let ReplicaGroups::Mesh(text) = groups
                 {
@@ -517,7 +521,7 @@ impl<'m> Splitter<'_, 'm> {
         vec![Vec::new(); self.plan.state(old).dims.len()]
     }
 
-    /// An iota along a cut dimension starts at this partition's offset.
+    /// Rewrites an iota. Along a sharded dimension, the result starts at this partition's offset.
     fn iota(&mut self, op: &'m Op, dimension: usize) -> Result<()> {
         let result = op.results[0];
         let spec = self.plan.state(result).dims.clone();

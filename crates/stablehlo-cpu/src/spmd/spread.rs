@@ -7,7 +7,8 @@ impl Plan<'_> {
     /// Propagates forwards and backwards until nothing changes. The propagation terminates, because every change adds
     /// an axis.
     ///
-    /// A change of one member of a sharding group reaches the others before any other edge could cut them differently.
+    /// After each change, the sharding groups are updated first, so that no other edge shards the members of a group
+    /// differently.
     pub(super) fn spread(&mut self, edges: &[Edge], groups: &[Edge]) {
         loop {
             let mut changed = self.along_all(groups);
@@ -60,7 +61,8 @@ impl Plan<'_> {
         changed
     }
 
-    /// Adds axes to an open dimension while they are free, and either cut it evenly or make its parts smaller.
+    /// Adds axes to an open dimension, as long as the axes are free and either divide the dimension evenly or make its
+    /// parts smaller.
     fn extend(&mut self, at: usize, d: usize, axes: &[Axis]) -> bool {
         let state = &self.states[at];
         let current = &state.dims[d];
@@ -83,7 +85,7 @@ impl Plan<'_> {
     }
 }
 
-/// Assigns the axes of a dimension to its factors.
+/// Distributes the axes of a dimension to its factors.
 pub(super) fn project(
     grid: &Grid,
     axes: &[Axis],
@@ -104,7 +106,7 @@ pub(super) fn project(
         let (own, other) = rest.split_at(count);
         found.push((factor, own.to_vec()));
         rest = other;
-        // The next factor can be cut only if this one is cut completely.
+        // The next factor can be sharded only if this factor is sharded completely.
         if grid.parts(own) != sizes[factor] {
             break;
         }
@@ -112,7 +114,7 @@ pub(super) fn project(
     found
 }
 
-/// Returns the axes of a dimension: those of its factors, up to the first factor that is not cut completely.
+/// Returns the axes of a dimension: the axes of its factors, up to the first factor that is not sharded completely.
 pub(super) fn join(grid: &Grid, factors: &[usize], sizes: &[usize], cut: &[Vec<Axis>]) -> Vec<Axis> {
     let mut axes = Vec::new();
     for &factor in factors {

@@ -1,4 +1,4 @@
-//! The sharding of a value while it is planned.
+//! The sharding of a value during planning.
 
 use stablehlo::ir::Type;
 
@@ -13,15 +13,16 @@ pub(super) struct State {
     pub(super) manual: AxisSet,
     /// Axes along which devices hold summands of the value.
     pub(super) unreduced: AxisSet,
-    /// Axes along which a user of the value takes summands.
+    /// Axes along which an op requires summands of the value.
     pub(super) summed: AxisSet,
     pub(super) extents: Vec<usize>,
-    /// Whether only annotations may cut it unevenly. The caller sees this value and does not expect padding.
+    /// Whether only annotations may shard the value unevenly, because the caller sees this value and does not expect
+    /// padding.
     pub(super) even: bool,
 }
 
 impl State {
-    /// The state of a value of this type before its sharding is known.
+    /// Returns the state of a value of this type before its sharding is known.
     pub(super) fn of(ty: &Type) -> Self {
         let extents: Vec<usize> = match ty {
             Type::Tensor(ty) => ty.shape.iter().map(|&d| usize::try_from(d).unwrap_or(0)).collect(),

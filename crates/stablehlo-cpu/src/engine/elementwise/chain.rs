@@ -1,16 +1,17 @@
-//! Chains of `f32` functions, each applied to the result of the one before. Intermediate values stay in vector
+//! Chains of `f32` functions, each applied to the result of the previous function. Intermediate values stay in vector
 //! registers.
 //!
-//! With a loop per function, every function reads and writes the first-level cache. A chain instead processes a block
+//! With one loop per function, every function reads and writes the first-level cache. A chain instead processes a block
 //! of several vectors completely before it stores the result. Cheap functions then cost little more than reading their
 //! other operand. Measured on one core, a chain of nine functions with one `tanh` is three times as fast as nine loops.
 //!
-//! Functions of many steps, such as `exp`, need the registers for themselves, so they process a block on the stack.
-//! This still is one pass over memory, so the loads of the next block overlap with the computation.
+//! Functions of many instructions, such as `exp`, need the registers for their own intermediate values, so they process
+//! a block on the stack. The chain still makes only one pass over memory, so the loads of the next block overlap with
+//! the computation.
 //!
-//! To check that the blocks stay in registers, run `cargo rustc --release -p stablehlo-cpu --lib -- --emit asm`. The arm of
-//! `Add` is eight `vaddps` in a row on eight registers. In the arms of the other cheap functions, too, no instruction may
-//! read or write the stack.
+//! To check that the blocks stay in registers, run `cargo rustc --release -p stablehlo-cpu --lib -- --emit asm`. The
+//! match arm of `Add` must consist of eight consecutive `vaddps` on eight registers. The match arms of the other cheap
+//! functions must not access the stack either.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use pulp::{Simd, WithSimd};
@@ -45,19 +46,19 @@ pub(crate) enum F32 {
 }
 
 impl F32 {
-    /// Whether the function takes two operands.
+    /// Returns whether the function takes two operands.
     fn is_binary(self) -> bool {
         use F32::{Add, Div, DivInto, Max, Min, Mul, Sub, SubFrom};
         matches!(self, Add | Sub | SubFrom | Mul | Div | DivInto | Max | Min)
     }
 
-    /// Whether the function takes many steps.
+    /// Returns whether the function takes many instructions.
     pub(crate) fn is_long(self) -> bool {
         use F32::{Erf, Exp, ExpM1, Ln, Ln1p, Logistic, Tanh};
         matches!(self, Exp | ExpM1 | Tanh | Erf | Ln | Ln1p | Logistic)
     }
 
-    /// The function with its operands exchanged.
+    /// Returns the function that computes the same result with its operands exchanged.
     pub(crate) fn reversed(self) -> F32 {
         match self {
             F32::Sub => F32::SubFrom,
@@ -68,7 +69,7 @@ impl F32 {
         }
     }
 
-    /// `out[i] = self(a[i], b[i])`. Functions of one operand ignore `b`.
+    /// Computes `out[i] = self(a[i], b[i])`. Functions of one operand ignore `b`.
     pub(crate) fn run(self, a: &[u8], b: &[u8], out: &mut [u8]) {
         let a = Operand::Slice(cast_slice(a));
         let out = cast_slice_mut(out);
@@ -98,9 +99,9 @@ pub(crate) struct Link {
 /// An operand of a chain.
 #[derive(Clone, Copy)]
 pub(crate) enum Operand<'a> {
-    /// One element for each result.
+    /// One element for each element of the output.
     Slice(&'a [f32]),
-    /// One number for all results.
+    /// One number for all elements of the output.
     One(f32),
 }
 
@@ -126,14 +127,15 @@ pub(crate) fn run(links: &[Link], operands: &[Operand<'_>], out: &mut [f32]) {
     out.copy_from_slice(&result[..out.len()]);
 }
 
-/// Vectors per block. There are enough to hide the latency of an addition, and few enough to fit 16 registers.
+/// Vectors per block. Eight independent additions hide the latency of an addition, and eight vectors fit in 16
+/// registers together with their operands.
 const BLOCK: usize = 8;
 /// Elements of a block with the longest vectors, which have 512 bits.
 const SHORT: usize = BLOCK * 16;
 /// Maximum number of operands of a chain.
 pub(crate) const MAX_READS: usize = 12;
 
-/// A chain over at least one block.
+/// Arguments of [`run`] for an output of at least one block.
 struct Run<'a> {
     links: &'a [Link],
     operands: &'a [Operand<'a>],
@@ -142,7 +144,7 @@ struct Run<'a> {
 
 /// Applies `$f` to a block and the other operand of a link, vector by vector.
 ///
-/// This and the next two are macros rather than functions. A block that a function takes or returns, by value or by
+/// `two`, `one` and `long` are macros rather than functions. A block that a function takes or returns, by value or by
 /// reference, stays in memory, which makes additions two to three times slower.
 macro_rules! two {
     ($s:ident, $block:ident, $link:ident, $operands:ident, $at:ident, $width:ident, |$a:ident, $b:ident| $f:expr) => {
@@ -183,7 +185,7 @@ macro_rules! one {
     };
 }
 
-/// Applies a function of many steps to a block, on the stack.
+/// Applies a function of many instructions to a block that is held on the stack.
 macro_rules! long {
     ($block:ident, $f:path) => {{
         let mut held = $block;
@@ -197,14 +199,14 @@ macro_rules! long {
 impl WithSimd for Run<'_> {
     type Output = ();
 
-    // Blocks are arrays that are indexed only by constants once loops are unrolled. References to their elements or
-    // bytes would force them into memory.
+    // After loop unrolling, every index into a block is a constant, so the compiler keeps the block in registers.
+    // References to elements or bytes of a block would force it into memory.
     #[inline(always)]
     fn with_simd<S: Simd>(self, s: S) {
         let width = BLOCK * lanes::<S>();
         let Run { links, operands, out } = self;
         let last = out.len().saturating_sub(width);
-        // The last block may overlap the one before it.
+        // The last block may overlap the block before it.
         for at in (0..out.len()).step_by(width).map(|at| at.min(last)) {
             let mut acc = match operands[0] {
                 Operand::Slice(slice) => load(s, &slice[at..at + width]),
@@ -238,7 +240,7 @@ impl WithSimd for Run<'_> {
     }
 }
 
-/// Number of elements in a vector.
+/// Returns the number of elements in a vector.
 pub(crate) const fn lanes<S: Simd>() -> usize {
     size_of::<S::f32s>() / size_of::<f32>()
 }
@@ -259,8 +261,8 @@ fn store<S: Simd>(block: [S::f32s; BLOCK], to: &mut [f32]) {
     }
 }
 
-/// NaN takes precedence, and +0 is larger than -0. Equal numbers differ at most in the sign bit, and the `and` of their
-/// bits is +0.
+/// Returns the larger of two numbers. NaN takes precedence, and +0 is larger than -0. Equal numbers differ at most in
+/// the sign bit, so the bitwise `and` of +0 and -0 is +0.
 #[inline(always)]
 pub(crate) fn max<S: Simd>(s: S, a: S::f32s, b: S::f32s) -> S::f32s {
     let larger = s.select_f32s(s.less_than_f32s(b, a), a, b);
@@ -268,7 +270,7 @@ pub(crate) fn max<S: Simd>(s: S, a: S::f32s, b: S::f32s) -> S::f32s {
     s.select_f32s(s.equal_f32s(a, a), number, a)
 }
 
-/// NaN takes precedence, and -0 is smaller than +0.
+/// Returns the smaller of two numbers. NaN takes precedence, and -0 is smaller than +0.
 #[inline(always)]
 pub(crate) fn min<S: Simd>(s: S, a: S::f32s, b: S::f32s) -> S::f32s {
     let smaller = s.select_f32s(s.less_than_f32s(a, b), a, b);
@@ -312,7 +314,7 @@ mod tests {
         xs
     }
 
-    /// Whether the bits are equal, or both are NaN.
+    /// Returns whether the bits are equal or both numbers are NaN.
     fn same(a: f32, b: f32) -> bool {
         a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
     }
@@ -352,7 +354,7 @@ mod tests {
         }
     }
 
-    /// Checks the limits of the table in `docs/numerics.md`, over arguments of all magnitudes.
+    /// Checks the error limits in the table of `docs/numerics.md` for arguments of all magnitudes.
     #[test]
     #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is the point")]
     fn errors_within_documented_limits() {
@@ -369,7 +371,8 @@ mod tests {
         let xs: Vec<f32> = (0..u32::MAX).step_by(1499).map(f32::from_bits).filter(|x| x.is_finite()).collect();
         let mut got = vec![0f32; xs.len()];
         for (name, function, exact) in functions {
-            // Each row begins with its number. Rows that begin with a name are limits of the difference from XLA.
+            // A row with an error limit begins with the limit. Rows that begin with a function name limit the
+            // difference from XLA.
             let row = format!(" | `{name}` |");
             let limit = table.lines().find_map(|line| line.strip_prefix("| ")?.strip_suffix(&row));
             let limit: f64 = limit.unwrap_or_else(|| panic!("{name} is not in the table")).parse().unwrap();

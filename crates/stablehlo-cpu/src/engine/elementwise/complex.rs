@@ -1,5 +1,5 @@
-//! Elementary functions of complex numbers. `complex<f32>` is computed in `f64`, which avoids cancellation and
-//! intermediate overflow. Only sums and products have separate loops.
+//! Elementary functions of complex numbers. Most functions of `complex<f32>` are computed in `f64`, which avoids
+//! cancellation and intermediate overflow. Simple operations such as addition are computed in `f32`.
 #![expect(clippy::cast_possible_truncation, reason = "rounding to f32 is the point")]
 
 use bytemuck::Pod;
@@ -21,16 +21,16 @@ pub(super) fn narrow(z: C64) -> C32 {
     C32::new(z.re as f32, z.im as f32)
 }
 
-/// `|z|`. The squares are exact in `f64` and cannot overflow or underflow there.
+/// Returns `|z|`. The squares of two `f32`s are exact in `f64` and neither overflow nor underflow.
 #[inline(always)]
 fn abs(z: C32) -> f32 {
     let (re, im) = (f64::from(z.re), f64::from(z.im));
     let root = (re * re + im * im).sqrt() as f32;
-    // Infinite also if the other part is a NaN.
+    // The absolute value is infinite even if the other part is a NaN.
     if z.re.is_infinite() || z.im.is_infinite() { f32::INFINITY } else { root }
 }
 
-/// `x * y`, except that the result is zero if `x` is zero, for every `y`.
+/// Returns `x * y`, but a zero if `x` is zero and `y` is infinite.
 fn times(x: f64, y: f64) -> f64 {
     if x == 0.0 { x * y.signum() } else { x * y }
 }
@@ -40,7 +40,7 @@ fn exp(z: C64) -> C64 {
         return C64::new(z.re.exp(), z.im);
     }
     if !z.im.is_finite() {
-        // The sine of an infinite angle is undefined, so the result is NaN for every magnitude. XLA returns the same.
+        // The sine of an infinite angle is undefined, so the result is NaN for every magnitude. XLA also returns NaN.
         return C64::new(f64::NAN, f64::NAN);
     }
     let (sin, cos) = z.im.sin_cos();
@@ -62,7 +62,7 @@ fn exp_m1(z: C64) -> C64 {
     C64::new(z.re.exp_m1() * cos - 2.0 * half * half, z.re.exp() * sin)
 }
 
-/// ln |z|, accurate near 1 and without overflow.
+/// Returns ln |z|, accurate near |z| = 1 and without overflow.
 pub(super) fn ln_abs(z: C64) -> f64 {
     let (small, large) = if z.re.abs() < z.im.abs() { (z.re.abs(), z.im.abs()) } else { (z.im.abs(), z.re.abs()) };
     if large.is_infinite() || small.is_infinite() {
@@ -156,7 +156,7 @@ fn cbrt(z: C64) -> C64 {
     C64::new(r * angle.cos(), r * angle.sin())
 }
 
-/// Divides without intermediate overflow. Division by zero divides each part of the dividend by zero.
+/// Divides without intermediate overflow. If the divisor is zero, each part of the dividend is divided by zero.
 fn div(a: C64, b: C64) -> C64 {
     if b.re == 0.0 && b.im == 0.0 {
         let zero = b.re.abs().copysign(b.re);
@@ -175,7 +175,7 @@ fn div(a: C64, b: C64) -> C64 {
         return C64::new(0.0 * (a.re * p + a.im * q), 0.0 * (a.im * p - a.re * q));
     }
     if b.re.abs().max(b.im.abs()) > 1e300 && finite(b) {
-        // Scale down far enough that sums stay below the largest number.
+        // Scale down far enough that sums stay below `f64::MAX`.
         let down = |z: C64| C64::new(z.re * 1e-10, z.im * 1e-10);
         return div(down(a), down(b));
     }
@@ -204,7 +204,7 @@ fn pow(z: C64, w: C64) -> C64 {
     exp(C64::new(w.re * r - w.im * angle, w.im * r + w.re * angle))
 }
 
-/// `-i ln((x + i y) / sqrt(x^2 + y^2))`, the extension of the real function.
+/// Returns `-i ln((x + i y) / sqrt(x^2 + y^2))`, the extension of the real `atan2` to complex numbers.
 fn atan2(y: C64, x: C64) -> C64 {
     let i = C64::new(0.0, 1.0);
     let w = ln(div(x + i * y, sqrt(x * x + y * y)));
@@ -228,7 +228,8 @@ fn recip_sqrt(z: C64) -> C64 {
     div(C64::new(1.0, 0.0), sqrt(z))
 }
 
-/// Compares the real parts, then the imaginary ones.
+/// Returns whether `a` is less than `b`. Compares the real parts first, and the imaginary parts if the real parts are
+/// equal.
 fn less<T: PartialOrd>(a: Complex<T>, b: Complex<T>) -> bool {
     a.re < b.re || (a.re == b.re && a.im < b.im)
 }
@@ -253,7 +254,7 @@ macro_rules! with2 {
     };
 }
 
-/// Evaluates one expression for both types, each in its own precision.
+/// Builds the loop that evaluates an expression in the precision of the operands, for both complex types.
 macro_rules! own {
     ($dtype:expr, $one:ident, $loop:ident, $f:expr) => {
         match $dtype {
@@ -264,7 +265,7 @@ macro_rules! own {
     };
 }
 
-/// An op of one complex operand. `abs`, `real` and `imag` return real numbers.
+/// Returns the loop of a unary op on complex numbers. The results of `abs`, `real` and `imag` are real numbers.
 pub(crate) fn unary(op: Unary, dtype: DType) -> Option<Loop> {
     macro_rules! to_real {
         ($f32:expr, $f64:expr) => {
@@ -305,7 +306,7 @@ pub(crate) fn unary(op: Unary, dtype: DType) -> Option<Loop> {
     }
 }
 
-/// An op of two complex operands.
+/// Returns the loop of a binary op on complex numbers.
 pub(crate) fn binary(op: Binary, dtype: DType) -> Option<Loop> {
     match op {
         Binary::Add => own!(dtype, Two, map2, |z, w| z + w),
@@ -320,7 +321,7 @@ pub(crate) fn binary(op: Binary, dtype: DType) -> Option<Loop> {
     }
 }
 
-/// `complex`: combines two real numbers.
+/// Returns the loop of `complex`, which combines two real numbers.
 pub(crate) fn complex(part: DType) -> Option<Loop> {
     match part {
         DType::F32 => Some(Loop::Two(|a, b, o| map2::<f32, C32>(a, b, o, C32::new))),
@@ -329,7 +330,7 @@ pub(crate) fn complex(part: DType) -> Option<Loop> {
     }
 }
 
-/// `compare` of complex numbers.
+/// Returns the loop of `compare` for complex numbers.
 pub(crate) fn compare(direction: ComparisonDirection, dtype: DType) -> Option<Loop> {
     fn loops<T: Pod + PartialOrd>(direction: ComparisonDirection) -> Two
     where
@@ -355,7 +356,7 @@ pub(crate) fn compare(direction: ComparisonDirection, dtype: DType) -> Option<Lo
     }
 }
 
-/// `clamp` of complex numbers: lower bound, value, upper bound.
+/// Returns the loop of `clamp` for complex numbers. Its operands are the lower bound, the number and the upper bound.
 pub(crate) fn clamp(dtype: DType) -> Option<Loop> {
     fn each<T: Pod + PartialOrd>(l: &[u8], x: &[u8], h: &[u8], o: &mut [u8])
     where
@@ -373,7 +374,8 @@ pub(crate) fn clamp(dtype: DType) -> Option<Loop> {
     }
 }
 
-/// `convert` between the two complex types, or from a real type of the same width. The imaginary part is then zero.
+/// Returns the loop of `convert` between the two complex types, or from a real type of the same width with a zero
+/// imaginary part.
 pub(crate) fn convert(from: DType, to: DType) -> Option<Loop> {
     let f: One = match (from, to) {
         (DType::C64, DType::C128) => |a, o| scalar1::<C32, C64>(a, o, wide),

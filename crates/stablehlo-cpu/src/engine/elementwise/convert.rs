@@ -1,4 +1,4 @@
-//! `convert` and `reduce_precision`.
+//! Loops for `convert` and `reduce_precision`.
 
 use std::sync::Arc;
 
@@ -32,11 +32,12 @@ macro_rules! from {
     }};
 }
 
-/// The loops that `convert` between two types, in order, each with its result type.
+/// Returns the loops that together convert one type to another, in the order in which they run, each with its result
+/// type.
 ///
 /// Narrow floats are converted through `f32`. Narrow integers are bytes with fewer bits in use. Complex numbers are
-/// converted through the real type of their parts, and the imaginary part is dropped. So no loop is needed for each
-/// pair of types.
+/// converted to other types through the real type of their parts, and the imaginary part is dropped. This avoids a
+/// separate loop for each pair of types.
 pub(crate) fn convert(from: DType, to: DType) -> Option<Vec<(Loop, DType)>> {
     let mut steps = Vec::new();
     push_steps(from, to, &mut steps)?;
@@ -66,7 +67,7 @@ fn push_steps(from: DType, to: DType, steps: &mut Vec<(Loop, DType)>) -> Option<
             steps.push((narrow::decode(from)?, DType::F32));
             return push_steps(DType::F32, to, steps);
         }
-        // The bytes are already those of the whole type.
+        // A narrow integer is stored sign- or zero-extended, so its byte is also the 8-bit integer.
         _ if from.narrow_bits().is_some() => return push_steps(from.computed(), to, steps),
         _ if to.is_narrow_float() => {
             let through = if matches!(from, DType::F32 | DType::F16 | DType::Bf16) { DType::F32 } else { DType::F64 };
@@ -87,7 +88,7 @@ fn push_steps(from: DType, to: DType, steps: &mut Vec<(Loop, DType)>) -> Option<
     Some(())
 }
 
-/// `convert` between types that take whole bytes and that the engine computes with.
+/// Returns the loop of `convert` between types of whole bytes that the engine computes with directly.
 fn whole(from: DType, to: DType) -> Option<Loop> {
     Some(Loop::One(match from {
         DType::Bool => from!(Pred, to),
@@ -107,7 +108,7 @@ fn whole(from: DType, to: DType) -> Option<Loop> {
     }))
 }
 
-/// `reduce_precision`: rounds to a float of fewer bits. The type stays the same.
+/// Returns the loop of `reduce_precision`, which rounds to a format of fewer bits and keeps the element type.
 pub(crate) fn reduce_precision(dtype: DType, exponent_bits: u32, mantissa_bits: u32) -> Option<Loop> {
     let (e, m) = (exponent_bits, mantissa_bits);
     Some(Loop::With(match dtype {
@@ -132,7 +133,7 @@ fn reduce(bits: u64, has_e: u32, has_m: u32, want_e: u32, want_m: u32) -> u64 {
     let mut magnitude = bits ^ sign;
     let infinity = ((1 << has_e) - 1) << has_m;
     if magnitude > infinity {
-        // Without a mantissa a NaN is indistinguishable from infinity.
+        // A format without mantissa bits cannot distinguish a NaN from infinity.
         return if want_m == 0 { sign | infinity } else { bits };
     }
     if want_m < has_m {

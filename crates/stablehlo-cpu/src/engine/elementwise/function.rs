@@ -7,22 +7,22 @@ use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Unary};
 use super::chain::F32;
 use crate::engine::dtype::DType;
 
-/// A function of one operand.
+/// A loop over the elements of one operand, which writes the results to the last argument.
 pub(crate) type One = fn(&[u8], &mut [u8]);
-/// A function of two operands.
+/// A loop over the elements of two operands, which writes the results to the last argument.
 pub(crate) type Two = fn(&[u8], &[u8], &mut [u8]);
-/// A function of three operands.
+/// A loop over the elements of three operands, which writes the results to the last argument.
 pub(crate) type Three = fn(&[u8], &[u8], &[u8], &mut [u8]);
 
-/// A function of one operand with parameters fixed at compile time.
+/// A loop over the elements of one operand, with parameters that are fixed at compile time.
 pub(crate) type Fixed = Arc<dyn Fn(&[u8], &mut [u8]) + Send + Sync>;
 
 /// An elementwise function.
 #[derive(Clone)]
 pub(crate) struct Map {
-    /// The loop that computes it.
+    /// The loop that computes the function.
     pub(crate) code: Loop,
-    /// The op that it computes. `None` if compiled loops cannot compute it.
+    /// The op that the function implements. `None` if the loop compiler cannot generate code for the function.
     pub(crate) meaning: Option<Meaning>,
 }
 
@@ -32,15 +32,15 @@ impl From<Loop> for Map {
     }
 }
 
-/// The op that an elementwise function computes. Types are those of the operands.
+/// The op that an elementwise function implements. Element types are those of the operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Meaning {
     Unary(Unary, DType),
     Binary(Binary, DType),
     Compare(ComparisonDirection, ComparisonType, DType),
-    /// Moves elements of any type.
+    /// `select` for elements of any type.
     Select,
-    /// Lower bound, value, upper bound.
+    /// `clamp`, with the operands lower bound, number and upper bound.
     Clamp(DType),
     Convert(DType, DType),
 }

@@ -1,7 +1,7 @@
 //! Inverse trigonometric and hyperbolic functions of complex numbers, and CHLO's other complex functions.
 //!
-//! Arcsine and arccosine follow Hull, Fairgrieve and Tang (1997). Their formulas avoid the cancellation of the direct
-//! ones.
+//! Arcsine and arccosine follow Hull, Fairgrieve and Tang (1997). Their formulas avoid the cancellation of the textbook
+//! formulas.
 
 use num_complex::Complex;
 
@@ -13,25 +13,25 @@ use crate::engine::dtype::DType;
 type C32 = Complex<f32>;
 type C64 = Complex<f64>;
 
-/// Beyond these limits, squares overflow or underflow to zero.
+/// Above this magnitude, squares may overflow. Below [`TINY`], they may underflow to zero.
 const HUGE: f64 = 1e150;
 const TINY: f64 = 1e-150;
 
-/// `z` times `i`.
+/// Returns `z` times `i`.
 fn turned(z: C64) -> C64 {
     C64::new(-z.im, z.re)
 }
 
-/// `z` divided by `i`.
+/// Returns `z` divided by `i`.
 fn turned_back(z: C64) -> C64 {
     C64::new(z.im, -z.re)
 }
 
-/// For `x, y >= 0`: the real parts of arcsine and arccosine, and the imaginary part of arcsine.
+/// Returns the real parts of arcsine and arccosine, and the imaginary part of arcsine, of `x + iy` for `x, y >= 0`.
 fn arcs(x: f64, y: f64) -> (f64, f64, f64) {
     let (r, s) = ((x + 1.0).hypot(y), (x - 1.0).hypot(y));
     if x.max(y) > HUGE || !r.is_finite() {
-        // asin z = -i ln 2iz
+        // For large |z|, asin z is approximately -i ln(2iz).
         return (x.atan2(y), y.atan2(x), ln_abs(C64::new(x, y)) + std::f64::consts::LN_2);
     }
     if y < TINY {
@@ -46,8 +46,8 @@ fn arcs(x: f64, y: f64) -> (f64, f64, f64) {
     }
     let a = 0.5 * (r + s);
     let b = x / a;
-    // `s - (1 - x)` and `s + (1 - x)`. The one that would suffer from cancellation is computed from its product with
-    // the other.
+    // `(r - (1 + x)) + (s + (1 - x))`. The first difference would suffer from cancellation, so `y * y` is divided by
+    // the corresponding sum instead.
     let near = if x <= 1.0 { y * y / (r + x + 1.0) + (s + (1.0 - x)) } else { 0.0 };
     let (asin, acos) = if b <= 0.6417 {
         (b.asin(), b.acos())
@@ -124,7 +124,8 @@ fn sinh(z: C64) -> C64 {
     turned_back(sin(turned(z)))
 }
 
-/// The squares of the parts may overflow even if their difference does not.
+/// Returns `z * z`. Multiplies the sum and the difference of the parts, because the squares of the parts may overflow
+/// even if their difference does not.
 fn square(z: C64) -> C64 {
     let equal = z.re.abs() == z.im.abs() && z.re.is_finite();
     let re = if equal { 0.0 } else { (z.re - z.im) * (z.re + z.im) };
@@ -136,7 +137,7 @@ fn conj(z: C64) -> C64 {
     z.conj()
 }
 
-/// The complex function with that name.
+/// Returns the loop of the complex function `name`.
 pub(crate) fn complex_special(name: &str, dtype: DType) -> Option<Loop> {
     macro_rules! of {
         ($f:path) => {
@@ -189,7 +190,7 @@ mod tests {
         near(asin(C64::new(1e-200, 1e-200)), C64::new(1e-200, 1e-200));
         near(atanh(C64::new(1e-20, 1e-30)), C64::new(1e-20, 1e-30));
         near(acos(C64::new(2.0, 1e-20)), C64::new(5.773_502_691_896_258e-21, -1.316_957_896_924_816_7));
-        // The imaginary part is ln |2z| if |z| is large. Here |z| is the square root of 2 times 10^300.
+        // The imaginary part is ln |2z| if |z| is large. Here |z| is sqrt(2) * 10^300.
         let size = 1.5 * std::f64::consts::LN_2 + 300.0 * std::f64::consts::LN_10;
         near(asin(C64::new(1e300, 1e300)), C64::new(std::f64::consts::FRAC_PI_4, size));
         near(

@@ -5,16 +5,16 @@ use std::sync::LazyLock;
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use pulp::{Arch, NullaryFnOnce};
 
-/// The vector instructions found on this machine.
+/// Returns the vector instructions of this machine.
 pub(crate) fn arch() -> Arch {
     static ARCH: LazyLock<Arch> = LazyLock::new(Arch::new);
     *ARCH
 }
 
-/// Calls a plain loop, compiled for each set of vector instructions.
+/// Runs a plain loop that is compiled once for each set of vector instructions, in the copy for this machine.
 ///
-/// A build with debug assertions compiles one copy only. Without optimization, the other copies are not faster, and the crate
-/// takes twice as long to build with them.
+/// A build with debug assertions compiles only one copy. Without optimization, the other copies are not faster, and
+/// they double the build time of this crate.
 pub(crate) fn vectorized<Loop: NullaryFnOnce>(plain: Loop) -> Loop::Output {
     #[cfg(debug_assertions)]
     return plain.call();
@@ -61,31 +61,31 @@ impl<S: Copy, T: Copy, R, F: Fn(S, T, T) -> R> NullaryFnOnce for Three<'_, S, T,
     }
 }
 
-/// `o[i] = f(a[i])`.
+/// Computes `o[i] = f(a[i])`.
 #[inline(always)]
 pub(crate) fn map1<T: Pod, R: Pod>(a: &[u8], o: &mut [u8], f: impl Fn(T) -> R) {
     vectorized(One(cast_slice::<u8, T>(a), cast_slice_mut::<u8, R>(o), f));
 }
 
-/// `o[i] = f(a[i], b[i])`.
+/// Computes `o[i] = f(a[i], b[i])`.
 #[inline(always)]
 pub(crate) fn map2<T: Pod, R: Pod>(a: &[u8], b: &[u8], o: &mut [u8], f: impl Fn(T, T) -> R) {
     vectorized(Two(cast_slice::<u8, T>(a), cast_slice::<u8, T>(b), cast_slice_mut::<u8, R>(o), f));
 }
 
-/// `o[i] = f(s[i], a[i], b[i])`.
+/// Computes `o[i] = f(s[i], a[i], b[i])`.
 #[inline(always)]
 pub(crate) fn map3<S: Pod, T: Pod, R: Pod>(s: &[u8], a: &[u8], b: &[u8], o: &mut [u8], f: impl Fn(S, T, T) -> R) {
     let (s, a, b) = (cast_slice::<u8, S>(s), cast_slice::<u8, T>(a), cast_slice::<u8, T>(b));
     vectorized(Three(s, a, b, cast_slice_mut::<u8, R>(o), f));
 }
 
-/// [`map1`] for functions that call the standard library or cannot be vectorized. It has one compiled copy only.
+/// [`map1`] for functions that call the standard library or cannot be vectorized. It is compiled only once.
 pub(crate) fn scalar1<T: Pod, R: Pod>(a: &[u8], o: &mut [u8], f: impl Fn(T) -> R) {
     One(cast_slice::<u8, T>(a), cast_slice_mut::<u8, R>(o), f).call();
 }
 
-/// [`map2`] with one compiled copy only.
+/// [`map2`] for functions that cannot be vectorized. It is compiled only once.
 pub(crate) fn scalar2<T: Pod, R: Pod>(a: &[u8], b: &[u8], o: &mut [u8], f: impl Fn(T, T) -> R) {
     Two(cast_slice::<u8, T>(a), cast_slice::<u8, T>(b), cast_slice_mut::<u8, R>(o), f).call();
 }

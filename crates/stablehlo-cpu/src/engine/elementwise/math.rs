@@ -1,15 +1,15 @@
 //! Elementary functions of `f32` without branches or calls, so that loops over them are vectorized.
 //!
-//! Each function is accurate to a few units in the last place. `f64` and rarely used functions use the standard
-//! library.
+//! Each function is accurate to a few units in the last place. `f64` and rarely used functions call the standard
+//! library instead.
 #![expect(clippy::cast_sign_loss, reason = "bit patterns of floats are assembled from signed exponents")]
 
 const LOG2_E: f32 = std::f32::consts::LOG2_E;
-/// ln 2 split so that `n * LN2_HI` is exact for every exponent `n`.
+/// Upper part of ln 2, with so few bits that `n * LN2_HI` is exact for every exponent `n`.
 const LN2_HI: f32 = 0.693_359_4;
 const LN2_LO: f32 = -2.121_944_4e-4;
 
-/// `2^n` for -126 <= n <= 127.
+/// Returns `2^n` for -126 <= n <= 127.
 #[inline(always)]
 fn exp2i(n: i32) -> f32 {
     f32::from_bits(((n + 127) as u32) << 23)
@@ -24,7 +24,7 @@ fn round_small(x: f32) -> (f32, i32) {
     (shifted - MAGIC, (shifted.to_bits() as i32).wrapping_sub(MAGIC.to_bits() as i32))
 }
 
-/// `(p, n)` with exp(x) = (1 + p) * 2^n and |ln(1 + p)| <= ln(2)/2. `x` is clamped and not NaN.
+/// Returns `(p, n)` with exp(x) = (1 + p) * 2^n and |ln(1 + p)| <= ln(2)/2. The caller clamps `x` and excludes NaN.
 #[inline(always)]
 fn exp_parts(x: f32) -> (f32, i32) {
     let (n, exponent) = round_small(x * LOG2_E);
@@ -39,27 +39,28 @@ fn exp_parts(x: f32) -> (f32, i32) {
     ((q * r).mul_add(r, r), exponent)
 }
 
-/// e^x.
+/// Returns e^x.
 #[inline(always)]
 pub(super) fn exp(x: f32) -> f32 {
-    // Beyond these limits, the result is 0 or infinite, whatever the remaining code computes. Uses comparisons rather
-    // than `clamp`: each takes one instruction and also replaces NaN by a number.
+    // Beyond these limits, the result is 0 or infinite, whatever the remaining code computes. Use comparisons rather
+    // than `clamp`, because each comparison takes one instruction and also replaces NaN by a number.
     let low = if x > -104.0 { x } else { -104.0 };
     let (p, n) = exp_parts(if low < 89.0 { low } else { 89.0 });
-    // Multiplies by two factors, for results below the smallest normal number and for n = 128.
+    // Multiply by two factors, because 2^n itself is not a normal number for the smallest results and for n = 128.
     let half = n >> 1;
     let y = (1.0 + p) * exp2i(half) * exp2i(n - half);
     if x.is_nan() { x } else { y }
 }
 
-/// e^x - 1, accurate near 0.
+/// Returns e^x - 1, accurate near 0.
 #[inline(always)]
 pub(super) fn exp_m1(x: f32) -> f32 {
     let clamped = x.clamp(-20.0, 89.0);
     let (p, n) = exp_parts(if x.is_nan() { 0.0 } else { clamped });
     let half = n >> 1;
     let (a, b) = (exp2i(half), exp2i(n - half));
-    // p * 2^n + (2^n - 1). For 2^128, multiplies by two factors, and the -1 is negligible.
+    // `a * b` is infinite for n = 128, so `large` multiplies by `a` and `b` one after the other. The -1 is negligible
+    // in `large`.
     let small = p * (a * b) + (a * b - 1.0);
     let large = (1.0 + p) * a * b;
     let y = if n > 64 { large } else { small };
@@ -67,9 +68,10 @@ pub(super) fn exp_m1(x: f32) -> f32 {
     if x.is_nan() || x.abs() < 1e-8 { x } else { y }
 }
 
-/// Hyperbolic tangent: `x` times a quotient of polynomials in `x * x`. Both polynomials are 1 at 0, so small numbers,
-/// signs and NaN are preserved. Their coefficients minimize the largest relative error up to 9, which is 2.2e-8. Beyond
-/// 9, the result is 1. This takes half as many steps as the definition by `exp`.
+/// Hyperbolic tangent, computed as `x` times a quotient of polynomials in `x * x`. Both polynomials are 1 at 0, so
+/// small numbers, signs and NaN are preserved. Their coefficients minimize the largest relative error for |x| up to 9,
+/// which is 2.2e-8. For larger |x|, the result is 1 or -1. This takes half as many instructions as a formula with
+/// `exp`.
 #[inline(always)]
 pub(super) fn tanh(x: f32) -> f32 {
     let x = if x > 9.0 { 9.0 } else { x };
@@ -89,8 +91,8 @@ pub(super) fn tanh(x: f32) -> f32 {
     if y < -1.0 { -1.0 } else { y }
 }
 
-/// The error function, computed in the same way as [`tanh`], up to 4. The largest relative error of the quotient is
-/// 2.6e-8.
+/// The error function, computed in the same way as [`tanh`] for |x| up to 4. The largest relative error of the quotient
+/// is 2.6e-8.
 #[inline(always)]
 pub(super) fn erf(x: f32) -> f32 {
     let x = if x > 4.0 { 4.0 } else { x };
@@ -111,13 +113,13 @@ pub(super) fn erf(x: f32) -> f32 {
     if y < -1.0 { -1.0 } else { y }
 }
 
-/// 1 / (1 + e^-x).
+/// Returns 1 / (1 + e^-x).
 #[inline(always)]
 pub(super) fn logistic(x: f32) -> f32 {
     1.0 / (1.0 + exp(-x))
 }
 
-/// ln x.
+/// Returns ln x.
 #[inline(always)]
 pub(super) fn ln(x: f32) -> f32 {
     const TINY: f32 = f32::MIN_POSITIVE;
@@ -140,7 +142,7 @@ pub(super) fn ln(x: f32) -> f32 {
     if x == f32::INFINITY || x.is_nan() { x } else { y }
 }
 
-/// ln(1 + x), accurate near 0.
+/// Returns ln(1 + x), accurate near 0.
 #[inline(always)]
 pub(super) fn ln_1p(x: f32) -> f32 {
     let u = 1.0 + x;
@@ -154,7 +156,7 @@ pub(super) fn ln_1p(x: f32) -> f32 {
 mod tests {
     use super::*;
 
-    /// Largest error in units in the last place over a sweep of the whole exponent range.
+    /// Returns the largest error, in units in the last place, over a sweep of all bit patterns.
     fn worst(f: fn(f32) -> f32, exact: fn(f64) -> f64, domain: impl Fn(f32) -> bool) -> f64 {
         let mut worst = 0.0f64;
         for bits in (0..u32::MAX).step_by(9973) {

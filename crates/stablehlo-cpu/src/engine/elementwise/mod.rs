@@ -1,4 +1,5 @@
-//! Elementwise ops as loops over slices. Each (op, element type) is resolved to a function once, at compile time.
+//! Elementwise ops as loops over slices. The function for an op and an element type is chosen once, when the program is
+//! compiled.
 
 pub(crate) mod chain;
 mod complex;

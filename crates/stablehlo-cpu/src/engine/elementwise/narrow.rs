@@ -1,4 +1,5 @@
-//! Types of a byte or less. Floats are decoded to `f32` and rounded back, and integers are wrapped to their bits.
+//! Narrow element types. Floats of at most eight bits are decoded to `f32` and rounded back. Integers of less than
+//! eight bits wrap around at their own width.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ struct Format {
     non_finite: NonFinite,
 }
 
-/// The format of a type of a byte or less.
+/// Returns the format of a float type of at most eight bits, or `None` for another type.
 fn format(dtype: DType) -> Option<Format> {
     let format = FloatFormat::of(dtype.element_type())?;
     let narrow = format.exponent_bits + format.mantissa_bits < 8;
@@ -30,12 +31,12 @@ fn format(dtype: DType) -> Option<Format> {
 }
 
 impl Format {
-    /// Number of bits without the sign.
+    /// Returns the number of bits without the sign.
     fn width(&self) -> u32 {
         self.exponent + self.mantissa
     }
 
-    /// The pattern of infinity, if the format has one.
+    /// Returns the bit pattern of infinity, which only some formats have.
     fn infinity(&self) -> u32 {
         ((1 << self.exponent) - 1) << self.mantissa
     }
@@ -54,7 +55,7 @@ impl Format {
             NonFinite::Ieee => sign | self.infinity() | 1 << (self.mantissa - 1),
             NonFinite::Fn => sign | ((1 << self.width()) - 1),
             NonFinite::Fnuz => 1 << self.width(),
-            // The format has no NaN. Use negative zero, like other software.
+            // The format has no NaN. Use negative zero, like other implementations.
             NonFinite::Finite => 1 << self.width(),
         }
     }
@@ -81,7 +82,7 @@ impl Format {
         sign * value
     }
 
-    /// Rounds to nearest, ties to even.
+    /// Returns the bit pattern of `x`, rounded to nearest with ties to even.
     fn encode(&self, x: f64) -> u8 {
         let sign = u32::from(x.is_sign_negative()) << self.width();
         let code = if x.is_nan() { self.nan(sign) } else { self.encode_number(x.abs(), sign) };
@@ -101,7 +102,7 @@ impl Format {
         let own = i32::try_from(x.to_bits() >> 52).unwrap_or(0) - 1023;
         let exponent = own.max(1 - self.bias);
         let steps = (x * 2f64.powi(self.mantissa.cast_signed() - exponent)).round_ties_even();
-        // `steps` is at most 2^(mantissa + 1). At that value, the sum below carries into the exponent.
+        // `steps` is at most 2^(mantissa + 1). With that value, the sum below carries into the exponent.
         let steps = (0..=1u32 << (self.mantissa + 1)).find(|&s| f64::from(s) == steps).unwrap_or(0);
         let base = u32::try_from(exponent + self.bias - 1).unwrap_or(0) << self.mantissa;
         let magnitude = base + steps;
@@ -113,7 +114,7 @@ impl Format {
     }
 }
 
-/// Powers of two without a sign, the format of scales.
+/// Decodes an `f8E8M0FNU`, an unsigned power of two. Block-scaled formats use this type for their scales.
 fn decode_e8m0(code: u8) -> f32 {
     match code {
         0 => f32::from_bits(1 << 22),
@@ -122,8 +123,8 @@ fn decode_e8m0(code: u8) -> f32 {
     }
 }
 
-/// Rounds to the nearest power of two. A value halfway between two powers rounds up. Numbers that are not positive
-/// become NaN.
+/// Rounds to the nearest `f8E8M0FNU`. A number halfway between two powers of two rounds up. Infinity and numbers that
+/// are not positive become NaN.
 fn encode_e8m0(x: f64) -> u8 {
     if x.is_nan() || x <= 0.0 || x.is_infinite() {
         return 255;
@@ -134,7 +135,7 @@ fn encode_e8m0(x: f64) -> u8 {
     u8::try_from((exponent + up + 127).clamp(0, 255)).unwrap_or(255)
 }
 
-/// The `f32` that each pattern represents.
+/// Returns the loop that decodes each bit pattern to an `f32`.
 pub(crate) fn decode(dtype: DType) -> Option<Loop> {
     let table: Vec<f32> = match format(dtype) {
         Some(f) => (0..=255).map(|code| f.decode(code)).collect(),
@@ -144,7 +145,7 @@ pub(crate) fn decode(dtype: DType) -> Option<Loop> {
     Some(Loop::With(Arc::new(move |a, o| scalar1::<u8, f32>(a, o, |code| table[usize::from(code)]))))
 }
 
-/// The nearest pattern for an `f32`, or for an `f64`.
+/// Returns the loop that rounds each `f32` or `f64` to the nearest bit pattern.
 pub(crate) fn encode(dtype: DType, from: DType) -> Option<Loop> {
     let f = format(dtype);
     if f.is_none() && dtype != DType::F8E8M0FNU {
@@ -158,7 +159,7 @@ pub(crate) fn encode(dtype: DType, from: DType) -> Option<Loop> {
     }))
 }
 
-/// Keeps the low bits of `i8` or `u8` values, sign- or zero-extended according to the type.
+/// Returns the loop that keeps only the low bits of `i8` or `u8` numbers, sign- or zero-extended according to the type.
 pub(crate) fn wrap(dtype: DType) -> Option<Loop> {
     let drop = 8 - dtype.narrow_bits()?;
     Some(Loop::With(if matches!(dtype, DType::I2 | DType::I4) {
@@ -168,7 +169,7 @@ pub(crate) fn wrap(dtype: DType) -> Option<Loop> {
     }))
 }
 
-/// The nearest integer of a narrow type for an `f64`: rounds towards zero and saturates. NaN becomes 0.
+/// Returns the loop that converts `f64` to a narrow integer. It rounds toward zero and saturates. NaN becomes 0.
 pub(crate) fn from_f64(dtype: DType) -> Option<Loop> {
     let bits = dtype.narrow_bits()?;
     let signed = matches!(dtype, DType::I2 | DType::I4);
@@ -188,7 +189,7 @@ pub(crate) fn from_f64(dtype: DType) -> Option<Loop> {
     })))
 }
 
-/// `count_leading_zeros` and `popcnt`, counting only the bits of the narrow type.
+/// Returns the loop of `count_leading_zeros` or `popcnt`, which counts only the bits of the narrow type.
 pub(crate) fn counted(dtype: DType, leading: bool) -> Option<Loop> {
     let bits = dtype.narrow_bits()?;
     let mask = (1u8 << bits) - 1;

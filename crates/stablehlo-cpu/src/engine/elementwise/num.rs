@@ -11,7 +11,7 @@ use half::{bf16, f16};
 use super::math;
 use crate::engine::dtype::Pred;
 
-/// The operations from `add` to `power` in the table of ops. Integers wrap, and truth values use or/and.
+/// Arithmetic of every element type. Integers wrap. Truth values add with `or` and multiply with `and`.
 pub(crate) trait Num: Pod + PartialOrd + Send + Sync {
     fn add(self, o: Self) -> Self;
     fn sub(self, o: Self) -> Self;
@@ -21,11 +21,11 @@ pub(crate) trait Num: Pod + PartialOrd + Send + Sync {
     fn max(self, o: Self) -> Self;
     fn min(self, o: Self) -> Self;
     fn pow(self, o: Self) -> Self;
-    /// A key whose unsigned order is the type's total order (`-NaN < -inf < .. < -0 < +0 < .. < inf < NaN`).
+    /// Returns a key whose unsigned order is the type's total order (`-NaN < -inf < .. < -0 < +0 < .. < inf < NaN`).
     fn order(self) -> u64;
 }
 
-/// Integers and truth values.
+/// Bitwise operations on integers and truth values.
 pub(crate) trait Bits: Num {
     fn and(self, o: Self) -> Self;
     fn or(self, o: Self) -> Self;
@@ -33,7 +33,7 @@ pub(crate) trait Bits: Num {
     fn not(self) -> Self;
 }
 
-/// Integers.
+/// Operations on integers only.
 pub(crate) trait Int: Bits {
     fn shl(self, o: Self) -> Self;
     fn shr_arithmetic(self, o: Self) -> Self;
@@ -45,7 +45,7 @@ pub(crate) trait Int: Bits {
     fn sign(self) -> Self;
 }
 
-/// Floats.
+/// Operations on floats only.
 pub(crate) trait Real: Num {
     fn abs(self) -> Self;
     fn neg(self) -> Self;
@@ -91,7 +91,7 @@ macro_rules! int {
             fn pow(self, o: Self) -> Self {
                 #[allow(unused_comparisons, reason = "never true for the unsigned types")]
                 if $signed && o < 0 {
-                    // 1 / self^-o, rounded towards zero.
+                    // 1 / self^-o, rounded toward zero.
                     return match self {
                         1 => 1,
                         _ if self == !0 => if o & 1 == 0 { 1 } else { !0 },
@@ -239,8 +239,8 @@ macro_rules! float {
             fn rem(self, o: Self) -> Self { self % o }
             #[inline(always)]
             fn max(self, o: Self) -> Self {
-                // NaN takes precedence, and +0 over -0. Equal numbers differ at most in the sign bit, and the `and` of
-                // their bits is +0.
+                // NaN takes precedence, and +0 is larger than -0. Equal numbers differ at most in the sign bit, so the
+                // bitwise `and` of +0 and -0 is +0.
                 let equal = <$t>::from_bits(self.to_bits() & o.to_bits());
                 let larger = if self > o { self } else { o };
                 let number = if self == o { equal } else { larger };
@@ -353,13 +353,13 @@ narrow! {
     f16;
 }
 
-/// Rounds to the narrower type, ties to even.
+/// Rounds an `f32` to the narrower type, with ties to even.
 #[inline(always)]
 pub(crate) fn narrowed<T: Narrow>(x: f32) -> T {
     T::narrow(x)
 }
 
-/// Types narrower than `f32` whose arithmetic is done in `f32`.
+/// Types narrower than `f32` whose arithmetic is done in `f32`, with rounding of each result.
 pub(crate) trait Narrow: Sized {
     fn narrow(x: f32) -> Self;
 }
@@ -382,13 +382,13 @@ impl Narrow for f16 {
     }
 }
 
-/// `convert` to `R`.
+/// Conversion to `R` with the semantics of `convert`.
 pub(crate) trait Cast<R>: Copy {
     fn cast(self) -> R;
 }
 
 macro_rules! casts {
-    // Converts every numeric type to every numeric type.
+    // Implements the conversion of every numeric type to every numeric type.
     ($($t:ty)*) => { $( casts!(@from $t); )* };
     (@from $t:ty) => {
         casts!(@as $t: i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);

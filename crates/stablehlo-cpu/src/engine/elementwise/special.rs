@@ -1,6 +1,6 @@
-//! Functions outside the specification that frameworks call by name. They are those of CHLO, computed in `f64`.
+//! CHLO functions, which frameworks call by name. They are not part of the StableHLO specification.
 //!
-//! Functions of narrower types are also computed in `f64` and rounded once, except `erf` of `f32`.
+//! All functions are computed in `f64` and rounded once for narrower types, except `erf` of `f32`.
 
 use half::{bf16, f16};
 
@@ -8,7 +8,7 @@ use super::map::{scalar1, scalar2};
 use super::{F32, Loop, One, Two};
 use crate::engine::dtype::DType;
 
-/// The function of one operand with that name.
+/// Returns the loop of the unary function called `name`.
 pub(crate) fn special(name: &str) -> Option<Loop> {
     macro_rules! one {
         ($f:expr) => {
@@ -36,12 +36,13 @@ pub(crate) fn special(name: &str) -> Option<Loop> {
     Some(Loop::One(f))
 }
 
-/// The function of that name, if `f32` has a separate loop for it. Programs call `erf` for every element of a layer.
+/// Returns the loop of the unary function called `name` if it has a separate loop for `f32`. Only `erf` has one,
+/// because neural networks apply `erf` to every element of a layer.
 pub(crate) fn special_f32(name: &str) -> Option<Loop> {
     (name == "erf").then_some(Loop::F32(F32::Erf))
 }
 
-/// The function of two operands with that name.
+/// Returns the loop of the binary function called `name`.
 pub(crate) fn special2(name: &str) -> Option<Loop> {
     let f: Two = match name {
         "polygamma" => |a, b, o| scalar2::<f64, f64>(a, b, o, polygamma),
@@ -51,7 +52,7 @@ pub(crate) fn special2(name: &str) -> Option<Loop> {
     Some(Loop::Two(f))
 }
 
-/// The next representable number after the first operand, in the direction of the second.
+/// Returns the loop that computes the next representable number after the first operand, toward the second operand.
 pub(crate) fn next_after(dtype: DType) -> Option<Loop> {
     macro_rules! neighbour {
         ($t:ty) => {
@@ -62,7 +63,7 @@ pub(crate) fn next_after(dtype: DType) -> Option<Loop> {
                     } else if x == y {
                         y
                     } else if x.to_bits() << 1 == 0 {
-                        // From either zero, the next number is the smallest one of that sign.
+                        // From either zero, the next number is the smallest subnormal number with the sign of `y`.
                         <$t>::from_bits(1).copysign(y)
                     } else if (x < y) == x.is_sign_positive() {
                         <$t>::from_bits(x.to_bits() + 1)
@@ -83,13 +84,13 @@ pub(crate) fn next_after(dtype: DType) -> Option<Loop> {
     Some(Loop::Two(f))
 }
 
-/// The upper half of the product of two integers.
+/// Returns the loop that computes the upper half of the product of two integers.
 pub(crate) fn multiply_high(dtype: DType) -> Option<Loop> {
     macro_rules! high {
         ($t:ty, $wide:ty) => {
             |a, b, o| {
                 scalar2::<$t, $t>(a, b, o, |x, y| {
-                    // The upper half of a product always fits.
+                    // The upper half of a product always fits `$t`.
                     <$t>::try_from((<$wide>::from(x) * <$wide>::from(y)) >> <$t>::BITS).unwrap_or_default()
                 })
             }
@@ -109,22 +110,23 @@ pub(crate) fn multiply_high(dtype: DType) -> Option<Loop> {
     Some(Loop::Two(f))
 }
 
-/// Uses the absolute value, so that the function is exactly odd.
+/// Inverse hyperbolic sine. Uses the absolute value, so that the function is exactly odd.
 fn asinh(x: f64) -> f64 {
     libm::asinh(x.abs()).copysign(x)
 }
 
-/// The library's function also returns values for arguments below 1.
+/// Inverse hyperbolic cosine. `libm::acosh` also returns numbers for arguments below 1, for which the result must be
+/// NaN.
 fn acosh(x: f64) -> f64 {
     if x < 1.0 { f64::NAN } else { libm::acosh(x) }
 }
 
-/// `ln |gamma(x)|`.
+/// Returns `ln |gamma(x)|`.
 fn lgamma(x: f64) -> f64 {
     if x.is_infinite() { f64::INFINITY } else { libm::lgamma(x) }
 }
 
-/// The inverse of the error function.
+/// Inverse of the error function.
 fn erf_inv(x: f64) -> f64 {
     let rest = 1.0 - x.abs();
     if x.is_nan() || rest < 0.0 {
@@ -134,16 +136,17 @@ fn erf_inv(x: f64) -> f64 {
         return f64::INFINITY.copysign(x);
     }
     if x.abs() < 1e-8 {
-        // The series' next term is x^3 pi / 12.
+        // The next term of the series is smaller by a factor of x^2 pi / 12, which is negligible.
         return x * (std::f64::consts::PI.sqrt() / 2.0);
     }
-    // Winitzki's closed form is accurate to about three digits. Each step of Halley's method triples their number.
+    // Winitzki's closed form is accurate to about three digits. Each step of Halley's method triples the number of
+    // correct digits.
     let l = (rest * (1.0 + x.abs())).ln();
     let a = 0.147;
     let b = 2.0 / (std::f64::consts::PI * a) + l / 2.0;
     let mut y = ((b * b - l / a).sqrt() - b).sqrt();
     for _ in 0..4 {
-        // In the tail, the complement keeps more significant digits.
+        // In the tail, the complement `rest` keeps more significant digits than `x`.
         let error = if rest < 0.5 { rest - libm::erfc(y) } else { libm::erf(y) - x.abs() };
         let step = error / (std::f64::consts::FRAC_2_SQRT_PI * (-y * y).exp());
         if !step.is_finite() {
@@ -154,7 +157,7 @@ fn erf_inv(x: f64) -> f64 {
     y.copysign(x)
 }
 
-/// The logarithmic derivative of the gamma function. It is NaN at the poles of the gamma function.
+/// Digamma: the logarithmic derivative of the gamma function. The result is NaN at the poles of the gamma function.
 fn digamma(x: f64) -> f64 {
     if x.is_nan() || x == f64::NEG_INFINITY || (x <= 0.0 && x == x.floor()) {
         return f64::NAN;
@@ -172,7 +175,7 @@ fn digamma(x: f64) -> f64 {
     if x > 1e17 {
         return x.ln();
     }
-    // Bernoulli numbers divided by 2k, the coefficients of x^-2k.
+    // The coefficients of x^-2k in the asymptotic series: the Bernoulli numbers B(2k) divided by 2k.
     const SERIES: [f64; 7] =
         [1.0 / 12.0, -1.0 / 120.0, 1.0 / 252.0, -1.0 / 240.0, 1.0 / 132.0, -691.0 / 32760.0, 1.0 / 12.0];
     let z = 1.0 / (x * x);
@@ -180,7 +183,7 @@ fn digamma(x: f64) -> f64 {
     sum + x.ln() - 0.5 / x - tail
 }
 
-/// The Hurwitz zeta function by Euler's and Maclaurin's formula.
+/// The Hurwitz zeta function, computed by the Euler-Maclaurin formula.
 fn zeta(x: f64, q: f64) -> f64 {
     /// Maximum number of terms to sum one by one, if `q` is far below zero.
     const MOST: u32 = 1 << 16;
@@ -239,7 +242,7 @@ fn zeta(x: f64, q: f64) -> f64 {
     sum
 }
 
-/// The derivative of order `n` of [`digamma`].
+/// Polygamma: the derivative of order `n` of [`digamma`].
 fn polygamma(n: f64, x: f64) -> f64 {
     if n == 0.0 {
         return digamma(x);
@@ -251,7 +254,7 @@ fn polygamma(n: f64, x: f64) -> f64 {
     sign * libm::tgamma(n + 1.0) * zeta(n + 1.0, x)
 }
 
-/// The modified Bessel function of order one, times `e^-|x|`.
+/// The modified Bessel function of the first kind of order one, times `e^-|x|`.
 fn bessel_i1e(x: f64) -> f64 {
     let y = x.abs();
     if x.is_nan() || y == 0.0 {
@@ -268,7 +271,7 @@ fn bessel_i1e(x: f64) -> f64 {
         }
         sum * (-y).exp()
     } else {
-        // 1 - 3 / 8y + .., the factor of term k being -(4 - (2k - 1)^2) / (8 k y).
+        // The asymptotic series 1 - 3 / (8 y) + .. Term k is term k - 1 times -(4 - (2k - 1)^2) / (8 k y).
         let (mut term, mut sum, mut k) = (1.0, 1.0, 1.0);
         while k < 40.0 {
             let odd: f64 = 2.0 * k - 1.0;
@@ -293,7 +296,7 @@ mod tests {
         assert!((got / want - 1.0).abs() <= limit, "{got}, want {want}");
     }
 
-    /// Compares with published tables.
+    /// Compares function values with published tables.
     #[test]
     fn values_match_tables() {
         near(libm::erf(0.5), 0.520_499_877_813_046_5, 1e-15);
@@ -309,7 +312,7 @@ mod tests {
         near(bessel_i1e(1.0), 0.207_910_415_349_708_45, 1e-15);
         near(bessel_i1e(100.0), 0.039_744_153_025_130_25, 1e-15);
         near(lgamma(0.5), std::f64::consts::PI.sqrt().ln(), 1e-15);
-        // Both forms must agree at the limit between them.
+        // The power series and the asymptotic series must agree at 40, where the function switches between them.
         near(bessel_i1e(40.000_000_1), bessel_i1e(40.0), 1e-8);
     }
 
@@ -319,7 +322,7 @@ mod tests {
             near(libm::erf(erf_inv(x)), x, 1e-15);
             assert_eq!(erf_inv(-x), -erf_inv(x));
         }
-        // The complement distinguishes values in the tail.
+        // `erfc` distinguishes numbers in the tail, where `erf` rounds to 1.
         near(libm::erfc(erf_inv(1.0 - 2f64.powi(-50))), 2f64.powi(-50), 1e-13);
         assert_eq!(erf_inv(1.0), f64::INFINITY);
         assert_eq!(erf_inv(-1.0), f64::NEG_INFINITY);

@@ -1,4 +1,5 @@
-//! Maps (op, element type) to its loop. Returns `None` if the specification or this engine does not define the op.
+//! The loop of each op and element type. The functions return `None` if the specification or this engine does not
+//! define the op for the type.
 
 use half::{bf16, f16};
 use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Unary};
@@ -8,7 +9,7 @@ use super::num::{Bits, Int, Num, Real};
 use super::{F32, Loop, One, Two, complex};
 use crate::engine::dtype::{DType, Pred, with_size};
 
-/// `$op` over the listed element types. Any other type returns `None`.
+/// Returns the loop of `$f` for the listed element types, and `None` for all other types.
 macro_rules! over {
     ($dtype:expr, One, $loop:ident, [$($d:ident = $t:ty),*], $f:expr) => {
         match $dtype {
@@ -80,7 +81,8 @@ macro_rules! bits2 {
     };
 }
 
-/// `$loop` for the types that benefit from vector code, plain loops for the others.
+/// Returns the loop of a binary op: `$loop` for types that benefit from vector code, and a scalar loop for all other
+/// types.
 macro_rules! nums2 {
     // For ops whose `f32` function can be part of a chain.
     ($dtype:expr, $loop:ident, $f:ident, $chained:ident) => {
@@ -112,7 +114,7 @@ macro_rules! nums2 {
     };
 }
 
-/// An op of one operand.
+/// Returns the loop of a unary op.
 pub(crate) fn unary(op: Unary, dtype: DType) -> Option<Loop> {
     if dtype.part().is_some() {
         return complex::unary(op, dtype);
@@ -160,7 +162,7 @@ pub(crate) fn unary(op: Unary, dtype: DType) -> Option<Loop> {
     }
 }
 
-/// An op of two operands of one type.
+/// Returns the loop of a binary op whose operands have the same type.
 pub(crate) fn binary(op: Binary, dtype: DType) -> Option<Loop> {
     if dtype.part().is_some() {
         return complex::binary(op, dtype);
@@ -222,8 +224,8 @@ macro_rules! ordered_comparisons {
     }};
 }
 
-/// A key whose unsigned order is the weak order of floating-point numbers. Both zeros are equal, and all NaNs are equal
-/// and come last.
+/// Returns a key whose unsigned order is the weak order of floating-point numbers. In this order, both zeros are equal,
+/// all NaNs are equal, and NaNs come last.
 #[inline(always)]
 fn weak_order<T: Num>(x: T) -> u64 {
     let zero = T::zeroed();
@@ -236,7 +238,7 @@ fn weak_order<T: Num>(x: T) -> u64 {
     }
 }
 
-/// `compare`. The result is one truth value per element.
+/// Returns the loop of `compare`, which writes one `Pred` per element.
 pub(crate) fn compare(direction: ComparisonDirection, kind: ComparisonType, dtype: DType) -> Option<Loop> {
     if dtype.part().is_some() {
         return complex::compare(direction, dtype);
@@ -269,12 +271,12 @@ pub(crate) fn compare(direction: ComparisonDirection, kind: ComparisonType, dtyp
     Some(Loop::Two(f))
 }
 
-/// `select`. Moves elements of any type of this size.
+/// Returns the loop of `select` for elements of `size` bytes, of any type.
 pub(crate) fn select(size: usize) -> Loop {
     with_size!(size, T => Loop::Three(|p, a, b, o| map3::<Pred, T, T>(p, a, b, o, |p, a, b| if p.get() { a } else { b })))
 }
 
-/// `clamp`: operands are lower bound, value, upper bound.
+/// Returns the loop of `clamp`. Its operands are the lower bound, the number and the upper bound.
 pub(crate) fn clamp(dtype: DType) -> Option<Loop> {
     if dtype.part().is_some() {
         return complex::clamp(dtype);

@@ -1,4 +1,4 @@
-//! Cholesky factorisation. Large matrices are factorised by blocks of columns, with matrix products.
+//! Cholesky factorization. Large matrices are factorized by blocks of columns, which uses matrix multiplications.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use faer::dyn_stack::{MemBuffer, MemStack};
@@ -13,10 +13,10 @@ use crate::error::RunError;
 
 /// Number of columns of a block.
 const BLOCK: usize = 32;
-/// Smaller matrices are factorised by the definition.
+/// Minimum number of rows for a factorization by blocks. Smaller matrices are factorized element by element.
 const SMALL: usize = 32;
 
-/// Batches of factorisations of `n x n` matrices. The other triangle of the result is zero.
+/// Cholesky factorizations of a batch of `n x n` matrices. The other triangle of each result is zero.
 pub(crate) struct Cholesky {
     pub(crate) n: usize,
     pub(crate) lower: bool,
@@ -42,7 +42,7 @@ impl Cholesky {
             for (i, (a, l)) in a.chunks_exact(n).zip(l.chunks_exact_mut(n)).enumerate() {
                 l[own(i)].copy_from_slice(&a[own(i)]);
             }
-            // A matrix that is not positive definite has no factor. XLA also handles it this way.
+            // A matrix that is not positive definite has no factor. Fill the triangle with NaN, like XLA.
             let definite = if n < SMALL { self.small(l, cx)? } else { self.large(l, cx)? };
             if !definite {
                 for (i, l) in l.chunks_exact_mut(n).enumerate() {
@@ -54,10 +54,10 @@ impl Cholesky {
         Ok(())
     }
 
-    /// Factorises a triangle by the definition. Returns whether the matrix is positive definite.
+    /// Factorizes a triangle element by element. Returns whether the matrix is positive definite.
     fn small<T: Scalar>(&self, l: &mut [T], cx: &Context<'_>) -> Result<bool, RunError> {
         let n = self.n;
-        // Row i, column j of the lower factor, in either layout.
+        // Index of row i, column j of the lower factor, in either layout.
         let at = |i: usize, j: usize| if self.lower { i * n + j } else { j * n + i };
         cx.check()?;
         for j in 0..n {
@@ -73,8 +73,8 @@ impl Cholesky {
             for i in j + 1..n {
                 let mut s = l[at(i, j)];
                 for k in 0..j {
-                    // The expression is the same for both, because the upper factor's transpose is the lower one's
-                    // conjugate.
+                    // The expression is the same for both layouts, because the transpose of the upper factor is the
+                    // conjugate of the lower factor.
                     s = s.sub(l[at(i, k)].mul(l[at(j, k)].conj()));
                 }
                 l[at(i, j)] = s.div(d);
@@ -83,7 +83,7 @@ impl Cholesky {
         Ok(true)
     }
 
-    /// Factorises a triangle by blocks. Returns whether the matrix is positive definite.
+    /// Factorizes a triangle by blocks. Returns whether the matrix is positive definite.
     fn large<T: Scalar>(&self, l: &mut [T], cx: &Context<'_>) -> Result<bool, RunError> {
         let n = self.n;
         let mut l = MatMut::from_row_major_slice_mut(l, n, n);
@@ -102,7 +102,7 @@ impl Cholesky {
             let across = done.subrows(0, count).adjoint();
             matmul(block.as_mut(), Accum::Add, done, across, T::real(-1.0), Par::Seq);
             let (mut diagonal, below) = block.split_at_row_mut(count);
-            // `faer` factorises matrices in column-major order faster.
+            // Copy the diagonal block, because `faer` factorizes column-major matrices faster.
             let mut square = Mat::from_fn(count, count, |i, j| match i == j {
                 true => T::real(diagonal[(i, i)].real_part()),
                 false => diagonal[(i, j)],

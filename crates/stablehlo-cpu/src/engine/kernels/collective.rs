@@ -1,8 +1,8 @@
 //! The collectives: the values that each member of a group contributes, and the results that it receives.
 //!
 //! Members exchange values by reference count, without copies. A result that is the same for the whole group is
-//! computed once, on all cores, and shared. Reductions combine the members in the order of the group. Results therefore
-//! do not depend on the order of arrival.
+//! computed once, on all cores, and shared. Reductions combine the contributions in the order of the members in the
+//! group. Results therefore do not depend on the order in which members arrive.
 
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ use crate::engine::rendezvous::{CollectiveOutcome, Member};
 use crate::engine::view::View;
 use crate::error::RunError;
 
-/// A step that members run together, or in which they query their own ID.
+/// A step that the members of a group run together, or that returns a member's own ID.
 pub(crate) struct Collective {
-    /// Number of the collective in the program.
+    /// ID of the collective, unique in the program.
     pub(crate) id: u32,
-    /// The group of each member, by flattened ID. A member without a group gets zeros.
+    /// The group of each member, by flattened ID. The results of a member without a group are zeros.
     pub(crate) groups: Vec<Option<Arc<[usize]>>>,
     pub(crate) kind: Kind,
 }
@@ -32,13 +32,13 @@ pub(crate) struct Collective {
 pub(crate) enum Kind {
     PartitionId,
     ReplicaId,
-    /// Inputs are the tensors, whose elements have these sizes, then the scalars that the body captures.
+    /// The inputs are the tensors, with elements of `sizes` bytes, followed by the scalars that the body captures.
     AllReduce {
         sizes: Vec<usize>,
         body: Body,
     },
     ReduceScatter(ReduceScatter),
-    /// Bytes that each input contributes for each index of the outer dimensions.
+    /// `chunks` contains the number of bytes that each input contributes for each index of the outer dimensions.
     AllGather {
         chunks: Vec<usize>,
     },
@@ -48,13 +48,13 @@ pub(crate) enum Kind {
     Permute {
         sources: Vec<Option<usize>>,
     },
-    /// All members receive the values of the first one in the group. With `rooted`, the last input holds, for each
-    /// other input, the position of the sending member in the group.
+    /// All members receive the tensors of the first member of the group. If `rooted` is set, the last input contains
+    /// the root of each tensor: the position in the group of the member that sends the tensor.
     Broadcast {
         rooted: bool,
     },
-    /// One member receives the reduction of [`Kind::AllReduce`], and the others receive zeros. With `rooted`, the last
-    /// input selects the member, as in a broadcast.
+    /// One member receives the reduction of [`Kind::AllReduce`], and the others receive zeros. If `rooted` is set, the
+    /// last input selects the receiving member of each tensor.
     Reduce {
         sizes: Vec<usize>,
         body: Body,
@@ -62,19 +62,19 @@ pub(crate) enum Kind {
     },
 }
 
-/// The cut of a tensor into parts, and their positions in the result.
+/// How an `all_to_all` splits a tensor into parts, and the positions of the parts in the result.
 pub(crate) struct AllToAll {
-    /// The first part of a sender's tensor, and the distance between parts.
+    /// The first part of a sender's tensor. Each following part starts `from_step` elements later.
     pub(crate) from: View,
     pub(crate) from_step: usize,
-    /// The first part of the result, and the distance between parts.
+    /// The first part of the result. Each following part starts `to_step` elements later.
     pub(crate) to: View,
     pub(crate) to_step: usize,
     pub(crate) size: usize,
 }
 
 impl Collective {
-    /// Whether it runs a region with a loop.
+    /// Returns whether a region of the collective contains a loop.
     pub(crate) fn has_loop(&self) -> bool {
         match &self.kind {
             Kind::AllReduce { body, .. } | Kind::Reduce { body, .. } => body.has_loop(),
@@ -83,7 +83,7 @@ impl Collective {
         }
     }
 
-    /// Runs this member's part. `bytes` are the sizes of the results.
+    /// Runs the collective for one member. `bytes` are the sizes of the results.
     pub(crate) fn run(
         &self,
         inputs: Vec<Buffer>,
@@ -115,8 +115,8 @@ impl Collective {
         Exchange { outcome: &outcome, group, place, roots: &roots, bytes, cx }.results(&self.kind)
     }
 
-    /// Exchanges the contributions of this process with the other processes, and computes the results that do not
-    /// depend on the member.
+    /// Exchanges the contributions of this process with the other processes, and computes the results that are the same
+    /// for all members.
     fn outcome(
         &self,
         contributions: Vec<Option<Vec<Buffer>>>,
@@ -188,7 +188,7 @@ impl Collective {
     }
 }
 
-/// An exchange after all members have contributed, for one member.
+/// Computes the results of one member, after all members have contributed.
 struct Exchange<'a> {
     outcome: &'a CollectiveOutcome,
     group: &'a [usize],
@@ -201,7 +201,7 @@ struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// The results of this member.
+    /// Computes the results of this member.
     fn results(&self, kind: &Kind) -> Result<Vec<Buffer>, RunError> {
         let (contributions, place) = (&self.outcome.contributions, self.place);
         match kind {
@@ -243,7 +243,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// This member's result `i` of an all-to-all.
+    /// Computes result `i` of an `all_to_all` for this member.
     fn exchanged(&self, part: &AllToAll, i: usize) -> Result<Buffer, RunError> {
         let mut out = self.cx.pool.alloc(self.bytes[i])?;
         for (sender, contributions) in self.outcome.contributions.iter().enumerate() {
@@ -253,7 +253,7 @@ impl Exchange<'_> {
     }
 }
 
-/// For each tensor, the position in the group of the member that sends or receives it.
+/// Returns the root of each tensor: the position in the group of the member that sends or receives the tensor.
 fn roots(input: Option<&Buffer>, tensors: usize, members: usize) -> Result<Vec<usize>, RunError> {
     let numbers = input.map_or(&[][..], |input| input.bytes()).as_chunks::<4>().0;
     let root = |number: &[u8; 4]| {

@@ -1,4 +1,4 @@
-//! `acc = body(acc, x)` over vectors: the inner loop of scatters and windows.
+//! Computes `acc = body(acc, x)` elementwise. This is the inner loop of `scatter` and of window reductions.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use stablehlo::ir::Binary;
@@ -9,9 +9,9 @@ use crate::engine::scalar_fn::{Combine, ScalarFn};
 use crate::engine::stop::Stop;
 use crate::error::RunError;
 
-/// A body of `2 n` arguments that combines `n` running values with `n` new ones.
+/// A reduction body, which combines one running value per operand with one new value per operand.
 pub(crate) enum Body {
-    /// A common operation on one value.
+    /// A body for one operand, for which this module has a loop.
     Fast {
         run: fn(&mut [u8], &[u8]),
         combine: Combine,
@@ -21,7 +21,7 @@ pub(crate) enum Body {
 }
 
 impl Body {
-    /// The loop for a recognised body.
+    /// Returns the loop of a recognized body, or `None` if the element type has no such loop.
     pub(crate) fn fast(combine: Combine, dtype: DType) -> Option<Body> {
         fn each<T: Num>(acc: &mut [u8], x: &[u8], f: impl Fn(T, T) -> T) {
             for (a, &x) in cast_slice_mut::<u8, T>(acc).iter_mut().zip(cast_slice::<u8, T>(x)) {
@@ -41,7 +41,7 @@ impl Body {
         }}), _ => None)
     }
 
-    /// Scalars that the body reads in addition to its arguments.
+    /// Returns the scalars that the body reads in addition to its arguments.
     pub(crate) fn captured(&self) -> &[u32] {
         match self {
             Body::Fast { .. } => &[],
@@ -49,7 +49,7 @@ impl Body {
         }
     }
 
-    /// Whether the body has a loop.
+    /// Returns whether the body contains a loop.
     pub(crate) fn has_loop(&self) -> bool {
         match self {
             Body::Fast { .. } => false,
@@ -57,7 +57,7 @@ impl Body {
         }
     }
 
-    /// Combines `n` elements. A body without a fast loop returns an error after a stop request.
+    /// Combines `n` elements. After a stop request, a body without a fast loop returns an error.
     pub(crate) fn apply(
         &self,
         n: usize,

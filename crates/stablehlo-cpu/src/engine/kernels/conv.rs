@@ -1,5 +1,6 @@
-//! `convolution` as a matrix product. One operand, the patches of the input under the window, is only materialized one
-//! panel at a time. Packing a panel applies the padding, the dilation and the order of dimensions.
+//! `convolution` as a matrix product. The first operand consists of the patches of the input under the window. Only one
+//! panel of patches is materialized at a time. Packing a panel applies the padding, the dilation and the order of
+//! dimensions.
 
 use std::ops::Range;
 
@@ -17,7 +18,7 @@ use crate::engine::stop::Stop;
 use crate::engine::view::{MAX_RANK, View};
 use crate::error::RunError;
 
-/// Minimum number of contiguous input features for packing whole runs of them.
+/// Minimum number of contiguous input features for which packing copies runs of features.
 const RUN: usize = 8;
 
 /// The element type of the computation.
@@ -31,18 +32,19 @@ pub(crate) enum Element {
 /// A spatial dimension of the input under the window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Axis {
-    /// Extent of the input, and distance in elements between consecutive indices.
+    /// Extent of the input in this dimension. `stride` is the distance in elements between consecutive indices.
     pub(crate) size: usize,
     pub(crate) stride: usize,
-    /// Distance between windows, and position of the first window, in the dilated input.
+    /// Distance between consecutive windows in the dilated input. `first` is the position of the first window.
     pub(crate) step: usize,
     pub(crate) first: isize,
-    /// Dilation of the input.
+    /// Dilation factor of the input.
     pub(crate) base: usize,
 }
 
 impl Axis {
-    /// The index of the input at a position of the dilated, padded input. Returns `None` in the padding.
+    /// Returns the index in the input that corresponds to a position of the dilated, padded input, or `None` in the
+    /// padding.
     #[inline(always)]
     fn index(&self, at: isize) -> Option<usize> {
         let at = usize::try_from(at).ok()?;
@@ -51,29 +53,31 @@ impl Axis {
     }
 }
 
-/// How an output index moves the position in the input.
+/// Effect of the next output index on the position in the input.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PatchStep {
-    /// The window moves along this axis.
+    /// The window moves one step along this axis.
     Axis(usize),
-    /// The next image, at a distance of this many elements.
+    /// The position moves to the next image, this many elements later.
     Batch(usize),
 }
 
-/// The patches of an input. There is one for every output position, with all taps of the window and all input features.
+/// The patches of an input. Each output position has one patch, which consists of all taps of the window and all input
+/// features.
 pub(crate) struct Patches {
     pub(crate) axes: Vec<Axis>,
-    /// Dimensions of the output, outermost first, with their effect on the patch's position.
+    /// Outer dimensions of the output, outermost first, with their effect on the position of a patch. `lines` are the
+    /// inner dimensions, whose patches are the rows of one matrix.
     pub(crate) outer: Vec<(usize, PatchStep)>,
     pub(crate) lines: Vec<(usize, PatchStep)>,
-    /// Positions of each tap along the axes, in the dilated input, and the number of taps.
+    /// Offset of each tap along each axis, in the dilated input. `tap_count` is the number of taps.
     pub(crate) taps: Vec<isize>,
     pub(crate) tap_count: usize,
     pub(crate) features: usize,
     pub(crate) feature: usize,
 }
 
-/// The position of a patch: its image, and its window's position along each axis.
+/// The position of a patch: the offset of its image, and the position of its window along each axis.
 #[derive(Clone, Copy, Default)]
 struct Origin {
     image: usize,
@@ -100,7 +104,7 @@ impl Patches {
         origin
     }
 
-    /// The origin of a patch, from its index along some dimensions of the output.
+    /// Returns the origin of the patch at `index` along the output dimensions `dims`, relative to the origin `from`.
     fn origin(&self, mut from: Origin, dims: &[(usize, PatchStep)], mut index: usize) -> Origin {
         for &(extent, along) in dims.iter().rev() {
             let i = index % extent.max(1);
@@ -113,8 +117,8 @@ impl Patches {
         from
     }
 
-    /// Whether the input already is the matrix of patches, because the window has one tap and visits every index in
-    /// order.
+    /// Returns whether the input already is the matrix of patches, because the window has one tap and visits every
+    /// index in order.
     fn is_matrix(&self) -> bool {
         let mut stride = self.features;
         let follows = self.lines.iter().rev().all(|&(extent, along)| {
@@ -130,7 +134,7 @@ impl Patches {
             stride *= extent;
             fits
         });
-        // If an axis has only one index, that index may be in the padding, which is not part of the matrix.
+        // If an axis has only one output index, this index may be in the padding, which is not part of the input.
         let inside = self.axes.iter().all(|axis| axis.first == 0 && axis.base == 1 && axis.size > 0);
         let plain = self.tap_count == 1 && self.feature == 1 && self.taps.iter().all(|&tap| tap == 0);
         plain && inside && follows
@@ -140,7 +144,7 @@ impl Patches {
         &self.taps[tap * self.axes.len()..][..self.axes.len()]
     }
 
-    /// The position in the input of the first feature of one tap of a patch. Returns `None` in the padding.
+    /// Returns the position in the input of the first feature of one tap of a patch, or `None` in the padding.
     #[inline(always)]
     fn position(&self, origin: &Origin, tap: &[isize]) -> Option<usize> {
         let mut at = origin.image;
@@ -151,7 +155,7 @@ impl Patches {
     }
 }
 
-/// The patches of one group and outer index.
+/// The patches of one feature group at one outer index.
 struct Source<'a, T> {
     patches: &'a Patches,
     data: &'a [T],
@@ -195,7 +199,7 @@ impl<'a, T: Operand + Pod> Runs<'a, T> for Source<'a, T> {
 }
 
 impl<T: Operand + Pod> Source<'_, T> {
-    /// Packs a strip by copying a run of features of one line at a time.
+    /// Packs a strip of patches by copying a run of features of one patch at a time.
     fn runs(&self, (first, count): (usize, usize), (start, depth): (usize, usize), width: usize, out: &mut [T::Wide]) {
         let p = self.patches;
         let mut origins = [Origin::default(); MAX_WIDTH];
@@ -220,7 +224,7 @@ impl<T: Operand + Pod> Source<'_, T> {
     }
 }
 
-/// Packs a strip by copying lines that differ only in the innermost dimension.
+/// Packs a strip by copying the elements of patches that differ only in the innermost dimension.
 struct Segments<'s, 'a, T: Operand> {
     source: &'s Source<'a, T>,
     lines: (usize, usize),
@@ -260,11 +264,11 @@ impl<T: Operand + Pod> NullaryFnOnce for Segments<'_, '_, T> {
     }
 }
 
-/// The positions in the input of one tap of consecutive patches along the innermost dimension.
+/// Positions in the input that one tap reads for consecutive patches along the innermost dimension of the output.
 enum Positions {
-    /// The patches of a range read positions with a constant distance, and the others read the padding.
+    /// The patches in `inside` read positions at a constant distance, and all other patches read the padding.
     Range { inside: Range<usize>, first: usize, stride: usize },
-    /// The patches move along a dilated axis, on which the first one is at `place`.
+    /// The patches move along a dilated axis, on which the first patch is at `place`.
     Dilated { first: usize, axis: usize, place: isize },
 }
 
@@ -289,7 +293,7 @@ impl Patches {
         if axis.base > 1 {
             return Positions::Dilated { first: at, axis: i, place };
         }
-        // Split the positions into those before the input, inside it and after it.
+        // Split the patches into those whose position is before the input, inside the input and after the input.
         let before = usize::try_from(-place).unwrap_or(0).div_ceil(axis.step).min(len);
         let offset = usize::try_from(place).unwrap_or(0);
         let left = (axis.size + usize::try_from(-place).unwrap_or(0)).saturating_sub(offset);
@@ -300,7 +304,8 @@ impl Patches {
     }
 }
 
-/// Rows of a strip, one for each feature of a tap. In each row, `len` numbers from `at` on belong to consecutive patches.
+/// Rows of a strip, one for each feature of a tap. In each row, `len` elements from `at` on belong to consecutive
+/// patches.
 struct Rows<'a, W> {
     out: &'a mut [W],
     width: usize,
@@ -309,8 +314,8 @@ struct Rows<'a, W> {
 }
 
 impl<W: Copy + Default> Rows<'_, W> {
-    /// Copies the numbers of the patches `inside` the input to each row, and fills the others with zeros. `next` is the
-    /// distance between the features of the input.
+    /// Copies the elements of the patches `inside` the input to each row, and fills the elements of all other patches
+    /// with zeros. `next` is the distance between the features of the input.
     #[inline(always)]
     fn copy<T: Operand<Wide = W>>(
         self,
@@ -345,8 +350,8 @@ impl<W: Copy + Default> Rows<'_, W> {
         }
     }
 
-    /// Copies at least `N` contiguous numbers to each row, `N` at a time. The last copy may overlap the one before it,
-    /// because a loop over single numbers would take longer.
+    /// Copies at least `N` contiguous elements to each row, `N` at a time. The last copy may overlap the copy before
+    /// it, because a loop over the remaining single elements would take longer.
     #[inline(always)]
     fn contiguous<T: Operand<Wide = W>, const N: usize>(self, data: &[T], first: usize, next: usize) {
         let Rows { out, width, at, len } = self;
@@ -368,7 +373,7 @@ impl<W: Copy + Default> Rows<'_, W> {
         }
     }
 
-    /// Copies the numbers of patches along a dilated axis.
+    /// Copies the elements of patches along a dilated axis.
     #[inline(always)]
     fn dilated<T: Operand<Wide = W>>(self, data: &[T], axis: &Axis, place: isize, first: usize, next: usize) {
         let Rows { out, width, at, len } = self;
@@ -390,10 +395,10 @@ pub(crate) struct Convolution {
     pub(crate) groups: usize,
     /// The kernel as `[window, input feature, output feature]`, with the output features of all groups.
     pub(crate) kernel: View,
-    /// Output features of a group.
+    /// Number of output features of a group.
     pub(crate) share: usize,
-    /// Whether the features are the output's last dimension. Otherwise they are between the outer dimensions and the
-    /// lines.
+    /// Whether the features are the last dimension of the output. Otherwise they are between the outer dimensions and
+    /// the inner dimensions.
     pub(crate) features_last: bool,
     pub(crate) element: Element,
 }
@@ -482,7 +487,7 @@ impl Convolution {
         })
     }
 
-    /// Convolves each feature separately: multiplies rows of features and adds them up.
+    /// Convolves each feature separately: multiplies rows of features by rows of the kernel and adds up the products.
     fn depthwise<T: Wide>(&self, input: &[T], kernel: &[T], out: &mut [T], stop: Option<&Stop>) {
         let (p, features) = (&self.patches, self.groups);
         let taps = p.tap_count;
@@ -491,7 +496,7 @@ impl Convolution {
         });
     }
 
-    /// A convolution of integers, which wrap on overflow.
+    /// Convolves integers, which wrap on overflow.
     fn wrapping(&self, input: &[i64], kernel: &[i64], out: &mut [i64], stop: Option<&Stop>) {
         let (p, all, lines) = (&self.patches, self.groups * self.share, self.patches.line_count());
         out.fill(0);

@@ -1,4 +1,4 @@
-//! `custom_call` of a registered handler.
+//! Kernel of a `custom_call` with a registered handler.
 
 use super::{Context, Kernel};
 use crate::engine::custom_calls::Bound;
@@ -27,7 +27,7 @@ impl Kernel for Custom {
         true
     }
 
-    /// A handler may have any effects.
+    /// Returns false, because a handler may have any effects.
     fn is_pure(&self) -> bool {
         false
     }

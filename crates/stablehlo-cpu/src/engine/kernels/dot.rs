@@ -1,4 +1,4 @@
-//! `dot_general`, normalised to a batch of matrix products.
+//! `dot_general`, normalized to a batch of matrix products.
 
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use half::{bf16, f16};
@@ -14,9 +14,9 @@ use crate::error::RunError;
 /// Strides of one operand as a batch of matrices.
 #[derive(Clone, Debug)]
 pub(crate) struct Side {
-    /// Offset of each batch.
+    /// Offset of each matrix of the batch.
     pub(crate) batch: Vec<usize>,
-    /// Strides along the free dimension and along the summed dimension.
+    /// Stride along the free dimension. `contract` is the stride along the contracting dimension.
     pub(crate) free: usize,
     pub(crate) contract: usize,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Dot {
 
 pub(crate) type DotFn = fn(&Dot, &[u8], &[u8], &mut [u8], &Context<'_>) -> Result<(), RunError>;
 
-/// The loop for operands and result of these types.
+/// Returns the function that computes the product for operands and results of these types.
 pub(crate) fn dot_fn(operand: DType, result: DType) -> Option<DotFn> {
     Some(match (operand, result) {
         (DType::F32, DType::F32) => direct::<f32>,
@@ -66,8 +66,8 @@ impl Kernel for Dot {
 }
 
 impl Dot {
-    /// The transpose of this product of `rows x columns`, computed by swapping the operands. Returns `None` for a
-    /// batch.
+    /// Returns the product that computes the transpose of this product, by swapping the operands. Returns `None` for a
+    /// batch, or if the result of this product is not a matrix of `rows x columns`.
     pub(crate) fn swapped(&self, rows: usize, columns: usize) -> Option<Dot> {
         let fits = self.lhs.batch.len() == 1 && (self.m, self.n) == (rows, columns);
         fits.then(|| Dot {
@@ -134,7 +134,7 @@ fn products<T: Operand>(dot: &Dot, a: &[T], b: &[T], out: &mut [T::Wide], stop: 
         return one((0, out));
     }
     let tasks: Vec<_> = out.chunks_exact_mut(size).enumerate().collect();
-    // There are enough products for all cores, so each runs on one core.
+    // There are enough matrix products for all cores, so compute each on one core.
     if tasks.len() >= 2 * parallel::threads(dot.work()) {
         parallel::each_until(stop, tasks, dot.work(), |task| parallel::alone(|| one(task)));
     } else {
@@ -142,8 +142,8 @@ fn products<T: Operand>(dot: &Dot, a: &[T], b: &[T], out: &mut [T::Wide], stop: 
     }
 }
 
-/// The loop for all other number types. It scales rows of B and adds them up, so that the inner loop is contiguous in
-/// the output.
+/// Computes the product for all other element types. Scales rows of B and adds them up, so that the inner loop is
+/// contiguous in the output.
 fn plain<T: Pod + Send + Sync + Cast<R>, R: Num>(
     dot: &Dot,
     a: &[u8],

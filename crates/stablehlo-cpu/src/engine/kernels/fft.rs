@@ -13,21 +13,22 @@ use crate::engine::parallel;
 use crate::engine::stop::Stop;
 use crate::error::RunError;
 
-/// Complex numbers of the lines that are transformed together, so that they stay in the first-level cache.
+/// Number of complex numbers that are transformed together, so that they stay in the first-level cache. A longer line
+/// is transformed alone.
 const TOGETHER: usize = 2048;
-/// Maximum number of columns that are transformed together. This many numbers fill at least one cache line.
+/// Maximum number of columns that are transformed together. Rows of this many numbers fill at least one cache line.
 const COLUMNS: usize = 16;
 /// Transforms of fewer numbers than this may be computed two at a time.
 const PAIRED: usize = 64;
 
-/// The transform of a batch. Outputs are complex, except that those of `irfft` are real.
+/// The transform of a batch. Outputs are complex, except those of an inverse real transform (`IRFFT`).
 pub(crate) struct Fft<T: FftNum> {
     /// Extents of the transformed dimensions of the real or complex signal.
     lengths: Vec<usize>,
     /// One plan for each dimension except the last.
     outer: Vec<Arc<dyn rustfft::Fft<T>>>,
     last: Last<T>,
-    /// The factor of the result, for inverse transforms.
+    /// Scale factor of the result, for inverse transforms.
     factor: Option<T>,
 }
 
@@ -129,7 +130,7 @@ where
         });
     }
 
-    /// Transforms each half of a spectrum to real numbers.
+    /// Transforms each row, which contains half of a spectrum, to real numbers.
     fn inverse_rows(&self, plan: &dyn ComplexToReal<T>, x: &[Complex<T>], out: &mut [T], stop: Option<&Stop>) {
         let (n, half) = (plan.len(), plan.complex_len());
         parallel::chunks_until(stop, out, n, work(x), |start, part| {
@@ -137,7 +138,7 @@ where
             let rows = x[start / n * half..].chunks_exact(half);
             for (x, out) in rows.zip(part.chunks_exact_mut(n)) {
                 row.copy_from_slice(x);
-                // Ignore imaginary parts that the spectrum of a real signal cannot have.
+                // Ignore imaginary parts that the spectrum of a real signal cannot contain.
                 row[0].im = T::zero();
                 if n % 2 == 0 {
                     row[half - 1].im = T::zero();
@@ -256,7 +257,7 @@ fn zeros<T: FftNum>(count: usize) -> Vec<Complex<T>> {
     vec![Complex { re: T::zero(), im: T::zero() }; count]
 }
 
-/// The work of a transform, in the unit of [`parallel::threads`].
+/// Returns the work of a transform, in the unit of [`parallel::threads`].
 fn work<T>(x: &[T]) -> usize {
     size_of_val(x).saturating_mul(8)
 }

@@ -1,4 +1,4 @@
-//! Reductions of a row of `f32`s, with the running results in vector registers.
+//! Reductions of a row of `f32`s, with the accumulators in vector registers.
 
 use bytemuck::cast_slice;
 use pulp::{Simd, WithSimd};
@@ -8,13 +8,13 @@ use crate::engine::elementwise::chain::{lanes, max, min};
 use crate::engine::elementwise::map::arch;
 use crate::engine::elementwise::num::Num;
 
-/// Number of accumulators of a contiguous reduction. They hide the latency of `max`, which takes several steps.
+/// Number of accumulators of a contiguous reduction. They hide the latency of `max`, which takes several instructions.
 pub(super) const LANES: usize = 64;
-/// Number of elements per lane after which a new running sum starts, so that rounding errors grow only with the square
-/// root of the length.
+/// Number of elements per lane after which a new partial sum starts, so that rounding errors grow more slowly than the
+/// length of the row.
 pub(super) const FRESH: usize = 64;
 
-/// Applies `function` to all elements. The order of combination does not depend on the machine's vectors.
+/// Combines all elements with `function`. The order of combination does not depend on the machine's vector length.
 pub(super) fn fold(function: F32, row: &[f32]) -> f32 {
     arch().dispatch(Fold { function, row })
 }
@@ -33,13 +33,13 @@ impl WithSimd for Fold<'_> {
             F32::Max => by_width(s, self.row, f32::NEG_INFINITY, |a, b| max(s, a, b), Num::max),
             F32::Min => by_width(s, self.row, f32::INFINITY, |a, b| min(s, a, b), Num::min),
             F32::Mul => by_width(s, self.row, 1.0, |a, b| s.mul_f32s(a, b), Num::mul),
-            // Negative zero leaves every number unchanged.
+            // Adding negative zero leaves every number unchanged.
             _ => by_width(s, self.row, -0.0, |a, b| s.add_f32s(a, b), Num::add),
         }
     }
 }
 
-/// Selects the number of vectors that holds all lanes.
+/// Calls [`vectors`] with the number of vectors that hold all lanes.
 #[inline(always)]
 fn by_width<S: Simd>(
     s: S,
@@ -77,7 +77,7 @@ fn vectors<S: Simd, const N: usize>(
             }
         }
         if more.is_empty() && rest.is_empty() {
-            // Combine halves while they are whole vectors.
+            // Combine the first half of the vectors with the second half, until one vector is left.
             let mut width = N / 2;
             while width > 0 {
                 for i in 0..width {

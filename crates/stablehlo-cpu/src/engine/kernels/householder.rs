@@ -1,5 +1,5 @@
-//! QR factorisation by Householder reflections, in LAPACK's packed form: `R` above the diagonal, the reflections'
-//! vectors below it, and their factors in a separate array.
+//! QR factorization by Householder reflections, in LAPACK's packed form: `R` on and above the diagonal, the vectors of
+//! the reflections below it, and their scalar factors `tau` in a separate array.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use faer::MatMut;
@@ -13,8 +13,8 @@ use crate::error::RunError;
 /// Number of reflections that are applied together, by matrix products.
 const BLOCK: usize = 32;
 
-/// Batches of `m x n` factorisations. Outputs are the packed factors, which start as the input, and the `min(m, n)`
-/// factors `tau`.
+/// QR factorizations of a batch of `m x n` matrices. The outputs are the packed factorizations, which initially hold
+/// the matrices, and the `min(m, n)` scalar factors `tau`.
 pub(crate) struct Qr {
     pub(crate) m: usize,
     pub(crate) n: usize,
@@ -54,14 +54,15 @@ impl Qr {
     }
 }
 
-/// The columns after those of a block, without the rows above its diagonal. `None` if the block is the last.
+/// Returns the columns after a block of columns, without the rows above the block's diagonal. Returns `None` for the
+/// last block.
 fn later<T>(a: &mut [T], n: usize, first: usize, count: usize) -> Option<MatMut<'_, T>> {
     let (m, next) = (a.len() / n, first + count);
     (next < n).then(|| MatMut::from_row_major_slice_mut(a, m, n).submatrix_mut(first, next, m - first, n - next))
 }
 
-/// Batches of the first `n` columns of the product of `k` reflections of `m` elements. Inputs are the packed vectors
-/// (`m x n`), which are also the output's initial contents, and the factors `tau`.
+/// The first `n` columns of the product of `k` reflections of `m` elements, for a batch. The inputs are the packed
+/// vectors (`m x n`), which are also the initial contents of the output, and the scalar factors `tau`.
 pub(crate) struct HouseholderProduct {
     pub(crate) m: usize,
     pub(crate) n: usize,
@@ -91,14 +92,14 @@ impl HouseholderProduct {
     }
 }
 
-/// Replaces the packed vectors of reflections by the first `n` columns of their product. `panel` is memory for blocks of
-/// columns. Returns early after a stop request.
+/// Replaces the packed vectors of reflections by the first `n` columns of the product of the reflections. `panel`
+/// provides memory for a block of columns. Returns early after a stop request.
 pub(super) fn form<T: Scalar>(tau: &[T], q: &mut [T], n: usize, panel: &mut Panel<T>, stop: Option<&Stop>) {
     let k = tau.len();
     for (i, row) in q.chunks_exact_mut(n).enumerate() {
         row[k..].iter_mut().zip(k..).for_each(|(x, j)| *x = T::real(if i == j { 1.0 } else { 0.0 }));
     }
-    // Apply the reflections from the last to the first. The columns of a block are overwritten after the block was
+    // Apply the reflections from the last to the first. The columns of a block are overwritten only after the block was
     // applied to the later columns.
     for (block, tau) in tau.chunks(BLOCK).enumerate().rev() {
         if Stop::check(stop).is_err() {

@@ -1,4 +1,4 @@
-//! `gather` and `scatter`.
+//! Kernels of `gather` and `scatter`.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 
@@ -9,16 +9,17 @@ use crate::engine::dtype::with_size;
 use crate::engine::parallel;
 use crate::error::RunError;
 
-/// Windows of a tensor. Their positions are read from an index tensor of shape `[windows, parts]`.
+/// Windows of a tensor, whose positions are read from an index tensor of shape `[windows, parts]`.
 pub(crate) struct Windows {
     pub(crate) read: ReadIndex,
     /// Number of windows.
     pub(crate) count: usize,
-    /// For each part of an index vector, the largest start at which the window is still inside, and the stride.
+    /// For each component of an index vector, the largest start at which the window is still inside the tensor, and the
+    /// stride.
     pub(crate) parts: Vec<(usize, usize)>,
-    /// The offset of each window along the batching dimensions. Empty if there are none.
+    /// The offset of each window along the batching dimensions. Empty if there are no batching dimensions.
     pub(crate) base: Vec<usize>,
-    /// Offsets of the contiguous runs of a window, and their length.
+    /// Offsets of the contiguous runs of elements in a window. `run` is the length of each run.
     pub(crate) runs: Vec<usize>,
     pub(crate) run: usize,
 }
@@ -28,7 +29,7 @@ impl Windows {
         self.base.get(window).copied().unwrap_or(0)
     }
 
-    /// Offset of a window, clamped to lie inside the tensor.
+    /// Returns the offset of a window, clamped to lie inside the tensor.
     fn clamped(&self, indices: &[u8], window: usize) -> usize {
         let first = window * self.parts.len();
         let starts = self.parts.iter().enumerate();
@@ -36,7 +37,7 @@ impl Windows {
             + starts.map(|(i, &(max, stride))| self.read.clamped(indices, first + i, max) * stride).sum::<usize>()
     }
 
-    /// Offset of a window, or `None` if the window is not completely inside the tensor.
+    /// Returns the offset of a window, or `None` if the window is not completely inside the tensor.
     pub(crate) fn inside(&self, indices: &[u8], window: usize) -> Option<usize> {
         let first = window * self.parts.len();
         let mut at = self.base(window);
@@ -51,7 +52,7 @@ impl Windows {
         self.runs.len() * self.run
     }
 
-    /// Whether each window is contiguous and starts at a multiple of its length.
+    /// Returns whether each window is contiguous and starts at a multiple of its length.
     pub(crate) fn are_aligned(&self) -> bool {
         let is_multiple = |at: usize| self.run > 0 && at.is_multiple_of(self.run);
         self.runs == [0]
@@ -60,7 +61,7 @@ impl Windows {
     }
 }
 
-/// `gather` to an array `[windows, window]`. Starts outside the operand are clamped. Inputs are the operand and the
+/// `gather` to an array `[windows, window]`. Starts outside the operand are clamped. The inputs are the operand and the
 /// indices.
 pub(crate) struct Gather {
     pub(crate) windows: Windows,
@@ -95,9 +96,9 @@ impl Kernel for Gather {
 /// Number of windows to scatter between two checks for a stop request.
 const BETWEEN_LOOKS: usize = 1024;
 
-/// `scatter` of an array of updates `[windows, window]`, in order. A window that is not completely inside is skipped.
-/// Inputs are the tensors (which the outputs start as), the indices, one update per tensor, and the scalars that the
-/// body captures.
+/// `scatter` of an array of updates `[windows, window]`, in order. Skips windows that are not completely inside the
+/// tensor. The inputs are the tensors, which are also the initial contents of the outputs, the indices, one array of
+/// updates per tensor, and the scalars that the body captures.
 pub(crate) struct Scatter {
     pub(crate) windows: Windows,
     pub(crate) sizes: Vec<usize>,

@@ -1,4 +1,4 @@
-//! The numbers of the dense solvers.
+//! Element types of the dense solvers.
 
 use bytemuck::Pod;
 use faer::traits::ComplexField;
@@ -7,15 +7,15 @@ use num_complex::Complex;
 /// A complex number of two `f64`.
 pub(crate) type C64 = Complex<f64>;
 
-/// Real or complex numbers of the dense solvers.
+/// Real and complex element types of the dense solvers.
 pub(crate) trait Scalar: Pod + ComplexField {
     /// The smallest normal number, divided by the distance from 1 to the next number.
     const TINY: f64;
     fn real(x: f64) -> Self;
     fn conj(self) -> Self;
-    /// Square root of a diagonal element, whose imaginary part is ignored.
+    /// Returns the square root of a diagonal element, whose imaginary part is ignored.
     fn root(self) -> Self;
-    /// One divided by this number, also if its square overflows or underflows.
+    /// Returns one divided by this number, even if the square of the number overflows or underflows.
     fn reciprocal(self) -> Self;
     fn abs(self) -> f64;
     fn real_part(self) -> f64;
@@ -57,7 +57,7 @@ fn round(x: f64) -> f32 {
     x as f32
 }
 
-/// `2^-103`
+/// `2^-103`, the quotient of `f32::MIN_POSITIVE` and `f32::EPSILON`.
 const TINY: f64 = 1.0 / (1u128 << 103) as f64;
 
 real_scalar!(f32, TINY, round);
@@ -111,7 +111,7 @@ macro_rules! in_field {
 }
 pub(super) use in_field;
 
-/// The number type.
+/// Element type of a dense solver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
     F32,

@@ -4,7 +4,7 @@ use super::{Context, Kernel};
 use crate::engine::scalar_fn::ScalarFn;
 use crate::error::RunError;
 
-/// Inputs are the tensors, then the scalars that the body captures.
+/// `map`. The inputs are the tensors, followed by the scalars that the body captures.
 pub(crate) struct Mapped {
     pub(crate) n: usize,
     pub(crate) body: ScalarFn,

@@ -1,4 +1,4 @@
-//! Reductions over the members of a group.
+//! Reductions over the members of a replica group.
 
 use super::Context;
 use super::combine::Body;
@@ -7,20 +7,21 @@ use crate::engine::pool::Buffer;
 use crate::engine::stop::Stop;
 use crate::error::RunError;
 
-/// Bytes of a reduction's running result that are processed at a time. They stay in the first-level cache while the
-/// members are added.
+/// Number of bytes of the running result that are processed at a time. They stay in the first-level cache while the
+/// members' tensors are added.
 pub(super) const STRIP: usize = 8 << 10;
 
-/// Treats the tensor as `[outer, group, chunk]`. Each member receives its own index of the middle dimension.
+/// `reduce_scatter` of a tensor that is treated as `[outer, group, chunk]`. Each member receives its own index of the
+/// middle dimension.
 pub(crate) struct ReduceScatter {
     pub(crate) outer: usize,
-    /// Elements.
+    /// Length of the last dimension in elements.
     pub(crate) chunk: usize,
     pub(crate) size: usize,
     pub(crate) body: Body,
 }
 
-/// `out = body(... body(ins[0], ins[1]) ...)`, element by element.
+/// Computes `out = body(... body(ins[0], ins[1]) ...)`, element by element.
 pub(super) fn reduce(
     ins: &[&[u8]],
     out: &mut [u8],

@@ -1,4 +1,5 @@
-//! Ops that are not elementwise. Each family has a file, with the op after shape inference and the loop that runs it.
+//! Kernels of ops that are not elementwise. Each module contains a family of ops, with their shapes resolved and the
+//! loops that run them.
 
 pub(crate) mod cholesky;
 pub(crate) mod collective;

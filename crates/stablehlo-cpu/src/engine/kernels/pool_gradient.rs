@@ -1,4 +1,4 @@
-//! The gradient of a max or min pooling. It is a `select_and_scatter` that selects by comparison and scatters by addition.
+//! The gradient of a max or min pooling: a `select_and_scatter` that selects by comparison and scatters by addition.
 
 use std::ops::Range;
 
@@ -15,16 +15,18 @@ use crate::engine::parallel;
 use crate::engine::stop::Stop;
 use crate::error::RunError;
 
-/// Elements of a window row whose selection is in registers or in the first-level cache.
+/// Number of features that are processed together, so that their selection stays in registers or in the first-level
+/// cache.
 const TOGETHER: usize = 64;
 
 /// A dimension of the operand under the windows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Axis {
-    /// Extent of the operand, and distance in elements between consecutive indices.
+    /// Extent of the operand in this dimension. `stride` is the distance in elements between consecutive indices.
     pub(crate) size: usize,
     pub(crate) stride: usize,
-    /// Number of windows, distance between them, and the padding before the first index, which may be negative.
+    /// Number of windows. `step` is the distance between windows, and `low` the padding before the first index, which
+    /// may be negative.
     pub(crate) windows: usize,
     pub(crate) step: usize,
     pub(crate) low: isize,
@@ -33,28 +35,28 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// The indices of the operand that a window covers.
+    /// Returns the indices of the operand that a window covers.
     fn covered(&self, window: usize) -> Range<usize> {
         let at = |position: usize| position.saturating_add_signed(-self.low).min(self.size);
         at(window * self.step)..at(window * self.step + self.window)
     }
 }
 
-/// The gradient of a pooling. Inputs are the operand, the source and the initial value.
+/// The gradient of a pooling. The inputs are the operand, the source and the initial value.
 pub(crate) struct PoolGradient {
     /// Number of images. Windows do not extend over several images.
     pub(crate) images: usize,
     /// The dimensions of an image under the windows, outermost first.
     pub(crate) axes: Vec<Axis>,
-    /// Number of contiguous elements at each position of the axes. Each has its own windows.
+    /// Number of contiguous elements at each position of the axes. Each of them has its own windows.
     pub(crate) features: usize,
     pub(crate) run: PoolGradientFn,
 }
 
-/// The loop for an element type and a comparison.
+/// The function that computes the gradient for an element type and a comparison.
 pub(crate) type PoolGradientFn = fn(&PoolGradient, &[u8], &[u8], &[u8], &mut [u8], &Context<'_>);
 
-/// Whether the selection keeps the first element.
+/// A comparison that decides whether the selection keeps the first element.
 trait Selection<T>: Send + Sync {
     fn keeps(first: T, second: T) -> bool;
 }
@@ -72,7 +74,7 @@ macro_rules! selections {
 selections!(Ge >= Gt > Le <= Lt <);
 
 impl PoolGradient {
-    /// The loop for a selection by this comparison of floats.
+    /// Returns the function for a selection by this comparison of floats.
     pub(crate) fn run_fn(direction: ComparisonDirection, dtype: DType) -> Option<PoolGradientFn> {
         fn of<T: Num>(direction: ComparisonDirection) -> Option<PoolGradientFn> {
             match direction {
@@ -144,7 +146,7 @@ impl<T: Num, S: Selection<T>> NullaryFnOnce for Image<'_, T, S> {
             if Stop::check(stop).is_err() {
                 return;
             }
-            // The positions of the window's elements inside the operand, row-major.
+            // The positions of the window's elements inside the operand, in row-major order.
             positions.clear();
             positions.push(0);
             for (axis, &window) in pool.axes.iter().zip(&index) {
@@ -177,7 +179,8 @@ impl<T: Num, S: Selection<T>> NullaryFnOnce for Image<'_, T, S> {
     }
 }
 
-/// Selects and scatters for one window and all features. `first` and `others` are the positions of its elements.
+/// Selects and scatters for one window and all features. `first` and `others` are the positions of the window's
+/// elements.
 #[inline(always)]
 fn rows<T: Num, S: Selection<T>>(x: &[T], source: &[T], out: &mut [T], first: usize, others: &[usize]) {
     for (block, source) in source.chunks(TOGETHER).enumerate() {

@@ -5,23 +5,24 @@ use bytemuck::pod_read_unaligned;
 use crate::engine::pool::Buffer;
 use crate::error::RunError;
 
-/// Indices of each member's inputs.
+/// Index of the operand among each member's inputs. The following constants are the indices of the other inputs.
 const OPERAND: usize = 0;
 const OUTPUT: usize = 1;
 const INPUT_OFFSETS: usize = 2;
 const SEND_SIZES: usize = 3;
 const OUTPUT_OFFSETS: usize = 4;
 
-/// The exchange. Offsets and sizes are `i64` and count rows.
+/// `ragged_all_to_all`. Offsets and sizes are `i64` and count rows.
 pub(crate) struct RaggedAllToAll {
-    /// Bytes of a row.
+    /// Size of a row in bytes.
     pub(crate) row: usize,
     /// Number of runs that each member sends to each member.
     pub(crate) runs: usize,
 }
 
 impl RaggedAllToAll {
-    /// Copies the member's own output, and overwrites in it the rows that the member at `place` of the group receives.
+    /// Copies the member's own output operand to `out`. Then overwrites the rows that the member at `place` of the
+    /// group receives.
     pub(crate) fn run(&self, contributions: &[Vec<Buffer>], place: usize, out: &mut [u8]) -> Result<(), RunError> {
         out.copy_from_slice(contributions[place][OUTPUT].bytes());
         for (sender, inputs) in contributions.iter().enumerate() {
@@ -47,7 +48,7 @@ impl RaggedAllToAll {
         Ok(())
     }
 
-    /// The bytes of the given rows, if a tensor of `bytes` contains them.
+    /// Returns the byte range of the given rows, or `None` if a tensor of `bytes` bytes does not contain them.
     fn range(&self, first: i64, rows: i64, bytes: usize) -> Option<std::ops::Range<usize>> {
         let rows = usize::try_from(rows).ok()?;
         if rows == 0 {

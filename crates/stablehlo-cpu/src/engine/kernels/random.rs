@@ -1,4 +1,5 @@
-//! `rng`: random numbers that the program generates itself. The sequence restarts when the program is compiled.
+//! `rng`: random numbers from a generator whose state belongs to the compiled program. Compiling the program again
+//! restarts the sequence.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,14 +9,14 @@ use super::{Context, Kernel};
 use crate::engine::parallel;
 use crate::error::RunError;
 
-/// The distribution, with the two scalar operands `a` and `b`.
+/// The distribution of the random numbers. `a` and `b` are the two scalar operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Distribution {
-    /// `f64` in `[a, b)`, with as many random bits as an `f32` or an `f64` can represent.
+    /// `f64` in `[a, b)`, with as many random bits as an `f32` (if `narrow`) or an `f64` can represent.
     Uniform { narrow: bool },
     /// `i64` in `[a, b)`.
     Integers,
-    /// `f64` of mean `a` and standard deviation `b`.
+    /// `f64` with mean `a` and standard deviation `b`.
     Normal,
 }
 
@@ -23,7 +24,7 @@ pub(crate) struct Rng {
     pub(crate) distribution: Distribution,
     /// Number of random numbers that earlier runs have drawn.
     pub(crate) drawn: AtomicU64,
-    /// Distinguishes this op from other ops of the program.
+    /// Key of the random sequence, different for each op of the program.
     pub(crate) key: u64,
 }
 
@@ -57,7 +58,7 @@ impl Kernel for Rng {
                 parallel::chunks(cast_slice_mut::<u8, f64>(out), 4096, work, |start, part| {
                     for (i, o) in part.iter_mut().enumerate() {
                         let u = bits(start + i, 0);
-                        // Use few enough bits that rounding cannot reach the upper bound.
+                        // Use few enough bits that rounding to `f32` cannot reach the upper bound.
                         let u = if narrow {
                             (u >> 57) as f64 / 128.0 + (u & 0xFFFF) as f64 / (1u64 << 23) as f64
                         } else {
@@ -71,7 +72,7 @@ impl Kernel for Rng {
                 let (a, b) = (cast_slice::<u8, f64>(ins[0])[0], cast_slice::<u8, f64>(ins[1])[0]);
                 parallel::chunks(cast_slice_mut::<u8, f64>(out), 4096, work, |start, part| {
                     for (i, o) in part.iter_mut().enumerate() {
-                        // The Box-Muller transform. The logarithm's argument is never 0.
+                        // The Box-Muller transform. The argument of the logarithm is never 0.
                         let (u, v) = (1.0 - unit(bits(start + i, 0)), unit(bits(start + i, 1 << 63)));
                         *o = a + b * (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos();
                     }
@@ -82,7 +83,7 @@ impl Kernel for Rng {
     }
 }
 
-/// A bijection of 64-bit words with good mixing (Steele, Lea and Flood, 2014).
+/// A bijection of 64-bit words with good mixing, from the generator SplitMix (Steele, Lea and Flood, 2014).
 fn splitmix(x: u64) -> u64 {
     let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

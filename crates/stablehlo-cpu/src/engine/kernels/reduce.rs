@@ -1,4 +1,4 @@
-//! `reduce`: fast loops for common bodies, and a vector program for any other body.
+//! `reduce`: fast loops for common bodies, and a vectorized region for any other body.
 
 use std::any::TypeId;
 
@@ -29,12 +29,12 @@ pub(crate) struct Extents {
     pub(crate) inner: usize,
 }
 
-/// A reduction by an operation for which there is a loop.
+/// A reduction by an op for which this module has a loop.
 pub(crate) struct Reduce {
     pub(crate) extents: Extents,
     pub(crate) op: Binary,
     pub(crate) dtype: DType,
-    /// The loop for this operation and type.
+    /// The loop for this op and element type.
     pub(crate) run: ReduceFn,
 }
 
@@ -47,7 +47,7 @@ impl Kernel for Reduce {
     }
 }
 
-/// Element types that are accumulated in another type, such as narrow floats in `f32`.
+/// Element types and the types in which they are accumulated, such as `f32` for narrow floats.
 trait Accumulate: Pod + Send + Sync {
     type Acc: Num;
     fn widen(self) -> Self::Acc;
@@ -84,7 +84,7 @@ accumulate_narrow!(bf16 f16);
 
 /// An associative, commutative operation with an identity.
 trait Monoid<A>: Send + Sync {
-    /// The same operation as a function of `f32`s.
+    /// The same operation as a function of `f32`s, which reduces rows with vector instructions.
     const FUNCTION: Option<F32> = None;
     fn identity() -> A;
     fn apply(a: A, b: A) -> A;
@@ -175,7 +175,7 @@ bit_monoids! {
     u8: 0, !0; u16: 0, !0; u32: 0, !0; u64: 0, !0;
 }
 
-/// The loop for a body `op(a, b)` on this dtype.
+/// Returns the loop for a body `op(a, b)` on this element type.
 pub(crate) fn reduce_fn(op: Binary, dtype: DType) -> Option<ReduceFn> {
     macro_rules! pick {
         ($m:ident, [$($d:ident = $t:ty),*]) => {
@@ -221,13 +221,13 @@ pub(crate) fn reduce_fn(op: Binary, dtype: DType) -> Option<ReduceFn> {
     }
 }
 
-/// Length from which a row is reduced in lanes. Shorter rows are reduced in order.
+/// Minimum length of a row that is reduced in lanes. Shorter rows are reduced in order.
 pub(crate) const IN_ORDER: usize = LANES / 4;
-/// Rows that are combined with one another before they are added to the columns' results.
+/// Number of rows that are combined with one another before they are added to the accumulators of the columns.
 pub(crate) const TOGETHER: usize = 4;
 /// Number of columns that are accumulated at a time. Their accumulators stay in the first-level cache.
 const COLUMNS: usize = 2048;
-/// Elements of a part of a long reduction. The number is fixed, so that results do not depend on the number of cores.
+/// Number of elements of a part of a long reduction. It is fixed, so that results do not depend on the number of cores.
 const PART: usize = 1 << 18;
 
 fn reduce<T: Accumulate, M: Monoid<T::Acc>>(
@@ -260,7 +260,7 @@ fn reduce<T: Accumulate, M: Monoid<T::Acc>>(
             }
         });
     }
-    // Divide the output by rows, or its only row into pieces.
+    // Divide the output by rows, or divide its only row into ranges of columns.
     let unit = if extents.outer > 1 { inner } else { COLUMNS };
     parallel::chunks_until(stop, out, unit, bytes, |first, part| {
         let mut acc = [M::identity(); COLUMNS];
@@ -277,7 +277,8 @@ fn reduce<T: Accumulate, M: Monoid<T::Acc>>(
     });
 }
 
-/// For few outputs from many elements: reduces parts of the reduced dimension separately, then combines them.
+/// Computes few outputs from many elements. Reduces parts of the reduced dimension separately, then combines their
+/// results.
 fn parts<T: Accumulate, M: Monoid<T::Acc>>(
     extents: &Extents,
     src: &[T],
@@ -397,15 +398,15 @@ impl<T: Accumulate, M: Monoid<T::Acc>> NullaryFnOnce for Columns<'_, T, M> {
     }
 }
 
-/// Reduces `rows` rows of `acc.len()` columns, `stride` elements apart.
+/// Reduces `rows` rows of `acc.len()` columns. The rows are `stride` elements apart.
 fn columns<T: Accumulate, M: Monoid<T::Acc>>(src: &[T], rows: usize, stride: usize, acc: &mut [T::Acc]) {
     vectorized(Columns::<T, M> { src, rows, stride, acc, monoid: std::marker::PhantomData });
 }
 
-/// A reduction with any body over any number of tensors. Inputs are the tensors, their initial values, and the scalars
-/// that the body captures.
+/// A reduction with any body over any number of tensors. The inputs are the tensors, their initial values, and the
+/// scalars that the body captures.
 pub(crate) struct ReduceAny {
-    /// Each tensor as `[reduced, kept]`.
+    /// View of each tensor as `[reduced, kept]`.
     pub(crate) view: View,
     pub(crate) reduced: usize,
     pub(crate) kept: usize,
@@ -446,7 +447,7 @@ impl Kernel for ReduceAny {
 }
 
 impl ReduceAny {
-    /// `acc[i] = body(acc[i], x[i])` for `n` elements.
+    /// Computes `acc[i] = body(acc[i], x[i])` for `n` elements.
     fn apply(
         &self,
         n: usize,
@@ -463,8 +464,8 @@ impl ReduceAny {
         self.body.run(n, &ins, acc, &alias, cx.stop)
     }
 
-    /// Reduces `left` rows to fewer, in order. Rows are cut into segments whose running results form one long vector.
-    /// Returns the number of remaining rows.
+    /// Reduces `left` rows to fewer rows. Splits the rows into consecutive segments, whose running results form one
+    /// long vector. Returns the number of remaining rows.
     fn shorten(
         &self,
         rows: &mut [Buffer],

@@ -7,13 +7,14 @@ use pulp::NullaryFnOnce;
 use super::linalg::Scalar;
 use crate::engine::elementwise::map::vectorized;
 
-/// Number of partial sums of a scalar product. The compiler turns them into vectors.
+/// Number of partial sums of a dot product. The compiler keeps them in vector registers.
 const LANES: usize = 16;
 
-/// Reflections of adjacent columns. The vector of each starts one row below that of the one before it.
+/// Reflections of adjacent columns. The vector of each reflection starts one row below the vector of the reflection
+/// before it.
 pub(super) struct Panel<T> {
     rows: usize,
-    /// The columns, one after the other. They hold the vectors below the diagonal.
+    /// The columns, one after the other. Below the diagonal, they hold the vectors.
     columns: Vec<T>,
     tau: Vec<T>,
 }
@@ -23,7 +24,8 @@ impl<T: Scalar> Panel<T> {
         Self { rows: 0, columns: Vec::new(), tau: Vec::new() }
     }
 
-    /// Copies `count` columns of a matrix with `n` columns, from `first` on. Rows above the diagonal are left out.
+    /// Copies `count` columns of a matrix with `n` columns, starting at column `first`, without the rows above the
+    /// diagonal.
     pub(super) fn read(&mut self, a: &[T], n: usize, first: usize, count: usize) {
         self.rows = a.len() / n - first;
         self.columns.resize(self.rows * count, T::zeroed());
@@ -39,7 +41,7 @@ impl<T: Scalar> Panel<T> {
         self.tau.extend_from_slice(tau);
     }
 
-    /// Copies the columns back.
+    /// Copies the columns back to the matrix.
     pub(super) fn write(&self, a: &mut [T], n: usize, first: usize) {
         for (i, row) in a.chunks_exact_mut(n).skip(first).enumerate() {
             for (x, column) in row[first..].iter_mut().zip(self.columns.chunks_exact(self.rows)) {
@@ -48,7 +50,7 @@ impl<T: Scalar> Panel<T> {
         }
     }
 
-    /// Factorises the columns. Returns the factors of the reflections.
+    /// Computes the QR factorization of the columns. Returns the scalar factors of the reflections.
     pub(super) fn reduce(&mut self) -> &[T] {
         let count = self.columns.len() / self.rows;
         for k in 0..count {
@@ -61,7 +63,7 @@ impl<T: Scalar> Panel<T> {
         &self.tau
     }
 
-    /// Replaces the columns by those of the product of the reflections.
+    /// Replaces the columns by the columns of the product of the reflections.
     pub(super) fn form(&mut self) {
         for (k, &tau) in self.tau.iter().enumerate().rev() {
             let (done, later) = self.columns.split_at_mut((k + 1) * self.rows);
@@ -99,7 +101,7 @@ impl<T: Scalar> Panel<T> {
         matmul(a, Accum::Add, v, tw.as_ref(), T::real(-1.0), Par::Seq);
     }
 
-    /// The matrix `T` of [`multiply`](Self::multiply), by rows.
+    /// Returns the matrix `T` of [`multiply`](Self::multiply), in row-major order.
     fn triangle(&self, v: MatRef<'_, T>) -> Vec<T> {
         let count = self.tau.len();
         let mut products = vec![T::zeroed(); count * count];
@@ -118,7 +120,7 @@ impl<T: Scalar> Panel<T> {
 }
 
 /// Computes the reflection whose adjoint zeroes all elements except the first, which becomes real. The vector replaces
-/// the other elements. Returns `tau`.
+/// the zeroed elements. Returns `tau`.
 fn reflect<T: Scalar>(column: &mut [T]) -> T {
     let Some((head, tail)) = column.split_first_mut() else { return T::real(0.0) };
     let mut below = norm(tail);
@@ -140,7 +142,7 @@ fn reflect<T: Scalar>(column: &mut [T]) -> T {
     T::real(beta).sub(alpha).mul(T::real(beta).reciprocal())
 }
 
-/// The Euclidean norm.
+/// Returns the Euclidean norm.
 fn norm<T: Scalar>(x: &[T]) -> f64 {
     let squares = |scale: f64| {
         x.iter().fold(0.0, |sum, x| {
@@ -148,7 +150,8 @@ fn norm<T: Scalar>(x: &[T]) -> f64 {
             sum + re * re + im * im
         })
     };
-    // Numbers whose squares overflow or underflow are scaled.
+    // If the sum of squares is very small or very large, squares may have overflowed or underflowed, so scale the
+    // numbers.
     let scaled = |scale: f64| squares(scale).sqrt() / scale;
     match squares(1.0) {
         sum if sum < 1e-270 => scaled(1e180),
@@ -157,7 +160,8 @@ fn norm<T: Scalar>(x: &[T]) -> f64 {
     }
 }
 
-/// Subtracts `tau v v* x` from the last elements `x` of each column. The first element of `v`, which is 1, is left out.
+/// Subtracts `tau v v* x` from the last elements `x` of each column. The slice `v` does not contain the first element
+/// of the vector, which is 1.
 struct Apply<'a, T> {
     v: &'a [T],
     tau: T,
@@ -180,7 +184,7 @@ impl<T: Scalar> NullaryFnOnce for Apply<'_, T> {
     }
 }
 
-/// The product `v* x`.
+/// Returns the dot product `v* x`.
 #[inline(always)]
 fn dot<T: Scalar>(v: &[T], x: &[T]) -> T {
     let mut sums = [T::real(0.0); LANES];

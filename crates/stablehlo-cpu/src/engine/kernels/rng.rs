@@ -7,20 +7,22 @@ use super::{Context, Kernel};
 use crate::engine::parallel;
 use crate::error::RunError;
 
-/// The generator.
+/// The algorithm of `rng_bit_generator`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Generator {
-    /// Philox 4x32 with 10 rounds: each counter gives four words.
+    /// Philox 4x32 with 10 rounds. Each counter produces four words.
     Philox,
-    /// ThreeFry 2x32 with 20 rounds: each counter gives two words. For words of up to 32 bits, one dimension of the
-    /// result alternates between the first and the second word. It has `extent` steps of `inner` elements.
+    /// ThreeFry 2x32 with 20 rounds. Each counter produces two words. For elements of up to 32 bits, the result
+    /// alternates between the first and the second word along one dimension. This dimension has `extent` indices of
+    /// `inner` elements each.
     ThreeFry { extent: usize, inner: usize },
 }
 
-/// Inputs: the state, `u64[2]` (or `u64[3]` for Philox). Outputs: the next state and the random bits.
+/// `rng_bit_generator`. The input is the state, `u64[2]` (or `u64[3]` for Philox). The outputs are the next state and
+/// the random bits.
 pub(crate) struct RngBits {
     pub(crate) generator: Generator,
-    /// Bytes of an element.
+    /// Size of an element in bytes.
     pub(crate) size: usize,
 }
 
@@ -36,7 +38,7 @@ impl Kernel for RngBits {
         next.copy_from_slice(state);
         match self.generator {
             Generator::Philox => {
-                // A state of two words also uses the key as the upper half of the counter.
+                // With a state of two words, the key is also the upper half of the counter.
                 let first = u128::from(counter) | u128::from(state.get(2).copied().unwrap_or(key)) << 64;
                 let per = if self.size == 8 { 2 } else { 4 };
                 let used = first.wrapping_add(n.div_ceil(per) as u128);
@@ -66,7 +68,8 @@ impl Kernel for RngBits {
 }
 
 impl RngBits {
-    /// Writes elements. Each counter yields `per` of them. `word(counter index, word)` returns 32 bits.
+    /// Writes elements. Each counter produces `per` elements. `word` returns 32 bits for the index of a counter and the
+    /// index of a word.
     fn fill(&self, out: &mut [u8], per: usize, word: impl Fn(usize, usize) -> u32 + Sync) {
         let size = self.size;
         let work = out.len().saturating_mul(8);
@@ -78,7 +81,7 @@ impl RngBits {
                     let bits = u64::from(word(counter, 2 * at)) | u64::from(word(counter, 2 * at + 1)) << 32;
                     to.copy_from_slice(&bits.to_ne_bytes());
                 } else {
-                    // Copies the little-endian bytes, so that narrow elements take the low bits.
+                    // Copy the little-endian bytes, so that narrow elements consist of the low bits.
                     to.copy_from_slice(&word(counter, at).to_le_bytes()[..size]);
                 }
             }
@@ -127,7 +130,7 @@ mod tests {
         (next.to_vec(), out)
     }
 
-    /// XLA's CPU backend computed the expected words. The counter overflows its lower half.
+    /// The expected words were computed by XLA's CPU backend. The counter overflows its lower half.
     #[test]
     fn philox_matches_xla() {
         let (next, out) = bits(Generator::Philox, 10);

@@ -9,7 +9,7 @@ use crate::engine::tile::fill;
 use crate::engine::view::View;
 use crate::error::RunError;
 
-/// Reinterprets the first input as another type. The output starts as a copy of that input.
+/// Reinterprets the first input as another type. The output starts as a copy of this input.
 pub(crate) struct Reinterpret;
 
 impl Kernel for Reinterpret {
@@ -18,7 +18,7 @@ impl Kernel for Reinterpret {
     }
 }
 
-/// A strided view of the input, written to the output: transpose and reverse.
+/// Writes a strided view of the input to the output: `transpose` and `reverse`.
 pub(crate) struct Gathered {
     pub(crate) view: View,
     pub(crate) size: usize,
@@ -47,7 +47,7 @@ pub(crate) fn read_all<T: Copy + Send + Sync>(view: &View, src: &[T], dst: &mut 
     }
     let mut rest = dst;
     let mut tasks = Vec::new();
-    // Multiples of 16 rows do not divide the blocks of a transpose.
+    // Split at multiples of 16 rows, so that no block of a transpose is divided.
     for (_, part) in view.split(outer.div_ceil(threads * 4).next_multiple_of(16)) {
         let (head, tail) = rest.split_at_mut(part.len());
         tasks.push((part, head));
@@ -58,7 +58,7 @@ pub(crate) fn read_all<T: Copy + Send + Sync>(view: &View, src: &[T], dst: &mut 
 
 /// `concatenate`.
 pub(crate) struct Concatenate {
-    /// Bytes that each operand contributes for each index of the outer dimensions.
+    /// Number of bytes that each operand contributes for each index of the outer dimensions.
     pub(crate) chunks: Vec<usize>,
     pub(crate) row: usize,
 }
@@ -83,11 +83,11 @@ impl Kernel for Concatenate {
     }
 }
 
-/// `pad`: inputs are the operand and the padding element.
+/// `pad`. The inputs are the operand and the padding element.
 pub(crate) struct Pad {
-    /// The part of the operand that remains after negative padding.
+    /// View of the elements of the operand that remain after negative padding.
     pub(crate) from: View,
-    /// The destination of that part.
+    /// View of these elements in the result.
     pub(crate) to: View,
     pub(crate) size: usize,
 }
@@ -115,7 +115,7 @@ impl Kernel for Pad {
     }
 }
 
-/// Reads integers of any type as `i64`. Unsigned numbers beyond its range saturate.
+/// Reads integers of any type as `i64`. Unsigned numbers that exceed `i64::MAX` saturate.
 #[derive(Clone, Copy)]
 pub(crate) struct ReadIndex {
     dtype: DType,
@@ -130,7 +130,7 @@ impl ReadIndex {
         self.dtype
     }
 
-    /// Element `i`.
+    /// Returns element `i`.
     pub(crate) fn get(self, bytes: &[u8], i: usize) -> i64 {
         macro_rules! read {
             ($t:ty) => {
@@ -149,7 +149,7 @@ impl ReadIndex {
         }
     }
 
-    /// Element `i`, clamped to `0..=max`.
+    /// Returns element `i`, clamped to `0..=max`.
     pub(crate) fn clamped(self, bytes: &[u8], i: usize, max: usize) -> usize {
         usize::try_from(self.get(bytes, i).max(0)).unwrap_or(usize::MAX).min(max)
     }
@@ -158,7 +158,7 @@ impl ReadIndex {
 /// Start of a slice along one dimension, read at run time.
 pub(crate) struct Start {
     pub(crate) read: ReadIndex,
-    /// Largest start at which the slice is still inside.
+    /// Largest start at which the slice is still inside the tensor.
     pub(crate) max: usize,
     /// Stride of the dimension, in elements.
     pub(crate) stride: usize,
@@ -168,7 +168,7 @@ fn offset(starts: &[Start], ins: &[&[u8]]) -> usize {
     starts.iter().zip(ins).map(|(s, bytes)| s.read.clamped(bytes, 0, s.max) * s.stride).sum()
 }
 
-/// `dynamic_slice`: inputs are the operand and the starts.
+/// `dynamic_slice`. The inputs are the operand and the starts.
 pub(crate) struct DynamicSlice {
     pub(crate) view: View,
     pub(crate) starts: Vec<Start>,
@@ -183,7 +183,7 @@ impl Kernel for DynamicSlice {
     }
 }
 
-/// `dynamic_update_slice`: inputs are the operand (whose copy is the initial output), the update and the starts.
+/// `dynamic_update_slice`. The inputs are the operand, whose copy is the initial output, the update and the starts.
 pub(crate) struct DynamicUpdateSlice {
     pub(crate) view: View,
     pub(crate) starts: Vec<Start>,
@@ -198,10 +198,10 @@ impl Kernel for DynamicUpdateSlice {
     }
 }
 
-/// `bitcast_convert` with a type narrower than a byte, whose elements occupy one byte each. The first narrow element
-/// corresponds to the lowest bits of a wider one.
+/// `bitcast_convert` to or from a type narrower than a byte, whose elements occupy one byte each. The first narrow
+/// element corresponds to the lowest bits of the wider element.
 pub(crate) struct Repack {
-    /// Bits of an element of the operand and of the result.
+    /// Width of an element of the operand in bits. `to` is the width of an element of the result.
     pub(crate) from: usize,
     pub(crate) to: usize,
 }

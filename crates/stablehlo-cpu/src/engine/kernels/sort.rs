@@ -11,7 +11,7 @@ use crate::engine::stop::Stop;
 use crate::engine::tile::TileProgram;
 use crate::error::RunError;
 
-/// Sorts `[outer, n, inner]` tensors along the middle dimension, all by the same comparator.
+/// Sorts tensors of shape `[outer, n, inner]` along the middle dimension, all by the same comparator.
 pub(crate) struct Sort {
     pub(crate) outer: usize,
     pub(crate) n: usize,
@@ -24,7 +24,7 @@ pub(crate) struct Sort {
 pub(crate) enum Order {
     /// By a key that is computed from one operand.
     Key { operand: usize, key: Option<TileProgram>, size: usize, dtype: DType, descending: bool, total: bool },
-    /// By a comparator of two elements of every operand, interleaved.
+    /// By a comparator of two elements of every operand. The arguments of the comparator alternate between the two.
     Comparator(ScalarFn),
 }
 
@@ -35,7 +35,7 @@ impl Kernel for Sort {
         if self.n == 0 || self.inner == 0 {
             return Ok(());
         }
-        // One task per outer row. Its elements are contiguous in every output.
+        // Create one task per outer index, whose elements are contiguous in every output.
         let mut rest: Vec<&mut [u8]> = outs.iter_mut().map(|o| &mut **o).collect();
         let mut tasks = Vec::with_capacity(self.outer);
         for outer in 0..self.outer {
@@ -86,7 +86,7 @@ impl Kernel for Sort {
 }
 
 impl Sort {
-    /// The positions of one row's elements in sorted order.
+    /// Returns the indices of one row's elements in sorted order.
     fn permutation(&self, rows: &[&[u8]], captured: &[&[u8]], stop: Option<&Stop>) -> Result<Vec<u32>, RunError> {
         match &self.order {
             Order::Key { operand, key, size, dtype, descending, total } => {
@@ -105,13 +105,14 @@ impl Sort {
                 let mut pairs: Vec<(u64, u32)> = with_dtype!(*dtype, T => {
                     let zero = T::order(bytemuck::Zeroable::zeroed());
                     cast_slice::<u8, T>(keys).iter().zip(0..).map(|(&k, i)| {
-                        // Without the total order, -0 and +0 are equal. In it, -0 immediately precedes +0.
+                        // `T::order` is a total order, in which -0 immediately precedes +0. For any other order, map -0
+                        // to the key of +0.
                         let order = k.order();
                         let order = if !*total && dtype.is_float() && order.wrapping_add(1) == zero { zero } else { order };
                         (order ^ flip, i)
                     }).collect()
                 }, _ => Vec::new());
-                // The position breaks ties, so the sort is stable.
+                // Equal keys are ordered by their index, so the sort is stable.
                 pairs.sort_unstable();
                 Ok(pairs.into_iter().map(|(_, i)| i).collect())
             }
@@ -119,8 +120,8 @@ impl Sort {
         }
     }
 
-    /// A merge sort that finds the position of every element by binary search. All searches of a merge run together, so
-    /// that the comparator processes vectors.
+    /// Sorts by merging sorted runs. Finds the position of every element by binary search. All searches of a merge run
+    /// together, so that the comparator processes vectors.
     fn merge(
         &self,
         body: &ScalarFn,
@@ -138,7 +139,7 @@ impl Sort {
         let mut less = vec![0u8; n];
         let mut width = 1;
         while width < n {
-            // The run to search is the other one of the pair.
+            // Each element is searched in the other run of its pair.
             for (at, (low, high)) in low.iter_mut().zip(&mut high).enumerate() {
                 let left = at / (2 * width) * (2 * width);
                 let middle = (left + width).min(n);
@@ -152,8 +153,8 @@ impl Sort {
                         open = true;
                         other = order[(low[at] + high[at]) / 2];
                     }
-                    // Elements of the left run precede equal elements of the right run, so their searches only pass
-                    // elements that are strictly smaller.
+                    // Elements of the left run precede equal elements of the right run. The search for an element of
+                    // the left run therefore passes only elements that are strictly smaller.
                     let in_left = at % (2 * width) < width;
                     (first[at], second[at]) = if in_left { (other, mine) } else { (mine, other) };
                 }
@@ -177,8 +178,8 @@ impl Sort {
                     if low[at] < high[at] {
                         let middle = (low[at] + high[at]) / 2;
                         let in_left = at % (2 * width) < width;
-                        // For the left run, tests whether the other element is smaller. For the right run, tests
-                        // whether it is not greater.
+                        // For an element of the left run, test whether the other element is smaller. For an element of
+                        // the right run, test whether the other element is not greater.
                         if (less[at] != 0) == in_left { low[at] = middle + 1 } else { high[at] = middle }
                     }
                 }

@@ -1,11 +1,11 @@
-//! Reductions between processes in which each process reduces only a part of the elements.
+//! Reductions between processes in which each process reduces only some of the elements.
 //!
-//! A process sends to each other process only the elements that the other one reduces. In an all-reduce, it then sends
-//! them its reduced elements. If each of n processes has one member, each sends 2 (n - 1) / n of the data instead of
-//! n - 1 times the data.
+//! A process sends to each other process only the elements that the receiver reduces. In an all-reduce, each process
+//! then sends its reduced elements to the other processes. If each of n processes has one member, each process sends 2
+//! (n - 1) / n of the data instead of n - 1 times the data.
 //!
-//! The contributions to an element are combined in the order of the group, as in one process. Parts consist of whole
-//! strips, so that vectors and remainders of loops are also the same.
+//! The contributions to an element are combined in the order of the group, as in a reduction within one process. Parts
+//! consist of whole strips, so that the vectors and the remainders of loops are also the same as in one process.
 
 use std::ops::Range;
 
@@ -17,31 +17,32 @@ use crate::engine::remote::Message;
 use crate::engine::rendezvous::{GroupProcess, Member};
 use crate::error::RunError;
 
-/// Minimum size of an all-reduce to split, in bytes. In a smaller one, a second message costs more than it saves.
+/// Minimum size of an all-reduce to split, in bytes. In a smaller all-reduce, a second message costs more than it
+/// saves.
 const WORTHWHILE: usize = 64 << 10;
 
-/// Whether to split an all-reduce of arrays of these sizes. All processes must decide in the same way.
+/// Returns whether to split an all-reduce of arrays of these sizes. All processes must make the same decision.
 pub(super) fn is_worthwhile(bytes: &[usize]) -> bool {
     bytes.iter().fold(0, |sum: usize, bytes| sum.saturating_add(*bytes)) >= WORTHWHILE
 }
 
 /// A reduction of a group with members in several processes.
 pub(super) struct SplitReduction<'a> {
-    /// Number of the collective in the program.
+    /// ID of the collective, unique in the program.
     pub(super) id: u32,
     pub(super) group: &'a [usize],
     pub(super) processes: &'a [GroupProcess],
-    /// The contributions of the members of this process, by position in the group: the arrays to reduce, then the
-    /// scalars that the body captures.
+    /// The contributions of the members of this process, by position in the group. Each consists of the arrays to
+    /// reduce and the scalars that the body captures.
     pub(super) contributions: &'a [Option<Vec<Buffer>>],
     pub(super) member: &'a Member,
     pub(super) cx: &'a Context<'a>,
 }
 
-/// The elements of an array that a process reduces together: several ranges of its bytes, of the same length.
+/// The elements of an array that one process reduces: ranges of the array's bytes, all of the same length.
 struct Part {
     array: usize,
-    /// Bytes of an element.
+    /// Size of an element in bytes.
     size: usize,
     ranges: Vec<Range<usize>>,
 }
@@ -52,7 +53,7 @@ impl Part {
     }
 }
 
-/// Bytes of an array that are aligned for its elements.
+/// Bytes of an array, aligned for the array's elements.
 enum Aligned<'a> {
     Borrowed(&'a [u8]),
     Copied(Buffer),
@@ -68,11 +69,12 @@ impl Aligned<'_> {
 }
 
 impl<'a> SplitReduction<'a> {
-    /// Returns the reduced arrays, whose elements have these sizes.
+    /// Returns the reduced arrays. `sizes` are the sizes of their elements.
     pub(super) fn all_reduce(&self, sizes: &[usize], bytes: &[usize], body: &Body) -> Result<Vec<Buffer>, RunError> {
         let parts = |process: usize| -> Vec<Part> {
             let part = |(array, (&size, &bytes)): (usize, (&usize, &usize))| {
-                // Small arrays belong to one process. Take turns, so that not all belong to the first one.
+                // A small array is reduced by one process. Rotate the processes, so that the first process does not
+                // reduce all small arrays.
                 let turn = (process + array) % self.processes.len();
                 Part { array, size, ranges: vec![share(bytes, turn, self.processes.len())] }
             };
@@ -104,7 +106,7 @@ impl<'a> SplitReduction<'a> {
         Ok(outs)
     }
 
-    /// Returns the results of the members of this process, by position in the group. Each has `bytes` bytes.
+    /// Returns the results of the members of this process, by position in the group. Each result has `bytes` bytes.
     pub(super) fn reduce_scatter(
         &self,
         scatter: &ReduceScatter,
@@ -132,18 +134,19 @@ impl<'a> SplitReduction<'a> {
         Ok(results)
     }
 
-    /// The index of this process.
+    /// Returns the index of this process.
     fn own(&self) -> usize {
         self.processes.iter().position(|process| process.is_own).unwrap_or_default()
     }
 
-    /// The other processes, with their indices.
+    /// Returns the other processes, with their indices.
     fn others(&self) -> impl Iterator<Item = (usize, &'a GroupProcess)> {
         self.processes.iter().enumerate().filter(|(_, process)| !process.is_own)
     }
 
-    /// Sends each other process the elements that it reduces. `parts` lists them by process, and `arrays` is the number
-    /// of arrays. Calls `reduce` for each part of this process, with the contributions in the order of the group.
+    /// Sends each other process the elements that it reduces, then calls `reduce` for each part of this process, with
+    /// the contributions in the order of the group. `parts` contains the parts of each process, and `arrays` is the
+    /// number of arrays.
     fn scatter(
         &self,
         parts: &[Vec<Part>],
@@ -170,7 +173,7 @@ impl<'a> SplitReduction<'a> {
             None => Vec::new(),
         };
         let lengths: Vec<usize> = own.iter().map(Part::len).chain(captured).collect();
-        // For each member, the bytes of each part, then those of each captured scalar.
+        // For each member, the bytes of each part, followed by the bytes of each captured scalar.
         let mut members: Vec<Vec<Aligned<'_>>> = Vec::new();
         members.resize_with(self.group.len(), Vec::new);
         for ((_, process), bytes) in self.others().zip(&arrived) {
@@ -199,7 +202,8 @@ impl<'a> SplitReduction<'a> {
         Ok(())
     }
 
-    /// The bytes, or a copy if they are not aligned for elements of that size. Always copies scalars without a size.
+    /// Returns the bytes, or a copy if they are not aligned for elements of `size` bytes. Without `size`, always
+    /// returns a copy.
     fn aligned<'b>(&self, bytes: &'b [u8], size: Option<usize>) -> Result<Aligned<'b>, RunError> {
         if size.is_some_and(|size| bytes.as_ptr().addr().is_multiple_of(size)) {
             return Ok(Aligned::Borrowed(bytes));
@@ -207,7 +211,7 @@ impl<'a> SplitReduction<'a> {
         Ok(Aligned::Copied(Buffer::copy_of(self.cx.pool, bytes)?))
     }
 
-    /// The bytes of a part of an array, one range after the other.
+    /// Returns the bytes of a part of an array, one range after the other.
     fn gather<'b>(&self, part: &Part, array: &'b [u8]) -> Result<Aligned<'b>, RunError> {
         if let [range] = &part.ranges[..] {
             return self.aligned(&array[range.clone()], Some(part.size));
@@ -223,7 +227,7 @@ impl<'a> SplitReduction<'a> {
     }
 }
 
-/// The bytes of an array that process `at` of `count` reduces.
+/// Returns the range of an array's bytes that process `at` of `count` reduces.
 fn share(bytes: usize, at: usize, count: usize) -> Range<usize> {
     let share = bytes.div_ceil(STRIP).div_ceil(count) * STRIP;
     (at * share).min(bytes)..((at + 1) * share).min(bytes)

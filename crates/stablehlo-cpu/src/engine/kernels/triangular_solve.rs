@@ -1,4 +1,4 @@
-//! Solutions of triangular systems. Large systems are solved by blocks of rows, with matrix products.
+//! Solutions of triangular systems of equations. Large systems are solved by blocks of rows, with matrix products.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use faer::linalg::matmul::matmul_with_conj;
@@ -13,10 +13,11 @@ use crate::error::RunError;
 
 /// Number of rows of a block.
 const BLOCK: usize = 64;
-/// Smaller systems are solved by the definition.
+/// Minimum number of rows for a solution by blocks. Smaller systems are solved element by element.
 const SMALL: usize = 16;
 
-/// Batches of solutions of `op(a) x = b` or `x op(a) = b`. Inputs are `a` and `b`. The output starts as `b`.
+/// Solutions of `op(a) x = b` or `x op(a) = b` for a batch. The inputs are `a` and `b`. The output starts as a copy of
+/// `b`.
 pub(crate) struct TriangularSolve {
     pub(crate) n: usize,
     pub(crate) rows: usize,
@@ -45,7 +46,7 @@ impl TriangularSolve {
         }
         for (a, x) in a.chunks_exact(n * n).zip(x.chunks_exact_mut(self.rows * self.columns)) {
             cx.check()?;
-            // Blocks are multiplied by reciprocals of the diagonal.
+            // `large` multiplies by reciprocals of the diagonal, so they must be finite.
             let is_finite = |d: &T| d.reciprocal().abs().is_finite();
             if n < SMALL || !(self.unit || a.iter().step_by(n + 1).all(is_finite)) {
                 self.small(a, x);
@@ -56,12 +57,12 @@ impl TriangularSolve {
         Ok(())
     }
 
-    /// Whether rows and columns of `a` are exchanged. `x op(a) = b` is solved as `op(a)^T x^T = b^T`.
+    /// Returns whether `a` is used transposed. `x op(a) = b` is solved as `op(a)^T x^T = b^T`.
     fn flipped(&self) -> bool {
         self.transpose == self.left
     }
 
-    /// Solves a system by the definition.
+    /// Solves a system element by element.
     fn small<T: Scalar>(&self, a: &[T], x: &mut [T]) {
         let n = self.n;
         let flipped = self.flipped();
@@ -90,7 +91,7 @@ impl TriangularSolve {
         }
     }
 
-    /// Solves a system by blocks.
+    /// Solves a system by blocks of rows.
     fn large<T: Scalar>(&self, a: &[T], x: &mut [T], cx: &Context<'_>) -> Result<(), RunError> {
         let n = self.n;
         let mut a = MatRef::from_row_major_slice(a, n, n);
@@ -102,7 +103,7 @@ impl TriangularSolve {
             x = x.transpose_mut();
         }
         if self.lower == self.flipped() {
-            // An upper triangle, read from its end, is a lower triangle.
+            // An upper triangle with its rows and columns reversed is a lower triangle.
             a = a.reverse_rows_and_cols();
             x = x.reverse_rows_mut();
         }

@@ -15,16 +15,16 @@ use crate::error::RunError;
 
 /// A sliding window over a padded tensor.
 pub(crate) struct Sliding {
-    /// The padding, and the number of elements of the padded tensor. `None` without padding.
+    /// The padding, and the number of elements of the padded tensor. `None` if no padding is needed.
     pub(crate) pad: Option<(Pad, usize)>,
-    /// The first element of every window.
+    /// View of the first element of every window.
     pub(crate) firsts: View,
-    /// Offsets of a window's elements from its first.
+    /// Offsets of a window's elements from the first element.
     pub(crate) offsets: Vec<usize>,
 }
 
 impl Sliding {
-    /// The padded tensor, if it needs padding.
+    /// Returns the padded tensor, or `None` if no padding is needed.
     fn padded(&self, x: &[u8], element: &[u8], size: usize, cx: &Context<'_>) -> Result<Option<Buffer>, RunError> {
         let Some((pad, elements)) = &self.pad else {
             return Ok(None);
@@ -35,7 +35,7 @@ impl Sliding {
     }
 }
 
-/// `reduce_window`. Inputs are the tensors, their initial values, and the scalars that the body captures.
+/// `reduce_window`. The inputs are the tensors, their initial values, and the scalars that the body captures.
 pub(crate) struct ReduceWindow {
     pub(crate) slidings: Vec<Sliding>,
     pub(crate) sizes: Vec<usize>,
@@ -100,8 +100,8 @@ impl Kernel for ReduceWindow {
     }
 }
 
-/// A running reduction along the middle of `[outer, n, inner]`. `reduce_window` computes it if its window covers all
-/// elements from one end. Inputs are the tensor, its initial value, and the scalars that the body captures.
+/// A running reduction along the middle of `[outer, n, inner]`: a `reduce_window` whose windows cover all elements from
+/// one end. The inputs are the tensor, its initial value, and the scalars that the body captures.
 pub(crate) struct Running {
     pub(crate) outer: usize,
     pub(crate) n: usize,
@@ -118,7 +118,7 @@ impl Kernel for Running {
         if outer * n * inner == 0 {
             return Ok(());
         }
-        // Use vectors across the dimensions that are not accumulated: the inner ones, or the outer one after a
+        // Use vectors along a dimension that is not accumulated: the inner dimension, or the outer dimension after a
         // transpose.
         if inner == 1 && outer > 1 {
             let stride = |s: usize| isize::try_from(s).unwrap_or(isize::MAX);
@@ -177,11 +177,11 @@ impl Running {
     }
 }
 
-/// `select_and_scatter`. Inputs are the operand, the source, the initial value, and the scalars that the bodies
+/// `select_and_scatter`. The inputs are the operand, the source, the initial value, and the scalars that the bodies
 /// capture.
 pub(crate) struct SelectAndScatter {
     pub(crate) sliding: Sliding,
-    /// The same windows, over the positions of the elements. Padding has no position.
+    /// The same windows, over the indices of the operand's elements. Padding has no index.
     pub(crate) positions: Sliding,
     pub(crate) size: usize,
     pub(crate) select: ScalarFn,

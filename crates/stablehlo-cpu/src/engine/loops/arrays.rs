@@ -1,4 +1,4 @@
-//! Translates steps on arrays, and plans their memory.
+//! Translates steps on arrays, and plans the memory of these arrays.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -21,16 +21,17 @@ use crate::engine::view::View;
 
 /// Maximum number of elements that a loop computes one by one. For more elements, the interpreter's vector code is faster.
 const MAX_ELEMENTS: usize = 128;
-/// Maximum number of calls of functions of many steps in a loop over elements. For more, the interpreter's vector code is
-/// faster.
+/// Maximum number of calls of functions with many instructions, such as `exp`, in a loop over elements. For more calls,
+/// the interpreter's vector code is faster.
 const MAX_CALLS: usize = 64;
-/// Maximum bytes to copy in a step. The interpreter moves the buffers of larger arrays instead.
+/// Maximum number of bytes to copy in a step. For larger arrays, the interpreter moves buffers instead.
 const MAX_COPIED: usize = 4096;
-/// Maximum bytes of a temporary array. The interpreter fuses more steps on larger arrays than compiled loops do.
+/// Maximum size of a temporary array in bytes. The interpreter fuses more steps on larger arrays than compiled loops
+/// do.
 const MAX_TEMPORARY: usize = 1 << 14;
-/// Maximum bytes of all temporary arrays. They should stay in the processor's cache.
+/// Maximum size of all temporary arrays in bytes, so that they stay in the processor's cache.
 const MAX_FRAME: usize = 1 << 18;
-/// Maximum number of contiguous parts of a window.
+/// Maximum number of contiguous runs of a window.
 const MAX_RUNS: usize = 16;
 
 fn signed(n: usize) -> Option<isize> {
@@ -38,7 +39,7 @@ fn signed(n: usize) -> Option<isize> {
 }
 
 impl Translator<'_> {
-    /// The place of an array. `None` for scalars and for constants of equal elements.
+    /// Returns the place of an array. Returns `None` for scalars and for constants of equal elements.
     pub(super) fn place(&self, v: ValueIndex) -> Option<Place> {
         match self.representations.get(&v) {
             Some(&Representation::Array(place)) => Some(place),
@@ -46,13 +47,14 @@ impl Translator<'_> {
         }
     }
 
-    /// Whether nothing reads the values at a place after node `at`.
+    /// Returns whether a later node may overwrite a place, because no node after node `at` reads the values stored
+    /// there.
     pub(super) fn is_free(&self, place: Place, at: usize, last: &LastUses) -> bool {
         let dead = |v: &ValueIndex| last.get(v).is_none_or(|&last| last <= at);
         place.owned && self.sharers.get(&place).is_none_or(|sharers| sharers.iter().all(dead))
     }
 
-    /// Reserves memory for a value.
+    /// Reserves memory for a value in the frame.
     pub(super) fn temporary(&mut self, v: ValueIndex) -> Option<Place> {
         self.element(v)?;
         let (start, bytes) = (self.used, self.graph_value(v).bytes());
@@ -73,7 +75,7 @@ impl Translator<'_> {
         Some(())
     }
 
-    /// Element `index` of a place.
+    /// Returns the access to element `index` of a place.
     fn at(place: Place, size: usize, index: Value) -> Option<Access> {
         Some(Access { array: place.array, offset: place.start, terms: vec![(index, signed(size)?)] })
     }
@@ -107,11 +109,11 @@ impl Translator<'_> {
         })
     }
 
-    /// Moves the results of a loop's body to the places from which the next iteration reads them.
+    /// Moves the results of a loop's body to the places from which the next iteration reads the carried values.
     pub(super) fn settle(&mut self, results: &[ValueIndex], carried: &[ValueIndex], homes: &[Place]) -> Option<()> {
         let arrays: Vec<ValueIndex> =
             results.iter().zip(carried).filter(|&(_, &c)| self.registers(c).is_none()).map(|(&r, _)| r).collect();
-        // A result at the place of another one is first moved away.
+        // First move away each result that is stored at the place of another result.
         let mut away: HashMap<ValueIndex, Place> = HashMap::new();
         for (i, &result) in arrays.iter().enumerate() {
             let elsewhere = |place: Place| homes.iter().enumerate().any(|(j, &home)| j != i && home == place);
@@ -123,7 +125,7 @@ impl Translator<'_> {
         }
         for (&result, &home) in arrays.iter().zip(homes) {
             match away.get(&result) {
-                // It may be at its own place already.
+                // The result may already be at its own place.
                 Some(_) if self.place(result) == Some(home) => {}
                 Some(&place) => {
                     let kept = self.representations.insert(result, Representation::Array(place));
@@ -136,7 +138,7 @@ impl Translator<'_> {
         Some(())
     }
 
-    /// The element of `v` that a view has at `index`, or its only element.
+    /// Returns the element of `v` at `index` of a view. Without `index`, returns the only element of the view.
     pub(super) fn viewed(&mut self, v: ValueIndex, view: &View, index: Option<Value>) -> Option<Value> {
         let element = self.element(v)?;
         if self.is_in_registers(v) {
@@ -150,7 +152,7 @@ impl Translator<'_> {
         Some(self.define(element, Expression::Load(access)))
     }
 
-    /// The element that a view of a place has at `index`.
+    /// Returns the access to the element at `index` of a view of a place.
     fn access(&mut self, place: Place, size: usize, view: &View, index: Option<Value>) -> Option<Access> {
         let mut terms = Vec::with_capacity(view.dims().len());
         if let Some(index) = index {
@@ -171,7 +173,7 @@ impl Translator<'_> {
         Some(Access { array: place.array, offset: place.start + view.offset() * size, terms })
     }
 
-    /// Translates a group of elementwise nodes over as many elements. Returns their number.
+    /// Translates a group of elementwise nodes with equal numbers of elements. Returns the number of nodes.
     pub(super) fn group(&mut self, nodes: &[Node], at: usize, last: &LastUses) -> Option<usize> {
         let n = self.graph_value(nodes[at].outs[0]).n;
         if n == 0 {
@@ -203,7 +205,7 @@ impl Translator<'_> {
                 stored.push((out, self.temporary(out)?));
             }
         }
-        // Views compute positions.
+        // The position in a view is computed, so the operand must be in memory.
         for node in group.iter().filter(|node| matches!(node.op, Op::Load(_))) {
             self.store(node.ins[0])?;
         }
@@ -227,7 +229,7 @@ impl Translator<'_> {
         Some(count)
     }
 
-    /// One element of a node of a group.
+    /// Translates one element of a node of a group.
     fn one(&mut self, node: &Node, n: usize, index: Value, local: &HashMap<ValueIndex, Value>) -> Option<Value> {
         let own = self.element(node.outs[0])?;
         let operand = |this: &mut Self, v: ValueIndex, element: Element| {
@@ -265,7 +267,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Translates a step of another kind.
+    /// Translates a kernel.
     pub(super) fn kernel(
         &mut self,
         kernel: &Arc<dyn Kernel>,
@@ -274,7 +276,7 @@ impl Translator<'_> {
         at: usize,
         last: &LastUses,
     ) -> Option<()> {
-        // If the code itself cannot run the step, the interpreter does.
+        // If the kernel cannot be translated to code, the compiled loop calls the interpreter for this step.
         let (statements, used) = (self.out.len(), self.used);
         let translated = self.native(&**kernel, node, at, last);
         self.forget_stored();
@@ -293,7 +295,7 @@ impl Translator<'_> {
         self.interpreted(kernel, starts, node, at, last)
     }
 
-    /// Translates a step to code.
+    /// Translates a kernel to code. Returns `None` if this is not possible.
     fn native(&mut self, kernel: &dyn Kernel, node: &Node, at: usize, last: &LastUses) -> Option<()> {
         let any: &dyn Any = kernel;
         if let Some(slice) = any.downcast_ref::<DynamicSlice>() {
@@ -323,8 +325,8 @@ impl Translator<'_> {
         None
     }
 
-    /// The place of output `o`, which starts as a copy of operand `start`. It is the operand's place if nothing reads the
-    /// operand later.
+    /// Returns the place of output `o`, which starts as a copy of operand `start`. If nothing reads the operand later,
+    /// the output uses the place of the operand.
     pub(super) fn updated(&mut self, node: &Node, o: usize, start: usize, at: usize, last: &LastUses) -> Option<Place> {
         let (from, out) = (node.ins[start], node.outs[o]);
         if self.graph_value(out).n == 1 {
@@ -345,7 +347,7 @@ impl Translator<'_> {
         Some(place)
     }
 
-    /// The offset of a slice as terms in bytes. The starts are scalars.
+    /// Returns the offset of a slice as terms in bytes. The starts are scalars.
     fn starts(&mut self, starts: &[Start], ins: &[ValueIndex], size: usize) -> Option<Vec<(Value, isize)>> {
         let mut terms = Vec::with_capacity(starts.len());
         for (start, &v) in starts.iter().zip(ins) {
@@ -442,7 +444,7 @@ impl Translator<'_> {
         })
     }
 
-    /// Part `part` of index vector `window`.
+    /// Returns component `part` of index vector `window`.
     fn index_of(
         &mut self,
         windows: &Windows,
@@ -461,7 +463,7 @@ impl Translator<'_> {
         Some(self.define(element, Expression::Load(access)))
     }
 
-    /// Runs `body` for each window, with its number if there are several.
+    /// Translates `body` for each window. `body` receives the index of the window if there are several windows.
     fn windows(
         &mut self,
         windows: &Windows,
@@ -470,7 +472,7 @@ impl Translator<'_> {
     ) -> Option<()> {
         let elements = windows.count.checked_mul(windows.runs.len())?.checked_mul(windows.run)?;
         let is_small = elements.checked_mul(bytes)? <= MAX_COPIED && windows.runs.len() <= MAX_RUNS;
-        // Windows in batches have offsets of their own, from a table.
+        // The offsets of windows with batching dimensions are in a table, which compiled code cannot read.
         if !is_small || elements == 0 || windows.base.iter().any(|&base| base != 0) {
             return None;
         }

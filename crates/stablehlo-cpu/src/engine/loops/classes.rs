@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use crate::engine::graph::{BlockGraph, Node, Op, ValueIndex};
 
-/// Disjoint sets of values. Values that were never joined form sets of their own.
+/// Disjoint sets of values. A value that was never joined is the only element of its set.
 #[derive(Default)]
 pub(super) struct Classes {
     parents: HashMap<ValueIndex, ValueIndex>,
 }
 
 impl Classes {
-    /// The value that represents the set of `v`.
+    /// Returns the representative of the set of `v`.
     pub(super) fn root(&self, mut v: ValueIndex) -> ValueIndex {
         while let Some(&parent) = self.parents.get(&v) {
             v = parent;
@@ -19,8 +19,8 @@ impl Classes {
         v
     }
 
-    /// Joins the sets of `a` and `b`. Returns the former representative of the set of `b`, and that of the joined set, if
-    /// the sets were different.
+    /// Joins the sets of `a` and `b`. If the sets were different, returns the former representative of the set of `b`,
+    /// and the representative of the joined set.
     pub(super) fn join(&mut self, a: ValueIndex, b: ValueIndex) -> Option<(ValueIndex, ValueIndex)> {
         let (a, b) = (self.root(a), self.root(b));
         if a == b {
@@ -31,7 +31,7 @@ impl Classes {
     }
 }
 
-/// The blocks of a loop or of a choice between branches. Empty for other nodes.
+/// Returns the blocks of a `while` or `case` node. Returns no blocks for other nodes.
 pub(super) fn blocks(node: &Node) -> Vec<&BlockGraph> {
     match &node.op {
         Op::While { cond, body, .. } => vec![cond, body],
@@ -40,7 +40,8 @@ pub(super) fn blocks(node: &Node) -> Vec<&BlockGraph> {
     }
 }
 
-/// The pairs of values that a loop or a choice between branches stores in one place. Empty for other nodes.
+/// Returns the pairs of values that a `while` or `case` node stores at the same place. Returns no pairs for other
+/// nodes.
 pub(super) fn merged(node: &Node) -> Vec<(ValueIndex, ValueIndex)> {
     match &node.op {
         Op::While { carried, body, .. } => {

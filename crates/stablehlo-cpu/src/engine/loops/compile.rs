@@ -13,21 +13,22 @@ use super::work;
 use crate::engine::graph::{BlockGraph, Constant, Node, Op, Value, ValueIndex};
 use crate::engine::kernels::Kernel;
 
-/// A compiled loop.
+/// A loop that was compiled to machine code.
 pub(crate) struct CompiledLoop {
-    /// The step. Its inputs are the initial values and the captured values. Its outputs start as copies of the initial
-    /// values.
+    /// The kernel that runs the loop. Its inputs are the initial values and the captured values. Its outputs start as
+    /// copies of the initial values.
     pub(crate) kernel: Arc<dyn Kernel>,
     pub(crate) captured: Vec<ValueIndex>,
 }
 
-/// Maximum number of elements of an array in registers. Longer arrays would fill all of them.
+/// Maximum number of elements of an array that is kept in registers. Longer arrays would occupy all registers.
 const MAX_IN_REGISTERS: usize = 8;
 
 /// Compiles a loop. Returns `None` if only the interpreter can run it.
 pub(crate) fn compile(node: &Node, values: &[Value]) -> Option<CompiledLoop> {
     let captured = captured(node, values);
-    // A loop over many small arrays may be too large for the code generator unless it has loops over their elements.
+    // A loop with many small arrays in registers may be too large for the code generator. In this case, keep the arrays
+    // in memory and generate loops over their elements.
     let compiled = match translate(node, values, &captured, MAX_IN_REGISTERS)? {
         Err(Error::TooLarge { .. }) => translate(node, values, &captured, 1)?,
         compiled => compiled,
@@ -35,7 +36,7 @@ pub(crate) fn compile(node: &Node, values: &[Value]) -> Option<CompiledLoop> {
     Some(CompiledLoop { kernel: Arc::new(compiled.ok()?), captured })
 }
 
-/// Translates a loop, and compiles it. Arrays of at most `most` elements are in registers.
+/// Translates and compiles a loop. Arrays of at most `most` elements are kept in registers.
 fn translate(node: &Node, values: &[Value], captured: &[ValueIndex], most: usize) -> Option<Result<LoopKernel, Error>> {
     let Op::While { carried, cond, body } = &node.op else { return None };
     let mut floats = Floats::new(values);
@@ -104,12 +105,12 @@ fn translate(node: &Node, values: &[Value], captured: &[ValueIndex], most: usize
     Some(Code::compile(&program).map(|code| LoopKernel { code, carried, frame: used, steps, iteration_work }))
 }
 
-/// The element at byte `offset` of an array.
+/// Returns the access to the element at byte `offset` of an array.
 fn at(array: Array, offset: usize) -> Access {
     Access { array, offset, terms: Vec::new() }
 }
 
-/// The values from outside that a loop reads, except constants that its code contains.
+/// Returns the values that a loop captures, except constants that become part of the code.
 fn captured(node: &Node, values: &[Value]) -> Vec<ValueIndex> {
     let mut made: HashSet<ValueIndex> = HashSet::new();
     made_by(node, &mut made);

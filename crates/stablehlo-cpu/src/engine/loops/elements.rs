@@ -1,4 +1,4 @@
-//! Translates steps on very small arrays, whose elements are in registers.
+//! Translates steps on very small arrays, whose elements are kept in registers.
 
 use stablehlo::ir::Binary;
 use stablehlo_jit::{Access, Element, Expression, Value, has_binary};
@@ -11,19 +11,20 @@ use crate::engine::kernels::reduce::{Extents, IN_ORDER, Reduce, TOGETHER};
 use crate::engine::kernels::shape::Concatenate;
 
 impl Translator<'_> {
-    /// The number of registers that hold a value between iterations and after branches. `None` for arrays in memory.
+    /// Returns the number of registers that hold a value between iterations and after branches. Returns `None` for
+    /// arrays in memory.
     pub(super) fn registers(&self, v: ValueIndex) -> Option<usize> {
         let n = self.graph_value(v).n;
         let fits = n == 1 || (1..=self.most).contains(&n) && !self.indexed.contains(v) && self.element(v).is_some();
         fits.then_some(n)
     }
 
-    /// Whether a value is an array in registers now.
+    /// Returns whether a value is currently an array in registers.
     pub(super) fn is_in_registers(&self, v: ValueIndex) -> bool {
         matches!(self.representations.get(&v), Some(Representation::Elements(_)))
     }
 
-    /// Element `i` of a value, or its only element, as a type of its size.
+    /// Returns element `i` of a value, or the only element of a scalar, reinterpreted as a type of the same size.
     pub(super) fn element_at(&mut self, v: ValueIndex, i: usize, element: Element) -> Option<Value> {
         let value = match self.representations.get(&v) {
             Some(&Representation::Elements(first)) => *self.elements.get(first + i)?,
@@ -37,14 +38,14 @@ impl Translator<'_> {
         self.bits(value, element)
     }
 
-    /// The elements of `v`, if `like` is in registers, in the type of `like`.
+    /// Returns the elements of `v` in the type of `like`. Returns no elements if `like` is not in registers.
     pub(super) fn in_registers(&mut self, v: ValueIndex, like: ValueIndex) -> Option<Vec<Value>> {
         let Some(count) = self.registers(like) else { return Some(Vec::new()) };
         let element = self.element(like)?;
         (0..count).map(|i| self.element_at(v, i, element)).collect()
     }
 
-    /// Records the elements of a value.
+    /// Records the registers that hold the elements of a value.
     pub(super) fn hold_elements(&mut self, v: ValueIndex, elements: &[Value]) -> Option<()> {
         if let &[value] = elements {
             return self.hold(v, value);
@@ -70,7 +71,7 @@ impl Translator<'_> {
         Some(())
     }
 
-    /// Ends the effect of [`Self::store`].
+    /// Restores the representations of arrays that [`Self::store`] moved to memory.
     pub(super) fn forget_stored(&mut self) {
         self.representations.extend(self.stored.drain(..));
     }
@@ -104,7 +105,7 @@ impl Translator<'_> {
         self.hold_elements(out, &elements)
     }
 
-    /// Translates a concatenation to an array in registers.
+    /// Translates a concatenation whose result is an array in registers.
     pub(super) fn joined(&mut self, concatenate: &Concatenate, node: &Node) -> Option<()> {
         let out = node.outs[0];
         let element = self.element(out)?;
@@ -121,7 +122,8 @@ impl Translator<'_> {
         self.hold_elements(out, &elements)
     }
 
-    /// Translates a reduction of a very small array. It combines the elements in the order of the interpreter.
+    /// Translates a reduction of a very small array. The code combines the elements in the same order as the
+    /// interpreter.
     pub(super) fn reduce(&mut self, reduce: &Reduce, node: &Node) -> Option<()> {
         let &Reduce { extents: Extents { outer, reduced, inner }, op, dtype, .. } = reduce;
         let (x, out) = (node.ins[0], node.outs[0]);
@@ -147,7 +149,8 @@ impl Translator<'_> {
         self.hold_elements(out, &elements)
     }
 
-    /// Combines the rows of a column that the interpreter combines before it adds them to the column's result.
+    /// Combines groups of [`TOGETHER`] elements of a column, as the interpreter does before it adds them to the result
+    /// of the column.
     fn together(&mut self, op: Binary, element: Element, column: &[Value]) -> Vec<Value> {
         let (groups, rest) = column.as_chunks::<TOGETHER>();
         let mut combined = Vec::with_capacity(groups.len() + rest.len());

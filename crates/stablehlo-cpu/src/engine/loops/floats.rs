@@ -1,7 +1,7 @@
 //! Finds the values that should be in floating-point registers.
 //!
-//! The graph does not record types, only what its functions read and compute. A value that moves through a loop without
-//! being computed in the loop has the type of the values that it is merged with.
+//! The graph does not record element types, but the functions that read and compute values imply them. A value that
+//! only moves through a loop has the type of the values that it is merged with.
 
 use std::collections::HashMap;
 
@@ -10,8 +10,8 @@ use super::signature::signature;
 use crate::engine::elementwise::Map;
 use crate::engine::graph::{BlockGraph, Node, Op, Value, ValueIndex};
 
-/// Classes of values that may share a register, with the number of functions that use each class as a float and as another
-/// type.
+/// Classes of values that may share a register. `votes` is the number of functions that use a class as a float, minus
+/// the number of functions that use the class as another type.
 pub(super) struct Floats<'g> {
     values: &'g [Value],
     classes: Classes,
@@ -25,7 +25,7 @@ impl<'g> Floats<'g> {
 
     pub(super) fn join(&mut self, a: ValueIndex, b: ValueIndex) {
         let is_constant = |v: ValueIndex| self.values[v as usize].constant.is_some();
-        // A constant has the type of whatever reads it.
+        // A constant takes the type of each function that reads it.
         if !is_constant(a)
             && !is_constant(b)
             && let Some((old, root)) = self.classes.join(a, b)
@@ -44,7 +44,7 @@ impl<'g> Floats<'g> {
         self.votes.get(&self.classes.root(v)).is_some_and(|&votes| votes > 0)
     }
 
-    /// Collects what the nodes of a block read and compute.
+    /// Collects the types that the nodes of a block read and compute.
     pub(super) fn block(&mut self, block: &BlockGraph) {
         block.nodes.iter().for_each(|node| self.node(node));
     }

@@ -1,4 +1,5 @@
-//! Functions that compiled loops call. They are those of the interpreter, so that both compute the same bits.
+//! Functions that compiled loops call. The interpreter calls the same functions, so that compiled and interpreted loops
+//! compute the same bits.
 
 use pulp::NullaryFnOnce;
 use stablehlo::ir::{Binary, Unary};
@@ -8,7 +9,7 @@ use crate::engine::dtype::DType;
 use crate::engine::elementwise::map::arch;
 use crate::engine::elementwise::num::{Num, Real};
 
-/// A call with the vector instructions of this machine, which compute fused products quickly.
+/// A call that is compiled for the vector instructions of this machine, which include a fast fused multiply-add.
 struct Call<F>(f32, F);
 
 impl<F: Fn(f32) -> f32> NullaryFnOnce for Call<F> {
@@ -52,7 +53,7 @@ macro_rules! two {
     }};
 }
 
-/// The function of an op that no instruction computes.
+/// Returns the function that implements a unary op for which the code generator has no instruction.
 pub(super) fn unary(op: Unary, dtype: DType) -> Option<Function> {
     match op {
         Unary::Cbrt => one!(dtype, cbrt),
@@ -70,7 +71,7 @@ pub(super) fn unary(op: Unary, dtype: DType) -> Option<Function> {
     }
 }
 
-/// The function of an op that no instruction computes.
+/// Returns the function that implements a binary op for which the code generator has no instruction.
 pub(super) fn binary(op: Binary, dtype: DType) -> Option<Function> {
     match op {
         Binary::Remainder if dtype.is_float() => two!(dtype, Num, rem),

@@ -1,4 +1,4 @@
-//! Leaves steps of a compiled loop to the interpreter.
+//! Steps of a compiled loop that the interpreter runs.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::engine::kernels::Kernel;
 use crate::engine::schedule::Group;
 
 impl Translator<'_> {
-    /// Runs a group of elementwise nodes as the interpreter's vector code.
+    /// Adds a step in which the interpreter runs a group of elementwise nodes with its vector code.
     pub(super) fn tile(&mut self, group: &[Node], at: usize, last: &LastUses) -> Option<()> {
         let end = at + group.len() - 1;
         let n = self.graph_value(group[0].outs[0]).n;
@@ -31,7 +31,7 @@ impl Translator<'_> {
         self.host(HostWork::Tile(compiled.program, n), reads, &wanted, &places)
     }
 
-    /// Runs a kernel.
+    /// Adds a step in which the interpreter runs a kernel.
     pub(super) fn interpreted(
         &mut self,
         kernel: &Arc<dyn Kernel>,
@@ -50,7 +50,7 @@ impl Translator<'_> {
         let mut reads = Vec::with_capacity(node.ins.len());
         for (i, &v) in node.ins.iter().enumerate() {
             let mut part = self.in_memory(v)?;
-            // The outputs already hold a copy of this operand, perhaps in its place.
+            // An output already holds a copy of this operand, perhaps in the memory of the operand.
             if starts.iter().flatten().any(|&start| usize::from(start) == i) {
                 part.bytes = 0;
             }
@@ -81,7 +81,7 @@ impl Translator<'_> {
         Part { array: place.array, start: place.start, bytes: self.graph_value(v).bytes() }
     }
 
-    /// The memory of a value. Scalars and constants of equal elements are stored first.
+    /// Returns the memory of a value. Scalars and constants of equal elements are first stored to memory.
     fn in_memory(&mut self, v: ValueIndex) -> Option<Part> {
         let place = match self.place(v) {
             Some(place) => place,
@@ -100,12 +100,12 @@ impl Translator<'_> {
     }
 }
 
-/// The first element at a place.
+/// Returns the access to the first element at a place.
 fn first(place: Place) -> Access {
     Access { array: place.array, offset: place.start, terms: Vec::new() }
 }
 
-/// A copy of an elementwise node.
+/// Returns a copy of an elementwise node.
 fn elementwise(node: &Node) -> Option<Node> {
     let op = match &node.op {
         Op::Map(map) => Op::Map(map.clone()),

@@ -1,4 +1,4 @@
-//! Finds the arrays that should be in memory, because the loop computes positions in them.
+//! Finds the arrays that must be in memory, because the loop accesses them at computed positions.
 
 use std::any::Any;
 use std::collections::HashSet;
@@ -8,11 +8,13 @@ use crate::engine::graph::{BlockGraph, Node, Op, Value, ValueIndex};
 use crate::engine::kernels::index::{Gather, Scatter};
 use crate::engine::kernels::shape::{DynamicSlice, DynamicUpdateSlice};
 
-/// Classes of values that a loop stores in one place, and those in which it computes positions.
+/// Classes of values that a loop stores at the same place, and the classes that the loop accesses at computed
+/// positions.
 pub(super) struct Indexed<'g> {
     values: &'g [Value],
     classes: Classes,
-    /// Some values of the latter classes. Once all nodes were collected, their representatives.
+    /// Values that the loop accesses at computed positions. After `Indexed::new`, the set contains the representatives
+    /// of their classes.
     found: HashSet<ValueIndex>,
 }
 
@@ -25,7 +27,7 @@ impl<'g> Indexed<'g> {
         this
     }
 
-    /// Whether the loop computes positions in a value.
+    /// Returns whether the loop accesses a value at computed positions.
     pub(super) fn contains(&self, v: ValueIndex) -> bool {
         self.found.contains(&self.classes.root(v))
     }

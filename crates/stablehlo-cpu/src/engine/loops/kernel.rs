@@ -9,24 +9,24 @@ use crate::engine::stop::Stop;
 use crate::engine::tile::TileProgram;
 use crate::error::RunError;
 
-/// A compiled loop. Its inputs are the initial values and the values that the loop captures. The outputs start as copies of
-/// the initial values.
+/// A kernel that runs a compiled loop. Its inputs are the initial values and the values that the loop captures. The
+/// outputs start as copies of the initial values.
 pub(super) struct LoopKernel {
     pub(super) code: Code,
     /// Number of values that the loop carries.
     pub(super) carried: usize,
-    /// Bytes for temporary arrays.
+    /// Size of the memory for temporary arrays in bytes.
     pub(super) frame: usize,
-    /// The steps that the code leaves to the interpreter.
+    /// The steps that the interpreter runs.
     pub(super) steps: Vec<HostWork>,
-    /// The work of an iteration. `None` if it has no fixed maximum.
+    /// Maximum work of an iteration. `None` if there is no fixed maximum.
     pub(super) iteration_work: Option<u64>,
 }
 
-/// A step of the interpreter in a compiled loop.
+/// A step of a compiled loop that the interpreter runs.
 pub(super) enum HostWork {
     Kernel(Arc<dyn Kernel>),
-    /// Elementwise functions, and the number of elements.
+    /// A group of elementwise functions, and the number of elements.
     Tile(TileProgram, usize),
 }
 
@@ -39,7 +39,7 @@ impl HostWork {
     }
 }
 
-/// Runs the steps of a loop's run.
+/// Runs the interpreter's steps during a run of the loop.
 struct Steps<'r> {
     steps: &'r [HostWork],
     cx: &'r Context<'r>,
@@ -62,7 +62,7 @@ impl Host for Steps<'_> {
 
 impl Kernel for LoopKernel {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
-        // No loop reaches this limit.
+        // No loop runs `u64::MAX` iterations.
         self.run_part(u64::MAX, ins, outs, cx).map(drop)
     }
 

@@ -1,10 +1,10 @@
 //! Compiles loops over scalars and small arrays to machine code, with `stablehlo-jit`.
 //!
-//! `compile` translates a loop of the graph to a program of that crate. Scalars and the elements of
-//! very small arrays are values in registers. Each other array has a place in memory: a buffer of the run, or a part of its
-//! frame. A step that changes a few elements of an array changes
-//! them in place if nothing reads the old array later. If any part of a loop cannot be translated, the loop is
-//! interpreted, and so is a loop whose arrays would have to be copied often.
+//! `compile` translates a loop of the graph to a program of that crate. Scalars and the elements of very small arrays
+//! are kept in registers. Each other array has a place in memory: a buffer of the run, or a part of the loop's frame,
+//! which holds temporary arrays. A step that changes a few elements of an array changes them in place if nothing reads
+//! the old array later. The interpreter runs a loop if any part of the loop cannot be translated, or if its arrays
+//! would have to be copied often.
 
 mod arrays;
 mod classes;

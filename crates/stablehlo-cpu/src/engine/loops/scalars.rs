@@ -1,4 +1,4 @@
-//! Translates elementwise functions of one element.
+//! Translates elementwise functions of scalars.
 
 use stablehlo::ir::{Binary, Unary};
 use stablehlo_jit::{Element, Expression, Value, has_binary, has_unary};
@@ -9,7 +9,7 @@ use super::translator::Translator;
 use crate::engine::elementwise::Meaning;
 
 impl Translator<'_> {
-    /// Computes a function of scalars, which have the types of its signature.
+    /// Adds the computation of a function of scalars. The operands must have the types of the function's signature.
     pub(super) fn compute(&mut self, meaning: Meaning, operands: &[Value]) -> Option<Value> {
         let element = self.program.element(*operands.last()?);
         Some(match (meaning, operands) {

@@ -8,7 +8,7 @@ use crate::engine::dtype::DType;
 use crate::engine::elementwise::{Map, Meaning};
 use crate::engine::graph::{Node, Op};
 
-/// The type of compiled code for a type of the engine.
+/// Returns the element type in compiled code for an element type of the engine.
 pub(super) fn element_of(dtype: DType) -> Option<Element> {
     Some(match dtype {
         DType::Bool => Element::Bool,
@@ -26,14 +26,14 @@ pub(super) fn element_of(dtype: DType) -> Option<Element> {
     })
 }
 
-/// The types of the operands and of the result of a function that compiled code can compute. `None` in place of a type
-/// accepts every type of the element's size.
+/// The types of the operands and of the result of a function that compiled code can compute. `None` stands for any type
+/// of the element's size.
 pub(super) struct Signature {
     pub(super) operands: Vec<Option<Element>>,
     pub(super) result: Option<Element>,
 }
 
-/// The signature of a function. Returns `None` if compiled code cannot compute it.
+/// Returns the signature of a function, or `None` if compiled code cannot compute the function.
 pub(super) fn signature(meaning: Meaning) -> Option<Signature> {
     let same = |element: Element, count: usize, result: Element| {
         Some(Signature { operands: vec![Some(element); count], result: Some(result) })
@@ -63,7 +63,7 @@ pub(super) fn signature(meaning: Meaning) -> Option<Signature> {
     }
 }
 
-/// Whether compiled code can compute an elementwise node.
+/// Returns whether compiled code can compute an elementwise node.
 pub(super) fn is_known(node: &Node) -> bool {
     match &node.op {
         Op::Map(Map { meaning, .. }) => meaning.is_some_and(|meaning| signature(meaning).is_some()),

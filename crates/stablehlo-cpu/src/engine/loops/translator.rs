@@ -16,32 +16,34 @@ use crate::engine::program::Select;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place {
     pub(super) array: Array,
-    /// The first byte.
+    /// Offset of the first byte in `array`.
     pub(super) start: usize,
-    /// Whether the loop may write to it.
+    /// Whether the loop may write to this memory.
     pub(super) owned: bool,
 }
 
-/// The representation of a value of the graph in the program.
+/// Representation of a graph value in the compiled program.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Representation {
     Scalar(Value),
-    /// The elements of a very small array: the first of consecutive numbers in [`Translator::elements`].
+    /// The elements of a very small array, as the index of the first one in [`Translator::elements`]. The other
+    /// elements follow it.
     Elements(usize),
     Array(Place),
 }
 
-/// For each value, the last node of a block that reads it. Values that are read after the block have the largest number.
+/// For each value, the index of the last node of a block that reads the value. `usize::MAX` for values that are read
+/// after the block.
 pub(super) type LastUses = HashMap<ValueIndex, usize>;
 
-/// Translates one loop. Functions return `None` if they meet something that only the interpreter can run.
+/// Translates one loop. Its methods return `None` if only the interpreter can run the loop.
 pub(super) struct Translator<'g> {
     pub(super) values: &'g [graph::Value],
     pub(super) program: Program,
     /// The statements of the current block.
     pub(super) out: Vec<Statement>,
     pub(super) representations: HashMap<ValueIndex, Representation>,
-    /// The values that have the same place.
+    /// The values that are stored at each place.
     pub(super) sharers: HashMap<Place, Vec<ValueIndex>>,
     /// The elements of all arrays in registers.
     pub(super) elements: Vec<Value>,
@@ -51,14 +53,14 @@ pub(super) struct Translator<'g> {
     pub(super) most: usize,
     pub(super) floats: Floats<'g>,
     pub(super) indexed: Indexed<'g>,
-    /// Memory for temporary arrays, and the number of bytes in use.
+    /// Memory for temporary arrays. `used` is the number of bytes in use.
     pub(super) frame: Array,
     pub(super) used: usize,
-    /// The steps that the code leaves to the interpreter.
+    /// The steps that the interpreter runs.
     pub(super) steps: Vec<HostWork>,
 }
 
-/// Arrays of the frame start at multiples of this number.
+/// Alignment of arrays in the frame, in bytes.
 pub(super) const ALIGNMENT: usize = 64;
 
 impl<'g> Translator<'g> {
@@ -73,7 +75,7 @@ impl<'g> Translator<'g> {
         &self.values[v as usize]
     }
 
-    /// The type of a value's scalar or elements. Integers are unsigned here.
+    /// Returns the element type of a value in compiled code. Integers are unsigned in this representation.
     pub(super) fn element(&self, v: ValueIndex) -> Option<Element> {
         let is_float = self.floats.is_float(v);
         Some(match (self.graph_value(v).size, is_float) {
@@ -87,7 +89,7 @@ impl<'g> Translator<'g> {
         })
     }
 
-    /// `value` as another type of the same size.
+    /// Reinterprets the bits of `value` as another type of the same size. Returns `None` if the sizes differ.
     pub(super) fn bits(&mut self, value: Value, element: Element) -> Option<Value> {
         let from = self.program.element(value);
         if from == element {
@@ -96,7 +98,7 @@ impl<'g> Translator<'g> {
         (from.size() == element.size()).then(|| self.define(element, Expression::Bits(value)))
     }
 
-    /// The element of a constant with equal elements.
+    /// Returns the element of a constant with equal elements.
     pub(super) fn constant(&self, v: ValueIndex) -> Option<[u8; 8]> {
         let value = self.graph_value(v);
         let size = usize::from(value.size);
@@ -111,13 +113,14 @@ impl<'g> Translator<'g> {
         (size <= 8).then_some(bytes)
     }
 
-    /// A value of one element.
+    /// Returns the scalar that represents a value of one element.
     pub(super) fn scalar(&mut self, v: ValueIndex) -> Option<Value> {
         let element = self.element(v)?;
         self.scalar_as(v, element)
     }
 
-    /// A value of one element, or a constant of equal elements, as a type of its size.
+    /// Returns a value of one element, or the element of a constant of equal elements, reinterpreted as a type of the
+    /// same size.
     pub(super) fn scalar_as(&mut self, v: ValueIndex, element: Element) -> Option<Value> {
         if element.size() != usize::from(self.graph_value(v).size) {
             return None;
@@ -131,7 +134,7 @@ impl<'g> Translator<'g> {
         }
     }
 
-    /// Records the scalar that a value of one element became.
+    /// Records the scalar that represents a value of one element.
     pub(super) fn hold(&mut self, v: ValueIndex, value: Value) -> Option<()> {
         let element = self.element(v)?;
         let value = self.bits(value, element)?;
@@ -153,7 +156,7 @@ impl<'g> Translator<'g> {
         Some(Block { statements, results: results? })
     }
 
-    /// Translates the nodes of a block. `after` has the values that are read after the block.
+    /// Translates the nodes of a block. `after` contains the values that are read after the block.
     pub(super) fn block(&mut self, block: &BlockGraph, after: &HashSet<ValueIndex>) -> Option<()> {
         let mut last: LastUses = after.iter().map(|&v| (v, usize::MAX)).collect();
         last.extend(block.results.iter().map(|&v| (v, usize::MAX)));
@@ -170,7 +173,7 @@ impl<'g> Translator<'g> {
         Some(())
     }
 
-    /// Translates a node, or several that form a group. Returns how many.
+    /// Translates a node, or several nodes that form a group. Returns the number of nodes.
     fn node(&mut self, nodes: &[Node], at: usize, last: &LastUses) -> Option<usize> {
         let node = &nodes[at];
         match &node.op {
@@ -211,12 +214,12 @@ impl<'g> Translator<'g> {
         Some(1)
     }
 
-    /// The values that are read after node `at`.
+    /// Returns the values that are read after node `at`.
     fn after(at: usize, last: &LastUses) -> HashSet<ValueIndex> {
         last.iter().filter(|&(_, &last)| last > at).map(|(&v, _)| v).collect()
     }
 
-    /// A loop inside the loop.
+    /// Translates a loop inside the loop.
     fn repeat(
         &mut self,
         node: &Node,
@@ -227,7 +230,7 @@ impl<'g> Translator<'g> {
         last: &LastUses,
     ) -> Option<()> {
         let after = Self::after(at, last);
-        // Values from outside are read again in the next iteration.
+        // The next iteration reads captured values again, so the body must not overwrite them.
         let mut inside = after.clone();
         node.for_each_region_use(&mut |v| {
             if self.representations.contains_key(&v) {
@@ -265,7 +268,8 @@ impl<'g> Translator<'g> {
         self.hold_results(&node.outs, &homes, &results)
     }
 
-    /// Records the results of a loop. Arrays are in memory at `homes`; values in registers are `results`, in order.
+    /// Records the results of a loop. Arrays in memory are at `homes`. `results` are the elements of the other values,
+    /// in order.
     fn hold_results(&mut self, outs: &[ValueIndex], homes: &[Place], mut results: &[Value]) -> Option<()> {
         let mut homes = homes.iter();
         for &out in outs {
@@ -281,8 +285,8 @@ impl<'g> Translator<'g> {
         Some(())
     }
 
-    /// Translates a loop whose arrays are in `homes`. `inside` has the values from outside that the loop or what follows
-    /// reads. Returns the last values of those in registers.
+    /// Translates a loop whose arrays in memory are at `homes`. `inside` contains the outer values that the loop or a
+    /// later node reads. Returns the final elements of the carried values in registers.
     pub(super) fn looped(
         &mut self,
         carried: &[ValueIndex],
@@ -364,7 +368,8 @@ impl<'g> Translator<'g> {
         let in_memory = |&i: &usize| self.registers(node.outs[i]).is_none();
         let arrays: Vec<usize> = (0..node.outs.len()).filter(in_memory).collect();
         for (a, &i) in arrays.iter().enumerate() {
-            // All branches may leave the result in one place. Otherwise they copy it there.
+            // If all branches leave the result at the same place, use this place. Otherwise each branch copies the
+            // result to a new place.
             let first = places[0][a];
             let place = match first.filter(|_| places.iter().all(|of| of[a] == first)) {
                 Some(place) => place,

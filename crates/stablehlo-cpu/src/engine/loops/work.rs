@@ -5,8 +5,8 @@ use stablehlo_jit::{Block, Expression, Statement};
 /// Cost of a call of a function, in statements.
 const CALL: u64 = 16;
 
-/// The number of statements that one iteration of the only outermost loop of `program` runs at most. Returns `None` if it has
-/// no fixed maximum, because the loop contains another loop or a step of the interpreter.
+/// Returns the maximum number of statements that one iteration of the only outermost loop of `program` runs. Returns
+/// `None` if there is no fixed maximum, because the loop contains another loop or a step of the interpreter.
 pub(super) fn of_iteration(program: &Block) -> Option<u64> {
     let is_loop = |statement: &&Statement| matches!(statement, Statement::While { .. });
     let mut loops = program.statements.iter().filter(is_loop);

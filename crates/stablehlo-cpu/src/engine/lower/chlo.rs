@@ -8,7 +8,7 @@ use crate::engine::dtype::{DType, TensorType};
 use crate::engine::elementwise as loops;
 
 impl<'m> LoweringContext<'_, 'm> {
-    /// Lowers an op by its name. Returns `None` if the name is unknown.
+    /// Lowers a CHLO op by its name. Returns `None` if the name is unknown.
     pub(super) fn chlo(&mut self, name: &str, attributes: &'m Attributes) -> Option<Result<()>> {
         let name = name.strip_prefix("chlo.")?;
         if let Some(op) = name.strip_prefix("broadcast_") {
@@ -40,7 +40,8 @@ impl<'m> LoweringContext<'_, 'm> {
         self.finish(vec![y])
     }
 
-    /// Applies the function with that name. It computes in `f64` and rounds once, unless the type has a separate loop.
+    /// Applies the unary function called `name`. Computes in `f64` and rounds once, unless the type has a separate
+    /// loop.
     pub(super) fn special_of(&mut self, name: &str, x: TypedValue) -> Result<TypedValue> {
         let dtype = x.ty.dtype;
         let own = if dtype == DType::F32 { loops::special_f32(name) } else { loops::complex_special(name, dtype) };
@@ -111,7 +112,7 @@ impl<'m> LoweringContext<'_, 'm> {
         self.finish(vec![y])
     }
 
-    /// Lowers an op whose operands are first broadcast to one another.
+    /// Lowers an op whose operands are first broadcast to a common shape.
     fn broadcasting(&mut self, op: &str, attributes: &Attributes) -> Result<()> {
         let operands = self.operands()?;
         let dimensions = find_attribute(attributes, "broadcast_dimensions").and_then(Attribute::as_integers);
@@ -165,8 +166,9 @@ impl<'m> LoweringContext<'_, 'm> {
         Ok(TypedValue { value: v, ty })
     }
 
-    /// Broadcasts the operands to equal extents. `dimensions` aligns the operand of smaller rank. By default,
-    /// dimensions are aligned at the end. A scalar predicate needs no alignment.
+    /// Broadcasts the operands to equal extents. `dimensions` maps the dimensions of the operand of smaller rank to
+    /// those of the result. Without `dimensions`, the last dimensions are aligned. A scalar predicate needs no
+    /// alignment.
     fn broadcast_together(
         &mut self,
         operands: Vec<TypedValue>,
@@ -204,7 +206,7 @@ impl<'m> LoweringContext<'_, 'm> {
     }
 }
 
-/// The last word of an enumeration value such as `#chlo<comparison_direction LT>`.
+/// Returns the last word of an enumeration value such as `#chlo<comparison_direction LT>`.
 fn last_word(attribute: &Attribute) -> Option<String> {
     match attribute {
         Attribute::Other(text) => {

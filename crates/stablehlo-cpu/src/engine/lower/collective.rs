@@ -1,4 +1,4 @@
-//! Lowers collectives: computes the groups of members and the step that they run.
+//! Lowers collectives: computes the groups of members and the step that the members run.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::sharding::mesh_groups;
 /// Flattened IDs of the members of each group.
 type Groups = Vec<Vec<usize>>;
 
-/// The interpretation of the numbers in `replica_groups`, under the specification's names.
+/// Meaning of the IDs in `replica_groups`. The variants have the names of the specification.
 enum Scope {
     CrossReplica,
     CrossPartition,
@@ -62,7 +62,7 @@ impl<'m> LoweringContext<'_, 'm> {
                 self.finish_collective(kind, groups, &ins, operands.into_iter().map(|x| x.ty).collect())
             }
             OpKind::CollectiveReduce { channel, has_dynamic_root, replica_groups, use_global_device_ids } => {
-                // Unlike for `all_reduce`, groups with a channel consist of partitions by default.
+                // Unlike in `all_reduce`, the groups of an op with a channel consist of partitions by default.
                 let global = use_global_device_ids.then_some(true);
                 let (groups, _) = self.groups(replica_groups, *channel, global, false)?;
                 self.collective_reduce(groups, *has_dynamic_root)
@@ -71,7 +71,7 @@ impl<'m> LoweringContext<'_, 'm> {
         }
     }
 
-    /// `partition_id` and `replica_id`.
+    /// Lowers `partition_id` or `replica_id`.
     pub(super) fn member_id(&mut self, partition: bool) -> Result<()> {
         let members = if partition { self.graph.settings.partitions } else { self.graph.settings.replicas };
         if members <= 1 {
@@ -131,7 +131,7 @@ impl<'m> LoweringContext<'_, 'm> {
         self.graph.settings.replicas.max(1).saturating_mul(self.graph.settings.partitions.max(1))
     }
 
-    /// The number of IDs in a scope, and the noun for what the IDs refer to.
+    /// Returns the number of IDs in a scope, and a noun for what the IDs identify.
     fn ids(&self, scope: &Scope) -> (usize, &'static str) {
         match scope {
             Scope::CrossReplica | Scope::CrossReplicaAndPartition => (self.graph.settings.replicas.max(1), "replicas"),
@@ -140,7 +140,7 @@ impl<'m> LoweringContext<'_, 'm> {
         }
     }
 
-    /// Converts lists of numbers to groups of flattened IDs.
+    /// Converts groups of IDs in a scope to groups of flattened IDs.
     fn resolve(&self, lists: &Groups, scope: &Scope) -> Result<Groups> {
         let (replicas, partitions) = (self.graph.settings.replicas.max(1), self.graph.settings.partitions.max(1));
         let (count, what) = self.ids(scope);
@@ -165,11 +165,11 @@ impl<'m> LoweringContext<'_, 'm> {
         })
     }
 
-    /// The groups of an op that has `channel_id`. `global` is the op's `use_global_device_ids`, or `None` if it does not
-    /// have this attribute.
+    /// Returns the groups of an op that has `channel_id`, and the size of the first group. `global` is the op's
+    /// `use_global_device_ids`, or `None` if the op does not have this attribute.
     ///
     /// Groups without a member of the launch are ignored, because programs may also list groups of other launches. If
-    /// every group has one member, members without a group get a group of their own, because XLA removes such
+    /// every group has one member, each member without a group gets a group of its own, because XLA removes such
     /// collectives.
     pub(super) fn groups(
         &self,
@@ -205,7 +205,7 @@ impl<'m> LoweringContext<'_, 'm> {
         Ok((groups, size))
     }
 
-    /// The listed groups.
+    /// Returns the groups that `replica_groups` contains.
     fn members_of(&self, groups: &ReplicaGroups) -> Result<Groups> {
         let wrong = || self.invalid("attribute `replica_groups` must be a matrix of ids");
         let rows = groups.rows().ok_or_else(wrong)?;
@@ -218,7 +218,7 @@ impl<'m> LoweringContext<'_, 'm> {
         self.ensure(groups.iter().all(|g| g.len() == size), || "groups of different sizes".to_owned())
     }
 
-    /// Compiles a reduction of scalars of one type. The scalars that its body captures become inputs.
+    /// Compiles a reduction of scalars of one type. The scalars that its body captures become inputs of the collective.
     fn reducer(&mut self, region: &'m Region, dtype: DType, ins: &mut Vec<ValueIndex>) -> Result<Body> {
         if let Some(fast) = combine(region).and_then(|c| Body::fast(c, dtype)) {
             return Ok(fast);
@@ -265,7 +265,7 @@ impl<'m> LoweringContext<'_, 'm> {
         self.finish(results)
     }
 
-    /// Lowers one of the tensors of a `reduce_scatter`.
+    /// Lowers the `reduce_scatter` of one tensor.
     fn scattered(&mut self, x: TypedValue, groups: Groups, size: usize, d: usize) -> Result<Vec<TypedValue>> {
         self.has_dimension("scatter_dimension", d, &x.ty)?;
         self.ensure(x.ty.dims[d].is_multiple_of(size), || format!("dimension {d} of {} among {size} members", x.ty))?;
@@ -350,8 +350,8 @@ impl<'m> LoweringContext<'_, 'm> {
         self.finish_collective(Kind::Permute { sources }, groups, &[x.value], vec![ty])
     }
 
-    /// The operands without the last one. If `has_dynamic_root` is set, the last operand holds a root for each of the
-    /// others.
+    /// Returns the tensors to exchange. If `has_dynamic_root` is set, also returns the last operand, which contains a
+    /// root for each tensor.
     fn rooted(&mut self, has_dynamic_root: bool) -> Result<(Vec<TypedValue>, Option<ValueIndex>)> {
         let mut operands = self.operands()?;
         if !has_dynamic_root {

@@ -17,17 +17,17 @@ use crate::engine::view::View;
 use crate::error::{CompileError, CompileErrorKind};
 use crate::op_names::{op_name, place};
 
-/// Maximum number of nodes after inlining. A program that exceeds it probably has functions that each call the next one
-/// twice.
+/// Maximum number of nodes after inlining. A program that exceeds this limit probably has functions that each call the
+/// next function twice.
 const MAX_NODES: usize = 1 << 20;
 /// Maximum nesting of calls and regions.
 const MAX_DEPTH: usize = 96;
-/// Maximum number of entries of an offset table that is computed at compile time.
+/// Maximum number of elements of an offset table that is computed at compile time.
 const MAX_OFFSETS: usize = 1 << 26;
-/// Constants of equal elements up to this size are stored in the program. Larger constants are filled in when they are
-/// needed.
+/// Maximum size in bytes of a constant of equal elements that is stored in the program. Larger constants are filled
+/// when a step needs them.
 const SMALL: usize = 4096;
-/// Maximum number of unsupported ops to list.
+/// Maximum number of unsupported ops that an error lists.
 const MAX_REFUSED: usize = 100;
 /// Maximum number of elements of constants that are folded at compile time.
 pub(super) const FOLDED: usize = 64;
@@ -105,7 +105,7 @@ impl<'m> GraphBuilder<'m> {
         let results = self.inline(func, binds, &mut nodes);
         if !self.refused.is_empty() {
             let mut refused = std::mem::take(&mut self.refused);
-            // Drop an "invalid" error, because it may be a consequence of assumed types.
+            // Drop an "invalid" error, because the assumed result types of unsupported ops may have caused it.
             refused.extend(results.err().filter(|e| e.kind() == CompileErrorKind::Unsupported && !refused.contains(e)));
             let error = CompileError::together(refused);
             return Err(error.unwrap_or_else(|| CompileError::unsupported("an op of the program")));
@@ -129,7 +129,7 @@ impl<'m> GraphBuilder<'m> {
         Ok(Lowered { block, args, results: types })
     }
 
-    /// Sign- or zero-extends a parameter of narrow integers, because the caller may leave other bits in the bytes.
+    /// Sign- or zero-extends a parameter of narrow integers, because the caller may set the unused bits of each byte.
     pub(super) fn extended(&mut self, arg: &TypedValue, out: &mut Vec<Node>) -> TypedValue {
         let Some(wrap) = wrap(arg.ty.dtype) else {
             return arg.clone();
@@ -139,7 +139,7 @@ impl<'m> GraphBuilder<'m> {
         TypedValue { value: v, ty: arg.ty.clone() }
     }
 
-    /// Adds a value.
+    /// Adds a value of the given type.
     pub(super) fn value(&mut self, ty: &TensorType) -> ValueIndex {
         self.new_value(Value { size: element_size(ty.dtype), n: ty.elements(), constant: None })
     }
@@ -206,7 +206,8 @@ impl<'m> GraphBuilder<'m> {
             }
             let Err(error) = cx.lower() else { continue };
             let error = error.at(|| place(self.module, frame.func, op));
-            // Record an unsupported op and continue, because the full list is more useful than its first entry.
+            // Record an unsupported op and continue, because a list of all unsupported ops is more useful than the
+            // first one.
             if error.kind() == CompileErrorKind::Invalid || !self.assume(frame, op) {
                 return Err(error);
             }
@@ -237,7 +238,7 @@ impl<'m> GraphBuilder<'m> {
         true
     }
 
-    /// Returns `v`. If it is a large constant of equal elements, returns a value with its own memory.
+    /// Returns `v`, or a value with its own memory if `v` is a large constant of equal elements.
     pub(super) fn materialized(&mut self, v: ValueIndex, out: &mut Vec<Node>) -> ValueIndex {
         let value = &self.values[v as usize];
         if value.bytes() <= SMALL || !matches!(value.constant, Some(Constant::Splat(_))) {
@@ -249,7 +250,7 @@ impl<'m> GraphBuilder<'m> {
         copy
     }
 
-    /// The element of a constant whose elements are all equal.
+    /// Returns the element of a constant whose elements are all equal.
     pub(super) fn splat(&self, v: ValueIndex) -> Option<[u8; 16]> {
         match self.values[v as usize].constant {
             Some(Constant::Splat(bytes)) => Some(bytes),
@@ -381,7 +382,7 @@ impl<'m> LoweringContext<'_, 'm> {
         }
     }
 
-    /// The error for an op that is not supported with these types.
+    /// Returns the error for an op that is not supported with these types.
     pub(super) fn unsupported(&self) -> CompileError {
         CompileError::unsupported(op_name(&self.op.kind))
     }
@@ -394,7 +395,7 @@ impl<'m> LoweringContext<'_, 'm> {
         if holds { Ok(()) } else { Err(self.invalid(message())) }
     }
 
-    /// Checks that the number of positions within these extents is small enough to list them all.
+    /// Checks that the number of positions within these extents is small enough for a table of their offsets.
     pub(super) fn listable(&self, extents: impl IntoIterator<Item = usize>) -> Result<()> {
         let count = extents.into_iter().try_fold(1usize, |count, extent| count.checked_mul(extent.max(1)));
         if count.is_none_or(|count| count > MAX_OFFSETS) {
@@ -406,7 +407,7 @@ impl<'m> LoweringContext<'_, 'm> {
         Ok(())
     }
 
-    /// All operands, which must be tensors.
+    /// Returns all operands, which must be tensors.
     pub(super) fn operands(&self) -> Result<Vec<TypedValue>> {
         self.op.operands.iter().map(|&id| self.tensor(id)).collect()
     }
@@ -418,20 +419,20 @@ impl<'m> LoweringContext<'_, 'm> {
         }
     }
 
-    /// Exactly `N` tensor operands.
+    /// Returns the operands, which must be exactly `N` tensors.
     pub(super) fn take<const N: usize>(&self) -> Result<[TypedValue; N]> {
         let operands = self.operands()?;
         let got = operands.len();
         operands.try_into().map_err(|_| self.invalid(format!("takes {N} operands, not {got}")))
     }
 
-    /// Declared type of a result.
+    /// Returns the declared type of a result.
     pub(super) fn result_type(&self, index: usize) -> Result<TensorType> {
         let id = self.op.results.get(index).ok_or_else(|| self.invalid(format!("result {index} is missing")))?;
         tensor_type(type_of(self.frame.func, *id)?)
     }
 
-    /// Declared element type of a result.
+    /// Returns the declared element type of a result.
     pub(super) fn result_dtype(&self, index: usize) -> Result<DType> {
         let id = self.op.results.get(index).ok_or_else(|| self.invalid(format!("result {index} is missing")))?;
         dtype_of(type_of(self.frame.func, *id)?)
@@ -449,7 +450,7 @@ impl<'m> LoweringContext<'_, 'm> {
         self.ensure(fits(declared, ty)?, || format!("makes a {ty}, a {declared} is declared"))
     }
 
-    /// Binds all results and checks that their types are the declared ones. PyTorch/XLA declares one tuple of all
+    /// Binds all results and checks that their types match the declared types. PyTorch/XLA declares one tuple of all
     /// results for custom calls.
     pub(super) fn finish(&mut self, results: Vec<TypedValue>) -> Result<()> {
         let (want, got) = (self.op.results.len(), results.len());
@@ -475,7 +476,8 @@ impl<'m> LoweringContext<'_, 'm> {
         self.finish(vec![TypedValue { value: v, ty }])
     }
 
-    /// Adds an elementwise node. If all operands are constants with equal or few elements, computes the result instead.
+    /// Adds an elementwise node. If all operands are constants with equal or few elements, computes the result at
+    /// compile time instead.
     pub(super) fn map(&mut self, map: Map, ins: &[ValueIndex], ty: &TensorType) -> ValueIndex {
         let splats: Option<Vec<[u8; 16]>> = ins.iter().map(|&v| self.graph.splat(v)).collect();
         if let Some(splats) = splats {
@@ -520,7 +522,7 @@ impl<'m> LoweringContext<'_, 'm> {
         out
     }
 
-    /// Adds a node of another kind. Output `o` starts as a copy of input `starts[o]`.
+    /// Adds a node that runs a kernel. Output `o` starts as a copy of input `starts[o]`.
     pub(super) fn kernel(
         &mut self,
         kernel: impl Kernel + 'static,
@@ -546,7 +548,7 @@ impl<'m> LoweringContext<'_, 'm> {
     }
 }
 
-/// Finds an attribute of an op.
+/// Returns the attribute called `name`, if the op has it.
 pub(super) fn find_attribute<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Attribute> {
     attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value)
 }

@@ -1,4 +1,4 @@
-//! `convolution`, as a product of the patches under the window and the kernel.
+//! Lowers `convolution` to a product of the patches under the window and the kernel.
 #![expect(
     clippy::cast_sign_loss,
     clippy::cast_possible_wrap,
@@ -22,30 +22,31 @@ struct Attributes<'a> {
     batch_groups: i64,
 }
 
-/// The groups of a convolution. Each is a product of two matrices.
+/// The groups of a convolution. Each group is a product of two matrices.
 struct Groups {
     count: usize,
     /// Whether the groups divide the input's features, rather than its batch.
     of_features: bool,
-    /// Extent of the batch, input features and output features of one group.
+    /// Batch extent of one group. `features` and `outputs` are its numbers of input features and output features.
     batch: usize,
     features: usize,
     outputs: usize,
 }
 
-/// The output's dimensions, and what an index in each of them selects from the input.
+/// The dimensions of the output, and the effect of each dimension's index on the position in the input.
 struct Output {
     dims: Vec<usize>,
-    /// The entry of the feature dimension is not used.
+    /// Effect of the index in each dimension. The element for the feature dimension is not used.
     along: Vec<PatchStep>,
     axes: Vec<Axis>,
 }
 
-/// The output's dimensions without the features, divided into lines of patches and the dimensions outside them.
+/// The output dimensions without the features, divided into the rows of one matrix (`lines`) and the dimensions outside
+/// of it.
 struct PatchDimensions {
     outer: Vec<(usize, PatchStep)>,
     lines: Vec<(usize, PatchStep)>,
-    /// Whether the features are the innermost dimension.
+    /// Whether the feature dimension is the innermost dimension.
     features_last: bool,
 }
 
@@ -131,14 +132,14 @@ impl LoweringContext<'_, '_> {
         Ok(())
     }
 
-    /// For each spatial dimension, whether the kernel is reversed along it.
+    /// Returns, for each spatial dimension, whether the kernel is reversed along it.
     fn kernel_reversal(&self, window: &Window, spatial: usize) -> Result<Vec<bool>> {
         let reversal = if window.reversal.is_empty() { vec![false; spatial] } else { window.reversal.clone() };
         self.ensure(reversal.len() == spatial, || format!("window_reversal = {reversal:?}"))?;
         Ok(reversal)
     }
 
-    /// The window over the spatial dimensions, whose extents are those of the kernel.
+    /// Returns the window over the spatial dimensions, whose extents are those of the kernel.
     fn kernel_window(&self, of: Attributes<'_>, k: &TensorType) -> Result<Spec> {
         let spatial = &of.dimensions.kernel_spatial;
         let extents: Vec<i64> = spatial.iter().map(|&s| i64::try_from(k.dims[s]).unwrap_or(i64::MAX)).collect();
@@ -188,7 +189,8 @@ impl LoweringContext<'_, '_> {
     }
 }
 
-/// The type that computes a convolution. Integers wrap, so computing with 64 bits yields the right bits for every width.
+/// Returns the element type in which a convolution is computed. Integers wrap, so computing with 64 bits yields the
+/// right bits for every width.
 fn computed_in(dtype: DType) -> (DType, Element) {
     match dtype {
         DType::F64 => (DType::F64, Element::F64),
@@ -198,7 +200,7 @@ fn computed_in(dtype: DType) -> (DType, Element) {
     }
 }
 
-/// The window over all dimensions of the input, including batch and feature.
+/// Returns the window over all dimensions of the input, including batch and feature.
 fn input_window(d: &ConvDimensions, window: &Spec) -> Spec {
     let rank = d.input_spatial.len() + 2;
     let mut whole = Spec {
@@ -216,7 +218,7 @@ fn input_window(d: &ConvDimensions, window: &Spec) -> Spec {
     whole
 }
 
-/// Divides the output's dimensions. Skips dimensions of extent one.
+/// Divides the output dimensions into outer dimensions and lines. Skips trailing dimensions of extent one.
 fn patch_dimensions(output: &Output, feature: usize) -> PatchDimensions {
     let all: Vec<(usize, PatchStep)> = output.dims.iter().copied().zip(output.along.iter().copied()).collect();
     let (before, after) = (&all[..feature], &all[feature + 1..]);
@@ -229,7 +231,7 @@ fn patch_dimensions(output: &Output, feature: usize) -> PatchDimensions {
     PatchDimensions { outer: outer.to_vec(), lines, features_last }
 }
 
-/// The position of each tap of the window along its axes, row-major.
+/// Returns the position of each tap of the window along the spatial dimensions, in row-major order.
 fn tap_positions(window: &Spec) -> Vec<Vec<isize>> {
     let mut taps: Vec<Vec<isize>> = vec![Vec::new()];
     for (&size, &dilation) in window.dimensions.iter().zip(&window.dilations) {
@@ -240,7 +242,7 @@ fn tap_positions(window: &Spec) -> Vec<Vec<isize>> {
     taps
 }
 
-/// The kernel as `[taps, input features, output features]`. Reversed taps have negative strides.
+/// Returns the view of the kernel as `[taps, input features, output features]`. Reversed taps have negative strides.
 fn kernel_view(dims: &[usize], d: &ConvDimensions, reversal: &[bool]) -> View {
     let own = strides_of(dims);
     let (mut extents, mut strides, mut offset) = (Vec::new(), Vec::new(), 0);

@@ -1,4 +1,4 @@
-//! `custom_call`: targets that frameworks send to every platform, and targets with a registered handler.
+//! `custom_call`: targets that frameworks emit for every platform, and targets with a registered handler.
 
 use stablehlo::ir::{Attribute, Attributes, OpKind, Type};
 
@@ -15,8 +15,8 @@ use crate::engine::tile::Iota;
 use crate::engine::view::{View, strides_of};
 use crate::order::{Order as StorageOrder, inverse_permutation};
 
-/// The result and the operand of `#stablehlo.output_operand_alias<output_tuple_indices = [1], operand_index = 0, …>`.
-/// Returns `None` if the operand is inside a tuple.
+/// Returns the indices of the result and the operand of `#stablehlo.output_operand_alias<output_tuple_indices = [1],
+/// operand_index = 0, …>`. Returns `None` if the operand is inside a tuple.
 fn read_alias(text: &str) -> Option<(usize, usize)> {
     let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     let after = |name: &str| text.split_once(name).map(|(_, rest)| rest);
@@ -50,8 +50,8 @@ impl<'m> LoweringContext<'_, 'm> {
             "Eigh" => self.eigh(),
             "ApproxTopK" => self.approx_top_k(),
             "ragged_all_to_all" => self.ragged_all_to_all(),
-            // `dce_sink` only protects its operands from removal before a program reaches a device. A sharding group has no
-            // effect on one device.
+            // `dce_sink` only protects its operands from dead code elimination before a program reaches a device. A
+            // sharding group has no effect on one device.
             "dce_sink" | "xla.sdy.ShardingGroup" | "local_xla.sdy.ShardingGroup" => self.finish(Vec::new()),
             "TopK" | "mhlo.topk" => self.top_k(),
             _ => match target.strip_prefix("mhlo.") {
@@ -61,7 +61,7 @@ impl<'m> LoweringContext<'_, 'm> {
         }
     }
 
-    /// Lowers a call that `handler` computes at run time.
+    /// Lowers a call whose results `handler` computes at run time.
     pub(super) fn handled(&mut self, target: &str, handler: std::sync::Arc<custom_calls::Handler>) -> Result<()> {
         let OpKind::CustomCall { has_side_effect, backend_config, api_version, .. } = &self.op.kind else {
             return Err(self.unsupported());
@@ -117,7 +117,7 @@ impl<'m> LoweringContext<'_, 'm> {
         tokens.into_iter().try_for_each(|i| self.bind(i, Binding::Token))
     }
 
-    /// The storage order of an operand or a result of the call.
+    /// Returns the storage order of an operand or a result of the call.
     fn order(&self, name: &str, at: usize, ty: &TensorType) -> Result<StorageOrder> {
         let Some(Attribute::Array(layouts)) = find_attribute(&self.op.attributes, name) else { return Ok(None) };
         let Some(layout) = layouts.get(at) else { return Ok(None) };
@@ -130,7 +130,7 @@ impl<'m> LoweringContext<'_, 'm> {
         Ok((!order.is_sorted()).then_some(order))
     }
 
-    /// `output_operand_aliases`, as (result, operand).
+    /// Returns `output_operand_aliases` as pairs of a result index and an operand index.
     fn aliases(
         &self,
         operands: &[(TensorType, StorageOrder)],
@@ -160,7 +160,7 @@ impl<'m> LoweringContext<'_, 'm> {
         Ok(aliases)
     }
 
-    /// Converts `x` to the type in which reflections compute.
+    /// Converts `x` to the element type in which reflections are computed.
     fn reflected(&mut self, x: &TypedValue) -> Result<(Field, TypedValue, [usize; 2])> {
         let (field, wide) = self.field(&x.ty)?;
         let &[.., m, n] = &x.ty.dims[..] else {
@@ -197,7 +197,7 @@ impl<'m> LoweringContext<'_, 'm> {
         self.finish(vec![y])
     }
 
-    /// An attribute of the call, or an entry of one of the dictionaries in which frameworks store attributes.
+    /// Returns an attribute of the call, or an element of one of the dictionaries in which frameworks store attributes.
     pub(super) fn call_attribute(&self, name: &str) -> Option<&'m Attribute> {
         let attributes: &'m Attributes = &self.op.attributes;
         let within = |a: &'m Attribute| match a {
@@ -214,7 +214,8 @@ impl<'m> LoweringContext<'_, 'm> {
             .or_else(|| within(find_attribute(attributes, "mhlo.attributes")?))
     }
 
-    /// The first elements of each row in sorted order. The result is exact, so it satisfies every required recall.
+    /// Returns the first `kept` elements of each row in sorted order. The result is exact, so it satisfies every recall
+    /// target.
     fn first_sorted(
         &mut self,
         inputs: &[TypedValue],
@@ -274,7 +275,7 @@ impl<'m> LoweringContext<'_, 'm> {
         self.finish(results)
     }
 
-    /// The declared extent of a dimension of the first result.
+    /// Returns the declared extent of a dimension of the first result.
     fn declared_extent(&self, dimension: usize) -> Result<usize> {
         let ty = self.op.results.first().and_then(|id| self.frame.func.values.get(id.0 as usize));
         let extent = match ty {

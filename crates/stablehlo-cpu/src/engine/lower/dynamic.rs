@@ -1,4 +1,4 @@
-//! Ops with shapes as operands. They are resolved if these operands are constants or the result's type is static.
+//! Ops whose operands specify shapes. They can be lowered if these operands are constants or the result type is static.
 
 use stablehlo::ir::{ConvDimensions, DYNAMIC, GatherDimensions, Type, Window};
 
@@ -11,7 +11,7 @@ use crate::error::CompileError;
 use crate::op_names::op_name;
 
 impl LoweringContext<'_, '_> {
-    /// The bytes of a value that is known at compile time, with splats expanded.
+    /// Returns the bytes of a value that is known at compile time, with splats expanded.
     pub(super) fn known(&self, v: ValueIndex) -> Option<Vec<u8>> {
         let value = &self.graph.values[v as usize];
         match value.constant.as_ref()? {
@@ -20,7 +20,7 @@ impl LoweringContext<'_, '_> {
         }
     }
 
-    /// The elements of an integer tensor that is known at compile time.
+    /// Returns the elements of an integer tensor that is known at compile time.
     pub(super) fn known_ints(&self, x: &TypedValue) -> Option<Vec<i64>> {
         let bytes = self.known(x.value)?;
         let read = ReadIndex::new(x.ty.dtype.computed())?;
@@ -31,7 +31,7 @@ impl LoweringContext<'_, '_> {
         Some((0..x.ty.elements()).map(|i| read.get(aligned, i)).collect())
     }
 
-    /// The integers of an operand that must be constant.
+    /// Returns the integers of an operand that must be constant.
     fn needed_ints(&self, x: &TypedValue, what: &str) -> Result<Vec<i64>> {
         self.known_ints(x).ok_or_else(|| {
             CompileError::unsupported(format!(
@@ -41,7 +41,8 @@ impl LoweringContext<'_, '_> {
         })
     }
 
-    /// The declared extents of the result. Unknown ones are taken from the operand.
+    /// Returns the declared extents of the result. If an extent is dynamic, returns the extents that the operand
+    /// `shape` contains.
     fn result_dims(&self, shape: &TypedValue) -> Result<Vec<usize>> {
         let id = self.op.results.first().ok_or_else(|| self.invalid("must have a result"))?;
         let Type::Tensor(declared) = type_of(self.frame.func, *id)? else {
@@ -130,8 +131,8 @@ impl LoweringContext<'_, '_> {
         self.dynamic_slice_of(&operands, &sizes)
     }
 
-    /// Supports only the size that the dimension already has, because the result would otherwise not have a static
-    /// shape.
+    /// Lowers `set_dimension_size` if the size is the one that the dimension already has. With another size, the result
+    /// would not have a static shape.
     pub(super) fn set_dimension_size(&mut self, dimension: usize) -> Result<()> {
         let [x, size] = self.take()?;
         self.ensure(dimension < x.ty.rank(), || format!("dimension {dimension} of {}", x.ty))?;
@@ -146,7 +147,7 @@ impl LoweringContext<'_, '_> {
         self.finish(vec![x])
     }
 
-    /// Checks an assertion about extents at compile time. Programs of unknown shape contain such assertions.
+    /// Checks an assertion about extents at compile time. Programs with dynamic shapes contain such assertions.
     pub(super) fn shape_assertion(&mut self) -> Result<()> {
         let holds = self.operands()?.first().and_then(|x| self.known(x.value));
         match holds.as_deref() {
@@ -156,7 +157,7 @@ impl LoweringContext<'_, '_> {
         }
     }
 
-    /// Checks the number of results, and that the engine supports their element types.
+    /// Checks the number of results, and checks that the engine supports their element types.
     pub(super) fn has_results(&self, count: usize) -> Result<()> {
         for &id in &self.op.results {
             dtype_of(type_of(self.frame.func, id)?)?;

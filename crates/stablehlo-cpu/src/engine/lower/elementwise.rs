@@ -1,4 +1,4 @@
-//! Constants and elementwise ops.
+//! Lowers constants and elementwise ops.
 
 use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Literal, RngAlgorithm, Unary};
 
@@ -47,11 +47,11 @@ impl LoweringContext<'_, '_> {
         self.finish(vec![y])
     }
 
-    /// Creates a tensor of positions along a dimension.
+    /// Creates a tensor of indices along a dimension.
     pub(super) fn counted(&mut self, ty: TensorType, dimension: usize) -> Result<TypedValue> {
         self.ensure(dimension < ty.rank(), || format!("dimension {dimension} of {ty}"))?;
         let inner: usize = ty.dims[dimension + 1..].iter().product();
-        // If there is no loop for a type, the positions are counted in a type that has one and then converted.
+        // If there is no loop for a type, compute the indices as `i64` and convert them.
         let counted = match Iota::new(ty.dtype, inner, ty.dims[dimension]) {
             Some(_) => ty.dtype,
             None => DType::I64,
@@ -69,7 +69,7 @@ impl LoweringContext<'_, '_> {
         self.finish(vec![y])
     }
 
-    /// `op` of a tensor.
+    /// Applies the unary op `op` to a tensor.
     pub(super) fn un(&mut self, op: Unary, x: &TypedValue) -> Result<TypedValue> {
         let dtype = x.ty.dtype;
         let made = match op {
@@ -103,7 +103,7 @@ impl LoweringContext<'_, '_> {
         if made == DType::Bool { Ok(y) } else { self.converted(y, dtype) }
     }
 
-    /// Clears or extends the bits of `x` that its type does not use.
+    /// Zero- or sign-extends narrow integers into the unused bits of their bytes.
     fn wrapped(&mut self, x: TypedValue) -> Result<TypedValue> {
         let map = loops::wrap(x.ty.dtype).ok_or_else(|| self.unsupported())?;
         let v = self.map(map, &[x.value], &x.ty);
@@ -116,7 +116,7 @@ impl LoweringContext<'_, '_> {
         self.finish(vec![y])
     }
 
-    /// `op` of two tensors of one type.
+    /// Applies the binary op `op` to two tensors of the same type.
     pub(super) fn bin(&mut self, op: Binary, a: &TypedValue, b: &TypedValue) -> Result<TypedValue> {
         self.same(a, b)?;
         let dtype = a.ty.dtype;
@@ -149,7 +149,7 @@ impl LoweringContext<'_, '_> {
         if shifted != dtype {
             a = self.converted(a, shifted)?;
             if shifted == DType::I2 || shifted == DType::I4 {
-                // Shift amounts keep their bytes, and are read as unsigned.
+                // Keep the bytes of the shift amounts. The shift reads them as unsigned numbers.
                 b = TypedValue { value: b.value, ty: TensorType { dtype: DType::I8, dims: b.ty.dims } };
             } else {
                 b = self.converted(b, shifted)?;
@@ -220,12 +220,13 @@ impl LoweringContext<'_, '_> {
             let ty = TensorType { dtype, dims: y.ty.dims };
             y = TypedValue { value: self.map(map, &[y.value], &ty), ty };
         }
-        // If no loop is needed, the bytes are already those of the other type.
+        // If no loop is needed, the bytes already represent the other type.
         y.ty.dtype = dtype;
         Ok(y)
     }
 
-    /// Reinterprets the bits. Between different widths, the narrower type has one more dimension, which is contiguous.
+    /// Lowers `bitcast_convert`. If the widths differ, the tensor of the narrower type has an additional innermost
+    /// dimension.
     pub(super) fn bitcast_convert(&mut self) -> Result<()> {
         let [x] = self.take()?;
         let dtype = self.result_dtype(0)?;
@@ -246,7 +247,7 @@ impl LoweringContext<'_, '_> {
         let ty = self.typed(dtype, &dims)?;
         if from == to {
             let y = TypedValue { value: x.value, ty };
-            // The unused bits of a narrow integer's byte depend on its sign.
+            // The unused bits of a narrow integer's byte depend on the sign of the integer.
             let y = if loops::wrap(y.ty.dtype).is_some() {
                 self.wrapped(y)?
             } else if x.ty.dtype.narrow_bits().is_some() {
@@ -294,8 +295,8 @@ impl LoweringContext<'_, '_> {
         }
         let generator = match algorithm {
             RngAlgorithm::ThreeFry => {
-                // The first even dimension alternates between the two words. If there is none, the largest dimension
-                // does.
+                // The two words alternate along the first dimension of even extent. If no extent is even, they
+                // alternate along the largest dimension.
                 let even = ty.dims.iter().position(|d| d % 2 == 0);
                 let largest = (0..ty.rank()).rev().max_by_key(|&d| ty.dims[d]);
                 match even.or(largest) {

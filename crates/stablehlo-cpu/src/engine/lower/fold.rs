@@ -8,9 +8,9 @@ use crate::engine::graph::ValueIndex;
 use crate::engine::kernels::{Context, Kernel};
 
 impl LoweringContext<'_, '_> {
-    /// Computes the result for constants of equal elements.
+    /// Computes the result of an elementwise op on constants of equal elements.
     pub(super) fn fold(&mut self, map: &Map, ins: &[ValueIndex], splats: &[[u8; 16]], ty: &TensorType) -> ValueIndex {
-        // Copied to memory that is aligned for every element type.
+        // Copy the element to memory that is aligned for every element type.
         let operand = |i: usize| splats.get(i).map_or([0u128], |&b| [u128::from_ne_bytes(b)]);
         let (a, b, c) = (operand(0), operand(1), operand(2));
         let size = |i: usize| ins.get(i).map_or(0, |&v| usize::from(self.graph.values[v as usize].size));
@@ -22,7 +22,7 @@ impl LoweringContext<'_, '_> {
         self.graph.splat_value(&element, ty.elements())
     }
 
-    /// Computes the result for constants of a few elements each, such as those of shape computations.
+    /// Computes the result of an elementwise op on constants of few elements, such as those of shape computations.
     pub(super) fn fold_dense(&mut self, map: &Map, ins: &[ValueIndex], ty: &TensorType) -> Option<ValueIndex> {
         let constant = |&v: &ValueIndex| self.graph.values[v as usize].constant.is_some();
         let n = ty.elements();
@@ -54,7 +54,7 @@ impl LoweringContext<'_, '_> {
         self.dense(ty, bytemuck::cast_slice(&result).get(..ty.bytes())?).ok()
     }
 
-    /// Computes the results of a kernel on constants of a few elements, such as those of shape computations.
+    /// Computes the results of a kernel on constants of few elements, such as those of shape computations.
     pub(super) fn fold_kernel(
         &mut self,
         kernel: &impl Kernel,
@@ -66,7 +66,7 @@ impl LoweringContext<'_, '_> {
             let value = &self.graph.values[*v as usize];
             value.constant.is_some() && value.n <= FOLDED
         };
-        // Do not run loops, because they may never end and a compilation cannot be stopped.
+        // Do not run loops, because they may never end, and a compilation cannot be stopped.
         if ins.is_empty()
             || !kernel.is_pure()
             || kernel.has_loop()

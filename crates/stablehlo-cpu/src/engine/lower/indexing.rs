@@ -1,4 +1,4 @@
-//! `gather`, `scatter` and `sort`.
+//! Lowers `gather`, `scatter` and `sort`.
 #![expect(clippy::cast_sign_loss, reason = "row-major strides are not negative")]
 
 use stablehlo::ir::{ComparisonDirection, ComparisonType, GatherDimensions, OpKind, Region, ScatterDimensions};
@@ -25,7 +25,8 @@ struct Places<'a> {
 }
 
 impl<'m> LoweringContext<'_, 'm> {
-    /// The windows of extents `sizes` in a tensor of extents `dims`, and the index tensor with its vectors last.
+    /// Returns the windows of extents `sizes` in a tensor of extents `dims`, and the index tensor with the index
+    /// vectors in its last dimension.
     fn windows(
         &mut self,
         dims: &[usize],
@@ -66,7 +67,8 @@ impl<'m> LoweringContext<'_, 'm> {
                 base = base.iter().flat_map(|&at| (0..indices.ty.dims[b]).map(move |i| at + i * stride)).collect();
             }
         }
-        // The contiguous runs of a window: the innermost dimensions that it covers completely, and one more.
+        // A contiguous run of a window consists of the innermost dimensions that the window covers completely, and of
+        // one more dimension.
         let (mut run, mut axis) = (1, rank);
         while axis > 0 {
             axis -= 1;
@@ -121,7 +123,7 @@ impl<'m> LoweringContext<'_, 'm> {
         let v =
             self.kernel(Gather { windows, size: ty.dtype.size() }, &[x.value, index], &[], std::slice::from_ref(&ty))
                 [0];
-        // Permute from [batch, window] to the positions in the dimension numbers.
+        // Permute the dimensions from [batch, window] to the order that `offset_dims` specifies.
         let mut permutation = vec![0; rank];
         for (i, &to) in rest(rank, &d.offset_dims, &[]).iter().enumerate() {
             permutation[to] = i;
@@ -240,8 +242,8 @@ impl<'m> LoweringContext<'_, 'm> {
         self.finish(outs.into_iter().zip(types).map(|(v, ty)| TypedValue { value: v, ty }).collect())
     }
 
-    /// The sort key of a comparator of the form `key(a) < key(b)` or `key(a) > key(b)`, where `a` and `b` are elements
-    /// of one operand. Also returns the scalars that the key captures.
+    /// Returns the sort key of a comparator of the form `key(a) < key(b)` or `key(a) > key(b)`, where `a` and `b` are
+    /// elements of one operand. Also returns the scalars that the key captures.
     fn sort_key(&mut self, region: &'m Region, scalars: &[TensorType]) -> Result<Option<(Order, Vec<ValueIndex>)>> {
         let Some((ret, ops)) = region.ops.split_last() else {
             return Ok(None);
@@ -287,10 +289,11 @@ impl<'m> LoweringContext<'_, 'm> {
     }
 }
 
-/// Maximum number of pairs of values to compare for symmetry. If it is exceeded, the sort uses the comparator itself.
+/// Maximum number of pairs of values to compare for symmetry. If a comparator exceeds this limit, the sort calls the
+/// comparator itself.
 const MAX_MIRRORED: usize = 256;
 
-/// Whether the ops that compute the first value of `made` from the first of `arguments` are the same as those that
+/// Returns whether the ops that compute the first value of `made` from the first argument are the same as the ops that
 /// compute the second value from the second argument.
 fn mirrored(
     ops: &[stablehlo::ir::Op],

@@ -1,5 +1,6 @@
-//! LAPACK's routines under the names that JAX uses on the platform `cpu`, such as `lapack_dsyevd_ffi`. Programs
-//! exported for that platform contain them, and a plugin's Python package makes JAX emit them for this device.
+//! LAPACK's routines under the names that JAX uses on the platform `cpu`, such as `lapack_dsyevd_ffi`. Programs that
+//! are exported for this platform call these routines. A plugin's Python package can make JAX emit the same calls for
+//! this device.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use crate::engine::dtype::{DType, TensorType};
 use crate::engine::graph::ValueIndex;
 use crate::engine::kernels::lapack::{Lapack, Precision, Routine};
 
-/// The element type, from the letter in a routine's name, and the rest of the name.
+/// Returns the element type from the letter in a routine's name, and the rest of the name.
 fn split(target: &str) -> Option<(DType, &str)> {
     let name = target.strip_prefix("lapack_")?.strip_suffix("_ffi")?;
     let dtype = match name.get(..1)? {
@@ -24,11 +25,11 @@ fn split(target: &str) -> Option<(DType, &str)> {
 }
 
 impl LoweringContext<'_, '_> {
-    /// Lowers one of LAPACK's routines. Returns `None` if the target is a different one.
+    /// Lowers a LAPACK routine. Returns `None` if the target is not a LAPACK routine.
     ///
-    /// The call's layouts describe memory. They do not change the matrices.
+    /// The layouts of the call are ignored, because they only describe memory and do not change the matrices.
     pub(super) fn lapack(&mut self, target: &str) -> Option<Result<()>> {
-        // JAX's own variant of `gtsv`, in addition to LAPACK's.
+        // JAX's own variant of LAPACK's `gtsv`.
         if target == "tridiagonal_solve_perturbed_ffi" {
             return Some(self.three_diagonals(None));
         }
@@ -66,14 +67,15 @@ impl LoweringContext<'_, '_> {
         let expected = 1 + usize::from(routine == Routine::PivotedQr);
         let given = self.op.operands.len();
         if given != expected {
-            // XLA checks the operands of a handler when it runs. Such a call is an error only if the program reaches it.
+            // XLA checks the operands of a handler only when the call runs, so such a call is an error only if the
+            // program reaches it.
             let error = format!("{given} operands, but the routine takes {expected}");
             return Some(self.handled(target, Arc::new(move |_, _, _| Err(error.clone()))));
         }
         Some(self.factorize(routine, dtype))
     }
 
-    /// Converts `x` to the type in which the factorisations compute.
+    /// Converts `x` to the element type in which factorizations are computed.
     fn factored(&mut self, x: &TypedValue) -> Result<(TypedValue, [usize; 2])> {
         let wide = match x.ty.dtype {
             DType::F32 | DType::F64 | DType::Bf16 | DType::F16 => DType::F64,
@@ -86,9 +88,9 @@ impl LoweringContext<'_, '_> {
         Ok((self.converted(x.clone(), wide)?, [m, n]))
     }
 
-    /// XLA's `Eigh`: computes eigenvectors, then ascending eigenvalues. The first number of the configuration selects
-    /// the triangle, `1` for the lower one. The other numbers limit the iterations of an algorithm that this device
-    /// does not use.
+    /// Lowers XLA's `Eigh`, which computes eigenvectors and ascending eigenvalues. The first number of the
+    /// configuration selects the triangle, with `1` for the lower triangle. The other numbers limit the iterations of
+    /// an algorithm that this device does not use.
     pub(super) fn eigh(&mut self) -> Result<()> {
         let [x] = self.take()?;
         let (wide, [m, n]) = self.factored(&x)?;
@@ -123,7 +125,7 @@ impl LoweringContext<'_, '_> {
         self.finish(results)
     }
 
-    /// Lowers a routine with one matrix as its operand. It computes in double precision.
+    /// Lowers a routine whose first operand is a matrix. The routine computes in double precision.
     fn factorize(&mut self, routine: Routine, dtype: DType) -> Result<()> {
         let operands = self.operands()?;
         let Some((x, pivots)) = operands.split_first() else { return Err(self.unsupported()) };
@@ -148,7 +150,8 @@ impl LoweringContext<'_, '_> {
         self.finish_narrow(dtype, outs, types)
     }
 
-    /// Whether the declared singular vectors are square matrices. Without this, there are as many vectors as values.
+    /// Returns whether the declared matrices of singular vectors are square. If they are not, there are as many vectors
+    /// as singular values.
     fn declares_all_vectors(&self) -> bool {
         let is_square = |id| {
             let ty = type_of(self.frame.func, id).and_then(tensor_type);
@@ -168,7 +171,7 @@ impl LoweringContext<'_, '_> {
         })
     }
 
-    /// The types of a routine's results for a batch of `m x n` matrices, in the precision of `wide`.
+    /// Returns the types of a routine's results for a batch of `m x n` matrices, in the precision of `wide`.
     fn factor_types(
         &self,
         routine: Routine,
@@ -199,14 +202,14 @@ impl LoweringContext<'_, '_> {
             // `three_diagonals` lowers this routine.
             Routine::ThreeDiagonals { .. } => return Err(self.unsupported()),
         };
-        // The status, which LAPACK calls `info`.
+        // The status that LAPACK calls `info`.
         if routine != Routine::PivotedQr {
             types.push((DType::I32, Vec::new()));
         }
         types.into_iter().map(|(dtype, dims)| self.typed(dtype, &[batch, &dims].concat())).collect()
     }
 
-    /// Binds results that were computed in double precision, with the precision of `dtype`.
+    /// Binds results that were computed in double precision, after converting them to the precision of `dtype`.
     fn finish_narrow(&mut self, dtype: DType, outs: Vec<ValueIndex>, types: Vec<TensorType>) -> Result<()> {
         let narrow = |of: DType| match (dtype, of) {
             (DType::F32 | DType::C64, DType::F64) => DType::F32,
@@ -221,8 +224,8 @@ impl LoweringContext<'_, '_> {
         self.finish(results)
     }
 
-    /// Solves systems whose matrix has three diagonals. Uses LAPACK's algorithm for this element type, or enlarges
-    /// pivots so that the solution is finite.
+    /// Lowers a solver of tridiagonal systems. If `dtype` is given, uses LAPACK's algorithm for this element type.
+    /// Otherwise enlarges pivots so that the solution is finite.
     fn three_diagonals(&mut self, dtype: Option<DType>) -> Result<()> {
         let operands = self.operands()?;
         let [below, d, above, b] = &operands[..] else {

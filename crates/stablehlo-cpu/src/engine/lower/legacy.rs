@@ -1,12 +1,13 @@
-//! `einsum`, `unary_einsum` and `torch_index_select`. The specification no longer has them, but artifacts may contain
-//! them.
+//! `einsum`, `unary_einsum` and `torch_index_select`. The specification no longer contains these ops, but older
+//! artifacts may contain them.
 
 use stablehlo::ir::{Binary, DotDimensions, GatherDimensions};
 
 use super::{LoweringContext, Result, TypedValue};
 use crate::engine::view::{View, strides_of};
 
-/// The label of a dimension: a letter, or the position within an ellipsis, counted from the last.
+/// The label of a dimension: a letter, or the position within an ellipsis, counted from the last dimension of the
+/// ellipsis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Label {
     Letter(char),
@@ -55,7 +56,7 @@ impl LoweringContext<'_, '_> {
         self.finish(vec![y])
     }
 
-    /// Returns `x` with each label once. A repeated label selects the diagonal.
+    /// Returns `x` with one dimension per label. A repeated label selects the diagonal.
     fn diagonal(&mut self, x: TypedValue, labels: Vec<Label>) -> Result<(TypedValue, Vec<Label>)> {
         let own = strides_of(&x.ty.dims);
         let (mut once, mut dims, mut strides): (Vec<Label>, Vec<usize>, Vec<isize>) = Default::default();
@@ -145,7 +146,7 @@ impl LoweringContext<'_, '_> {
     }
 }
 
-/// The labels of `term` for `rank` dimensions.
+/// Returns the labels of `term` for `rank` dimensions.
 fn labels(term: &str, rank: usize) -> Option<Vec<Label>> {
     let term: String = term.chars().filter(|c| !c.is_whitespace()).collect();
     let letters = |part: &str| -> Option<Vec<Label>> {

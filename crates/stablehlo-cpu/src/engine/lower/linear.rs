@@ -1,4 +1,4 @@
-//! Contractions.
+//! Contractions, dense solvers and `fft`.
 #![expect(clippy::cast_sign_loss, reason = "row-major strides are not negative")]
 
 use stablehlo::ir::{Binary, DotDimensions, FftType, TransposeA, Unary};
@@ -41,7 +41,7 @@ impl LoweringContext<'_, '_> {
         self.dot(a, b, d, dtype)
     }
 
-    /// Lowers a contraction with elements of `dtype`.
+    /// Lowers a contraction whose result has elements of `dtype`.
     pub(super) fn dot(&mut self, a: TypedValue, b: TypedValue, d: &DotDimensions, dtype: DType) -> Result<TypedValue> {
         if let Some(part) = dtype.part() {
             return self.by_parts(a, b, dtype, |cx, a, b| cx.dot(a, b, d, part));
@@ -76,13 +76,13 @@ impl LoweringContext<'_, '_> {
         Ok(TypedValue { value: v, ty })
     }
 
-    /// Converts `x` to the type in which its values are computed, if it is narrow.
+    /// Converts `x` to the element type in which the engine computes, if `x` has a narrow type.
     pub(super) fn widened(&mut self, x: TypedValue) -> Result<TypedValue> {
         let dtype = x.ty.dtype.computed();
         self.converted(x, dtype)
     }
 
-    /// Computes a product of complex tensors as four products of their parts.
+    /// Computes a product of complex tensors as four products of their real and imaginary parts.
     pub(super) fn by_parts(
         &mut self,
         a: TypedValue,
@@ -102,7 +102,8 @@ impl LoweringContext<'_, '_> {
         self.bin(Binary::Complex, &re, &im)
     }
 
-    /// Converts one operand to a batch of matrices. If its dimensions do not fit two strides, it is rearranged first.
+    /// Describes an operand as a batch of matrices. If its free or contracting dimensions have no common stride, the
+    /// operand is rearranged first.
     fn side(
         &mut self,
         x: TypedValue,
@@ -139,7 +140,7 @@ impl LoweringContext<'_, '_> {
     }
 }
 
-/// Dimensions in neither list.
+/// Returns the dimensions that are in neither list.
 pub(super) fn rest(rank: usize, a: &[usize], b: &[usize]) -> Vec<usize> {
     (0..rank).filter(|d| !a.contains(d) && !b.contains(d)).collect()
 }
@@ -155,7 +156,7 @@ fn merge(dims: &[usize], strides: &[isize], list: &[usize]) -> Option<usize> {
     Some(list.last().map_or(1, |&d| strides[d] as usize))
 }
 
-/// Offsets of all indices of the listed dimensions, in row-major order.
+/// Returns the offsets of all indices of the listed dimensions, in row-major order.
 fn offsets(dims: &[usize], strides: &[isize], list: &[usize]) -> Vec<usize> {
     let mut all = vec![0];
     for &d in list {
@@ -165,7 +166,7 @@ fn offsets(dims: &[usize], strides: &[isize], list: &[usize]) -> Vec<usize> {
 }
 
 impl LoweringContext<'_, '_> {
-    /// The numbers that the dense solvers compute with, and the type that represents them.
+    /// Returns the field in which a dense solver computes, and the element type that represents its elements.
     pub(super) fn field(&self, ty: &TensorType) -> Result<(Field, DType)> {
         match ty.dtype {
             DType::F32 | DType::Bf16 | DType::F16 => Ok((Field::F32, DType::F32)),
@@ -240,9 +241,9 @@ impl LoweringContext<'_, '_> {
             FftType::Rfft => ((part, &given), (complex, &halved)),
             FftType::Irfft => ((complex, &halved), (part, &given)),
         };
-        // The transform creates tables of that length, so it is limited.
+        // The transform creates tables with an element for each index, so their size is limited.
         lengths.iter().try_for_each(|&n| self.listable([n]))?;
-        // An empty spectrum belongs to an empty signal.
+        // If a length is zero, the operand and the result are empty, so the extents of the operand are not checked.
         let empty = lengths.contains(&0);
         let fits = x.ty.dtype == from && (x.ty.dims[..] == operand[..] || empty);
         self.ensure(fits, || format!("{kind:?} of lengths {lengths:?} does not fit {}", x.ty))?;

@@ -1,4 +1,4 @@
-//! `map`, and the error for ops that need host queues.
+//! Lowers `map` and reports an error for ops that need host queues.
 
 use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::TensorType;
@@ -8,7 +8,7 @@ use crate::error::CompileError;
 use crate::op_names::op_name;
 
 impl LoweringContext<'_, '_> {
-    /// The error for an op that exchanges data with the host.
+    /// Returns the error for an op that exchanges data with the host.
     pub(super) fn no_host_queues(&self) -> CompileError {
         CompileError::unsupported(format!(
             "{}: this device has no host queues; pass values as arguments and results, or through a custom_call",
@@ -16,7 +16,7 @@ impl LoweringContext<'_, '_> {
         ))
     }
 
-    /// `map`: applies the region to each element.
+    /// Lowers `map`, which applies the region to each element.
     pub(super) fn map_region(&mut self) -> Result<()> {
         let inputs = self.operands()?;
         let Some(first) = inputs.first().cloned() else {

@@ -12,7 +12,7 @@ struct Norm {
     x: TypedValue,
     feature: usize,
     epsilon: f64,
-    /// Elements of each feature.
+    /// Number of elements of each feature.
     count: usize,
     dtype: DType,
 }
@@ -48,7 +48,7 @@ impl LoweringContext<'_, '_> {
         self.reduced(Binary::Add, x, &zero, &reduced)?.ok_or_else(|| self.unsupported())
     }
 
-    /// A tensor of equal floats.
+    /// Creates a tensor of equal floats.
     pub(super) fn filled(&mut self, x: f64, dtype: DType, dims: &[usize]) -> Result<TypedValue> {
         let ty = self.typed(DType::F64, dims)?;
         let v = self.graph.splat_value(&x.to_ne_bytes(), ty.elements());
@@ -60,7 +60,7 @@ impl LoweringContext<'_, '_> {
         self.filled(x, ty.dtype, &dims)
     }
 
-    /// `sqrt(variance + epsilon)`, per feature.
+    /// Returns `sqrt(variance + epsilon)` for each feature.
     fn deviation(&mut self, n: &Norm, variance: &TypedValue) -> Result<TypedValue> {
         let variance = self.converted(variance.clone(), n.x.ty.dtype)?;
         let epsilon = self.like(n.epsilon, &variance.ty)?;
@@ -122,7 +122,7 @@ impl LoweringContext<'_, '_> {
         let grad_offset = self.per_feature(&n, &gradient)?;
         let weighted = self.bin(Binary::Multiply, &gradient, &normalized)?;
         let grad_scale = self.per_feature(&n, &weighted)?;
-        // scale / deviation * (gradient - mean of the gradient - normalized * mean of gradient * normalized)
+        // scale / deviation * (gradient - mean(gradient) - normalized * mean(gradient * normalized))
         let count = self.like(n.count as f64, &grad_offset.ty)?;
         let mean_gradient = self.bin(Binary::Divide, &grad_offset, &count)?;
         let mean_weighted = self.bin(Binary::Divide, &grad_scale, &count)?;

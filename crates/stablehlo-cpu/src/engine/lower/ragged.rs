@@ -7,7 +7,7 @@ use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::kernels::shape::Concatenate;
 
-/// Maximum number of groups. Each becomes a contraction.
+/// Maximum number of groups. Each group becomes a separate contraction.
 const MAX_GROUPS: usize = 1024;
 
 /// The dimension numbers of a ragged contraction.
@@ -81,7 +81,7 @@ impl LoweringContext<'_, '_> {
         Ok(RaggedDimensions { dot, ragged, group })
     }
 
-    /// For each group, `a` with zeros outside the group's positions of the dimension `ragged`.
+    /// Returns, for each group, `a` with zeros outside of the group's positions in the dimension `ragged`.
     fn masked_to_groups(&mut self, a: &TypedValue, ragged: usize, sizes: TypedValue) -> Result<Vec<TypedValue>> {
         let groups = sizes.ty.dims[0];
         let sizes = self.converted(sizes, DType::I64)?;
@@ -107,7 +107,7 @@ impl LoweringContext<'_, '_> {
         Ok(masked)
     }
 
-    /// Binds the result that consists of these parts, along a new first dimension.
+    /// Binds the result that stacks these parts along a new first dimension.
     fn finish_stacked(&mut self, parts: &[TypedValue]) -> Result<()> {
         let part = &parts[0].ty;
         let (chunk, count) = (part.bytes(), parts.len());
@@ -118,7 +118,7 @@ impl LoweringContext<'_, '_> {
         self.finish_one(v, ty)
     }
 
-    /// The part of `b` for group `g`, without the group dimension, and the remaining dimension numbers.
+    /// Returns the slice of `b` for group `g`, without the group dimension, and the remaining dimension numbers.
     fn one_group(
         &mut self,
         b: &TypedValue,
@@ -143,7 +143,7 @@ impl LoweringContext<'_, '_> {
     }
 }
 
-/// A list such as `lhs_ragged_dimensions = [0]` in the text of the attribute.
+/// Parses a list such as `lhs_ragged_dimensions = [0]` in the string of the attribute.
 fn dimensions(text: &str, name: &str) -> Option<Vec<usize>> {
     let Some((_, rest)) = text.split_once(name) else { return Some(Vec::new()) };
     let (list, _) = rest.trim_start().strip_prefix('=')?.trim_start().strip_prefix('[')?.split_once(']')?;

@@ -39,7 +39,8 @@ impl LoweringContext<'_, '_> {
         }
         let mut ins: Vec<ValueIndex> = vec![operand.value, output.value];
         let row = x.dims[1..].iter().product::<usize>() * x.dtype.size();
-        // The sizes of received runs follow from those of sent runs.
+        // The last operand is not needed, because the sizes of the received runs follow from the sizes of the sent
+        // runs.
         for numbers in &numbers[..3] {
             ins.push(self.converted(numbers.clone(), DType::I64)?.value);
         }

@@ -1,4 +1,4 @@
-//! `rng`.
+//! Lowers `rng`.
 
 use std::sync::atomic::AtomicU64;
 

@@ -1,4 +1,4 @@
-//! `reduce`.
+//! Lowers `reduce`.
 
 use stablehlo::ir::{Binary, Unary};
 
@@ -25,7 +25,7 @@ impl<'m> LoweringContext<'_, 'm> {
         Ok((inputs, inits))
     }
 
-    /// The op's only region.
+    /// Returns the op's only region.
     pub(super) fn body(&self) -> Result<&'m stablehlo::ir::Region> {
         match &self.op.regions[..] {
             [body] => Ok(body),
@@ -33,7 +33,7 @@ impl<'m> LoweringContext<'_, 'm> {
         }
     }
 
-    /// The parameters of a reducer: scalars of the tensors' element types, twice.
+    /// Returns the parameter types of a reducer: scalars of the tensors' element types, twice.
     pub(super) fn reducer_types(&self, inputs: &[TypedValue]) -> Result<Vec<TensorType>> {
         let once: Result<Vec<TensorType>> = inputs.iter().map(|x| self.typed(x.ty.dtype, &[])).collect();
         let once = once?;
@@ -80,8 +80,8 @@ impl<'m> LoweringContext<'_, 'm> {
         self.finish(outs.into_iter().zip(results).map(|(v, ty)| TypedValue { value: v, ty }).collect())
     }
 
-    /// A reduction by `op`, if there is a loop for it. Narrow types use the type in which they are computed. Complex
-    /// sums are computed separately for each part.
+    /// Lowers a reduction by `op`. Returns `None` if there is no loop for it. Narrow types are reduced in the type in
+    /// which the engine computes. The real and imaginary parts of complex sums are reduced separately.
     pub(super) fn reduced(
         &mut self,
         op: Binary,
@@ -119,9 +119,9 @@ impl<'m> LoweringContext<'_, 'm> {
     }
 
     /// Returns `x` in the form `[outer, reduced, inner]`. If the reduced and the kept dimensions alternate more often
-    /// than that, `x` is rearranged.
+    /// than in this form, `x` is rearranged.
     fn three_parts(&mut self, x: &TypedValue, reduced: &[usize], kept: &[usize]) -> Result<(ValueIndex, [usize; 3])> {
-        // Runs of dimensions of the same kind. A dimension of extent one can be part of any run.
+        // Runs of dimensions that are all reduced or all kept. A dimension of extent one can be part of any run.
         let mut runs: Vec<(bool, usize)> = Vec::new();
         for (d, &dim) in x.ty.dims.iter().enumerate().filter(|&(_, &dim)| dim != 1) {
             let kind = reduced.contains(&d);

@@ -95,8 +95,8 @@ impl<'m> LoweringContext<'_, 'm> {
         self.compiled(&[arg], nodes, vec![result]).map(Some)
     }
 
-    /// Replaces branches: computes all of them and selects the right results. The ops in these branches have no side
-    /// effects.
+    /// Replaces each branch node by the nodes of all its branches and a selection of the results. The ops in these
+    /// branches have no side effects.
     fn without_branches(&mut self, nodes: Vec<Node>) -> Result<Vec<Node>> {
         if !nodes.iter().any(|n| matches!(n.op, Op::Case { .. })) {
             return Ok(nodes);
@@ -173,7 +173,7 @@ impl<'m> LoweringContext<'_, 'm> {
         Ok(ScalarFn::vectors(program, ins[fixed.len()..].to_vec(), kinds))
     }
 
-    /// Whether all nodes are elementwise ops on scalars, or branches of such ops.
+    /// Returns whether all nodes are elementwise ops on scalars, or branches of such ops.
     fn is_straight(&self, nodes: &[Node]) -> bool {
         nodes.iter().all(|n| match &n.op {
             Op::Map(_) | Op::Copy => self.graph.values[n.outs[0] as usize].n == 1,

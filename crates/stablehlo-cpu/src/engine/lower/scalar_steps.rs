@@ -1,4 +1,4 @@
-//! Regions of scalars that are not straight-line code: steps that run for one element at a time.
+//! Regions of scalars that are not straight-line code. Their steps run for one element at a time.
 
 use super::Result;
 use crate::engine::emit::emit;
@@ -11,18 +11,18 @@ use crate::engine::settings::CompileSettings;
 use crate::engine::stop::Stop;
 use crate::error::RunError;
 
-/// Steps that compute one element.
+/// Steps that compute the results of a region for one element.
 pub(super) struct ScalarSteps {
     block: Block,
     consts: Vec<Buffer>,
     slots: usize,
-    /// Bytes of each argument.
+    /// Size of each argument in bytes.
     args: Vec<usize>,
-    /// Bytes of each result.
+    /// Size of each result in bytes.
     results: Vec<usize>,
 }
 
-/// Compiles a region's nodes. Also returns the values that it captures.
+/// Compiles a region's nodes to steps. Also returns the values that the region captures.
 pub(super) fn compile_steps(
     block: BlockGraph,
     args: &[ValueIndex],
@@ -97,7 +97,7 @@ fn made_by(block: &BlockGraph, made: &mut Vec<ValueIndex>) {
     }
 }
 
-/// Whether any of the nodes is a collective.
+/// Returns whether any of the nodes is a collective.
 pub(super) fn has_collective(nodes: &[Node]) -> bool {
     nodes.iter().any(|node| match &node.op {
         Op::Collective(_) => true,

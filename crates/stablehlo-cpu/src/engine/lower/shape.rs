@@ -21,7 +21,8 @@ impl LoweringContext<'_, '_> {
         self.ensure(fits, || format!("{what} = {list:?} for {rank} dimensions"))
     }
 
-    /// Converts a list of extents or positions, which must have `rank` entries and no negative ones.
+    /// Converts a list of extents or positions. Returns an error if the list does not have `rank` elements or has a
+    /// negative element.
     pub(super) fn sizes(&self, list: &[i64], rank: usize, what: &str) -> Result<Vec<usize>> {
         let sizes: Option<Vec<usize>> = list.iter().map(|&x| usize::try_from(x).ok()).collect();
         match sizes {
@@ -37,7 +38,7 @@ impl LoweringContext<'_, '_> {
         self.finish(vec![y])
     }
 
-    /// Broadcasts `x` to `ty`, with its dimensions at the given positions.
+    /// Broadcasts `x` to `ty`. Dimension `i` of `x` becomes dimension `dimensions[i]` of the result.
     pub(super) fn broadcast(&mut self, x: &TypedValue, ty: TensorType, dimensions: &[usize]) -> Result<TypedValue> {
         self.distinct(dimensions, ty.rank(), "broadcast_dimensions")?;
         self.ensure(dimensions.len() == x.ty.rank(), || format!("broadcast_dimensions = {dimensions:?} for {}", x.ty))?;
@@ -58,7 +59,7 @@ impl LoweringContext<'_, '_> {
         self.finish_one(x.value, ty)
     }
 
-    /// Copies a view in a separate step. Returns the value itself if the view moves no elements.
+    /// Copies a view of `x` in a separate step. Returns the value of `x` if the view moves no elements.
     fn gathered(&mut self, x: &TypedValue, view: View) -> u32 {
         if self.graph.splat(x.value).is_some()
             || (view.is_contiguous() && view.len() == x.ty.elements() && view.offset() == 0)
@@ -110,7 +111,7 @@ impl LoweringContext<'_, '_> {
         self.finish(vec![y])
     }
 
-    /// Takes a strided slice of `x`.
+    /// Returns a strided slice of `x`.
     pub(super) fn sliced(
         &mut self,
         x: &TypedValue,
@@ -137,7 +138,8 @@ impl LoweringContext<'_, '_> {
         Ok(TypedValue { value: v, ty })
     }
 
-    /// The scalar start operands of a slice with extents `sizes` of an array with extents `dims`.
+    /// Returns the start operands of a slice with extents `sizes` of an array with extents `dims`. Each operand must be
+    /// a scalar.
     fn starts(&self, operands: &[TypedValue], dims: &[usize], sizes: &[usize]) -> Result<Vec<Start>> {
         self.ensure(operands.len() == dims.len(), || {
             format!("{} start indices for {} dimensions", operands.len(), dims.len())
@@ -279,7 +281,7 @@ impl LoweringContext<'_, '_> {
     }
 }
 
-/// The extents of a padded tensor, the part of the operand that is kept, and its destination.
+/// The extents of a padded tensor, a view of the operand's elements that are kept, and a view of their destination.
 pub(super) struct PadPlan {
     pub(super) dims: Vec<usize>,
     pub(super) from: View,

@@ -1,4 +1,4 @@
-//! Typed values of the graph, and the types of the IR that they have.
+//! Typed values of the graph, and conversions of the IR's types.
 
 use stablehlo::ir::{DYNAMIC, Func, Type, ValueId};
 
@@ -16,7 +16,7 @@ pub(crate) struct TypedValue {
     pub(crate) ty: TensorType,
 }
 
-/// The value or values bound to an IR value.
+/// The graph value or values that represent an IR value.
 #[derive(Clone, Debug)]
 pub(super) enum Binding {
     Tensor(TypedValue),
@@ -42,7 +42,7 @@ pub(super) fn dtype_of(ty: &Type) -> Result<DType> {
     }
 }
 
-/// Whether a value of type `ty` matches the type `declared`, whose extents may be unknown.
+/// Returns whether a value of type `ty` matches the type `declared`, whose extents may be dynamic.
 pub(crate) fn fits(declared: &Type, ty: &TensorType) -> Result<bool> {
     let dtype = dtype_of(declared)?;
     let Type::Tensor(t) = declared else { return Ok(false) };
@@ -50,7 +50,7 @@ pub(crate) fn fits(declared: &Type, ty: &TensorType) -> Result<bool> {
     Ok(dtype == ty.dtype && t.shape.len() == ty.rank() && t.shape.iter().zip(ty.dims.iter()).all(agree))
 }
 
-/// The type of an argument or result of the whole program. Frameworks pass tokens as arrays without elements.
+/// Returns the type of an argument or result of the whole program. Frameworks pass tokens as arrays without elements.
 pub(crate) fn entry_type(ty: &Type) -> Result<TensorType> {
     if matches!(ty, Type::Token) { TensorType::new(DType::Bool, &[0]) } else { tensor_type(ty) }
 }

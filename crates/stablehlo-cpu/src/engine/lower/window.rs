@@ -19,7 +19,7 @@ use crate::engine::kernels::window::{ReduceWindow, Running, SelectAndScatter, Sl
 use crate::engine::scalar_fn::Combine;
 use crate::engine::view::{View, strides_of};
 
-/// Window attributes with the defaults filled in, one entry per dimension.
+/// Window attributes with the defaults filled in, with one element per dimension.
 pub(super) struct Spec {
     pub(super) dimensions: Vec<usize>,
     pub(super) strides: Vec<usize>,
@@ -28,7 +28,8 @@ pub(super) struct Spec {
     pub(super) padding: Vec<(i64, i64)>,
 }
 
-/// The padding of a window, if any, with the size of the padded tensor. The second part are the padded extents.
+/// The padding of a window and the number of elements of the padded tensor, if the window has padding, and the padded
+/// extents.
 pub(super) type Padded = (Option<(Pad, usize)>, Vec<usize>);
 
 impl LoweringContext<'_, '_> {
@@ -50,7 +51,7 @@ impl LoweringContext<'_, '_> {
         })
     }
 
-    /// Pads and dilates `dims` as the window requires.
+    /// Plans the padding and the dilation of a tensor of extents `dims` that the window requires.
     pub(super) fn padded(&self, dims: &[usize], spec: &Spec, size: usize) -> Result<Padded> {
         let low: Vec<i64> = spec.padding.iter().map(|p| p.0).collect();
         let high: Vec<i64> = spec.padding.iter().map(|p| p.1).collect();
@@ -64,7 +65,7 @@ impl LoweringContext<'_, '_> {
         Ok((Some((Pad { from: plan.from, to: plan.to, size }, elements)), plan.dims))
     }
 
-    /// The number of windows along each dimension.
+    /// Returns the number of windows along each dimension.
     pub(super) fn fitting(padded: &[usize], spec: &Spec) -> Vec<usize> {
         let fit = |d: usize| {
             let reach = (spec.dimensions[d].max(1) - 1).checked_mul(spec.dilations[d]).and_then(|r| r.checked_add(1));
@@ -76,7 +77,7 @@ impl LoweringContext<'_, '_> {
         (0..padded.len()).map(fit).collect()
     }
 
-    /// The windows over a tensor of these extents, and their number along each dimension.
+    /// Returns the windows over a tensor of these extents, and the number of windows along each dimension.
     fn sliding(&self, dims: &[usize], spec: &Spec, size: usize) -> Result<(Sliding, Vec<usize>)> {
         let (pad, padded) = self.padded(dims, spec, size)?;
         let fit = Self::fitting(&padded, spec);
@@ -96,7 +97,7 @@ impl LoweringContext<'_, '_> {
     pub(super) fn reduce_window(&mut self, window: &Window) -> Result<()> {
         let (mut inputs, mut inits) = self.inputs_and_inits()?;
         let dtype = inputs[0].ty.dtype;
-        // Sums and products of narrow floats are rounded only once, at the end.
+        // Accumulate sums and products of narrow floats in `f32`, so that they are rounded only once, at the end.
         let sums = [Combine::Op(Binary::Add), Combine::Op(Binary::Multiply)];
         let region = self.body()?;
         let accumulated = inputs.len() == 1
@@ -197,7 +198,7 @@ impl LoweringContext<'_, '_> {
     }
 }
 
-/// The direction of a region that compares two floats.
+/// Returns the direction of the comparison if a region compares two floats.
 fn float_comparison(region: &Region) -> Option<ComparisonDirection> {
     let [compare, ret] = &region.ops[..] else { return None };
     match compare.kind {
@@ -210,8 +211,9 @@ fn float_comparison(region: &Region) -> Option<ComparisonDirection> {
     }
 }
 
-/// A `select_and_scatter` that is the gradient of a max or min pooling. `fit` is the number of windows in each dimension of
-/// `x`. Returns `None` if the element type is not supported, or if an image has no features.
+/// Creates the kernel for a `select_and_scatter` that is the gradient of a max or min pooling. `fit` is the number of
+/// windows in each dimension of `x`. Returns `None` if the element type is not supported, or if an image has no
+/// features.
 fn pool_gradient(x: &TensorType, spec: &Spec, fit: &[usize], direction: ComparisonDirection) -> Option<PoolGradient> {
     let run = PoolGradient::run_fn(direction, x.dtype)?;
     let covered = |d: usize| {
@@ -238,8 +240,8 @@ fn pool_gradient(x: &TensorType, spec: &Spec, fit: &[usize], direction: Comparis
     (features > 0).then_some(PoolGradient { images, axes, features, run })
 }
 
-/// The dimension along which each element's window reaches back to the start. The flag is set if the windows reach
-/// forward to the end instead.
+/// Returns the dimension of a running reduction, along which the window of each element reaches back to the start. The
+/// flag is true if the windows reach forward to the end instead.
 fn running(dims: &[usize], spec: &Spec) -> Option<(usize, bool)> {
     let plain = |d: usize| spec.strides[d] == 1 && spec.base[d] == 1 && spec.dilations[d] == 1;
     let mut found = None;

@@ -1,8 +1,8 @@
-//! Arrays of bounded size.
+//! Tests of arrays with bounded dynamic dimensions.
 
 use super::{DType, compile, program, run, tensor};
 
-/// `masked_scatter` in the form of PyTorch/XLA: the selected positions come first, and only they are valid.
+/// `masked_scatter` in the form of PyTorch/XLA. The selected positions come first, and only these positions are valid.
 #[test]
 fn scatter_skips_padding() {
     let p = program(
@@ -52,7 +52,7 @@ fn sums_skip_padding() {
     assert_eq!(outputs[2].as_slice::<i32>().expect("a number"), [2]);
 }
 
-/// The rows that are kept are also of bounded size.
+/// The dimension that the first reduction keeps is bounded, too.
 #[test]
 fn kept_dimensions_keep_size() {
     let p = program(
@@ -68,13 +68,13 @@ fn kept_dimensions_keep_size() {
     assert_eq!(run::<f32>(&p, vec![x, tensor(DType::I32, &[], &[1])]), [9.0]);
 }
 
-/// The type of an array of bounded size, such as `?x3` with the bounds `4, ?`.
+/// Returns the type of an array with bounded dimensions, such as `?x3` with the bounds `4, ?`.
 fn ty(shape: &str, bounds: &str) -> String {
     format!("tensor<{shape}xi32, #stablehlo.bounds<{bounds}>>")
 }
 
-/// A program that gives the first `n` rows of `%x` (4x3) the name `%b`, the first `n` columns the name `%c`, and the
-/// first `n` of all elements the name `%f`. It runs `body`, which returns the result `%r`.
+/// Returns a program in which `%b` is the first `n` rows of `%x` (4x3), `%c` the first `n` columns, and `%f` the first
+/// `n` of all elements. The program runs `body`, which defines the result `%r`.
 fn source(body: &str, result: &str) -> String {
     let (rows, columns, flat) = (ty("?x3", "4, ?"), ty("4x?", "?, 3"), ty("?", "12"));
     format!(
@@ -97,14 +97,14 @@ fn parsed(text: &str) -> stablehlo::ir::Module {
     stablehlo::parse(text.to_owned(), stablehlo::VerifyLevel::FULL).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// The extents and the elements of a tensor.
+/// Returns the extents and the elements of a tensor.
 fn contents(tensor: &crate::Tensor) -> (Vec<usize>, Vec<i32>) {
     let extents = tensor.extents();
     let elements = tensor.as_slice().expect("numbers")[..extents.iter().product()].to_vec();
     (extents, elements)
 }
 
-/// Runs [`source`] on the numbers from 0 to 11, with `n` rows, columns or elements.
+/// Runs [`source`] on the integers from 0 to 11, with `n` rows, columns or elements.
 fn of(n: i32, body: &str, result: &str) -> (Vec<usize>, Vec<i32>) {
     let text = source(body, result);
     let program = compile(&parsed(&text)).unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -279,7 +279,7 @@ fn control_flow_passes_sizes() {
     );
     assert_eq!(of(1, &body, &rows), (vec![1, 3], vec![0, 2, 4]));
     assert_eq!(of(2, &body, &rows), (vec![2, 3], (0..6).collect()));
-    // Removes a row in each iteration, until two are left.
+    // Removes a row in each iteration, until two rows are left.
     let body = format!(
         "%o = stablehlo.constant dense<1> : tensor<i32>
          %t = stablehlo.constant dense<2> : tensor<i32>
@@ -321,7 +321,7 @@ fn argument_sizes() {
     assert_eq!(contents(&doubled), (vec![2, 2], vec![0, 2, 6, 8]));
     let doubled = double.run(vec![x.clone()]).expect("an array of one size has the maximum size").remove(0);
     assert_eq!(contents(&doubled), (vec![2, 3], vec![0, 2, 4, 6, 8, 10]));
-    // An array of bounded size is not an array of one size.
+    // A parameter with a static shape does not accept an array with dynamic dimensions.
     let error = make.run(vec![two, tensor(DType::I32, &[], &[2])]).unwrap_err();
     assert!(matches!(error, crate::RunError::Input(_)), "{error}");
     let error = double.run(Vec::new()).unwrap_err();

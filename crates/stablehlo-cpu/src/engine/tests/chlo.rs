@@ -1,4 +1,4 @@
-//! The ops of StableHLO's client dialect, and ops that the specification no longer has.
+//! Tests of the ops of StableHLO's client dialect, and of ops that the specification no longer contains.
 
 use super::{op, program, run, tensor};
 use crate::DType;
@@ -38,7 +38,7 @@ fn function_values() {
     assert_eq!(two("next_after", 0.0, -1.0), -f32::from_bits(1));
     assert_eq!(chlo("mulhi", DType::I8, &[&[64i8, -64], &[4, -4]]), [1, 1]);
     assert_eq!(chlo("square", DType::I32, &[&[-3i32]]), [9]);
-    // The function can be called by two names.
+    // `chlo.tan` and `stablehlo.tan` are the same function.
     assert_eq!(chlo("tan", DType::F64, &[&[0.5f64]]), op("tan", DType::F64, &[&[0.5f64]]));
 }
 
@@ -84,7 +84,7 @@ fn top_k_order() {
         "%0:2 = chlo.top_k(%a, k = 2) : tensor<2x4xf8E5M2> -> (tensor<2x2xf8E5M2>, tensor<2x2xi32>)
          return %0#0, %0#1 : tensor<2x2xf8E5M2>, tensor<2x2xi32>",
     );
-    // 1, 2, -1, 2 and 0, 1, 0, -1
+    // The numbers 1, 2, -1, 2 and 0, 1, 0, -1.
     let x = [0x3Cu8, 0x40, 0xBC, 0x40, 0x00, 0x3C, 0x00, 0xBC];
     let outputs = p.run(vec![tensor(DType::F8E5M2, &[2, 4], &x)]).expect("it runs");
     assert_eq!(outputs[0].as_slice::<u8>().unwrap(), [0x40, 0x40, 0x3C, 0x00]);

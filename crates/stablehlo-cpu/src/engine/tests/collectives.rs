@@ -1,4 +1,4 @@
-//! Programs with several members, each on its own thread.
+//! Tests of programs with several members, each on its own thread.
 
 use std::thread;
 
@@ -7,7 +7,7 @@ use bytemuck::Pod;
 use super::tensor;
 use crate::{Communicator, CompileSettings, DType, Member, Pool, Program, RunError, Tensor, compile_with};
 
-/// A program with one function `main` for a communicator of the given size.
+/// Compiles a program with one function `main` for a communicator of the given size.
 pub(super) fn program(replicas: usize, partitions: usize, parameters: &str, results: &str, body: &str) -> Program {
     let text = format!("func.func @main({parameters}) -> ({results}) {{\n{body}\n}}");
     let module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).expect("the test's program parses");
@@ -33,14 +33,14 @@ pub(super) fn launch(
     })
 }
 
-/// The only result of every member.
+/// Returns the elements of each member's only result.
 pub(super) fn results<T: Pod>(program: &Program, inputs: impl Fn(usize) -> Vec<Tensor> + Sync) -> Vec<Vec<T>> {
     let outputs = launch(program, inputs);
     let one = |o: Result<Vec<Tensor>, RunError>| o.expect("a member runs")[0].as_slice().expect("elements").to_vec();
     outputs.into_iter().map(one).collect()
 }
 
-/// The attributes for groups, in one of the specification's numbering schemes.
+/// Returns the attributes for groups, in one of the specification's numbering schemes.
 pub(super) fn groups(list: &str, channel: bool, global: bool) -> String {
     let rows = list.matches('[').count() - 1;
     let columns = list.split(']').next().map_or(0, |row| row.split(',').count());
@@ -69,7 +69,8 @@ fn all_reduce_member_numbers() {
         let bits = |id: usize| vec![tensor(DType::I32, &[1], &[1i32 << id])];
         results::<i32>(&program, bits).concat()
     };
-    // IDs are `replica * 2 + partition`. These are groups of replicas, repeated for each partition.
+    // Flattened IDs are `replica * 2 + partition`. These groups contain replicas, and each group exists once per
+    // partition.
     assert_eq!(sum(2, 2, "[[0, 1]]", false, false), [0b0101, 0b1010, 0b0101, 0b1010]);
     assert_eq!(sum(2, 2, "[[0], [1]]", false, false), [1, 2, 4, 8]);
     // With a channel, a group contains all partitions of its replicas.
@@ -107,7 +108,7 @@ fn every_reducer_and_element_type() {
 
 #[test]
 fn scalar_function_reducer() {
-    // a + 2 b, whose value also depends on the order of the members.
+    // The reducer a + 2 b, whose result depends on the order of the members.
     let body = format!(
         "%two = stablehlo.constant dense<2> : tensor<i32>
         %0 = \"stablehlo.all_reduce\"(%x) <{{{}}}> ({{
@@ -146,7 +147,7 @@ fn all_reduce_of_several_tensors() {
     }
 }
 
-/// A 4 by 2 matrix with the elements `row * 10 + column`, plus a hundred times the member's ID.
+/// Returns a 4 by 2 matrix with the elements `row * 10 + column`, plus a hundred times the member's ID.
 fn matrix(id: usize) -> Tensor {
     let id = i32::try_from(id).unwrap();
     let elements: Vec<i32> = (0..4).flat_map(|row| (0..2).map(move |column| id * 100 + row * 10 + column)).collect();
@@ -238,7 +239,8 @@ fn partition_and_replica_id() {
     assert_eq!(results::<u32>(&program, |_| Vec::new()).concat(), [0, 1, 10, 11]);
 }
 
-/// Replaces the value by its sum over all members minus one, `rounds` times. The loop has a collective in its body.
+/// Returns a program that replaces a value by its sum over all members minus one, `rounds` times. The loop contains the
+/// collective in its body.
 fn looping(rounds: &str) -> Program {
     let body = format!(
         "%zero = stablehlo.constant dense<0> : tensor<i32>

@@ -1,4 +1,4 @@
-//! Handlers of custom calls.
+//! Tests of custom calls with handlers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -68,7 +68,7 @@ fn tuple_result() {
     };
     let given = tensor(DType::F32, &[2, 2], &[3.0f32, 1.0, 4.0, 2.0]);
     let outputs = program("tensor<2x2xf32>, tensor<2xf32>").unwrap().run(vec![given]).unwrap();
-    // The length of the first column.
+    // The first element of `R` is the length of the first column, up to the sign.
     assert!((outputs[0].as_slice::<f32>().unwrap()[0].abs() - 5.0).abs() < 1e-5);
     let error = program("tensor<2x2xf32>, tensor<2xf32>, tensor<2xf32>").unwrap_err();
     assert_eq!(error.kind(), crate::CompileErrorKind::Invalid, "{error}");
@@ -121,7 +121,7 @@ fn aliased_result_starts_as_operand() {
     };
     let x = tensor(DType::I32, &[2], &[41, 7]);
     assert_eq!(run::<i32>(&call("1").unwrap(), vec![x]), [42, 8]);
-    // An operand of another type, and a missing operand.
+    // Result 0 does not have the type of the operand, and result 2 does not exist.
     for wrong in ["0", "2"] {
         let error = call(wrong).expect_err("the alias is wrong");
         assert_eq!(error.kind(), stablehlo::ErrorKind::Attribute, "{error}");
@@ -176,7 +176,7 @@ fn stated_layouts() {
     let x = tensor(DType::I32, &[2, 3], &[0, 1, 2, 3, 4, 5i32]);
     let outputs = p.run(vec![x]).unwrap();
     assert_eq!(bytemuck::cast_slice::<u8, i32>(outputs[0].bytes()), [0, 1, 2, 3, 4, 5]);
-    // Stored with the last dimension slowest, then the first, then the second.
+    // The result is stored with the last dimension slowest, then the first dimension, then the second.
     let place = |i: i32, j: i32, k: i32| k * 6 + i * 3 + j;
     let expected = (0..24).map(|n| place(n / 12, n / 4 % 3, n % 4));
     assert_eq!(bytemuck::cast_slice::<u8, i32>(outputs[1].bytes()), expected.collect::<Vec<_>>());

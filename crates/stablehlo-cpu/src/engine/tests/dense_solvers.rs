@@ -1,4 +1,4 @@
-//! Factorisations and triangular systems, compared with their definitions.
+//! Compares factorizations and solutions of triangular systems with their definitions.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use num_complex::Complex;
@@ -12,7 +12,7 @@ mod cholesky;
 mod qr;
 mod triangular_solve;
 
-/// The number types of the kernels.
+/// The element types of the kernels.
 trait Number: Scalar {
     const FIELD: Field;
     const EPSILON: f64;
@@ -46,7 +46,7 @@ impl Number for C64 {
     }
 }
 
-/// Irregular numbers between -1 and 1.
+/// Returns irregular numbers between -1 and 1.
 fn values<T: Number>(count: usize, seed: usize) -> Vec<T> {
     let value = |i: usize| {
         let bits = (i + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -105,7 +105,7 @@ impl Matrix {
         self.data.iter().fold(0.0, |largest, x| largest.max(Scalar::abs(*x)))
     }
 
-    /// The largest difference between elements. NaN counts as infinity.
+    /// Returns the largest difference between elements. NaN counts as infinity.
     fn distance(&self, o: &Self) -> f64 {
         let size = |d: f64| if d.is_nan() { f64::INFINITY } else { d };
         self.data.iter().zip(&o.data).fold(0.0, |largest, (x, y)| largest.max(size(Scalar::abs(x - y))))

@@ -1,8 +1,8 @@
-//! Programs whose shapes are computed from constants.
+//! Tests of programs whose shapes are computed from constants.
 
 use super::{DType, compile, program, run, tensor};
 
-/// Extents are computed from `get_dimension_size` and used in shapes of unknown extent.
+/// Extents are computed from `get_dimension_size` and used for a result with dynamic dimensions.
 #[test]
 fn shape_from_shapes() {
     let p = program(

@@ -1,4 +1,4 @@
-//! Rejected programs and their errors.
+//! Tests of rejected programs and their errors.
 
 use stablehlo::ir::{OpKind, Type};
 
@@ -27,8 +27,8 @@ fn unsupported_type_and_op() {
     assert_eq!(error.operation(), Some("stablehlo.custom_call"), "{error}");
 }
 
-/// Unsupported ops appear in program order, each once however often its function is called. Their result types are
-/// assumed.
+/// The error lists unsupported ops in program order, and each op only once even if its function is called several
+/// times. After an unsupported op, lowering continues with the declared types of its results.
 #[test]
 fn lists_every_unsupported_op() {
     let error = refused(
@@ -54,7 +54,7 @@ fn lists_every_unsupported_op() {
     assert!(all[1].location() == Some("model.py:7:3"), "{all:?}");
 }
 
-/// The reader already rejects this, but the engine does not rely on it.
+/// The parser already rejects recursion, but the engine does not rely on the parser.
 #[test]
 fn recursion_is_rejected() {
     let text = "func.func @main(%a: tensor<f32>) -> tensor<f32> {
@@ -68,7 +68,7 @@ fn recursion_is_rejected() {
     assert_eq!(error.kind(), CompileErrorKind::Invalid, "{error}");
 }
 
-/// Each function calls the next one twice, which would be 2^60 ops after inlining.
+/// Each function calls the next function twice, so inlining would produce 2^60 ops.
 #[test]
 fn doubling_calls_are_rejected() {
     let mut text = String::from(
@@ -92,7 +92,7 @@ fn doubling_calls_are_rejected() {
     assert_eq!(refused(&text).kind(), CompileErrorKind::Unsupported);
 }
 
-/// The reader already rejects this, but the engine does not rely on it.
+/// The parser already rejects such a tensor, but the engine does not rely on the parser.
 #[test]
 fn tensor_beyond_address_space() {
     let text = "func.func @main(%a: tensor<f32>) -> tensor<2x2xf32> {

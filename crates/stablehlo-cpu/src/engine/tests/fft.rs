@@ -8,7 +8,7 @@ use super::{DType, program, tensor};
 use crate::Tensor;
 use crate::engine::parallel;
 
-/// Pseudo-random numbers between -1 and 1, the same in every run.
+/// Returns pseudo-random numbers between -1 and 1, which are the same in every run.
 fn signal(count: usize) -> Vec<f64> {
     let mut state = 1u64;
     let mut next = || {
@@ -22,7 +22,8 @@ fn complex_signal(count: usize) -> Vec<Complex<f64>> {
     signal(2 * count).chunks_exact(2).map(|z| Complex { re: z[0], im: z[1] }).collect()
 }
 
-/// The definition: transforms along the last `rank` dimensions, without the factor of an inverse transform.
+/// Computes the transforms along the last `rank` dimensions by their definition, without the factor of an inverse
+/// transform.
 fn transform(mut data: Vec<Complex<f64>>, dims: &[usize], rank: usize, sign: f64) -> Vec<Complex<f64>> {
     for axis in dims.len() - rank..dims.len() {
         let (n, inner) = (dims[axis], dims[axis + 1..].iter().product::<usize>());
@@ -37,7 +38,7 @@ fn transform(mut data: Vec<Complex<f64>>, dims: &[usize], rank: usize, sign: f64
     data
 }
 
-/// The first half of each line of a spectrum.
+/// Returns the first half of each line of a spectrum.
 fn halved(data: &[Complex<f64>], n: usize) -> Vec<Complex<f64>> {
     data.chunks_exact(n).flat_map(|line| line[..n / 2 + 1].to_vec()).collect()
 }
@@ -57,7 +58,7 @@ fn tensor_of(dtype: DType, dims: &[usize], values: &[f64]) -> Tensor {
     }
 }
 
-/// An array: its extents, whether it is complex, and its numbers.
+/// An array: its extents, whether it is complex, and its elements.
 struct Array {
     dims: Vec<usize>,
     complex: bool,
@@ -145,7 +146,7 @@ fn real_transforms_match_definition() {
         check("RFFT", lengths, &real, &complex);
         check("IRFFT", lengths, &complex, &real);
         if rank == 1 {
-            // Imaginary parts that the spectrum of a real signal cannot have are ignored.
+            // Imaginary parts that the spectrum of a real signal cannot contain are ignored.
             for line in complex.values.chunks_exact_mut(2 * (n / 2 + 1)) {
                 line[1] = 0.5;
                 if n % 2 == 0 {

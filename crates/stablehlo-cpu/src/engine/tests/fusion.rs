@@ -1,4 +1,4 @@
-//! Ops that are fused into one step.
+//! Tests of ops that are fused into one step.
 
 use super::{DType, program, run, tensor};
 
@@ -25,7 +25,7 @@ fn chain_is_one_step() {
     assert_eq!(got, want);
 }
 
-/// Two results of one group. One of them overwrites a donated input that the other still reads.
+/// One group has two results. One result overwrites a donated input that the other result still reads.
 #[test]
 fn multi_result_group_keeps_inputs() {
     let ty = "tensor<3000xi32>";
@@ -64,7 +64,7 @@ fn broadcast_between_groups_keeps_order() {
     assert_eq!(out[1].as_slice::<f32>().unwrap(), [2.0, 8.0, 18.0, 32.0]);
 }
 
-/// Long enough for several threads, with an odd length, a strided operand and an iota.
+/// The group is long enough for several threads. It has an odd length, a strided operand and an iota.
 #[test]
 fn parts_on_several_threads() {
     let (rows, columns) = (701, 997);

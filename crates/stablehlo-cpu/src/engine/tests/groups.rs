@@ -1,4 +1,4 @@
-//! Groups with members that the launch does not have, and collectives in unusual forms.
+//! Tests of groups with members that the launch does not have, and of collectives in unusual forms.
 
 use super::collectives::{all_reduce, groups, launch, program, results};
 use super::tensor;
@@ -12,7 +12,7 @@ fn refused(replicas: usize, partitions: usize, body: &str) -> crate::CompileErro
     compile_with(&module, &settings, Pool::global()).expect_err("refused")
 }
 
-/// One bit for each member, summed over the groups.
+/// Returns each member's sum over its group, where each member contributes a different bit.
 fn sum(replicas: usize, partitions: usize, list: &str, channel: bool) -> Vec<i32> {
     let body = all_reduce("add", "i32", 1, &groups(list, channel, channel));
     let program = program(replicas, partitions, "%x: tensor<1xi32>", "tensor<1xi32>", &body);
@@ -113,7 +113,7 @@ fn all_reduce_of_several_element_types() {
     for outputs in outputs {
         let outputs = outputs.unwrap();
         assert_eq!(outputs[0].as_slice::<f32>().unwrap(), [11.0, -11.0]);
-        // The conversion must not use a float, which would round the number.
+        // The conversion must not go through a float, which would round the integer.
         assert_eq!(outputs[1].as_slice::<i32>().unwrap(), [(1 << 24) + 3]);
         assert_eq!(outputs[2].as_slice::<f32>().unwrap(), [11.0]);
     }
@@ -143,7 +143,7 @@ fn reduce_scatter_of_several_tensors() {
 mod ragged_all_to_all {
     use super::*;
 
-    /// Two members. The operands have 3 rows of 2 elements, the outputs have 4 rows.
+    /// Compiles a program for two members. The operands have 3 rows of 2 elements, and the outputs have 4 rows.
     fn exchange() -> Program {
         let body = "%0 = stablehlo.custom_call @ragged_all_to_all(%x, %y, %i, %s, %o, %r) {api_version = 4 : i32,
               backend_config = {channel_id = 1 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}}

@@ -1,4 +1,4 @@
-//! Compiled loops compute the same as interpreted ones.
+//! Compares compiled loops with interpreted loops.
 
 mod pause;
 mod registers;
@@ -17,7 +17,7 @@ fn compiled(text: &str, compile_loops: bool) -> Program {
     compile_with(&module, &settings, Pool::global()).unwrap_or_else(|error| panic!("{text}\n{error}"))
 }
 
-/// Number of loops that are interpreted.
+/// Returns the number of interpreted loops.
 fn interpreted(block: &Block) -> usize {
     let of = |step: &Step| match step {
         Step::While { cond, body, .. } => 1 + interpreted(cond) + interpreted(body),
@@ -27,7 +27,7 @@ fn interpreted(block: &Block) -> usize {
     block.steps.iter().map(of).sum()
 }
 
-/// Whether the tensors have the same bits, or both NaN.
+/// Returns whether the tensors have the same bits, except that all NaNs are equal.
 fn same(a: &Tensor, b: &Tensor) -> bool {
     let equal = match a.dtype() {
         DType::F32 => a
@@ -43,7 +43,7 @@ fn same(a: &Tensor, b: &Tensor) -> bool {
     a.ty() == b.ty() && equal == Some(true)
 }
 
-/// Compiles a program both ways, runs it, and returns the outputs.
+/// Compiles a program with and without compiled loops, checks that both return the same outputs, and returns them.
 pub(super) fn both(text: &str, inputs: &[Tensor]) -> Vec<Tensor> {
     let (code, steps) = (compiled(text, true), compiled(text, false));
     assert_eq!(interpreted(&code.block), 0, "not compiled: {text}");
@@ -64,8 +64,9 @@ pub(super) fn both(text: &str, inputs: &[Tensor]) -> Vec<Tensor> {
     got
 }
 
-/// A program with a loop that runs `n` times, where `%i` is the counter. `body` computes the values `%next…` of the
-/// carried values `%c…`, which have these types and the parameters as initial values.
+/// Returns a program with a loop that runs `n` times, where `%i` is the counter. `body` computes the next values
+/// `%next…` of the carried values `%c…`. The carried values have the types `types`, and the parameters are their
+/// initial values.
 pub(super) fn counted(types: &[&str], body: &str) -> String {
     let list = |f: &dyn Fn(usize, &str) -> String| {
         types.iter().enumerate().map(|(k, ty)| f(k, ty)).collect::<Vec<_>>().join(", ")
@@ -208,7 +209,7 @@ fn old_arrays_are_kept_if_they_are_read() {
         format!(
             "{u}\n{a}\n%next1 = stablehlo.reshape %d : (tensor<8xi32>) -> tensor<8xi32>\n%next0 = stablehlo.reshape %c1 : (tensor<8xi32>) -> tensor<8xi32>"
         ),
-        // Both results are the same array.
+        // Both results are the same array after an update.
         format!(
             "{u}\n{a}\n{b}\n%next1 = stablehlo.reshape %e : (tensor<8xi32>) -> tensor<8xi32>\n%next0 = stablehlo.reshape %e : (tensor<8xi32>) -> tensor<8xi32>"
         ),
@@ -216,7 +217,7 @@ fn old_arrays_are_kept_if_they_are_read() {
         format!(
             "{u}\n{a}\n%next1 = stablehlo.reshape %c0 : (tensor<8xi32>) -> tensor<8xi32>\n%next0 = stablehlo.reshape %d : (tensor<8xi32>) -> tensor<8xi32>"
         ),
-        // A branch updates in place, the other one does not.
+        // One branch updates the array in place, and the other branch does not.
         format!(
             "%two = stablehlo.constant dense<2> : tensor<i32>
              %r = stablehlo.remainder %i, %two : tensor<i32>
@@ -336,7 +337,7 @@ fn steps_of_the_interpreter_in_a_loop() {
     }
 }
 
-/// Writes random bodies of loops.
+/// Generates random bodies of loops.
 struct Generator {
     state: u64,
     lines: Vec<String>,
@@ -381,7 +382,7 @@ impl Generator {
         fits[at].clone()
     }
 
-    /// Adds a line that computes a new value.
+    /// Adds a line that computes a new value, and returns the name of the value.
     fn add(&mut self, dtype: DType, array: bool, text: String) -> String {
         let name = format!("%g{}", self.names);
         self.names += 1;
@@ -531,7 +532,7 @@ impl Generator {
         }
     }
 
-    /// Adds an `if` whose branches compute values of their own.
+    /// Adds an `if` whose branches compute their own values.
     fn branch(&mut self, dtype: DType, array: bool, nested: usize) {
         let pred = self.pick(DType::Bool, false);
         let mut branches = Vec::new();

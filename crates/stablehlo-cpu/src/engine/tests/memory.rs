@@ -1,4 +1,4 @@
-//! Sharing, reuse and copies of memory.
+//! Tests of sharing, reusing and copying memory.
 
 use super::{DType, program, run, tensor};
 use crate::{Parameter, Pool, Tensor, compile_in};
@@ -118,7 +118,7 @@ fn constants_that_outputs_start_as_need_no_memory() {
         want[3..5].copy_from_slice(&[7, 8]);
         assert_eq!(run::<i8>(&program, vec![tensor(DType::I8, &[2], &[7i8, 8]), at()]), want);
     }
-    // An operand that the step also reads keeps its memory.
+    // A constant that the step also reads as another operand keeps its memory.
     let program = program(
         "%i: tensor<i32>",
         "tensor<4xf32>",

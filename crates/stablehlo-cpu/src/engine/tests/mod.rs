@@ -1,4 +1,4 @@
-//! Tests of the engine through its public API: values computed by hand, and the use of memory by steps.
+//! Tests of the engine through its public API: results computed by hand, and the memory use of steps.
 
 mod bounded;
 mod chlo;
@@ -29,7 +29,7 @@ use bytemuck::Pod;
 
 use crate::{DType, Program, Tensor, compile};
 
-/// A program with one function `main`.
+/// Compiles a program with one function `main`.
 fn program(parameters: &str, results: &str, body: &str) -> Program {
     let text = format!("func.func @main({parameters}) -> ({results}) {{\n{body}\n}}");
     compile(&stablehlo::parse(text, stablehlo::VerifyLevel::FULL).expect("the test's program parses"))
@@ -40,7 +40,7 @@ fn tensor<T: Pod>(dtype: DType, dims: &[usize], elements: &[T]) -> Tensor {
     Tensor::from_slice(dtype, dims, elements).expect("a tensor of the test")
 }
 
-/// Runs a program with one result.
+/// Runs a program with one result, and returns its elements.
 fn run<T: Pod>(program: &Program, inputs: Vec<Tensor>) -> Vec<T> {
     let outputs = program.run(inputs).expect("the test's program runs");
     assert_eq!(outputs.len(), 1);

@@ -1,5 +1,5 @@
-//! Types of less than a byte, and random numbers. JAX's own backend does not support them or returns different numbers
-//! in each run.
+//! Tests of types narrower than a byte, and of random numbers. JAX's own backend cannot serve as a reference, because
+//! it does not support these types and returns different random numbers in each run.
 
 use super::{DType, op, program, run, tensor};
 
@@ -22,7 +22,7 @@ fn counts_and_shifts_use_own_bits() {
     assert_eq!(op("shift_left", DType::I4, &[&[1i8, 3, 1], &[3, 2, 4]]), [-8, -4, 0]);
 }
 
-/// A caller may leave any values in the unused bits of a narrow integer.
+/// A caller may set the unused bits of a narrow integer arbitrarily.
 #[test]
 fn parameters_use_own_bits() {
     assert_eq!(op("negate", DType::I4, &[&[0x0Fu8, 0xF8]]), [1, 0xF8]);
@@ -30,7 +30,7 @@ fn parameters_use_own_bits() {
 
 #[test]
 fn six_bit_floats() {
-    // 2^(e - 1) * (1 + m / 8), so 7.5 is the largest number and 0.125 the smallest.
+    // Normal numbers are 2^(e - 1) * (1 + m / 8), so the largest number is 7.5. The smallest subnormal number is 0.125.
     let x = [0b011111u8, 0b000001, 0b101000];
     let p = program(
         "%a: tensor<3xf6E2M3FN>",
@@ -39,7 +39,7 @@ fn six_bit_floats() {
     );
     assert_eq!(run::<f32>(&p, vec![tensor(DType::F6E2M3FN, &[3], &x)]), [7.5, 0.125, -1.0]);
     assert_eq!(op("add", DType::F6E2M3FN, &[&x, &x]), [0b011111, 0b000010, 0b110000]);
-    // The largest number of the other format is 28.
+    // The largest number of `f6E3M2FN` is 28.
     assert_eq!(
         op("multiply", DType::F6E3M2FN, &[&[0b011111u8, 0b001100], &[0b001100, 0b101100]]),
         [0b011111, 0b101100]

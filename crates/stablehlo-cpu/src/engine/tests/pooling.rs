@@ -1,4 +1,4 @@
-//! Compares the gradients of poolings, `select_and_scatter`, with their definition.
+//! Compares the gradients of poolings (`select_and_scatter`) with their definition.
 
 use half::{bf16, f16};
 
@@ -19,7 +19,7 @@ impl Dimension {
         usize::try_from(padded).map_or(0, |padded| padded / self.step + 1)
     }
 
-    /// The index that an element of a window has in the operand. Returns `None` in the padding.
+    /// Returns the index in the operand of an element of a window, or `None` in the padding.
     fn index(&self, window: usize, element: usize) -> Option<usize> {
         let at = (window * self.step + element) as i64 - self.padding.0;
         usize::try_from(at).ok().filter(|&at| at < self.size)
@@ -43,7 +43,7 @@ fn unflat(dims: &[usize], mut flat: usize) -> Vec<usize> {
     index
 }
 
-/// The result by definition, with the initial value 1.
+/// Computes the result by its definition, with the initial value 1.
 fn defined(dims: &[Dimension], x: &[f64], source: &[f64], keeps: fn(f64, f64) -> bool) -> Vec<f64> {
     let mut out = vec![1.0; x.len()];
     let windows: Vec<usize> = dims.iter().map(Dimension::windows).collect();
@@ -67,7 +67,7 @@ fn defined(dims: &[Dimension], x: &[f64], source: &[f64], keeps: fn(f64, f64) ->
     out
 }
 
-/// The region that selects by a comparison.
+/// Returns the region that selects by a comparison.
 fn compared(direction: &str, name: &str) -> String {
     format!(
         "%c = stablehlo.compare {direction}, %a, %b, FLOAT : (tensor<{name}>, tensor<{name}>) -> tensor<i1>
@@ -75,7 +75,7 @@ fn compared(direction: &str, name: &str) -> String {
     )
 }
 
-/// The gradient of a pooling of floats called `name`, and its text.
+/// Returns the gradient of a pooling of floats of type `name`, and its source.
 fn gradient(dims: &[Dimension], name: &str, select: &str) -> (Program, String) {
     let ty = |f: fn(&Dimension) -> usize| {
         format!("tensor<{}{name}>", dims.iter().map(|d| format!("{}x", f(d))).collect::<String>())
@@ -106,7 +106,8 @@ fn gradient(dims: &[Dimension], name: &str, select: &str) -> (Program, String) {
 fn check(dims: &[Dimension], direction: &str, keeps: fn(f64, f64) -> bool) {
     let extents: Vec<usize> = dims.iter().map(|d| d.size).collect();
     let windows: Vec<usize> = dims.iter().map(Dimension::windows).collect();
-    // Few different numbers, so that a window often has several maxima. All types represent them and their sums.
+    // Use few different numbers, so that a window often has several maxima. All types represent these numbers and their
+    // sums.
     let numbers = |count: usize, factor: usize| -> Vec<f64> {
         (0..count).map(|i| ((i * factor) >> 3) as f64 % 5.0 - 2.0).collect()
     };
@@ -162,8 +163,9 @@ fn gradients_match_definition() {
     }
 }
 
-/// The general kernel runs a selection that negates its result twice. Both kernels add in the same order, so they agree
-/// on every bit, also for rounded sums, ties of both zeros, and NaN.
+/// A selection that negates its result twice is not recognized as a comparison, so the general kernel runs it. Both
+/// kernels add in the same order, so their results have the same bits, even for rounded sums, ties of both zeros, and
+/// NaN.
 #[test]
 #[expect(clippy::cast_possible_truncation, reason = "inputs are rounded to the type, and the hash has few bits")]
 fn gradients_have_the_bits_of_the_general_kernel() {

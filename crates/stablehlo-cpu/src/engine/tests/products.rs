@@ -2,11 +2,11 @@
 
 use super::{DType, program, run, tensor};
 
-/// Pseudo-random numbers, the same in every run.
+/// Pseudo-random generator that returns the same numbers in every run.
 struct Random(u64);
 
 impl Random {
-    /// A number less than `bound`.
+    /// Returns a number less than `bound`.
     fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % bound
@@ -16,7 +16,7 @@ impl Random {
         list[self.below(list.len())]
     }
 
-    /// A permutation of the numbers below `count`.
+    /// Returns a permutation of the integers below `count`.
     fn order(&mut self, count: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..count).collect();
         for i in (1..count).rev() {
@@ -25,7 +25,7 @@ impl Random {
         order
     }
 
-    /// Small numbers. All types here represent their products and sums exactly.
+    /// Returns small integers. All types in these tests represent their products and sums exactly.
     fn values(&mut self, dims: &[usize]) -> Vec<i32> {
         (0..dims.iter().product()).map(|_| i32::try_from(self.below(7)).unwrap() - 3).collect()
     }
@@ -51,7 +51,7 @@ fn flat(dims: &[usize], index: &[usize]) -> usize {
     dims.iter().zip(index).fold(0, |flat, (&d, &i)| flat * d + i)
 }
 
-/// Runs a program with two operands and one result in each type, and compares the results.
+/// Runs a program with two operands and one result for each element type, and compares the result with `out`.
 fn check(
     names: &[&str],
     a: (&[usize], &[i32]),
@@ -91,7 +91,7 @@ fn contractions_match_definition() {
             .iter()
             .map(|&n| (0..n).map(|_| r.pick(if case % 8 == 0 { &sizes } else { &sizes[1..] })).collect())
             .collect();
-        // Dimensions of each operand: batch, contracted and free, then permuted.
+        // Each operand has batch, contracting and free dimensions, in a random order.
         let side = |r: &mut Random, free: &Vec<usize>| {
             let dims = [&extents[0][..], &extents[1], free].concat();
             let order = r.order(dims.len());
@@ -155,7 +155,7 @@ fn convolutions_match_definition() {
     compare_convolutions(&mut Random(2), 300, &extents);
 }
 
-/// Lines of patches that are as long as a strip of a packed operand, or longer.
+/// The lines of patches are as long as a strip of a packed operand, or longer.
 #[test]
 fn wide_convolutions_match_definition() {
     let extents = Extents {
@@ -169,7 +169,7 @@ fn wide_convolutions_match_definition() {
     compare_convolutions(&mut Random(4), 60, &extents);
 }
 
-/// The gradient of a kernel: the window is as large as the input, and the sums are long enough to be split.
+/// The gradient of a convolution kernel. The window is as large as the input, and the sums are long enough to be split.
 #[test]
 fn kernel_gradients_match_definition() {
     let mut r = Random(5);
@@ -183,7 +183,7 @@ fn kernel_gradients_match_definition() {
     ];
     for (images, size, features, outputs, taps, stride, padding) in cases {
         let windows = (size + 2 * padding - taps) / stride + 1;
-        // The padding after the input, such that the window has `taps` positions.
+        // Choose the padding after the input such that the window has `taps` positions.
         let reach = (windows - 1) * stride + taps;
         let after = reach as i64 - (size + padding) as i64;
         let (dx, dk, dy) =
@@ -249,8 +249,8 @@ fn compare_convolutions(r: &mut Random, wanted: usize, extents: &Extents) {
             continue;
         }
         cases += 1;
-        // Extents as [batch, feature, spatial...], [input feature, output feature, spatial...], and their permuted
-        // positions.
+        // Permutes extents that are given as [batch, feature, spatial...] or as [input feature, output feature,
+        // spatial...].
         let mixed = |r: &mut Random, dims: Vec<usize>, names: [&str; 2]| {
             let order = r.order(dims.len());
             let text: Vec<String> =

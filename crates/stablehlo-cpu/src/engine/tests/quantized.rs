@@ -1,4 +1,4 @@
-//! Quantized types, whose integers represent real numbers.
+//! Tests of quantized types, whose integers represent real numbers.
 
 use super::{program, run, tensor};
 use crate::DType;
@@ -20,7 +20,7 @@ fn sums_use_expressed_type() {
     );
     let inputs = vec![tensor(DType::F32, &[2], &[1f32, 2.0]), tensor(DType::F32, &[2], &[3f32, 400.0])];
     let outputs = p.run(inputs).expect("it runs");
-    // (1 + 3) / 0.5 - 20, and a number that exceeds the range.
+    // The first sum is stored as (1 + 3) / 0.5 - 20. The second sum exceeds the range.
     assert_eq!(outputs[0].as_slice::<i8>().unwrap(), [-12, 127]);
     assert_eq!(outputs[1].as_slice::<f32>().unwrap(), [4.0, 73.5]);
 }
@@ -60,6 +60,6 @@ fn quantized_reducers_and_parameters() {
              return %0 : tensor<{q}>"
         ),
     );
-    // 0.5 + 1 + 1.5 = 3, which is represented by 9.
+    // 0.5 + 1 + 1.5 = 3, which the stored integer 9 represents.
     assert_eq!(run::<u8>(&p, vec![tensor(DType::U8, &[3], &[4u8, 5, 6])]), [9]);
 }

@@ -1,4 +1,4 @@
-//! Regions of scalars that are not straight-line code, so they run element by element.
+//! Tests of regions of scalars that are not straight-line code, so they run element by element.
 
 use super::{program, run, tensor};
 use crate::DType;
@@ -93,13 +93,13 @@ fn loop_in_region() {
     };
     let plain = p("%s = stablehlo.add %x, %y : tensor<i32>", "%s");
     assert!(!plain.memory_estimate().loops);
-    // The compiler must not run the loop.
+    // The compiler must not run the loop, although its operands are constants.
     let looped = p(LOOP, "%w#0");
     assert!(looped.memory_estimate().loops && looped.step_count() > 0);
     assert_eq!(run::<i32>(&looped, Vec::new()), [8, 32]);
 }
 
-/// The comparator looks up the ranks of its operands in a table defined outside it.
+/// The comparator looks up the ranks of its operands in a table that is defined outside of the comparator.
 #[test]
 fn comparator_reads_table() {
     let p = program(
@@ -119,7 +119,7 @@ fn comparator_reads_table() {
     assert_eq!(run::<i32>(&p, inputs), [1, 3, 0, 2]);
 }
 
-/// Each step doubles the number of paths from the result to the argument. Visiting all of them would take forever.
+/// Each step doubles the number of paths from the result to the argument. The compiler cannot visit all 2^64 paths.
 #[test]
 fn comparator_with_many_paths() {
     let mut steps = String::new();

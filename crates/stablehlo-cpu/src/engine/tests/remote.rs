@@ -1,4 +1,5 @@
-//! Launches whose members run in several processes. Here the processes are communicators in one process.
+//! Tests of launches whose members run in several processes. Each process is simulated by a communicator in this
+//! process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex};
@@ -8,7 +9,7 @@ use super::collectives::{all_reduce, groups, program};
 use super::tensor;
 use crate::{Communicator, DType, Message, Pool, Program, RemoteMembers, RunError, Tensor};
 
-/// Receiver, sender, collective and first member of the group.
+/// Receiving process, sending process, ID of the collective, and first member of the group.
 type Address = (usize, usize, u32, usize);
 
 #[derive(Debug, Default)]
@@ -23,7 +24,7 @@ struct Mail {
 struct Process {
     rank: usize,
     mail: Arc<Mail>,
-    /// Bytes that each message is cut short by.
+    /// Number of bytes that are missing at the end of each message.
     cut: usize,
 }
 
@@ -68,7 +69,7 @@ impl RemoteMembers for Process {
     }
 }
 
-/// Runs a program for four members in two processes. Messages of the second process are cut short.
+/// Runs a program for four members in two processes. `cut` bytes are missing in messages of the second process.
 fn launch(program: &Program, cut: usize, input: fn(usize) -> Tensor) -> Vec<Result<Vec<Tensor>, RunError>> {
     let mail = Arc::new(Mail::default());
     let mut members = Vec::new();
@@ -118,7 +119,7 @@ fn contributions_must_have_one_size() {
 
 #[test]
 fn members_of_one_process_in_different_collectives() {
-    // In both processes, one member waits in the first collective and the other one in the second.
+    // In both processes, one member waits in the first collective and the other member waits in the second collective.
     let meet = format!(
         "%s = \"stablehlo.collective_broadcast\"(%x) <{{{}}}> : (tensor<i32>) -> tensor<i32>
         stablehlo.return %s : tensor<i32>",

@@ -1,4 +1,4 @@
-//! Reductions of rows, fused with the elementwise work around them.
+//! Tests of reductions of rows that are fused with the elementwise ops around them.
 
 use super::{DType, program, run, tensor};
 
@@ -68,7 +68,7 @@ fn empty_and_short_rows() {
     }
 }
 
-/// Intermediate values are also results, and values per row are used in computations. The type is not `f32`.
+/// The program returns intermediate values, and computes with values per row. The element type is not `f32`.
 #[test]
 fn intermediate_results() {
     let program = program(

@@ -1,11 +1,11 @@
-//! Scatters that are fused with the ops that read their result.
+//! Tests of scatters that are fused with the ops that read their results.
 
 use super::{DType, program, run, tensor};
 use crate::Tensor;
 
-/// An update `p - 0.1 * scatter(start, i, u)` of an array of extents `dims`. The scatter starts from a constant, and is
-/// fused, or from the argument `%z`, and is not. Each update is an element if the array has one dimension, and otherwise
-/// covers the innermost dimension.
+/// An update `p - 0.1 * scatter(start, i, u)` of an array of extents `dims`. A scatter that starts from a constant is
+/// fused, and a scatter that starts from the argument `%z` is not. In an array with one dimension, each update is an
+/// element. Otherwise, each update covers the innermost dimension.
 struct Update {
     dims: Vec<usize>,
     indices: Vec<i32>,
@@ -44,7 +44,7 @@ impl Update {
         )
     }
 
-    /// The dimensions that indices select, and the dimension of an update, if there is one.
+    /// Returns the dimensions that indices select, and the dimension of an update, if it has one.
     fn split(&self) -> (&[usize], &[usize]) {
         self.dims.split_at(self.dims.len().saturating_sub(1).max(1))
     }
@@ -66,7 +66,7 @@ impl Update {
         ]
     }
 
-    /// Compares the fused and the unfused form bit by bit.
+    /// Checks that the fused and the unfused program return the same bits.
     fn check(&self) {
         let (fused, unfused) = (self.program(true), self.program(false));
         assert_eq!((fused.step_count(), unfused.step_count()), (1, 2), "{:?}", self.dims);
@@ -79,7 +79,7 @@ fn numbers(n: usize, seed: usize) -> Vec<f32> {
     (0..n).map(|i| f32::from(u16::try_from(((i + seed) * 40503) % 4001).unwrap()) / 500.0 - 4.0).collect()
 }
 
-/// Indices from below zero to above the extent, each of them several times.
+/// Returns indices from below zero to above the extent, each of them several times.
 fn indices(count: usize, extent: usize) -> Vec<i32> {
     (0..count).map(|i| i32::try_from((i * 17) % 40 * (extent + 6) / 39).unwrap() - 3).collect()
 }
@@ -116,7 +116,7 @@ fn single_update_and_none_inside() {
     }
 }
 
-/// The updates are computed by a loop over as many elements as the result has. It must end before the scatter starts.
+/// The loop that computes the updates has as many elements as the result. It must end before the scatter starts.
 #[test]
 fn updates_from_values_of_same_size() {
     let (rows, columns) = (1024, 128);
@@ -152,8 +152,8 @@ fn updates_from_values_of_same_size() {
     assert!(out[0].as_slice::<i32>().unwrap() == want && out[1].as_slice::<i32>().unwrap() == g);
 }
 
-/// A scalar of other values, such as a loss, does not separate the scatter from the ops that read its result. An element of
-/// the result does.
+/// An op on an unrelated scalar, such as a loss, does not separate the scatter from the ops that read its result. An op
+/// on an element of the result separates them.
 #[test]
 fn scalars_between() {
     let (full, ids, updates) = ("tensor<4096x64xf32>", "tensor<3x1xi32>", "tensor<3x64xf32>");

@@ -1,4 +1,4 @@
-//! Edge cases of the specification.
+//! Tests of edge cases of the specification.
 
 use half::bf16;
 
@@ -57,7 +57,7 @@ fn conversions_saturate_and_round() {
         "tensor<3xbf16>",
         "%0 = stablehlo.convert %a : (tensor<3xf32>) -> tensor<3xbf16>\n return %0 : tensor<3xbf16>",
     );
-    // A number halfway between two neighbours rounds to the even one.
+    // A number halfway between two neighbors rounds to the neighbor with an even mantissa.
     let x = tensor(DType::F32, &[3], &[f32::from_bits(0x3F80_8000), f32::from_bits(0x3F81_8000), f32::NAN]);
     let y = run::<bf16>(&to_bf16, vec![x]);
     assert_eq!([y[0].to_bits(), y[1].to_bits()], [0x3F80, 0x3F82]);
@@ -94,7 +94,7 @@ fn weak_order_of_floats() {
     assert_eq!(compared("EQ"), [1, 0, 1, 0, 0, 0]);
     assert_eq!(compared("LT"), [0, 1, 0, 0, 1, 0]);
     assert_eq!(compared("GE"), [1, 0, 1, 1, 0, 1]);
-    // The comparator of a sort, which keeps equal elements in order.
+    // A sort with this comparator keeps equal elements in order.
     let sort = program(
         &format!("%a: {ty}"),
         ty,
@@ -210,7 +210,7 @@ fn windows_of_padding_are_zeros() {
          return %0 : tensor<3x4xf32>",
     );
     for _ in 0..3 {
-        // Free a block that is not zero, so that it is reused.
+        // Free a block that is not zero, so that the next run reuses this block.
         drop(tensor(DType::F32, &[3, 4], &[7.0f32; 12]));
         let ins = vec![tensor::<f32>(DType::F32, &[0, 4], &[]), tensor(DType::I32, &[3, 1], &[0, 1, 2])];
         assert_eq!(run::<f32>(&gather, ins), [0.0; 12]);
@@ -250,14 +250,14 @@ fn tridiagonal_solve_pivots() {
         ins.push(tensor(DType::F32, &[4, 1], &b));
         ins
     };
-    // Without row exchanges, elimination would divide by zero in the second row. The elements outside the matrix are
-    // NaN.
+    // Without row exchanges, elimination would divide by zero in the second row. The elements outside of the matrix are
+    // NaN, because they must not be read.
     let exchanged =
         || ins([f32::NAN, 2.0, -2.0, 3.0], [1.0, 4.0, 1.0, -1.0], [2.0, -1.0, 1.0, f32::NAN], [1.0, 2.0, 3.0, 4.0]);
     let x = run::<f32>(&solver("3", "4x1xf32"), exchanged());
     assert!(x.iter().zip([8.0, -3.5, 0.0, -4.0]).all(|(x, expected)| (x - expected).abs() < 1e-6), "{x:?}");
     assert_eq!(run::<i32>(&solver("4", "i32"), exchanged()), [0]);
-    // The third row is equal to the second one.
+    // The third row is equal to the second row.
     let singular = || ins([0.0, 0.0, 2.0, 0.0], [1.0, 2.0, 2.0, 1.0], [0.0, 2.0, 0.0, 0.0], [1.0; 4]);
     assert_eq!(run::<i32>(&solver("4", "i32"), singular()), [3]);
 }
@@ -279,7 +279,7 @@ fn perturbed_singular_tridiagonal_solve() {
             DType::F32 => tensor(dtype, dims, &values),
             _ => tensor(dtype, dims, &values.map(f64::from)),
         };
-        // A matrix of zeros, [1 3; 1 3] and [2 1; 1 2].
+        // The matrices are zero, [1 3; 1 3] and [2 1; 1 2].
         let ins = vec![
             given([0.0, 0.0, 0.0, 1.0, 0.0, 1.0], &[3, 2]),
             given([0.0, 0.0, 1.0, 3.0, 2.0, 2.0], &[3, 2]),
@@ -345,7 +345,7 @@ fn cholesky_of_indefinite_matrix() {
     }
 }
 
-/// Tiles begin and end within runs of equal and of ascending positions.
+/// Tiles begin and end within runs of equal indices and within runs of ascending indices.
 #[test]
 fn iota_along_each_dimension() {
     let dims = [5usize, 7, 300];

@@ -1,4 +1,4 @@
-//! Equal computations are merged, and products are computed transposed.
+//! Tests that equal computations are merged, and that matrix products are computed transposed.
 
 use super::{DType, program, run, tensor};
 
@@ -22,7 +22,7 @@ fn transposed_product() {
     for (at, got) in got.iter().enumerate() {
         assert_eq!(*got, want(at % 3, at / 3));
     }
-    // If both forms are read, the product is computed once and then transposed.
+    // If both the product and its transpose are read, the product is computed once and then transposed.
     let both = program(
         "%a: tensor<3x5xf32>, %b: tensor<5x7xf32>",
         "tensor<7x3xf32>, tensor<3x7xf32>",
@@ -37,7 +37,7 @@ fn transposed_product() {
     }
 }
 
-/// The same subtraction twice becomes one value, which is returned twice and read in a loop.
+/// The same subtraction occurs twice. It becomes one value, which is returned twice and read in a loop.
 #[test]
 fn equal_computations_run_once() {
     let ty = "tensor<4xf32>";
@@ -60,7 +60,7 @@ fn equal_computations_run_once() {
     assert_eq!(out[2].as_slice::<f32>().unwrap(), [9.0, 0.0, f32::INFINITY, 25.0]);
 }
 
-/// Batches, strides, padding and dilation with windows that are read in place.
+/// The convolution has a batch, strides, padding and dilation, and its windows are read in place.
 #[test]
 fn many_feature_convolutions_match_definition() {
     let (h, w, c, o) = (9usize, 7usize, 20usize, 35usize);

@@ -1,9 +1,9 @@
-//! Chains of `f32` functions. A fused program must compute the same bits as its operations one by one.
+//! Tests of chains of `f32` functions. A fused program must compute the same bits as its operations one by one.
 
 use super::{DType, Tensor, program, tensor};
 use crate::engine::elementwise::num::{Num, Real};
 
-/// Pseudo-random numbers, the same in every run.
+/// Pseudo-random generator that returns the same numbers in every run.
 struct Random(u64);
 
 impl Random {

@@ -10,8 +10,8 @@ use stablehlo::ir::{
 use super::types::{Result, Signature, bounded, size_type};
 use crate::error::CompileError;
 
-/// The dimensions of an array in which only the first elements are valid, each with an `i32` scalar that holds their
-/// number.
+/// The dimensions of an array in which only the first elements are valid, each with an `i32` scalar that contains the
+/// number of valid elements.
 pub(super) type Sizes = Vec<(usize, ValueId)>;
 
 /// An extent of an array.
@@ -27,7 +27,7 @@ pub(super) struct Rewrite<'f> {
     /// The types that the program declares.
     types: &'f ValueTypes,
     pub(super) signatures: &'f HashMap<&'f str, Signature>,
-    /// The new value of each replaced value.
+    /// The replacement of each replaced value.
     pub(super) same: HashMap<ValueId, ValueId>,
     /// The sizes of each array of bounded size.
     sizes: HashMap<ValueId, Sizes>,
@@ -47,7 +47,7 @@ impl<'f> Rewrite<'f> {
         Self { values, types, signatures, same, sizes, ops: Vec::new(), location: LocationId::default() }
     }
 
-    /// The type of a value in the source program.
+    /// Returns the type of a value in the source program.
     pub(super) fn declared(&self, value: ValueId) -> &'f Type {
         &self.types[value.0 as usize]
     }
@@ -71,7 +71,7 @@ impl<'f> Rewrite<'f> {
         Ok(new)
     }
 
-    /// The type of an array in the new program.
+    /// Returns the type of an array in the new program.
     pub(super) fn tensor(&self, value: ValueId) -> Result<TensorType> {
         let ty = self.values.get(value.0 as usize).and_then(Type::as_tensor);
         ty.cloned().ok_or_else(|| CompileError::invalid("an array of bounded size and unknown type"))
@@ -92,25 +92,25 @@ impl<'f> Rewrite<'f> {
         Ok(result)
     }
 
-    /// A constant `i32` scalar.
+    /// Adds a constant `i32` scalar.
     pub(super) fn number(&mut self, number: i64) -> Result<ValueId> {
         let number = i32::try_from(number)
             .map_err(|_| CompileError::unsupported("an array of bounded size with more than 2^31 - 1 elements"))?;
         self.constant(size_type(), number.to_le_bytes().to_vec())
     }
 
-    /// A constant.
+    /// Adds a constant.
     pub(super) fn constant(&mut self, ty: TensorType, data: Vec<u8>) -> Result<ValueId> {
         let literal = Literal::new(ty.clone(), data).map_err(|error| CompileError::invalid(error.to_string()))?;
         self.add(OpKind::Constant(literal), &[], ty)
     }
 
-    /// A scalar whose bytes are all zero.
+    /// Adds a scalar whose bytes are all zero.
     pub(super) fn zero(&mut self, element: ElementType) -> Result<ValueId> {
         self.constant(TensorType::new([], element), vec![0; element.byte_size()])
     }
 
-    /// An elementwise op on two arrays of the same type.
+    /// Adds an elementwise op on two arrays of the same type.
     pub(super) fn binary(&mut self, op: Binary, a: ValueId, b: ValueId) -> Result<ValueId> {
         let ty = self.tensor(a)?;
         self.add(OpKind::Binary(op), &[a, b], ty)
@@ -124,7 +124,7 @@ impl<'f> Rewrite<'f> {
         self.add(OpKind::Convert, &[size], size_type())
     }
 
-    /// The extent as a value.
+    /// Returns the extent as a value.
     pub(super) fn extent(&mut self, extent: Extent) -> Result<ValueId> {
         match extent {
             Extent::Known(number) => self.number(number),
@@ -132,7 +132,7 @@ impl<'f> Rewrite<'f> {
         }
     }
 
-    /// The product of extents.
+    /// Returns the product of extents.
     pub(super) fn product(&mut self, extents: &[Extent]) -> Result<Extent> {
         let mut known = 1i64;
         let mut computed = None;
@@ -157,12 +157,12 @@ impl<'f> Rewrite<'f> {
         })
     }
 
-    /// An array in which every element is a scalar.
+    /// Broadcasts a scalar to an array.
     pub(super) fn filled(&mut self, scalar: ValueId, ty: TensorType) -> Result<ValueId> {
         self.add(OpKind::BroadcastInDim { broadcast_dimensions: Dims::new() }, &[scalar], ty)
     }
 
-    /// A mask of the elements whose index in a dimension is below `size`.
+    /// Creates a mask of the elements whose index in a dimension is below `size`.
     pub(super) fn mask(&mut self, shape: &[i64], dimension: usize, size: ValueId) -> Result<ValueId> {
         let numbers = TensorType::new(shape, ElementType::I32);
         let number = self.add(OpKind::Iota { iota_dimension: dimension }, &[], numbers.clone())?;

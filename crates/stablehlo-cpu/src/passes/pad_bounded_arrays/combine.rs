@@ -1,4 +1,4 @@
-//! Ops that combine elements: reductions, products and sorts. Invalid elements must not change their results.
+//! Ops that combine elements: reductions, matrix products and sorts. Invalid elements must not change their results.
 
 use stablehlo::ir::{Binary, ComparisonDirection, ElementType, Op, OpKind, TensorType, ValueId, Window};
 
@@ -12,7 +12,7 @@ fn invalid(what: &str) -> CompileError {
 }
 
 impl Rewrite<'_> {
-    /// Replaces invalid elements by the initial value.
+    /// Rewrites `reduce`: replaces invalid elements by the initial value.
     pub(super) fn reduce(&mut self, op: &mut Op, reduced: &[usize], sizes: &[Sizes]) -> Result<Sizes> {
         let count = op.operands.len() / 2;
         if sizes.iter().skip(count).any(|sizes| !sizes.is_empty()) {
@@ -23,12 +23,12 @@ impl Rewrite<'_> {
         for i in 0..count {
             op.operands[i] = self.masked(op.operands[i], &combined, op.operands[count + i])?;
         }
-        // The remaining dimensions are renumbered without the reduced ones.
+        // The remaining dimensions are renumbered without the reduced dimensions.
         let before = |dimension: usize| reduced.iter().filter(|&&reduced| reduced < dimension).count();
         Ok(kept.into_iter().map(|(dimension, size)| (dimension - before(dimension), size)).collect())
     }
 
-    /// Replaces invalid elements by the initial value, as if they were padding.
+    /// Rewrites `reduce_window`: replaces invalid elements by the initial value, as if they were padding.
     pub(super) fn reduce_window(&mut self, op: &mut Op, sizes: &[Sizes]) -> Result<Sizes> {
         let OpKind::ReduceWindow { window } = &op.kind else { return Ok(Sizes::new()) };
         let window = window.clone();
@@ -47,14 +47,14 @@ impl Rewrite<'_> {
         Ok(new)
     }
 
-    /// The number of windows along a dimension.
+    /// Computes the number of windows along a dimension.
     fn windows(&mut self, window: &Window, d: usize, size: ValueId) -> Result<ValueId> {
         let or_one = |list: &[i64]| list.get(d).copied().unwrap_or(1).max(1);
         let (low, high) = window.padding.get(d).copied().unwrap_or_default();
         let extent = (or_one(&window.dimensions) - 1).saturating_mul(or_one(&window.window_dilations)) + 1;
         let stride = or_one(&window.strides);
         let dilated = self.dilated(size, or_one(&window.base_dilations))?;
-        // After the first window, each stride begins another one.
+        // After the first window, each stride begins another window.
         let rest = self.number(low.saturating_add(high).saturating_sub(extent).saturating_add(stride))?;
         let rest = self.binary(Binary::Add, dilated, rest)?;
         let (zero, stride) = (self.number(0)?, self.number(stride)?);
@@ -62,7 +62,7 @@ impl Rewrite<'_> {
         self.binary(Binary::Divide, rest, stride)
     }
 
-    /// Replaces invalid elements by zero.
+    /// Rewrites `dot_general`: replaces invalid elements by zero.
     pub(super) fn dot(&mut self, op: &mut Op, sizes: &[Sizes]) -> Result<Sizes> {
         let OpKind::DotGeneral { dimensions, .. } = &op.kind else { return Ok(Sizes::new()) };
         let dimensions = dimensions.clone();
@@ -70,8 +70,8 @@ impl Rewrite<'_> {
             [&dimensions.lhs_batching, &dimensions.rhs_batching],
             [&dimensions.lhs_contracting, &dimensions.rhs_contracting],
         );
-        // A pair of contracted dimensions has one size, which masks both operands: an invalid element of one may be
-        // infinite, and would not vanish in a product with zero.
+        // Each pair of contracting dimensions has one size, which masks both operands. An invalid element of one
+        // operand may be infinite, and its product with zero would be NaN.
         for pair in contracting[0].iter().zip(contracting[1]) {
             let of = |side: usize, d: usize| sizes[side].iter().find(|(known, _)| *known == d).map(|(_, size)| *size);
             let Some(size) = of(0, *pair.0).or_else(|| of(1, *pair.1)) else { continue };
@@ -98,7 +98,8 @@ impl Rewrite<'_> {
         Ok(merged(&[new]))
     }
 
-    /// Sorts invalid elements behind the valid ones, with a further operand that marks them.
+    /// Rewrites `sort`: sorts invalid elements behind the valid elements, with an additional operand that marks the
+    /// invalid elements.
     pub(super) fn sort(&mut self, op: &mut Op, dimension: usize, sizes: &[Sizes]) -> Result<Sizes> {
         let all = merged(sizes);
         let Some(&(_, size)) = all.iter().find(|(known, _)| *known == dimension) else { return Ok(all) };
@@ -127,7 +128,7 @@ impl Rewrite<'_> {
     }
 }
 
-/// Whether each window along a dimension is one element.
+/// Returns whether each window along a dimension is one element.
 fn is_trivial(window: &Window, d: usize) -> bool {
     let is_one = |list: &[i64]| list.get(d).is_none_or(|value| *value == 1);
     is_one(&window.dimensions)

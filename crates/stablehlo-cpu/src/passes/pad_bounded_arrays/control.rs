@@ -1,4 +1,4 @@
-//! Arguments and results of functions and control flow. Their sizes follow as further arguments and results.
+//! Functions and control flow. The sizes of their arguments and results become additional arguments and results.
 
 use stablehlo::ir::{Op, OpKind, ValueId};
 
@@ -54,7 +54,7 @@ impl Rewrite<'_> {
         Ok(())
     }
 
-    /// A call of a function. A composite becomes a call of its decomposition.
+    /// Rewrites a call of a function. A composite becomes a call of its decomposition.
     pub(super) fn call(&mut self, op: &mut Op, sizes: &[Sizes], declared: &[BoundedArray]) -> Result<()> {
         let callee = match &op.kind {
             OpKind::Call { callee } => callee.clone(),

@@ -1,4 +1,4 @@
-//! Ops that compute each element of their results from the elements at the same place.
+//! Ops that compute each element of their results from the elements at the same index.
 
 use stablehlo::ir::OpKind;
 
@@ -36,7 +36,7 @@ const NAMED: &[&str] = &[
     "mhlo.sinh",
 ];
 
-/// Whether each element of the results depends only on the elements at its place.
+/// Returns whether each element of the results depends only on the elements at the same index.
 pub(super) fn is_elementwise(kind: &OpKind) -> bool {
     match kind {
         OpKind::Unary(_)
@@ -55,8 +55,8 @@ pub(super) fn is_elementwise(kind: &OpKind) -> bool {
     }
 }
 
-/// The sizes of the results of an elementwise op. If several operands have a size in a dimension, the program promises
-/// that these are equal.
+/// Returns the sizes of the results of an elementwise op. If several operands have a size in a dimension, the program
+/// promises that these sizes are equal.
 pub(super) fn merged(sizes: &[Sizes]) -> Sizes {
     let mut all = Sizes::new();
     for &(dimension, size) in sizes.iter().flatten() {

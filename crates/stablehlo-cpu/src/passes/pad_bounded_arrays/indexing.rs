@@ -1,4 +1,4 @@
-//! Ops that read or write at computed places.
+//! Ops that read or write at computed indices.
 
 use std::collections::HashMap;
 
@@ -10,8 +10,8 @@ use super::types::Result;
 use crate::error::CompileError;
 
 impl Rewrite<'_> {
-    /// A slice that covers a dimension of bounded size has its size. Other slices contain the elements at their place,
-    /// which the program promises to be valid.
+    /// Returns the sizes of the result of a gather. A slice that covers a bounded dimension has the size of this
+    /// dimension. Any other slice contains elements that the program promises to be valid.
     pub(super) fn gather(&mut self, op: &mut Op, sizes: &[Sizes]) -> Result<Sizes> {
         let OpKind::Gather { dimensions, slice_sizes, .. } = &op.kind else { return Ok(Sizes::new()) };
         let (operand, result) = (self.tensor(op.operands[0])?, self.tensor(op.results[0])?);
@@ -37,7 +37,7 @@ impl Rewrite<'_> {
         Ok(merged(&[new]))
     }
 
-    /// Gives invalid updates an index outside the array, so that they are skipped.
+    /// Rewrites `scatter`: gives invalid updates an index outside the array, so that they are skipped.
     pub(super) fn scatter(&mut self, op: &mut Op, dimensions: &ScatterDimensions, sizes: &[Sizes]) -> Result<Sizes> {
         let inputs = op.operands.len() / 2;
         let unsupported = |what: &str| CompileError::unsupported(format!("a scatter {what} of bounded size"));
@@ -47,7 +47,7 @@ impl Rewrite<'_> {
         // The dimensions of the updates that are not window dimensions are those of the indices, without the index
         // vector.
         let batch: Vec<usize> = (0..indices.rank()).filter(|&d| d != dimensions.index_vector_dim).collect();
-        // The dimensions of the input that window dimensions of the updates stand for.
+        // The dimensions of the input to which the window dimensions of the updates correspond.
         let is_window =
             |d: &usize| !dimensions.inserted_window_dims.contains(d) && !dimensions.input_batching_dims.contains(d);
         let windows: Vec<usize> = (0..self.tensor(op.operands[0])?.rank()).filter(is_window).collect();
@@ -57,7 +57,8 @@ impl Rewrite<'_> {
             let places: HashMap<usize, usize> = others.zip(batch.iter().copied()).collect();
             for (dimension, size) in sizes {
                 if let Some(place) = dimensions.update_window_dims.iter().position(|d| d == dimension) {
-                    // Only invalid elements of an input with this size may be overwritten.
+                    // These updates may overwrite only invalid elements, so the input must have a size in this
+                    // dimension.
                     let input = windows.get(place);
                     if !own.iter().any(|(known, _)| Some(known) == input) {
                         return Err(unsupported("of windows"));
@@ -82,7 +83,7 @@ impl Rewrite<'_> {
         Ok(own)
     }
 
-    /// Indices outside of every array: -1, or the largest number of an unsigned type.
+    /// Creates indices outside of every array: -1, or the largest number of an unsigned type.
     fn outside(&mut self, ty: &TensorType) -> Result<ValueId> {
         let outside = self.constant(TensorType::new([], ty.element), vec![0xff; ty.element.byte_size()])?;
         self.filled(outside, ty.clone())
@@ -95,7 +96,8 @@ impl Rewrite<'_> {
         Ok(sizes.iter().filter(is_whole).copied().collect())
     }
 
-    /// Invalid elements of the update are replaced by those that they would overwrite.
+    /// Rewrites `dynamic_update_slice`: replaces invalid elements of the update by the elements that they would
+    /// overwrite.
     pub(super) fn dynamic_update_slice(&mut self, op: &mut Op, sizes: &[Sizes]) -> Result<Sizes> {
         let update = self.tensor(op.operands[1])?;
         for &(dimension, size) in &sizes[1] {

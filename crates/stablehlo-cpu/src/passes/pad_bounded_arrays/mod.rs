@@ -2,12 +2,13 @@
 //! partitioned or lowered.
 //!
 //! An array of bounded size, such as `tensor<?x2xf32, #stablehlo.bounds<6, ?>>`, has a maximum shape, and its number of
-//! rows is known only at run time. Here it is an array of the maximum shape, in which only the first rows are valid, and
-//! an `i32` scalar holds their number. Before an op combines elements, invalid ones are replaced by values that do not
-//! change its result.
+//! rows is known only at run time. The pass replaces it by an array of the maximum shape, in which only the first rows
+//! are valid, and an `i32` scalar with the number of valid rows. Before an op combines elements, invalid elements are
+//! replaced by values that do not change the result of the op.
 //!
-//! Functions and control flow pass the sizes on as additional arguments and results, after all others. For the entry
-//! function, [`BoundedArrays`] lists them, and each run converts between the two forms.
+//! Functions and control flow pass the sizes as additional arguments and results, after all other arguments and
+//! results. For the entry function, [`BoundedArrays`] records them, and each run converts between dynamic tensors and
+//! this form.
 
 mod builder;
 mod combine;

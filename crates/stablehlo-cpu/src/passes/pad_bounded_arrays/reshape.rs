@@ -7,8 +7,8 @@ use super::elementwise::merged;
 use super::types::{Result, bounded};
 use crate::error::CompileError;
 
-/// Groups of dimensions of two shapes: each group holds the same number of elements in both, and is as small as
-/// possible.
+/// Divides the dimensions of two shapes into groups. Each group contains the same number of elements in both shapes,
+/// and is as small as possible.
 fn groups(from: &[(usize, i64)], to: &[(usize, i64)]) -> Vec<(Vec<usize>, Vec<usize>)> {
     let whole = |list: &[(usize, i64)]| list.iter().map(|(dimension, _)| *dimension).collect();
     if from.iter().chain(to).any(|(_, extent)| *extent == 0) {
@@ -49,7 +49,7 @@ fn without_units(shape: &[i64], dynamic: &[usize]) -> Vec<(usize, i64)> {
     all.filter(|(dimension, extent)| *extent != 1 || dynamic.contains(dimension)).collect()
 }
 
-/// The extents of the given dimensions of an array.
+/// Returns the extents of the given dimensions of an array.
 fn extents(dimensions: &[usize], shape: &[i64], sizes: &Sizes) -> Vec<Extent> {
     let extent = |d: &usize| match sizes.iter().find(|(known, _)| known == d) {
         Some((_, size)) => Extent::Computed(*size),
@@ -58,8 +58,8 @@ fn extents(dimensions: &[usize], shape: &[i64], sizes: &Sizes) -> Vec<Extent> {
     dimensions.iter().map(extent).collect()
 }
 
-/// Whether the valid elements of these dimensions are the first ones in memory: only the first dimension may have a
-/// size.
+/// Returns whether the valid elements of these dimensions are the first ones in memory, which requires that only the
+/// first dimension has a size.
 fn are_first(dimensions: &[usize], sizes: &Sizes) -> bool {
     dimensions.iter().skip(1).all(|d| sizes.iter().all(|(known, _)| known != d))
 }
@@ -71,7 +71,7 @@ impl Rewrite<'_> {
         Ok(new)
     }
 
-    /// A reshape whose operand lists the extents of the result.
+    /// Rewrites a reshape with an operand that contains the extents of the result.
     pub(super) fn dynamic_reshape(&mut self, op: &mut Op, sizes: &Sizes) -> Result<Sizes> {
         let new = self.given_sizes(op, 1)?;
         op.kind = OpKind::Reshape;
@@ -86,7 +86,8 @@ impl Rewrite<'_> {
         Ok(merged(&[new]))
     }
 
-    /// The sizes of the result. In each group of dimensions, one may have a size that the others determine.
+    /// Returns the sizes of the result. In each group, one dimension may have a size, which the other extents
+    /// determine.
     fn reshaped_sizes(&mut self, op: &Op, sizes: &Sizes) -> Result<Sizes> {
         let (from, to) = (self.tensor(op.operands[0])?, self.tensor(op.results[0])?);
         let own: Vec<usize> = sizes.iter().map(|(dimension, _)| *dimension).collect();
@@ -121,7 +122,7 @@ impl Rewrite<'_> {
         Ok(new)
     }
 
-    /// Moves the valid elements to their places, unless they are already there.
+    /// Moves the valid elements to their positions in the result, unless they are already there.
     fn move_elements(&mut self, op: &mut Op, sizes: &Sizes, new: &Sizes) -> Result<()> {
         let (from, to) = (self.tensor(op.operands[0])?, self.tensor(op.results[0])?);
         let dimensions = |sizes: &Sizes| sizes.iter().map(|(dimension, _)| *dimension).collect::<Vec<_>>();
@@ -139,7 +140,7 @@ impl Rewrite<'_> {
             let stride = self.product(&extents(&all[d + 1..], &to.shape, new))?;
             number = Some(self.weighted(number, index, stride)?);
         }
-        // The place of that element in the operand.
+        // The position of each element of the result in the operand.
         let all: Vec<usize> = (0..from.rank()).collect();
         let (mut place, one) = (None, self.number(1)?);
         for d in 0..from.rank() {
@@ -151,7 +152,7 @@ impl Rewrite<'_> {
                 if op == Binary::Remainder && d == 0 {
                     continue;
                 }
-                // An empty array has no valid elements, and any place will do.
+                // An empty array has no valid elements, so every position is correct. Avoid a division by zero.
                 let divisor = self.extent(divisor)?;
                 let divisor = self.binary(Binary::Maximum, divisor, one)?;
                 let divisor = self.filled(divisor, ty.clone())?;
@@ -175,7 +176,7 @@ impl Rewrite<'_> {
         Ok(())
     }
 
-    /// `sum + index * stride`.
+    /// Computes `sum + index * stride`.
     fn weighted(&mut self, sum: Option<ValueId>, index: ValueId, stride: Extent) -> Result<ValueId> {
         let ty = self.tensor(index)?;
         let stride = self.extent(stride)?;

@@ -11,8 +11,8 @@ use crate::engine::{BoundedArray, BoundedArrays};
 use crate::error::CompileError;
 use crate::op_names::place;
 
-/// The program without arrays of bounded size, and those of its entry function. `None` if it has none. The module has
-/// passed the verifier.
+/// Returns the program without arrays of bounded size, and the bounded arrays of its entry function. Returns `None` if
+/// the program contains no such arrays. The verifier must have accepted the module.
 pub(crate) fn pad_bounded_arrays(module: &Module) -> Result<Option<(Module, BoundedArrays)>> {
     if !module.funcs.iter().any(|func| func.values.iter().any(|ty| bounded(ty).is_some())) {
         return Ok(None);
@@ -53,11 +53,11 @@ pub(crate) fn pad_bounded_arrays(module: &Module) -> Result<Option<(Module, Boun
     Ok(Some((new, arrays)))
 }
 
-/// Adds the place of an op to its error.
+/// A function that adds the location of an op to an error.
 type At<'a> = &'a mut dyn FnMut(&Op, CompileError) -> CompileError;
 
 impl Rewrite<'_> {
-    /// Rewrites a region whose terminator returns `returns`.
+    /// Rewrites a region whose terminator returns the bounded arrays `returns`.
     fn region(&mut self, region: Region, returns: &[BoundedArray], at: At<'_>) -> Result<Region> {
         let outer = std::mem::take(&mut self.ops);
         for op in region.ops {
@@ -211,7 +211,8 @@ impl Rewrite<'_> {
     }
 }
 
-/// Passes on the sizes of batch dimensions: all but the last `own` ones.
+/// Returns the sizes of batch dimensions, which are all but the last `own` dimensions. Returns an error if another
+/// dimension has a size.
 fn batches(op: &Op, sizes: &[Sizes], of: &TensorType, own: usize) -> Result<Sizes> {
     let all = elementwise::merged(sizes);
     let batch = of.rank().saturating_sub(own);

@@ -7,7 +7,7 @@ use super::elementwise::merged;
 use super::types::{Result, bounded};
 use crate::error::CompileError;
 
-/// The sizes after a transposition.
+/// Returns the sizes after a transposition.
 pub(super) fn transposed(permutation: &[usize], sizes: &Sizes) -> Sizes {
     let place = |&(dimension, size)| Some((permutation.iter().position(|from| *from == dimension)?, size));
     sizes.iter().filter_map(place).collect()
@@ -27,7 +27,7 @@ impl Rewrite<'_> {
         sizes.iter().map(place).collect()
     }
 
-    /// A broadcast whose operand holds the extents of the result.
+    /// Rewrites a broadcast with an operand that contains the extents of the result.
     pub(super) fn dynamic_broadcast(
         &mut self,
         op: &mut Op,
@@ -41,7 +41,7 @@ impl Rewrite<'_> {
         Ok(merged(&[given, own]))
     }
 
-    /// `dynamic_iota`, whose operand holds the extents of the result.
+    /// Rewrites `dynamic_iota`, whose operand contains the extents of the result.
     pub(super) fn dynamic_iota(&mut self, op: &mut Op, iota_dimension: usize) -> Result<Sizes> {
         let given = self.given_sizes(op, 0)?;
         op.kind = OpKind::Iota { iota_dimension };
@@ -49,7 +49,7 @@ impl Rewrite<'_> {
         Ok(given)
     }
 
-    /// The sizes of the result's dimensions of bounded size, from an operand that lists all extents.
+    /// Returns the sizes of the result's bounded dimensions, read from an operand that contains all extents.
     pub(super) fn given_sizes(&mut self, op: &Op, operand: usize) -> Result<Sizes> {
         let Some((_, dimensions)) = bounded(self.declared(op.results[0])) else { return Ok(Sizes::new()) };
         let list = *op.operands.get(operand).ok_or_else(|| CompileError::invalid("an op without its shape operand"))?;
@@ -76,7 +76,7 @@ impl Rewrite<'_> {
                 new.push((d, size));
                 continue;
             }
-            // The number of multiples of the stride from `start` to the lower of the limit and the size.
+            // The number of multiples of the stride from `start` to the smaller of the limit and the size.
             let (limit, before, round) = (self.number(limit)?, self.number(start)?, self.number(stride - 1)?);
             let (zero, stride) = (self.number(0)?, self.number(stride)?);
             let end = self.binary(Binary::Minimum, size, limit)?;
@@ -88,7 +88,7 @@ impl Rewrite<'_> {
         Ok(new)
     }
 
-    /// Invalid elements become padding, which follows the valid ones.
+    /// Rewrites `pad`: invalid elements become padding, which follows the valid elements.
     pub(super) fn pad(&mut self, op: &mut Op, sizes: &[Sizes]) -> Result<Sizes> {
         let OpKind::Pad { edge_padding_low, edge_padding_high, interior_padding } = &op.kind else {
             return Ok(Sizes::new());
@@ -109,7 +109,7 @@ impl Rewrite<'_> {
         Ok(new)
     }
 
-    /// The number of elements after `dilation - 1` others are inserted between any two.
+    /// Computes the number of elements after `dilation - 1` elements are inserted between any two neighbors.
     pub(super) fn dilated(&mut self, size: ValueId, dilation: i64) -> Result<ValueId> {
         if dilation == 1 {
             return Ok(size);
@@ -121,7 +121,8 @@ impl Rewrite<'_> {
         self.binary(Binary::Maximum, all, zero)
     }
 
-    /// Writes the operands one after the other, each over the invalid elements of the one before.
+    /// Rewrites `concatenate`: writes the operands one after the other, each over the invalid elements of the operand
+    /// before.
     pub(super) fn concatenate(&mut self, op: &mut Op, dimension: usize, sizes: &[Sizes]) -> Result<Sizes> {
         let mut of = merged(sizes);
         if of.iter().all(|(known, _)| *known != dimension) {
@@ -154,7 +155,8 @@ impl Rewrite<'_> {
         Ok(of)
     }
 
-    /// Reverses the whole array. The valid elements are then the last ones, and are moved to the front.
+    /// Rewrites `reverse`: reverses the whole array. The valid elements are then the last ones, and are moved to the
+    /// front.
     pub(super) fn reverse(&mut self, op: &mut Op, dimensions: &[usize], sizes: &Sizes) -> Result<Sizes> {
         let ty = self.tensor(op.operands[0])?;
         let reversed: Vec<(usize, ValueId)> = sizes.iter().copied().filter(|(d, _)| dimensions.contains(d)).collect();
@@ -179,7 +181,7 @@ impl Rewrite<'_> {
         Ok(sizes.clone())
     }
 
-    /// Rows of `i32` numbers that count along one dimension.
+    /// Creates an array of `i32` indices along one dimension.
     pub(super) fn indices(&mut self, shape: &[i64], dimension: usize) -> Result<ValueId> {
         let ty = TensorType::new(shape, ElementType::I32);
         self.add(OpKind::Iota { iota_dimension: dimension }, &[], ty)

@@ -7,7 +7,7 @@ use crate::error::CompileError;
 
 pub(super) type Result<T> = std::result::Result<T, CompileError>;
 
-/// The maximum shape of a type such as `tensor<?x2xf32, #stablehlo.bounds<6, ?>>`, and the dimensions with a bound.
+/// Returns the maximum shape of a type such as `tensor<?x2xf32, #stablehlo.bounds<6, ?>>`, and its bounded dimensions.
 /// Returns `None` for other types.
 pub(super) fn bounded(ty: &Type) -> Option<(TensorType, Vec<usize>)> {
     let Type::Other(text) = ty else { return None };
@@ -28,18 +28,18 @@ pub(super) fn bounded(ty: &Type) -> Option<(TensorType, Vec<usize>)> {
     Some((TensorType::new(extents, ElementType::from_name(element)?), dimensions))
 }
 
-/// The arrays of bounded size among values of these types.
+/// Returns the arrays of bounded size among values of these types.
 pub(super) fn arrays<'a>(types: impl Iterator<Item = &'a Type>) -> Vec<BoundedArray> {
     let array = |(index, ty)| bounded(ty).map(|(_, dimensions)| BoundedArray { index, dimensions });
     types.enumerate().filter_map(array).collect()
 }
 
-/// The number of sizes that accompany these arrays.
+/// Returns the number of sizes that accompany these arrays.
 pub(super) fn size_count(arrays: &[BoundedArray]) -> usize {
     arrays.iter().map(|array| array.dimensions.len()).sum()
 }
 
-/// The type of a size.
+/// Returns the type of a size.
 pub(super) fn size_type() -> TensorType {
     TensorType::new([], ElementType::I32)
 }

@@ -1,4 +1,4 @@
-//! Manual computations in both notations, including those that are rejected.
+//! Tests of manual computations in Shardy's and in GSPMD's notation, including rejected ones.
 
 use std::thread;
 
@@ -41,7 +41,7 @@ const SUM: &str =
             stablehlo.return %w : tensor<f32>
         }) : (tensor<2x2xf32>) -> tensor<2x2xf32>";
 
-/// The expected rows for partition 0 and 1, then 2 and 3: each is the sum of both column halves of its row half.
+/// Returns the expected rows of partitions 0 to 3. Each partition has the sum of both column halves of its row half.
 fn sums() -> Vec<Vec<f32>> {
     let whole = sample(DType::F32, &[4, 4], 0);
     let x: &[f32] = whole.as_slice().expect("floats");

@@ -1,11 +1,11 @@
-//! Values that only one device holds.
+//! Tests of values that only one device holds.
 
 use super::manual::{launch, numbers};
 use super::module;
 use crate::spmd::{OpSharding, partition};
 use crate::{DType, Tensor};
 
-/// Arguments that differ between the devices. Only the one on partition 2 matters.
+/// Returns arguments that differ between the devices. Only the argument on partition 2 matters.
 fn own(id: usize) -> Vec<Tensor> {
     let first = [1.0f32, 10.0, 100.0, 1000.0][id];
     vec![Tensor::from_slice(DType::F32, &[2], &[first, first * 2.0]).expect("an argument")]

@@ -1,4 +1,4 @@
-//! Compares programs split over several devices with the same programs on one device.
+//! Compares programs that are partitioned over several devices with the same programs on one device.
 
 mod manual;
 mod maximal;
@@ -26,7 +26,7 @@ fn compiled(text: &str, partitions: usize) -> Program {
     compile_with(&module(text), &settings, Pool::global()).expect("the test's program compiles")
 }
 
-/// Elements that differ by position and are exact in every type.
+/// Returns a tensor whose elements differ by position and are exact in every type.
 fn sample(dtype: DType, dims: &[usize], seed: usize) -> Tensor {
     let n: usize = dims.iter().product();
     let small = |i: usize| i32::try_from((i * 7 + seed * 5) % 11).unwrap_or(0) - 4;
@@ -44,7 +44,7 @@ fn sample(dtype: DType, dims: &[usize], seed: usize) -> Tensor {
 
 /// Splits a tensor into the parts of four partitions, and joins them again.
 struct Tiles {
-    /// Parts along each dimension.
+    /// Number of parts along each dimension.
     tiles: Vec<usize>,
     /// The partitions that hold each part.
     holders: Vec<Vec<usize>>,
@@ -66,7 +66,7 @@ impl Tiles {
         }
     }
 
-    /// Calls `f(part, offset in the whole, offset in the part)` for every element.
+    /// Calls `f(part, offset in the whole tensor, offset in the part)` for every element.
     fn for_each(&self, dims: &[usize], mut f: impl FnMut(usize, usize, usize)) {
         let n: usize = dims.iter().product();
         for whole in 0..n {
@@ -84,7 +84,7 @@ impl Tiles {
     fn cut(&self, whole: &Tensor) -> Vec<Tensor> {
         let size = whole.dtype().size();
         let dims: Vec<usize> = whole.dims().iter().zip(&self.tiles).map(|(d, &t)| d.div_ceil(t)).collect();
-        // Padding, which must not affect the result. As floats these bytes are NaN.
+        // These bytes remain as padding, which must not affect the result. As floats, they are NaN.
         let mut parts = vec![vec![0xffu8; dims.iter().product::<usize>() * size]; self.holders.len()];
         self.for_each(whole.dims(), |part, from, to| {
             parts[part][to * size..(to + 1) * size].copy_from_slice(&whole.bytes()[from * size..(from + 1) * size]);
@@ -94,7 +94,7 @@ impl Tiles {
         (0..4).map(tensor).collect()
     }
 
-    /// The whole tensor, if all copies of each part agree.
+    /// Returns the whole tensor, after checking that all copies of each part agree.
     fn join(&self, parts: &[Tensor], dims: &[usize]) -> Vec<u8> {
         let size = parts[0].dtype().size();
         let mut whole = vec![0; dims.iter().product::<usize>() * size];
@@ -108,7 +108,7 @@ impl Tiles {
     }
 }
 
-/// Runs `text` on one device and on four, and compares the results. Returns the split program.
+/// Runs `text` on one device and on four devices, and compares the results. Returns the partitioned program.
 fn same(text: &str) -> Program {
     let (one, four) = (compiled(text, 1), compiled(text, 4));
     let inputs: Vec<Tensor> =
@@ -146,7 +146,7 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks::<4>().0.iter().map(|c| f32::from_le_bytes(*c)).take(32).collect()
 }
 
-/// A function with one result. Its arguments and its result are annotated with dimensions such as `{"x"}, {}`.
+/// Returns a function with one result. Arguments and the result are annotated with dimensions such as `{"x"}, {}`.
 fn function(args: &[(&str, &str)], result: (&str, &str), body: &str) -> String {
     let annotated = |(ty, dims): &(&str, &str)| match *dims {
         "-" => (*ty).to_owned(),
@@ -168,7 +168,7 @@ fn dims(list: &[&str]) -> String {
     list.join(", ")
 }
 
-/// All ways to cut a matrix.
+/// Returns the annotations for all ways to shard a matrix.
 fn cuts() -> Vec<String> {
     let all = [N, X, Y, "{\"x\", \"y\"}", "{\"y\", \"x\"}"];
     let mut cuts = vec!["-".to_owned()];
@@ -335,7 +335,7 @@ fn loops_branches_and_calls() {
         }}"
     );
     let program = same(&text);
-    // The loop's carried value remains cut.
+    // The loop's carried value remains sharded.
     let cut = OpSharding::Tiled {
         tiles: vec![2, 1, 2],
         partitions: vec![0, 1, 2, 3],

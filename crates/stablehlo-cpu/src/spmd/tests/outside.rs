@@ -1,11 +1,11 @@
-//! Collectives between partitions that a program runs once for all devices.
+//! Tests of collectives between partitions that a program runs once for all devices.
 
 use std::thread;
 
 use super::module;
 use crate::{Communicator, CompileError, CompileErrorKind, CompileSettings, DType, Pool, Tensor, compile_with};
 
-/// The results of four partitions, which hold the parts of `[1, 2, 3, 4]`.
+/// Returns the results of four partitions. The partitions hold the parts of `[1, 2, 3, 4]`.
 fn run(body: &str, result: &str) -> Result<Vec<Vec<f32>>, CompileError> {
     let text = format!(
         "func.func @main(%a: tensor<4xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{\"x\", \"y\"}}]>}}) -> ({result} {{sdy.sharding = #sdy.sharding<@mesh, [{{}}]>}}) {{
@@ -73,7 +73,7 @@ fn varying_results_are_rejected() {
 
 #[test]
 fn replicas_without_channel() {
-    // Each partition communicates with a different replica.
+    // Each partition communicates with the same partition of the other replica.
     let text = "sdy.mesh @two = <[\"z\"=2]>
         func.func @main(%a: tensor<2xf32> {sdy.sharding = #sdy.sharding<@two, [{\"z\"}]>}) -> (tensor<2xf32> {sdy.sharding = #sdy.sharding<@two, [{\"z\"}]>}) {
           %r = \"stablehlo.all_reduce\"(%a) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({

@@ -1,4 +1,4 @@
-//! Meshes that cover only some of the partitions, have their own order, or share no axes with others.
+//! Tests of meshes that cover only some of the partitions, have their own order, or share no axes with other meshes.
 
 use super::manual::{launch, numbers};
 use super::module;
@@ -8,7 +8,7 @@ use crate::{DType, Tensor};
 /// An element that no device may read.
 const NOTHING: f32 = -1e9;
 
-/// The part of one argument on each partition.
+/// Returns inputs in which each partition has its part of the only argument.
 fn parts(parts: [&'static [f32]; 4], dims: &'static [usize]) -> impl Fn(usize) -> Vec<Tensor> + Sync {
     move |id| vec![Tensor::from_slice(DType::F32, dims, parts[id]).expect("a part")]
 }
@@ -17,7 +17,7 @@ fn tiled(tiles: &[i64], partitions: &[i64], replicated_last: bool) -> OpSharding
     OpSharding::Tiled { tiles: tiles.to_vec(), partitions: partitions.to_vec(), replicated_last, unreduced_last: false }
 }
 
-/// A function that negates its only argument.
+/// Returns a function that negates its only argument.
 fn negate(from: &str, to: &str, ty: &str) -> String {
     format!(
         "sdy.mesh @reversed = <[\"x\"=2, \"y\"=2], device_ids=[3, 2, 1, 0]>
@@ -148,7 +148,7 @@ fn inner_constraints() {
 
 #[test]
 fn manual_computation_grid() {
-    // The devices of the second mesh communicate, so the argument of the first is moved.
+    // The devices of the second mesh communicate, so the argument on the first mesh is moved.
     let text = |second: &str| {
         format!(
             "sdy.mesh @turned = <[\"x\"=4], device_ids=[1, 3, 0, 2]>
@@ -167,7 +167,7 @@ fn manual_computation_grid() {
         )
     };
     let got = launch(&text("turned"), 1, 4, &parts([&[1.0], &[10.0], &[100.0], &[1000.0]], &[1]));
-    // Element k is on device 1, 3, 0, 2 inside the manual computation. The result has no annotation and keeps that
+    // Element k is on device 1, 3, 0, 2 inside the manual computation. The result has no annotation and keeps this
     // sharding.
     let by_device = numbers(&got);
     assert_eq!(by_device, [[0.0], [1.0], [2000.0], [30.0]]);

@@ -1,15 +1,15 @@
-//! Shardy's annotations in the form of strings.
+//! Tests of Shardy's annotations in the form of strings.
 
 use crate::spmd::{Partitioned, partition};
 
-/// A program as JAX 0.5 sends it. `'` stands for an escaped quote inside a string.
+/// Returns a program in the form in which JAX 0.5 sends it. `'` stands for an escaped quote inside a string.
 fn text(body: &str) -> String {
     let meshes = "{maximal_mesh_0 = #sdy.mesh<[], device_ids=[0]>, mesh = #sdy.mesh<['x'=2, 'y'=2]>}";
     format!("module attributes {{mhlo.frontend_attributes = {{xla.sdy.meshes = \"{meshes}\"}}}} {{\n{body}\n}}")
         .replace('\'', "\\\\\\22")
 }
 
-/// Splits a program with string annotations and the same program in Shardy's dialect, and compares the results.
+/// Partitions a program with string annotations and the same program in Shardy's dialect, and compares the results.
 fn check(strings: &str, dialect: &str) {
     let module =
         |text: String| stablehlo::parse(text, stablehlo::VerifyLevel::FULL).expect("the test's program parses");

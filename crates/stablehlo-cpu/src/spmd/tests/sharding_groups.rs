@@ -1,4 +1,4 @@
-//! Values that have the same sharding because the program groups them.
+//! Tests of values that have the same sharding because the program groups them.
 
 use super::traffic::{collectives, none};
 use super::{N, X, Y, dims, function, module, same};
@@ -10,12 +10,14 @@ fn group(value: &str) -> String {
     format!("\"sdy.sharding_group\"(%{value}) {{group_id = 3 : i64}} : ({MATRIX}) -> ()\n")
 }
 
-/// A function of the arguments `%a`, cut as given, and `%b`, which is whole. It returns `%r` without an annotation.
+/// Returns a function of `%a`, which is sharded by `cut`, and `%b`, which is replicated. Its result `%r` has no
+/// annotation.
 fn two(cut: &str, body: &str) -> String {
     function(&[(MATRIX, cut), (MATRIX, "-")], (MATRIX, "-"), body)
 }
 
-/// Checks that the result has the sharding of the first argument, and the values of one device.
+/// Checks that the result has the sharding of the first argument, and that the results are equal to those of one
+/// device.
 fn is_like_the_first(text: &str) {
     same(text);
     let split = partition(&module(text), 1, 4).unwrap();
@@ -46,7 +48,7 @@ fn returned_argument_has_group_sharding() {
 
 #[test]
 fn most_sharded_member_decides() {
-    // By itself, the second member would be cut along y.
+    // Without the group, the second member would be sharded along y.
     let text = function(
         &[(MATRIX, &dims(&[X, Y])), (MATRIX, &dims(&[Y, N]))],
         (MATRIX, "-"),
@@ -79,7 +81,7 @@ fn different_shapes_are_rejected() {
     assert_eq!(error.kind(), crate::CompileErrorKind::Invalid, "{error}");
 }
 
-/// A custom call of linear algebra runs on the parts of its batch.
+/// A custom call of linear algebra runs on each part of its batch.
 #[test]
 fn linear_algebra_keeps_batch_sharding() {
     let batch = "tensor<8x4x3xf32>";

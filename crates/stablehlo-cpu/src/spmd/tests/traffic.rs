@@ -1,4 +1,4 @@
-//! Checks the exchanged data, because a split that gathers everything is correct but useless.
+//! Checks the exchanged data, because a partitioned program that gathers everything is correct but useless.
 
 use stablehlo::ir::Region;
 
@@ -14,7 +14,7 @@ pub(super) fn count(region: &Region, found: &mut Vec<String>) {
     }
 }
 
-/// The collectives of the split program, in order. Also checks its results.
+/// Returns the collectives of the partitioned program, in order. Also checks the results of the program.
 pub(super) fn collectives(text: &str) -> Vec<String> {
     same(text);
     let split = partition(&module(text), 1, 4).expect("the test's program is split");
@@ -77,7 +77,7 @@ fn tensor_parallel_layers_sum_once() {
         %r = stablehlo.dot_general %t, %c, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>";
     let args = [(MATRIX, dims(&[X, N])), (MATRIX, dims(&[N, Y])), (MATRIX, dims(&[Y, N]))];
     let args: Vec<(&str, &str)> = args.iter().map(|(ty, cut)| (*ty, &cut[..])).collect();
-    // `tanh` is not exact, so sums in another order would differ. Replace it for this test.
+    // `tanh` is not exact, so sums in another order would change its results. Use another function.
     let body = body.replace("stablehlo.tanh", "stablehlo.negate");
     assert_eq!(collectives(&function(&args, (MATRIX, "-"), &body)), ["all_reduce"]);
     assert_eq!(collectives(&function(&args, (MATRIX, &dims(&[X, Y])), &body)), ["reduce_scatter"]);

@@ -1,4 +1,4 @@
-//! Dimensions that cannot be divided evenly by the mesh, so that the last parts are padded.
+//! Tests of dimensions that the mesh cannot divide evenly, so that the last parts are padded.
 
 use super::traffic::collectives;
 use super::{N, X, Y, cuts, dims, function, same};

@@ -1,5 +1,5 @@
-//! Products of matrices in their memory layout, by faer. Its kernels are faster than safe code for the same loops. They
-//! run on the device's own threads.
+//! Matrix products computed by the `faer` crate from matrices in their memory layout. The kernels of `faer` are faster
+//! than safe code for the same loops. They run on this engine's own threads.
 
 use faer::linalg::matmul::matmul;
 use faer::traits::math_utils::one;
@@ -11,15 +11,16 @@ use super::pack::Matrix;
 use crate::engine::parallel;
 use crate::engine::stop::Stop;
 
-/// Minimum number of multiplications per piece. Above it we cut more pieces than threads, so that one slow thread does
-/// not delay the others.
+/// Minimum number of multiplications per block. Larger products are split into more blocks than threads, so that one
+/// slow thread does not delay the others.
 const PIECE: usize = 32 << 20;
-/// Number of multiplications between two checks for a request to stop. They take a second or two.
+/// Maximum number of multiplications between two checks for a stop request. They take a second or two.
 const LONG: usize = 64 << 30;
-/// Minimum number of rows and of columns of a piece of the output. If threads would otherwise be idle, `ROWS` rows suffice.
+/// Minimum number of rows and of columns of a block of the output. If threads would otherwise be idle, `ROWS` rows
+/// suffice.
 const SIDE: usize = 128;
 const ROWS: usize = 32;
-/// Units of rows and columns that are not divided between pieces.
+/// Numbers of consecutive rows and columns that always belong to the same block.
 const TOGETHER: (usize, usize) = (8, 64);
 
 /// Converts a matrix to faer's type, if one of its strides is 1.
@@ -34,7 +35,7 @@ fn view<'a, W>(m: &Matrix<'a, W>, rows: usize, columns: usize) -> Option<MatRef<
     }
 }
 
-/// The number of pieces of rows and of columns of the output.
+/// Returns the numbers of row blocks and column blocks of the output.
 pub(super) fn pieces((m, k, n): (usize, usize, usize), threads: usize) -> (usize, usize) {
     let size = m.saturating_mul(k).saturating_mul(n);
     if threads == 1 && size <= LONG {
@@ -42,14 +43,14 @@ pub(super) fn pieces((m, k, n): (usize, usize, usize), threads: usize) -> (usize
     }
     let large = size / PIECE >= 2 * threads;
     let wanted = (if large { 2 * threads } else { threads }).max(size / LONG);
-    // Cut columns first, because faer packs more for wide and low pieces.
+    // Split columns first, because `faer` packs more data for wide and low blocks.
     let across = (n / SIDE).clamp(1, wanted);
     let down = wanted.div_ceil(across).min((m / SIDE).max(1));
     let idle = down * across < threads;
     (if idle { threads.div_ceil(across).clamp(down, (m / ROWS).max(down)) } else { down }, across)
 }
 
-/// Computes a product whose extents are not zero. Returns false if a matrix has no stride of 1.
+/// Computes a product whose extents are not zero. Returns false without computing it if a matrix has no stride of 1.
 pub(super) fn product<W: Wide>(
     m: usize,
     k: usize,

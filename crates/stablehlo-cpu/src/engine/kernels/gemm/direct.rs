@@ -1,6 +1,6 @@
-//! Products whose first operand consists of runs of contiguous numbers, and whose second operand has few columns. The
-//! rows of one register block at a time are interleaved, so that they are still in the first-level cache when they are
-//! multiplied. No other copy of the operands is made, and each number of the output is written once.
+//! Matrix products whose first operand consists of runs of contiguous numbers, and whose second operand has few
+//! columns. The rows of one register block at a time are interleaved, so that they are still in the first-level cache
+//! when they are multiplied. No other copy of the operands is made, and each element of the output is written once.
 
 use std::marker::PhantomData;
 
@@ -14,25 +14,25 @@ use crate::engine::elementwise::map::arch;
 use crate::engine::parallel;
 use crate::engine::stop::Stop;
 
-/// Maximum bytes of the second operand, which stays in the second-level cache.
+/// Maximum size of the second operand in bytes, so that it stays in the second-level cache.
 const HELD: usize = 512 << 10;
 /// Minimum length of a run.
 const RUN: usize = 16;
 
 /// The rows of an operand, each with the same number of runs.
 pub(crate) trait Runs<'a, W>: Sync {
-    /// The length of a run, and the number of runs per row.
+    /// Returns the length of a run, and the number of runs per row.
     fn shape(&self) -> (usize, usize);
     /// Writes the runs of a row to every `stride`th element of `to`.
     fn row(&self, row: usize, to: &mut [&'a [W]], stride: usize);
 }
 
-/// Whether this method suits a product with these runs, depth and columns.
+/// Returns whether [`product`] is efficient for runs of this length, a depth of `k` and `n` columns.
 pub(crate) fn suits<W>(run: usize, k: usize, n: usize) -> bool {
     run >= RUN && k.saturating_mul(n).saturating_mul(size_of::<W>()) <= HELD
 }
 
-/// The product of `a` and `b`, which is given by its columns. The extents must not be zero.
+/// Computes the product of `a` and `b`. The lines of `b` are its columns. The extents must not be zero.
 pub(crate) fn product<'a, T: Operand>(
     m: usize,
     n: usize,
@@ -55,7 +55,7 @@ pub(crate) fn product<'a, T: Operand>(
     });
 }
 
-/// Some rows of a product.
+/// Some rows of a product, computed by one task.
 struct Direct<'o, 'r, R, W> {
     a: &'r R,
     b: &'r [W],
@@ -82,13 +82,13 @@ impl<'a, W: Wide, R: Runs<'a, W>> Direct<'_, '_, R, W> {
         let nr = 2 * W::lanes::<S>();
         // Interleave the runs of the rows of a register block: the first run of every row, then the second, and so on.
         let mut starts: Vec<&[W]> = vec![&[]; MR * runs];
-        // The interleaved rows. To read the rows from `MR` places at once is slower, because the compiler then runs out
-        // of registers and keeps sums in memory.
+        // The interleaved rows. Reading the rows directly from `MR` addresses is slower, because the compiler then runs
+        // out of registers and keeps sums in memory.
         let mut rows = vec![W::default(); MR * runs * run];
         for (block, out) in out.chunks_mut(MR * to.row).enumerate() {
             let count = out.len() / to.row;
             for i in 0..MR {
-                // Missing rows are computed from the last one and not written.
+                // Missing rows are computed from the last row and not written.
                 a.row(first + block * MR + i.min(count - 1), &mut starts[i..], MR);
             }
             for (starts, rows) in starts.chunks_exact(MR).zip(rows.chunks_exact_mut(MR * run)) {

@@ -1,12 +1,13 @@
-//! The number types of matrix products, as vectors.
+//! The element types of matrix products, and their vector arithmetic.
 
 use pulp::Simd;
 
-/// A number and the type in which it is multiplied: itself, or `f32` for the narrow floats.
+/// An element type of operands. `Wide` is the type in which elements are multiplied: the same type, or `f32` for the
+/// narrow floats.
 pub(crate) trait Operand: Copy + Send + Sync {
     type Wide: Wide;
     fn widen(self) -> Self::Wide;
-    /// The same numbers as values of the type in which they are multiplied. Returns `None` if that is another type.
+    /// Returns the same slice with elements of type `Wide`, or `None` if `Wide` is another type.
     fn as_wide(slice: &[Self]) -> Option<&[Self::Wide]>;
 }
 
@@ -59,14 +60,14 @@ pub(crate) trait Wide:
     bytemuck::Pod + Send + Sync + Default + faer::traits::ComplexField + std::ops::AddAssign + std::ops::Mul<Output = Self>
 {
     type Vector<S: Simd>: Copy;
-    /// Elements of a vector.
+    /// Returns the number of elements of a vector.
     fn lanes<S: Simd>() -> usize;
     fn splat<S: Simd>(simd: S, x: Self) -> Self::Vector<S>;
     fn plus<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
     fn mul_add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
     fn vectors<S: Simd>(slice: &[Self]) -> &[Self::Vector<S>];
     fn vectors_mut<S: Simd>(slice: &mut [Self]) -> &mut [Self::Vector<S>];
-    /// `out[p * width + i] = lines[i][p]`, for each `p` that fits into `out`.
+    /// Computes `out[p * width + i] = lines[i][p]`, for each `p` that fits into `out`.
     fn interleave(lines: &[&[Self]], out: &mut [Self], width: usize);
 }
 
@@ -106,11 +107,11 @@ macro_rules! wide {
     };
 }
 
-// `mul_add_e` is fused if the machine supports it, and consists of two operations otherwise.
+// `mul_add_e` is fused if the machine supports fused operations, and consists of two operations otherwise.
 wide!(f32, f32s, F32_LANES, splat_f32s, add_f32s, mul_add_e_f32s, as_simd_f32s, as_mut_simd_f32s, singles);
 wide!(f64, f64s, F64_LANES, splat_f64s, add_f64s, mul_add_e_f64s, as_simd_f64s, as_mut_simd_f64s, one_by_one);
 
-/// `out[p * width + i] = f(lines[i][p])`. It reads one cache line of each line at a time.
+/// Computes `out[p * width + i] = f(lines[i][p])`. Reads one cache line of each line at a time.
 #[inline(always)]
 pub(super) fn interleave<T: Copy, R>(lines: &[&[T]], out: &mut [R], width: usize, f: impl Fn(T) -> R) {
     const BLOCK: usize = 16;
@@ -136,7 +137,7 @@ fn singles(lines: &[&[f32]], out: &mut [f32], width: usize) {
     one_by_one(lines, out, width);
 }
 
-/// Transposes in registers. Compilers do not generate this code on their own, and transposing one number at a time
+/// Transposition in registers. Compilers do not generate this code on their own, and transposing one number at a time
 /// costs as much as a product with few columns.
 #[cfg(target_arch = "x86_64")]
 mod shuffle {
@@ -156,7 +157,8 @@ mod shuffle {
     impl WithSimd for Interleave<'_> {
         type Output = ();
 
-        // Arrays are destructured by hand, because `map` is not compiled for the vector instructions.
+        // Arrays are destructured by hand, because closures passed to `map` are not compiled for the vector
+        // instructions.
         #[inline(always)]
         fn with_simd<S: Simd>(self, _: S) {
             let Interleave { simd, lines, out, width } = self;
@@ -216,7 +218,7 @@ mod shuffle {
         (cast(simd.avx._mm256_permute2f128_ps::<0x20>(a, b)), cast(simd.avx._mm256_permute2f128_ps::<0x31>(a, b)))
     }
 
-    /// The transpose of eight lines of eight.
+    /// Transposes eight lines of eight numbers.
     #[inline(always)]
     fn eight(simd: V3, [a, b, c, d, e, f, g, h]: [[f32; 8]; 8]) -> [[f32; 8]; 8] {
         let ((a0, a1), (b0, b1)) = (pairs(simd, cast(a), cast(b)), pairs(simd, cast(c), cast(d)));
@@ -228,7 +230,7 @@ mod shuffle {
         [p0, p1, p2, p3, p4, p5, p6, p7]
     }
 
-    /// The transpose of four lines of eight: columns 0 and 4, 1 and 5, 2 and 6, 3 and 7.
+    /// Transposes four lines of eight numbers. Returns the columns in pairs: 0 and 4, 1 and 5, 2 and 6, 3 and 7.
     #[inline(always)]
     fn four(simd: V3, [a, b, c, d]: [[f32; 8]; 4]) -> [[[f32; 4]; 2]; 4] {
         let ((a0, a1), (b0, b1)) = (pairs(simd, cast(a), cast(b)), pairs(simd, cast(c), cast(d)));

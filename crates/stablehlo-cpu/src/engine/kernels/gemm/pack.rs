@@ -24,7 +24,8 @@ impl<T> Matrix<'_, T> {
     }
 }
 
-/// The part of an operand that is packed: lines (rows of the first operand, columns of the second) over some depth.
+/// The part of an operand that is packed: lines (rows of the first operand, columns of the second) over a range of the
+/// summed dimension.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     /// First line, and number of lines.
@@ -35,7 +36,7 @@ pub(crate) struct Part {
 
 /// An operand whose parts can be packed.
 pub(crate) trait Lines<T: Operand>: Sync {
-    /// Packs a part in strips of `width` interleaved lines; missing lines of the last strip are zero.
+    /// Packs a part in strips of `width` interleaved lines. Missing lines of the last strip are zero.
     fn pack(&self, part: Part, width: usize, to: &mut [T::Wide]);
 }
 
@@ -106,7 +107,7 @@ impl<T: Operand> NullaryFnOnce for Pack<'_, T> {
     }
 }
 
-/// Writes the lines of a strip, which are given separately.
+/// Interleaves separate lines into one strip.
 #[inline(always)]
 pub(crate) fn interleaved<T: Operand>(lines: &[&[T]], out: &mut [T::Wide], width: usize) {
     let mut wide: [&[T::Wide]; MAX_WIDTH] = [&[]; MAX_WIDTH];
@@ -120,7 +121,8 @@ pub(crate) fn interleaved<T: Operand>(lines: &[&[T]], out: &mut [T::Wide], width
 }
 
 thread_local! {
-    /// Packed panels. They are reused by later products, because fresh pages would cost more than the packing.
+    /// Buffers for packed panels. Later products reuse them, because page faults of new memory would cost more than
+    /// packing.
     pub(super) static PANEL_A: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
     pub(super) static PANEL_B: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
     pub(super) static BLOCK: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
@@ -128,7 +130,7 @@ thread_local! {
     pub(super) static TURNED: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Calls `f` with `len` elements of a thread's panel. A nested product on the same thread gets another panel.
+/// Calls `f` with `len` elements of a thread's panel buffer. A nested product on the same thread gets another buffer.
 pub(super) fn with_panel<W: Wide>(panel: &'static LocalKey<RefCell<Vec<Line>>>, len: usize, f: impl FnOnce(&mut [W])) {
     let mut lines = panel.take();
     let needed = (len * size_of::<W>()).div_ceil(LINE);

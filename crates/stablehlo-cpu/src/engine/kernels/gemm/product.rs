@@ -12,16 +12,18 @@ use crate::engine::elementwise::map::arch;
 use crate::engine::parallel;
 use crate::engine::stop::Stop;
 
-/// Maximum depth of a packed panel, so that its strips stay in the first- and second-level caches.
+/// Maximum depth of a packed panel, so that its strips stay in the first-level and second-level caches.
 const KC: usize = 384;
-/// Rows, columns and depth that are packed before threads wait for one another.
+/// Maximum number of rows that are packed before the threads wait for one another. [`COLUMNS`] and [`DEEP`] limit the
+/// columns and the depth.
 const ROWS: usize = 2048;
 const COLUMNS: usize = 2048;
 const DEEP: usize = 4096;
-/// Maximum packed elements of one operand.
+/// Maximum number of packed elements of one operand.
 const PACKED: usize = 4 << 20;
 
-/// `out = a * b` for a row-major `m x n` output. After a stop request it may compute only a part.
+/// Computes `out = a * b` for a row-major `m x n` output. After a stop request, only a part of the output may be
+/// computed.
 pub(crate) fn gemm<T: Operand>(
     m: usize,
     k: usize,
@@ -46,7 +48,8 @@ pub(crate) fn gemm<T: Operand>(
     }
     let (mr, nr) = arch().dispatch(Shape::<T::Wide>(PhantomData));
     let cost = |m: usize, n: usize| m.next_multiple_of(mr) * n.next_multiple_of(nr);
-    // If the output has few columns, most of a vector would be empty, so use the rows as its lanes.
+    // If the output has few columns, most lanes of a vector would be empty. Compute the transpose, so that the rows
+    // fill the lanes.
     if m > 1 && n < nr && cost(n, m) * 5 < cost(m, n) * 4 {
         return with_panel(&TURNED, m * n, |turned: &mut [T::Wide]| {
             gemm(n, k, m, b.transposed(), a.transposed(), turned, stop);
@@ -63,16 +66,16 @@ pub(crate) fn gemm<T: Operand>(
     product::<T>((m, k, n), &a, &b.transposed(), out, Out { row: n, column: 0 }, stop);
 }
 
-/// One operand's part of a panel, packed by one thread.
+/// One operand's share of a panel, packed by one thread.
 struct Packing<'a, W> {
     of_b: bool,
     part: Part,
-    /// Lines of a strip.
+    /// Number of lines of a strip.
     width: usize,
     to: &'a mut [W],
 }
 
-/// The product of any two operands with extents other than zero. `b` is given by its columns.
+/// Computes the product of any two operands whose extents are not zero. The lines of `b` are its columns.
 pub(crate) fn product<T: Operand>(
     extents: (usize, usize, usize),
     a: &impl Lines<T>,
@@ -131,8 +134,8 @@ fn whole<T: Operand>(
     });
 }
 
-/// The operand whose lines are each read by only one task of a part. That task packs them, into its own caches, and a part
-/// contains all lines of the operand.
+/// The operand of which each line is read by only one task. This task packs the lines itself, so that they are in its
+/// core's caches. A part then contains all lines of this operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Alone {
     A,
@@ -140,19 +143,20 @@ enum Alone {
     Neither,
 }
 
-/// How a product is divided into parts that are packed together, and those into tasks.
+/// Division of a product into parts that are packed together, and of each part into tasks.
 struct Blocking {
     /// Rows and columns of a tile.
     shape: (usize, usize),
-    /// Rows, columns and depth of a part.
+    /// Number of rows of a part. A part also has `columns` columns and a depth of `deep`.
     rows: usize,
     columns: usize,
     deep: usize,
-    /// Tasks of a part along the rows and the columns.
+    /// Number of tasks of a part along the rows. `across` is the number along the columns.
     down: usize,
     across: usize,
     alone: Alone,
-    /// The work of the whole product for [`parallel::each_until`], and the number of pieces that pack a panel.
+    /// The work of the whole product for [`parallel::each_until`]. `pieces` is the number of pieces into which a panel
+    /// is divided for packing.
     spread: usize,
     pieces: usize,
 }
@@ -181,7 +185,7 @@ impl Blocking {
         Self { shape, rows, columns, deep, down, across, alone, spread, pieces }
     }
 
-    /// Elements of the packed part of each operand.
+    /// Returns the number of packed elements of each operand.
     fn panel_sizes(&self) -> (usize, usize) {
         let (mr, nr) = self.shape;
         let size_a = if self.alone == Alone::A { 0 } else { self.rows.next_multiple_of(mr) * self.deep };
@@ -189,7 +193,7 @@ impl Blocking {
         (size_a, size_b)
     }
 
-    /// Divides the packed part of an operand, `count` lines from `first`, into panels, and those into pieces.
+    /// Divides the packed part of an operand, `count` lines from `first`, into panels, and each panel into pieces.
     fn packings<'a, W>(
         &self,
         of_b: bool,
@@ -213,7 +217,7 @@ impl Blocking {
         packings
     }
 
-    /// The packed panels of `mc` rows and `nc` columns.
+    /// Returns the packed panels of `mc` rows and `nc` columns.
     fn panels<'a, W>(&self, a: &'a [W], b: &'a [W], (mc, nc): (usize, usize), depth: &Depth) -> Panels<'a, W> {
         let (mr, nr) = self.shape;
         Panels {
@@ -258,11 +262,11 @@ impl Blocking {
     }
 }
 
-/// Packed operands: panels of depth `kc`, each with all lines. `None` if the tasks pack the operand.
+/// Packed operands, as panels of depth `kc` with all lines of a part. `None` if the tasks pack the operand.
 struct Panels<'a, W> {
     a: Option<&'a [W]>,
     b: Option<&'a [W]>,
-    /// Lines of both operands, in whole strips.
+    /// Number of lines of each operand, rounded up to whole strips.
     lines: (usize, usize),
     /// The packed part of the summed dimension.
     depth: (usize, usize),
@@ -274,7 +278,7 @@ struct Panels<'a, W> {
 struct Task<'a, W> {
     /// The output row and column of the panels' first lines.
     first: (usize, usize),
-    /// First line of both operands in the panels.
+    /// Index of the task's first line in the panels of each operand.
     at: (usize, usize),
     columns: usize,
     rows: Vec<&'a mut [W]>,
@@ -287,8 +291,8 @@ impl<W: Wide> Panels<'_, W> {
         let (lines_a, lines_b) = (rows.next_multiple_of(mr), columns.next_multiple_of(nr));
         let own = |panel: Option<&[W]>, lines: usize| if panel.is_some() { 0 } else { lines * self.kc };
         let (own_a, own_b) = (own(self.a, lines_a), own(self.b, lines_b));
-        // Compute the block in a separate buffer and copy it row by row. Without that buffer, each write of a tile's
-        // short lines would wait for memory, because the output's rows are far apart.
+        // Compute the block in a separate buffer and copy it row by row. Without this buffer, each write of a tile's
+        // short rows would wait for memory, because the output's rows are far apart.
         with_panel(&BLOCK, lines_a * lines_b + own_a + own_b, |corner: &mut [W]| {
             let (block, own) = corner.split_at_mut(lines_a * lines_b);
             let (own_a, own_b) = own.split_at_mut(own_a);

@@ -1,5 +1,6 @@
-//! Products with few elements and many summands. The summed dimension is split into parts, which run on different cores.
-//! The parts depend only on the product's extents, so that results do not depend on the number of cores.
+//! Matrix products with few elements and many summands. The summed dimension is split into parts, which run on
+//! different cores. The parts depend only on the product's extents, so that results do not depend on the number of
+//! cores.
 
 use super::blocking::{Out, work};
 use super::number::{Operand, Wide};
@@ -7,21 +8,22 @@ use super::pack::{Lines, PARTS, Part, with_panel};
 use crate::engine::parallel;
 use crate::engine::stop::Stop;
 
-/// Maximum number of elements of the output.
+/// Maximum number of elements of the output of a product that is split.
 const FEW: usize = 1 << 16;
 /// Minimum depth of a part.
 const DEPTH: usize = 1024;
-/// Minimum and maximum number of parts. The results of all parts are in memory at the same time.
+/// Minimum number of parts. There are at most [`MOST`], because the results of all parts are in memory at the same
+/// time.
 const FEWEST: usize = 4;
 const MOST: usize = 32;
 
-/// The depth of the parts. Returns `None` if the product should not be split.
+/// Returns the depth of the parts, or `None` if the product should not be split.
 pub(super) fn depth((m, k, n): (usize, usize, usize)) -> Option<usize> {
     let parts = (k / DEPTH).min(MOST);
     (parts >= FEWEST && m.saturating_mul(n) <= FEW).then(|| k.div_ceil(parts))
 }
 
-/// An operand from some index of the summed dimension on.
+/// An operand without the indices of the summed dimension before `start`.
 pub(super) struct Offset<'a, L> {
     pub(super) lines: &'a L,
     pub(super) start: usize,
@@ -34,8 +36,8 @@ impl<T: Operand, L: Lines<T>> Lines<T> for Offset<'_, L> {
     }
 }
 
-/// Computes a product as the sum of parts of this depth. `compute` computes a part of the given extents, from an index of
-/// the summed dimension on.
+/// Computes a product as the sum of parts of the given depth. `compute` computes one part from its extents and its
+/// start in the summed dimension.
 pub(super) fn product<W: Wide>(
     (m, k, n): (usize, usize, usize),
     depth: usize,

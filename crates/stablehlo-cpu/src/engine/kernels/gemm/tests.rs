@@ -1,18 +1,18 @@
 use super::blocking::{MC, NT, blocks, cuts};
 use super::*;
 
-/// Irregular numbers whose products are exact for every size.
+/// Returns irregular small integers. Sums of their products are exact for every size.
 fn values(count: usize, seed: usize) -> Vec<f64> {
     let value = |i: usize| ((i + seed).wrapping_mul(2654435761) >> 7) % 17;
     (0..count).map(|i| f64::from(u8::try_from(value(i)).unwrap()) - 8.0).collect()
 }
 
-/// One of [`values`] as an `f32`, which represents it exactly.
+/// Converts one of [`values`] to `f32`, which represents it exactly.
 fn narrow(x: f64) -> f32 {
     half::bf16::from_f64(x).to_f32()
 }
 
-/// The product, computed by its definition.
+/// Computes the product by its definition.
 fn defined(m: usize, k: usize, n: usize, a: Matrix<'_, f64>, b: Matrix<'_, f64>) -> Vec<f64> {
     let mut out = vec![0.0; m * n];
     for i in 0..m {
@@ -26,7 +26,7 @@ fn defined(m: usize, k: usize, n: usize, a: Matrix<'_, f64>, b: Matrix<'_, f64>)
     out
 }
 
-/// Both layouts of a matrix, and one with gaps.
+/// Returns the data as a row-major matrix, as a column-major matrix and as a matrix with gaps.
 fn layouts<T>(data: &[T], rows: usize, columns: usize) -> [Matrix<'_, T>; 3] {
     [
         Matrix { data, offset: 1, row: columns, column: 1 },
@@ -90,7 +90,7 @@ fn exact_for_all_layouts_sizes_and_types() {
     }
 }
 
-/// The bits of a result that is computed with a number of threads.
+/// Returns the bits of a result that is computed with a given number of threads.
 fn bits(len: usize, threads: usize, product: impl Fn(&mut [f32]) + Sync) -> Vec<u32> {
     let mut out = vec![f32::NAN; len];
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
@@ -100,7 +100,7 @@ fn bits(len: usize, threads: usize, product: impl Fn(&mut [f32]) + Sync) -> Vec<
 
 #[test]
 fn same_bits_on_any_thread_count() {
-    // Products with rounded sums, including single rows and columns, and shallow and deep products.
+    // Products whose sums are rounded, including single rows and columns, and shallow and deep products.
     let sizes = [(257, 200, 131), (1, 1500, 3001), (3001, 1500, 1), (2100, 1, 2100), (9, 4000, 129), (131, 2000, 17)];
     for (m, k, n) in sizes {
         let single = |data: Vec<f64>| data.iter().map(|&x| narrow(x) / 7.0).collect::<Vec<f32>>();
@@ -117,7 +117,7 @@ fn same_bits_on_any_thread_count() {
 
 #[test]
 fn same_bits_of_packed_products_on_any_thread_count() {
-    // Sums that are split, sums that are not, and operands that are packed by the tasks or before them.
+    // Products whose summed dimension is split, products where it is not, and operands packed by or before the tasks.
     for (m, k, n) in [(9, 5000, 17), (144, 6300, 40), (64, 700, 1500), (1500, 700, 33), (300, 9000, 260)] {
         let single = |data: Vec<f64>| data.iter().map(|&x| narrow(x) / 7.0).collect::<Vec<f32>>();
         let (a, b) = (single(values(m * k + 4, 1)), single(values(k * n + 4, 77)));

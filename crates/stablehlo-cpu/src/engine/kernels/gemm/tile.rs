@@ -1,4 +1,4 @@
-//! Register blocks: the inner loop of a product, over packed strips of both operands.
+//! Register blocks: the inner loop of a matrix product, over packed strips of both operands.
 
 use std::marker::PhantomData;
 
@@ -6,12 +6,13 @@ use pulp::{Simd, WithSimd};
 
 use super::number::Wide;
 
-/// Rows of a register block, for machines with 16 and with 32 vector registers.
+/// Number of rows of a register block on machines with 16 vector registers. [`MANY_ROWS`] is for 32 vector registers.
 pub(super) const FEW_ROWS: usize = 6;
 pub(super) const MANY_ROWS: usize = 12;
 
-/// Calls a method with the rows of this machine's register block as a generic argument. A second argument is the number
-/// of rows that strips with few rows are multiplied by. This is the only place that chooses these numbers.
+/// Calls a method with the number of rows of this machine's register block as a generic argument. The optional second
+/// argument is the number of rows that are multiplied at a time in a strip with few rows. Only this macro chooses these
+/// numbers.
 macro_rules! with_rows {
     ($S:ident, $rows:ident $(, $third:ident)? => $call:expr) => {
         if $S::REGISTER_COUNT >= 32 {
@@ -28,7 +29,7 @@ macro_rules! with_rows {
 
 pub(super) use with_rows;
 
-/// Rows and columns of a register block.
+/// Computes the number of rows and columns of a register block.
 pub(super) struct Shape<W>(pub(super) PhantomData<W>);
 
 impl<W: Wide> WithSimd for Shape<W> {
@@ -43,14 +44,14 @@ impl<W: Wide> WithSimd for Shape<W> {
 /// A block of the output over the depth of one panel.
 pub(super) struct Block<'a, W> {
     pub(super) depth: usize,
-    /// Number of rows and columns. The last strip of each operand may have fewer than a register block.
+    /// Number of rows and columns. The last strip of each operand may have fewer lines than a register block.
     pub(super) size: (usize, usize),
     /// Strips of both operands.
     pub(super) a: &'a [W],
     pub(super) b: &'a [W],
-    /// The block: for each strip of B, all rows.
+    /// The output. For each strip of B, it contains all rows of the block.
     pub(super) to: &'a mut [W],
-    /// Whether this is the first panel. It stores its values, and later panels add to them.
+    /// Whether this is the first panel, which stores its products. Later panels add their products to the output.
     pub(super) first: bool,
 }
 
@@ -90,8 +91,8 @@ struct Strip<'a, W> {
 }
 
 impl<W: Wide> Strip<'_, W> {
-    /// Multiplies the strips of A by `VECTORS` vectors of B. If the last strip has few rows, it is multiplied in steps of
-    /// `THIRD` rows, because a whole register block would mostly consist of missing rows.
+    /// Multiplies the strips of A by `VECTORS` vectors of B. If the last strip has few rows, they are multiplied
+    /// `THIRD` rows at a time, because a whole register block would mostly consist of missing rows.
     #[inline(always)]
     fn tiles<S: Simd, const MR: usize, const THIRD: usize, const VECTORS: usize>(self, simd: S, a: &[W]) {
         let Strip { depth, rows, b, to, first } = self;
@@ -124,7 +125,8 @@ fn store<W: Wide, S: Simd, const VECTORS: usize>(
     }
 }
 
-/// The product of two strips: `ROWS` rows from `first` on, of the `MR` rows of a strip, times one or two vectors.
+/// Computes the product of two strips: `ROWS` rows of a strip with `MR` rows, starting at row `first`, times one or two
+/// vectors.
 #[inline(always)]
 pub(super) fn product<W: Wide, S: Simd, const MR: usize, const ROWS: usize, const VECTORS: usize>(
     simd: S,
@@ -134,7 +136,8 @@ pub(super) fn product<W: Wide, S: Simd, const MR: usize, const ROWS: usize, cons
 ) -> [[W::Vector<S>; VECTORS]; ROWS] {
     let zero = W::splat(simd, W::default());
     let mut acc = [[zero; VECTORS]; ROWS];
-    // Use indices, because whether iterator adapters are compiled into the loop depends on the build's settings.
+    // Use indices, because whether the compiler inlines iterator adapters into the loop depends on the build's
+    // settings.
     let (a, b) = (a.as_chunks::<MR>().0, W::vectors::<S>(b).as_chunks::<2>().0);
     let depth = a.len().min(b.len());
     let (a, b) = (&a[..depth], &b[..depth]);

@@ -1,4 +1,4 @@
-//! Small products of a matrix and a vector. For these, the set-up of the general method costs more than the product.
+//! Small products of a matrix and a vector. For these, the setup of the general method costs more than the product.
 
 use pulp::NullaryFnOnce;
 
@@ -6,17 +6,17 @@ use super::number::Wide;
 use super::pack::Matrix;
 use crate::engine::elementwise::map::vectorized;
 
-/// Maximum number of elements of the matrix. It then fits the first-level cache.
+/// Maximum number of elements of the matrix, so that it fits the first-level cache.
 const SMALL: usize = 4096;
-/// Maximum number of elements of the vector. It is copied to the stack if its elements are not contiguous.
+/// Maximum number of elements of the vector. A vector whose elements are not contiguous is copied to the stack.
 const LONGEST: usize = 1024;
-/// Number of sums that are accumulated together. The compiler keeps them in one or two vector registers.
+/// Number of elements that are accumulated together. The compiler keeps their sums in one or two vector registers.
 const LANES: usize = 8;
-/// Number of separate sums of each element. They hide the latency of an addition.
+/// Number of partial sums of each element. They hide the latency of an addition.
 const SUMS: usize = 4;
 
-/// Computes a small product of a matrix with a vector, or of a vector with a matrix. Returns false if the product has another
-/// form or is large.
+/// Computes a small product of a matrix and a vector. Returns false without computing it if neither operand is a
+/// vector, if the product is large, or if no stride of the matrix is 1.
 pub(super) fn product<W: Wide>(
     (m, k, n): (usize, usize, usize),
     a: &Matrix<'_, W>,
@@ -51,7 +51,7 @@ pub(super) fn product<W: Wide>(
     true
 }
 
-/// Each element of the result is the product of the vector with a contiguous row.
+/// A product of which each element is the dot product of the vector and a contiguous row.
 struct Rows<'a, W> {
     data: &'a [W],
     stride: usize,
@@ -88,7 +88,7 @@ impl<W: Wide> NullaryFnOnce for Rows<'_, W> {
     }
 }
 
-/// The result is the sum of contiguous columns, each multiplied by an element of the vector.
+/// A product that is the sum of contiguous columns, each multiplied by an element of the vector.
 struct Columns<'a, W> {
     data: &'a [W],
     stride: usize,

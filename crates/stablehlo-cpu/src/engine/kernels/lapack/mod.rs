@@ -1,9 +1,9 @@
-//! Factorisations as LAPACK's routines define them. JAX calls them by name on the platform `cpu`. `faer` computes
-//! eigenvalues and singular values. The packed forms follow their definitions, because they require LAPACK's own
-//! conventions.
+//! Factorizations with the interface of LAPACK's routines. JAX calls these routines by name on the platform `cpu`.
+//! `faer` computes eigenvalues and singular values. The packed forms are implemented here, because `faer` does not use
+//! LAPACK's conventions.
 //!
-//! Matrices are row-major and computed in `f64` or complex `f64`. `info` is not zero if the routine fails, for example
-//! if an operand is not finite.
+//! Matrices are row-major and computed in `f64` or complex `f64`. `info` is nonzero if the routine fails, for example
+//! because an operand is not finite.
 
 mod packed;
 mod precision;

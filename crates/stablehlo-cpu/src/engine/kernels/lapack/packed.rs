@@ -1,9 +1,10 @@
-//! Packed factors in LAPACK's format: reflections `I - tau v v*` with `v` below (or beside) the result.
+//! Packed factorizations in LAPACK's format. The vectors `v` of reflections `I - tau v v*` are stored below the result
+//! or beside it.
 
 use crate::engine::kernels::linalg::Scalar;
 
-/// Computes the reflection that zeroes all of these elements except the first, which becomes real. Returns `tau` and
-/// that element.
+/// Computes the reflection that zeroes the elements `rest` and makes the element `first` real. Returns `tau` and the
+/// new first element.
 fn reflect<T: Scalar>(a: &mut [T], first: usize, rest: &[usize]) -> (T, f64) {
     let alpha = a[first];
     let below = rest.iter().fold(0.0, |sum: f64, &i| sum.hypot(a[i].abs()));
@@ -18,10 +19,10 @@ fn reflect<T: Scalar>(a: &mut [T], first: usize, rest: &[usize]) -> (T, f64) {
     (tau, beta)
 }
 
-/// Replaces `a` by its Hessenberg form, with the reflections' vectors below the subdiagonal.
+/// Replaces `a` by its Hessenberg form, with the vectors of the reflections below the subdiagonal.
 pub(super) fn hessenberg<T: Scalar>(a: &mut [T], n: usize, tau: &mut [T]) {
     tau.fill(T::real(0.0));
-    // The last reflection makes a complex element real.
+    // For a complex matrix, the last reflection only makes an element real.
     for k in 0..n.saturating_sub(1) {
         let rest: Vec<usize> = (k + 2..n).map(|i| i * n + k).collect();
         let (factor, _) = reflect(a, (k + 1) * n + k, &rest);
@@ -46,7 +47,7 @@ pub(super) fn hessenberg<T: Scalar>(a: &mut [T], n: usize, tau: &mut [T]) {
     }
 }
 
-/// Replaces one triangle of `a` by the tridiagonal form, with the reflections' vectors beyond it.
+/// Replaces one triangle of `a` by the tridiagonal form, with the vectors of the reflections beyond the off-diagonal.
 pub(super) fn tridiagonal<T: Scalar>(a: &mut [T], n: usize, lower: bool, d: &mut [f64], e: &mut [f64], tau: &mut [T]) {
     // The upper triangle, read from its end, is a lower triangle.
     let at = |i: usize, j: usize| if lower { i * n + j } else { (n - 1 - i) * n + (n - 1 - j) };
@@ -56,7 +57,7 @@ pub(super) fn tridiagonal<T: Scalar>(a: &mut [T], n: usize, lower: bool, d: &mut
         let (factor, beta) = reflect(a, at(k + 1, k), &rest);
         let mut v = vec![T::real(1.0)];
         v.extend(rest.iter().map(|&at| a[at]));
-        // Multiply the rest of the matrix, of which one triangle is stored, by the vector.
+        // Multiply the remaining matrix, of which only one triangle is stored, by the vector.
         let count = n - k - 1;
         let element = |a: &[T], i: usize, j: usize| {
             let (i, j) = (i + k + 1, j + k + 1);
@@ -90,12 +91,12 @@ pub(super) fn tridiagonal<T: Scalar>(a: &mut [T], n: usize, lower: bool, d: &mut
     }
 }
 
-/// Replaces `a` by its packed factors. `rows[k]` is the row, from 1, that row `k` was exchanged with. Returns the first
-/// diagonal element, from 1, that is zero, or 0.
+/// Replaces `a` by its packed LU factors. `rows[k]` is the one-based index of the row that was exchanged with row `k`.
+/// Returns the one-based index of the first diagonal element that is zero, or 0 if there is none.
 pub(super) fn lu<T: Scalar>(a: &mut [T], m: usize, n: usize, rows: &mut [i32]) -> i32 {
     let mut zero = 0;
     for k in 0..m.min(n) {
-        // Choose the first of the largest elements, using LAPACK's measure of complex numbers. NaN counts as infinity.
+        // Choose the first of the largest elements, by LAPACK's magnitude of complex numbers. NaN counts as infinity.
         let size = |i: usize| {
             let size = a[i * n + k].real_part().abs() + a[i * n + k].imaginary().abs();
             if size.is_nan() { f64::INFINITY } else { size }
@@ -122,8 +123,8 @@ pub(super) fn lu<T: Scalar>(a: &mut [T], m: usize, n: usize, rows: &mut [i32]) -
     zero
 }
 
-/// Replaces `a` by the packed factors of its columns in the order of `columns`, from 1. Columns whose initial entry is
-/// not 0 are moved to the front.
+/// Replaces `a` by the packed QR factors of its columns in the order of `columns`, which are one-based indices. A
+/// column whose element in `columns` is initially nonzero is moved to the front.
 pub(super) fn pivoted_qr<T: Scalar>(a: &mut [T], m: usize, n: usize, columns: &mut [i32], tau: &mut [T]) {
     let exchange = |a: &mut [T], columns: &mut [i32], p: usize, q: usize| {
         (0..m).for_each(|i| a.swap(i * n + p, i * n + q));

@@ -1,9 +1,9 @@
-//! The precision of the matrices.
+//! The precision of LAPACK matrices.
 
 use crate::engine::dtype::DType;
 
-/// The precision of a program's matrices. The computation uses double precision, but tolerances and limits are those of
-/// the matrices' own type.
+/// The precision of a program's matrices. The computation uses double precision, but its tolerances and limits are
+/// those of the element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Precision {
     Single,
@@ -11,12 +11,12 @@ pub(crate) enum Precision {
 }
 
 impl Precision {
-    /// The precision of floating-point and complex numbers of this type.
+    /// Returns the precision of a real or complex floating-point type.
     pub(crate) fn of(dtype: DType) -> Self {
         if matches!(dtype, DType::F32 | DType::C64) { Self::Single } else { Self::Double }
     }
 
-    /// The distance from 1 to the next number.
+    /// Returns the distance from 1 to the next number.
     pub(super) fn epsilon(self) -> f64 {
         match self {
             Self::Single => f32::EPSILON.into(),
@@ -24,7 +24,7 @@ impl Precision {
         }
     }
 
-    /// The smallest normal number. Its reciprocal does not overflow.
+    /// Returns the smallest normal number. Its reciprocal does not overflow.
     pub(super) fn least(self) -> f64 {
         match self {
             Self::Single => f32::MIN_POSITIVE.into(),

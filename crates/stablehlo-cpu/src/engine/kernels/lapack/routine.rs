@@ -1,4 +1,4 @@
-//! The routines, and their operands and results.
+//! LAPACK routines, with their operands and results.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 
@@ -8,31 +8,31 @@ use crate::engine::kernels::linalg::{C64, Scalar};
 use crate::engine::kernels::{Context, Kernel};
 use crate::error::RunError;
 
-/// The routine, with its results. Operands and results exist for every matrix of the batch.
+/// A LAPACK routine. Each variant lists its results in order. Operands and results exist for every matrix of the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Routine {
-    /// `syevd`, `heevd`: eigenvectors, eigenvalues ascending, info. Only one triangle is read.
+    /// `syevd`, `heevd`: eigenvectors, eigenvalues in ascending order, info. Only one triangle is read.
     Symmetric { lower: bool },
-    /// `gesdd`, `gesvd`: the operand, singular values descending, `u`, `v` adjoint, info.
+    /// `gesdd`, `gesvd`: a copy of the operand, singular values in descending order, `u`, the adjoint of `v`, info.
     Singular { full: bool, vectors: bool },
-    /// `geev`: eigenvalues (separate real and imaginary parts if the matrix is real), left and right eigenvectors,
-    /// info.
+    /// `geev`: eigenvalues (real and imaginary parts separately if the matrix is real), left eigenvectors, right
+    /// eigenvectors, info.
     General { left: bool, right: bool, precision: Precision },
-    /// `gees`: Schur form, Schur vectors, eigenvalues as in `General`, the number of eigenvalues sorted first (always
-    /// 0), info.
+    /// `gees`: Schur form, Schur vectors, eigenvalues as in `General`, the number of selected eigenvalues (always 0),
+    /// info.
     Schur { precision: Precision },
-    /// `gehrd`: packed Hessenberg form, factors of the reflections, info.
+    /// `gehrd`: packed Hessenberg form, scalar factors of the reflections, info.
     Hessenberg,
-    /// `sytrd`, `hetrd`: packed tridiagonal form, diagonal, off-diagonal, factors of the reflections, info.
+    /// `sytrd`, `hetrd`: packed tridiagonal form, diagonal, off-diagonal, scalar factors of the reflections, info.
     Tridiagonal { lower: bool },
-    /// `getrf`: packed factors, rows exchanged (from 1), info.
+    /// `getrf`: packed factors, one-based indices of the exchanged rows, info.
     Lu,
-    /// `geqp3`: packed factors, order of the columns (from 1), factors of the reflections. The second operand selects
-    /// columns to keep in front.
+    /// `geqp3`: packed factors, one-based order of the columns, scalar factors of the reflections. The second operand
+    /// selects columns that stay in front.
     PivotedQr,
-    /// `gtsv`: the diagonals of the triangular factor, the solutions, info. The operands are the diagonals of the matrix
-    /// and the right-hand sides, a matrix of `m` rows. With `perturb`, the only result is the solutions of a matrix that
-    /// may be singular.
+    /// `gtsv`: the diagonals of the triangular factor, the solutions, info. The operands are the diagonals of the
+    /// matrix and the right-hand sides, a matrix of `m` rows. With `perturb`, the matrix may be singular, and the only
+    /// result is the solutions.
     ThreeDiagonals { perturb: Option<Precision> },
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Lapack {
     pub(crate) complex: bool,
 }
 
-/// The elements of one matrix of the batch.
+/// Returns the bytes of one matrix of the batch.
 fn part(bytes: &[u8], index: usize, batch: usize) -> &[u8] {
     let size = bytes.len() / batch.max(1);
     &bytes[index * size..(index + 1) * size]
@@ -55,7 +55,8 @@ fn part(bytes: &[u8], index: usize, batch: usize) -> &[u8] {
 
 impl Kernel for Lapack {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
-        // Clear the results, because routines do not write those that were not requested, and write none if they fail.
+        // Clear the results. A routine does not write results that were not requested, and writes no result if it
+        // fails.
         outs.iter_mut().for_each(|out| out.fill(0));
         let sizes: Vec<usize> = outs.iter().map(|out| out.len() / self.batch.max(1)).collect();
         for index in 0..self.batch {
@@ -70,7 +71,7 @@ impl Kernel for Lapack {
     }
 }
 
-/// Stores in `info` whether the routine succeeded, in LAPACK's convention.
+/// Stores in `info` whether the routine succeeded, in LAPACK's convention: 0 for success.
 fn tell(info: &mut [u8], success: bool) -> Option<()> {
     info.copy_from_slice(&i32::from(!success).to_ne_bytes());
     Some(())
@@ -113,7 +114,7 @@ impl Lapack {
         }
     }
 
-    /// Runs the routines that are the same for real and complex matrices.
+    /// Runs the routines whose code is the same for real and complex matrices.
     fn common<T: Scalar + spectral::Number>(&self, a: &[T], ins: &[&[u8]], outs: &mut [&mut [u8]]) -> Option<()> {
         let (m, n) = (self.m, self.n);
         match (self.routine, outs) {

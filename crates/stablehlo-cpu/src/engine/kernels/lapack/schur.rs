@@ -1,10 +1,10 @@
-//! Schur forms: a Hessenberg form, then shifted QR steps until all elements below the diagonal are zero (or, for a real
-//! matrix, below its blocks of two).
+//! Schur forms. A matrix is reduced to Hessenberg form. Shifted QR steps then make all elements below the diagonal
+//! zero, or, for a real matrix, all elements below its diagonal blocks of two rows.
 //!
-//! A Schur form is not unique. The shifts, tests for convergence and signs are those of LAPACK's `lahqr` and `lanv2`,
-//! which LAPACK uses for matrices of up to 75 rows. Tests compare real forms of up to 4 rows with LAPACK's. For larger
-//! and complex matrices, the form is also valid, but the order of eigenvalues, the signs and the phases may differ from
-//! LAPACK's.
+//! A Schur form is not unique. The shifts, convergence tests and signs are those of LAPACK's `lahqr` and `lanv2`, which
+//! LAPACK uses for matrices of up to 75 rows. Tests compare real forms of up to 4 rows with LAPACK's. For larger
+//! matrices and for complex matrices, the form is also valid, but the order of eigenvalues, the signs and the phases
+//! may differ from LAPACK's.
 
 use super::packed::hessenberg;
 use super::precision::Precision;
@@ -12,19 +12,19 @@ use crate::engine::kernels::householder::form;
 use crate::engine::kernels::linalg::{C64, Scalar};
 use crate::engine::kernels::reflections::Panel;
 
-/// Maximum number of steps for one eigenvalue. The routine fails if it takes more.
+/// Maximum number of steps for one eigenvalue. The routine fails if an eigenvalue takes more steps.
 const STEPS: usize = 300;
 
 /// Number of steps for the same eigenvalue after which an exceptional shift is used, because the usual shifts may
 /// cycle.
 const EXCEPTIONAL: usize = 10;
 
-/// Whether all elements are finite. For other matrices, LAPACK reports a failure.
+/// Returns whether all elements are finite. If they are not, LAPACK's routines report a failure.
 pub(super) fn finite<T: Scalar>(a: &[T]) -> bool {
     a.iter().all(|x| x.real_part().is_finite() && x.imaginary().is_finite())
 }
 
-/// Replaces `t` by its Hessenberg form, and `z` by the unitary matrix of the transformation.
+/// Replaces `t` by its Hessenberg form, and `z` by the unitary matrix of this transformation.
 fn prepare<T: Scalar>(t: &mut [T], z: &mut [T], n: usize) {
     let mut tau = vec![T::real(0.0); n.saturating_sub(1)];
     hessenberg(t, n, &mut tau);
@@ -52,7 +52,7 @@ fn prepare<T: Scalar>(t: &mut [T], z: &mut [T], n: usize) {
     }
 }
 
-/// The sum of the absolute values of the real and imaginary parts.
+/// Returns the sum of the absolute values of the real and imaginary parts.
 fn size<T: Scalar>(x: T) -> f64 {
     x.real_part().abs() + x.imaginary().abs()
 }
@@ -60,7 +60,7 @@ fn size<T: Scalar>(x: T) -> f64 {
 /// The limits below which an element below the diagonal counts as zero.
 #[derive(Clone, Copy)]
 struct Tolerance {
-    /// Limit relative to its neighbours.
+    /// Limit relative to the neighbors of the element.
     epsilon: f64,
     /// Absolute limit.
     least: f64,
@@ -72,8 +72,8 @@ impl Tolerance {
         Self { epsilon, least: precision.least() * (n as f64 / epsilon) }
     }
 
-    /// Finds the start of the block that ends at row `last`. The element to the left of the block in its first row
-    /// counts as zero, and is set to zero.
+    /// Returns the start of the block that ends at row `last`. Sets the negligible element to the left of the block's
+    /// first row to zero.
     fn block<T: Scalar>(self, t: &mut [T], n: usize, last: usize) -> usize {
         let start = (1..=last).rev().find(|k| self.is_zero(t, n, *k)).unwrap_or(0);
         if start > 0 {
@@ -82,7 +82,7 @@ impl Tolerance {
         start
     }
 
-    /// Whether the element below the diagonal in row `k` counts as zero.
+    /// Returns whether the element below the diagonal in row `k` counts as zero.
     fn is_zero<T: Scalar>(self, t: &[T], n: usize, k: usize) -> bool {
         let at = |i: usize, j: usize| size(t[i * n + j]);
         let (below, above) = (at(k, k - 1), at(k - 1, k));
@@ -106,8 +106,8 @@ impl Tolerance {
     }
 }
 
-/// Multiplies row `k`, from column `from` on, by a factor. Multiplies column `k`, in the rows before `to`, by the
-/// conjugate factor. The matrix remains similar if all elements outside of these parts are zero.
+/// Multiplies row `k`, from column `from` on, by a factor, and column `k`, in the rows before `to`, by the conjugate
+/// factor. The matrix remains similar if all other elements of the row and the column are zero.
 fn turn(t: &mut [C64], n: usize, k: usize, from: usize, to: usize, factor: C64) {
     t[k * n + from..(k + 1) * n].iter_mut().for_each(|x| *x *= factor);
     (0..to).for_each(|i| t[i * n + k] *= factor.conj());
@@ -118,8 +118,8 @@ fn turn_column(z: &mut [C64], n: usize, k: usize, factor: C64) {
     (0..n).for_each(|i| z[i * n + k] *= factor);
 }
 
-/// The reflection `I - tau [1 v] [1 v]*` that makes the second of two elements zero and the first one real. Returns
-/// `tau`, `v` and the first element.
+/// Returns the reflection `I - tau [1 v] [1 v]*` that makes the second of two elements zero and the first one real, as
+/// `tau`, `v` and the new first element.
 fn reflect_pair(alpha: C64, x: C64) -> (C64, C64, f64) {
     if x.norm() == 0.0 && alpha.im == 0.0 {
         return (C64::ZERO, C64::ZERO, alpha.re);
@@ -128,7 +128,8 @@ fn reflect_pair(alpha: C64, x: C64) -> (C64, C64, f64) {
     ((beta - alpha) / beta, x / (alpha - beta), beta)
 }
 
-/// Replaces `t` by the triangular form, `z` by the Schur vectors, and `w` by the eigenvalues.
+/// Replaces `t` by the triangular form, `z` by the Schur vectors, and `w` by the eigenvalues. Returns false if the
+/// matrix is not finite or the iteration does not converge.
 pub(super) fn complex(t: &mut [C64], z: &mut [C64], n: usize, w: &mut [C64], precision: Precision) -> bool {
     if n == 0 {
         return true;
@@ -158,7 +159,7 @@ pub(super) fn complex(t: &mut [C64], z: &mut [C64], n: usize, w: &mut [C64], pre
     true
 }
 
-/// The shift of a step: the eigenvalue of the last two rows that is closer to the last element.
+/// Returns the shift of a step: the eigenvalue of the last two rows that is closer to the last element.
 fn shift(t: &[C64], n: usize, start: usize, last: usize, step: usize) -> C64 {
     let at = |i: usize, j: usize| t[i * n + j];
     let corner = at(last, last);
@@ -181,10 +182,11 @@ fn shift(t: &[C64], n: usize, start: usize, last: usize, step: usize) -> C64 {
     corner - u * (u / (x + y))
 }
 
-/// Runs one step with one shift on rows `start` to `last`. The elements below the diagonal are real before and after.
+/// Runs one step with one shift on rows `start` to `last`. The elements below the diagonal are real before and after
+/// the step.
 fn single_step(t: &mut [C64], z: &mut [C64], n: usize, start: usize, last: usize, step: usize, epsilon: f64) {
     let shift = shift(t, n, start, last, step);
-    // If elements are small enough, the step may begin further down.
+    // If elements below the diagonal are small enough, the step may begin in a later row.
     let mut m = last - 1;
     let mut v;
     loop {
@@ -225,8 +227,8 @@ fn single_step(t: &mut [C64], z: &mut [C64], n: usize, start: usize, last: usize
         columns(t, last.min(k + 2) + 1);
         columns(z, n);
         if k == m && m > start {
-            // If the step began below the start of the block, the element before its first row became complex. Make it
-            // real again.
+            // If the step began after the first row of the block, the element to the left of its first row became
+            // complex. Make this element real again.
             let factor = C64::ONE - tau;
             let factor = factor / factor.norm();
             t[(m + 1) * n + m] *= factor.conj();
@@ -249,8 +251,9 @@ fn single_step(t: &mut [C64], z: &mut [C64], n: usize, start: usize, last: usize
     }
 }
 
-/// Replaces `t` by a form that is triangular except for blocks of two on the diagonal. In a block, the diagonal
-/// elements are equal and the others differ in sign. `z` receives the Schur vectors, and `re` and `im` the eigenvalues.
+/// Replaces `t` by a form that is triangular except for blocks of two rows on the diagonal. In a block, the diagonal
+/// elements are equal and the off-diagonal elements differ in sign. `z` receives the Schur vectors, and `re` and `im`
+/// receive the eigenvalues.
 pub(super) fn real(
     t: &mut [f64],
     z: &mut [f64],
@@ -289,8 +292,8 @@ pub(super) fn real(
     true
 }
 
-/// The two shifts of a step, each as its real and imaginary part: the eigenvalues of the last two rows if they are not
-/// real, and otherwise twice the one that is closer to the last element.
+/// Returns the two shifts of a step, each as its real and imaginary part. They are the eigenvalues of the last two rows
+/// if these are not real. Otherwise both are the real eigenvalue that is closer to the last element.
 fn shifts(t: &[f64], n: usize, start: usize, last: usize, step: usize) -> [(f64, f64); 2] {
     let at = |i: usize, j: usize| t[i * n + j];
     let exceptional = |sum: f64, corner: f64| (0.75 * sum + corner, -0.4375 * sum, sum, 0.75 * sum + corner);
@@ -317,11 +320,12 @@ fn shifts(t: &[f64], n: usize, start: usize, last: usize, step: usize) -> [(f64,
     [(closer * scale, 0.0); 2]
 }
 
-/// Runs one step with two shifts on rows `start` to `last`. There must be at least three rows.
+/// Runs one step with two shifts on rows `start` to `last`, which must be at least three rows.
 fn double_step(t: &mut [f64], z: &mut [f64], n: usize, start: usize, last: usize, step: usize, epsilon: f64) {
     let [(r1, i1), (r2, i2)] = shifts(t, n, start, last, step);
     let at = |i: usize, j: usize| t[i * n + j];
-    // The first column of (t - shift)(t - other shift). If elements are small enough, the step may begin further down.
+    // The first column of (t - shift)(t - other shift). If elements below the diagonal are small enough, the step may
+    // begin in a later row.
     let mut m = last - 2;
     let mut v;
     loop {
@@ -383,8 +387,8 @@ fn double_step(t: &mut [f64], z: &mut [f64], n: usize, start: usize, last: usize
     }
 }
 
-/// Rotates the block at `k` so that it is triangular, or has equal diagonal elements and two eigenvalues that are not
-/// real. Returns the real and imaginary parts of its eigenvalues.
+/// Rotates the block of two rows at `k`. The block becomes triangular, or its diagonal elements become equal and its
+/// eigenvalues are not real. Returns the real and imaginary parts of the eigenvalues.
 fn standardize(t: &mut [f64], z: &mut [f64], n: usize, k: usize, epsilon: f64) -> [(f64, f64); 2] {
     let block = [(k, k), (k, k + 1), (k + 1, k), (k + 1, k + 1)].map(|(i, j)| t[i * n + j]);
     let ([a, b, c, d], (cs, sn)) = standard_block(block, epsilon);
@@ -405,14 +409,14 @@ fn standardize(t: &mut [f64], z: &mut [f64], n: usize, k: usize, epsilon: f64) -
     [(a, imaginary), (d, -imaginary)]
 }
 
-/// The standard form of a block, and the cosine and sine of the rotation that produces it.
+/// Returns the standard form of a block, and the cosine and sine of the rotation that produces this form.
 fn standard_block([a, b, c, d]: [f64; 4], epsilon: f64) -> ([f64; 4], (f64, f64)) {
     let differs = |x: f64, y: f64| x.is_sign_negative() != y.is_sign_negative();
     if c == 0.0 {
         return ([a, b, c, d], (1.0, 0.0));
     }
     if b == 0.0 {
-        // Exchange the rows and columns.
+        // Exchange the rows and columns, which makes the block triangular.
         return ([d, -c, 0.0, a], (0.0, 1.0));
     }
     if a == d && differs(b, c) {
@@ -424,12 +428,12 @@ fn standard_block([a, b, c, d]: [f64; 4], epsilon: f64) -> ([f64; 4], (f64, f64)
     let scale = half.abs().max(greatest);
     let discriminant = (half / scale) * half + (greatest / scale) * least;
     if discriminant >= 4.0 * epsilon {
-        // Two real eigenvalues.
+        // The block has two real eigenvalues.
         let root = half + (scale.sqrt() * discriminant.sqrt()).copysign(half);
         let length = c.hypot(root);
         return ([d + root, b - c, 0.0, d - (greatest / root) * least], (root / length, c / length));
     }
-    // Complex eigenvalues, or real ones that are nearly equal: make the diagonal elements equal.
+    // The eigenvalues are complex, or real and nearly equal. Make the diagonal elements equal.
     let sum = b + c;
     let length = sum.hypot(a - d);
     let cs = (0.5 * (1.0 + sum.abs() / length)).sqrt();
@@ -443,7 +447,7 @@ fn standard_block([a, b, c, d]: [f64; 4], epsilon: f64) -> ([f64; 4], (f64, f64)
     if b == 0.0 {
         return ([middle, -c, 0.0, middle], (-sn, cs));
     }
-    // The eigenvalues are real after all.
+    // The eigenvalues are real, so make the block triangular.
     let (root_b, root_c, length) = (b.abs().sqrt(), c.abs().sqrt(), (b + c).abs().sqrt());
     let root = (root_b * root_c).copysign(c);
     let (cs1, sn1) = (root_b / length, root_c / length);

@@ -1,4 +1,4 @@
-//! Eigenvalues and singular values, by `faer`.
+//! Eigenvalues and singular values, computed by `faer`.
 
 use faer::diag::Diag;
 use faer::dyn_stack::{MemBuffer, MemStack};
@@ -10,13 +10,13 @@ use super::precision::Precision;
 use super::schur::{self, finite};
 use crate::engine::kernels::linalg::{C64, Scalar};
 
-/// A number type that `faer` computes with.
+/// An element type that `faer` computes with.
 pub(super) trait Number: ComplexField<Real = f64> + Copy {}
 
 impl Number for f64 {}
 impl Number for C64 {}
 
-/// Stores the columns of `from` in row-major order.
+/// Applies `element` to each element of `from` and stores the results in row-major order.
 fn store<T: Copy>(to: &mut [T], from: MatRef<'_, T>, element: impl Fn(T) -> T) {
     for (i, row) in to.chunks_exact_mut(from.ncols().max(1)).enumerate() {
         for (j, x) in row.iter_mut().enumerate() {
@@ -29,10 +29,10 @@ pub(super) fn symmetric<T: Scalar + Number>(a: &[T], n: usize, lower: bool, v: &
     if n == 0 {
         return true;
     }
-    // The other triangle may contain any values.
+    // The other triangle may contain arbitrary numbers.
     let own = |i: usize, j: usize| if lower { j <= i } else { j >= i };
     let read = |i: usize, j: usize| match i == j {
-        // The diagonal's imaginary part is ignored.
+        // The imaginary parts of the diagonal are ignored.
         true => T::real(a[i * n + i].real_part()),
         false if own(i, j) => a[i * n + j],
         false => a[j * n + i].conj(),
@@ -49,7 +49,7 @@ pub(super) fn symmetric<T: Scalar + Number>(a: &[T], n: usize, lower: bool, v: &
     true
 }
 
-/// `u`, the adjoint of `v`, and whether they are square.
+/// `u`, the adjoint of `v`, and whether both matrices are square.
 type SingularVectors<'a, T> = (&'a mut [T], &'a mut [T], bool);
 
 pub(super) fn singular<T: Scalar + Number>(
@@ -132,11 +132,12 @@ pub(super) fn general_complex(a: &[C64], n: usize, w: &mut [C64], vectors: Vecto
     true
 }
 
-/// The number of rows up to which eigenvalues are in LAPACK's order. For larger matrices, LAPACK uses other steps.
+/// Maximum number of rows for which eigenvalues are returned in LAPACK's order. For larger matrices, LAPACK uses
+/// another algorithm.
 const ORDERED: usize = 75;
 
-/// The places of the eigenvalues in LAPACK's order, which is that of the diagonal of its Schur form. Without a Schur
-/// form, they remain where they are.
+/// Returns the indices of the eigenvalues in LAPACK's order, which is the order on the diagonal of its Schur form.
+/// Without a Schur form, the order of the eigenvalues does not change.
 fn order(values: &[C64], schur: impl FnOnce() -> Option<Vec<C64>>) -> Vec<usize> {
     let mut left: Vec<usize> = (0..values.len()).collect();
     let Some(diagonal) = (values.len() <= ORDERED).then(schur).flatten() else { return left };
@@ -199,7 +200,8 @@ pub(super) fn general_real(
                 columns.push((0..n).map(|i| C64::new(from[(i, j)], 0.0)).collect());
                 continue;
             }
-            // A pair of conjugate vectors: the first column holds the real parts, the second one the imaginary parts.
+            // For a conjugate pair of eigenvectors, the first column holds the real parts and the second column the
+            // imaginary parts.
             let column: Vec<C64> = (0..n).map(|i| C64::new(from[(i, j)], from[(i, j + 1)])).collect();
             let conjugate = column.iter().map(|x| x.conj()).collect();
             columns.extend([column, conjugate]);
@@ -212,7 +214,7 @@ pub(super) fn general_real(
     true
 }
 
-/// Scales the columns to length one. The largest element becomes real, unless it already is.
+/// Scales each column to length one and makes its largest element real.
 fn normalize(v: &mut [C64], n: usize) {
     for j in 0..n {
         let norm = (0..n).map(|i| v[i * n + j].norm_sqr()).sum::<f64>().sqrt();

@@ -1,16 +1,17 @@
-//! Systems of equations whose matrix has three diagonals, by elimination with row exchanges.
+//! Systems of linear equations with a tridiagonal matrix, solved by elimination with row exchanges.
 
 use super::precision::Precision;
 use crate::engine::kernels::linalg::Scalar;
 
-/// Replaces `x`, the right-hand sides, by the solutions. `x` has as many rows as the matrix.
+/// Replaces the right-hand sides `x` by the solutions. `x` has as many rows as the matrix.
 ///
-/// The diagonals are those below the main one, the main one, and those above it, indexed by row: `below[0]` and the
-/// last element of `above` are not part of the matrix. They become the diagonals of the triangular factor: its second
-/// superdiagonal, one place down, its main diagonal and its first superdiagonal.
+/// `diagonals` are the subdiagonal, the main diagonal and the superdiagonal, indexed by row. `below[0]` and the last
+/// element of `above` are not part of the matrix. They are replaced by the diagonals of the triangular factor: its
+/// second superdiagonal, shifted down by one row, its main diagonal and its first superdiagonal.
 ///
 /// With `perturb`, a pivot by which a division would overflow is enlarged, so that a singular matrix has a large but
-/// finite solution. Without it, the result is the row of the first pivot that is zero, from 1, or 0.
+/// finite solution, and the function returns 0. Without `perturb`, it returns the one-based row of the first pivot that
+/// is zero, or 0.
 pub(super) fn solve<T: Scalar>(diagonals: [&mut [T]; 3], x: &mut [T], perturb: Option<Precision>) -> i32 {
     let [below, d, above] = diagonals;
     let n = d.len();
@@ -34,7 +35,7 @@ pub(super) fn solve<T: Scalar>(diagonals: [&mut [T]; 3], x: &mut [T], perturb: O
             d[i + 1] = d[i + 1].sub(factor.mul(above[i]));
             following.iter_mut().zip(row).for_each(|(x, y)| *x = x.sub(factor.mul(*y)));
         } else {
-            // Exchange the rows. The upper one now reaches one column further.
+            // Exchange the rows. The upper row now has one more nonzero column.
             let factor = pivot.div(next);
             let across = d[i + 1];
             (d[i], d[i + 1]) = (next, above[i].sub(factor.mul(across)));
@@ -71,8 +72,8 @@ pub(super) fn solve<T: Scalar>(diagonals: [&mut [T]; 3], x: &mut [T], perturb: O
     0
 }
 
-/// Moves a pivot away from zero, by `step` and then by twice the step before, until its reciprocal and its quotient
-/// with the numerator do not overflow. `least` is the smallest normal number.
+/// Moves a pivot away from zero until its reciprocal and its quotient with the numerator do not overflow. The first
+/// move is by `step`, and each further move is twice as long. `least` is the smallest normal number.
 fn enlarged<T: Scalar>(mut pivot: T, numerator: f64, step: f64, least: f64) -> T {
     let mut step = step.max(least).copysign(pivot.real_part());
     let overflows = |pivot: T| pivot.abs() < least || numerator * least > pivot.abs();

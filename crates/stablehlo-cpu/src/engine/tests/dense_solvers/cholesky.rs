@@ -7,14 +7,14 @@ fn factor<T: Number>(n: usize, lower: bool, a: &[T]) -> Vec<T> {
     l
 }
 
-/// Positive definite matrices. The other triangle is NaN.
+/// Returns positive definite matrices, of which one triangle is NaN, because the kernel must not read it.
 fn definite<T: Number>(batch: usize, n: usize, lower: bool) -> Vec<T> {
     let random = values::<T>(batch * n * n, n);
     let element = |at: usize| {
         let (start, i, j) = (at / (n * n) * n * n, at / n % n, at % n);
         let x = random[start + i.max(j) * n + i.min(j)];
         match i.cmp(&j) {
-            // The imaginary part of the diagonal is ignored.
+            // The kernel ignores the imaginary part of the diagonal.
             std::cmp::Ordering::Equal => x + T::real(f64::from(u32::try_from(2 * n).unwrap())),
             std::cmp::Ordering::Less if lower => T::real(f64::NAN),
             std::cmp::Ordering::Greater if !lower => T::real(f64::NAN),

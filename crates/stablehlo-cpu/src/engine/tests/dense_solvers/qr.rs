@@ -1,6 +1,6 @@
 use super::*;
 
-/// Packed factors, `tau`, and the first `columns` columns of `Q`.
+/// Returns the packed factors, `tau`, and the first `columns` columns of `Q`.
 fn factored<T: Number>(a: &[T], m: usize, n: usize, columns: usize) -> (Vec<T>, Vec<T>, Vec<T>) {
     let k = m.min(n);
     let batch = a.len() / (m * n);
@@ -22,7 +22,7 @@ fn factored<T: Number>(a: &[T], m: usize, n: usize, columns: usize) -> (Vec<T>, 
     (packed, tau, q)
 }
 
-/// The product of the reflections, by its definition.
+/// Computes the product of the reflections by its definition.
 fn product(packed: &Matrix, tau: &[C64]) -> Matrix {
     let m = packed.rows;
     let mut q = Matrix::identity(m);
@@ -121,7 +121,7 @@ fn extreme_magnitudes() {
     [1e-40, 1e-30, 1e30, 1e36].into_iter().for_each(scaled::<f32>);
 }
 
-/// Columns before the one with the NaN do not depend on it.
+/// A NaN does not affect the results for the columns before it.
 #[test]
 fn nan_in_one_column() {
     let (m, n) = (80, 70);

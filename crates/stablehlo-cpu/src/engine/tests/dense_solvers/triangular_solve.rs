@@ -1,7 +1,7 @@
 use super::*;
 use crate::engine::kernels::triangular_solve::TriangularSolve;
 
-/// All combinations of the attributes for a matrix of `n` rows and `across` right-hand sides.
+/// Returns all combinations of the attributes for a matrix of `n` rows and `across` right-hand sides.
 fn solvers(n: usize, across: usize, field: Field) -> Vec<TriangularSolve> {
     let solver = |bits: usize| {
         let bit = |at: usize| bits >> at & 1 == 1;
@@ -13,14 +13,15 @@ fn solvers(n: usize, across: usize, field: Field) -> Vec<TriangularSolve> {
     (0..32).map(solver).filter(|solver| solver.transpose || !solver.conjugate).collect()
 }
 
-/// Solutions `x`.
+/// Returns the solutions `x`.
 fn solve<T: Number>(solver: &TriangularSolve, a: &[T], b: &[T]) -> Vec<T> {
     let mut x = b.to_vec();
     run(solver, &[cast_slice(a), &[]], &mut [cast_slice_mut(&mut x)]);
     x
 }
 
-/// Triangles with a dominant diagonal. The other triangle is NaN, as is the diagonal if it is not read.
+/// Returns triangular matrices with a dominant diagonal. The other triangle is NaN, and so is the diagonal if the
+/// kernel does not read it.
 fn triangles<T: Number>(batch: usize, solver: &TriangularSolve) -> Vec<T> {
     let n = solver.n;
     let scale = f64::from(u32::try_from(n).unwrap()).recip();
@@ -72,7 +73,8 @@ fn all_sizes_and_types() {
     }
 }
 
-/// Solutions before the zero on the diagonal are finite. The others are infinite or NaN.
+/// Elements that are computed before the zero on the diagonal is used are finite. All later elements are infinite or
+/// NaN.
 #[test]
 fn singular() {
     for (n, zero) in [(5, 2), (90, 70)] {

@@ -1,10 +1,10 @@
-//! Runs that pause in a loop.
+//! Tests of runs that pause in a loop.
 
 use super::super::tensor;
 use super::{compiled, counted};
 use crate::{DType, Pool, Program, Progress, RunError, Stop, Tensor};
 
-/// Runs a program, which pauses after so many operations unless it ends earlier.
+/// Runs a program that pauses after about `operations` scalar operations, unless it ends earlier. Then resumes it.
 pub(super) fn in_two_parts(program: &Program, inputs: Vec<Tensor>, operations: u64) -> Vec<Tensor> {
     match program.start(inputs, Pool::global(), operations).unwrap() {
         Progress::Ended(outputs) => outputs,
@@ -12,7 +12,7 @@ pub(super) fn in_two_parts(program: &Program, inputs: Vec<Tensor>, operations: u
     }
 }
 
-/// Multiplies a number by itself, and adds the number of the iteration to an array.
+/// Returns a loop that squares a number and adds the index of the iteration to an array.
 fn squares() -> Program {
     let body = "%next0 = stablehlo.multiply %c0, %c0 : tensor<f32>
          %f = stablehlo.convert %i : (tensor<i32>) -> tensor<f32>
@@ -65,7 +65,7 @@ fn paused_run_keeps_shared_inputs() {
 
 #[test]
 fn steps_around_loops_run_once() {
-    // Two loops, each in a share of the work, between steps that use their results.
+    // Two loops, each with a share of the work limit, between steps that use the results of the loops.
     let text = "func.func @main(%n: tensor<i32>, %x: tensor<300xf32>) -> (tensor<300xf32>, tensor<i32>) {
       %zero = stablehlo.constant dense<0> : tensor<i32>
       %one = stablehlo.constant dense<1> : tensor<i32>
@@ -110,7 +110,7 @@ fn resumed_run_stops_on_request() {
 
 #[test]
 fn only_simple_compiled_loops_pause() {
-    // A loop of the interpreter, a loop in a loop, and a program without loops.
+    // None of these programs can pause: an interpreted loop, a loop in a loop, and a program without loops.
     let body = "%next0 = stablehlo.multiply %c0, %c0 : tensor<f32>";
     assert!(!compiled(&counted(&["tensor<f32>"], body), false).can_pause());
     let nested = "%next0 = stablehlo.while(%a = %c0) : tensor<f32>

@@ -1,4 +1,4 @@
-//! Loops over very small arrays, whose elements are in registers.
+//! Tests of loops over very small arrays, whose elements are kept in registers.
 
 use super::{both, counted, times};
 use crate::engine::tests::tensor;
@@ -8,7 +8,7 @@ fn floats(elements: &[f32]) -> Tensor {
     tensor(DType::F32, &[elements.len()], elements)
 }
 
-/// Numbers, and values that need care.
+/// Ordinary and special numbers.
 const SPECIAL: [f32; 8] = [1.5, -0.0, f32::NAN, f32::INFINITY, 0.0, -3.25, f32::NEG_INFINITY, 1e-42];
 
 #[test]
@@ -71,7 +71,7 @@ fn long_concatenation_of_short_arrays() {
     both(&text, &[times(5), floats(&[1.0, -0.5]), floats(&[0.0; 12])]);
 }
 
-/// A reduction of `%c0` by `op` along `dims`, added to `%c1`.
+/// Returns a program that adds a reduction of `%c0` by `op` along `dims` to `%c1`.
 fn reduction(op: &str, ty: &str, dims: &str, result: &str, element: &str, init: &str) -> String {
     counted(
         &[ty, result],
