@@ -78,12 +78,16 @@ impl Executable {
 
     /// Copies the optimized program from the plugin if `wanted` accepts its format. The plugin returns the format with
     /// the program's size. A program that `wanted` rejects therefore costs one call and no copy.
-    pub(crate) fn optimized_program_if(&self, wanted: impl FnOnce(&str) -> bool) -> Result<Option<Program>, Error> {
+    pub(crate) fn optimized_program_if(&self, wanted: impl Fn(&str) -> bool) -> Result<Option<Program>, Error> {
         let sized = self.size_optimized_program()?;
         // SAFETY: C3: the format belongs to the plugin and lives as long as the executable.
         let format = unsafe { program_format(&sized) }?;
         // An empty format means that the plugin returns the format only together with the code.
-        if format.is_empty() || wanted(&format) { self.copy_optimized_program(sized).map(Some) } else { Ok(None) }
+        if !format.is_empty() && !wanted(&format) {
+            return Ok(None);
+        }
+        let program = self.copy_optimized_program(sized)?;
+        Ok(wanted(program.format()).then_some(program))
     }
 
     /// Queries the size of the optimized program. The plugin sets all fields except the code.

@@ -11,6 +11,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use plugin_manifest::Ownership;
 
@@ -237,7 +238,7 @@ fn lock(plugin: &str, ownership: Ownership, label: &str, folder: &LockFolder) ->
     let fail = |error| LeaseError::Lock { path: path.clone(), error };
     folder.create().map_err(fail)?;
     let (mut file, is_writable) = open(&path).map_err(fail)?;
-    match file.try_lock() {
+    match lock_soon(&file) {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let holder = read_note(note_of(file, &path));
@@ -252,6 +253,17 @@ fn lock(plugin: &str, ownership: Ownership, label: &str, folder: &LockFolder) ->
     let note = format!("{}\n{}\n{label}\n", std::process::id(), program());
     write_note(&mut file, &path, &note).map_err(fail)?;
     Ok(file)
+}
+
+/// Locks a file. Tries again for 50 ms, because [`LockFolder::holder`] locks the file for a moment.
+fn lock_soon(file: &File) -> Result<(), TryLockError> {
+    for _ in 0..50 {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+            outcome => return outcome,
+        }
+    }
+    file.try_lock()
 }
 
 /// Writes the note about the holder into the lock file.
@@ -381,6 +393,28 @@ mod tests {
         }
         assert_eq!(fs::read_to_string(&treasure).unwrap(), "precious");
         assert!(!folder.join("absent").exists());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// A query of the holder locks the file for a moment, which must not look like another holder.
+    #[test]
+    fn queries_do_not_prevent_leases() {
+        let folder = folder("queries");
+        let locks = LockFolder::at(&folder);
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    locks.holder("queried");
+                    std::thread::sleep(Duration::from_micros(50));
+                }
+            });
+            for _ in 0..500 {
+                let lease = Lease::acquire("queried", Ownership::Exclusive, "x", &locks);
+                assert!(matches!(lease, Ok(Some(_))), "a query was taken for a holder");
+            }
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
         fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -158,11 +158,15 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// Returns `INVALID_ARGUMENT` for an empty name, for a name that has another id, and for an id that belongs to
+    /// Returns `INVALID_ARGUMENT` for an empty name, for the id 0, for a name that has another id, and for an id that belongs to
     /// another name.
     pub fn register_type(&self, name: &str, id: Option<i64>) -> Result<i64> {
         if name.is_empty() {
             return Err(Error::invalid_argument("the name of the type of user data is empty"));
+        }
+        if id == Some(0) {
+            // The C interface requests a new id with 0.
+            return Err(Error::invalid_argument(format!("type {name:?} cannot get the id 0, which means no id")));
         }
         let mut content = self.content();
         let known = content.types.get(name).copied();
@@ -233,6 +237,7 @@ mod tests {
             );
         }
         assert!(registry.register_type("", None).is_err());
+        assert!(registry.register_type("zero", Some(0)).is_err());
         assert_eq!((registry.type_id("a"), registry.type_id("c")), (Some(7), None));
         // A new id never equals an id that a framework has chosen for another type.
         assert_eq!(registry.register_type("last", Some(i64::MAX)), Ok(i64::MAX));

@@ -64,17 +64,17 @@ const FILES: &[File] = &[
 
 /// Compiler flags that cannot be set in `Cargo.toml`.
 const FLAGS: &str = "\
-# Frame pointers make the library smaller, since less is to be said for unwinding it; and profilers see through it.
+# Frame pointers make the tables for unwinding smaller, and let profilers walk the stack.
 [build]
 rustflags = [\"-Cforce-frame-pointers=yes\"]
 ";
 
 /// Text to append to the example's `Cargo.toml`, because a separate project is not part of this repository's workspace.
 const OWN_WORKSPACE: &str = "
-# A workspace of its own, wherever the folder lies. Delete this line to make it a member of yours.
+# Makes this project a workspace, also in the folder of another one. Delete this section to make it a member of yours.
 [workspace]
 
-# The library is what users load: small, and without what only a debugger reads.
+# Users load the library, so it is small and has no debug information.
 [profile.release]
 opt-level = \"z\"
 lto = \"fat\"

@@ -12,6 +12,7 @@ use super::plugin_extension::plugin_extension;
 use crate::buffer::Buffer;
 use crate::client::Client;
 use crate::device::Device;
+use crate::element;
 use crate::error::Error;
 use crate::event::Event;
 use crate::read;
@@ -111,7 +112,8 @@ impl CrossHostTransfers {
     ///
     /// # Errors
     ///
-    /// Returns an error if the device belongs to another plugin, or if an extent is negative.
+    /// Returns an error if the device belongs to another plugin, if an extent is negative, or if the plugin's API version
+    /// lacks an element type.
     #[doc(alias = "PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers")]
     pub fn receive(
         &self,
@@ -124,6 +126,9 @@ impl CrossHostTransfers {
         if let Some(receive) = receives.iter().find(|receive| receive.shape.dimensions.iter().any(|extent| *extent < 0))
         {
             return Err(Error::invalid(format!("the shape {} has a negative extent", receive.shape)));
+        }
+        for receive in receives {
+            element::check_data(receive.shape.element_type, device.handle().api().version())?;
         }
         let mut ranks: Vec<usize> = receives.iter().map(|receive| receive.shape.dimensions.len()).collect();
         let mut extents: Vec<*const i64> = receives.iter().map(|receive| receive.shape.dimensions.as_ptr()).collect();

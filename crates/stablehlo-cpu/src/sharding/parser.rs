@@ -50,8 +50,8 @@ pub(crate) struct ParsedDim {
     pub(crate) open: bool,
 }
 
-/// A mesh axis, or a part of a mesh axis. A part is `(before, size)`: it has `size` values, and `before` is the product
-/// of the sizes of the parts before it.
+/// A mesh axis, or a part of a mesh axis. A part `(before, size)` has `size` coordinates, and `before` is the product of
+/// the sizes of the more significant parts of the axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ParsedAxis {
     pub(crate) name: String,

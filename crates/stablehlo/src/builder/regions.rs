@@ -40,7 +40,9 @@ impl FunctionBuilder {
     ///     let sum = f.reduce(x, zero, &[1], |a, b| f.add(a, b))?;
     ///     // Several inputs: the sums of `x` and of its squares.
     ///     let squares = f.multiply(x, x)?;
-    ///     let sums = f.reduce([x, squares], [zero, zero], &[0, 1], |a, b| Ok([f.add(a[0], b[0])?, f.add(a[1], b[1])?]))?;
+    ///     let sums = f.reduce([x, squares], [zero, zero], &[0, 1], |a, b| {
+    ///         Ok([f.add(a[0], b[0])?, f.add(a[1], b[1])?])
+    ///     })?;
     ///     Ok((sum, sums))
     /// })?;
     /// # module.build()?;

@@ -14,7 +14,7 @@ use crate::ir::*;
 /// ```
 /// use stablehlo::VerifyLevel;
 ///
-/// // An op of another dialect: its attributes are checked at level `FULL` only.
+/// // Device 0 sends to two devices. This rule of the specification is checked at level `FULL` only.
 /// let text = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 ///   %0 = \"stablehlo.collective_permute\"(%x) {channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
 ///     source_target_pairs = dense<[[0, 1], [0, 2]]> : tensor<2x2xi64>} : (tensor<2xf32>) -> tensor<2xf32>
