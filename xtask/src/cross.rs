@@ -106,9 +106,12 @@ impl Emulated {
             return report.check(&format!("building the tests for {name}"), Err(error));
         }
         let mut tests = tests();
+        // The tests of real plugins run on the CPU plugin of this platform.
+        let plugin = self.platform.built().join(self.platform.plugin);
+        tests.env("PJRT_CPU_PLUGIN", &plugin).env("PJRT_TEST_PLUGINS", &plugin);
         // Passing tests list their skipped checks. Without this option, the output is hidden.
         tests.args(["--", "--show-output"]);
-        for (test, why) in self.platform.skipped {
+        for (test, why) in self.platform.skipped.iter().chain(platform::FOR_XLA) {
             tests.args(["--skip", test]);
             report.skip(format!("{test} on {name}: {why}"));
         }

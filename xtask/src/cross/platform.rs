@@ -19,6 +19,8 @@ pub(super) struct Platform {
     emulator: &'static [&'static str],
     /// The files that the linker and the emulator need.
     needs: &'static [Need],
+    /// The packages that the compiler optimizes, because their tests would take minutes in the emulator otherwise.
+    optimized: &'static [&'static str],
     /// The packages whose libraries are tested.
     pub(super) packages: &'static [&'static str],
     /// The integration tests of these packages, in addition to the tests within each library.
@@ -43,6 +45,8 @@ struct Need {
 const TIMEOUT: &[&str] = &["timeout", "600"];
 
 const EXHAUSTIVE: &str = "it tries millions of numbers, which takes minutes in an emulator";
+const NO_SYSTEM_LIBRARIES: &str =
+    "it looks for the C library in the system's folders, where that of the emulator is not";
 const NO_CHILDREN: &str = "it starts itself again, and an emulated process cannot start another one";
 
 /// The caller's and the vendor's packages, and the kernels of the CPU device.
@@ -83,6 +87,7 @@ const AARCH64: Platform = Platform {
         Need { file: "/usr/aarch64-linux-gnu/lib/crt1.o", package: "libc6-dev-arm64-cross" },
         Need { file: "/usr/bin/qemu-aarch64", package: "qemu-user" },
     ],
+    optimized: &["stablehlo-cpu"],
     packages: PACKAGES,
     tests: TESTS,
     libraries: LIBRARIES,
@@ -92,6 +97,11 @@ const AARCH64: Platform = Platform {
     skipped: &[
         ("abi::objects::client::at_exit::tests", NO_CHILDREN),
         ("deferred_launch::end_of_the_process", NO_CHILDREN),
+        ("discovered::environment_decides_if_policy_allows", NO_SYSTEM_LIBRARIES),
+        ("discovered::libraries_without_manifest_are_named_after_file", NO_SYSTEM_LIBRARIES),
+        ("discovered::refresh_keeps_unchanged_handles", NO_SYSTEM_LIBRARIES),
+        ("discovered::selects_and_loads_discovered_plugins", NO_SYSTEM_LIBRARIES),
+        ("discovered::users_change_capabilities", NO_SYSTEM_LIBRARIES),
         ("executable_cache::processes_share_a_directory", NO_CHILDREN),
         ("leases::exclusive_lease_spans_processes", NO_CHILDREN),
         ("lifetime::c_function_shuts_library_down_once", NO_CHILDREN),
@@ -112,6 +122,7 @@ const WINDOWS: Platform = Platform {
         Need { file: "/usr/bin/wine", package: "wine" },
         Need { file: "/usr/lib/wine/wine64", package: "wine64" },
     ],
+    optimized: &[],
     packages: PACKAGES,
     tests: TESTS,
     libraries: LIBRARIES,
@@ -122,6 +133,16 @@ const WINDOWS: Platform = Platform {
 };
 
 pub(super) const PLATFORMS: &[Platform] = &[AARCH64, WINDOWS];
+
+const XLA_ONLY: &str = "it expects XLA's behavior, but the plugin of this run is the CPU plugin";
+
+/// Tests that cannot pass with the CPU plugin in place of XLA's plugins, and the reason.
+pub(super) const FOR_XLA: &[(&str, &str)] = &[
+    ("tracking::on_real", XLA_ONLY),
+    ("real_execute::metadata_is_an_answer_or_unsupported", XLA_ONLY),
+    ("real_execute::serialized_executables_outlive_client", XLA_ONLY),
+    ("real_execute::wrong_arguments_never_reach_the_plugin", XLA_ONLY),
+];
 
 impl Platform {
     pub(super) fn named(name: &str) -> Result<&'static Self, Error> {
@@ -158,6 +179,9 @@ impl Platform {
         if self.standard_library == StandardLibrary::Built {
             // Cargo adds the crate `test` for tests. Without it, programs would not share dependencies with tests.
             cargo.args(["-Z", "build-std=std,panic_unwind,test"]);
+        }
+        for package in self.optimized {
+            cargo.arg("--config").arg(format!("profile.dev.package.{package}.opt-level=1"));
         }
         cargo.env(self.variable("RUNNER"), self.emulator_words().join(" "));
         cargo

@@ -1,17 +1,18 @@
 //! Helpers to run tests on the embedded CPU device and on real plugins. The environment variable `PJRT_TEST_PLUGINS`
-//! contains the paths of the real plugins, separated by colons.
+//! contains the paths of the real plugins, separated like those in `PATH`.
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use recorded_messages::assert_message;
 use std::io::Write;
+use std::path::PathBuf;
 
 use pjrt::{Client, ClientOptions, CompileOptions, Error, ErrorCode, ErrorKind, LoadedExecutable, Plugin, Program};
 
 /// Runs a test once for each plugin of `PJRT_TEST_PLUGINS`. If there are none, reports that the test is skipped.
 pub(crate) fn each_plugin(test: &str, f: impl Fn(&Plugin)) {
-    let list = std::env::var("PJRT_TEST_PLUGINS").unwrap_or_default();
-    let paths: Vec<&str> = list.split(':').filter(|path| !path.is_empty()).collect();
+    let list = std::env::var_os("PJRT_TEST_PLUGINS").unwrap_or_default();
+    let paths: Vec<PathBuf> = std::env::split_paths(&list).filter(|path| !path.as_os_str().is_empty()).collect();
     if paths.is_empty() {
         // Do not use `eprintln`, because the test harness captures its output. Write the line with one call, because
         // tests run concurrently.
@@ -19,9 +20,9 @@ pub(crate) fn each_plugin(test: &str, f: impl Fn(&Plugin)) {
         std::io::stderr().write_all(line.as_bytes()).expect("stderr");
     }
     for path in paths {
-        eprintln!("{test}: {path}");
+        eprintln!("{test}: {}", path.display());
         // SAFETY: whoever runs the tests vouches for the plugins in `PJRT_TEST_PLUGINS`.
-        let plugin = unsafe { Plugin::load(path) }.unwrap_or_else(|error| panic!("{error}"));
+        let plugin = unsafe { Plugin::load(&path) }.unwrap_or_else(|error| panic!("{error}"));
         f(&plugin);
     }
 }

@@ -23,9 +23,9 @@ fn plugins() -> Vec<String> {
     for (variable, what) in
         [("PJRT_CPU_PLUGIN", "the CPU plugin as a library"), ("PJRT_TEST_PLUGINS", "the real XLA CPU plugins")]
     {
-        match std::env::var(variable) {
-            Ok(paths) => plugins.extend(paths.split(':').map(str::to_owned)),
-            Err(_) => println!("SKIPPED programs on {what}: {variable} is not set; `cargo xtask test` sets it"),
+        match std::env::var_os(variable) {
+            Some(paths) => plugins.extend(std::env::split_paths(&paths).map(|path| path.display().to_string())),
+            None => println!("SKIPPED programs on {what}: {variable} is not set; `cargo xtask test` sets it"),
         }
     }
     plugins

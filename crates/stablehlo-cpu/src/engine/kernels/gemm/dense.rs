@@ -50,7 +50,21 @@ pub(super) fn pieces((m, k, n): (usize, usize, usize), threads: usize) -> (usize
     (if idle { threads.div_ceil(across).clamp(down, (m / ROWS).max(down)) } else { down }, across)
 }
 
-/// Computes a product whose extents are not zero. Returns false without computing it if a matrix has no stride of 1.
+/// Whether `faer` computes large products with kernels whose result for an element does not depend on the block that the
+/// element belongs to. On other processors, it uses the crate `gemm`, whose result depends on the block, and so on the
+/// number of threads.
+fn has_block_independent_kernels() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::is_x86_feature_detected as detected;
+        detected!("avx512f") || (detected!("avx2") && detected!("fma"))
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+/// Computes a product whose extents are not zero. Returns false without computing it if a matrix has no stride of 1, or
+/// if the result would depend on the number of threads.
 pub(super) fn product<W: Wide>(
     m: usize,
     k: usize,
@@ -60,6 +74,9 @@ pub(super) fn product<W: Wide>(
     out: &mut [W],
     stop: Option<&Stop>,
 ) -> bool {
+    if !has_block_independent_kernels() {
+        return false;
+    }
     let (Some(a), Some(b)) = (view(a, m, k), view(b, k, n)) else { return false };
     let threads = parallel::threads(work(m, k, n));
     let (down, across) = pieces((m, k, n), threads);
