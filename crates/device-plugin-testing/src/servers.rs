@@ -59,7 +59,7 @@ impl ServerKind {
     ///
     /// # Errors
     ///
-    /// If the program is not installed, or if it ends before it is ready.
+    /// Returns an error if the program is not installed, or if it ends before it is ready.
     pub fn start_on(self, port: u16, arguments: &[&str]) -> io::Result<Server> {
         let count = STARTED.fetch_add(1, Ordering::Relaxed);
         let name = format!("pjrt-{}-{}-{count}", self.program(), std::process::id());

@@ -50,7 +50,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// If the devices cannot be used, or if the backend does not support an option.
+    /// Returns an error if the devices cannot be used, or if the backend does not support an option.
     fn create(options: &ClientOptions) -> Result<Self>;
 
     /// Returns all devices, at least one, including those that this process cannot address. The SDK calls this function

@@ -77,7 +77,8 @@ pub trait DevicePlugin: 'static {
     ///
     /// # Errors
     ///
-    /// If the plugin does not support the topology or the environment. The error names the variable or the rank.
+    /// Returns an error if the plugin does not support the topology or the environment. The error names the variable or
+    /// the rank.
     fn configure(topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan> {
         Self::process().resolve(topology, environment).map_err(Error::from)
     }
@@ -104,7 +105,7 @@ pub trait DevicePlugin: 'static {
     ///
     /// # Errors
     ///
-    /// If the plugin cannot work on this machine.
+    /// Returns an error if the plugin cannot work on this machine.
     fn initialize() -> Result<()> {
         Ok(())
     }

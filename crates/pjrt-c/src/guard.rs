@@ -47,7 +47,7 @@ pub(crate) unsafe fn call<T>(
     };
     match outcome {
         Ok(value) => {
-            // SAFETY: K1 (the output is writable), and it is not null.
+            // SAFETY: K1 (the output is writable), and the pointer is not null.
             unsafe { out.write(value) };
             ErrorCode::OK.as_raw()
         }
@@ -55,7 +55,7 @@ pub(crate) unsafe fn call<T>(
             let code = failure.code.as_raw();
             if !error.is_null() {
                 let made = give(dp_error::new(function, failure));
-                // SAFETY: K1 (the output is writable), and it is not null.
+                // SAFETY: K1 (the output is writable), and the pointer is not null.
                 unsafe { error.write(made) };
             }
             code
@@ -266,7 +266,7 @@ pub(crate) unsafe fn topology(topology: *const dp_topology) -> Outcome<Option<Pr
     if topology.is_null() {
         return Ok(None);
     }
-    // SAFETY: K5 (structs have the size they declare), and the pointer is not null.
+    // SAFETY: K5 (structs have the size they declare): the pointer is not null.
     Ok(Some(unsafe { ProcessTopology::from_raw(topology) }?))
 }
 
@@ -277,7 +277,7 @@ pub(crate) unsafe fn topology(topology: *const dp_topology) -> Outcome<Option<Pr
 /// The caller must keep contract K1 (outputs are writable) for `place`.
 pub(crate) unsafe fn put<T>(place: *mut T, value: T) {
     if !place.is_null() {
-        // SAFETY: K1 (outputs are writable), and the pointer is not null.
+        // SAFETY: K1 (outputs are writable): the pointer is not null.
         unsafe { place.write(value) };
     }
 }
@@ -313,7 +313,7 @@ unsafe fn struct_size<T: StructSize>(at: *const T, parameter: &str) -> Outcome<u
     if at.is_null() {
         return Err(Failure::argument(null(parameter, &format!("a {}", T::NAME))));
     }
-    // SAFETY: K5 (the first word is readable), and the pointer is not null.
+    // SAFETY: K5 (the first word is readable): the pointer is not null.
     let size = unsafe { at.cast::<usize>().read() };
     if size < T::FIRST_SIZE {
         let (name, least) = (T::NAME, T::FIRST_SIZE);

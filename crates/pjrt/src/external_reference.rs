@@ -20,7 +20,7 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// If the buffer was deleted.
+    /// Returns an error if the buffer was deleted.
     #[doc(alias = "PJRT_Buffer_IncreaseExternalReferenceCount")]
     pub fn external_reference(&self) -> Result<ExternalReference<'_>, Error> {
         Reference::new(self, Holder::Caller).map(ExternalReference)
@@ -31,7 +31,7 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// If the buffer was deleted.
+    /// Returns an error if the buffer was deleted.
     #[doc(alias = "PJRT_Buffer_UnsafePointer")]
     pub fn unsafe_pointer(&self) -> Result<usize, Error> {
         self.live()?.query::<slot::PJRT_Buffer_UnsafePointer>()
@@ -45,8 +45,8 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// If the buffer's element type is not that of `T`, if the host cannot read the buffer's memory, if the layout is
-    /// not row-major, or if the operation that computes the contents fails.
+    /// Returns an error if the buffer's element type is not that of `T`, if the host cannot read the buffer's memory,
+    /// if the layout is not row-major, or if the operation that computes the contents fails.
     pub fn host_view<T: Element + AnyBitPattern>(&self) -> Result<HostView<'_, T>, Error> {
         type Function = slot::PJRT_Buffer_OpaqueDeviceMemoryDataPointer;
         let shape = self.shape()?;

@@ -27,7 +27,7 @@ impl HostArray {
     ///
     /// # Errors
     ///
-    /// If the number of bytes does not match the shape.
+    /// Returns an error if the number of bytes does not match the shape.
     pub fn new(shape: Shape, bytes: Vec<u8>) -> Result<Self, Error> {
         if shape.host_size() != Some(bytes.len()) {
             return Err(Error::invalid(format!(
@@ -42,7 +42,7 @@ impl HostArray {
     ///
     /// # Errors
     ///
-    /// If the number of elements does not match the dimensions.
+    /// Returns an error if the number of elements does not match the dimensions.
     pub fn from_elements<T: Element>(data: &[T], dims: &[i64]) -> Result<Self, Error> {
         Self::new(Shape::new(element::type_of::<T>(), dims), bytemuck::cast_slice(data).to_vec())
     }
@@ -66,7 +66,7 @@ impl HostArray {
     ///
     /// # Errors
     ///
-    /// If the array's element type is not that of `T`, or if a byte is not a valid `bool`.
+    /// Returns an error if the array's element type is not that of `T`, or if a byte is not a valid `bool`.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, Error> {
         let wanted = element::type_of::<T>();
         if self.shape.element_type != wanted {

@@ -41,7 +41,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If the number of bytes does not match the shape.
+    /// Returns an error if the number of bytes does not match the shape.
     pub fn buffer_from_owned_bytes<'a, D: AsRef<[u8]> + Send + Sync + 'static>(
         &self,
         data: D,
@@ -67,7 +67,7 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// If the buffer was deleted, or if the plugin does not provide the addresses of buffers.
+    /// Returns an error if the buffer was deleted, or if the plugin does not provide the addresses of buffers.
     #[doc(alias = "PJRT_Buffer_UnsafePointer")]
     pub fn is_in_place<T>(&self, address: *const T) -> Result<bool, Error> {
         Ok(self.unsafe_pointer()? == address.addr())
@@ -88,8 +88,8 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// If the size of `memory` is not the buffer's [`host_size`](Shape::host_size). The future returns errors of the
-    /// copy itself. After an error, the memory is not returned to the caller.
+    /// Returns an error if the size of `memory` is not the buffer's [`host_size`](Shape::host_size). The future returns
+    /// errors of the copy itself. After an error, the memory is not returned to the caller.
     #[doc(alias = "PJRT_Buffer_ToHostBuffer")]
     pub fn to_host_into_async<D: AsMut<[u8]> + Send + 'static>(&self, memory: D) -> Result<HostReadInto<D>, Error> {
         let shape = self.shape()?;
@@ -120,8 +120,8 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// If an extent of the buffer is negative, or if the contents exceed the address space. The future returns errors
-    /// of the copy itself.
+    /// Returns an error if an extent of the buffer is negative, or if the contents exceed the address space. The future
+    /// returns errors of the copy itself.
     pub fn to_host_bytes_async(&self) -> Result<HostReadInto<Vec<u8>>, Error> {
         let shape = self.shape()?;
         let size = shape.host_size();
@@ -172,7 +172,7 @@ impl<D: AsMut<[u8]> + Send + 'static> HostReadInto<D> {
     ///
     /// # Errors
     ///
-    /// If the copy fails, or if the operation that computes the contents fails.
+    /// Returns an error if the copy fails, or if the operation that computes the contents fails.
     pub fn wait(self) -> Result<D, Error> {
         self.state.completion.wait()?;
         self.take()

@@ -64,14 +64,14 @@ pub trait KeyValueStore: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// If the store fails.
+    /// Returns an error if the store fails.
     fn try_get(&self, key: &str) -> Result<Option<Vec<u8>>, (ErrorCode, String)>;
 
     /// Sets the value of a key.
     ///
     /// # Errors
     ///
-    /// If the store fails.
+    /// Returns an error if the store fails.
     fn put(&self, key: &str, value: &[u8]) -> Result<(), (ErrorCode, String)>;
 }
 

@@ -52,7 +52,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If another plugin, or another build of the plugin, serialized the executable. The error names the difference.
+    /// Returns an error if another plugin, or another build of the plugin, serialized the executable. The error names
+    /// the difference.
     #[doc(alias = "PJRT_Executable_DeserializeAndLoad")]
     pub fn deserialize_and_load(&self, executable: &SerializedExecutable) -> Result<LoadedExecutable, Error> {
         self.deserialize_and_load_with(executable, &LoadOptions::default())
@@ -79,8 +80,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If the plugin rejects the bytes. Many plugins do not check the bytes. XLA's plugins run any machine code in
-    /// them.
+    /// Returns an error if the plugin rejects the bytes. Many plugins do not check the bytes. XLA's plugins run any
+    /// machine code in them.
     ///
     /// # Safety
     ///

@@ -190,7 +190,7 @@ impl LoadedExecutable {
     ///
     /// # Errors
     ///
-    /// If the plugin returns bytes that are not a valid `DeviceAssignmentProto`.
+    /// Returns an error if the plugin returns bytes that are not a valid `DeviceAssignmentProto`.
     #[doc(alias = "PJRT_LoadedExecutable_GetDeviceAssignment")]
     pub fn device_assignment(&self) -> Result<DeviceAssignment, Error> {
         type Function = slot::PJRT_LoadedExecutable_GetDeviceAssignment;

@@ -25,8 +25,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If the shape has negative extents or exceeds the address space, if the layout does not match the shape, or if
-    /// the memory belongs to another client.
+    /// Returns an error if the shape has negative extents or exceeds the address space, if the layout does not match
+    /// the shape, or if the memory belongs to another client.
     #[doc(alias = "PJRT_Client_CreateUninitializedBuffer")]
     pub fn create_uninitialized_buffer(
         &self,
@@ -133,8 +133,8 @@ impl AliasFulfillment {
     ///
     /// # Errors
     ///
-    /// If `buffer` belongs to another client, has another shape or is in another memory. In these cases, the alias
-    /// buffer gets an error of code `CANCELLED`.
+    /// Returns an error if `buffer` belongs to another client, has another shape or is in another memory. In these
+    /// cases, the alias buffer gets an error of code `CANCELLED`.
     #[doc(alias = "PJRT_Client_FulfillAliasBuffer")]
     pub fn fulfill(mut self, buffer: &Buffer) -> Result<(), Error> {
         if !Arc::ptr_eq(buffer.handle().owner(), &self.client) {
@@ -161,7 +161,7 @@ impl AliasFulfillment {
     ///
     /// # Errors
     ///
-    /// If the code is `OK`.
+    /// Returns an error if the code is `OK`.
     pub fn fail(mut self, code: ErrorCode, message: &str) -> Result<(), Error> {
         if code == ErrorCode::OK {
             return Err(Error::invalid("a buffer cannot end with an error whose code is OK"));
@@ -212,7 +212,7 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// If the buffer was deleted. This buffer is dropped even if the call fails.
+    /// Returns an error if the buffer was deleted. This buffer is dropped even if the call fails.
     #[doc(alias = "PJRT_Buffer_DonateWithControlDependency")]
     pub fn donate_with_control_dependency(self) -> Result<(Self, ControlDependency), Error> {
         type Function = slot::PJRT_Buffer_DonateWithControlDependency;
@@ -256,7 +256,7 @@ impl ControlDependency {
     ///
     /// # Errors
     ///
-    /// If the code is `OK`.
+    /// Returns an error if the code is `OK`.
     pub fn fail(mut self, code: ErrorCode, message: &str) -> Result<(), Error> {
         if code == ErrorCode::OK {
             return Err(Error::invalid("an operation cannot end with an error whose code is OK"));

@@ -100,8 +100,8 @@ impl Plugin {
     ///
     /// # Errors
     ///
-    /// If the file cannot be loaded, if it is not a supported PJRT plugin, or if the initialization fails.
-    /// [`LoadError::kind`] returns the failed step.
+    /// Returns an error if the file cannot be loaded, if it is not a supported PJRT plugin, or if the initialization
+    /// fails. [`LoadError::kind`] returns the failed step.
     ///
     /// # Safety
     ///
@@ -177,7 +177,7 @@ impl Plugin {
     ///
     /// # Errors
     ///
-    /// If the library cannot be opened.
+    /// Returns an error if the library cannot be opened.
     ///
     /// # Safety
     ///
@@ -195,7 +195,7 @@ impl Plugin {
     ///
     /// # Errors
     ///
-    /// If the table is null or not supported, or if the initialization fails.
+    /// Returns an error if the table is null or not supported, or if the initialization fails.
     pub fn from_static(table: StaticApi) -> Result<Self, LoadError> {
         let table = table.as_raw();
         if table.is_null() {
@@ -326,7 +326,8 @@ impl Plugin {
     ///
     /// # Errors
     ///
-    /// If the plugin cannot create a client, for example because hardware is missing or an option is unknown.
+    /// Returns an error if the plugin cannot create a client, for example because hardware is missing or an option is
+    /// unknown.
     #[doc(alias = "PJRT_Client_Create")]
     pub fn client(&self, options: &ClientOptions) -> Result<Client, Error> {
         Client::create(self, options)

@@ -42,7 +42,8 @@ macro_rules! serialized {
             ///
             /// # Errors
             ///
-            /// If the bytes are not an envelope of this type, or if the version, the length or the checksum is wrong.
+            /// Returns an error if the bytes are not an envelope of this type, or if the version, the length or the
+            /// checksum is wrong.
             pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<Self, Error> {
                 Sealed::open($kind, bytes.into()).map(Self)
             }

@@ -52,7 +52,7 @@ impl SettableEvent {
     ///
     /// # Errors
     ///
-    /// If the plugin reports an error. The event may then never become ready.
+    /// Returns an error if the plugin reports an error. The event may then never become ready.
     #[doc(alias = "PJRT_Event_Set")]
     pub fn set(self) -> Result<Event, Error> {
         self.end(ErrorCode::OK, "")
@@ -62,7 +62,7 @@ impl SettableEvent {
     ///
     /// # Errors
     ///
-    /// If the code is `OK`.
+    /// Returns an error if the code is `OK`.
     pub fn set_error(self, code: ErrorCode, message: &str) -> Result<Event, Error> {
         if code == ErrorCode::OK {
             return Err(Error::invalid("an event cannot end with an error whose code is OK"));

@@ -83,8 +83,8 @@ impl TopologyDescription {
     ///
     /// # Errors
     ///
-    /// If the plugin does not support the topology. Many plugins provide a topology only through a client
-    /// ([`Client::topology`](crate::Client::topology)).
+    /// Returns an error if the plugin does not support the topology. Many plugins provide a topology only through a
+    /// client ([`Client::topology`](crate::Client::topology)).
     #[doc(alias = "PJRT_TopologyDescription_Create")]
     pub fn create(plugin: &Plugin, name: &str, options: &[NamedValue]) -> Result<Self, Error> {
         let values = named_value::raw(options);
@@ -103,7 +103,7 @@ impl TopologyDescription {
     ///
     /// # Errors
     ///
-    /// If another plugin, or another build of the plugin, serialized the topology.
+    /// Returns an error if another plugin, or another build of the plugin, serialized the topology.
     #[doc(alias = "PJRT_TopologyDescription_Deserialize")]
     pub fn deserialize(plugin: &Plugin, topology: &SerializedTopology) -> Result<Self, Error> {
         topology.check(&identity(plugin, None, None))?;
@@ -205,9 +205,9 @@ impl TopologyDescription {
     ///
     /// # Errors
     ///
-    /// If the layout does not match the shape, if the memory kind is unknown, or if this crate cannot parse the
-    /// returned shape. An error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API
-    /// 0.109.
+    /// Returns an error if the layout does not match the shape, if the memory kind is unknown, or if this crate cannot
+    /// parse the returned shape. An error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older
+    /// than API 0.109.
     #[doc(alias = "PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace")]
     pub fn canonical_shape_for_memory(
         &self,
@@ -250,7 +250,7 @@ impl TopologyDescription {
     ///
     /// # Errors
     ///
-    /// If the options are invalid, as in [`Client::compile`](crate::Client::compile).
+    /// Returns an error if the options are invalid, as in [`Client::compile`](crate::Client::compile).
     #[doc(alias = "PJRT_Compile")]
     pub fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Executable, Error> {
         let options = encode(options)?;

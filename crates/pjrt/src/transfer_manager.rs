@@ -87,8 +87,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If `shapes` is empty, if a shape has negative extents or exceeds the address space, or if the memory belongs to
-    /// another client.
+    /// Returns an error if `shapes` is empty, if a shape has negative extents or exceeds the address space, or if the
+    /// memory belongs to another client.
     #[doc(alias = "PJRT_Client_CreateBuffersForAsyncHostToDevice")]
     pub fn create_buffers_for_async_host_to_device(
         &self,
@@ -197,7 +197,7 @@ impl AsyncHostToDeviceTransferManager {
     ///
     /// # Errors
     ///
-    /// If `index` is out of range.
+    /// Returns an error if `index` is out of range.
     #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_BufferSize")]
     pub fn buffer_size(&self, index: usize) -> Result<usize, Error> {
         self.buffer(index)?;
@@ -212,7 +212,7 @@ impl AsyncHostToDeviceTransferManager {
     ///
     /// # Errors
     ///
-    /// If `index` is out of range, or if the buffer was retrieved before.
+    /// Returns an error if `index` is out of range, or if the buffer was retrieved before.
     #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer")]
     pub fn retrieve_buffer(&self, index: usize) -> Result<Buffer, Error> {
         type Function = slot::PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer;
@@ -240,8 +240,8 @@ impl AsyncHostToDeviceTransferManager {
     ///
     /// # Errors
     ///
-    /// If `index` is out of range, if the chunk exceeds the buffer, or if the buffer has already received its last
-    /// chunk or an error. The event returns errors of the transfer itself.
+    /// Returns an error if `index` is out of range, if the chunk exceeds the buffer, or if the buffer has already
+    /// received its last chunk or an error. The event returns errors of the transfer itself.
     #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_TransferData")]
     pub fn transfer_data<D>(&self, index: usize, offset: usize, data: D) -> Result<Event, Error>
     where
@@ -297,9 +297,10 @@ impl AsyncHostToDeviceTransferManager {
     ///
     /// # Errors
     ///
-    /// If `index` is out of range, if the element type or the number of elements differs from the buffer's, or if the
-    /// buffer has already received its last chunk or an error. Also fails if another thread is still calling
-    /// [`transfer_data`](Self::transfer_data) for this buffer. The event returns errors of the transfer itself.
+    /// Returns an error if `index` is out of range, if the element type or the number of elements differs from the
+    /// buffer's, or if the buffer has already received its last chunk or an error. Also fails if another thread is
+    /// still calling [`transfer_data`](Self::transfer_data) for this buffer. The event returns errors of the transfer
+    /// itself.
     #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_TransferLiteral")]
     pub fn transfer_literal<T: Element, D>(&self, index: usize, data: D) -> Result<Event, Error>
     where
@@ -349,8 +350,9 @@ impl AsyncHostToDeviceTransferManager {
     ///
     /// # Errors
     ///
-    /// If `index` is out of range, if the code is `OK`, or if the buffer has already received its last chunk or an
-    /// error. Also fails if another thread is still calling [`transfer_data`](Self::transfer_data) for this buffer.
+    /// Returns an error if `index` is out of range, if the code is `OK`, or if the buffer has already received its last
+    /// chunk or an error. Also fails if another thread is still calling [`transfer_data`](Self::transfer_data) for this
+    /// buffer.
     #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_SetBufferError")]
     pub fn set_buffer_error(&self, index: usize, code: ErrorCode, message: &str) -> Result<(), Error> {
         type Function = slot::PJRT_AsyncHostToDeviceTransferManager_SetBufferError;

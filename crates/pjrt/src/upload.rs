@@ -70,7 +70,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If the number of elements does not match the dimensions.
+    /// Returns an error if the number of elements does not match the dimensions.
     #[doc(alias = "PJRT_Client_BufferFromHostBuffer")]
     pub fn buffer_from_host<T: Element>(&self, data: &[T], dims: &[i64]) -> Result<Buffer, Error> {
         self.buffer_from_host_to(data, dims, Placement::Default)
@@ -96,7 +96,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If the number of bytes does not match the shape.
+    /// Returns an error if the number of bytes does not match the shape.
     pub fn buffer_from_bytes<'a>(
         &self,
         bytes: &[u8],
@@ -112,7 +112,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If an element is outside `data`.
+    /// Returns an error if an element is outside `data`.
     pub fn buffer_from_strided<'a, T: Element>(
         &self,
         data: &[T],
@@ -195,7 +195,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If an element is outside `bytes`.
+    /// Returns an error if an element is outside `bytes`.
     pub fn buffer_from_strided_bytes<'a>(
         &self,
         bytes: &[u8],

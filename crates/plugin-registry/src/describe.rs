@@ -29,7 +29,7 @@ pub fn describe(path: impl AsRef<Path>) -> Result<Option<Descriptor>, Error> {
     }
     // SAFETY: R1 (the library is trusted): the caller vouches for it, and a function of this name has this type.
     let found = unsafe { Plugin::description(path, DP_GET_DESCRIPTOR) }.map_err(Error::Load)?;
-    // SAFETY: R1, as above: the function returns a valid descriptor that never changes.
+    // SAFETY: R1: as above: the function returns a valid descriptor that never changes.
     unsafe { read(found) }.map_err(|faults| Error::Description { name: path.display().to_string(), faults })
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn describe_loaded(plugin: &Plugin) -> Result<Option<Descriptor>, Fau
     // SAFETY: R1 (the library is trusted). It was trusted before it was loaded, and a function of this name has this
     // type.
     let found = unsafe { plugin.own_description(DP_GET_DESCRIPTOR) };
-    // SAFETY: R1, as above: the function returns a valid descriptor that never changes.
+    // SAFETY: R1: as above: the function returns a valid descriptor that never changes.
     unsafe { read(found) }
 }
 

@@ -120,7 +120,7 @@ fn errors() -> Vec<Error> {
 }
 
 fn load_error() -> pjrt::LoadError {
-    // SAFETY: R1 (the library is trusted), the file does not exist, so no code runs.
+    // SAFETY: R1 (the library is trusted): the file does not exist, so no code runs.
     unsafe { pjrt::Plugin::load(NO_FILE) }.expect_err("there is no such file")
 }
 

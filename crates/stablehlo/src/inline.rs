@@ -38,7 +38,8 @@ const MAX_DEPTH: usize = 96;
 ///
 /// # Errors
 ///
-/// If the module has no entry function, if calls are nested too deeply, or if the inlined module has too many ops.
+/// Returns an error if the module has no entry function, if calls are nested too deeply, or if the inlined module has
+/// too many ops.
 pub fn inline(module: &Module, keep: &[&str]) -> Result<Module> {
     let main = module.entry().ok_or_else(|| {
         Error::new(ErrorKind::Structure, "the module has no function `main`, nor a single public one")

@@ -97,7 +97,7 @@ pub use write::write;
 ///
 /// # Errors
 ///
-/// If the program is malformed, or if [`verify`](verify()) rejects the program at this level.
+/// Returns an error if the program is malformed, or if [`verify`](verify()) rejects the program at this level.
 pub fn parse(program: impl Into<Bytes>, level: VerifyLevel) -> Result<ir::Module> {
     let program = program.into();
     let module = if is_artifact(&program) { bytecode::parse(&program)? } else { parse_text(&program)? };
@@ -134,9 +134,9 @@ fn parse_text(_: &Bytes) -> Result<ir::Module> {
 ///
 /// # Errors
 ///
-/// If the bytes are not a valid `HloModuleProto`, if an opcode or a shape has no counterpart in StableHLO, or if
-/// [`verify`](verify()) rejects the program at this level. If the conversion fails, the error names the instruction,
-/// its opcode and its computation.
+/// Returns an error if the bytes are not a valid `HloModuleProto`, if an opcode or a shape has no counterpart in
+/// StableHLO, or if [`verify`](verify()) rejects the program at this level. If the conversion fails, the error names
+/// the instruction, its opcode and its computation.
 #[cfg(feature = "hlo")]
 pub fn parse_hlo(program: impl Into<Bytes>, level: VerifyLevel) -> Result<ir::Module> {
     let module = hlo::parse(program.into())?;

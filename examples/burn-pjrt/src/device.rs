@@ -29,7 +29,7 @@ impl PjrtDevice {
     ///
     /// # Errors
     ///
-    /// If the registry cannot find or load the plugin, or if the plugin cannot create a client.
+    /// Returns an error if the registry cannot find or load the plugin, or if the plugin cannot create a client.
     pub fn open(plugin: &str) -> Result<Self, Error> {
         Self::with_settings(&plugin_registry::open(plugin)?, Settings::default())
     }
@@ -39,7 +39,7 @@ impl PjrtDevice {
     ///
     /// # Errors
     ///
-    /// If the plugin cannot create a client.
+    /// Returns an error if the plugin cannot create a client.
     pub fn with_settings(plugin: &LoadedPlugin, settings: Settings) -> Result<Self, Error> {
         let client = plugin.client(&ClientOptions::new())?;
         let capabilities = plugin.descriptor().manifest().capabilities.clone();

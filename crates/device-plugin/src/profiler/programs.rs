@@ -28,7 +28,7 @@ impl RecordedProgram {
     ///
     /// # Errors
     ///
-    /// If neither program can be converted to HLO, or if the HLO module has more than `limit` bytes.
+    /// Returns an error if neither program can be converted to HLO, or if the HLO module has more than `limit` bytes.
     pub(super) fn hlo_proto(&self, limit: usize) -> Result<Vec<u8>> {
         const HLO_MODULE: u8 = 1;
         let optimized = self.optimized.as_ref().and_then(|program| hlo::module(program).ok());

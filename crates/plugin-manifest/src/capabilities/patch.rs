@@ -11,8 +11,8 @@ impl Capabilities {
     ///
     /// # Errors
     ///
-    /// If the JSON is malformed or a value has the wrong type, the error contains only the first such fault. Otherwise
-    /// it contains all unknown fields and all invalid values.
+    /// Returns an error if the JSON is malformed or a value has the wrong type, the error contains only the first such
+    /// fault. Otherwise it contains all unknown fields and all invalid values.
     pub fn from_json(text: &str) -> Result<Self, Faults> {
         Self::from_value(&parse(text)?)
     }
@@ -30,8 +30,8 @@ impl Capabilities {
     ///
     /// # Errors
     ///
-    /// If the JSON is malformed or a value has the wrong type, the error contains only the first such fault. Otherwise
-    /// it contains all unknown fields and all invalid values of the patched capabilities.
+    /// Returns an error if the JSON is malformed or a value has the wrong type, the error contains only the first such
+    /// fault. Otherwise it contains all unknown fields and all invalid values of the patched capabilities.
     pub fn patched(&self, patch: &str) -> Result<Self, Faults> {
         let patch = parse(patch)?;
         if !patch.is_object() {

@@ -25,7 +25,7 @@ pub unsafe fn slice<'a, T: Copy>(data: *const T, len: usize, field: &str) -> Res
     if !is_array(data, len) {
         return Err(no_array(data.is_null(), data.is_aligned(), len, field));
     }
-    // SAFETY: V3 (arrays and text), and `is_array` rejected null, misaligned and oversized arrays.
+    // SAFETY: V3 (arrays and text): `is_array` rejected null, misaligned and oversized arrays.
     Ok(unsafe { std::slice::from_raw_parts(data, len) })
 }
 
@@ -49,7 +49,7 @@ pub unsafe fn slice_mut<'a, T: Copy>(data: *mut T, len: usize, field: &str) -> R
     if !is_array(data, len) {
         return Err(no_array(data.is_null(), data.is_aligned(), len, field));
     }
-    // SAFETY: V3 (arrays and text), and `is_array` rejected null, misaligned and oversized arrays.
+    // SAFETY: V3 (arrays and text): `is_array` rejected null, misaligned and oversized arrays.
     Ok(unsafe { std::slice::from_raw_parts_mut(data, len) })
 }
 
@@ -83,7 +83,7 @@ fn no_array(null: bool, aligned: bool, len: usize, field: &str) -> Error {
 /// The pointer and the length satisfy V3 of `docs/safety.md`. The reference must not outlive the period for which V3
 /// guarantees that the memory is readable.
 pub unsafe fn text<'a>(data: *const c_char, len: usize, field: &str) -> Result<&'a str> {
-    // SAFETY: V3 (arrays and text), the bytes are readable for their length.
+    // SAFETY: V3 (arrays and text): the bytes are readable for their length.
     let bytes = unsafe { slice(data.cast::<u8>(), len, field) }?;
     str::from_utf8(bytes).map_err(|_| Error::argument(format!("{field} is not UTF-8")))
 }

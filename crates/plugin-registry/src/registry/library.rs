@@ -225,7 +225,7 @@ fn load(path: &PathBuf, is_replacement: bool) -> Result<Plugin, pjrt::LoadError>
         // C11 for it.
         return unsafe { Plugin::load_replacement(path) };
     }
-    // SAFETY: R1 (the library is trusted), as above.
+    // SAFETY: R1 (the library is trusted): as above.
     unsafe { Plugin::load(path) }
 }
 

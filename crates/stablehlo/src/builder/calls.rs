@@ -16,7 +16,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the operands do not have the types of the function's arguments.
+    /// Returns an error if the operands do not have the types of the function's arguments.
     #[track_caller]
     pub fn call(&self, callee: &Callee, operands: impl Values) -> Result<Vec<Value>> {
         let at = Location::caller();
@@ -50,8 +50,8 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the operands do not have the types of the decomposition's arguments, or if the name is not of the form
-    /// `namespace.op`.
+    /// Returns an error if the operands do not have the types of the decomposition's arguments, or if the name is not
+    /// of the form `namespace.op`.
     #[track_caller]
     pub fn composite(
         &self,
@@ -80,7 +80,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the attributes do not fit the operands and results.
+    /// Returns an error if the attributes do not fit the operands and results.
     #[track_caller]
     pub fn custom_call(
         &self,
@@ -104,7 +104,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the value belongs to another function or is not in scope.
+    /// Returns an error if the value belongs to another function or is not in scope.
     #[track_caller]
     pub fn sharding_constraint(&self, x: Value, sharding: &Sharding) -> Result<Value> {
         let at = Location::caller();
@@ -131,7 +131,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If an operand belongs to another function or is not in scope.
+    /// Returns an error if an operand belongs to another function or is not in scope.
     #[track_caller]
     pub fn optimization_barrier<V: Values>(&self, operands: V) -> Result<V> {
         let at = Location::caller();
@@ -148,7 +148,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If an operand belongs to another function or is not in scope.
+    /// Returns an error if an operand belongs to another function or is not in scope.
     #[track_caller]
     pub fn tuple(&self, operands: impl Values) -> Result<Value> {
         self.one(Location::caller(), OpKind::Tuple, &operands.to_values(), Types::Inferred)
@@ -158,7 +158,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the operand is not a tuple or does not have an element with this index.
+    /// Returns an error if the operand is not a tuple or does not have an element with this index.
     #[track_caller]
     pub fn get_tuple_element(&self, tuple: Value, index: usize) -> Result<Value> {
         self.one(Location::caller(), OpKind::GetTupleElement { index }, &[tuple], Types::Inferred)
@@ -168,7 +168,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the function has too many values.
+    /// Returns an error if the function has too many values.
     #[track_caller]
     pub fn create_token(&self) -> Result<Value> {
         self.one(Location::caller(), OpKind::CreateToken, &[], Types::Inferred)
@@ -178,7 +178,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If an operand is not a token.
+    /// Returns an error if an operand is not a token.
     #[track_caller]
     pub fn after_all(&self, tokens: &[Value]) -> Result<Value> {
         self.one(Location::caller(), OpKind::AfterAll, tokens, Types::Inferred)
@@ -188,7 +188,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If `token` is not a token.
+    /// Returns an error if `token` is not a token.
     #[track_caller]
     pub fn infeed(
         &self,
@@ -206,7 +206,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If `token` is not a token.
+    /// Returns an error if `token` is not a token.
     #[track_caller]
     pub fn outfeed(&self, operands: impl Values, token: Value, outfeed_config: &str) -> Result<Value> {
         let at = Location::caller();
@@ -219,7 +219,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If `token` is not a token.
+    /// Returns an error if `token` is not a token.
     #[track_caller]
     pub fn send(&self, operands: impl Values, token: Value, channel: &Channel) -> Result<Value> {
         let at = Location::caller();
@@ -233,7 +233,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If `token` is not a token.
+    /// Returns an error if `token` is not a token.
     #[track_caller]
     pub fn recv(
         &self,
@@ -283,7 +283,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the operand does not have this dimension.
+    /// Returns an error if the operand does not have this dimension.
     #[track_caller]
     pub fn get_dimension_size(&self, x: Value, dimension: usize) -> Result<Value> {
         self.one(Location::caller(), OpKind::GetDimensionSize { dimension }, &[x], Types::Inferred)
@@ -294,7 +294,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the operand does not have the dimension, or if `size` is not an integer scalar.
+    /// Returns an error if the operand does not have the dimension, or if `size` is not an integer scalar.
     #[track_caller]
     pub fn set_dimension_size(&self, x: Value, size: Value, dimension: usize) -> Result<Value> {
         let at = Location::caller();

@@ -15,7 +15,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the groups are not valid, or if the result types cannot be inferred.
+    /// Returns an error if the groups are not valid, or if the result types cannot be inferred.
     #[track_caller]
     pub fn all_gather<V: Values>(&self, operands: V, dimension: usize, collective: Collective) -> Result<V> {
         self.gathered(Location::caller(), operands, dimension, collective, Types::Inferred)
@@ -25,7 +25,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the groups are not valid, or if the types do not fit the operands.
+    /// Returns an error if the groups are not valid, or if the types do not fit the operands.
     #[track_caller]
     pub fn all_gather_to<V: Values>(
         &self,
@@ -73,7 +73,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the closure returns an error, or if the groups are not valid.
+    /// Returns an error if the closure returns an error, or if the groups are not valid.
     #[track_caller]
     pub fn all_reduce<V: Values>(
         &self,
@@ -95,8 +95,8 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the closure returns an error, if the groups are not valid, if the extent is not a multiple of the number of
-    /// devices, or if the result types cannot be inferred.
+    /// Returns an error if the closure returns an error, if the groups are not valid, if the extent is not a multiple
+    /// of the number of devices, or if the result types cannot be inferred.
     #[track_caller]
     pub fn reduce_scatter<V: Values>(
         &self,
@@ -112,7 +112,8 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the closure returns an error, if the groups are not valid, or if the types do not fit the operands.
+    /// Returns an error if the closure returns an error, if the groups are not valid, or if the types do not fit the
+    /// operands.
     #[track_caller]
     pub fn reduce_scatter_to<V: Values>(
         &self,
@@ -149,8 +150,8 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the groups do not have `split_count` devices each, or if the extent of the split dimension is not a multiple
-    /// of `split_count`.
+    /// Returns an error if the groups do not have `split_count` devices each, or if the extent of the split dimension
+    /// is not a multiple of `split_count`.
     #[track_caller]
     pub fn all_to_all<V: Values>(
         &self,
@@ -172,7 +173,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If a device occurs twice as a source or twice as a target.
+    /// Returns an error if a device occurs twice as a source or twice as a target.
     #[track_caller]
     pub fn collective_permute<V: Values>(&self, operands: V, pairs: &[[i64; 2]], channel_id: i64) -> Result<V> {
         let source_target_pairs = pairs.iter().map(|&[source, target]| (source, target)).collect();
@@ -184,7 +185,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the groups are not valid.
+    /// Returns an error if the groups are not valid.
     #[track_caller]
     pub fn collective_broadcast<V: Values>(&self, operands: V, collective: Collective) -> Result<V> {
         let at = Location::caller();
@@ -198,7 +199,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the closure returns an error, or if the groups are not valid.
+    /// Returns an error if the closure returns an error, or if the groups are not valid.
     #[track_caller]
     pub fn collective_reduce<V: Values>(
         &self,

@@ -89,7 +89,7 @@ impl Literal {
     ///
     /// # Errors
     ///
-    /// If the number of elements does not match the shape.
+    /// Returns an error if the number of elements does not match the shape.
     pub fn from_slice<T: Element>(values: &[T], shape: &[i64]) -> Result<Self> {
         let ty = TensorType::new(shape, T::TYPE);
         expect_count(&ty, values.len())?;
@@ -102,7 +102,7 @@ impl Literal {
     ///
     /// # Errors
     ///
-    /// If an extent is negative or dynamic.
+    /// Returns an error if an extent is negative or dynamic.
     pub fn splat<T: Element>(value: T, shape: &[i64]) -> Result<Self> {
         let mut data = Vec::with_capacity(size_of::<T>());
         value.write(&mut data);
@@ -116,8 +116,8 @@ impl Literal {
     ///
     /// # Errors
     ///
-    /// If an extent is negative or dynamic, or if the type cannot represent the value. An integer type cannot represent
-    /// a fraction or a number out of its range, and some floating-point types cannot represent NaN.
+    /// Returns an error if an extent is negative or dynamic, or if the type cannot represent the value. An integer type
+    /// cannot represent a fraction or a number out of its range, and some floating-point types cannot represent NaN.
     pub fn full(value: f64, ty: TensorType) -> Result<Self> {
         let mut data = Vec::new();
         write_number(value, ty.element, &mut data)?;
@@ -196,7 +196,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the literal's data does not fit its type.
+    /// Returns an error if the literal's data does not fit its type.
     ///
     /// ```
     /// use stablehlo::builder::ModuleBuilder;
@@ -223,7 +223,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the number of elements does not match the shape.
+    /// Returns an error if the number of elements does not match the shape.
     #[track_caller]
     pub fn constant_slice<T: Element>(&self, values: &[T], shape: &[i64]) -> Result<Value> {
         let at = Location::caller();
@@ -236,7 +236,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If an extent is negative or dynamic.
+    /// Returns an error if an extent is negative or dynamic.
     #[track_caller]
     pub fn splat<T: Element>(&self, value: T, shape: &[i64]) -> Result<Value> {
         let at = Location::caller();
@@ -249,7 +249,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If an extent is negative or dynamic, or if the type cannot represent the value.
+    /// Returns an error if an extent is negative or dynamic, or if the type cannot represent the value.
     #[track_caller]
     pub fn full(&self, value: f64, ty: TensorType) -> Result<Value> {
         let at = Location::caller();

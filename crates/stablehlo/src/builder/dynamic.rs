@@ -16,7 +16,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If `shape` is not a one-dimensional tensor with one integer for each dimension of the result.
+    /// Returns an error if `shape` is not a one-dimensional tensor with one integer for each dimension of the result.
     #[track_caller]
     pub fn dynamic_reshape(&self, x: Value, shape: Value, result: impl Into<Type>) -> Result<Value> {
         self.one(Location::caller(), OpKind::DynamicReshape, &[x, shape], Types::one(result))
@@ -26,7 +26,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If `shape` is not a one-dimensional tensor with one integer for each dimension of the result.
+    /// Returns an error if `shape` is not a one-dimensional tensor with one integer for each dimension of the result.
     #[track_caller]
     pub fn dynamic_iota(&self, shape: Value, dimension: usize, result: impl Into<Type>) -> Result<Value> {
         let kind = OpKind::DynamicIota { iota_dimension: dimension };
@@ -37,7 +37,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the dimensions do not fit the operand and the result.
+    /// Returns an error if the dimensions do not fit the operand and the result.
     #[track_caller]
     pub fn dynamic_broadcast_in_dim(
         &self,
@@ -58,7 +58,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If an operand does not have one integer for each dimension of `x`.
+    /// Returns an error if an operand does not have one integer for each dimension of `x`.
     #[track_caller]
     pub fn dynamic_pad(
         &self,
@@ -74,7 +74,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If an operand does not have one integer for each dimension of `x`.
+    /// Returns an error if an operand does not have one integer for each dimension of `x`.
     #[track_caller]
     pub fn real_dynamic_slice(
         &self,
@@ -90,7 +90,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the dimension numbers do not fit the operands.
+    /// Returns an error if the dimension numbers do not fit the operands.
     #[track_caller]
     pub fn dynamic_gather(
         &self,
@@ -113,7 +113,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the dimension numbers do not fit the operands.
+    /// Returns an error if the dimension numbers do not fit the operands.
     #[track_caller]
     pub fn dynamic_conv(&self, input: Value, kernel: Value, padding: Value, options: Convolution) -> Result<Value> {
         let at = Location::caller();
@@ -134,7 +134,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the expressed type of the result differs from the element type of the operand.
+    /// Returns an error if the expressed type of the result differs from the element type of the operand.
     #[track_caller]
     pub fn uniform_quantize(&self, x: Value, result: &QuantizedType) -> Result<Value> {
         let at = Location::caller();
@@ -157,7 +157,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the operand is not quantized.
+    /// Returns an error if the operand is not quantized.
     #[track_caller]
     pub fn uniform_dequantize(&self, x: Value) -> Result<Value> {
         self.one(Location::caller(), OpKind::UniformDequantize, &[x], Types::Inferred)

@@ -16,7 +16,7 @@ macro_rules! unary_methods {
                 ///
                 /// # Errors
                 ///
-                /// If the op does not support the element type of the operand.
+                /// Returns an error if the op does not support the element type of the operand.
                 #[track_caller]
                 pub fn $method(&self, x: Value) -> Result<Value> {
                     self.add_elementwise(Location::caller(), &[x], OpKind::Unary(Unary::$variant), Unary::$variant as usize)
@@ -34,7 +34,8 @@ macro_rules! binary_methods {
                 ///
                 /// # Errors
                 ///
-                /// If the types of the operands differ, or if the op does not support their element type.
+                /// Returns an error if the types of the operands differ, or if the op does not support their element
+                /// type.
                 #[track_caller]
                 pub fn $method(&self, x: Value, y: Value) -> Result<Value> {
                     self.binary(Location::caller(), Binary::$variant, x, y)
@@ -144,7 +145,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the types of the operands differ, or if `direction` orders complex numbers.
+    /// Returns an error if the types of the operands differ, or if `direction` orders complex numbers.
     #[track_caller]
     pub fn compare(&self, x: Value, direction: ComparisonDirection, y: Value) -> Result<Value> {
         self.compare_at(Location::caller(), x, direction, y, ComparisonType::NoType)
@@ -183,7 +184,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the predicate does not hold booleans, or if the types of `on_true` and `on_false` differ.
+    /// Returns an error if the predicate does not hold booleans, or if the types of `on_true` and `on_false` differ.
     #[track_caller]
     pub fn select(&self, predicate: Value, on_true: Value, on_false: Value) -> Result<Value> {
         let at = Location::caller();
@@ -195,7 +196,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the types of the operands differ.
+    /// Returns an error if the types of the operands differ.
     #[track_caller]
     pub fn clamp(&self, min: Value, x: Value, max: Value) -> Result<Value> {
         let at = Location::caller();
@@ -207,7 +208,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the operand is not a tensor.
+    /// Returns an error if the operand is not a tensor.
     #[track_caller]
     pub fn convert(&self, x: Value, element: ElementType) -> Result<Value> {
         let at = Location::caller();
@@ -220,7 +221,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the operand does not hold floating-point numbers, or if `exponent_bits` is 0.
+    /// Returns an error if the operand does not hold floating-point numbers, or if `exponent_bits` is 0.
     #[track_caller]
     pub fn reduce_precision(&self, x: Value, exponent_bits: u32, mantissa_bits: u32) -> Result<Value> {
         let kind = OpKind::ReducePrecision { exponent_bits, mantissa_bits };
@@ -232,7 +233,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If two extents differ and neither is 1, or if an extent that must be repeated is dynamic.
+    /// Returns an error if two extents differ and neither is 1, or if an extent that must be repeated is dynamic.
     #[track_caller]
     pub fn broadcast_shapes<const N: usize>(&self, values: [Value; N]) -> Result<[Value; N]> {
         self.broadcast_all("broadcast_in_dim", Location::caller(), values)
@@ -242,8 +243,8 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If an extent of the tensor is neither 1 nor the corresponding extent of the shape, or if the tensor has more
-    /// dimensions than the shape.
+    /// Returns an error if an extent of the tensor is neither 1 nor the corresponding extent of the shape, or if the
+    /// tensor has more dimensions than the shape.
     #[track_caller]
     pub fn broadcast_to(&self, x: Value, shape: &[i64]) -> Result<Value> {
         let at = Location::caller();

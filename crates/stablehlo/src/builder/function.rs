@@ -108,7 +108,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the type is not valid, for example because an extent is negative.
+    /// Returns an error if the type is not valid, for example because an extent is negative.
     #[track_caller]
     pub fn argument(&self, argument: impl Into<Argument>) -> Result<Value> {
         let (ty, attributes) = argument.into().into_parts();
@@ -130,7 +130,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the value belongs to another function or is not in scope.
+    /// Returns an error if the value belongs to another function or is not in scope.
     #[track_caller]
     pub fn ty(&self, value: Value) -> Result<Arc<Type>> {
         let at = Location::caller();
@@ -141,7 +141,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the value belongs to another function or is not in scope, or if it is not a tensor of an
+    /// Returns an error if the value belongs to another function or is not in scope, or if it is not a tensor of an
     /// [`ElementType`](ir::ElementType).
     #[track_caller]
     pub fn tensor_type(&self, value: Value) -> Result<TensorType> {
@@ -170,7 +170,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the closure returns an error.
+    /// Returns an error if the closure returns an error.
     pub fn named<R>(&self, name: &str, body: impl FnOnce() -> Result<R>) -> Result<R> {
         self.state.borrow_mut().enter(name);
         let guard = Guard { state: &self.state, depth: None };
@@ -183,8 +183,8 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the value is an argument, belongs to another function or is not in scope, or if the op does not allow the
-    /// attribute.
+    /// Returns an error if the value is an argument, belongs to another function or is not in scope, or if the op does
+    /// not allow the attribute.
     #[track_caller]
     pub fn set_attribute(&self, value: Value, name: &str, attribute: Attribute) -> Result<()> {
         let at = Location::caller();
@@ -196,7 +196,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the op violates the specification.
+    /// Returns an error if the op violates the specification.
     #[track_caller]
     pub fn op(&self, kind: OpKind, operands: &[Value], results: impl IntoIterator<Item = Type>) -> Result<Vec<Value>> {
         let types = Types::Stated(results.into_iter().collect());
@@ -208,7 +208,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If a result belongs to another function or is not in scope.
+    /// Returns an error if a result belongs to another function or is not in scope.
     #[track_caller]
     pub fn finish(self, results: impl Values) -> Result<FinishedFunction> {
         let at = Location::caller();

@@ -19,7 +19,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If an operand is neither a vector nor a matrix, or if the contracted extents differ.
+    /// Returns an error if an operand is neither a vector nor a matrix, or if the contracted extents differ.
     #[track_caller]
     pub fn dot(&self, x: Value, y: Value) -> Result<Value> {
         let at = Location::caller();
@@ -45,7 +45,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the dimension numbers do not fit the operands.
+    /// Returns an error if the dimension numbers do not fit the operands.
     #[track_caller]
     pub fn dot_general(&self, x: Value, y: Value, options: DotGeneral) -> Result<Value> {
         let algorithm = options.algorithm.map(|algorithm| ("algorithm".to_owned(), algorithm.attribute()));
@@ -62,7 +62,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the dimension numbers, the window or the group counts do not fit the operands.
+    /// Returns an error if the dimension numbers, the window or the group counts do not fit the operands.
     #[track_caller]
     pub fn convolution(&self, input: Value, kernel: Value, options: Convolution) -> Result<Value> {
         let kind = OpKind::Convolution {
@@ -99,7 +99,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the dimension numbers do not fit the operands.
+    /// Returns an error if the dimension numbers do not fit the operands.
     #[track_caller]
     pub fn gather(&self, operand: Value, start_indices: Value, options: Gather) -> Result<Value> {
         let kind = OpKind::Gather {
@@ -114,7 +114,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the matrices are not square.
+    /// Returns an error if the matrices are not square.
     #[track_caller]
     pub fn cholesky(&self, x: Value, lower: bool) -> Result<Value> {
         self.one(Location::caller(), OpKind::Cholesky { lower }, &[x], Types::Inferred)
@@ -125,7 +125,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the matrices in `a` are not square, or if their shape does not fit `b`.
+    /// Returns an error if the matrices in `a` are not square, or if their shape does not fit `b`.
     #[track_caller]
     pub fn triangular_solve(
         &self,
@@ -145,7 +145,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the lengths or the element type do not fit the operand.
+    /// Returns an error if the lengths or the element type do not fit the operand.
     #[track_caller]
     pub fn fft(&self, x: Value, fft_type: FftType, fft_length: &[i64]) -> Result<Value> {
         let kind = OpKind::Fft { fft_length: fft_length.to_vec(), fft_type };
@@ -158,7 +158,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If `a` and `b` are not scalars of the same type.
+    /// Returns an error if `a` and `b` are not scalars of the same type.
     #[track_caller]
     pub fn rng(&self, a: Value, b: Value, shape: &[i64], distribution: RngDistribution) -> Result<Value> {
         let at = Location::caller();
@@ -174,7 +174,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the elements of the type are not numbers.
+    /// Returns an error if the elements of the type are not numbers.
     #[track_caller]
     pub fn rng_bit_generator(&self, state: Value, algorithm: RngAlgorithm, ty: TensorType) -> Result<(Value, Value)> {
         let at = Location::caller();
@@ -196,7 +196,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If one of these operands does not have one element for each feature.
+    /// Returns an error if one of these operands does not have one element for each feature.
     #[track_caller]
     #[expect(clippy::too_many_arguments, reason = "the operands of the specification")]
     pub fn batch_norm_inference(
@@ -218,7 +218,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If `scale` or `offset` does not have one element for each feature.
+    /// Returns an error if `scale` or `offset` does not have one element for each feature.
     #[track_caller]
     pub fn batch_norm_training(
         &self,
@@ -236,8 +236,8 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If `scale`, `mean` or `variance` does not have one element for each feature, or if `grad_output` does not have
-    /// the shape of `x`.
+    /// Returns an error if `scale`, `mean` or `variance` does not have one element for each feature, or if
+    /// `grad_output` does not have the shape of `x`.
     #[track_caller]
     #[expect(clippy::too_many_arguments, reason = "the operands of the specification")]
     pub fn batch_norm_grad(

@@ -89,8 +89,8 @@ impl ModuleBuilder {
     ///
     /// # Errors
     ///
-    /// If the closure returns an error, if a result is not valid, or if the module already has a function with this
-    /// name.
+    /// Returns an error if the closure returns an error, if a result is not valid, or if the module already has a
+    /// function with this name.
     #[track_caller]
     pub fn function<R: Values>(
         &self,
@@ -107,7 +107,7 @@ impl ModuleBuilder {
     ///
     /// # Errors
     ///
-    /// If the module already has a function with this name.
+    /// Returns an error if the module already has a function with this name.
     #[track_caller]
     pub fn add(&self, function: FinishedFunction) -> Result<Callee> {
         self.add_at(function, Location::caller())
@@ -151,7 +151,7 @@ impl ModuleBuilder {
     ///
     /// # Errors
     ///
-    /// If the module already has a mesh with this name, or if an axis has the size 0.
+    /// Returns an error if the module already has a mesh with this name, or if an axis has the size 0.
     #[track_caller]
     pub fn mesh(&self, name: &str, axes: &[(&str, u32)]) -> Result<()> {
         let place = |e: Error| e.with_op("sdy.mesh").with_location(Location::caller().to_string());
@@ -197,9 +197,9 @@ impl ModuleBuilder {
     ///
     /// # Errors
     ///
-    /// If the module violates a rule that involves several ops or functions. For example, a called function is not in
-    /// the module, a sharding refers to a mesh that does not exist, or an operand that is a constant has an invalid
-    /// value.
+    /// Returns an error if the module violates a rule that involves several ops or functions. For example, a called
+    /// function is not in the module, a sharding refers to a mesh that does not exist, or an operand that is a constant
+    /// has an invalid value.
     pub fn build(self) -> Result<Module> {
         let ModuleState { mut module, locations } = self.state.into_inner();
         module.locations = locations.into();

@@ -51,8 +51,8 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the closure returns an error, or if the types of the inputs, the initial values and the closure's results do
-    /// not match.
+    /// Returns an error if the closure returns an error, or if the types of the inputs, the initial values and the
+    /// closure's results do not match.
     #[track_caller]
     pub fn reduce<V: Values>(
         &self,
@@ -90,7 +90,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the closure returns an error, or if the shapes of the operands differ.
+    /// Returns an error if the closure returns an error, or if the shapes of the operands differ.
     #[track_caller]
     pub fn map<V: Values>(&self, operands: V, body: impl FnOnce(V) -> Result<Value>) -> Result<Value> {
         let at = Location::caller();
@@ -111,7 +111,8 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the closure returns an error or does not return a boolean, or if the shapes of the operands differ.
+    /// Returns an error if the closure returns an error or does not return a boolean, or if the shapes of the operands
+    /// differ.
     #[track_caller]
     pub fn sort<V: Values>(
         &self,
@@ -141,7 +142,8 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the closure returns an error, or if the dimension numbers do not fit the inputs, indices and updates.
+    /// Returns an error if the closure returns an error, or if the dimension numbers do not fit the inputs, indices and
+    /// updates.
     #[track_caller]
     pub fn scatter<V: Values>(
         &self,
@@ -168,7 +170,8 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If a closure returns an error, or if `source` does not have one element for each position of the window.
+    /// Returns an error if a closure returns an error, or if `source` does not have one element for each position of
+    /// the window.
     #[track_caller]
     pub fn select_and_scatter(
         &self,
@@ -209,8 +212,8 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If a closure returns an error, if `condition` does not return a boolean, or if `body` returns a state of other
-    /// types.
+    /// Returns an error if a closure returns an error, if `condition` does not return a boolean, or if `body` returns a
+    /// state of other types.
     #[track_caller]
     pub fn while_<V: Values>(
         &self,
@@ -232,8 +235,8 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If a closure returns an error, if the predicate is not a boolean scalar, or if the branches return different
-    /// types.
+    /// Returns an error if a closure returns an error, if the predicate is not a boolean scalar, or if the branches
+    /// return different types.
     #[track_caller]
     pub fn if_<V: Values>(
         &self,
@@ -253,7 +256,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the closure returns an error, if `branches` is 0, or if the branches return different types.
+    /// Returns an error if the closure returns an error, if `branches` is 0, or if the branches return different types.
     #[track_caller]
     pub fn case<V: Values>(
         &self,
@@ -283,7 +286,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the closure returns an error, or if it does not add exactly one collective or slice.
+    /// Returns an error if the closure returns an error, or if it does not add exactly one collective or slice.
     #[track_caller]
     pub fn async_start<V: Values>(&self, operands: V, body: impl FnOnce(V) -> Result<V>) -> Result<Value> {
         let (at, name) = (Location::caller(), "stablehlo.async_start");
@@ -304,7 +307,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the operand is not a future.
+    /// Returns an error if the operand is not a future.
     #[track_caller]
     pub fn async_done(&self, future: Value) -> Result<Vec<Value>> {
         let at = Location::caller();

@@ -13,7 +13,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the type does not have the dimension or if its elements are not numbers.
+    /// Returns an error if the type does not have the dimension or if its elements are not numbers.
     #[track_caller]
     pub fn iota(&self, ty: TensorType, dimension: usize) -> Result<Value> {
         self.one(Location::caller(), OpKind::Iota { iota_dimension: dimension }, &[], Types::one(ty))
@@ -23,7 +23,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the function has too many values.
+    /// Returns an error if the function has too many values.
     #[track_caller]
     pub fn partition_id(&self) -> Result<Value> {
         self.one(Location::caller(), OpKind::PartitionId, &[], Types::Inferred)
@@ -33,7 +33,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the function has too many values.
+    /// Returns an error if the function has too many values.
     #[track_caller]
     pub fn replica_id(&self) -> Result<Value> {
         self.one(Location::caller(), OpKind::ReplicaId, &[], Types::Inferred)
@@ -44,8 +44,8 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If neither bit width divides the other, or if the last dimension does not have the extent that a wider type
-    /// requires.
+    /// Returns an error if neither bit width divides the other, or if the last dimension does not have the extent that
+    /// a wider type requires.
     #[track_caller]
     pub fn bitcast_convert(&self, x: Value, element: ElementType) -> Result<Value> {
         let at = Location::caller();
@@ -64,7 +64,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the dimensions do not fit the operand and the shape.
+    /// Returns an error if the dimensions do not fit the operand and the shape.
     #[track_caller]
     pub fn broadcast_in_dim(&self, x: Value, broadcast_dimensions: &[usize], shape: &[i64]) -> Result<Value> {
         let at = Location::caller();
@@ -78,7 +78,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If an extent is negative.
+    /// Returns an error if an extent is negative.
     #[track_caller]
     pub fn broadcast(&self, x: Value, sizes: &[i64]) -> Result<Value> {
         let at = Location::caller();
@@ -92,7 +92,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the new shape has a different number of elements.
+    /// Returns an error if the new shape has a different number of elements.
     #[track_caller]
     pub fn reshape(&self, x: Value, shape: &[i64]) -> Result<Value> {
         let at = Location::caller();
@@ -104,7 +104,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If `permutation` is not a permutation of the dimensions.
+    /// Returns an error if `permutation` is not a permutation of the dimensions.
     #[track_caller]
     pub fn transpose(&self, x: Value, permutation: &[usize]) -> Result<Value> {
         let kind = OpKind::Transpose { permutation: permutation.into() };
@@ -115,7 +115,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If a list does not have one element for each dimension, or if a range exceeds the operand.
+    /// Returns an error if a list does not have one element for each dimension, or if a range exceeds the operand.
     #[track_caller]
     pub fn slice(&self, x: Value, start: &[i64], limit: &[i64], strides: &[i64]) -> Result<Value> {
         let kind =
@@ -128,7 +128,8 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If there is not one index and one size for each dimension, or if a size is larger than the operand.
+    /// Returns an error if there is not one index and one size for each dimension, or if a size is larger than the
+    /// operand.
     #[track_caller]
     pub fn dynamic_slice(&self, x: Value, start: &[Value], sizes: &[i64]) -> Result<Value> {
         let operands = [&[x], start].concat();
@@ -141,7 +142,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If there is not one index for each dimension, or if the update is larger than the operand.
+    /// Returns an error if there is not one index for each dimension, or if the update is larger than the operand.
     #[track_caller]
     pub fn dynamic_update_slice(&self, x: Value, update: Value, start: &[Value]) -> Result<Value> {
         let operands = [&[x, update], start].concat();
@@ -152,7 +153,8 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If there is no operand, or if the operands differ in element type or in an extent of another dimension.
+    /// Returns an error if there is no operand, or if the operands differ in element type or in an extent of another
+    /// dimension.
     #[track_caller]
     pub fn concatenate(&self, operands: &[Value], dimension: usize) -> Result<Value> {
         self.one(Location::caller(), OpKind::Concatenate { dimension }, operands, Types::Inferred)
@@ -163,7 +165,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If a list does not have one element for each dimension, or if interior padding is negative.
+    /// Returns an error if a list does not have one element for each dimension, or if interior padding is negative.
     #[track_caller]
     pub fn pad(&self, x: Value, value: Value, low: &[i64], high: &[i64], interior: &[i64]) -> Result<Value> {
         let kind = OpKind::Pad {
@@ -178,7 +180,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the operand does not have one of the dimensions.
+    /// Returns an error if the operand does not have one of the dimensions.
     #[track_caller]
     pub fn reverse(&self, x: Value, dimensions: &[usize]) -> Result<Value> {
         let kind = OpKind::Reverse { dimensions: dimensions.into() };

@@ -36,7 +36,8 @@ impl Literal {
     ///
     /// # Errors
     ///
-    /// If the type is not static, or if `data` has neither the size of all elements nor the size of one element.
+    /// Returns an error if the type is not static, or if `data` has neither the size of all elements nor the size of
+    /// one element.
     pub fn new(ty: TensorType, data: impl Into<Bytes>) -> Result<Self> {
         let data = data.into();
         let Some(count) = ty.num_elements() else {

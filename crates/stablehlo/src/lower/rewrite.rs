@@ -26,8 +26,9 @@ use crate::verify::{VerifyLevel, verify};
 ///
 /// # Errors
 ///
-/// If the program contains an element type that the device lacks, or if a replacement makes the program invalid. An
-/// example is a `bitcast_convert` of a type that became narrower. The error names the op and its location.
+/// Returns an error if the program contains an element type that the device lacks, or if a replacement makes the
+/// program invalid. An example is a `bitcast_convert` of a type that became narrower. The error names the op and its
+/// location.
 pub fn lower(module: &Module, rules: &DeviceRules) -> Result<Module> {
     if *rules == DeviceRules::default() {
         return Ok(module.clone());

@@ -24,8 +24,9 @@ use crate::ops::Opcode;
 ///
 /// # Errors
 ///
-/// If operands, attributes or regions violate the specification, or if the result types do not follow from them, as for
-/// `broadcast_in_dim`, `reshape`, `convert`, `iota` and `custom_call`. The error names the op and its location.
+/// Returns an error if operands, attributes or regions violate the specification, or if the result types do not follow
+/// from them, as for `broadcast_in_dim`, `reshape`, `convert`, `iota` and `custom_call`. The error names the op and its
+/// location.
 ///
 /// ```
 /// use stablehlo::VerifyLevel;

@@ -19,9 +19,9 @@ const FUNC_OWN: [&str; 5] = ["arg_attrs", "function_type", "res_attrs", "sym_nam
 ///
 /// # Errors
 ///
-/// If `version` is outside this range, if the module does not pass [`verify`](crate::verify()) at level
-/// [`VerifyLevel::FULL`], or if an op, attribute or type requires a newer version. Shardy's ops and attributes require
-/// 1.11.0. The error names the op, the required version and the source location.
+/// Returns an error if `version` is outside this range, if the module does not pass [`verify`](crate::verify()) at
+/// level [`VerifyLevel::FULL`], or if an op, attribute or type requires a newer version. Shardy's ops and attributes
+/// require 1.11.0. The error names the op, the required version and the source location.
 pub fn write(module: &Module, version: Version) -> Result<Vec<u8>> {
     if version < Version::OLDEST || version > Version::NEWEST {
         return Err(Error::new(

@@ -81,7 +81,7 @@ entries! {
 
     #[destroys]
     PJRT_RuntimeAbiVersion_Destroy(args) {
-        // SAFETY: V2 (handles), the framework no longer uses the version.
+        // SAFETY: V2 (handles): the framework no longer uses the version.
         unsafe { destroy(args.abi_version) };
         Ok(())
     }
@@ -120,7 +120,7 @@ entries! {
 
     #[destroys]
     PJRT_ExecutableAbiVersion_Destroy(args) {
-        // SAFETY: V2 (handles), the framework no longer uses the version.
+        // SAFETY: V2 (handles): the framework no longer uses the version.
         unsafe { destroy(args.abi_version) };
         Ok(())
     }

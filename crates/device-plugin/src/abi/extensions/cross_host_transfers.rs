@@ -128,19 +128,19 @@ struct Descriptor {
     destructor: PJRT_Transfers_DescriptorDestructor,
 }
 
-// SAFETY: V4 (callbacks), the destructor may be called from any thread, and only this value uses the other pointers.
+// SAFETY: V4 (callbacks): the destructor may be called from any thread, and only this value uses the other pointers.
 unsafe impl Send for Descriptor {}
 
 impl Descriptor {
     /// Frees the descriptor and its event, which the framework passed.
     fn free(self) {
         if let Some(destructor) = self.destructor {
-            // SAFETY: V4 (callbacks), the framework lends the descriptor until this call.
+            // SAFETY: V4 (callbacks): the framework lends the descriptor until this call.
             unsafe { destructor(self.data, self.size) };
         }
-        // SAFETY: V2 (handles), the framework no longer uses the event.
+        // SAFETY: V2 (handles): the framework no longer uses the event.
         if let Ok(EventRef::State(_)) = unsafe { get(self.event) } {
-            // SAFETY: V2 (handles), every `EventHandle` is boxed, and the framework no longer uses this event.
+            // SAFETY: V2 (handles): every `EventHandle` is boxed, and the framework no longer uses this event.
             drop(unsafe { Box::from_raw(self.event.cast::<EventHandle>()) });
         }
     }

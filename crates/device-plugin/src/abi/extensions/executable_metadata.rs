@@ -73,7 +73,7 @@ unsafe extern "C" fn get<P: DevicePlugin>(
     };
     match contain_in(GET, call) {
         Ok(metadata) => {
-            // SAFETY: V1 (argument structs), the output is writable.
+            // SAFETY: V1 (argument structs): the output is writable.
             unsafe { (*args).metadata = metadata.cast() };
             null_mut()
         }
@@ -88,7 +88,7 @@ unsafe extern "C" fn destroy(args: *mut PJRT_ExecutableMetadata_DestroySerialize
     // SAFETY: V1 (argument structs); the struct has the same size in all versions.
     let metadata = unsafe { args.as_ref() }.map_or(null_mut(), |args| args.metadata);
     if !metadata.is_null() {
-        // SAFETY: V2 (handles), `get` boxed the metadata, and the framework no longer uses it.
+        // SAFETY: V2 (handles): `get` boxed the metadata, and the framework no longer uses it.
         let metadata = unsafe { Box::from_raw(metadata.cast::<Metadata>()) };
         debug_assert_eq!(metadata.base.serialized_metadata_size, metadata.bytes.len());
     }

@@ -17,7 +17,7 @@ entries! {
     #[destroys]
     PJRT_ExecuteContext_Destroy(args) {
         if !args.context.is_null() {
-            // SAFETY: V2 (handles), `PJRT_ExecuteContext_Create` boxed the context, and the framework no longer uses
+            // SAFETY: V2 (handles): `PJRT_ExecuteContext_Create` boxed the context, and the framework no longer uses
             // it. Each execution holds its own clone.
             drop(unsafe { Box::from_raw(args.context.cast::<ExecuteContext>()) });
         }

@@ -27,7 +27,7 @@ entries! {
         // SAFETY: V2 (handles) and V5 (opaque types).
         let layout = unsafe { args.layout.cast::<MemoryLayout>().as_ref() };
         if layout.is_some_and(|layout| layout.owned) {
-            // SAFETY: V2 (handles), `MemoryLayout::owned` boxed the layout, and the framework no longer uses it.
+            // SAFETY: V2 (handles): `MemoryLayout::owned` boxed the layout, and the framework no longer uses it.
             drop(unsafe { Box::from_raw(args.layout.cast::<MemoryLayout>()) });
         }
         Ok(())

@@ -178,7 +178,7 @@ entries! {
     #[destroys]
     Error_Destroy(args) {
         if !args.error.is_null() {
-            // SAFETY: V2 (handles), every error is a boxed `ErrorHandle`, and the framework no longer uses this error.
+            // SAFETY: V2 (handles): every error is a boxed `ErrorHandle`, and the framework no longer uses this error.
             drop(unsafe { Box::from_raw(args.error.cast::<ErrorHandle>()) });
         }
         Ok(())
@@ -206,7 +206,7 @@ entries! {
     #[destroys]
     Destroy(args) {
         let Some(profiler) = NonNull::new(args.profiler.cast::<Profiler>()) else { return Ok(()) };
-        // SAFETY: V2 (handles), `Create` boxed the profiler, and the framework no longer uses it.
+        // SAFETY: V2 (handles): `Create` boxed the profiler, and the framework no longer uses it.
         let profiler = unsafe { Box::from_raw(profiler.as_ptr()) };
         let running = matches!(profiler.state().phase, Phase::Running);
         if running && let Err(error) = profiler.stop::<P>() {
@@ -250,7 +250,7 @@ entries! {
     #[destroys]
     ConsumeResult_Destroy(args) {
         if !args.consume_result.is_null() {
-            // SAFETY: V2 (handles), `Consume` boxed the result, and the framework no longer uses it.
+            // SAFETY: V2 (handles): `Consume` boxed the result, and the framework no longer uses it.
             drop(unsafe { Box::from_raw(args.consume_result.cast::<Consumed>()) });
         }
         Ok(())

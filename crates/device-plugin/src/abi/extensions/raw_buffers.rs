@@ -124,7 +124,7 @@ struct Source {
     size: usize,
 }
 
-// SAFETY: V3 (arrays and text), the memory is readable on any thread until the event of the call is ready.
+// SAFETY: V3 (arrays and text): the memory is readable on any thread until the event of the call is ready.
 unsafe impl Send for Source {}
 
 impl Source {
@@ -166,7 +166,7 @@ entries! {
     #[destroys]
     PJRT_RawBuffer_Destroy(args) {
         if let Some(alias) = NonNull::new(args.buffer.cast::<RawBuffer<P::Backend>>()) {
-            // SAFETY: V2 (handles), `PJRT_RawBuffer_CreateRawAliasOfBuffer` boxed the alias, and the framework no
+            // SAFETY: V2 (handles): `PJRT_RawBuffer_CreateRawAliasOfBuffer` boxed the alias, and the framework no
             // longer uses it.
             drop_contained(unsafe { Box::from_raw(alias.as_ptr()) });
         }
@@ -205,7 +205,7 @@ entries! {
             // Capture the whole `Source`, which is `Send`. The closure would otherwise capture only its fields, and a
             // raw pointer is not `Send`.
             let from = from;
-            // SAFETY: V3 (arrays and text), the event of the call is completed after this copy.
+            // SAFETY: V3 (arrays and text): the event of the call is completed after this copy.
             write(backend, value, range.start, unsafe { from.slice() }?)
         }));
         Ok(())
@@ -217,10 +217,10 @@ entries! {
         let range = buffer.range(args.offset, args.transfer_size)?;
         expect_memory(args.dst, &range, "dst")?;
         let read = raw_buffers::<P::Backend>()?.read_raw;
-        // SAFETY: V3 (arrays and text), the memory is writable until the event of the call is ready.
+        // SAFETY: V3 (arrays and text): the memory is writable until the event of the call is ready.
         let mut to = unsafe { Destination::new(args.dst, range.len()) };
         args.event = into_raw(buffer.when_ready::<extension_slot::PJRT_RawBuffer_CopyRawDeviceToHost>(&range.clone(), move |backend, value| {
-            // SAFETY: V3 (arrays and text), the event of the call is completed after this copy.
+            // SAFETY: V3 (arrays and text): the event of the call is completed after this copy.
             read(backend, value, range.start, unsafe { to.slice() }?)
         }));
         Ok(())

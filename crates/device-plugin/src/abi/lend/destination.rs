@@ -11,7 +11,7 @@ pub(crate) struct Destination {
     pub(crate) size: usize,
 }
 
-// SAFETY: V3 (arrays and text), any thread of the plugin may write to the memory until the event is ready.
+// SAFETY: V3 (arrays and text): any thread of the plugin may write to the memory until the event is ready.
 unsafe impl Send for Destination {}
 
 impl Destination {

@@ -32,7 +32,7 @@ unsafe impl Sync for Allocation {}
 impl Drop for Allocation {
     fn drop(&mut self) {
         if let Some(release) = self.release.take() {
-            // SAFETY: V4 (callbacks), the function is called once, after the last read of the memory.
+            // SAFETY: V4 (callbacks): the function is called once, after the last read of the memory.
             unsafe { (release.function)(self.data, release.user_arg) };
         }
     }
@@ -82,7 +82,7 @@ impl ForeignMemory {
         if !self.0.readable {
             return None;
         }
-        // SAFETY: V3 (arrays and text), the other library keeps the memory until `release` is called, which happens
+        // SAFETY: V3 (arrays and text): the other library keeps the memory until `release` is called, which happens
         // after the last clone is dropped.
         unsafe { ffi_read::slice(self.0.data.cast::<u8>().cast_const(), self.0.size, "device_buffer_ptr") }.ok()
     }

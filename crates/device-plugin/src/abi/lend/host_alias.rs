@@ -21,7 +21,7 @@ struct AliasedMemory {
     done: Option<Completer>,
 }
 
-// SAFETY: V3 (arrays and text), the framework does not write to the memory until the event is ready, so any thread may
+// SAFETY: V3 (arrays and text): the framework does not write to the memory until the event is ready, so any thread may
 // read it.
 unsafe impl Send for AliasedMemory {}
 // SAFETY: the reason for `Send` of this type also applies here.
@@ -39,7 +39,7 @@ impl Deref for HostAlias {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: V3 (arrays and text), the memory is readable until the event is ready, and dropping the last clone
+        // SAFETY: V3 (arrays and text): the memory is readable until the event is ready, and dropping the last clone
         // completes the event.
         unsafe { ffi_read::slice(self.0.data, self.0.size, "data") }.unwrap_or_default()
     }

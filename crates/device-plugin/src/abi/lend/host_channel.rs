@@ -33,7 +33,7 @@ struct Channels {
 struct SendCallback(PJRT_SendCallbackInfo);
 struct RecvCallback(PJRT_RecvCallbackInfo);
 
-// SAFETY: V4 (callbacks), callbacks may be called from any thread.
+// SAFETY: V4 (callbacks): callbacks may be called from any thread.
 unsafe impl Send for SendCallback {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for SendCallback {}
@@ -146,7 +146,7 @@ impl HostChannels {
         let error = unsafe { callback(&raw mut chunk, &raw mut make_error, total, done.into(), info.user_arg) };
         match NonNull::new(error.cast::<ErrorHandle>()) {
             None => Ok(()),
-            // SAFETY: V2 (handles), the callback creates errors with `make_error`, and no longer uses this error.
+            // SAFETY: V2 (handles): the callback creates errors with `make_error`, and no longer uses this error.
             Some(error) => Err(unsafe { Box::from_raw(error.as_ptr()) }.error),
         }
     }
@@ -311,7 +311,7 @@ impl Deref for HostChunk {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: V3 (arrays and text), the data is readable until the deleter is called. `AddChunk` has checked the
+        // SAFETY: V3 (arrays and text): the data is readable until the deleter is called. `AddChunk` has checked the
         // pointer.
         unsafe { ffi_read::slice(self.raw.data.cast::<u8>().cast_const(), self.raw.size, "chunk->data") }
             .unwrap_or_default()
@@ -321,7 +321,7 @@ impl Deref for HostChunk {
 impl Drop for HostChunk {
     fn drop(&mut self) {
         if let Some(deleter) = self.raw.deleter {
-            // SAFETY: V4 (callbacks), the deleter is called once, after the last use of the data.
+            // SAFETY: V4 (callbacks): the deleter is called once, after the last use of the data.
             unsafe { deleter(self.raw.data, self.raw.deleter_arg) };
         }
         if let Some(done) = self.done.take() {
@@ -428,7 +428,7 @@ entries! {
     PJRT_CopyToDeviceStream_Destroy(args) {
         if !args.stream.is_null() {
             let stream: *const Stream = args.stream.cast_const().cast();
-            // SAFETY: V2 (handles), the pointer came from `Arc::into_raw` in `HostChannels::recv`, and the framework no
+            // SAFETY: V2 (handles): the pointer came from `Arc::into_raw` in `HostChannels::recv`, and the framework no
             // longer uses it.
             let stream = unsafe { Arc::from_raw(stream) };
             lock(&stream.state).ended = true;

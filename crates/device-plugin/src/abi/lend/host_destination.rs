@@ -25,7 +25,7 @@ impl HostDestination {
     /// per element for sub-byte types. The initial contents are unspecified.
     pub fn bytes(&mut self) -> &mut [u8] {
         let Some(memory) = &mut self.memory else { return &mut [] };
-        // SAFETY: V3 (arrays and text), the plugin may write to the memory until the event of the framework's call is
+        // SAFETY: V3 (arrays and text): the plugin may write to the memory until the event of the framework's call is
         // ready. `async_read::read` completes this event after this value is dropped.
         unsafe { memory.slice() }.unwrap_or_default()
     }

@@ -24,7 +24,7 @@ pub struct KeyValueStore {
     try_get_arg: *mut c_void,
 }
 
-// SAFETY: V4 (callbacks), callbacks may be called from any thread.
+// SAFETY: V4 (callbacks): callbacks may be called from any thread.
 unsafe impl Send for KeyValueStore {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for KeyValueStore {}

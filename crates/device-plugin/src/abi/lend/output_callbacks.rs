@@ -21,7 +21,7 @@ struct Callbacks {
 
 struct Info(PJRT_HloOutputCallbackInfo);
 
-// SAFETY: V4 (callbacks), callbacks may be called from any thread.
+// SAFETY: V4 (callbacks): callbacks may be called from any thread.
 unsafe impl Send for Info {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for Info {}

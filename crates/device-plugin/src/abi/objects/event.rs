@@ -19,7 +19,7 @@ struct Callback {
     user_arg: *mut c_void,
 }
 
-// SAFETY: V4 (callbacks), callbacks may be called from any thread.
+// SAFETY: V4 (callbacks): callbacks may be called from any thread.
 unsafe impl Send for Callback {}
 
 impl Callback {
@@ -42,7 +42,7 @@ entries! {
         // Pending callbacks belong to the shared state and not to the handle. The framework may therefore destroy an
         // event that is pending, even in a callback of the same event.
         if !args.event.is_null() && args.event.cast_const().cast() != &raw const READY {
-            // SAFETY: V2 (handles), every handle other than `READY` is a boxed `EventHandle`, and the framework no
+            // SAFETY: V2 (handles): every handle other than `READY` is a boxed `EventHandle`, and the framework no
             // longer uses this one.
             drop(unsafe { Box::from_raw(args.event.cast::<EventHandle>()) });
         }

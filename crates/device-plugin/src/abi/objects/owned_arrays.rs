@@ -161,7 +161,7 @@ impl Blob {
 /// V2 (handles) holds for `owner`.
 pub(crate) unsafe extern "C" fn delete_blob<T>(owner: *mut T) {
     if !owner.is_null() {
-        // SAFETY: V2 (handles), `Blob::new` boxed the owner, and the framework no longer uses it.
+        // SAFETY: V2 (handles): `Blob::new` boxed the owner, and the framework no longer uses it.
         drop(unsafe { Box::from_raw(owner.cast::<Vec<u8>>()) });
     }
 }
@@ -196,9 +196,9 @@ impl Bytes {
             return;
         }
         let words = bytes.cast::<u64>().cast_mut().wrapping_sub(1);
-        // SAFETY: V2 (handles), the word before the bytes contains the number of words.
+        // SAFETY: V2 (handles): the word before the bytes contains the number of words.
         let count = usize::try_from(unsafe { words.read() }).unwrap_or(0);
-        // SAFETY: V2 (handles), `give` allocated these words as a boxed slice.
+        // SAFETY: V2 (handles): `give` allocated these words as a boxed slice.
         drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(words, count)) });
     }
 }

@@ -280,7 +280,7 @@ entries! {
         // SAFETY: V2 (handles) and V5 (opaque types).
         let topology = unsafe { args.topology.cast::<Topology>().as_ref() };
         if topology.is_some_and(|topology| topology.owned) {
-            // SAFETY: V2 (handles), `into_raw` boxed the topology, and the framework no longer uses it.
+            // SAFETY: V2 (handles): `into_raw` boxed the topology, and the framework no longer uses it.
             drop(unsafe { Box::from_raw(args.topology.cast::<Topology>()) });
         }
         Ok(())

@@ -145,7 +145,7 @@ impl<B: Backend> Drop for Manager<B> {
             if let Some(handle) = buffer.handle.take() {
                 // Catch a panic of a vendor's destructor, so that the remaining buffers are still destroyed.
                 let _ = contain(|| {
-                    // SAFETY: V7 (counting), the framework never received the handle.
+                    // SAFETY: V7 (counting): the framework never received the handle.
                     unsafe { BufferHandle::<B>::destroy(handle.cast()) };
                     Ok(())
                 });
@@ -191,7 +191,7 @@ entries! {
     #[destroys]
     PJRT_AsyncHostToDeviceTransferManager_Destroy(args) {
         if !args.transfer_manager.is_null() {
-            // SAFETY: V2 (handles), `PJRT_Client_CreateBuffersForAsyncHostToDevice` boxed the manager, and the
+            // SAFETY: V2 (handles): `PJRT_Client_CreateBuffersForAsyncHostToDevice` boxed the manager, and the
             // framework no longer uses it.
             drop(unsafe { Box::from_raw(args.transfer_manager.cast::<Manager<P::Backend>>()) });
         }

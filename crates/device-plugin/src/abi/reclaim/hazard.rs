@@ -85,7 +85,7 @@ pub(crate) struct Owner {
     pub(crate) free: unsafe fn(NonNull<()>),
 }
 
-// SAFETY: V7 (counting), one thread at a time inspects the object, and the thread that finds it unused frees it.
+// SAFETY: V7 (counting): one thread at a time inspects the object, and the thread that finds it unused frees it.
 unsafe impl Send for Owner {}
 
 /// The data that one thread publishes about its use of one client. Other threads read it. They write only `closing`
@@ -118,7 +118,7 @@ pub(crate) struct Guard {
     _own: Option<BorrowedSlots>,
 }
 
-// SAFETY: V9 (hazard pointers), other threads only compare the address of the guard's slots. Only the thread of the
+// SAFETY: V9 (hazard pointers): other threads only compare the address of the guard's slots. Only the thread of the
 // framework's call, which starts and ends the launch, writes the slots.
 unsafe impl Send for Guard {}
 // SAFETY: the reason for `Send` of this type also applies here.
@@ -278,7 +278,7 @@ impl HazardDomain {
                 (NonNull::from(&*own), Some(BorrowedSlots(own)))
             }
         };
-        // SAFETY: V9 (hazard pointers), the slots belong to this thread or to `own`, and the client lives until the
+        // SAFETY: V9 (hazard pointers): the slots belong to this thread or to `own`, and the client lives until the
         // execution ends.
         let published = unsafe { slots.as_ref() };
         let before = published.protected.load(Ordering::Relaxed);
@@ -337,7 +337,7 @@ impl HazardDomain {
         let destroyed = destroyed.fold(0, usize::wrapping_add).wrapping_add(self.elsewhere.load(Ordering::SeqCst));
         let created = state.threads.iter().map(|slots| slots.created.load(Ordering::SeqCst));
         let created = created.fold(0, usize::wrapping_add);
-        // SAFETY: V7 (counting), the domain is closed and not freed, so the object is alive.
+        // SAFETY: V7 (counting): the domain is closed and not freed, so the object is alive.
         if destroyed != created || !unsafe { (owner.is_unused)(owner.object) } {
             return;
         }
@@ -345,7 +345,7 @@ impl HazardDomain {
         state.threads.clear();
         drop(state);
         closed().retain(|domain| !Arc::ptr_eq(domain, self));
-        // SAFETY: V7 (counting), only this thread found the owner unused while the phase was `Closed`.
+        // SAFETY: V7 (counting): only this thread found the owner unused while the phase was `Closed`.
         unsafe { (owner.free)(owner.object) };
     }
 }
@@ -354,14 +354,14 @@ impl Guard {
     /// Counts outputs that the execution creates.
     #[inline]
     pub(crate) fn add_outputs(&self, count: usize) {
-        // SAFETY: V9 (hazard pointers), the slots outlive the guard.
+        // SAFETY: V9 (hazard pointers): the slots outlive the guard.
         ThreadSlots::add(&unsafe { self.slots.as_ref() }.created, count);
     }
 
     /// Corrects the count for outputs that were counted but not created.
     #[inline]
     pub(crate) fn remove_outputs(&self, count: usize) {
-        // SAFETY: V9 (hazard pointers), the slots outlive the guard.
+        // SAFETY: V9 (hazard pointers): the slots outlive the guard.
         unsafe { self.slots.as_ref() }.count_destroyed(count);
     }
 }
@@ -369,7 +369,7 @@ impl Guard {
 impl Drop for Guard {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: V9 (hazard pointers), the slots outlive the guard.
+        // SAFETY: V9 (hazard pointers): the slots outlive the guard.
         let slots = unsafe { self.slots.as_ref() };
         slots.protected.store(self.before, Ordering::Release);
         slots.depth.store(self.depth - 1, Ordering::Release);
@@ -384,7 +384,7 @@ impl OutputCounter {
     #[inline]
     pub(crate) fn count_destroyed(self) {
         match self.0 {
-            // SAFETY: V9 (hazard pointers), the slots belong to this thread, which is not ending.
+            // SAFETY: V9 (hazard pointers): the slots belong to this thread, which is not ending.
             Ok(slots) => unsafe { slots.as_ref() }.count_destroyed(1),
             Err(domain) => {
                 domain.elsewhere.fetch_add(1, Ordering::SeqCst);

@@ -112,7 +112,7 @@ impl<T: Reclaimed> Counted<T> {
     ///
     /// `object` points to a `Counted<T>` to which no reference exists.
     unsafe fn free(object: NonNull<()>) {
-        // SAFETY: V7 (counting), the domain found the object unused, and `Ref::new` boxed it.
+        // SAFETY: V7 (counting): the domain found the object unused, and `Ref::new` boxed it.
         drop_contained(unsafe { Box::from_raw(object.cast::<Self>().as_ptr()) });
     }
 }
@@ -122,7 +122,7 @@ impl<T: Reclaimed> Ref<T> {
     pub(crate) fn new(first_word: *const (), value: T) -> Self {
         let new = Box::new(Counted { first_word, count: AtomicUsize::new(1), own: NonNull::dangling(), value });
         let raw = NonNull::from(Box::leak(new));
-        // SAFETY: V7 (counting), no other code has a pointer to the allocation yet.
+        // SAFETY: V7 (counting): no other code has a pointer to the allocation yet.
         unsafe { (*raw.as_ptr()).own = raw };
         Self(raw)
     }
@@ -155,7 +155,7 @@ impl<T: Reclaimed> Deref for Ref<T> {
 
     #[inline]
     fn deref(&self) -> &Counted<T> {
-        // SAFETY: V7 (counting), this reference keeps the value alive.
+        // SAFETY: V7 (counting): this reference keeps the value alive.
         unsafe { self.0.as_ref() }
     }
 }
@@ -189,7 +189,7 @@ impl<T: Reclaimed> Deref for OwnerRef<T> {
 
     #[inline]
     fn deref(&self) -> &Counted<T> {
-        // SAFETY: V7 (counting), this reference, or the domain's count of outputs, keeps the value alive.
+        // SAFETY: V7 (counting): this reference, or the domain's count of outputs, keeps the value alive.
         unsafe { self.to.as_ref() }
     }
 }

@@ -140,18 +140,18 @@ pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(arg
         if args.is_null() || !args.is_aligned() {
             return Err(no_struct(args.is_null()));
         }
-        // SAFETY: V1 (argument structs), every struct begins with its size.
+        // SAFETY: V1 (argument structs): every struct begins with its size.
         let size = unsafe { args.cast::<usize>().read() };
         if size < S::Args::MIN_SIZE {
             return Err(too_short::<S::Args>(size, "args"));
         }
         let size = S::Args::size_behind(size);
-        // SAFETY: V1 (argument structs), `size` bytes are readable.
+        // SAFETY: V1 (argument structs): `size` bytes are readable.
         let mut local = unsafe { local_copy(args, size) };
         // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
         unsafe { T::call(&mut local) }?;
         if T::OUTPUTS {
-            // SAFETY: V1 (argument structs), `size` bytes are writable.
+            // SAFETY: V1 (argument structs): `size` bytes are writable.
             unsafe { copy_struct::<S::Args>((&raw const local).cast(), args.cast(), size) };
         }
         Ok(())
@@ -206,7 +206,7 @@ unsafe fn shared(args: *mut u8, function: &Function, body: Body) -> Result<()> {
         let size = if function.size_rule == SizeRule::Fixed {
             whole
         } else {
-            // SAFETY: V1 (argument structs), every struct begins with its size.
+            // SAFETY: V1 (argument structs): every struct begins with its size.
             let size = unsafe { words.read() };
             if size < min_size {
                 return Err(too_short_for(size, "args", min_size, whole));
@@ -216,13 +216,13 @@ unsafe fn shared(args: *mut u8, function: &Function, body: Body) -> Result<()> {
         };
         let mut local: Local = [0; _];
         let local = (&raw mut local).cast::<u8>();
-        // SAFETY: V1 (argument structs), `size` bytes are readable, and `Function::of` has checked that they fit into
+        // SAFETY: V1 (argument structs): `size` bytes are readable, and `Function::of` has checked that they fit into
         // `Local`.
         unsafe { args.copy_to_nonoverlapping(local, size) };
         // SAFETY: the caller promises valid `args`. Zero is valid for the fields that a shorter struct lacks.
         unsafe { body(local) }?;
         if function.has_outputs {
-            // SAFETY: V1 (argument structs), `size` bytes are writable.
+            // SAFETY: V1 (argument structs): `size` bytes are writable.
             unsafe { local.copy_to_nonoverlapping(args, size) };
         }
         Ok(())

@@ -40,7 +40,7 @@ pub(crate) fn into_raw(error: Error) -> *mut PJRT_Error {
 /// V2 (handles) holds for `error`, which may be null.
 pub(crate) unsafe extern "C" fn destroy(error: *mut PJRT_Error) {
     if !error.is_null() {
-        // SAFETY: V2 (handles), `into_raw` boxed the error, and the framework no longer uses it.
+        // SAFETY: V2 (handles): `into_raw` boxed the error, and the framework no longer uses it.
         drop(unsafe { Box::from_raw(error.cast::<ErrorHandle>()) });
     }
 }

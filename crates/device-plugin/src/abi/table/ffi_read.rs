@@ -92,12 +92,12 @@ pub(crate) unsafe fn nested<T: AbiStruct>(data: *const T, field: &str) -> Result
     if data.is_null() || !data.is_aligned() {
         return Err(no_object(field, data.is_null()));
     }
-    // SAFETY: V1 (argument structs), every struct begins with its size.
+    // SAFETY: V1 (argument structs): every struct begins with its size.
     let size = unsafe { data.cast::<usize>().read() };
     if size < T::MIN_SIZE {
         return Err(too_short::<T>(size, field));
     }
-    // SAFETY: V1 (argument structs), `size` bytes are readable.
+    // SAFETY: V1 (argument structs): `size` bytes are readable.
     Ok(unsafe { local_copy(data, size) })
 }
 
@@ -231,7 +231,7 @@ pub(crate) unsafe fn named_values(values: *const PJRT_NamedValue, len: usize, fi
     let mut read = Vec::with_capacity(len.min(64));
     let mut at = values;
     for i in 0..len {
-        // SAFETY: V3 (arrays and text), the array has `len` values, and `at` points to the value with index `i`.
+        // SAFETY: V3 (arrays and text): the array has `len` values, and `at` points to the value with index `i`.
         let value = unsafe { nested(at, field) }?;
         // SAFETY: V3 (arrays and text) for all data that the value points to.
         read.push(unsafe { named_value(&value) }.map_err(|error| error.context(format_args!("{field}[{i}]")))?);

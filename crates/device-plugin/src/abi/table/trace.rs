@@ -53,12 +53,12 @@ pub(crate) unsafe fn context_id<S: Slot>(args: *mut S::Args) -> Option<i64> {
     if args.is_null() || !args.is_aligned() {
         return None;
     }
-    // SAFETY: V1 (argument structs), every struct begins with its size.
+    // SAFETY: V1 (argument structs): every struct begins with its size.
     let size = unsafe { args.cast::<usize>().read() };
     if size < 2 * size_of::<usize>() {
         return None;
     }
-    // SAFETY: V1 (argument structs), the size covers the second word, which points to the extensions in all argument
+    // SAFETY: V1 (argument structs): the size covers the second word, which points to the extensions in all argument
     // structs.
     let mut node = unsafe { args.cast::<*const PJRT_Extension_Base>().wrapping_add(1).read() };
     // The limit ends the search in a circular chain.
@@ -66,10 +66,10 @@ pub(crate) unsafe fn context_id<S: Slot>(args: *mut S::Args) -> Option<i64> {
         if node.is_null() || !node.is_aligned() {
             return None;
         }
-        // SAFETY: V1 (argument structs), an extension begins with its size, type and successor.
+        // SAFETY: V1 (argument structs): an extension begins with its size, type and successor.
         let base = unsafe { node.read() };
         if base.type_ == PJRT_Profiler_Extension::TYPE && base.struct_size >= PJRT_Profiler_Extension::STRUCT_SIZE {
-            // SAFETY: V1 (argument structs), `struct_size` covers the struct.
+            // SAFETY: V1 (argument structs): `struct_size` covers the struct.
             return Some(unsafe { node.cast::<PJRT_Profiler_Extension>().read() }.traceme_context_id);
         }
         node = base.next;

@@ -32,7 +32,7 @@ pub(super) unsafe fn decoded<T>(
     field: &str,
     from_code: fn(u32) -> Option<T>,
 ) -> Result<Vec<T>> {
-    // SAFETY: V8 (descriptors), the list is readable for its length.
+    // SAFETY: V8 (descriptors): the list is readable for its length.
     let numbers = unsafe { foreign::slice(data, size, field) }?;
     let element = |(index, &number): (usize, &u32)| decode(&format!("{field}[{index}]"), number, from_code);
     numbers.iter().enumerate().map(element).collect()
@@ -44,7 +44,7 @@ pub(super) unsafe fn decoded<T>(
 ///
 /// The string satisfies V8 of `docs/safety.md`.
 pub(super) unsafe fn text(string: dp_string, field: &str) -> Result<Option<String>> {
-    // SAFETY: V8 (descriptors), the text is readable for its length.
+    // SAFETY: V8 (descriptors): the text is readable for its length.
     let text = unsafe { foreign::text(string.data, string.size, field) }?;
     Ok((!text.is_empty()).then(|| text.to_owned()))
 }
@@ -55,19 +55,19 @@ pub(super) unsafe fn text(string: dp_string, field: &str) -> Result<Option<Strin
 ///
 /// All data that the feature points to satisfies V8 of `docs/safety.md`.
 pub(super) unsafe fn named(feature: &dp_feature) -> Result<(String, Value)> {
-    // SAFETY: V8 (descriptors), the text is readable for its length.
+    // SAFETY: V8 (descriptors): the text is readable for its length.
     let name = unsafe { text(feature.name, "features.name") }?.unwrap_or_default();
     let field = |part: &str| format!("features.{name}.{part}");
     let value = match feature.kind {
         DP_FEATURE_STRING => {
-            // SAFETY: V8 (descriptors), the text is readable for its length.
+            // SAFETY: V8 (descriptors): the text is readable for its length.
             let value = unsafe { text(feature.string_value, &field("string_value")) }?;
             Value::String(value.unwrap_or_default())
         }
         DP_FEATURE_INT64 => Value::Int64(feature.int64_value),
         DP_FEATURE_INT64_LIST => {
             let (data, size) = (feature.int64_list, feature.int64_list_size);
-            // SAFETY: V8 (descriptors), the list is readable for its length.
+            // SAFETY: V8 (descriptors): the list is readable for its length.
             Value::Int64List(unsafe { foreign::slice(data, size, &field("int64_list")) }?.to_vec())
         }
         DP_FEATURE_FLOAT => Value::Float(feature.float_value),

@@ -53,7 +53,7 @@ macro_rules! fields {
         pub(super) unsafe fn read_fields(from: &dp_capabilities) -> Result<Capabilities> {
             let mut read = Capabilities::default();
             $(
-                // SAFETY: V8 (descriptors), each pointer of the struct is null or readable for its length.
+                // SAFETY: V8 (descriptors): each pointer of the struct is null or readable for its length.
                 read.$field = unsafe { CForm::read(($(from.$c,)*), [$(stringify!($c)),*]) }?;
             )*
             Ok(read)

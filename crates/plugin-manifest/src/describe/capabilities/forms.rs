@@ -137,7 +137,7 @@ impl<T: Number + Ord> CForm<2> for BTreeSet<T> {
     type Raw = List;
 
     unsafe fn read(list: List, [name, _]: [&str; 2]) -> Result<Self> {
-        // SAFETY: V8 (descriptors), the list is readable for its length.
+        // SAFETY: V8 (descriptors): the list is readable for its length.
         unsafe { decoded(list, name, T::from_number) }.map(Self::from_iter)
     }
 
@@ -151,7 +151,7 @@ impl<T: Number + Ord> CForm<2> for Option<BTreeSet<T>> {
     type Raw = List;
 
     unsafe fn read(list: List, names: [&str; 2]) -> Result<Self> {
-        // SAFETY: V8 (descriptors), the list is readable for its length.
+        // SAFETY: V8 (descriptors): the list is readable for its length.
         let set: BTreeSet<T> = unsafe { CForm::read(list, names) }?;
         Ok((!set.is_empty()).then_some(set))
     }
@@ -166,7 +166,7 @@ impl CForm<2> for ProgramFormats {
     type Raw = List;
 
     unsafe fn read(list: List, [name, _]: [&str; 2]) -> Result<Self> {
-        // SAFETY: V8 (descriptors), the list is readable for its length.
+        // SAFETY: V8 (descriptors): the list is readable for its length.
         let formats = unsafe { decoded(list, name, ProgramFormat::from_code) }?;
         if formats.is_empty() { Ok(Self::default()) } else { Self::try_from(formats) }
     }
@@ -185,7 +185,7 @@ impl CForm<4> for Option<Autocast> {
             return Ok(None);
         }
         let [dtypes, _, default_dtype, kind_name] = names;
-        // SAFETY: V8 (descriptors), the list is readable for its length.
+        // SAFETY: V8 (descriptors): the list is readable for its length.
         let mut autocast = Autocast::xla(unsafe { decoded((data, size), dtypes, ElementType::from_raw) }?);
         autocast.kind = decode(kind_name, kind, AutocastKind::from_code)?;
         autocast.default_dtype = decode(default_dtype, default, ElementType::from_raw)?;
@@ -203,7 +203,7 @@ impl CForm<2> for BTreeMap<ElementType, ElementType> {
     type Raw = (*const dp_dtype_remap, usize);
 
     unsafe fn read((data, size): Self::Raw, [name, _]: [&str; 2]) -> Result<Self> {
-        // SAFETY: V8 (descriptors), the list is readable for its length.
+        // SAFETY: V8 (descriptors): the list is readable for its length.
         let remaps = unsafe { foreign::slice(data, size, name) }?;
         let each = remaps.iter().enumerate().map(|(index, remap)| {
             let from = decode(&format!("{name}[{index}].from"), remap.from, ElementType::from_raw)?;
@@ -251,7 +251,7 @@ impl CForm<2> for Option<String> {
     type Raw = (*const c_char, usize);
 
     unsafe fn read((data, size): Self::Raw, [name, _]: [&str; 2]) -> Result<Self> {
-        // SAFETY: V8 (descriptors), the text is readable for its length.
+        // SAFETY: V8 (descriptors): the text is readable for its length.
         unsafe { text(dp_string { data, size }, name) }
     }
 
@@ -265,15 +265,15 @@ impl CForm<2> for Vec<ReplicaOrder> {
     type Raw = (*const dp_replica_order, usize);
 
     unsafe fn read((data, size): Self::Raw, [name, _]: [&str; 2]) -> Result<Self> {
-        // SAFETY: V8 (descriptors), the list is readable for its length.
+        // SAFETY: V8 (descriptors): the list is readable for its length.
         let orders = unsafe { foreign::slice(data, size, name) }?;
         let each = orders.iter().enumerate().map(|(index, from)| {
             let field = |part: &str| format!("{name}[{index}].{part}");
-            // SAFETY: V8 (descriptors), the text is readable for its length.
+            // SAFETY: V8 (descriptors): the text is readable for its length.
             let device_kind = unsafe { text(from.device_kind, &field("device_kind")) }?.unwrap_or_default();
-            // SAFETY: V8 (descriptors), the list is readable for its length.
+            // SAFETY: V8 (descriptors): the list is readable for its length.
             let bounds = unsafe { foreign::slice(from.bounds, from.bounds_size, &field("bounds")) }?;
-            // SAFETY: V8 (descriptors), the list is readable for its length.
+            // SAFETY: V8 (descriptors): the list is readable for its length.
             let order = unsafe { foreign::slice(from.order, from.order_size, &field("order")) }?;
             Ok(ReplicaOrder::new(device_kind, bounds, order))
         });
@@ -300,7 +300,7 @@ impl CForm<3> for MasterAddress {
             DP_MASTER_ADDRESS_UNKNOWN => Ok(Self::Unknown),
             DP_MASTER_ADDRESS_METADATA => Ok(Self::Metadata),
             DP_MASTER_ADDRESS_VARIABLE => {
-                // SAFETY: V8 (descriptors), the text is readable for its length.
+                // SAFETY: V8 (descriptors): the text is readable for its length.
                 let variable = unsafe { text(dp_string { data, size }, variable) }?;
                 Ok(Self::Variable(variable.unwrap_or_default()))
             }
@@ -359,12 +359,12 @@ impl CForm<5> for MemoryKinds {
     unsafe fn read((names, count, data, size, offload): Self::Raw, fields: [&str; 5]) -> Result<Self> {
         let [list, _, default_kind, _, host_offload] = fields;
         let mut kinds = Self::default();
-        // SAFETY: V8 (descriptors), the list is readable for its length.
+        // SAFETY: V8 (descriptors): the list is readable for its length.
         for (index, &name) in unsafe { foreign::slice(names, count, list) }?.iter().enumerate() {
-            // SAFETY: V8 (descriptors), the text is readable for its length.
+            // SAFETY: V8 (descriptors): the text is readable for its length.
             kinds.names.push(unsafe { text(name, &format!("{list}[{index}]")) }?.unwrap_or_default());
         }
-        // SAFETY: V8 (descriptors), the text is readable for its length.
+        // SAFETY: V8 (descriptors): the text is readable for its length.
         kinds.default_kind = unsafe { text(dp_string { data, size }, default_kind) }?;
         kinds.host_offload = flag(host_offload, offload)?;
         Ok(kinds)
@@ -382,7 +382,7 @@ impl CForm<2> for BTreeMap<String, Value> {
     type Raw = (*const dp_feature, usize);
 
     unsafe fn read((data, size): Self::Raw, [name, _]: [&str; 2]) -> Result<Self> {
-        // SAFETY: V8 (descriptors), the list is readable for its length.
+        // SAFETY: V8 (descriptors): the list is readable for its length.
         let features = unsafe { foreign::slice(data, size, name) }?;
         // SAFETY: V8 (descriptors) for all data that the elements point to.
         features.iter().map(|feature| unsafe { named(feature) }).collect()

@@ -14,14 +14,15 @@ use crate::{Capabilities, Error, Result};
 ///
 /// # Errors
 ///
-/// If the struct is null, misaligned or too short, if a number is invalid, or if a string is not UTF-8, the error names
-/// the pointer or the field. Otherwise the error contains all faults that [`Capabilities::validate`] finds.
+/// Returns an error if the struct is null, misaligned or too short, if a number is invalid, or if a string is not
+/// UTF-8, the error names the pointer or the field. Otherwise the error contains all faults that
+/// [`Capabilities::validate`] finds.
 pub unsafe fn read(capabilities: *const dp_capabilities) -> Result<Capabilities> {
     if capabilities.is_null() || !capabilities.is_aligned() {
         let what = if capabilities.is_null() { "null" } else { "not aligned" };
         return Err(Error::invalid_argument(format!("the pointer to dp_capabilities is {what}")));
     }
-    // SAFETY: V8 (descriptors), the struct begins with its size.
+    // SAFETY: V8 (descriptors): the struct begins with its size.
     let struct_size = unsafe { capabilities.cast::<usize>().read() };
     let size = whole_fields(struct_size);
     if size == 0 {
@@ -31,7 +32,7 @@ pub unsafe fn read(capabilities: *const dp_capabilities) -> Result<Capabilities>
         return Err(Error::invalid_argument(message));
     }
     let mut local = dp_capabilities::new();
-    // SAFETY: V8 (descriptors), the struct is readable for `struct_size` bytes. `size` is at most `struct_size`, and at
+    // SAFETY: V8 (descriptors): the struct is readable for `struct_size` bytes. `size` is at most `struct_size`, and at
     // most the size of `local`.
     unsafe { capabilities.cast::<u8>().copy_to_nonoverlapping((&raw mut local).cast(), size) };
     // SAFETY: V8 (descriptors) for all data that the fields point to. Fields beyond `size` are null or 0.

@@ -29,7 +29,7 @@ fn read_cut(c: &CCapabilities, size: usize) -> crate::Result<Capabilities> {
     // SAFETY: source and destination are valid for `C_SIZE` bytes and do not overlap.
     unsafe { c.as_ptr().cast::<u8>().copy_to_nonoverlapping(words.as_mut_ptr().cast(), size.min(C_SIZE)) };
     words[0] = size.try_into().unwrap();
-    // SAFETY: V8 (descriptors), and `read` does not access bytes beyond `C_SIZE`, even if `size` is larger.
+    // SAFETY: V8 (descriptors): `read` does not access bytes beyond `C_SIZE`, even if `size` is larger.
     unsafe { read(words.as_ptr().cast()) }
 }
 
@@ -65,7 +65,7 @@ fn round_trip_at_full_size() {
         let c = CCapabilities::new(&capabilities).unwrap();
         assert_eq!(c.struct_size, C_SIZE);
         let moved = Box::new(c);
-        // SAFETY: V8 (descriptors), the struct is ours.
+        // SAFETY: V8 (descriptors): the struct is ours.
         assert_eq!(unsafe { read(moved.as_ptr()) }.unwrap(), capabilities);
         // The struct of a newer creator is longer.
         assert_eq!(read_cut(&moved, C_SIZE + 8).unwrap(), capabilities);
@@ -78,7 +78,7 @@ fn round_trip_at_full_size() {
 #[test]
 fn zeros_are_default() {
     let zeros = dp_capabilities::new();
-    // SAFETY: V8 (descriptors), the struct is ours.
+    // SAFETY: V8 (descriptors): the struct is ours.
     assert_eq!(unsafe { read(&raw const zeros) }.unwrap(), Capabilities::default());
 }
 
@@ -140,7 +140,7 @@ fn invalid_values_name_their_field() {
     let error = |change: &dyn Fn(&mut dp_capabilities)| {
         let mut raw = dp_capabilities::new();
         change(&mut raw);
-        // SAFETY: V8 (descriptors), the struct is ours. Each pointer that a change sets is readable, or `read` rejects
+        // SAFETY: V8 (descriptors): the struct is ours. Each pointer that a change sets is readable, or `read` rejects
         // it unread.
         let error = unsafe { read(&raw const raw) }.unwrap_err();
         assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT);

@@ -37,7 +37,7 @@ impl CCapabilities {
     ///
     /// # Errors
     ///
-    /// If C cannot represent the type of a feature's value, the error names the feature.
+    /// Returns an error if C cannot represent the type of a feature's value, the error names the feature.
     pub fn new(capabilities: &Capabilities) -> Result<Self> {
         let mut owned = Owned::default();
         let mut raw = dp_capabilities::new();

@@ -145,7 +145,7 @@ unsafe extern "C" fn library_path<E: ExportedPlugin>(sink: dp_sink, user: *mut c
             .into_string()
             .map_err(|path| Error::invalid_argument(format!("the library's path {} is not UTF-8", path.display())))
     };
-    // SAFETY: D5 (sinks), the sink may be called with `user` on this thread.
+    // SAFETY: D5 (sinks): the sink may be called with `user` on this thread.
     unsafe { strings::answer(sink, user, path) }
 }
 
@@ -157,9 +157,9 @@ unsafe extern "C" fn configure<E: ExportedPlugin>(
     user: *mut c_void,
 ) -> u32 {
     let plan = || {
-        // SAFETY: D4 (arguments of hooks), the topology keeps D1 and D2.
+        // SAFETY: D4 (arguments of hooks): the topology keeps D1 and D2.
         let topology = unsafe { ProcessTopology::from_raw(topology) }?;
-        // SAFETY: D4 (arguments of hooks), the array is readable for its length.
+        // SAFETY: D4 (arguments of hooks): the array is readable for its length.
         let environment = unsafe { strings::variables(environment, num_environment, "environment") }?;
         let environment: Environment = environment.into_iter().collect();
         match E::HOOKS.configure(&topology, &environment) {
@@ -167,7 +167,7 @@ unsafe extern "C" fn configure<E: ExportedPlugin>(
             None => Err(Error::unimplemented("the plan in the plugin's manifest is complete")),
         }
     };
-    // SAFETY: D5 (sinks), the sink may be called with `user` on this thread.
+    // SAFETY: D5 (sinks): the sink may be called with `user` on this thread.
     unsafe { strings::answer(sink, user, plan) }
 }
 
@@ -179,7 +179,7 @@ unsafe extern "C" fn supports<E: ExportedPlugin>(
     user: *mut c_void,
 ) -> u32 {
     let support = || {
-        // SAFETY: D4 (arguments of hooks), the array is readable for its length.
+        // SAFETY: D4 (arguments of hooks): the array is readable for its length.
         let program = unsafe { strings::program(format, code) }?;
         let depth = super::depth_from_raw(depth)?;
         match E::HOOKS.supports(&program, depth) {
@@ -187,7 +187,7 @@ unsafe extern "C" fn supports<E: ExportedPlugin>(
             None => Err(Error::unimplemented("only the plugin's manifest describes which programs it supports")),
         }
     };
-    // SAFETY: D5 (sinks), the sink may be called with `user` on this thread.
+    // SAFETY: D5 (sinks): the sink may be called with `user` on this thread.
     unsafe { strings::answer(sink, user, support) }
 }
 

@@ -28,7 +28,7 @@ impl Descriptor {
     /// Returns the error that the plugin reports for its own description, or all faults that this method finds.
     pub unsafe fn from_raw(descriptor: *const dp_descriptor) -> Result<Self, Faults> {
         let whole = |error: Error| Fault::new("descriptor", error.message());
-        // SAFETY: D1 (structs), the struct is readable for its `struct_size`.
+        // SAFETY: D1 (structs): the struct is readable for its `struct_size`.
         let raw = unsafe { strings::local_copy(descriptor) }.map_err(whole)?;
         if raw.version != DP_DESCRIPTOR_VERSION {
             let message = format!(
@@ -38,9 +38,9 @@ impl Descriptor {
             return Err(Fault::new("descriptor.version", message).into());
         }
         let field = |error: Error| Fault::new("descriptor", error.message());
-        // SAFETY: D2 (referenced memory), the text is readable for its length.
+        // SAFETY: D2 (referenced memory): the text is readable for its length.
         let name = unsafe { strings::read(raw.name, "name") }.map_err(field)?;
-        // SAFETY: D2 (referenced memory), the text is readable for its length.
+        // SAFETY: D2 (referenced memory): the text is readable for its length.
         let error = unsafe { strings::read(raw.error, "error") }.map_err(field)?;
         if !error.is_empty() {
             return Err(Fault::new("descriptor", format!("the plugin {name:?} reports: {error}")).into());
@@ -69,7 +69,7 @@ fn collect<T>(result: Result<T, Faults>, faults: &mut Vec<Fault>) -> Option<T> {
 ///
 /// All data that the descriptor points to satisfies D1 and D2.
 unsafe fn manifest(raw: &dp_descriptor, name: &str) -> Result<Manifest, Faults> {
-    // SAFETY: D2 (referenced memory), the text is readable for its length.
+    // SAFETY: D2 (referenced memory): the text is readable for its length.
     let json = unsafe { strings::read(raw.manifest, "manifest") };
     let json = json.map_err(|error| Fault::new("descriptor", error.message()))?;
     let mut manifest = if json.is_empty() { Manifest::new(name) } else { Manifest::from_json(json)? };
@@ -92,7 +92,7 @@ unsafe fn manifest(raw: &dp_descriptor, name: &str) -> Result<Manifest, Faults> 
 /// The data and the functions that the descriptor points to satisfy D2 and D3.
 unsafe fn library(raw: &dp_descriptor, name: &str) -> Result<Library, Faults> {
     let file = || -> Result<&str, Faults> {
-        // SAFETY: D2 (referenced memory), the text is readable for its length.
+        // SAFETY: D2 (referenced memory): the text is readable for its length.
         let file = unsafe { strings::read(raw.library, "library") };
         let file = file.map_err(|error| Fault::new("descriptor", error.message()))?;
         if file.is_empty() || file.contains('\0') {
@@ -108,7 +108,7 @@ unsafe fn library(raw: &dp_descriptor, name: &str) -> Result<Library, Faults> {
                 let message = "library_kind is DP_LIBRARY_THIS, which needs this function, but it is null";
                 return Err(Fault::new("descriptor.get_pjrt_api", message).into());
             };
-            // SAFETY: D3 (functions of a descriptor), the function has this type and may be called.
+            // SAFETY: D3 (functions of a descriptor): the function has this type and may be called.
             let table = unsafe { get() };
             if table.is_null() {
                 return Err(Fault::new(
@@ -117,7 +117,7 @@ unsafe fn library(raw: &dp_descriptor, name: &str) -> Result<Library, Faults> {
                 )
                 .into());
             }
-            // SAFETY: D3, the table keeps C1 to C11 as long as the process lives.
+            // SAFETY: D3: the table keeps C1 to C11 as long as the process lives.
             Ok(Library::Static(unsafe { StaticApi::new(table) }))
         }
         DP_LIBRARY_BESIDE => Ok(Library::beside(file()?)),
@@ -144,9 +144,9 @@ fn computed(name: &str, function: dp_library_path) -> Result<PathBuf> {
         return Err(Error::internal("the function library_path of the descriptor is null"));
     };
     let name = format!("library_path of {name}");
-    // SAFETY: D3 (functions of a descriptor), the function has this type and may be called.
+    // SAFETY: D3 (functions of a descriptor): the function has this type and may be called.
     let call = |sink, user| unsafe { function(sink, user) };
-    // SAFETY: D3 (functions of a descriptor), the function calls the sink only during the call.
+    // SAFETY: D3 (functions of a descriptor): the function calls the sink only during the call.
     let path = unsafe { strings::ask(&name, call) }?;
     if path.is_empty() || path.contains('\0') {
         return Err(Error::internal(format!("{name} returned {path:?}, which is not a path")));
@@ -167,9 +167,9 @@ impl Hooks for CHooks {
         let function = self.configure?;
         let process = CTopology::new(process);
         let variables = strings::of_environment(environment);
-        // SAFETY: D3 (functions of a descriptor), the function has this type and may be called.
+        // SAFETY: D3 (functions of a descriptor): the function has this type and may be called.
         let call = |sink, user| unsafe { function(process.as_ptr(), variables.as_ptr(), variables.len(), sink, user) };
-        // SAFETY: D3 (functions of a descriptor), and the arguments live until the function returns.
+        // SAFETY: D3 (functions of a descriptor): the arguments live until the function returns.
         let plan = unsafe { strings::ask(&format!("configure of {}", self.name), call) };
         Some(plan.and_then(|json| plan::from_json(&json, environment)))
     }
@@ -177,10 +177,10 @@ impl Hooks for CHooks {
     fn supports(&self, program: &Program, depth: Depth) -> Option<Result<Support>> {
         let function = self.supports?;
         let (format, code) = (dp_string::new(program.format()), strings::of_bytes(program.code()));
-        // SAFETY: D3 (functions of a descriptor), the function has this type and may be called.
+        // SAFETY: D3 (functions of a descriptor): the function has this type and may be called.
         let call = |sink, user| unsafe { function(format, code, super::structs::raw_depth(depth), sink, user) };
         let name = format!("supports of {}", self.name);
-        // SAFETY: D3 (functions of a descriptor), and the arguments live until the function returns.
+        // SAFETY: D3 (functions of a descriptor): the arguments live until the function returns.
         let answer = match unsafe { strings::ask(&name, call) } {
             Err(error) if error.code() == ErrorCode::UNIMPLEMENTED => return None,
             answer => answer,
@@ -194,7 +194,7 @@ impl Hooks for CHooks {
 
     fn shutdown(&self) {
         if let Some(function) = self.shutdown {
-            // SAFETY: D3 (functions of a descriptor), the function has this type and may be called.
+            // SAFETY: D3 (functions of a descriptor): the function has this type and may be called.
             unsafe { function() };
         }
     }

@@ -28,7 +28,7 @@ pub(super) fn leak(text: &str) -> dp_string {
 ///
 /// The string satisfies D2 of `docs/safety.md`, and the reference must not outlive it.
 pub(super) unsafe fn read<'a>(from: dp_string, field: &str) -> Result<&'a str> {
-    // SAFETY: D2 (referenced memory), the text is readable for its length.
+    // SAFETY: D2 (referenced memory): the text is readable for its length.
     unsafe { text(from.data, from.size, field) }
 }
 
@@ -36,11 +36,11 @@ pub(super) unsafe fn read<'a>(from: dp_string, field: &str) -> Result<&'a str> {
 ///
 /// The array and its strings satisfy D2 of `docs/safety.md`.
 pub(super) unsafe fn texts(data: *const dp_string, len: usize, field: &str) -> Result<Vec<String>> {
-    // SAFETY: D2 (referenced memory), the array is readable for its length.
+    // SAFETY: D2 (referenced memory): the array is readable for its length.
     let items = unsafe { slice(data, len, field) }?;
     let each = items.iter().enumerate();
     each.map(|(index, item)| {
-        // SAFETY: D2 (referenced memory), the text is readable for its length.
+        // SAFETY: D2 (referenced memory): the text is readable for its length.
         unsafe { read(*item, &format!("{field}[{index}]")) }.map(str::to_owned)
     })
     .collect()
@@ -50,13 +50,13 @@ pub(super) unsafe fn texts(data: *const dp_string, len: usize, field: &str) -> R
 ///
 /// The array and its strings satisfy D2 of `docs/safety.md`.
 pub(super) unsafe fn variables(data: *const dp_variable, len: usize, field: &str) -> Result<Vec<(String, String)>> {
-    // SAFETY: D2 (referenced memory), the array is readable for its length.
+    // SAFETY: D2 (referenced memory): the array is readable for its length.
     let items = unsafe { slice(data, len, field) }?;
     let each = items.iter().enumerate();
     each.map(|(index, item)| {
-        // SAFETY: D2 (referenced memory), the text is readable for its length.
+        // SAFETY: D2 (referenced memory): the text is readable for its length.
         let name = unsafe { read(item.name, &format!("{field}[{index}].name")) }?;
-        // SAFETY: D2 (referenced memory), the text is readable for its length.
+        // SAFETY: D2 (referenced memory): the text is readable for its length.
         let value = unsafe { read(item.value, &format!("{field}[{index}].value")) }?;
         Ok((name.to_owned(), value.to_owned()))
     })
@@ -82,9 +82,9 @@ pub(super) fn of_bytes(bytes: &[u8]) -> dp_string {
 ///
 /// `format` and `code` satisfy D2 of `docs/safety.md`, except that `code` may contain any bytes.
 pub(super) unsafe fn program(format: dp_string, code: dp_string) -> Result<Program> {
-    // SAFETY: D2 (referenced memory), the text is readable for its length.
+    // SAFETY: D2 (referenced memory): the text is readable for its length.
     let format = unsafe { read(format, "format") }?.to_owned();
-    // SAFETY: D2 (referenced memory), the array is readable for its length.
+    // SAFETY: D2 (referenced memory): the array is readable for its length.
     let code = unsafe { slice(code.data.cast::<u8>(), code.size, "code") }?;
     Ok(Program::from_bytes(format, Bytes::copy_from_slice(code)))
 }
@@ -133,7 +133,7 @@ pub(super) unsafe fn local_copy<T: Growing>(from: *const T) -> Result<T> {
         let fault = if from.is_null() { "null" } else { "not aligned" };
         return Err(Error::invalid_argument(format!("the {} is {fault}", T::NAME)));
     }
-    // SAFETY: D1 (structs), the struct begins with its size.
+    // SAFETY: D1 (structs): the struct begins with its size.
     let size = unsafe { from.cast::<usize>().read() };
     if size < T::MIN_SIZE {
         return Err(Error::invalid_argument(format!(
@@ -163,7 +163,7 @@ pub(super) unsafe fn answer(sink: dp_sink, user: *mut c_void, work: impl FnOnce(
         Ok(text) => (ErrorCode::OK, text),
         Err(error) => (error.code(), error.message().to_owned()),
     };
-    // SAFETY: D5 (sinks), the sink may be called with `user` on this thread.
+    // SAFETY: D5 (sinks): the sink may be called with `user` on this thread.
     unsafe { sink(user, text.as_ptr().cast(), text.len()) };
     code.as_raw()
 }
@@ -189,12 +189,12 @@ pub(super) unsafe fn ask(name: &str, function: impl FnOnce(dp_sink, *mut c_void)
 /// The sink that [`ask`] passes. Stores the text in the variable to which `user` points.
 unsafe extern "C" fn take(user: *mut c_void, data: *const c_char, len: usize) {
     let answer = user.cast::<Option<Result<String>>>();
-    // SAFETY: D3, the text is valid during the call.
+    // SAFETY: D3: the text is valid during the call.
     let text = unsafe { slice(data.cast::<u8>(), len, "the text passed to the sink") };
     let text = text.and_then(|bytes| {
         String::from_utf8(bytes.to_vec()).map_err(|_| Error::internal("the text passed to the sink is not UTF-8"))
     });
-    // SAFETY: D3, `user` is the value that `ask` passed, and `ask` waits on this thread.
+    // SAFETY: D3: `user` is the value that `ask` passed, and `ask` waits on this thread.
     if let Some(answer) = unsafe { answer.as_mut() } {
         *answer = Some(text);
     }

@@ -69,7 +69,7 @@ impl ProcessTopology {
     /// Returns an error if the struct is null, misaligned or too short, if text is not UTF-8, or if a field is invalid
     /// or contradicts another field.
     pub unsafe fn from_raw(topology: *const dp_topology) -> Result<Self> {
-        // SAFETY: D1 (structs), the struct is readable for its `struct_size`.
+        // SAFETY: D1 (structs): the struct is readable for its `struct_size`.
         let raw = unsafe { strings::local_copy(topology) }?;
         let place = |name: &str, index, count| {
             Position::new(index, count)
@@ -96,14 +96,14 @@ impl ProcessTopology {
                 return Err(Error::invalid_argument(message));
             }
         };
-        // SAFETY: D2 (referenced memory), the text is readable for its length.
+        // SAFETY: D2 (referenced memory): the text is readable for its length.
         let coordinator = unsafe { strings::read(raw.coordinator, "coordinator") }?;
         if !coordinator.is_empty() {
             read = read.with_coordinator(coordinator.parse()?);
         }
-        // SAFETY: D2 (referenced memory), the array is readable for its length.
+        // SAFETY: D2 (referenced memory): the array is readable for its length.
         read = read.with_hosts(unsafe { strings::texts(raw.hosts, raw.num_hosts, "hosts") }?)?;
-        // SAFETY: D2 (referenced memory), the array is readable for its length.
+        // SAFETY: D2 (referenced memory): the array is readable for its length.
         for (name, value) in unsafe { strings::variables(raw.attributes, raw.num_attributes, "attributes") }? {
             read = read.with_attribute(name, value);
         }

@@ -75,11 +75,11 @@ entries! {
                     return completer.complete_internally(Err(error));
                 }
             };
-            // SAFETY: V3 (arrays and text), the memory is writable until the event of this copy is ready.
+            // SAFETY: V3 (arrays and text): the memory is writable until the event of this copy is ready.
             let mut to = unsafe { Destination::new(data, range.len()) };
             ready.on_ready_away(move |ready| {
                 let result = ready.clone().and_then(|()| {
-                    // SAFETY: V3 (arrays and text), the event of the call is completed after this copy.
+                    // SAFETY: V3 (arrays and text): the event of the call is completed after this copy.
                     contain(|| read_range(&client.backend, &value, &shape, range, unsafe { to.slice() }?))
                 });
                 drop_contained((client, value));

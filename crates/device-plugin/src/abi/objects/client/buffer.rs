@@ -285,7 +285,7 @@ impl<B: Backend> BufferHandle<B> {
             self.client.retired.add(NonNull::from(self));
             self.client.retired.drop_unused(&self.client);
         } else {
-            // SAFETY: V7 (counting), the caller ended the last use, and `DELETED` prevents new uses.
+            // SAFETY: V7 (counting): the caller ended the last use, and `DELETED` prevents new uses.
             drop_contained(unsafe { self.take_value() });
         }
     }
@@ -313,7 +313,7 @@ impl<B: Backend> BufferHandle<B> {
         // user. `DELETED` prevents new uses.
         if self.state.compare_exchange(1, DELETED, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
             if !self.client.hazards.is_protected(self.bit(), Some(own)) {
-                // SAFETY: V7 (counting), the framework's use was the only use, and it has ended.
+                // SAFETY: V7 (counting): the framework's use was the only use, and it has ended.
                 return unsafe { self.take_value() }.into_buffer();
             }
             // Retires the buffer even if the clone panics.
@@ -332,7 +332,7 @@ impl<B: Backend> BufferHandle<B> {
     pub(crate) fn delete(&self, own: Option<&Guard>) -> bool {
         match self.mark_deleted() {
             None => return false,
-            // SAFETY: V7 (counting), the last use has ended, and `DELETED` prevents new uses.
+            // SAFETY: V7 (counting): the last use has ended, and `DELETED` prevents new uses.
             Some(0) => unsafe { self.retire(own) },
             Some(_) => {}
         }
@@ -372,7 +372,7 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// V2 (handles): the handle came from [`BufferHandle::new`], and the caller does not use it again.
     pub(crate) unsafe fn destroy(this: NonNull<Self>) {
-        // SAFETY: V2 (handles), the handle is live until this function frees it.
+        // SAFETY: V2 (handles): the handle is live until this function frees it.
         let buffer = unsafe { this.as_ref() };
         // In the usual cases, only the framework uses the buffer, or the buffer is deleted and unused. These cases need
         // no further atomic operation.
@@ -385,7 +385,7 @@ impl<B: Backend> BufferHandle<B> {
         // retired.
         buffer.client.retired.remove(this);
         if buffer.mark_deleted() == Some(0) {
-            // SAFETY: V7 (counting), the last use has ended, and `DELETED` prevents new uses.
+            // SAFETY: V7 (counting): the last use has ended, and `DELETED` prevents new uses.
             drop_contained(unsafe { buffer.take_value() });
         }
         let before = buffer.state.fetch_or(DESTROYED, Ordering::SeqCst);
@@ -602,7 +602,7 @@ impl<B: Backend> RetiredBuffers<B> {
                 let buffer = unsafe { buffer.as_ref() };
                 let used = client.hazards.is_protected(buffer.bit(), None);
                 if !used {
-                    // SAFETY: V7 (counting), no use is counted, no execution uses the value, and `DELETED` prevents new
+                    // SAFETY: V7 (counting): no use is counted, no execution uses the value, and `DELETED` prevents new
                     // uses.
                     values.push(unsafe { buffer.take_value() });
                     buffer.state.fetch_and(!RETIRED, Ordering::SeqCst);

@@ -86,7 +86,7 @@ impl Device {
 
     pub(crate) fn client<P: DevicePlugin>(&self) -> Result<&Counted<Client<P::Backend>>> {
         let client: *const Counted<Client<P::Backend>> = self.client.load(Ordering::Relaxed).cast();
-        // SAFETY: V6 (lifetimes), the pointer is null or refers to the client that owns this device, and a plugin has
+        // SAFETY: V6 (lifetimes): the pointer is null or refers to the client that owns this device, and a plugin has
         // only one backend type.
         unsafe { client.as_ref() }.ok_or_else(|| {
             Error::internal("the device belongs to a topology without a client; use a device of a client")

@@ -38,7 +38,7 @@ entries! {
     #[destroys]
     PJRT_AsyncTrackingEvent_Destroy(args) {
         if !args.event.is_null() {
-            // SAFETY: V2 (handles), `PJRT_Device_CreateAsyncTrackingEvent` boxed the event, and the framework no longer
+            // SAFETY: V2 (handles): `PJRT_Device_CreateAsyncTrackingEvent` boxed the event, and the framework no longer
             // uses it.
             drop_contained(unsafe { Box::from_raw(args.event.cast::<Tracked>()) });
         }

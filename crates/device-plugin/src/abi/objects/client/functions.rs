@@ -59,7 +59,7 @@ unsafe fn process_infos(list: *const PJRT_ProcessInfo, len: usize) -> Result<Opt
         if at.is_null() || !at.is_aligned() {
             return Err(Error::argument("process_infos is null or not aligned"));
         }
-        // SAFETY: V3 (arrays and text), in every version, the struct has at least one word.
+        // SAFETY: V3 (arrays and text): in every version, the struct has at least one word.
         let size = unsafe { at.cast::<usize>().read() };
         if !SIZES.contains(&size) {
             return Ok(None);
@@ -93,7 +93,7 @@ entries! {
         // A framework with a single process leaves the key-value callbacks uninitialized. Only the presence of these
         // options shows that the callbacks are set.
         if options.get("node_id").is_some() && options.get("num_nodes").is_some() {
-            // SAFETY: V4 (callbacks), the options show that this is a distributed run, in which the callbacks are set.
+            // SAFETY: V4 (callbacks): the options show that this is a distributed run, in which the callbacks are set.
             options = options.with_key_value(unsafe { KeyValueStore::new(args) });
         }
         hazard::free_unused();
@@ -104,7 +104,7 @@ entries! {
     #[destroys]
     PJRT_Client_Destroy(args) {
         if let Some(client) = NonNull::new(args.client.cast::<Counted<Client<P::Backend>>>()) {
-            // SAFETY: V2 (handles), the handle came from `Ref::into_raw`, and the framework no longer uses it.
+            // SAFETY: V2 (handles): the handle came from `Ref::into_raw`, and the framework no longer uses it.
             let client = unsafe { Ref::from_raw(client) };
             // The framework can no longer complete pending operations of this client, so cancel them.
             pending_callbacks::abandon(async_raw_copy::key(&client));

@@ -357,7 +357,7 @@ entries! {
             args.event = into_raw(when_ready(src, move |client, value| {
                 let begun = profiler::begun();
                 let form = dynamic_dims::form_of(&client.backend, value.available()?, &shape)?;
-                // SAFETY: V3 (arrays and text), the event of the call is completed after this copy.
+                // SAFETY: V3 (arrays and text): the event of the call is completed after this copy.
                 let size = read_as(&client.backend, value, &form, &layout, unsafe { to.slice() }?)
                     .map_err(|error| error.named(slot::PJRT_Buffer_ToHostBuffer::NAME))?;
                 transferred::<P>(begun, from, "device to host", size);
@@ -392,7 +392,7 @@ entries! {
         }
         args.event = into_raw(when_ready(src, move |client, value| {
             let begun = profiler::begun();
-            // SAFETY: V3 (arrays and text), the event of the call is completed after this copy.
+            // SAFETY: V3 (arrays and text): the event of the call is completed after this copy.
             read(&client.backend, value, &shape, layout.as_ref(), unsafe { to.slice() }?)?;
             transferred::<P>(begun, from, "device to host", size);
             Ok(())
@@ -411,7 +411,7 @@ entries! {
             return Err(Error::argument("dst is null"));
         }
         args.event = into_raw(when_ready(buffer, move |client, value| {
-            // SAFETY: V3 (arrays and text), the event of the call is completed after this copy.
+            // SAFETY: V3 (arrays and text): the event of the call is completed after this copy.
             read_range(&client.backend, value, &shape, range, unsafe { to.slice() }?)
         })?);
         Ok(())

@@ -58,7 +58,7 @@ impl<B: Backend> Drop for Argument<B> {
     fn drop(&mut self) {
         let handle = self.0;
         let _ = contain_in(EXECUTE, || {
-            // SAFETY: V2 (handles), `of` created the buffer, and this destructor is its last use.
+            // SAFETY: V2 (handles): `of` created the buffer, and this destructor is its last use.
             unsafe { BufferHandle::destroy(handle) };
             Ok(())
         });

@@ -159,7 +159,7 @@ impl<'a, B: Backend> Call<'a, B> {
         let launches = Launches { executable, devices, placements, donated: self.donated, is_deferred: false };
         // SAFETY: the arguments passed `check` after the guard published their bits.
         if let Some(missing) = unsafe { pending_arguments::missing(&handles) }? {
-            // SAFETY: V2 (handles), the framework does not destroy the executable before the call returns.
+            // SAFETY: V2 (handles): the framework does not destroy the executable before the call returns.
             unsafe { Arc::increment_strong_count(self.counted) };
             // SAFETY: the previous line added the reference.
             let executable = unsafe { Arc::from_raw(self.counted) };

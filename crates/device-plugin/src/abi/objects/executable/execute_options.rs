@@ -64,20 +64,20 @@ pub(crate) unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Re
     if options.is_null() || !options.is_aligned() {
         return Err(Error::argument(if options.is_null() { "options is null" } else { "options is not aligned" }));
     }
-    // SAFETY: V1 (argument structs), every struct begins with its size.
+    // SAFETY: V1 (argument structs): every struct begins with its size.
     let size = unsafe { options.cast::<usize>().read() };
     if size < PJRT_ExecuteOptions::MIN_SIZE {
         return Err(ffi_read::too_short::<PJRT_ExecuteOptions>(size, "options"));
     }
-    // SAFETY: V1 (argument structs), the field is within the size.
+    // SAFETY: V1 (argument structs): the field is within the size.
     let sends: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_send_ops)) };
-    // SAFETY: V1 (argument structs), the field is within the size.
+    // SAFETY: V1 (argument structs): the field is within the size.
     let receives: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_recv_ops)) };
-    // SAFETY: V1 (argument structs), the field is within the size.
+    // SAFETY: V1 (argument structs): the field is within the size.
     let launch_id: i32 = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, launch_id)) };
-    // SAFETY: V1 (argument structs), the field is within the size.
+    // SAFETY: V1 (argument structs): the field is within the size.
     let kept: *const i64 = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, non_donatable_input_indices)) };
-    // SAFETY: V1 (argument structs), the field is within the size.
+    // SAFETY: V1 (argument structs): the field is within the size.
     let num_kept: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices)) };
     // SAFETY: V3 (arrays and text).
     let kept = unsafe { ffi_read::slice(kept, num_kept, "options->non_donatable_input_indices") }?;
@@ -100,28 +100,28 @@ unsafe fn has_more(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
     if size < CALLBACKS {
         return true;
     }
-    // SAFETY: V1 (argument structs), the field is within the size.
+    // SAFETY: V1 (argument structs): the field is within the size.
     if size >= CUSTOM && unsafe { field::<usize>(options, offset_of!(PJRT_ExecuteOptions, num_custom_options)) } != 0 {
         return true;
     }
-    // SAFETY: V1 (argument structs), the field is within the size.
+    // SAFETY: V1 (argument structs): the field is within the size.
     let context: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, context)) };
-    // SAFETY: V1 (argument structs), the field is within the size.
+    // SAFETY: V1 (argument structs): the field is within the size.
     let tasks: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_tasks)) };
-    // SAFETY: V1 (argument structs), the field is within the size.
+    // SAFETY: V1 (argument structs): the field is within the size.
     let slices: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, multi_slice_config)) };
-    // SAFETY: V1 (argument structs), the field is within the size.
+    // SAFETY: V1 (argument structs): the field is within the size.
     let outputs: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_hlo_output_callbacks)) };
     const MAJOR_TO_MINOR: usize = offset_of!(PJRT_ExecuteOptions, use_major_to_minor_data_layout_for_callbacks);
-    // SAFETY: V1 (argument structs), the field is within the size.
+    // SAFETY: V1 (argument structs): the field is within the size.
     let major_to_minor: u8 = unsafe { field(options, MAJOR_TO_MINOR) };
-    // SAFETY: V1 (argument structs), the field is within the size.
+    // SAFETY: V1 (argument structs): the field is within the size.
     let location: *const c_char = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, call_location)) };
     if context | tasks | slices | outputs != 0 || major_to_minor != 0 {
         return true;
     }
     // Most frameworks pass a null pointer or an empty string as `call_location`.
-    // SAFETY: V3 (arrays and text), the string ends in a NUL byte, so its first byte is readable.
+    // SAFETY: V3 (arrays and text): the string ends in a NUL byte, so its first byte is readable.
     !location.is_null() && unsafe { location.read() } != 0
 }
 

@@ -63,7 +63,7 @@ fn write_program(to: *mut PJRT_Program, program: &Program) -> Result<()> {
     written.code_size = program.code().len();
     written.format = program.format().as_ptr().cast();
     written.format_size = program.format().len();
-    // SAFETY: V1 (argument structs), the struct is at least as long as ours.
+    // SAFETY: V1 (argument structs): the struct is at least as long as ours.
     unsafe {
         to.cast::<u8>().copy_from_nonoverlapping((&raw const written).cast(), PJRT_Program::STRUCT_SIZE);
     }
@@ -97,7 +97,7 @@ entries! {
     PJRT_Executable_Destroy(args) {
         if !args.executable.is_null() {
             let executable = args.executable.cast_const().cast::<Executable<P::Backend>>();
-            // SAFETY: V2 (handles), the handle came from `Executable::into_raw`, and the framework no longer uses it.
+            // SAFETY: V2 (handles): the handle came from `Executable::into_raw`, and the framework no longer uses it.
             drop(unsafe { Arc::from_raw(executable) });
         }
         Ok(())

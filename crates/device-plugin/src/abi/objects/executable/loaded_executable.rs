@@ -10,7 +10,7 @@ entries! {
     #[destroys]
     PJRT_LoadedExecutable_Destroy(args) {
         if !args.executable.is_null() {
-            // SAFETY: V2 (handles), the handle came from `Executable::load`, and the framework no longer uses it.
+            // SAFETY: V2 (handles): the handle came from `Executable::load`, and the framework no longer uses it.
             drop(unsafe { Arc::from_raw(args.executable.cast_const().cast::<LoadedExecutable<P::Backend>>()) });
         }
         Ok(())

@@ -57,7 +57,7 @@ fn unready<B: Backend>(
 ///
 /// A guard protects the arguments, and no argument was deleted before the guard published it.
 pub(crate) unsafe fn missing<B: Backend>(lists: &[&[&BufferHandle<B>]]) -> Result<Option<Event>> {
-    // SAFETY: V9 (hazard pointers), the caller protects the arguments with a guard.
+    // SAFETY: V9 (hazard pointers): the caller protects the arguments with a guard.
     let unready = unready(lists, |handle| !const { B::FEATURES.queued } || unsafe { handle.value() }.get().is_none())?;
     Ok((!unready.is_empty()).then(|| join(unready)))
 }
