@@ -18,7 +18,7 @@ impl Mutant {
         Self { name, clause, install }
     }
 
-    /// The area of the suite that contains cases about the clause.
+    /// Returns the area of the suite that contains cases about the clause.
     pub(crate) fn area(&self) -> &'static str {
         self.name.split('.').next().unwrap_or_default()
     }

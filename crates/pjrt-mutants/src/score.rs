@@ -199,7 +199,7 @@ impl Bench {
     }
 }
 
-/// The failures of a report, each with its reason.
+/// Returns the failures of a report, each with its reason.
 fn failures(report: &Report) -> Vec<(String, String)> {
     let short = |text: &str| -> String { text.replace('\n', " ").chars().take(LONGEST).collect() };
     let failed = report.results.iter().filter(|result| !result.expected);

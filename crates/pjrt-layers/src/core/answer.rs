@@ -29,7 +29,7 @@ impl Call {
         }
     }
 
-    /// The handles in an output that is an array, after a call that succeeded.
+    /// Returns the handles in an output that is an array, after a call that succeeded.
     #[must_use]
     pub fn handles(&self, array: &Field, count: &Field) -> Vec<usize> {
         let from = std::ptr::with_exposed_provenance(self.address(array));
@@ -51,7 +51,7 @@ impl Call {
         }
     }
 
-    /// The events that a successful call returned.
+    /// Returns the events that a successful call returned.
     pub(crate) fn events(&self) -> Vec<usize> {
         let fields = self.function.fields.iter();
         let outputs = fields.filter(|field| field.output && matches!(field.kind, Kind::Handle("PJRT_Event")));

@@ -47,7 +47,7 @@ impl Call {
         Self { function, id, args, size, state, frame: None, clears_error: false }
     }
 
-    /// The function that is called.
+    /// Returns the function that is called.
     #[must_use]
     pub fn function(&self) -> &'static Function {
         self.function
@@ -59,20 +59,20 @@ impl Call {
         self.id
     }
 
-    /// Whether this is a call of a function.
+    /// Returns whether this is a call of a function.
     #[must_use]
     #[inline]
     pub fn is<S: ForwardedFunction>(&self) -> bool {
         self.id == S::ID
     }
 
-    /// Whether this thread is in a callback of an event, if a layer watches events.
+    /// Returns whether this thread is in a callback of an event, if a layer watches events.
     #[must_use]
     pub fn is_in_callback(&self) -> bool {
         ready::is_inside()
     }
 
-    /// The numbers of an argument that is an array of 64-bit numbers.
+    /// Returns the numbers of an argument that is an array of 64-bit numbers.
     #[must_use]
     pub fn numbers(&self, array: &str, count: &str) -> Vec<i64> {
         let (Some(array), Some(count)) = (self.function.field(array), self.function.field(count)) else {
@@ -87,13 +87,13 @@ impl Call {
         (0..count).map(|at| unsafe { memory::read::<i64>(from.wrapping_add(at * size_of::<i64>())) }).collect()
     }
 
-    /// The process's stack of layers.
+    /// Returns the process's stack of layers.
     #[must_use]
     pub fn state(&self) -> &'static State {
         self.state
     }
 
-    /// The size that the caller announces.
+    /// Returns the size that the caller announces.
     #[must_use]
     #[inline]
     pub fn announced(&self) -> usize {
@@ -101,7 +101,7 @@ impl Call {
         unsafe { memory::read(self.args) }
     }
 
-    /// The value of a field of at most 8 bytes, or 0 if the caller's struct ends before it.
+    /// Returns the value of a field of at most 8 bytes, or 0 if the caller's struct ends before it.
     #[must_use]
     #[inline]
     pub fn word(&self, field: &Field) -> u64 {
@@ -120,13 +120,13 @@ impl Call {
         }
     }
 
-    /// The address in a field, or 0.
+    /// Returns the address in a field, or 0.
     #[must_use]
     pub fn address(&self, field: &Field) -> usize {
         usize::try_from(self.word(field)).unwrap_or(0)
     }
 
-    /// The address in the field of this name, or 0.
+    /// Returns the address in the field of this name, or 0.
     #[must_use]
     pub fn address_of(&self, name: &str) -> usize {
         self.function.field(name).map_or(0, |field| self.address(field))
@@ -154,7 +154,7 @@ impl Call {
         is_text.then(|| unsafe { memory::text(from, self.address(length)) })
     }
 
-    /// The arguments and results of a run, if this is a call of `PJRT_LoadedExecutable_Execute`.
+    /// Returns the arguments and results of a run, if this is a call of `PJRT_LoadedExecutable_Execute`.
     #[must_use]
     pub fn execution(&self) -> Option<Execution> {
         let args = self.args::<slot::PJRT_LoadedExecutable_Execute>()?;
@@ -176,7 +176,8 @@ impl Call {
         self.frame_of(size);
     }
 
-    /// The size that the struct announces to which an argument points, or `None` for another kind or a null pointer.
+    /// Returns the size that the struct announces to which an argument points, or `None` for another kind or a null
+    /// pointer.
     #[must_use]
     pub fn announced_of(&self, field: &Field) -> Option<usize> {
         let from = ptr::with_exposed_provenance::<u8>(self.address(field));
@@ -250,19 +251,19 @@ impl std::fmt::Debug for Execution {
 }
 
 impl Execution {
-    /// The executable.
+    /// Returns the executable.
     #[must_use]
     pub fn executable(&self) -> usize {
         self.args.executable.addr()
     }
 
-    /// The number of devices, each with a list of arguments and of outputs.
+    /// Returns the number of devices, each with a list of arguments and of outputs.
     #[must_use]
     pub fn devices(&self) -> usize {
         self.args.num_devices
     }
 
-    /// The device of each list, for an executable on these devices. Empty if the number of lists is different.
+    /// Returns the device of each list, for an executable on these devices. Empty if the number of lists is different.
     #[must_use]
     pub fn on_devices(&self, devices: &[usize]) -> Vec<usize> {
         match (self.args.execute_device.addr(), self.devices()) {
@@ -272,19 +273,19 @@ impl Execution {
         }
     }
 
-    /// Whether the caller passed no lists for the outputs.
+    /// Returns whether the caller passed no lists for the outputs.
     #[must_use]
     pub fn lacks_output_lists(&self) -> bool {
         self.args.output_lists.is_null()
     }
 
-    /// The identifier of the launch.
+    /// Returns the identifier of the launch.
     #[must_use]
     pub fn launch(&self) -> i32 {
         self.options.launch_id
     }
 
-    /// The arguments of all devices, one device after another.
+    /// Returns the arguments of all devices, one device after another.
     #[must_use]
     pub fn arguments(&self) -> Vec<usize> {
         // SAFETY: L2 (arguments): one list for each device.
@@ -297,7 +298,7 @@ impl Execution {
         all
     }
 
-    /// The outputs of all devices, one device after another, after a call that succeeded. Asks the plugin for
+    /// Returns the outputs of all devices, one device after another, after a call that succeeded. Asks the plugin for
     /// their number, which is not in the arguments.
     #[must_use]
     pub fn outputs(&self, count: usize) -> Vec<usize> {
@@ -311,7 +312,7 @@ impl Execution {
         all
     }
 
-    /// The events of all devices, after a call that succeeded, if the framework asked for them.
+    /// Returns the events of all devices, after a call that succeeded, if the framework asked for them.
     #[must_use]
     pub fn events(&self) -> Vec<usize> {
         // SAFETY: L2 (arguments): one event for each device.
@@ -328,31 +329,31 @@ impl Execution {
         }
     }
 
-    /// The options that only the plugin defines.
+    /// Returns the options that only the plugin defines.
     pub(crate) fn custom_options(&self) -> Vec<NamedValue> {
         // SAFETY: L2 (arguments): the array has this length.
         unsafe { decode::named_values(self.options.custom_options, self.options.num_custom_options) }
     }
 
-    /// The arguments of each device.
+    /// Returns the arguments of each device.
     pub(crate) fn argument_lists(&self) -> Vec<Vec<usize>> {
         let count = self.args.num_args;
         let all = self.arguments();
         if count == 0 { vec![Vec::new(); self.devices()] } else { all.chunks(count).map(<[usize]>::to_vec).collect() }
     }
 
-    /// The device of a portable executable's run, or 0.
+    /// Returns the device of a portable executable's run, or 0.
     pub(crate) fn device(&self) -> usize {
         self.args.execute_device.addr()
     }
 
-    /// The place in the framework's source.
+    /// Returns the place in the framework's source.
     pub(crate) fn call_location(&self) -> String {
         // SAFETY: L2 (arguments): the text ends in a NUL byte.
         unsafe { memory::terminated_text(self.options.call_location.cast()) }
     }
 
-    /// The parts of the options that only some programs use, such as the user data of custom calls.
+    /// Returns the parts of the options that only some programs use, such as the user data of custom calls.
     pub(crate) fn optional_parts(&self) -> Vec<&'static str> {
         let options = &self.options;
         let parts = [
@@ -363,7 +364,7 @@ impl Execution {
         parts.into_iter().filter(|(is_set, _)| *is_set).map(|(_, part)| part).collect()
     }
 
-    /// The parts of the options that refer to the framework's functions or to other objects.
+    /// Returns the parts of the options that refer to the framework's functions or to other objects.
     pub(crate) fn foreign_parts(&self) -> Vec<&'static str> {
         let options = &self.options;
         let parts = [
@@ -374,7 +375,7 @@ impl Execution {
         parts.into_iter().filter(|(is_set, _)| *is_set).map(|(_, part)| part).collect()
     }
 
-    /// The positions of the arguments that must not be donated.
+    /// Returns the positions of the arguments that must not be donated.
     #[must_use]
     pub fn non_donatable(&self) -> Vec<i64> {
         let from = self.options.non_donatable_input_indices.cast::<u8>();

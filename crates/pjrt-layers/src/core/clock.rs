@@ -20,7 +20,7 @@ impl Clock {
         clock
     }
 
-    /// The current time in ticks.
+    /// Returns the current time in ticks.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         if self.steady {
@@ -53,7 +53,7 @@ impl Scale {
         from_float(to_float(ticks) * self.nanos_per_tick)
     }
 
-    /// The time in nanoseconds since 1970.
+    /// Returns the time in nanoseconds since 1970.
     pub(crate) fn unix_nanos(&self, ticks: u64) -> u64 {
         self.unix_nanos.saturating_add(self.nanos(ticks.saturating_sub(self.ticks)))
     }
@@ -76,7 +76,7 @@ fn ticks() -> u64 {
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
-/// Whether the ticks have the same length in all power states and on all cores.
+/// Returns whether the ticks have the same length in all power states and on all cores.
 #[cfg(target_arch = "x86_64")]
 fn has_steady_ticks() -> bool {
     const POWER: u32 = 0x8000_0007;

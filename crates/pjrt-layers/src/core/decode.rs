@@ -172,7 +172,7 @@ pub(super) unsafe fn elements(
     Some(out)
 }
 
-/// The strides of a row-major array without gaps.
+/// Returns the strides of a row-major array without gaps.
 fn dense(unit: usize, dimensions: &[i64]) -> Vec<i64> {
     let mut next = i64::try_from(unit).unwrap_or(i64::MAX);
     let mut strides: Vec<i64> = Vec::new();

@@ -117,7 +117,7 @@ unsafe extern "C" fn get_code(error: *const PJRT_Error) -> PJRT_Error_Code {
 /// None: errors of this crate have no payloads.
 unsafe extern "C" fn for_each_payload(_: *const PJRT_Error, _: PJRT_Error_PayloadVisitor, _: *mut c_void) {}
 
-/// Whether a function of the table takes an error, so that its forwarder must recognise those of this crate.
+/// Returns whether a function of the table takes an error, so that its forwarder must recognise those of this crate.
 pub(super) const fn is_error_function<S: ForwardedFunction>() -> bool {
     S::ID == slot::PJRT_Error_Destroy::ID
         || S::ID == slot::PJRT_Error_Message::ID

@@ -26,9 +26,9 @@ pub trait Instance: 'static {
 
 /// The return type of a function of the interface.
 pub trait Answer: Copy {
-    /// The value for an error, which may be null.
+    /// Returns the value for an error, which may be null.
     fn from_error(error: *mut PJRT_Error) -> Self;
-    /// The error, or null.
+    /// Returns the error, or null.
     fn into_error(self) -> *mut PJRT_Error;
 }
 
@@ -54,7 +54,7 @@ impl Answer for () {
     }
 }
 
-/// The function of an instance's table: calls the layers that ask for it, then the plugin.
+/// Returns the function of an instance's table: calls the layers that ask for it, then the plugin.
 ///
 /// # Safety
 ///

@@ -116,7 +116,7 @@ impl Frame {
     }
 }
 
-/// The first word of a struct of this size, at most that of a frame.
+/// Returns the first word of a struct of this size, at most that of a frame.
 fn announce(size: usize) -> u64 {
     size.min(WORDS * size_of::<u64>()) as u64
 }

@@ -79,7 +79,7 @@ impl Gates {
     }
 }
 
-/// The event that a function takes.
+/// Returns the event that a function takes.
 fn event_field(call: &Call) -> Option<&'static Field> {
     call.function().fields.iter().find(|field| !field.output && matches!(field.kind, Kind::Handle("PJRT_Event")))
 }

@@ -62,7 +62,7 @@ unsafe fn open(path: &Path) -> Result<Library, libloading::Error> {
     unsafe { windows::Library::load_with_flags(absolute, flags) }.map(Library::from)
 }
 
-/// The folder of the library that contains this crate, if the system can report it.
+/// Returns the folder of the library that contains this crate, if the system can report it.
 #[cfg(unix)]
 #[expect(clippy::disallowed_methods, reason = "the loader terminates the text and does not report its length")]
 pub(crate) fn library_folder() -> Option<PathBuf> {

@@ -12,7 +12,7 @@ pub(super) unsafe fn read<T: Copy>(from: *const u8) -> T {
     unsafe { ptr::read_unaligned(from.cast()) }
 }
 
-/// The word at an offset of the arguments of a call, or 0 if they end before it.
+/// Returns the word at an offset of the arguments of a call, or 0 if they end before it.
 ///
 /// # Safety
 ///

@@ -203,19 +203,19 @@ unsafe fn call_in(state: &'static State, target: &Target, args: *mut u8) -> *mut
     descend(state.hooks(target.id), &mut call, &plugin)
 }
 
-/// The sides of a call: that of the callee, and that of the caller.
+/// Returns the sides of a call: that of the callee, and that of the caller.
 pub(crate) fn back(to: To) -> To {
     to.other()
 }
 
 /// The result of a function.
 pub(crate) trait Returned: Copy {
-    /// The error, or null.
+    /// Returns the error, or null.
     fn error(self) -> *mut PJRT_Error {
         null_mut()
     }
 
-    /// The result of a call, whose error layers may have replaced.
+    /// Returns the result of a call, whose error layers may have replaced.
     fn from_call(result: Self, error: *mut PJRT_Error) -> Self {
         super::errors::destroy_own(error);
         result

@@ -202,14 +202,14 @@ impl ObjectTables {
         self.active[kind as usize].load(Ordering::Acquire)
     }
 
-    /// Whether a function must be forwarded because it returns objects whose tables are replaced.
+    /// Returns whether a function must be forwarded because it returns objects whose tables are replaced.
     pub(super) fn needs(&self, id: usize) -> bool {
         let outputs = &self.outputs[id];
         outputs.fallible && self.is_active(ObjectKind::Error)
             || outputs.fields.iter().any(|(kind, ..)| self.is_active(*kind))
     }
 
-    /// The functions of a table that was found.
+    /// Returns the functions of a table that was found.
     pub(super) fn functions(&self, kind: ObjectKind, table: usize) -> Option<*const u64> {
         self.known[kind as usize].get(table)?.get().map(|pair| pair.functions.as_ptr())
     }
@@ -218,7 +218,7 @@ impl ObjectTables {
         self.known[kind as usize].iter().enumerate().filter_map(|(at, pair)| Some((at, pair.get()?)))
     }
 
-    /// Whether a table is a copy of this stack, or a copy that other libraries made of one.
+    /// Returns whether a table is a copy of this stack, or a copy that other libraries made of one.
     pub(super) fn is_shown(&self, kind: ObjectKind, table: usize) -> bool {
         let mut table = table;
         for _ in 0..MAX_STACK {
@@ -233,13 +233,13 @@ impl ObjectTables {
         true
     }
 
-    /// The original of a copy of this stack.
+    /// Returns the original of a copy of this stack.
     pub(super) fn original(&self, kind: ObjectKind, table: usize) -> Option<usize> {
         self.pairs(kind).find(|(_, pair)| pair.address() == table).map(|(_, pair)| pair.original)
     }
 }
 
-/// The size that a table announces, or `None` if the address is not that of a table of this kind.
+/// Returns the size that a table announces, or `None` if the address is not that of a table of this kind.
 pub(super) fn size_of_table(kind: ObjectKind, table: usize) -> Option<usize> {
     let (_, first, object_size) = LAYOUTS[kind as usize];
     if table == 0 || !table.is_multiple_of(WORD) {

@@ -32,7 +32,7 @@ impl State {
         }
     }
 
-    /// The copy of a table that an object refers to. `None` if the object must keep the table.
+    /// Returns the copy of a table that an object refers to. `None` if the object must keep the table.
     pub(super) fn copy_of_table(&self, kind: ObjectKind, table: usize) -> Option<usize> {
         if !self.objects.is_active(kind) {
             return None;
@@ -137,7 +137,8 @@ impl State {
         }
     }
 
-    /// Whether layers see calls through the tables of objects. They do not see those that the plugin itself makes.
+    /// Returns whether layers see calls through the tables of objects. They do not see those that the plugin itself
+    /// makes.
     pub(super) fn sees_objects(&self) -> bool {
         !quiet::is_quiet()
     }

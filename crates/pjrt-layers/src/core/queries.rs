@@ -76,7 +76,7 @@ macro_rules! text {
 }
 
 impl State {
-    /// The name and the outputs of a loaded executable.
+    /// Returns the name and the outputs of a loaded executable.
     pub(crate) fn executable_info(&self, loaded: usize) -> ExecutableInfo {
         self.with_executable(loaded, |executable| {
             let name = ask!(&self.plugin, PJRT_Executable_Name { executable: handle(executable) });
@@ -88,7 +88,7 @@ impl State {
         .unwrap_or_default()
     }
 
-    /// The number of outputs of a loaded executable.
+    /// Returns the number of outputs of a loaded executable.
     pub(crate) fn output_count(&self, loaded: usize) -> Option<usize> {
         let count = |executable| {
             ask!(&self.plugin, PJRT_Executable_NumOutputs { executable: handle(executable) })
@@ -97,15 +97,15 @@ impl State {
         self.with_executable(loaded, count)?.ok()
     }
 
-    /// The devices of a loaded executable that this process can use.
+    /// Returns the devices of a loaded executable that this process can use.
     pub(crate) fn executable_devices(&self, loaded: usize) -> Option<Vec<usize>> {
         let args = ask!(&self.plugin, PJRT_LoadedExecutable_AddressableDevices { executable: handle(loaded) }).ok()?;
         // SAFETY: L10 (queries): the array has this length.
         Some(unsafe { memory::pointers(args.addressable_devices.cast(), args.num_addressable_devices) })
     }
 
-    /// The parameters of a loaded executable, if the plugin returns the optimized program in a format that this crate
-    /// reads.
+    /// Returns the parameters of a loaded executable, if the plugin returns the optimized program in a format that this
+    /// crate reads.
     pub(crate) fn parameters(&self, loaded: usize) -> Option<hlo::HloParameters> {
         self.with_executable(loaded, |executable| {
             let mut program = PJRT_Program::new();
@@ -181,14 +181,14 @@ impl State {
         }
     }
 
-    /// The name of a client's platform.
+    /// Returns the name of a client's platform.
     pub(crate) fn platform_name(&self, client: usize) -> Option<String> {
         let args = ask!(&self.plugin, PJRT_Client_PlatformName { client: handle(client) }).ok()?;
         // SAFETY: L10 (queries): the text is readable for its length while the client lives.
         Some(unsafe { memory::text(args.platform_name.cast(), args.platform_name_size) })
     }
 
-    /// The devices of a client that this process can use.
+    /// Returns the devices of a client that this process can use.
     pub(crate) fn addressable_devices(&self, client: usize) -> Option<Vec<usize>> {
         let args = ask!(&self.plugin, PJRT_Client_AddressableDevices { client: handle(client) }).ok()?;
         // SAFETY: L10 (queries): the array has this length.
@@ -223,7 +223,7 @@ impl State {
         })
     }
 
-    /// The element type and the extents of a buffer.
+    /// Returns the element type and the extents of a buffer.
     pub(crate) fn buffer_shape(&self, buffer: usize) -> Result<(u32, Vec<i64>), LayerError> {
         let dimensions = ask!(&self.plugin, PJRT_Buffer_Dimensions { buffer: handle(buffer) })?;
         let element_type = ask!(&self.plugin, PJRT_Buffer_ElementType { buffer: handle(buffer) })?.type_.0;
@@ -231,7 +231,7 @@ impl State {
         Ok((element_type, unsafe { memory::numbers(dimensions.dims, dimensions.num_dims) }))
     }
 
-    /// The type, the shape, the layout and the place of a buffer.
+    /// Returns the type, the shape, the layout and the place of a buffer.
     pub(crate) fn buffer_info(&self, buffer: usize) -> Result<BufferInfo, LayerError> {
         let (element_type, dimensions) = self.buffer_shape(buffer)?;
         let device = ask!(&self.plugin, PJRT_Buffer_Device { buffer: handle(buffer) });
@@ -245,19 +245,19 @@ impl State {
         })
     }
 
-    /// The layout of a buffer in the memory of its device, if the plugin returns one.
+    /// Returns the layout of a buffer in the memory of its device, if the plugin returns one.
     pub(crate) fn buffer_layout(&self, buffer: usize) -> Option<BufferLayout> {
         let args = ask!(&self.plugin, PJRT_Buffer_GetMemoryLayout { buffer: handle(buffer) }).ok()?;
         // SAFETY: L10 (queries): the layout is valid while the buffer lives.
         unsafe { layout_of(&args.layout) }
     }
 
-    /// Whether a buffer is deleted.
+    /// Returns whether a buffer is deleted.
     pub(crate) fn is_deleted(&self, buffer: usize) -> bool {
         ask!(&self.plugin, PJRT_Buffer_IsDeleted { buffer: handle(buffer) }).is_ok_and(|args| args.is_deleted.get())
     }
 
-    /// Whether the contents of a buffer are there, or an error in their place.
+    /// Returns whether the contents of a buffer are there, or an error in their place.
     pub(crate) fn is_buffer_ready(&self, buffer: usize) -> bool {
         let Ok(args) = ask!(&self.plugin, PJRT_Buffer_ReadyEvent { buffer: handle(buffer) }) else { return false };
         let is_ready = self.is_ready(args.event.expose_provenance());
@@ -266,12 +266,12 @@ impl State {
         is_ready == Some(true)
     }
 
-    /// Whether an event is ready.
+    /// Returns whether an event is ready.
     pub(crate) fn is_ready(&self, event: usize) -> Option<bool> {
         ask!(&self.plugin, PJRT_Event_IsReady { event: handle(event) }).ok().map(|args| args.is_ready.get())
     }
 
-    /// The error of an event that is ready.
+    /// Returns the error of an event that is ready.
     pub(crate) fn event_failure(&self, event: usize) -> Option<LayerError> {
         ask!(&self.plugin, PJRT_Event_Error { event: handle(event) }).err()
     }

@@ -33,7 +33,7 @@ impl Drop for Quiet {
     }
 }
 
-/// Whether this thread is in such a call.
+/// Returns whether this thread is in such a call.
 pub(super) fn is_quiet() -> bool {
     IS_QUIET.try_with(Cell::get).unwrap_or(false)
 }

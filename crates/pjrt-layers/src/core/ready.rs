@@ -17,7 +17,7 @@ thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Whether this thread is in a callback of an event.
+/// Returns whether this thread is in a callback of an event.
 pub(super) fn is_inside() -> bool {
     // While a thread ends, it is in no callback.
     DEPTH.try_with(|depth| depth.get() > 0).unwrap_or(false)

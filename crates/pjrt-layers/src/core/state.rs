@@ -99,7 +99,7 @@ impl State {
         }
     }
 
-    /// Whether an active layer asks for a function.
+    /// Returns whether an active layer asks for a function.
     pub(super) fn has_active_hook(&self, id: usize) -> bool {
         self.hooks[id].iter().any(|hook| self.is_active(hook.index))
     }
@@ -124,31 +124,31 @@ impl State {
         self.active.load(Ordering::Relaxed) & (1 << index) != 0
     }
 
-    /// The table for the framework.
+    /// Returns the table for the framework.
     #[must_use]
     pub fn table(&self) -> *const PJRT_Api {
         self.shown.table()
     }
 
-    /// The layers, the first one next to the framework.
+    /// Returns the layers, the first one next to the framework.
     #[must_use]
     pub fn layers(&self) -> &[&'static dyn Layer] {
         &self.layers
     }
 
-    /// The version in the plugin's table, major and minor.
+    /// Returns the version in the plugin's table, major and minor.
     #[must_use]
     pub fn plugin_version(&self) -> (u32, u32) {
         self.version
     }
 
-    /// Whether the plugin has a function.
+    /// Returns whether the plugin has a function.
     #[must_use]
     pub fn has<S: ForwardedFunction>(&self) -> bool {
         self.real::<S>().is_some()
     }
 
-    /// The layers that are informed when events become ready.
+    /// Returns the layers that are informed when events become ready.
     pub(super) fn watchers(&self) -> impl Iterator<Item = &'static dyn Layer> {
         let active = self.layers.iter().enumerate().filter(|(index, _)| self.is_active(*index));
         active.map(|(_, layer)| *layer).filter(|layer| layer.watches_events())
@@ -159,13 +159,13 @@ impl State {
         &self.hooks[id]
     }
 
-    /// The description of a function.
+    /// Returns the description of a function.
     #[must_use]
     pub fn function<S: ForwardedFunction>() -> &'static Function {
         &FUNCTIONS[S::ID]
     }
 
-    /// The plugin's function.
+    /// Returns the plugin's function.
     #[inline]
     pub(super) fn real<S: ForwardedFunction>(&self) -> Option<unsafe extern "C" fn(*mut S::Args) -> S::Return> {
         self.plugin.function::<S>()
@@ -194,7 +194,7 @@ impl State {
         unsafe { wait::when_ready(&self.plugin, event, run) }
     }
 
-    /// The code and text of a live error. 0 stands for success.
+    /// Returns the code and text of a live error. 0 stands for success.
     pub(crate) fn describe(&self, error: usize) -> Option<LayerError> {
         let error = std::ptr::with_exposed_provenance_mut::<PJRT_Error>(error);
         // SAFETY: L4 (errors): the error lives until the framework, which does not have it yet, destroys it.
@@ -202,8 +202,8 @@ impl State {
     }
 }
 
-/// Whether a function is forwarded although no layer asks for it: the framework passes errors of layers to the functions of
-/// errors, and clients refer to the table of the layers.
+/// Returns whether a function is forwarded although no layer asks for it: the framework passes errors of layers to the
+/// functions of errors, and clients refer to the table of the layers.
 const fn is_always_forwarded(id: usize) -> bool {
     id == slot::PJRT_Error_Destroy::ID
         || id == slot::PJRT_Error_Message::ID

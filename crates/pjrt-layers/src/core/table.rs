@@ -46,13 +46,13 @@ impl TablePlan {
         }
     }
 
-    /// The minor version of the plugin's table.
+    /// Returns the minor version of the plugin's table.
     #[must_use]
     pub fn plugin_minor(&self) -> u32 {
         self.plugin_minor
     }
 
-    /// The size of the plugin's table in bytes.
+    /// Returns the size of the plugin's table in bytes.
     #[must_use]
     pub fn plugin_size(&self) -> usize {
         self.plugin_size
@@ -112,12 +112,12 @@ impl Copies {
         self.version
     }
 
-    /// The plugin's own table.
+    /// Returns the plugin's own table.
     pub(super) fn address(&self) -> *const PJRT_Api {
         self.address
     }
 
-    /// The copy of a table, which has the size of the table in this crate's header.
+    /// Returns the copy of a table, which has the size of the table in this crate's header.
     #[inline]
     fn table(&self, extension: Option<PJRT_Extension_Type>) -> Option<*const u64> {
         match extension {
@@ -126,7 +126,7 @@ impl Copies {
         }
     }
 
-    /// The plugin's function.
+    /// Returns the plugin's function.
     #[inline]
     pub(super) fn function<S: ForwardedFunction>(&self) -> Option<unsafe extern "C" fn(*mut S::Args) -> S::Return> {
         let table = self.table(S::EXTENSION)?;
@@ -134,7 +134,7 @@ impl Copies {
         S::get(unsafe { &*table.cast::<S::Table>() })
     }
 
-    /// The pointer in a slot of the plugin's table, which is null if the table ends before it.
+    /// Returns the pointer in a slot of the plugin's table, which is null if the table ends before it.
     pub(super) fn pointer(&self, forwarder: &Forwarder) -> *mut () {
         let copy = match forwarder.extension {
             None => Some(self.main),
@@ -196,7 +196,7 @@ impl Shown {
         self.main.as_ptr().cast()
     }
 
-    /// The cell of a slot, if the framework's table has it.
+    /// Returns the cell of a slot, if the framework's table has it.
     pub(super) fn slot(&self, forwarder: &Forwarder) -> Option<&SlotCell> {
         let table = match forwarder.extension {
             None => self.main,

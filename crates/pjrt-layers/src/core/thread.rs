@@ -1,6 +1,6 @@
 //! Numbers of threads.
 
-/// The system's id of this thread.
+/// Returns the system's id of this thread.
 #[cfg(target_os = "linux")]
 pub(crate) fn thread_id() -> u64 {
     rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs().into()

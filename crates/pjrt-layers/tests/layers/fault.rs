@@ -77,7 +77,7 @@ impl Framework {
         (0..count).map(|_| self.upload(PJRT_Client_BufferFromHostBuffer_Args::STRUCT_SIZE).2).collect()
     }
 
-    /// The numbers of the uploads that fail, from 1.
+    /// Returns the numbers of the uploads that fail, from 1.
     fn failing(&self, count: usize) -> Vec<usize> {
         let results = self.uploads(count).into_iter().enumerate();
         results.filter(|(_, result)| result.is_err()).map(|(at, _)| at + 1).collect()

@@ -96,7 +96,7 @@ fn add(client: Client) {
     assert_eq!(outputs[0].to_host::<f32>().unwrap(), [11.0, 22.0, 33.0, 44.0]);
 }
 
-/// The offsets of all blocks, and of the end.
+/// Returns the offsets of all blocks, and of the end.
 fn offsets(bytes: &[u8]) -> Vec<usize> {
     let mut reader = Reader::new(Cursor::new(bytes)).unwrap();
     let mut offsets = Vec::new();
@@ -317,7 +317,7 @@ mod one_run {
 mod other_plugin {
     use super::*;
 
-    /// The recording with one byte of the program changed, so that the replay computes something else.
+    /// Returns the recording with one byte of the program changed, so that the replay computes something else.
     fn changed(folder: &Folder) -> Vec<u8> {
         let mut reader = Reader::new(Cursor::new(folder.bytes())).unwrap();
         let mut out = Vec::new();

@@ -19,7 +19,7 @@ pub(crate) struct Call<S: Slot> {
 pub(crate) trait Answer: Copy + 'static {
     /// The value that reports success.
     const SUCCESS: Self;
-    /// Whether the value reports success.
+    /// Returns whether the value reports success.
     fn is_success(self) -> bool;
 }
 
@@ -66,7 +66,7 @@ impl<S: Slot<Table: Place, Return: Answer>> Call<S> {
         unsafe { ptr::copy_nonoverlapping(ptr::from_ref(self).cast::<u8>(), args.cast(), known) };
     }
 
-    /// The number of bytes that the caller's struct has and that a call can contain.
+    /// Returns the number of bytes that the caller's struct has and that a call can contain.
     ///
     /// # Safety
     ///
@@ -77,7 +77,7 @@ impl<S: Slot<Table: Place, Return: Answer>> Call<S> {
         S::Args::size_behind(announced).min(size_of::<Self>())
     }
 
-    /// Whether the caller's struct lacks arguments that each version of the header has.
+    /// Returns whether the caller's struct lacks arguments that each version of the header has.
     pub(super) fn is_short(&self) -> bool {
         // SAFETY: `AbiStruct`: the struct begins with its size.
         let announced = unsafe { (&raw const self.args).cast::<usize>().read() };

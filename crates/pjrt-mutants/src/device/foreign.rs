@@ -64,7 +64,7 @@ unsafe impl<T> Send for Shared<T> {}
 unsafe impl<T> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
-    /// The pointer. A closure that calls this captures the whole value, which is `Send`.
+    /// Returns the pointer. A closure that calls this captures the whole value, which is `Send`.
     pub(crate) fn get(self) -> *mut T {
         self.0
     }

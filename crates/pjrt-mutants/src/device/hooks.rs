@@ -28,7 +28,7 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// The device without any change.
+    /// Returns the device without any change.
     pub(crate) fn new() -> Self {
         Self { tables: own().clone(), cyclic: false, hooks: Hooks::new(), missing: Vec::new() }
     }
@@ -42,7 +42,7 @@ impl Device {
         self.replace_all::<S>(move |call| if call.is_short() { call.pass() } else { hook(call) });
     }
 
-    /// The same as [`Self::replace`], also for calls whose struct is too short.
+    /// Returns the same as [`Self::replace`], also for calls whose struct is too short.
     pub(crate) fn replace_all<S>(&mut self, hook: impl Fn(&mut Call<S>) -> S::Return + Send + Sync + 'static)
     where
         S: Slot<Table: Place, Return: Answer>,
@@ -103,7 +103,7 @@ impl Device {
     }
 }
 
-/// The function in the slot of a replaced one.
+/// Returns the function in the slot of a replaced one.
 ///
 /// # Safety
 ///

@@ -91,7 +91,7 @@ impl Tables {
         }
     }
 
-    /// The device's function, if its table has it.
+    /// Returns the device's function, if its table has it.
     pub(super) fn function<S: Slot<Table: Place>>(&self) -> Option<Raw<S>> {
         let word = *self.table(S::Table::EXTENSION)?.get(S::OFFSET / WORD)?;
         // SAFETY: M2 (tables): the word at the slot's offset is null or a function of the slot's type.
@@ -143,14 +143,14 @@ impl Tables {
     }
 }
 
-/// The device's own tables, which this process copies once.
+/// Returns the device's own tables, which this process copies once.
 pub(super) fn own() -> &'static Tables {
     static OWN: OnceLock<Tables> = OnceLock::new();
     // SAFETY: M2 (tables): `device-plugin` keeps C1 for its tables.
     OWN.get_or_init(|| unsafe { Tables::of(raw::api::<Cpu>()) })
 }
 
-/// The device's own function.
+/// Returns the device's own function.
 pub(super) fn real<S: Slot<Table: Place>>() -> Option<Raw<S>> {
     own().function::<S>()
 }

@@ -10,7 +10,7 @@ use crate::mutant::Mutant;
 
 const INVALID: PJRT_Error_Code = PJRT_Error_Code::PJRT_Error_Code_INVALID_ARGUMENT;
 
-/// The bytes of a dense array on the host.
+/// Returns the bytes of a dense array on the host.
 fn host_size(ty: PJRT_Buffer_Type, dims: *const i64, num_dims: usize) -> usize {
     let count: i64 = list(dims, num_dims).iter().product();
     let size = ElementType::from_raw(ty.0).map_or(0, ElementType::host_size);
@@ -46,7 +46,7 @@ fn change_downloads(device: &mut Device, change: impl Fn(PJRT_Buffer_Type, &mut 
     });
 }
 
-/// The size that a download needs.
+/// Returns the size that a download needs.
 fn needed(args: &PJRT_Buffer_ToHostBuffer_Args) -> usize {
     let size = ask::<slot::PJRT_Buffer_ToHostBuffer>(|new| {
         (new.src, new.host_layout) = (args.src, args.host_layout);

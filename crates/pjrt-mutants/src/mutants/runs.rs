@@ -10,7 +10,7 @@ use pjrt_sys::{PJRT_Buffer, PJRT_Error_Code, PJRT_ExecuteOptions, PJRT_LoadedExe
 use crate::device::{Answer, Shared, ask, error, leaked, list, read_at, ready_event, settable_event, write_at};
 use crate::mutant::Mutant;
 
-/// The number of outputs of an executable.
+/// Returns the number of outputs of an executable.
 fn outputs(executable: *mut PJRT_LoadedExecutable) -> usize {
     let inner = ask::<slot::PJRT_LoadedExecutable_GetExecutable>(|args| args.loaded_executable = executable);
     let Some(inner) = inner else { return 0 };

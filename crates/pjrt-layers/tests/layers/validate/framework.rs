@@ -251,7 +251,7 @@ impl Framework {
         call!(self, PJRT_Client_Compile, PJRT_Client_Compile_Args { client: client, program: program() }).executable
     }
 
-    /// The devices of a client.
+    /// Returns the devices of a client.
     pub(super) fn devices(&self, client: *mut PJRT_Client) -> [*mut PJRT_Device; 2] {
         call!(self, PJRT_Client_AddressableDevices, PJRT_Client_AddressableDevices_Args { client: client });
         [client.addr() + 1, client.addr() + 2].map(std::ptr::without_provenance_mut)
