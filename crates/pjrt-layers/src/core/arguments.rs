@@ -17,29 +17,31 @@ pub(crate) struct Destination {
 }
 
 impl Destination {
-    /// Copies the data. Call it only while the framework waits for the download's event, or is informed of it.
+    /// Copies the downloaded data. Call this only in the call or callback that informs the framework that the download
+    /// has ended.
     pub(crate) fn read(&self) -> Vec<u8> {
-        // SAFETY: L11 (downloads): the framework learns of the event only when the current call returns, so the memory is
-        // still valid, and the plugin has written it.
+        // SAFETY: L11 (downloads): the framework learns that the event is ready only when the current call returns, so
+        // the memory is still valid, and the plugin has written it.
         unsafe { memory::bytes(ptr::with_exposed_provenance(self.address), self.size) }
     }
 }
 
-/// The data of an upload.
+/// The data of an upload, with their element type and shape.
 #[derive(Debug)]
 pub(crate) struct HostData {
     pub(crate) element_type: u32,
     pub(crate) dimensions: Vec<i64>,
     pub(crate) byte_strides: Vec<i64>,
-    /// The elements without gaps, row-major. `None` if the element type is unknown.
+    /// The elements in row-major order without gaps. `None` if the element type is unknown.
     pub(crate) elements: Option<Vec<u8>>,
 }
 
-/// The element types and shapes of new buffers, and the requested layouts.
+/// The element types and shapes of new buffers, and their requested layouts.
 pub(crate) type TransferShapes = (Vec<(u32, Vec<i64>)>, Vec<Option<BufferLayout>>);
 
 impl Call {
-    /// Returns the executable and the overriding options of a call of `PJRT_Executable_DeserializeAndLoad`.
+    /// Returns the serialized executable and the compile options that override its own, if this is a call of
+    /// `PJRT_Executable_DeserializeAndLoad`.
     pub(crate) fn serialized_executable(&self) -> Option<(Vec<u8>, Vec<u8>)> {
         let args = self.args::<slot::PJRT_Executable_DeserializeAndLoad>()?;
         // SAFETY: L2 (arguments): the executable is readable for its length.
@@ -108,7 +110,7 @@ impl Call {
         Some((shapes, layouts.collect()))
     }
 
-    /// Returns the element type and the shape of a call that has them in the fields `shape_...`.
+    /// Returns the element type and the shape in the fields `shape_...` of a call, if it has these fields.
     pub(crate) fn new_shape(&self) -> Option<(u32, Vec<i64>)> {
         let field = |name: &str| self.function().field(name);
         let dims = ptr::with_exposed_provenance(self.address(field("shape_dims")?));

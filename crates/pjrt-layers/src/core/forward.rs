@@ -1,4 +1,4 @@
-//! The functions in the table that the framework sees.
+//! The functions in the table that the framework receives.
 
 use std::ptr::null_mut;
 use std::sync::OnceLock;
@@ -17,18 +17,18 @@ use crate::function::ForwardedFunction;
 use crate::layer::{Outcome, Step};
 use crate::layer_error::LayerError;
 
-/// A stack of layers in this process. The functions of a table have no argument for the stack, so each instance has
-/// functions of its own. A library needs one instance. Tests have several.
+/// Identifies a stack of layers in this process. The functions of a table have no argument that identifies the stack,
+/// so each instance has its own functions. A library needs one instance, and tests use several.
 pub trait Instance: 'static {
-    /// Where the stack is stored.
+    /// Returns the cell in which the stack is stored.
     fn cell() -> &'static OnceLock<State>;
 }
 
-/// The return type of a function of the interface.
+/// The return type of a function of the PJRT C API.
 pub trait Answer: Copy {
-    /// Returns the value for an error, which may be null.
+    /// Creates the return value for an error, which may be null.
     fn from_error(error: *mut PJRT_Error) -> Self;
-    /// Returns the error, or null.
+    /// Returns the error, or null after success.
     fn into_error(self) -> *mut PJRT_Error;
 }
 
@@ -54,11 +54,12 @@ impl Answer for () {
     }
 }
 
-/// Returns the function of an instance's table: calls the layers that ask for it, then the plugin.
+/// Calls the layers that select the function `S`, then the plugin. The table of the instance `I` contains this
+/// function.
 ///
 /// # Safety
 ///
-/// L2 for `args`.
+/// Contract L2 must hold for `args`.
 pub(super) unsafe extern "C" fn forward<I: Instance, S: ForwardedFunction>(args: *mut S::Args) -> S::Return {
     match I::cell().get() {
         // SAFETY: L2 (arguments).
@@ -67,12 +68,13 @@ pub(super) unsafe extern "C" fn forward<I: Instance, S: ForwardedFunction>(args:
     }
 }
 
-/// Calls the layers that ask for the function, then the plugin. Compiled once for each function, not for each instance:
-/// tests have many instances. A library has one, and its functions contain this one.
+/// Calls the layers that select the function, then the plugin. The code does not depend on the instance, so that the
+/// compiler generates it only once for each function although tests have many instances. A library has one instance,
+/// into whose functions the compiler can inline this code.
 ///
 /// # Safety
 ///
-/// L2 for `args`.
+/// Contract L2 must hold for `args`.
 #[inline]
 unsafe fn forward_in<S: ForwardedFunction>(state: &'static State, args: *mut S::Args) -> S::Return {
     if errors::is_error_function::<S>()
@@ -88,7 +90,7 @@ unsafe fn forward_in<S: ForwardedFunction>(state: &'static State, args: *mut S::
                 // SAFETY: L2 (arguments).
                 unsafe { client_table::before::<S>(state, args) };
             }
-            // Without copies of tables, layers see no calls through objects.
+            // Objects refer to the layers only if a table has been copied. Without a copy, `Quiet` is not necessary.
             let quiet = state.objects.is_found.load(Ordering::Acquire).then(Quiet::new);
             // SAFETY: L1 (plugin) and L2 (arguments).
             let error = unsafe { function(args.cast()) }.into_error();
@@ -103,7 +105,7 @@ unsafe fn forward_in<S: ForwardedFunction>(state: &'static State, args: *mut S::
             }
             error
         }
-        // Frameworks end the process if a query of an error fails, so this call succeeds and reports no payload.
+        // Frameworks abort the process if a query of an error fails, so this call succeeds and reports no payload.
         None if errors::is_error_function::<S>() => null_mut(),
         None => errors::into_raw(missing(state, S::NAME)),
     };
@@ -115,7 +117,7 @@ unsafe fn forward_in<S: ForwardedFunction>(state: &'static State, args: *mut S::
     S::Return::from_error(descend(state.hooks(S::ID), &mut call, &plugin))
 }
 
-/// Calls the first layer, which is the one next to the framework, then those below it, then the plugin.
+/// Calls the given layers, the first of which is closest to the framework, then the plugin.
 pub(super) fn descend(hooks: &[Hook], call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Error) -> *mut PJRT_Error {
     let Some((hook, below)) = hooks.split_first() else { return reach(call, plugin) };
     if !call.state.is_active(hook.index) {
@@ -144,7 +146,7 @@ pub(super) fn descend(hooks: &[Hook], call: &mut Call, plugin: &dyn Fn(*mut u8) 
     }
 }
 
-/// Calls the plugin.
+/// Calls the plugin. Handles gated events and callbacks of events before.
 #[inline]
 fn reach(call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Error) -> *mut PJRT_Error {
     if let Some(error) = gates::answer(call, plugin) {

@@ -1,7 +1,7 @@
-//! Queries of live objects, which layers send to the plugin.
+//! Queries of live objects that layers send to the plugin.
 //!
-//! The methods of `State` in this file take handles as numbers. They require that the handles are live: the framework
-//! passed them in the current call, or received them from it.
+//! The methods of `State` in this file take handles as integers. The handles must be live: the framework must have
+//! passed them to the current call, or must receive them from the current call.
 
 use std::ptr::with_exposed_provenance_mut as handle;
 use std::time::{Duration, Instant};
@@ -67,10 +67,10 @@ pub(crate) struct ExecutableInfo {
     pub(crate) outputs: Vec<(u32, Vec<i64>)>,
 }
 
-/// Copies a text that the plugin returned.
+/// Copies a string that the plugin returned. The string is empty if the query failed.
 macro_rules! text {
     ($args:expr, $start:ident, $size:ident) => {
-        // SAFETY: L10 (queries): the text is readable for its length while its object lives.
+        // SAFETY: L10 (queries): the string is readable for its length while its object lives.
         $args.map(|args| unsafe { memory::text(args.$start.cast(), args.$size) }).unwrap_or_default()
     };
 }
@@ -97,7 +97,7 @@ impl State {
         self.with_executable(loaded, count)?.ok()
     }
 
-    /// Returns the devices of a loaded executable that this process can use.
+    /// Returns the addressable devices of a loaded executable.
     pub(crate) fn executable_devices(&self, loaded: usize) -> Option<Vec<usize>> {
         let args = ask!(&self.plugin, PJRT_LoadedExecutable_AddressableDevices { executable: handle(loaded) }).ok()?;
         // SAFETY: L10 (queries): the array has this length.
@@ -105,13 +105,13 @@ impl State {
     }
 
     /// Returns the parameters of a loaded executable, if the plugin returns the optimized program in a format that this
-    /// crate reads.
+    /// crate can read.
     pub(crate) fn parameters(&self, loaded: usize) -> Option<hlo::HloParameters> {
         self.with_executable(loaded, |executable| {
             let mut program = PJRT_Program::new();
-            // Without memory for the code, the plugin returns the program's format and size.
+            // Without memory for the code, the plugin only returns the program's format and size.
             self.optimized_program(executable, &mut program)?;
-            // SAFETY: L10 (queries): the text is readable for its length while the executable lives.
+            // SAFETY: L10 (queries): the format is readable for its length while the executable lives.
             let format = unsafe { memory::text(program.format.cast(), program.format_size) };
             if !hlo::is_readable(&format) {
                 return None;
@@ -124,7 +124,7 @@ impl State {
         .flatten()
     }
 
-    /// Fills a program with the optimized one of an executable.
+    /// Writes the optimized program of an executable to `program`.
     fn optimized_program(&self, executable: usize, program: &mut PJRT_Program) -> Option<()> {
         let program = &raw mut *program;
         ask!(&self.plugin, PJRT_Executable_OptimizedProgram { executable: handle(executable), program: program })
@@ -151,17 +151,17 @@ impl State {
         Some(outputs)
     }
 
-    /// Runs a function with the executable behind a loaded one.
+    /// Runs a function with the `PJRT_Executable` of a loaded executable.
     fn with_executable<T>(&self, loaded: usize, run: impl FnOnce(usize) -> T) -> Option<T> {
         let args =
             ask!(&self.plugin, PJRT_LoadedExecutable_GetExecutable { loaded_executable: handle(loaded) }).ok()?;
         let result = run(args.executable.expose_provenance());
-        // The error cannot be handled, and the executable must not be used any more.
+        // An error of the destroy function cannot be handled.
         let _ = ask!(&self.plugin, PJRT_Executable_Destroy { executable: args.executable });
         Some(result)
     }
 
-    /// A client with its devices and memories.
+    /// Describes a client with its devices and memories.
     pub(crate) fn client_info(&self, client: usize) -> ClientInfo {
         let name = ask!(&self.plugin, PJRT_Client_PlatformName { client: handle(client) });
         let version = ask!(&self.plugin, PJRT_Client_PlatformVersion { client: handle(client) });
@@ -184,11 +184,11 @@ impl State {
     /// Returns the name of a client's platform.
     pub(crate) fn platform_name(&self, client: usize) -> Option<String> {
         let args = ask!(&self.plugin, PJRT_Client_PlatformName { client: handle(client) }).ok()?;
-        // SAFETY: L10 (queries): the text is readable for its length while the client lives.
+        // SAFETY: L10 (queries): the name is readable for its length while the client lives.
         Some(unsafe { memory::text(args.platform_name.cast(), args.platform_name_size) })
     }
 
-    /// Returns the devices of a client that this process can use.
+    /// Returns the addressable devices of a client.
     pub(crate) fn addressable_devices(&self, client: usize) -> Option<Vec<usize>> {
         let args = ask!(&self.plugin, PJRT_Client_AddressableDevices { client: handle(client) }).ok()?;
         // SAFETY: L10 (queries): the array has this length.
@@ -223,7 +223,7 @@ impl State {
         })
     }
 
-    /// Returns the element type and the extents of a buffer.
+    /// Returns the element type and the dimensions of a buffer.
     pub(crate) fn buffer_shape(&self, buffer: usize) -> Result<(u32, Vec<i64>), LayerError> {
         let dimensions = ask!(&self.plugin, PJRT_Buffer_Dimensions { buffer: handle(buffer) })?;
         let element_type = ask!(&self.plugin, PJRT_Buffer_ElementType { buffer: handle(buffer) })?.type_.0;
@@ -231,7 +231,7 @@ impl State {
         Ok((element_type, unsafe { memory::numbers(dimensions.dims, dimensions.num_dims) }))
     }
 
-    /// Returns the type, the shape, the layout and the place of a buffer.
+    /// Returns the element type, the dimensions, the layout, the device and the memory of a buffer.
     pub(crate) fn buffer_info(&self, buffer: usize) -> Result<BufferInfo, LayerError> {
         let (element_type, dimensions) = self.buffer_shape(buffer)?;
         let device = ask!(&self.plugin, PJRT_Buffer_Device { buffer: handle(buffer) });
@@ -257,11 +257,11 @@ impl State {
         ask!(&self.plugin, PJRT_Buffer_IsDeleted { buffer: handle(buffer) }).is_ok_and(|args| args.is_deleted.get())
     }
 
-    /// Returns whether the contents of a buffer are there, or an error in their place.
+    /// Returns whether a buffer is ready: its contents are available, or it has an error.
     pub(crate) fn is_buffer_ready(&self, buffer: usize) -> bool {
         let Ok(args) = ask!(&self.plugin, PJRT_Buffer_ReadyEvent { buffer: handle(buffer) }) else { return false };
         let is_ready = self.is_ready(args.event.expose_provenance());
-        // The error cannot be handled, and the event must not be used any more.
+        // An error of the destroy function cannot be handled.
         let _ = ask!(&self.plugin, PJRT_Event_Destroy { event: args.event });
         is_ready == Some(true)
     }
@@ -276,11 +276,12 @@ impl State {
         ask!(&self.plugin, PJRT_Event_Error { event: handle(event) }).err()
     }
 
-    /// Copies the contents of a buffer to the host, in the order of `minor_to_major`, and waits for them.
+    /// Copies the contents of a buffer to the host, in the dimension order `minor_to_major`. Waits until the copy has
+    /// finished.
     ///
     /// # Errors
     ///
-    /// The plugin's error, or `DEADLINE_EXCEEDED` if the contents do not become ready in time.
+    /// Returns the plugin's error, or `DEADLINE_EXCEEDED` if the contents are not ready within `limit`.
     pub(crate) fn read_buffer(
         &self,
         buffer: usize,
@@ -315,7 +316,7 @@ impl State {
         let mut pause = Duration::from_micros(10);
         while !ask!(&self.plugin, PJRT_Event_IsReady { event: handle(event) })?.is_ready.get() {
             if Instant::now() > deadline {
-                // The plugin may still write to the memory, so it stays valid.
+                // The plugin may still write to the memory, so it must stay valid.
                 std::mem::forget(data);
                 let message = format!("the contents are not ready after {} s", limit.as_secs());
                 return Err(LayerError::new(ErrorCode::DEADLINE_EXCEEDED, message));
@@ -324,7 +325,7 @@ impl State {
             pause = (pause * 2).min(Duration::from_millis(10));
         }
         let failure = self.event_failure(event);
-        // The error cannot be handled, and the event must not be used any more.
+        // An error of the destroy function cannot be handled.
         let _ = ask!(&self.plugin, PJRT_Event_Destroy { event: handle(event) });
         failure.map_or(Ok(data), Err)
     }

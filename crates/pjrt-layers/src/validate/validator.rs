@@ -255,7 +255,7 @@ impl Validate {
         known.unwrap_or_else(|| {
             let outputs = call.state().output_count(executable).unwrap_or(0);
             let devices = call.state().executable_devices(executable).unwrap_or_default();
-            // Optimizations may have split the only parameter into a tuple.
+            // Skip a program whose only parameter is a tuple, because an optimization may have created the tuple.
             let parameters = call.state().parameters(executable).filter(|parameters| !parameters.is_tuple);
             let parameters = parameters.map(|read| read.all.into_iter().map(|parameter| parameter.shape).collect());
             let facts = Arc::new(Executable { outputs, devices, parameters });
