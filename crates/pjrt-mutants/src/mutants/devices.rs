@@ -10,10 +10,10 @@ use pjrt_sys::{PJRT_Client, PJRT_Device, PJRT_Memory, slot};
 use crate::device::{Answer, Device, Shared, ask, leaked, list, read_at, write_at};
 use crate::mutant::Mutant;
 
-/// The newest client, if the mutant asked for it with [`remember_client`].
+/// The newest client, if the mutant has called [`remember_client`].
 static CLIENT: AtomicPtr<PJRT_Client> = AtomicPtr::new(null_mut());
 
-/// Returns the client that was created last.
+/// Returns the newest client, if the mutant has called [`remember_client`].
 pub(super) fn client() -> Option<*mut PJRT_Client> {
     Some(CLIENT.load(Ordering::SeqCst)).filter(|client| !client.is_null())
 }

@@ -19,7 +19,7 @@ fn outputs(executable: *mut PJRT_LoadedExecutable) -> usize {
     count.map_or(0, |count| count.num_outputs)
 }
 
-/// Changes the options of a run in a copy.
+/// Changes a copy of a run's options.
 fn change_options(
     options: *mut PJRT_ExecuteOptions,
     change: impl Fn(&mut PJRT_ExecuteOptions),
@@ -33,7 +33,7 @@ fn change_options(
     leaked([copy])
 }
 
-/// The exchange of results between two threads.
+/// The place where two threads exchange their outputs: an executable and its output.
 type Exchange = Mutex<Option<(usize, Shared<PJRT_Buffer>)>>;
 
 pub(super) const MUTANTS: &[Mutant] = &[
