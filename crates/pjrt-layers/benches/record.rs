@@ -25,7 +25,7 @@ use timing::{median, nanoseconds};
 
 const ROUNDS: usize = 21;
 
-/// Value of every handle of the fake plugin. It is never dereferenced.
+/// Value of every handle of the fake plugin. The benchmark never dereferences a handle.
 const HANDLE: usize = 0x1000;
 const ARGUMENTS: usize = 4;
 

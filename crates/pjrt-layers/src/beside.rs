@@ -10,9 +10,9 @@ use crate::variables::{NAMES, PLUGIN};
 /// Name of the settings file, which is in the same folder as the library with the layers.
 ///
 /// The file contains a JSON object with the names and values of [environment variables](crate::variables). A relative
-/// path of the plugin is relative to this folder. If the file exists, the environment variables of the process have no
-/// effect on the library. Therefore, an installed plugin works in every program, and two installed plugins do not share
-/// their settings.
+/// path of the plugin starts at the folder of the settings file. If the file exists, the environment variables of the
+/// process have no effect on the library. Therefore, an installed plugin works in every program, and two installed
+/// plugins do not share their settings.
 pub const SETTINGS_FILE: &str = "pjrt_layers.json";
 
 /// The settings in a [`SETTINGS_FILE`].
@@ -20,7 +20,7 @@ pub const SETTINGS_FILE: &str = "pjrt_layers.json";
 pub(crate) struct Beside(BTreeMap<String, String>);
 
 impl Beside {
-    /// Reads the file beside this library, if there is one.
+    /// Reads the file beside this library, if the file exists.
     pub(crate) fn read() -> Result<Option<Self>, String> {
         library_folder().map_or(Ok(None), |folder| Self::read_from(&folder))
     }

@@ -13,7 +13,7 @@ pub struct Function {
     pub object: Option<&'static str>,
     /// First minor version of the API that contains this function, or 0 if the version is older than 0.29.
     pub since: u32,
-    /// Whether the function returns an error.
+    /// Whether the function can return an error.
     pub fallible: bool,
     /// The fields of the args struct, without `struct_size` and `extension_start`, with which each args struct begins.
     pub fields: &'static [Field],
@@ -70,12 +70,12 @@ impl Function {
     }
 }
 
-/// One field of a function's arguments.
+/// A field of a function's args struct.
 #[derive(Debug)]
 pub struct Field {
     /// Name in the header.
     pub name: &'static str,
-    /// Offset in the arguments, in bytes.
+    /// Offset in the args struct, in bytes.
     pub offset: usize,
     /// Size in bytes.
     pub size: usize,
@@ -123,7 +123,7 @@ pub struct Layout {
     pub size: usize,
     /// Returns the struct's size in the header of a minor version of the API.
     pub size_at: fn(u32) -> usize,
-    /// Returns the actual size in bytes of a caller's struct that announces this size. Some old headers announce a
+    /// Converts the size that a caller's struct announces to the actual size in bytes. Some old headers announce a
     /// wrong size.
     pub size_behind: fn(usize) -> usize,
 }

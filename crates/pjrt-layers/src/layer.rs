@@ -31,12 +31,12 @@ pub trait Layer: Debug + Send + Sync + 'static {
     /// Runs after a call for which `before` returned [`Step::Continue`]. `token` is the token of this step.
     fn after(&self, _call: &mut Call, _token: u64, _outcome: Outcome) {}
 
-    /// Returns whether [`Self::ready`] is called when events become ready.
+    /// Returns whether [`Self::ready`] must be called when events become ready.
     fn watches_events(&self) -> bool {
         false
     }
 
-    /// Runs when an event with a registered callback becomes ready, before the callback.
+    /// Runs when an event with a registered callback becomes ready, before the callback runs.
     fn ready(&self, _event: usize, _failed: bool) {}
 
     /// Runs when the process exits. Write results here, because frameworks seldom destroy their clients.

@@ -2,9 +2,9 @@
 //!
 //! A framework calls a plugin through a table of functions. A framework can load a library with layers in place of the
 //! plugin, and the layers observe the calls. Neither the framework nor the plugin has to change. [`export!`] makes such
-//! a library. It loads the plugin that `PJRT_LAYERS_PLUGIN` names, and returns a copy of the plugin's table to the
-//! framework. In this copy, forwarders replace the functions that a [`Layer`] selects. The copy keeps the plugin's own
-//! pointers for all other functions.
+//! a library. The library loads the plugin that `PJRT_LAYERS_PLUGIN` names, and returns a copy of the plugin's table to
+//! the framework. In this copy, forwarders replace the functions that a [`Layer`] selects. The copy keeps the plugin's
+//! own pointers for all other functions.
 //!
 //! The layers never wrap handles, because extensions and other libraries pass raw handles. A layer that stores data
 //! about an object keeps the data in a map of its own, with the handle as the key.
@@ -94,7 +94,7 @@ macro_rules! export {
     ($own:expr) => {
         $crate::instance!(Process);
 
-        /// Returns the table for the framework.
+        /// Returns the function table for the framework.
         #[allow(unsafe_code, reason = "the symbol is the interface of a plugin")]
         #[unsafe(no_mangle)]
         pub extern "C" fn GetPjrtApi() -> *const $crate::PJRT_Api {

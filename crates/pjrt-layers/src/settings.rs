@@ -131,7 +131,8 @@ fn parse<T: FromStr>(name: &str, text: &str) -> Result<T, String> {
 }
 
 /// Loads the plugin and creates the layers, with the settings from the file beside the library or from the environment.
-/// If that fails, every function of the returned table returns an error with the reason.
+/// If the settings are invalid or the plugin cannot be loaded, every function of the returned table returns an error
+/// with the reason.
 pub(crate) fn start(own: Vec<Box<dyn Layer>>) -> (StaticApi, Vec<Box<dyn Layer>>) {
     let start = || match Beside::read()? {
         Some(file) => load_with(&|name| file.get(name), own),

@@ -14,8 +14,8 @@ pub const VALIDATE_WAIT: &str = "PJRT_LAYERS_VALIDATE_WAIT";
 pub const COMPAT_MINOR: &str = "PJRT_LAYERS_COMPAT_MINOR";
 /// The `PJRT_Extension_Type` values of the extensions that `compat` hides, separated by commas.
 pub const COMPAT_HIDE: &str = "PJRT_LAYERS_COMPAT_HIDE";
-/// `1` if `compat` compiles programs for several replicas, which do not communicate, for a single device. `0` prevents
-/// this. By default, this depends on the framework and the plugin. See
+/// `1` makes `compat` compile programs for several replicas for a single device if the replicas do not communicate. `0`
+/// prevents this. By default, the framework and the plugin determine the behavior. See
 /// [`Compat::single_replica`](crate::compat::Compat::single_replica).
 pub const COMPAT_SINGLE_REPLICA: &str = "PJRT_LAYERS_COMPAT_SINGLE_REPLICA";
 /// The rules of `fault`, separated by semicolons. See [`Rules`](crate::fault::Rules).
@@ -36,7 +36,8 @@ pub const OVERRIDE_PLATFORM_VERSION: &str = "PJRT_LAYERS_OVERRIDE_PLATFORM_VERSI
 pub const OVERRIDE_DEVICE_KIND: &str = "PJRT_LAYERS_OVERRIDE_DEVICE_KIND";
 /// The version of the API that the table announces, such as `0.90`.
 pub const OVERRIDE_API_VERSION: &str = "PJRT_LAYERS_OVERRIDE_API_VERSION";
-/// `1` to let calls that start runs and transfers return only when the work has ended, or `0`.
+/// `1` makes calls that start runs or transfers return only when the work has ended. `0` keeps these calls
+/// asynchronous.
 pub const OVERRIDE_SYNCHRONOUS: &str = "PJRT_LAYERS_OVERRIDE_SYNCHRONOUS";
 /// The run to which `record` limits the recording. See [`Selection`](crate::record::Selection).
 pub const RECORD_RUN: &str = "PJRT_LAYERS_RECORD_RUN";

@@ -13,9 +13,9 @@ const RUSTC: &str = "rustc 1.95.";
 #[test]
 fn misuse_does_not_compile() {
     let cases = trybuild::TestCases::new();
-    // The macros themselves create these messages.
+    // The macros create the messages of these cases.
     cases.compile_fail("tests/plugin/*.rs");
-    // The compiler creates these messages, or they contain output of the compiler, which differs between versions.
+    // The compiler creates at least a part of the messages of these cases. This part differs between compiler versions.
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let version = Command::new(rustc).arg("--version").output().unwrap();
     let version = String::from_utf8_lossy(&version.stdout);

@@ -153,7 +153,7 @@ impl Bench {
         let work = |worker: usize| -> Result<(), String> {
             loop {
                 // The mutants at the end of the list take the longest, because they leak or their processes do not end.
-                // Only worker 0 starts at the end, so that the cases about leaks do not run at the same time.
+                // Only worker 0 starts at the end, so that two cases about leaks never run at the same time.
                 let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
                 let next = if worker == 0 { left.pop_back() } else { left.pop_front() };
                 drop(left);

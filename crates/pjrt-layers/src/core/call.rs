@@ -152,7 +152,7 @@ impl Call {
         let (text, length) = (self.function.field(text)?, self.function.field(length)?);
         let from = ptr::with_exposed_provenance(self.address(text));
         let is_text = matches!(text.kind, Kind::Text | Kind::Pointer) && matches!(length.kind, Kind::Size);
-        // SAFETY: L2 (arguments): the text is readable for its length.
+        // SAFETY: L2 (arguments): the string is readable for its length.
         is_text.then(|| unsafe { memory::text(from, self.address(length)) })
     }
 
@@ -292,11 +292,11 @@ impl Execution {
     /// Returns the handles of the arguments of all devices, one device after another.
     #[must_use]
     pub fn arguments(&self) -> Vec<usize> {
-        // SAFETY: L2 (arguments): one list for each device.
+        // SAFETY: L2 (arguments): the array has one list for each device.
         let lists = unsafe { memory::pointers(self.args.argument_lists.cast(), self.devices()) };
         let mut all = Vec::new();
         for list in lists {
-            // SAFETY: L2 (arguments): one buffer for each argument.
+            // SAFETY: L2 (arguments): the list has one buffer for each argument.
             all.extend(unsafe { memory::pointers(ptr::with_exposed_provenance(list), self.args.num_args) });
         }
         all
@@ -306,7 +306,7 @@ impl Execution {
     /// number of outputs of the executable, which is not in the arguments.
     #[must_use]
     pub fn outputs(&self, count: usize) -> Vec<usize> {
-        // SAFETY: L2 (arguments): one list for each device.
+        // SAFETY: L2 (arguments): the array has one list for each device.
         let lists = unsafe { memory::pointers(self.args.output_lists.cast(), self.devices()) };
         let mut all = Vec::new();
         for list in lists {
@@ -319,7 +319,7 @@ impl Execution {
     /// Returns the events of all devices, if the framework requested events. The call must have succeeded.
     #[must_use]
     pub fn events(&self) -> Vec<usize> {
-        // SAFETY: L2 (arguments): one event for each device.
+        // SAFETY: L2 (arguments): the array is null or has one event for each device.
         unsafe { memory::pointers(self.args.device_complete_events.cast(), self.devices()) }
     }
 

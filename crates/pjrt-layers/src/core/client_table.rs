@@ -22,7 +22,7 @@ use crate::function::ForwardedFunction;
 #[inline]
 pub(super) unsafe fn before<S: ForwardedFunction>(state: &State, args: *const u8) {
     if S::ID == slot::PJRT_Client_Destroy::ID {
-        // SAFETY: L2 (arguments): the struct is that of this function, and not null.
+        // SAFETY: L2 (arguments): `args` points to the struct of this function.
         let client = unsafe { memory::field(args, offset_of!(PJRT_Client_Destroy_Args, client)) };
         exchange(client, state.table().addr(), state.plugin.address().addr());
     }
@@ -37,7 +37,7 @@ pub(super) unsafe fn before<S: ForwardedFunction>(state: &State, args: *const u8
 #[inline]
 pub(super) unsafe fn after<S: ForwardedFunction>(state: &State, args: *const u8) {
     if S::ID == slot::PJRT_Client_Create::ID {
-        // SAFETY: L2 (arguments): the struct is that of this function, and not null.
+        // SAFETY: L2 (arguments): `args` points to the struct of this function.
         let client = unsafe { memory::field(args, offset_of!(PJRT_Client_Create_Args, client)) };
         exchange(client, state.plugin.address().addr(), state.table().addr());
     }

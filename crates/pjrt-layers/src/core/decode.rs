@@ -112,7 +112,7 @@ unsafe fn value(raw: &PJRT_NamedValue) -> Option<Value> {
         PJRT_NamedValue_Type::PJRT_NamedValue_kString => {
             // SAFETY: the type names the member of the union.
             let text = unsafe { raw.__bindgen_anon_1.string_value };
-            // SAFETY: this function's contract: the text is readable for its length.
+            // SAFETY: this function's contract: the string is readable for its length.
             Value::String(unsafe { memory::text(text.cast(), raw.value_size) })
         }
         // SAFETY: the type names the member of the union.

@@ -58,7 +58,7 @@ pub(super) fn into_raw(error: LayerError) -> *mut PJRT_Error {
 pub(super) fn destroy_own(error: *mut PJRT_Error) {
     if COUNT.load(Ordering::Acquire) > 0 && LIVE.lock().unwrap_or_else(PoisonError::into_inner).remove(&error.addr()) {
         COUNT.fetch_sub(1, Ordering::Release);
-        // SAFETY: L4 (errors): the error was made by `into_raw` and was live until now.
+        // SAFETY: L4 (errors): `into_raw` created the error, which was live until now.
         drop(unsafe { Box::from_raw(error.cast::<OwnError>()) });
     }
 }
@@ -97,11 +97,11 @@ unsafe extern "C" fn destroy(error: *mut PJRT_Error) {
 ///
 /// Contract L4 must hold for `error`, and contract L2 for the outputs.
 unsafe extern "C" fn message(error: *const PJRT_Error, message: *mut *const c_char, size: *mut usize) {
-    // SAFETY: L4 (errors).
+    // SAFETY: L4 (errors): the error is live.
     let text = unsafe { own(error) }.map_or("", |error| error.message.as_str());
-    // SAFETY: L2 (arguments).
+    // SAFETY: L2 (arguments): the output is writable.
     unsafe { message.write(text.as_ptr().cast()) };
-    // SAFETY: L2 (arguments).
+    // SAFETY: L2 (arguments): the output is writable.
     unsafe { size.write(text.len()) };
 }
 
@@ -109,7 +109,7 @@ unsafe extern "C" fn message(error: *const PJRT_Error, message: *mut *const c_ch
 ///
 /// Contract L4 must hold for `error`.
 unsafe extern "C" fn get_code(error: *const PJRT_Error) -> PJRT_Error_Code {
-    // SAFETY: L4 (errors).
+    // SAFETY: L4 (errors): the error is live.
     PJRT_Error_Code(unsafe { own(error) }.map_or(0, |error| error.code.as_raw()))
 }
 
@@ -137,7 +137,7 @@ pub(super) unsafe fn answer<S: ForwardedFunction>(args: *mut u8) -> Option<*mut 
     if args.is_null() {
         return None;
     }
-    // SAFETY: L2 (arguments).
+    // SAFETY: L2 (arguments): the struct contains the field `error`.
     let error = unsafe { memory::read::<*mut PJRT_Error>(args.wrapping_add(ERROR)) };
     if !is_own(error.addr()) {
         return None;
@@ -153,7 +153,7 @@ pub(super) unsafe fn answer<S: ForwardedFunction>(args: *mut u8) -> Option<*mut 
         // SAFETY: L2 (arguments) and L4 (errors).
         unsafe { message(error, text, size) };
     } else if S::ID == slot::PJRT_Error_GetCode::ID {
-        // SAFETY: L4 (errors).
+        // SAFETY: L4 (errors): the error is live, and a layer created it.
         let code = unsafe { get_code(error) };
         let args = args.cast::<PJRT_Error_GetCode_Args>();
         // SAFETY: L2 (arguments): the output is within the struct.
@@ -171,17 +171,17 @@ pub(super) unsafe fn answer<S: ForwardedFunction>(args: *mut u8) -> Option<*mut 
 /// Contract L4: `error` must be a live error.
 pub(super) unsafe fn describe(plugin: &Copies, error: *mut PJRT_Error) -> LayerError {
     if is_own(error.addr())
-        // SAFETY: L4 (errors).
+        // SAFETY: L4 (errors): the error is live, and a layer created it.
         && let Some(error) = unsafe { own(error) }
     {
         return error.clone();
     }
     let mut code = PJRT_Error_GetCode_Args { error, ..PJRT_Error_GetCode_Args::new() };
-    // SAFETY: L4 (errors).
+    // SAFETY: L4 (errors): the error is live.
     let failed = unsafe { send::<slot::PJRT_Error_GetCode>(plugin, &mut code) };
     debug_assert!(failed.is_none_or(<*mut _>::is_null), "the code of an error has no error");
     let mut text = PJRT_Error_Message_Args { error, ..PJRT_Error_Message_Args::new() };
-    // SAFETY: L4 (errors).
+    // SAFETY: L4 (errors): the error is live.
     unsafe { send::<slot::PJRT_Error_Message>(plugin, &mut text) };
     // SAFETY: L1 (plugin): the message is readable for its length until the error is destroyed.
     let message = unsafe { memory::text(text.message.cast(), text.message_size) };

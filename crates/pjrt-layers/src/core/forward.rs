@@ -62,7 +62,7 @@ impl Answer for () {
 /// Contract L2 must hold for `args`.
 pub(super) unsafe extern "C" fn forward<I: Instance, S: ForwardedFunction>(args: *mut S::Args) -> S::Return {
     match I::cell().get() {
-        // SAFETY: L2 (arguments).
+        // SAFETY: L2 (arguments): the framework passes the arguments of this function.
         Some(state) => unsafe { forward_in::<S>(state, args) },
         None => S::Return::from_error(null_mut()),
     }
@@ -78,7 +78,7 @@ pub(super) unsafe extern "C" fn forward<I: Instance, S: ForwardedFunction>(args:
 #[inline]
 unsafe fn forward_in<S: ForwardedFunction>(state: &'static State, args: *mut S::Args) -> S::Return {
     if errors::is_error_function::<S>()
-        // SAFETY: L2 (arguments).
+        // SAFETY: L2 (arguments): the framework passes the arguments of this function.
         && let Some(error) = unsafe { errors::answer::<S>(args.cast()) }
     {
         return S::Return::from_error(error);
@@ -87,20 +87,20 @@ unsafe fn forward_in<S: ForwardedFunction>(state: &'static State, args: *mut S::
     let plugin = |args: *mut u8| match real {
         Some(function) => {
             if !args.is_null() {
-                // SAFETY: L2 (arguments).
+                // SAFETY: L2 (arguments): the arguments are those of this function, and are not null.
                 unsafe { client_table::before::<S>(state, args) };
             }
             // Objects refer to the layers only if a table has been copied. Without a copy, `Quiet` is not necessary.
             let quiet = state.objects.is_found.load(Ordering::Acquire).then(Quiet::new);
-            // SAFETY: L1 (plugin) and L2 (arguments).
+            // SAFETY: L1 (plugin) and L2 (arguments): the plugin's function receives its arguments.
             let error = unsafe { function(args.cast()) }.into_error();
             drop(quiet);
             if !error.is_null() {
                 state.show_object(ObjectKind::Error, error.expose_provenance());
             } else if !args.is_null() {
-                // SAFETY: L2 (arguments).
+                // SAFETY: L2 (arguments): the arguments are those of this function, and are not null.
                 unsafe { client_table::after::<S>(state, args) };
-                // SAFETY: L2 (arguments): the struct is that of this function, and not null.
+                // SAFETY: L2 (arguments): the arguments are those of this function, and are not null.
                 unsafe { state.show_outputs(S::ID, args) };
             }
             error
@@ -112,12 +112,12 @@ unsafe fn forward_in<S: ForwardedFunction>(state: &'static State, args: *mut S::
     if args.is_null() {
         return S::Return::from_error(plugin(args.cast()));
     }
-    // SAFETY: L2 (arguments).
+    // SAFETY: L2 (arguments): the arguments are those of this function, and are not null.
     let mut call = unsafe { Call::new(state, S::ID, args.cast(), S::Args::size_behind) };
     S::Return::from_error(descend(state.hooks(S::ID), &mut call, &plugin))
 }
 
-/// Calls the given layers, the first of which is closest to the framework, then the plugin.
+/// Calls the layers in `hooks` in order, then the plugin. The first layer is closest to the framework.
 pub(super) fn descend(hooks: &[Hook], call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Error) -> *mut PJRT_Error {
     let Some((hook, below)) = hooks.split_first() else { return reach(call, plugin) };
     if !call.state.is_active(hook.index) {
@@ -146,7 +146,7 @@ pub(super) fn descend(hooks: &[Hook], call: &mut Call, plugin: &dyn Fn(*mut u8) 
     }
 }
 
-/// Calls the plugin. Handles gated events and callbacks of events before.
+/// Calls the plugin. If the call concerns a gated event or registers a callback of an event, handles it specially.
 #[inline]
 fn reach(call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Error) -> *mut PJRT_Error {
     if let Some(error) = gates::answer(call, plugin) {

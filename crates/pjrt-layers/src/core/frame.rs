@@ -2,7 +2,7 @@
 
 use super::memory;
 
-/// Number of words of a frame. No struct of arguments or options is larger, also in later versions.
+/// Number of words of a frame: enough for the largest struct of arguments or options, with room for later versions.
 const WORDS: usize = 64;
 
 /// A copy of a call's arguments with another size or other pointers.

@@ -30,7 +30,7 @@ pub(crate) fn load(path: &Path) -> Result<StaticApi, String> {
     if table.is_null() {
         return Err(fault("its GetPjrtApi returned null".to_owned()));
     }
-    // SAFETY: L1 (plugin).
+    // SAFETY: L1 (plugin): the plugin's table keeps the contract of `StaticApi`.
     Ok(unsafe { StaticApi::new(table) })
 }
 

@@ -194,7 +194,7 @@ impl ObjectTables {
         tables
     }
 
-    /// Updates for which types a layer selects a function.
+    /// Updates `active`, which records for each type whether a layer selects a function of the type.
     pub(super) fn activate(&self, is_wanted: impl Fn(usize) -> bool) {
         for kind in ALL {
             let mut of_kind = self.forwarders.iter().filter(|forwarder| forwarder.kind == kind);
@@ -243,7 +243,7 @@ impl ObjectTables {
     }
 }
 
-/// Returns the size that a table announces, or `None` if the address does not contain a table of this kind.
+/// Returns the size that a table announces, or `None` if there is no table of this kind at the address.
 pub(super) fn size_of_table(kind: ObjectKind, table: usize) -> Option<usize> {
     let (_, first, object_size) = LAYOUTS[kind as usize];
     if table == 0 || !table.is_multiple_of(WORD) {

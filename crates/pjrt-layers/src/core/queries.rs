@@ -136,13 +136,13 @@ impl State {
         let types = ask!(&self.plugin, PJRT_Executable_OutputElementTypes { executable: handle(executable) }).ok()?;
         let shapes = ask!(&self.plugin, PJRT_Executable_OutputDimensions { executable: handle(executable) }).ok()?;
         let count = types.num_output_types.min(shapes.num_outputs);
-        // SAFETY: L10 (queries): one size for each output.
+        // SAFETY: L10 (queries): the array has one size for each output.
         let sizes = unsafe { memory::pointers(shapes.dim_sizes.cast(), count) };
         let mut dims = shapes.dims;
         let mut outputs = Vec::new();
         for (at, size) in sizes.into_iter().enumerate() {
             let place = types.output_types.wrapping_add(at);
-            // SAFETY: L10 (queries): one type for each output.
+            // SAFETY: L10 (queries): the array has one type for each output.
             let element_type = unsafe { memory::read::<u32>(place.cast_const().cast()) };
             // SAFETY: L10 (queries): the extents of all outputs are in one array.
             outputs.push((element_type, unsafe { memory::numbers(dims, size) }));

@@ -17,7 +17,8 @@ impl Quiet {
         Self::set(true)
     }
 
-    /// Marks a callback of the framework within a call to the plugin.
+    /// Marks a callback of the framework within a call to the plugin. Calls through the tables of objects are then the
+    /// framework's own.
     pub(super) fn suspended() -> Self {
         Self::set(false)
     }

@@ -70,7 +70,7 @@ pub(super) fn register(call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Er
     let error = plugin(call.args);
     call.restore(depth);
     if !error.is_null() {
-        // SAFETY: L5 (callbacks): a failed registration never calls back, so the registration is still ours.
+        // SAFETY: L5 (callbacks): a failed registration never calls back, so this function still owns the registration.
         drop(unsafe { Box::from_raw(registration) });
     }
     error

@@ -8,8 +8,8 @@ use super::table::TablePlan;
 use crate::function::Function;
 use crate::layer::{Layer, Step};
 
-/// A layer that returns an error from every call. The message explains what to change. A null table would hide the
-/// reason.
+/// A layer that returns an error from every call. The message explains what to change. If the table were null, the
+/// framework could not report the reason.
 #[derive(Debug)]
 struct Refusal(String);
 

@@ -25,8 +25,8 @@ impl State {
             || Self::build(plugin.as_raw(), layers, for_each_function::<Forwarders<I>>(), object_forwarders::<I>());
         let state = I::cell().get_or_init(build);
         exit::register(state.layers());
-        // SAFETY: L3 (tables): the table lives as long as the process, and its functions are those of the plugin or
-        // forward to them.
+        // SAFETY: L3 (tables): the table lives as long as the process, and its functions belong to the plugin or
+        // forward to the plugin.
         unsafe { StaticApi::new(state.table()) }
     }
 }

@@ -84,7 +84,7 @@ impl Copies {
         let table = plugin.cast::<u8>();
         // SAFETY: L1 (plugin): the table begins with its size.
         let size = unsafe { memory::read::<usize>(table) } / WORD * WORD;
-        // SAFETY: L1 (plugin).
+        // SAFETY: L1 (plugin): the table is readable for its size.
         let main = unsafe { copy(table, size, size_of::<PJRT_Api>()) };
         let at = std::mem::offset_of!(PJRT_Api, pjrt_api_version);
         let part = |offset: usize| {
@@ -95,7 +95,7 @@ impl Copies {
         let major = part(std::mem::offset_of!(PJRT_Api_Version, major_version));
         let minor = part(std::mem::offset_of!(PJRT_Api_Version, minor_version));
         let first = word(main, std::mem::offset_of!(PJRT_Api, extension_start));
-        // SAFETY: L1 (plugin).
+        // SAFETY: L1 (plugin): the plugin's chain of extensions is valid.
         let nodes = if minor < FIRST_MINOR { Vec::new() } else { unsafe { chain(first) } };
         let mut extensions = Vec::new();
         for node in &nodes {

@@ -19,7 +19,7 @@ struct Action {
 }
 
 /// Runs a closure when an event becomes ready or fails. The closure may run on any thread, and before this function
-/// returns. Returns whether the plugin accepted the callback. If it did not, the closure never runs.
+/// returns. Returns whether the plugin accepted the callback. If the plugin rejects it, the closure never runs.
 ///
 /// # Safety
 ///
@@ -31,7 +31,7 @@ pub(super) unsafe fn when_ready(plugin: &'static Copies, event: usize, run: Box<
     let registered =
         ask!(plugin, PJRT_Event_OnReady { event: event, callback: Some(callback), user_arg: action.cast() });
     if registered.is_err() {
-        // SAFETY: L5 (callbacks): a failed registration never calls back, so the action is still ours.
+        // SAFETY: L5 (callbacks): a failed registration never calls back, so this function still owns the action.
         drop(unsafe { Box::from_raw(action) });
     }
     registered.is_ok()

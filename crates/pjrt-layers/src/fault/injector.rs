@@ -38,7 +38,7 @@ struct Counts {
     failed: AtomicU64,
     delayed: AtomicU64,
     lost_or_late: AtomicU64,
-    /// Opens the events of the rule's last late call, when it sends or is dropped.
+    /// Opens the gates of the events of the rule's last late call, when it sends a message or is dropped.
     late: Mutex<Option<Sender<()>>>,
 }
 
@@ -173,7 +173,8 @@ impl Layer for Fault {
                     // `send` fails if the maximum time has passed, because the receiver is then dropped.
                     let _ = late.send(());
                 };
-                // If the plugin rejects the callback, `late` is dropped, which opens the earlier events at once.
+                // If the plugin rejects the callback, `late` is dropped, which opens the gates of the earlier events at
+                // once.
                 let _ = state.when_ready(*event, Box::new(ready));
             }
         }
@@ -206,10 +207,11 @@ impl Layer for Fault {
     }
 }
 
-/// Opens events when a message arrives or after the maximum time. Waits on a new thread, so as not to block the caller.
+/// Opens the gates of events when a message arrives, or after [`PATIENCE`]. A new thread waits, so that the caller does
+/// not block.
 fn open_later(state: &'static State, handles: Vec<usize>, receiver: Receiver<()>) {
     let open = move || {
-        // A message or a dropped sender ends the wait before the maximum time.
+        // A message or a dropped sender ends the wait early.
         let _ = receiver.recv_timeout(PATIENCE);
         for handle in handles {
             state.open_event(handle);

@@ -12,8 +12,9 @@ use crate::groups::{ALLOCATIONS, COMPILERS, TRANSFERS};
 /// string.
 ///
 /// Semicolons separate the rules, and spaces separate the words of a rule. A rule begins with a subject, followed by at
-/// least one effect and at most one condition of each form: `PJRT_LoadedExecutable_Execute call=3 oom; transfer
-/// chance=0.01 delay=50ms`.
+/// least one effect and at most one condition of each form. For example:
+///
+/// `PJRT_LoadedExecutable_Execute call=3 oom; transfer chance=0.01 delay=50ms`
 ///
 /// | word | meaning |
 /// |---|---|

@@ -21,7 +21,7 @@ const ARRAYS: &[(&str, &str, &str)] = &[
 #[derive(Debug, Default)]
 pub(super) struct Visible {
     devices: Devices,
-    /// The hidden devices of each client. Handles of clients and devices are addresses.
+    /// The handles of the hidden devices, by the handle of their client.
     hidden: RwLock<HashMap<usize, Vec<usize>>>,
 }
 

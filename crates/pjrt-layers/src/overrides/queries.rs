@@ -19,7 +19,7 @@ pub enum Devices {
     /// All devices.
     #[default]
     All,
-    /// The first devices, as many as this count.
+    /// This number of devices, from the first device on.
     First(usize),
     /// The devices at these positions, which start at 0.
     At(Vec<usize>),
@@ -90,7 +90,7 @@ impl Memory {
         }
     }
 
-    /// Returns the fields that a user may set.
+    /// Returns the memory statistics that a setting can replace.
     fn fields() -> impl Iterator<Item = &'static Field> {
         let fields = State::function::<slot::PJRT_Device_MemoryStats>().fields.iter();
         fields.filter(|field| field.output && matches!(field.kind, Kind::Integer))

@@ -10,7 +10,7 @@ use crate::function::Kind;
 use crate::groups::starts_work;
 
 /// Maximum time to wait for the work of a call. Without a limit, a run that depends on a later call would deadlock.
-/// Examples are calls on other devices and calls that provide the run's arguments.
+/// Examples of such later calls are runs on other devices and calls that provide the run's arguments.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Waits until the events and buffers that a successful call returned are ready.
@@ -38,7 +38,7 @@ pub(super) fn wait(call: &Call) {
     let late = events.into_iter().any(|event| is_late(state.wait_for_event(event, LIMIT)))
         || buffers.into_iter().filter(|buffer| *buffer != 0).any(|one| is_late(state.wait_for_buffer(one, LIMIT)));
     if late {
-        // The call has no place for a warning.
+        // The call cannot return a warning, so write it to the standard error.
         let _ = writeln!(
             io::stderr(),
             "pjrt-layers: override: the work of {} did not end within {} s, so the call returns before its end",

@@ -171,7 +171,8 @@ impl Converter<'_> {
         })
     }
 
-    /// Returns `None` if the call only queries the size of the data, or if the plugin does not describe the buffer.
+    /// Converts the arguments of a download. Returns `None` if the call only queries the size of the data, or if the
+    /// plugin does not describe the buffer.
     fn download(&self, source: &str) -> Option<Download> {
         let destination = self.call.destination()?;
         let buffer = self.call.address_of(source);

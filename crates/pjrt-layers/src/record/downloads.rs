@@ -21,8 +21,9 @@ pub(super) struct Pending {
 /// The pending downloads, by the handles of their events.
 ///
 /// The layer reads the data in the call or callback that reports the end of the download to the framework, before the
-/// call or callback returns. If another thread observes the end at the same time, it waits until the data have been
-/// read. Otherwise, this thread could return to the framework, which could then free the memory.
+/// call or callback returns. If two threads observe the end at the same time, the second thread waits until the first
+/// thread has read the data. Otherwise, the second thread could return to the framework, which could then free the
+/// memory.
 #[derive(Debug, Default)]
 pub(super) struct Downloads(Mutex<HashMap<usize, Slot>>);
 

@@ -33,7 +33,7 @@ pub(super) enum Action {
 }
 
 impl Action {
-    /// Returns `None` for functions that only return information.
+    /// Returns the action for a function, or `None` if the function only returns information.
     pub(super) fn of(function: &Function) -> Option<Self> {
         Some(match function.name {
             "PJRT_Client_Create" => Self::CreateClient,

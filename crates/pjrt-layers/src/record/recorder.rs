@@ -52,7 +52,7 @@ struct Waiting {
     pending: HashMap<u64, Definition>,
     /// Calls that created clients or executables, by the number of the object.
     definitions: HashMap<u64, Definition>,
-    /// Number of runs so far that the limit counts.
+    /// Number of runs so far, either of the selected program or of all programs.
     runs: u64,
 }
 
@@ -101,7 +101,7 @@ impl Record {
         self.calls.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Writes a call. Returns its number, or 0 if it only queries the size of a download.
+    /// Writes a call. Returns the call's number, or 0 if the call only queries the size of a download.
     fn record(&self, call: &Call, action: Action) -> u64 {
         self.take_snapshots(call, action);
         let mut store = |data: &[u8]| self.sink.store(data);

@@ -90,7 +90,7 @@ impl Sink {
         if let Output::Open(writer) = &mut *self.lock()
             && self.is_ours()
         {
-            // If this fails, the file has no `End` block, and a reader reports that it is incomplete.
+            // If this fails, the file has no `End` block, and a reader reports an incomplete recording.
             let _ = writer.write(self.stamp(0), &Body::End(End { calls }));
         }
     }

@@ -1,4 +1,4 @@
-//! Connects a run with the calls and callbacks that wait for it and read its results.
+//! Connects each run with the calls and callbacks that wait for the run or read its results.
 
 use std::collections::HashMap;
 
@@ -68,8 +68,8 @@ pub(super) fn steps(logs: &[Vec<Record>], fields: &[Vec<&'static Field>]) -> Vec
     kept
 }
 
-/// Returns whether later calls that use this output also belong to the run. The output is then an event, or a copy of
-/// one of the run's buffers.
+/// Returns whether later calls that use an output belong to the same run. This applies to events and to copies of the
+/// run's buffers.
 fn is_chained(field: &Field) -> bool {
     matches!(field.kind, Kind::Handle("PJRT_Event" | "PJRT_Buffer"))
 }

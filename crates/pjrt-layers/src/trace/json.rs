@@ -1,4 +1,4 @@
-//! The timeline as lines of JSON, one for each call.
+//! The timeline as lines of JSON, with one line for each call and each event that became ready.
 
 use serde_json::{Map, Value, json};
 

@@ -49,13 +49,14 @@ struct State {
 }
 
 impl Reports {
-    /// Writes reports to `validate-PID.txt` in a folder, or to the standard error if `folder` is `None`.
+    /// Creates reports that are written to `validate-PID.txt` in a folder, or to the standard error if `folder` is
+    /// `None`.
     #[must_use]
     pub fn to_folder(folder: Option<PathBuf>) -> Self {
         Self(Arc::new(Mutex::new(State { folder, ..State::default() })))
     }
 
-    /// Only collects reports, without writing them.
+    /// Creates reports that are only collected in memory.
     #[must_use]
     pub fn collected() -> Self {
         Self(Arc::new(Mutex::new(State { is_quiet: true, ..State::default() })))

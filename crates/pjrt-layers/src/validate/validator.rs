@@ -35,7 +35,7 @@ pub struct Validate {
     executables: RwLock<HashMap<usize, Arc<Executable>>>,
     places: Places,
     waits: Waits,
-    /// How long a thread may wait for an event before the layer writes for which run the thread waits.
+    /// How long a thread may wait for an event before the layer reports the run for which the thread waits.
     wait_limit: Option<Duration>,
 }
 
@@ -336,8 +336,8 @@ impl Layer for Validate {
         }
         if let (Some(kind), Some(subject)) = (plan.destroys, call.function().subject()) {
             let address = call.address(subject);
-            // Destroy the record before the call: the plugin may create another object at the address before the call
-            // returns.
+            // Record the destruction before the call, because the plugin may create another object at the address
+            // before the call returns.
             let before = self.objects.destroy((kind, address), call.id());
             if let Some(object) = before.filter(|object| object.destroyed) {
                 let what = format!("the {kind} {address:#x} was already destroyed");

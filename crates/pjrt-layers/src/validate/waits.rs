@@ -71,8 +71,8 @@ impl Waits {
         })
     }
 
-    /// Records that this thread begins to wait for an event. After `limit`, a background thread writes a graph to the
-    /// reports.
+    /// Records that this thread begins to wait for an event. If the wait takes longer than `limit`, a background thread
+    /// writes a graph to the reports.
     pub(super) fn begin(&self, event: usize, object: Option<&Object>, limit: Option<Duration>, reports: &Reports) {
         let (created_by, run) = object.map_or((u16::MAX, 0), |object| (object.created_by, object.run));
         let waiting = Waiting { event, created_by, run, since: Instant::now(), is_reported: false };
@@ -99,7 +99,7 @@ impl Waits {
             let is_long = self.with(|state| {
                 let mut waiting =
                     state.waiting.values_mut().filter(|one| one.since.elapsed() >= limit && !one.is_reported);
-                // A graph contains all waiting threads.
+                // A single graph contains all waiting threads.
                 waiting.any(|one| !std::mem::replace(&mut one.is_reported, true))
             });
             if is_long {

@@ -50,7 +50,7 @@ fn start<I: Instance>(single_replica: Option<bool>) -> &'static PJRT_Api {
     unsafe { &*State::start::<I>(plugin, vec![Box::new(layer)]).as_raw() }
 }
 
-/// Returns the options of PyTorch/XLA for a client with four devices.
+/// Returns the compile options that PyTorch/XLA uses for a client with four devices.
 fn four_replicas() -> CompileOptions {
     let devices = DeviceAssignment::new(4, 1, vec![0, 1, 2, 3]).unwrap();
     CompileOptions::default().with_num_replicas(4).with_device_assignment(devices)

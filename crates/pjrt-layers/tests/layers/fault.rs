@@ -67,7 +67,7 @@ impl Framework {
         args.struct_size = size;
         args.buffer = without_provenance_mut(UNTOUCHED);
         args.done_with_host_buffer = without_provenance_mut(UNTOUCHED);
-        // SAFETY: C2: the struct has its size, and the fake plugin reads no handle.
+        // SAFETY: C2: the struct's size is set, and the fake plugin reads no handle.
         let error = unsafe { self.table().PJRT_Client_BufferFromHostBuffer.unwrap()(&raw mut args) };
         assert_eq!(args.struct_size, size);
         (args.buffer, args.done_with_host_buffer.addr(), self.take(error))
@@ -85,7 +85,7 @@ impl Framework {
 
     fn delete(&self) -> Result<(), (ErrorCode, String)> {
         let mut args = PJRT_Buffer_Delete_Args::new();
-        // SAFETY: C2: the struct has its size, and the fake plugin reads no handle.
+        // SAFETY: C2: `new` has set the struct's size, and the fake plugin reads no handle.
         self.take(unsafe { self.table().PJRT_Buffer_Delete.unwrap()(&raw mut args) })
     }
 
@@ -304,7 +304,7 @@ mod events {
 
     use super::*;
 
-    /// Uploads a buffer to the embedded device. The rules change when the buffer's ready events become ready.
+    /// Uploads a buffer to the embedded device. The rules affect the ready events of the buffer.
     fn buffer<I: Instance>(rules: &str) -> pjrt::Buffer {
         let plugin = embedded();
         let api = State::start::<I>(plugin, vec![fault(rules, 0)]);

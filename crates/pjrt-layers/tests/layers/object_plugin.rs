@@ -59,7 +59,7 @@ fn event() -> PJRT_DeviceEvent {
     PJRT_DeviceEvent { vtable: DEVICE_EVENT.at(), device_event: with_exposed_provenance_mut(EVENT) }
 }
 
-/// Returns whether an event refers to the fake plugin's own table or to another table.
+/// Returns `"own"` if an event refers to the fake plugin's own table, and `"other"` otherwise.
 pub(crate) fn table_name(event: &PJRT_DeviceEvent) -> &'static str {
     if event.vtable == DEVICE_EVENT.at() { "own" } else { "other" }
 }

@@ -194,7 +194,7 @@ fn layers_see_functions_of_raw_buffers() {
     assert!(through!(buffer, make_allocation_ready_event, &raw mut events[0]).is_null());
     assert!(through!(buffer, get_raw_buffer_async_value, &raw mut events[1]).is_null());
     take_reached();
-    // The plugin must receive the event with the same table that it returned.
+    // The plugin must receive the event with the plugin's own table, and not with the copy.
     let dependencies = vector(events[0]);
     let upload =
         through!(buffer, copy_raw_host_to_device_and_return_event, null(), 4, 12, dependencies, &raw mut events[2]);

@@ -84,14 +84,14 @@ mod programs {
         let double = client::<First>(Override::new(Programs::new(Some(saved.clone()), None)), 1);
         assert_eq!(run(&double, DOUBLE).unwrap(), [6.0, 10.0]);
 
-        // The file `program-1.mlir` replaces the first program, whatever its hash is.
+        // The file `program-1.mlir` replaces the first program, regardless of the program's hash.
         fs::write(other.join("program-1.mlir"), SQUARE).unwrap();
         let numbered = client::<Numbered>(Override::new(Programs::new(None, Some(other.clone()))), 1);
         assert_eq!(run(&numbered, DOUBLE).unwrap(), [9.0, 25.0]);
         assert_eq!(run(&numbered, DOUBLE).unwrap(), [6.0, 10.0], "the second program has no replacement");
         fs::remove_file(other.join("program-1.mlir")).unwrap();
 
-        // A file with the hash of a saved program replaces this program, whatever its number is.
+        // A file with the hash of a saved program replaces this program, regardless of the program's number.
         let name = names(&saved).into_iter().find(|name| name.contains(".mlir")).unwrap();
         let (stem, _) = name.split_once('.').unwrap();
         fs::write(other.join(format!("{stem}.mlir")), SQUARE).unwrap();

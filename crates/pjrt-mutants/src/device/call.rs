@@ -47,7 +47,7 @@ impl<S: Slot<Table: Place, Return: Answer>> Call<S> {
     /// Contract M1 must hold for `args`.
     pub(super) unsafe fn of(args: *const S::Args) -> Self {
         let mut call = Self { args: S::Args::new(), more: [0; 16] };
-        // SAFETY: M1 (calls).
+        // SAFETY: M1 (calls): the struct begins with its size.
         let known = unsafe { Self::known(args) };
         // SAFETY: M1 (calls), and the call has at least this size.
         unsafe { ptr::copy_nonoverlapping(args.cast::<u8>(), (&raw mut call).cast(), known) };
@@ -60,7 +60,7 @@ impl<S: Slot<Table: Place, Return: Answer>> Call<S> {
     ///
     /// Contract M1 must hold for `args`, and `of` must have created `self` from `args`.
     pub(super) unsafe fn finish(&self, args: *mut S::Args) {
-        // SAFETY: M1 (calls).
+        // SAFETY: M1 (calls): the struct begins with its size.
         let known = unsafe { Self::known(args) };
         // SAFETY: M1 (calls), and the call has at least this size.
         unsafe { ptr::copy_nonoverlapping(ptr::from_ref(self).cast::<u8>(), args.cast(), known) };

@@ -1,7 +1,7 @@
 //! Memory of the caller and of the device, which mutants read and change.
 //!
 //! The functions take the pointers of a call, for which contract M1 holds, or pointers to memory of this crate. The
-//! functions are not unsafe, because the mutants break contracts on purpose (M3).
+//! functions are not marked `unsafe`, because the mutants break contracts on purpose (M3).
 
 use std::ffi::c_void;
 
@@ -76,7 +76,7 @@ pub(crate) type Continue<'a> = &'a dyn Fn(*mut PJRT_Error);
 /// A function that runs in place of a callback.
 pub(crate) type Trampoline = Box<dyn Fn(*mut PJRT_Error, Continue<'_>) + Send + Sync>;
 
-/// An intercepted callback, with the function that replaces it. [`run`] receives it as its argument.
+/// An intercepted callback, with the function that replaces it. [`run`] receives this value as its argument.
 struct Intercepted {
     callback: PJRT_Event_OnReadyCallback,
     argument: *mut c_void,

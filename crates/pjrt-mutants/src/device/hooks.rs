@@ -33,8 +33,8 @@ impl Device {
         Self { tables: own().clone(), cyclic: false, hooks: Hooks::new(), missing: Vec::new() }
     }
 
-    /// Replaces a function. The replacement can call the device's function with [`Call::pass`]. Calls whose struct is
-    /// too short only reach the device's function.
+    /// Replaces a function. The replacement can call the device's function with [`Call::pass`]. The device's function
+    /// handles calls whose struct is too short.
     pub(crate) fn replace<S>(&mut self, hook: impl Fn(&mut Call<S>) -> S::Return + Send + Sync + 'static)
     where
         S: Slot<Table: Place, Return: Answer>,
@@ -114,10 +114,10 @@ where
 {
     let hook = HOOKS.get().and_then(|hooks| hooks.get(&TypeId::of::<S>())).and_then(|hook| hook.downcast_ref());
     let Some(hook): Option<&Hook<S>> = hook.filter(|_| !args.is_null()) else { return S::Return::SUCCESS };
-    // SAFETY: M1 (calls).
+    // SAFETY: M1 (calls): the arguments are those of this function, and are not null.
     let mut call = unsafe { Call::<S>::of(args) };
     let answer = hook(&mut call);
-    // SAFETY: M1 (calls).
+    // SAFETY: M1 (calls): the call is a copy of these arguments.
     unsafe { call.finish(args) };
     answer
 }

@@ -33,7 +33,7 @@ fn type_of(buffer: *mut PJRT_Buffer) -> PJRT_Buffer_Type {
     ask::<slot::PJRT_Buffer_ElementType>(|args| args.buffer = buffer).map_or(PJRT_Buffer_Type(0), |found| found.type_)
 }
 
-/// Changes the data of downloads after they have ended.
+/// Changes the data of downloads after the downloads have ended.
 fn change_downloads(device: &mut Device, change: impl Fn(PJRT_Buffer_Type, &mut [u8]) + Send + Sync + 'static) {
     device.after::<slot::PJRT_Buffer_ToHostBuffer>(move |args| {
         if args.dst.is_null() || args.event.is_null() {

@@ -33,7 +33,7 @@ fn change_options(
     leaked([copy])
 }
 
-/// The place where two threads exchange their outputs: an executable and its output.
+/// Slot through which two threads exchange their outputs: an executable and its output.
 type Exchange = Mutex<Option<(usize, Shared<PJRT_Buffer>)>>;
 
 pub(super) const MUTANTS: &[Mutant] = &[

@@ -110,7 +110,8 @@ fakes! {
     }
 }
 
-/// For each executable, the program's code if it is not null. The fake plugin also returns it as the optimized program.
+/// For each executable, the code of its program, unless the code is null. The fake plugin also returns this code as the
+/// optimized program.
 static PROGRAMS: LazyLock<Mutex<HashMap<usize, Vec<u8>>>> = LazyLock::new(Mutex::default);
 
 /// The `HloModuleProto` of a program with the parameters `f32[2,3]` and `s32[?]`. The field numbers are
