@@ -134,7 +134,7 @@ impl Layout {
     }
 }
 
-/// Creates a value for each function.
+/// Creates a value for each function that has a forwarder.
 pub(crate) trait PerFunction {
     /// The type of the value.
     type Item;

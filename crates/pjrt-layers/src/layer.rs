@@ -74,7 +74,8 @@ impl Outcome {
         self.error != 0
     }
 
-    /// Returns the error's code and message, which it queries from the plugin. Returns `None` if the call succeeded.
+    /// Returns the error's code and message, or `None` if the call succeeded. Queries the plugin if the plugin created
+    /// the error.
     #[must_use]
     pub fn error(&self) -> Option<LayerError> {
         self.state.describe(self.error)

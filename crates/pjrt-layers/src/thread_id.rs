@@ -1,6 +1,7 @@
 //! The ids of threads.
 
-/// Returns the operating system's id of this thread on Linux, and another number that identifies it elsewhere.
+/// Returns the operating system's id of this thread on Linux, and another number that identifies the thread on other
+/// systems.
 pub(crate) fn thread_id() -> u64 {
     thread_local! {
         static ID: u64 = new();

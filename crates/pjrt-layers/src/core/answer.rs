@@ -62,7 +62,7 @@ impl Call {
         events
     }
 
-    /// Replaces each event that a successful call returned by an event that does not become ready before
+    /// Replaces the events that a successful call returned. The new events do not become ready before
     /// [`State::open_event`](super::State::open_event). Returns the handles of the new events.
     pub(crate) fn close_events(&mut self) -> Vec<usize> {
         let state = self.state;

@@ -303,7 +303,7 @@ impl Execution {
     }
 
     /// Returns the outputs of all devices, one device after another. The call must have succeeded. `count` is the
-    /// number of outputs of the executable, which is not in the arguments.
+    /// number of outputs of the executable. The arguments do not contain this number.
     #[must_use]
     pub fn outputs(&self, count: usize) -> Vec<usize> {
         // SAFETY: L2 (arguments): the array has one list for each device.

@@ -68,9 +68,9 @@ pub(super) unsafe extern "C" fn forward<I: Instance, S: ForwardedFunction>(args:
     }
 }
 
-/// Calls the layers that select the function, then the plugin. The code does not depend on the instance, so that the
-/// compiler generates it only once for each function although tests have many instances. A library has one instance,
-/// into whose functions the compiler can inline this code.
+/// Calls the layers that select the function, then the plugin. The code does not depend on the instance, so the
+/// compiler generates it only once for each function. This matters for tests, which have many instances. A library has
+/// one instance, into whose functions the compiler can inline this code.
 ///
 /// # Safety
 ///

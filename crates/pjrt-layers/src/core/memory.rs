@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-/// Reads a value, which need not be aligned.
+/// Reads a value from an address that need not be aligned.
 ///
 /// # Safety
 ///

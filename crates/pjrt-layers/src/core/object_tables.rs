@@ -92,7 +92,7 @@ fn kind_of(name: &str) -> Option<ObjectKind> {
     ALL.into_iter().zip(LAYOUTS).find(|(_, (known, ..))| *known == name).map(|(kind, _)| kind)
 }
 
-/// The forwarders of a function in the table of an object, one for each of the [`TABLES`].
+/// The forwarders of a function in the table of an object, one for each of up to [`TABLES`] tables.
 pub(crate) struct ObjectForwarder {
     pub(super) kind: ObjectKind,
     /// Index of the function in `FUNCTIONS`.

@@ -166,7 +166,7 @@ impl Shown {
     ) -> Self {
         // Even if the plan announces a smaller table, the new table contains all of the plugin's functions, because the
         // plugin may call its own functions through the table in a client.
-        // SAFETY: L1 (plugin).
+        // SAFETY: L1 (plugin): the table is readable for its size.
         let main = unsafe { cells(plugin.cast(), copies.size, plan.size.max(copies.size), &[]) };
         set(main, 0, plan.size);
         let minor =

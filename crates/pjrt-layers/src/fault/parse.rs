@@ -106,8 +106,8 @@ fn functions(subject: &str, fails: bool) -> Result<Vec<usize>, String> {
     }
     if let Some(prefix) = subject.strip_suffix('*') {
         let named = all().filter(|(_, function)| function.name.starts_with(prefix));
-        // If a destroy function fails, its object leaks. An error therefore applies to it only if the rule contains its
-        // full name.
+        // If a destroy function fails, its object leaks. Error effects therefore apply to a destroy function only if
+        // the rule contains the function's full name.
         let allowed = named.filter(|(_, function)| !fails || can_fail(function) && function.destroys().is_none());
         let ids: Vec<usize> = allowed.map(|(id, _)| id).collect();
         return if ids.is_empty() {

@@ -51,7 +51,7 @@ pub(super) struct Checks {
 
 impl Checks {
     pub(super) fn new(function: &'static Function) -> Self {
-        // The functions of extensions follow other conventions for null pointers and struct sizes.
+        // The arguments of extension functions follow other conventions.
         if function.extension.is_some() {
             return Self::default();
         }

@@ -1,4 +1,4 @@
-//! `Outputs` only holds the client of its own buffers, so these cannot be swapped with other buffers.
+//! `Outputs` only keeps the client of its own buffers alive, so its buffers cannot be swapped with other buffers.
 
 use pjrt::{Buffer, Outputs};
 
