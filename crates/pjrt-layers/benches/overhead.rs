@@ -1,10 +1,10 @@
-//! Measures what a layer adds to a call: `cargo bench -p pjrt-layers --bench overhead`.
+//! Measures the time that a layer adds to a call: `cargo bench -p pjrt-layers --bench overhead`.
 //!
-//! Calls a function that does nothing, directly and through layers, in one process with 1 to 16 threads. Each round measures
-//! all tables one after the other. Prints the median and the shortest time of all rounds and threads, in nanoseconds of
-//! processor time of the calling thread. Processor time does not include the time in which other programs use the core, but
-//! includes the time in which the core waits for memory or for its other thread. The targets are 35 ns for `trace`, and less
-//! than 1 ns while it is off.
+//! Calls a function that does nothing, directly and through layers, in one process with 1 to 16 threads. Each round
+//! measures all tables in sequence. Prints the median and the shortest time of all rounds and threads, in nanoseconds
+//! of processor time of the calling thread. Processor time excludes the time in which other programs use the core. It
+//! includes the time in which the core waits for memory or runs its other hardware thread. The targets are 35 ns for
+//! `trace`, and less than 1 ns for `trace` while it is switched off.
 #![allow(missing_docs, reason = "a benchmark")]
 
 mod timing;
@@ -25,7 +25,7 @@ unsafe extern "C" fn nothing(_: *mut PJRT_Buffer_IsDeleted_Args) -> *mut PJRT_Er
     null_mut()
 }
 
-/// Sees calls and does nothing.
+/// A layer that observes every call and does nothing.
 #[derive(Debug)]
 struct Empty;
 
@@ -76,7 +76,8 @@ fn main() {
     println!("the target of trace is {TARGET} ns");
 }
 
-/// The median and the shortest nanoseconds of a call through each table, with all threads calling at the same time.
+/// Returns the median and the shortest time of a call through each table, in nanoseconds. All threads call at the same
+/// time.
 fn measure<const N: usize>(tables: [StaticApi; N], threads: usize) -> [[f64; 2]; N] {
     let barrier = Barrier::new(threads);
     let times: [Mutex<Vec<f64>>; N] = std::array::from_fn(|_| Mutex::default());
@@ -90,7 +91,7 @@ fn measure<const N: usize>(tables: [StaticApi; N], threads: usize) -> [[f64; 2];
                 barrier.wait();
                 let time = nanoseconds(CALLS, || {
                     let args = std::hint::black_box(&raw mut args);
-                    // SAFETY: C2: the struct has its size.
+                    // SAFETY: C2: `new` has set the struct's size.
                     std::hint::black_box(unsafe { function(args) });
                 });
                 times.lock().unwrap_or_else(PoisonError::into_inner).push(time);

@@ -1,8 +1,9 @@
-//! Measures what the layer `record` adds to a call: `cargo bench -p pjrt-layers --bench record`.
+//! Measures the time that the layer `record` adds to a call: `cargo bench -p pjrt-layers --bench record`.
 //!
-//! Calls functions of a plugin that does nothing, directly and through the layer, which writes a file in the folder for
-//! temporary files. Prints the median of several rounds, in microseconds of processor time of the calling thread, and the
-//! bytes that a call adds to the file. The rounds of the two tables alternate.
+//! Calls functions of a plugin that does nothing, directly and through the layer, which writes its file to the folder
+//! for temporary files. Prints the median of several rounds, in microseconds of processor time of the calling thread,
+//! and the number of bytes that a call adds to the file. Rounds of direct calls alternate with rounds through the
+//! layer.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark")]
 
 #[macro_use]
@@ -24,7 +25,7 @@ use timing::{median, nanoseconds};
 
 const ROUNDS: usize = 21;
 
-/// The handles of the plugin, which nothing dereferences.
+/// Value of every handle of the fake plugin. The benchmark never dereferences a handle.
 const HANDLE: usize = 0x1000;
 const ARGUMENTS: usize = 4;
 
@@ -34,9 +35,9 @@ fakes! {
     delete(_args: PJRT_Buffer_Delete_Args) {}
     upload(args: PJRT_Client_BufferFromHostBuffer_Args) { args.buffer = without_provenance_mut(HANDLE); }
     execute(args: PJRT_LoadedExecutable_Execute_Args) {
-        // SAFETY: V1: the benchmark passes one list.
+        // SAFETY: V1: the benchmark passes one output list.
         let list = unsafe { *args.output_lists };
-        // SAFETY: V1: the list has a place for one output.
+        // SAFETY: V1: the list has space for one output.
         unsafe { *list = without_provenance_mut(HANDLE) };
     }
 }
@@ -91,7 +92,7 @@ fn upload_bytes(table: &PJRT_Api, data: &[u8]) {
     fake::upload(table, null_mut(), data, PJRT_Buffer_Type::PJRT_Buffer_Type_U8, &dims);
 }
 
-/// The plugin's table and that of the layer, which writes to the folder.
+/// The tables of the plugin and of the layer `record`, which writes to `folder`.
 struct Bench<'a> {
     tables: [StaticApi; 2],
     folder: &'a Path,
@@ -112,7 +113,7 @@ impl Bench<'_> {
         println!("{name:<44} {direct:>10.3} {recorded:>10.3} {bytes:>8}");
     }
 
-    /// The size of the recording so far.
+    /// Returns the current size of the recording in bytes.
     fn written(&self) -> u64 {
         let Ok(entries) = fs::read_dir(self.folder) else { return 0 };
         entries.map(|entry| entry.unwrap().metadata().unwrap().len()).sum()

@@ -7,19 +7,20 @@ use std::path::{Path, PathBuf};
 use crate::core::library_folder;
 use crate::variables::{NAMES, PLUGIN};
 
-/// The name of the file, which is in the library's own folder.
+/// Name of the settings file, which is in the same folder as the library with the layers.
 ///
-/// It has a JSON object with the names and values of [environment variables](crate::variables). A relative path of the
-/// plugin is relative to this folder. If the file exists, the variables of the process have no effect on the library. An
-/// installed plugin thus works in every program, and two of them do not share their settings.
+/// The file contains a JSON object with the names and values of [environment variables](crate::variables). A relative
+/// path of the plugin starts at the folder of the settings file. If the file exists, the environment variables of the
+/// process have no effect on the library. Therefore, an installed plugin works in every program, and two installed
+/// plugins do not share their settings.
 pub const SETTINGS_FILE: &str = "pjrt_layers.json";
 
-/// The settings of a file.
+/// The settings in a [`SETTINGS_FILE`].
 #[derive(Debug)]
 pub(crate) struct Beside(BTreeMap<String, String>);
 
 impl Beside {
-    /// Reads the file beside this library, if there is one.
+    /// Reads the file beside this library, if the file exists.
     pub(crate) fn read() -> Result<Option<Self>, String> {
         library_folder().map_or(Ok(None), |folder| Self::read_from(&folder))
     }
@@ -43,7 +44,7 @@ impl Beside {
         Ok(Some(Self(settings)))
     }
 
-    /// The value of a setting.
+    /// Returns the value of a setting.
     pub(crate) fn get(&self, name: &str) -> Option<OsString> {
         self.0.get(name).map(OsString::from)
     }

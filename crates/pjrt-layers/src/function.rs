@@ -1,8 +1,8 @@
-//! Descriptions of the functions of the interface and their arguments.
+//! Descriptions of the functions of the PJRT C API and of their arguments.
 
 use pjrt_sys::{AbiStruct, PJRT_Extension_Type, Slot};
 
-/// A function of the main table, of an extension, or of an object's table.
+/// Description of a function in the main table, in an extension, or in an object's function table.
 pub struct Function {
     /// Name in the header.
     pub name: &'static str,
@@ -11,13 +11,13 @@ pub struct Function {
     /// The type of the object whose own table contains the function, such as `PJRT_RawBuffer`. The name of such a function
     /// is `PJRT_RawBuffer_FunctionTable.slice`, and its fields are its parameters and its `result`.
     pub object: Option<&'static str>,
-    /// First minor version of the API with this function, or 0 if that is older than 0.29.
+    /// First minor version of the API that contains this function, or 0 if the version is older than 0.29.
     pub since: u32,
-    /// Whether the function returns an error.
+    /// Whether the function can return an error.
     pub fallible: bool,
-    /// The fields of the args struct, without the size and the extensions that each args struct begins with.
+    /// The fields of the args struct, without `struct_size` and `extension_start`, with which each args struct begins.
     pub fields: &'static [Field],
-    /// The size of the args struct.
+    /// The name and the sizes of the args struct.
     pub layout: Layout,
 }
 
@@ -33,7 +33,7 @@ impl Function {
         Self { name: S::NAME, extension: S::EXTENSION, object: None, since: S::SINCE, fallible, fields, layout }
     }
 
-    /// A function in the table of an object, with a struct for its parameters.
+    /// Describes a function in the table of an object. `T` is the struct for its parameters.
     pub(crate) const fn of_object<T: AbiStruct>(
         object: &'static str,
         fallible: bool,
@@ -43,19 +43,20 @@ impl Function {
         Self { name: T::NAME, extension: None, object: Some(object), since: 0, fallible, fields, layout }
     }
 
-    /// Returns the argument of this name.
+    /// Returns the argument with this name, if the function has it.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&'static Field> {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// The object that the function operates on: its first argument, if this is a handle and not an output.
+    /// Returns the field of the object that the function operates on: the first field, if it is a handle and not an
+    /// output.
     #[must_use]
     pub fn subject(&self) -> Option<&'static Field> {
         self.fields.first().filter(|field| matches!(field.kind, Kind::Handle(_)) && !field.output)
     }
 
-    /// The kind of object that the function destroys.
+    /// Returns the type of the object that the function destroys, or `None` if it does not destroy an object.
     #[must_use]
     pub fn destroys(&self) -> Option<&'static str> {
         if self.object.is_some() {
@@ -69,18 +70,18 @@ impl Function {
     }
 }
 
-/// One field of a function's arguments.
+/// A field of a function's args struct.
 #[derive(Debug)]
 pub struct Field {
     /// Name in the header.
     pub name: &'static str,
-    /// Offset in the arguments, in bytes.
+    /// Offset in the args struct, in bytes.
     pub offset: usize,
     /// Size in bytes.
     pub size: usize,
-    /// The kind of content.
+    /// The kind of the field's content.
     pub kind: Kind,
-    /// Whether the plugin writes it.
+    /// Whether the plugin writes the field.
     pub output: bool,
 }
 
@@ -93,36 +94,37 @@ impl Field {
 /// The content of a field.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// A handle of this type.
+    /// A handle of the named type.
     Handle(&'static str),
-    /// An array of handles of this type.
+    /// An array of handles of the named type.
     Handles(&'static str),
     /// A pointer to one struct that begins with its size.
     Struct(Layout),
-    /// A number of bytes or of elements.
+    /// A count of bytes or elements.
     Size,
     /// Another integer, or a value of an enumeration.
     Integer,
     /// A boolean.
     Bool,
-    /// The start of a text whose length is in another field.
+    /// A pointer to a string whose length is in another field.
     Text,
     /// Any other pointer.
     Pointer,
-    /// A struct or union within the arguments.
+    /// A struct or union that the args struct contains by value.
     Other,
 }
 
-/// The sizes of a struct that begins with its size.
+/// Name and sizes of a C struct whose first field is its size.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     /// Name in the header.
     pub name: &'static str,
-    /// The size in this crate's header.
+    /// The size in bytes in the header from which this crate was generated.
     pub size: usize,
-    /// Returns the size in the header of a minor version of the API.
+    /// Returns the struct's size in the header of a minor version of the API.
     pub size_at: fn(u32) -> usize,
-    /// Returns the number of bytes in the struct of a caller that announces this size.
+    /// Converts the size that a caller's struct announces to the actual size in bytes. Some old headers announce a
+    /// wrong size.
     pub size_behind: fn(usize) -> usize,
 }
 
@@ -132,11 +134,11 @@ impl Layout {
     }
 }
 
-/// Creates an item for each function.
+/// Creates a value for each function that has a forwarder.
 pub(crate) trait PerFunction {
-    /// The item.
+    /// The type of the value.
     type Item;
-    /// Creates the item of a function.
+    /// Creates the value for the function `S`.
     fn item<S: ForwardedFunction>() -> Self::Item;
 }
 
@@ -144,10 +146,11 @@ pub(crate) trait PerFunction {
 ///
 /// # Safety
 ///
-/// `ID` is the position of the function in `generated::FUNCTIONS` and in the result of `generated::for_each_function`, and `EXTENSION` is the
-/// extension whose struct is `Table`, or `None` for the main table.
+/// `ID` must be the index of the function in `generated::FUNCTIONS` and in the result of
+/// `generated::for_each_function`. `EXTENSION` must be the extension whose struct is `Table`, or `None` if `Table` is
+/// the main table.
 pub unsafe trait ForwardedFunction: Slot<Return: crate::core::Answer> {
-    /// Position among all functions.
+    /// Index of the function in `generated::FUNCTIONS`.
     const ID: usize;
     /// The extension whose table contains the function, or `None` for the main table.
     const EXTENSION: Option<PJRT_Extension_Type>;

@@ -1,4 +1,4 @@
-//! Functions of the interface that belong together.
+//! Groups of functions of the PJRT C API with similar effects.
 
 use crate::function::Function;
 
@@ -26,8 +26,8 @@ pub(crate) const ALLOCATIONS: &[&str] = &[
 /// The functions that compile programs, or load compiled ones.
 pub(crate) const COMPILERS: &[&str] = &["PJRT_Client_Compile", "PJRT_Compile", "PJRT_Executable_DeserializeAndLoad"];
 
-/// Whether a function starts work, and returns events or buffers that become ready when it has ended. The buffers of
-/// other functions become ready only after later calls.
+/// Returns whether a function starts asynchronous work, and returns events or buffers that become ready when this work
+/// has ended. The buffers that other functions return become ready only after later calls.
 pub(crate) fn starts_work(function: &Function) -> bool {
     function.name == "PJRT_LoadedExecutable_Execute" || TRANSFERS.contains(&function.name)
 }

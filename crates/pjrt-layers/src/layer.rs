@@ -1,4 +1,4 @@
-//! The trait of layers.
+//! The trait that all layers implement.
 
 use std::fmt::Debug;
 
@@ -10,44 +10,45 @@ use crate::layer_error::LayerError;
 
 /// A layer, which observes, changes or answers calls of the functions that it selects.
 ///
-/// Layers form a stack. The first one is next to the framework, the last one next to the plugin. Several threads may call
-/// a layer at the same time, and a call may happen within another one.
+/// Layers form a stack. The first layer is next to the framework, and the last layer is next to the plugin. Several
+/// threads may call a layer at the same time, and a call may happen within another call.
 pub trait Layer: Debug + Send + Sync + 'static {
-    /// The name with which users select the layer.
+    /// Returns the name with which users select the layer.
     fn name(&self) -> &'static str;
 
-    /// Whether the layer selects a function. If no layer does, the table has the plugin's own pointer.
+    /// Returns whether the layer observes calls of a function. If no layer of the stack does, the table keeps the
+    /// plugin's own pointer.
     fn wants(&self, function: &Function) -> bool;
 
-    /// Changes the table that the framework sees, before any call.
+    /// Changes the table that the framework sees. Runs once, before any call.
     fn plan(&self, _plan: &mut TablePlan) {}
 
-    /// Runs before a call. May change the arguments that the layers below and the plugin see.
+    /// Runs before a call. May change the arguments that the layers below and the plugin receive.
     fn before(&self, _call: &mut Call) -> Step {
         Step::Continue(0)
     }
 
-    /// Runs after a call for which `before` returned [`Step::Continue`], with the token from there.
+    /// Runs after a call for which `before` returned [`Step::Continue`]. `token` is the token of this step.
     fn after(&self, _call: &mut Call, _token: u64, _outcome: Outcome) {}
 
-    /// Whether [`Self::ready`] is called when events become ready.
+    /// Returns whether [`Self::ready`] must be called when events become ready.
     fn watches_events(&self) -> bool {
         false
     }
 
-    /// Runs when an event with a registered callback becomes ready, before the callback.
+    /// Runs when an event with a registered callback becomes ready, before the callback runs.
     fn ready(&self, _event: usize, _failed: bool) {}
 
     /// Runs when the process exits. Write results here, because frameworks seldom destroy their clients.
     fn exit(&self) {}
 }
 
-/// The next step after a layer's `before`.
+/// Decision of a layer's `before` about how the call proceeds.
 #[derive(Debug)]
 pub enum Step {
-    /// The call continues with the next layer. `after` receives the token.
+    /// The call continues with the next layer. `after` receives this token.
     Continue(u64),
-    /// The call returns this error. The layers below and the plugin do not see it.
+    /// The call returns this error. The layers below and the plugin do not receive the call.
     Answer(Box<LayerError>),
 }
 
@@ -66,14 +67,15 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether the call returned an error.
+    /// Returns whether the call returned an error.
     #[must_use]
     #[inline]
     pub fn failed(&self) -> bool {
         self.error != 0
     }
 
-    /// Returns the error's code and text, for which it asks the plugin.
+    /// Returns the error's code and message, or `None` if the call succeeded. Queries the plugin if the plugin created
+    /// the error.
     #[must_use]
     pub fn error(&self) -> Option<LayerError> {
         self.state.describe(self.error)

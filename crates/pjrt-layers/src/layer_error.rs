@@ -7,7 +7,7 @@ use pjrt_types::ErrorCode;
 pub struct LayerError {
     /// The code that the framework receives.
     pub code: ErrorCode,
-    /// The text that the framework receives.
+    /// The message that the framework receives.
     pub message: String,
 }
 

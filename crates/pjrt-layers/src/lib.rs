@@ -2,14 +2,15 @@
 //!
 //! A framework calls a plugin through a table of functions. A framework can load a library with layers in place of the
 //! plugin, and the layers observe the calls. Neither the framework nor the plugin has to change. [`export!`] makes such
-//! a library. It loads the plugin that `PJRT_LAYERS_PLUGIN` names, and gives the framework a copy of the plugin's
-//! table. In this copy, forwarders replace the functions that a [`Layer`] asks for. The others keep the plugin's own
-//! pointers.
+//! a library. The library loads the plugin that `PJRT_LAYERS_PLUGIN` names, and returns a copy of the plugin's table to
+//! the framework. In this copy, forwarders replace the functions that a [`Layer`] selects. The copy keeps the plugin's
+//! own pointers for all other functions.
 //!
-//! Handles are never wrapped, because extensions and other libraries pass raw handles. A layer that stores data about
-//! an object keeps them in a table of its own.
+//! The layers never wrap handles, because extensions and other libraries pass raw handles. A layer that stores data
+//! about an object keeps the data in a map of its own, with the handle as the key.
 //!
-//! The unsafe code is in the core. Layers are safe code. They read arguments through [`Call`], which copies them.
+//! The unsafe code is in the private module `core` and in generated code. Layers are safe code. They read copies of a
+//! call's arguments through [`Call`].
 
 mod beside;
 pub mod compat;
@@ -44,11 +45,11 @@ pub use layer_error::LayerError;
 #[doc(hidden)]
 pub use pjrt_sys::PJRT_Api;
 
-/// Returns the table of the process's stack of layers, which it creates from the [`SETTINGS_FILE`] beside the library, or from
-/// the [environment variables](variables).
+/// Returns the function table of the stack of layers `I`. The first call creates the stack from the [`SETTINGS_FILE`]
+/// beside the library, or from the [environment variables](variables) if this file does not exist.
 ///
-/// `own` creates the layers that the settings may name besides those of this crate. If the plugin cannot be loaded, every
-/// function of the table returns an error with the reason.
+/// `own` creates further layers, which the settings can select by name like the layers of this crate. If the settings
+/// are invalid or the plugin cannot be loaded, every function of the table returns an error with the reason.
 pub fn api<I: Instance>(own: impl FnOnce() -> Vec<Box<dyn Layer>>) -> *const PJRT_Api {
     if let Some(state) = I::cell().get() {
         return state.table();
@@ -64,7 +65,7 @@ pub fn set_active<I: Instance>(layer: &str, active: bool) {
     }
 }
 
-/// Declares a type for a stack of layers.
+/// Declares a type that implements [`Instance`], with a static cell for the [`State`] of a stack of layers.
 #[macro_export]
 macro_rules! instance {
     ($(#[$attribute:meta])* $visibility:vis $name:ident) => {
@@ -81,10 +82,10 @@ macro_rules! instance {
     };
 }
 
-/// Exports `GetPjrtApi` from a shared library, which loads the plugin that `PJRT_LAYERS_PLUGIN` names.
+/// Exports `GetPjrtApi` from a shared library. The function loads the plugin that `PJRT_LAYERS_PLUGIN` names.
 ///
-/// `export!(vec![Box::new(Mine)])` adds layers. Like those of this crate, they are in the stack only if `PJRT_LAYERS` names
-/// them. If a layer has the name of one of this crate, it replaces that one.
+/// `export!(vec![Box::new(Mine)])` adds layers. Like the layers of this crate, they are in the stack only if
+/// `PJRT_LAYERS` names them. A layer with the name of one of this crate's layers replaces that layer.
 #[macro_export]
 macro_rules! export {
     () => {
@@ -93,14 +94,14 @@ macro_rules! export {
     ($own:expr) => {
         $crate::instance!(Process);
 
-        /// Returns the table for the framework.
+        /// Returns the function table for the framework.
         #[allow(unsafe_code, reason = "the symbol is the interface of a plugin")]
         #[unsafe(no_mangle)]
         pub extern "C" fn GetPjrtApi() -> *const $crate::PJRT_Api {
             $crate::api::<Process>(|| $own)
         }
 
-        /// Switches the layer `trace` on, or off if `on` is 0. Has no effect before `GetPjrtApi`.
+        /// Switches the layer `trace` on, or off if `on` is 0. Has no effect before the first call of `GetPjrtApi`.
         #[allow(unsafe_code, reason = "programs call the symbol while they run")]
         #[unsafe(no_mangle)]
         pub extern "C" fn PjrtLayers_SetTracing(on: u8) {

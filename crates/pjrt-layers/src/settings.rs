@@ -1,4 +1,4 @@
-//! Creates the layers by the environment variables, or by the file beside the library.
+//! Creates the layers from the environment variables, or from the file beside the library.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -22,13 +22,13 @@ use crate::variables::{
     OVERRIDE_PROGRAMS, OVERRIDE_SYNCHRONOUS, PLUGIN, RECORD_RUN, TRACE_CALLS, VALIDATE_WAIT,
 };
 
-/// Returns the value of an environment variable. Tests replace this function.
+/// Returns the value of a setting by the name of its environment variable. Tests replace this function.
 type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
-/// Creates a layer from the environment.
+/// Creates a layer from its settings.
 type Make = fn(Variables<'_>) -> Result<Box<dyn Layer>, String>;
 
-/// The layers by their names.
+/// The layers of this crate, by their names.
 const KNOWN: &[(&str, Make)] = &[
     ("trace", trace),
     ("validate", validate),
@@ -103,7 +103,7 @@ fn overrides(variables: Variables<'_>) -> Result<Box<dyn Layer>, String> {
     Ok(Box::new(layer))
 }
 
-/// The value of a variable that is `1` or `0`. `purpose` is the effect of `1`.
+/// Parses the value of a variable that must be `1` or `0`. `purpose` describes the effect of `1` in the error message.
 fn switch(name: &str, variables: Variables<'_>, purpose: &str) -> Result<Option<bool>, String> {
     let Some(text) = variables(name) else { return Ok(None) };
     match text.to_string_lossy().trim() {
@@ -130,8 +130,9 @@ fn parse<T: FromStr>(name: &str, text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("{name} has `{text}`, which is not a valid number"))
 }
 
-/// Loads the plugin and creates the layers, by the file beside the library or by the environment. If that fails, every
-/// function of the table returns an error with the reason.
+/// Loads the plugin and creates the layers, with the settings from the file beside the library or from the environment.
+/// If the settings are invalid or the plugin cannot be loaded, every function of the returned table returns an error
+/// with the reason.
 pub(crate) fn start(own: Vec<Box<dyn Layer>>) -> (StaticApi, Vec<Box<dyn Layer>>) {
     let start = || match Beside::read()? {
         Some(file) => load_with(&|name| file.get(name), own),
@@ -158,7 +159,7 @@ fn layers(variables: Variables<'_>, mut own: Vec<Box<dyn Layer>>) -> Result<Vec<
     names.map(|name| layer(name, variables, &mut own)).collect()
 }
 
-/// Takes the layer of this name from those of the library, or creates one of this crate.
+/// Removes the layer of this name from `own`, or creates a layer of this crate if `own` does not contain it.
 fn layer(name: &str, variables: Variables<'_>, own: &mut Vec<Box<dyn Layer>>) -> Result<Box<dyn Layer>, String> {
     if let Some(at) = own.iter().position(|layer| layer.name() == name) {
         return Ok(own.swap_remove(at));

@@ -1,11 +1,12 @@
 //! The ids of threads.
 
-/// The system's id of this thread.
+/// Returns the operating system's id of this thread on Linux, and another number that identifies the thread on other
+/// systems.
 pub(crate) fn thread_id() -> u64 {
     thread_local! {
         static ID: u64 = new();
     }
-    // A thread that ends may have destroyed its values.
+    // While a thread ends, its thread-local variables may already be destroyed.
     ID.try_with(|id| *id).unwrap_or_else(|_| new())
 }
 
@@ -14,7 +15,7 @@ fn new() -> u64 {
     rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs().into()
 }
 
-/// A number that identifies this thread.
+/// Returns a number that identifies this thread.
 #[cfg(not(target_os = "linux"))]
 fn new() -> u64 {
     use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,46 +1,48 @@
 //! The environment variables of the library.
 
-/// The path of the plugin's library.
+/// The path of the plugin's shared library.
 pub const PLUGIN: &str = "PJRT_LAYERS_PLUGIN";
-/// The names of the layers, separated by commas. The first one is next to the framework.
+/// The names of the layers, separated by commas. The first layer is next to the framework.
 pub const LAYERS: &str = "PJRT_LAYERS";
-/// The folder for the files of layers.
+/// The folder in which the layers write their files.
 pub const OUTPUT: &str = "PJRT_LAYERS_OUTPUT";
 /// Number of calls that the timeline of `trace` keeps for each thread.
 pub const TRACE_CALLS: &str = "PJRT_LAYERS_TRACE_CALLS";
-/// After how many seconds `validate` writes for which run a thread waits.
+/// Number of seconds after which `validate` reports the run for which a thread still waits.
 pub const VALIDATE_WAIT: &str = "PJRT_LAYERS_VALIDATE_WAIT";
 /// The minor version of the API that `compat` announces.
 pub const COMPAT_MINOR: &str = "PJRT_LAYERS_COMPAT_MINOR";
-/// The numbers of the extensions that `compat` hides, separated by commas.
+/// The `PJRT_Extension_Type` values of the extensions that `compat` hides, separated by commas.
 pub const COMPAT_HIDE: &str = "PJRT_LAYERS_COMPAT_HIDE";
-/// `1` if `compat` compiles programs for several replicas, which do not communicate, for a single device, or `0`. Without it,
-/// this depends on the framework and the plugin. See [`Compat::single_replica`](crate::compat::Compat::single_replica).
+/// `1` makes `compat` compile programs for several replicas for a single device if the replicas do not communicate. `0`
+/// prevents this. By default, the framework and the plugin determine the behavior. See
+/// [`Compat::single_replica`](crate::compat::Compat::single_replica).
 pub const COMPAT_SINGLE_REPLICA: &str = "PJRT_LAYERS_COMPAT_SINGLE_REPLICA";
 /// The rules of `fault`, separated by semicolons. See [`Rules`](crate::fault::Rules).
 pub const FAULT: &str = "PJRT_LAYERS_FAULT";
-/// The seed of the random choice of calls by the rules of `fault`. Without it, the seed is 0.
+/// The seed with which the rules of `fault` select random calls. The default is 0.
 pub const FAULT_SEED: &str = "PJRT_LAYERS_FAULT_SEED";
 /// The folder with files that replace programs. See [`Programs`](crate::overrides::Programs).
 pub const OVERRIDE_PROGRAMS: &str = "PJRT_LAYERS_OVERRIDE_PROGRAMS";
-/// The devices that the framework sees: `first 2`, or positions such as `0,3`.
+/// The devices that the framework sees: `first 2`, or indices such as `0,3`.
 pub const OVERRIDE_DEVICES: &str = "PJRT_LAYERS_OVERRIDE_DEVICES";
 /// The values that devices report about their memory, such as `bytes_limit=2GiB`.
 pub const OVERRIDE_MEMORY: &str = "PJRT_LAYERS_OVERRIDE_MEMORY";
-/// The platform's name.
+/// The platform name that the framework sees.
 pub const OVERRIDE_PLATFORM_NAME: &str = "PJRT_LAYERS_OVERRIDE_PLATFORM_NAME";
-/// The text with which the platform describes its version.
+/// The platform version string that the framework sees.
 pub const OVERRIDE_PLATFORM_VERSION: &str = "PJRT_LAYERS_OVERRIDE_PLATFORM_VERSION";
-/// The vendor's name of each device.
+/// The device kind (the vendor's name of the model) that the framework sees for each device.
 pub const OVERRIDE_DEVICE_KIND: &str = "PJRT_LAYERS_OVERRIDE_DEVICE_KIND";
 /// The version of the API that the table announces, such as `0.90`.
 pub const OVERRIDE_API_VERSION: &str = "PJRT_LAYERS_OVERRIDE_API_VERSION";
-/// `1` if runs and transfers shall have ended when their call returns, or `0`.
+/// `1` makes calls that start runs or transfers return only when the work has ended. `0` keeps these calls
+/// asynchronous.
 pub const OVERRIDE_SYNCHRONOUS: &str = "PJRT_LAYERS_OVERRIDE_SYNCHRONOUS";
 /// The run to which `record` limits the recording. See [`Selection`](crate::record::Selection).
 pub const RECORD_RUN: &str = "PJRT_LAYERS_RECORD_RUN";
 
-/// All names.
+/// The names of all variables.
 pub(crate) const NAMES: &[&str] = &[
     PLUGIN,
     LAYERS,

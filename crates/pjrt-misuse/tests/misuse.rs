@@ -1,5 +1,5 @@
-//! Tests that wrong uses of `pjrt` and `device-plugin` do not compile, and that the message names the reason and, for
-//! `#[device_plugin]` and `export!`, a correction.
+//! Tests that incorrect uses of `pjrt` and `device-plugin` do not compile, and that the error message explains the
+//! reason. For `#[device_plugin]` and `export!`, the message also contains a correction.
 //!
 //! `TRYBUILD=overwrite cargo test -p pjrt-misuse` regenerates the expected messages.
 
@@ -13,9 +13,9 @@ const RUSTC: &str = "rustc 1.95.";
 #[test]
 fn misuse_does_not_compile() {
     let cases = trybuild::TestCases::new();
-    // These messages are the macros' own.
+    // The macros create the messages of these cases.
     cases.compile_fail("tests/plugin/*.rs");
-    // These are the compiler's, or contain some of its text, which differs between versions.
+    // The compiler creates at least a part of the messages of these cases. This part differs between compiler versions.
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let version = Command::new(rustc).arg("--version").output().unwrap();
     let version = String::from_utf8_lossy(&version.stdout);

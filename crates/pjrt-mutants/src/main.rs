@@ -1,11 +1,11 @@
 //! Measures the conformance suite with deliberately broken plugins.
 //!
-//! A *mutant* is the embedded device with one fault, such as an event that is ready too early. The suite should find
-//! each fault, and should find none in the device without a fault. The *mutation score* is the percentage of mutants that
-//! the suite finds. `cargo xtask mutants` runs this program.
+//! A *mutant* is the embedded device (`pjrt-cpu`) with one fault, such as an event that is ready too early. The suite
+//! should find each fault, and should not report a failure of the device without a fault. The *mutation score* is the
+//! percentage of mutants that the suite finds. `cargo xtask mutants` runs this program.
 //!
-//! The program starts itself as the guard and the worker of a run (see `pjrt_conformance::process`). The worker replaces
-//! functions in a copy of the device's table.
+//! The program starts itself again as the guard process and the worker process of a run (see
+//! `pjrt_conformance::process`). The worker replaces functions in a copy of the device's table.
 
 mod device;
 mod mutant;
@@ -21,11 +21,11 @@ use serde_json::Value;
 
 use crate::device::Device;
 
-/// First argument of the process that watches a worker.
+/// The argument with which the program runs as the guard process, which watches a worker.
 const GUARD: &str = "__guard";
-/// First argument of a worker.
+/// The argument with which the program runs as the worker process.
 const WORKER: &str = "__worker";
-/// The number of devices of the client.
+/// Number of devices of each client.
 const DEVICES: i64 = 4;
 
 fn main() -> ExitCode {

@@ -2,14 +2,14 @@
 
 use crate::device::Device;
 
-/// A plugin that breaks one clause of the contract.
+/// A plugin that breaks one clause of the PJRT contract.
 #[derive(Clone, Copy)]
 pub(crate) struct Mutant {
-    /// `area.fault`. The area is the one whose cases run first.
+    /// Name of the form `area.fault`. The cases of this area of the suite run first.
     pub(crate) name: &'static str,
     /// The clause that the plugin breaks.
     pub(crate) clause: &'static str,
-    /// Replaces functions of the device.
+    /// Changes the device so that it breaks the clause.
     pub(crate) install: fn(&mut Device),
 }
 
@@ -18,7 +18,7 @@ impl Mutant {
         Self { name, clause, install }
     }
 
-    /// The area of the suite that contains cases about the clause.
+    /// Returns the area of the suite whose cases check the clause.
     pub(crate) fn area(&self) -> &'static str {
         self.name.split('.').next().unwrap_or_default()
     }

@@ -13,15 +13,15 @@ use crate::GUARD;
 use crate::mutant::Mutant;
 use crate::mutants::all;
 
-/// The percentage of mutants that the suite must find.
+/// Minimum percentage of mutants that the suite must find.
 const LEAST: usize = 95;
-/// The number of processes that run the cases of the device without a fault.
+/// Number of processes that run the cases on the device without a fault.
 const JOBS: usize = 2;
-/// The number of mutants that run at the same time. Many only wait for a time limit.
+/// Number of mutants that run at the same time. Many of them only wait for a time limit.
 const MUTANTS: usize = 4;
 /// Time limit of a case. The cases of the device without a fault take at most a few seconds each.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
-/// Maximum characters of a reason that is shown.
+/// Maximum number of characters of a failure's reason in the output.
 const LONGEST: usize = 160;
 
 const USAGE: &str = "usage: cargo xtask mutants [OPTION]... [NAME]...
@@ -35,7 +35,7 @@ Runs the conformance suite against the mutants whose name contains NAME, or agai
   --all-cases        do not stop at the first failure of a mutant, and show all failures
 ";
 
-/// The options of the command line.
+/// The command-line options.
 #[derive(Default)]
 struct Options {
     names: Vec<String>,
@@ -65,7 +65,7 @@ impl Options {
     }
 }
 
-/// Runs the command. Returns whether the score is high enough and the device without a fault has no failure.
+/// Runs the command. Returns whether the score is high enough and no case fails on the device without a fault.
 pub(crate) fn run(arguments: &[&str]) -> Result<bool, String> {
     let options = Options::parse(arguments)?;
     let chosen = |mutant: &Mutant| {
@@ -92,14 +92,14 @@ pub(crate) fn run(arguments: &[&str]) -> Result<bool, String> {
     }
     let outcomes = bench.all(&mutants)?;
     let enough = summary(&mutants, &outcomes, start.elapsed());
-    // A part of the mutants or of the cases gives no score.
+    // The score of only some mutants or cases is not meaningful, so it does not fail the command.
     Ok(good && (enough || !options.names.is_empty() || !options.filter.is_empty() || options.own_area))
 }
 
-/// How the suite found a mutant: the case and the reason. `None` if no case failed.
+/// The first case that failed for a mutant, and the reason. `None` if no case failed.
 type Found = Option<(String, String)>;
 
-/// The suite, and how to run it.
+/// The suite, and the settings with which it runs.
 struct Bench {
     suite: Suite,
     filter: Filter,
@@ -120,7 +120,7 @@ impl Bench {
         })
     }
 
-    /// Ids of the selected cases for which a condition on their area holds.
+    /// Returns the ids of the selected cases in the areas for which `in_area` returns `true`.
     fn ids(&self, in_area: impl Fn(&str) -> bool) -> Vec<String> {
         let cases = self.suite.cases().iter().filter(|case| in_area(case.area()) && self.filter.matches(case.id()));
         cases.map(|case| case.id().to_owned()).collect()
@@ -136,7 +136,7 @@ impl Bench {
         run_suite(&launcher, &self.suite, ids, PluginInfo::default(), &settings, &Expectations::default(), &|_| ())
     }
 
-    /// Runs all cases on the device without a fault. Returns whether none failed.
+    /// Runs all selected cases on the device without a fault. Returns whether no case failed.
     fn good(&self) -> Result<bool, String> {
         let report = self.report(Value::Null, &self.ids(|_| true), JOBS, false)?;
         for (id, reason) in failures(&report) {
@@ -146,14 +146,14 @@ impl Bench {
         Ok(!report.is_failure())
     }
 
-    /// Runs the suite against each mutant.
+    /// Runs the suite against each mutant. Returns the results in the order of the mutants.
     fn all(&self, mutants: &[Mutant]) -> Result<Vec<Found>, String> {
         let left: Mutex<VecDeque<usize>> = Mutex::new((0..mutants.len()).collect());
         let outcomes: Mutex<BTreeMap<usize, Found>> = Mutex::default();
         let work = |worker: usize| -> Result<(), String> {
             loop {
-                // The last mutants take the longest: leaks, and processes that do not end. One worker takes these first,
-                // so that the cases about leaks do not run at the same time as each other.
+                // The mutants at the end of the list take the longest, because they leak or their processes do not end.
+                // Only worker 0 starts at the end, so that two cases about leaks never run at the same time.
                 let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
                 let next = if worker == 0 { left.pop_back() } else { left.pop_front() };
                 drop(left);
@@ -179,7 +179,8 @@ impl Bench {
         Ok(outcomes.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect())
     }
 
-    /// Runs the cases of the mutant's area, then the others, up to the first failure.
+    /// Runs the cases of the mutant's area, and then all other cases if none of the first cases failed. Returns the
+    /// first failure.
     fn mutant(&self, mutant: &Mutant) -> Result<Found, String> {
         let area = mutant.area();
         let others = if self.own_area { Vec::new() } else { self.ids(|found| found != area) };
@@ -199,7 +200,7 @@ impl Bench {
     }
 }
 
-/// The failures of a report, each with its reason.
+/// Returns the failures in a report, each with its reason.
 fn failures(report: &Report) -> Vec<(String, String)> {
     let short = |text: &str| -> String { text.replace('\n', " ").chars().take(LONGEST).collect() };
     let failed = report.results.iter().filter(|result| !result.expected);
@@ -207,7 +208,7 @@ fn failures(report: &Report) -> Vec<(String, String)> {
     failed.chain(report.faults.iter().map(|fault| ("the run".to_owned(), short(fault)))).collect()
 }
 
-/// Prints the score by area, and the survivors. Returns whether the score is high enough.
+/// Prints the score by area, and the mutants that the suite did not find. Returns whether the score is high enough.
 fn summary(mutants: &[Mutant], outcomes: &[Found], time: Duration) -> bool {
     let mut areas: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for (mutant, found) in mutants.iter().zip(outcomes) {

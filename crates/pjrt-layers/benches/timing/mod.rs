@@ -1,8 +1,8 @@
-//! Times of repeated calls.
+//! Measures the time of repeated calls.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Nanoseconds of processor time of this thread for one call of a closure, which runs several times.
+/// Returns the mean processor time of this thread for one call of a closure, in nanoseconds.
 pub(crate) fn nanoseconds(calls: u32, mut call: impl FnMut()) -> f64 {
     let now = || clock_gettime(ClockId::ThreadCPUTime);
     let start = now();
@@ -10,13 +10,12 @@ pub(crate) fn nanoseconds(calls: u32, mut call: impl FnMut()) -> f64 {
         call();
     }
     let end = now();
-    // The differences are small numbers.
     #[allow(clippy::cast_precision_loss, reason = "the differences are far below 2^52")]
     let nanoseconds = (end.tv_sec - start.tv_sec) as f64 * 1e9 + (end.tv_nsec - start.tv_nsec) as f64;
     nanoseconds / f64::from(calls)
 }
 
-/// The median of some times, or 0 if there are none.
+/// Returns the median of `times`, or 0 if `times` is empty.
 pub(crate) fn median(mut times: Vec<f64>) -> f64 {
     times.sort_unstable_by(f64::total_cmp);
     times.get(times.len() / 2).copied().unwrap_or(0.0)

@@ -8,29 +8,29 @@ use crate::core::{Call, State, TablePlan};
 use crate::function::{Function, Kind, Layout};
 use crate::layer::{Layer, Step};
 
-/// Adapts structs to the sizes in the header of the plugin's version.
+/// The layer `compat`, which adapts structs to the sizes in the header of the plugin's version.
 ///
-/// A framework that is older than the plugin passes short structs, some of which XLA's plugins reject. The layer fills
-/// them up with zeros, which mean that the new arguments are absent. A newer framework passes long structs, which some
-/// plugins reject. The layer shortens them. Functions of the table that the plugin lacks return an error of code
+/// A framework that is older than the plugin passes short structs, some of which XLA's plugins reject. The layer
+/// extends them with zeros, which mean that the newer arguments are absent. A newer framework passes long structs,
+/// which some plugins reject. The layer shortens them. Functions that the plugin lacks return an error with the code
 /// `UNIMPLEMENTED`.
 ///
-/// PyTorch/XLA compiles each program for all devices of the client, one replica on each, and then launches replicas one by
-/// one. XLA's CPU plugin waits for the other replicas of a launch before it starts the next one, so the second launch would
-/// never end. If a program's replicas do not communicate, the layer therefore compiles it for a single device, which each
-/// launch selects.
+/// PyTorch/XLA compiles each program for all devices of the client, one replica on each, and then launches the replicas
+/// one by one. XLA's CPU plugin waits for all replicas of a launch before it starts the next launch, so the second
+/// launch would never end. If a program's replicas do not communicate, the layer therefore compiles the program for a
+/// single device. Each launch then selects its device.
 #[derive(Clone, Debug, Default)]
 pub struct Compat {
-    /// The minor version that the table announces. `None` stands for the plugin's own.
+    /// The minor version that the table announces. `None` keeps the plugin's minor version.
     pub minor: Option<u32>,
-    /// The numbers of the extensions that are hidden from the framework.
+    /// The `PJRT_Extension_Type` values of the extensions that are hidden from the framework.
     pub hidden: Vec<u32>,
-    /// Whether programs for several replicas that do not communicate are compiled for a single device. `None` stands for
-    /// those in the format `hlo`, which PyTorch/XLA sends, on the platform `cpu`.
+    /// Whether programs for several replicas that do not communicate are compiled for a single device. `None` limits
+    /// this to programs in the format `hlo`, which PyTorch/XLA sends, on the platform `cpu`.
     pub single_replica: Option<bool>,
 }
 
-/// Size of the table's part before its functions.
+/// Size of the table's fields before its function pointers, in bytes.
 const HEAD: usize = std::mem::offset_of!(pjrt_sys::PJRT_Api, PJRT_Error_Destroy);
 
 impl Layer for Compat {
@@ -48,8 +48,8 @@ impl Layer for Compat {
         plan.hidden.extend(&self.hidden);
         let minor = self.minor.unwrap_or(plan.plugin_minor());
         plan.minor = minor;
-        // The table has a slot for every function that this crate knows. A framework that does not check whether the
-        // plugin has a function then receives an error.
+        // The table has a slot for every function that this crate knows. A framework that calls a function without
+        // checking whether the plugin has it then receives an error.
         let functions = match self.minor {
             Some(minor) => SLOTS.iter().take_while(|(_, since)| *since <= minor).count(),
             None => SLOTS.len(),
@@ -75,12 +75,12 @@ impl Layer for Compat {
     }
 }
 
-/// Whether versions of the API differ in the size of a struct.
+/// Returns whether the size of a struct differs between versions of the API.
 fn has_grown(layout: &Layout) -> bool {
     (layout.size_at)(0) != layout.size
 }
 
-/// The structs to which a function's arguments point, if versions of the API differ in their size.
+/// Returns the fields that point to structs whose size differs between versions of the API.
 fn structs(function: &Function) -> impl Iterator<Item = (&'static crate::Field, &'static Layout)> {
     function.fields.iter().filter_map(|field| match &field.kind {
         Kind::Struct(layout) if has_grown(layout) => Some((field, layout)),
@@ -88,9 +88,10 @@ fn structs(function: &Function) -> impl Iterator<Item = (&'static crate::Field, 
     })
 }
 
-/// The size that a plugin expects, if the caller announces another one. Sizes beyond this crate's header are known only
-/// to the framework and the plugin. A struct that is shorter than in every version is left to the plugin, which must
-/// reject it: zeros would stand for arguments that no version leaves out.
+/// Returns the size that the plugin expects, or `None` if the caller's struct needs no change. If the plugin is newer
+/// than this crate, its structs may be longer than this crate knows, so longer structs are not shortened. A struct that
+/// is shorter than in every version is not extended, so that the plugin rejects it. Zeros are not valid for arguments
+/// that every version has.
 fn wanted(layout: &Layout, plugin_minor: u32, announced: usize) -> Option<usize> {
     if (layout.size_behind)(announced) < (layout.size_at)(0) {
         return None;
@@ -109,15 +110,15 @@ mod tests {
     #[test]
     fn sizes_are_those_of_the_plugin() {
         let options = Layout::of::<PJRT_ExecuteOptions>();
-        // A framework of 0.76 on a plugin of 0.106, and the reverse.
+        // An old framework on a plugin of version 0.106, and a newer framework on a plugin of version 0.70.
         assert_eq!(wanted(&options, 106, 80), Some(120));
         assert_eq!(wanted(&options, 70, 112), Some(80));
         assert_eq!(wanted(&options, 106, 120), None);
-        // A plugin that is newer than this crate.
+        // If the plugin is newer than this crate, structs are extended but not shortened.
         assert_eq!(wanted(&options, 200, 168), None);
         assert_eq!(wanted(&options, 200, 80), Some(160));
         assert!(!has_grown(&Layout::of::<PJRT_Buffer_Destroy_Args>()));
-        // No version has execute options of 8 bytes.
+        // No version has execute options of 8 bytes, so the plugin must reject them.
         assert_eq!(wanted(&options, 106, 8), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Programs for several replicas of which a framework launches one at a time.
+//! Changes the compile options of programs for several replicas that the framework launches one at a time.
 
 use pjrt_types::CompileOptions;
 
@@ -9,8 +9,8 @@ const PLATFORM: &str = "cpu";
 /// The format in which PyTorch/XLA sends programs.
 const FORMAT: &str = "hlo";
 
-/// Parts of the names of the ops through which replicas communicate or differ. HLO separates the words of a name by `-`,
-/// StableHLO by `_`.
+/// Substrings of the names of ops through which replicas communicate or by which they differ. `?` stands for the
+/// separator of words, which is `-` in HLO and `_` in StableHLO.
 const COMMUNICATION: &[&[u8]] = &[
     b"all?gather",
     b"all?reduce",
@@ -27,10 +27,10 @@ const COMMUNICATION: &[&[u8]] = &[
     b"send",
 ];
 
-/// Compiles the program of a call for a single device, which each launch selects, if its replicas do not communicate.
+/// Compiles the program of a call so that it runs on any single device, if its replicas do not communicate.
 ///
-/// `wanted` is the user's choice. Without one, only programs in PyTorch/XLA's format on XLA's CPU device are compiled in
-/// this way. Other frameworks launch all replicas in one call, which needs a program for several replicas.
+/// `wanted` is the user's choice. If it is `None`, this applies only to programs in PyTorch/XLA's format on XLA's CPU
+/// plugin. Other frameworks launch all replicas in one call, which needs a program for several replicas.
 pub(super) fn compile_for_one(call: &mut Call, wanted: Option<bool>) {
     if wanted == Some(false) {
         return;
@@ -46,8 +46,9 @@ pub(super) fn compile_for_one(call: &mut Call, wanted: Option<bool>) {
     }
 }
 
-/// The compile options with which a program for several replicas runs on any single device. `None` if the program is for
-/// one device, if it is partitioned, or if its replicas may communicate.
+/// Returns the compile options with which a program for several replicas runs on any single device. Returns `None` if
+/// the options are invalid, or if the program is for one device, is partitioned, is already portable, or if its
+/// replicas may communicate.
 fn options_for_one(program: &CompiledProgram) -> Option<Vec<u8>> {
     let mut options = CompileOptions::decode(&program.options).ok()?;
     let is_replicated = options.num_replicas > 1 && options.num_partitions <= 1;
@@ -60,13 +61,13 @@ fn options_for_one(program: &CompiledProgram) -> Option<Vec<u8>> {
     Some(options.encode())
 }
 
-/// Whether the replicas of a program may communicate. All formats contain the names of ops as plain text. Names of other
-/// things may contain them, too; such a program is left as it is.
+/// Returns whether the replicas of a program may communicate. All formats contain the names of ops as plain text. If
+/// another name contains one of [`COMMUNICATION`], the result is also `true`, and the program keeps its options.
 fn communicates(code: &[u8]) -> bool {
     COMMUNICATION.iter().any(|name| code.windows(name.len()).any(|text| matches(text, name)))
 }
 
-/// Compares a text with a name in which `?` stands for a separator of words.
+/// Compares a string with a name in which `?` matches `-` and `_`.
 fn matches(text: &[u8], name: &[u8]) -> bool {
     text.iter().zip(name).all(|(text, name)| text == name || *name == b'?' && matches!(text, b'-' | b'_'))
 }

@@ -9,8 +9,8 @@ use super::memory;
 use crate::function::{Field, Kind};
 
 impl Call {
-    /// Sets an output that is a number or a boolean, after a call. Does nothing for other fields, for lengths, and if the
-    /// caller's struct ends before the field.
+    /// Sets an output field that is a number or a boolean. Call this after the plugin has returned. Does nothing for
+    /// other kinds of fields, for lengths, and if the caller's struct ends before the field.
     pub fn set(&mut self, field: &Field, value: u64) {
         match field.kind {
             Kind::Integer => self.write(field, value),
@@ -19,7 +19,8 @@ impl Call {
         }
     }
 
-    /// Sets an output that is a text, after a call. The text is never freed, because the framework may keep it.
+    /// Sets an output that is a string. Call this after the plugin has returned. The string is never freed, because the
+    /// framework may keep a pointer to it.
     pub fn set_text(&mut self, text: &Field, length: &Field, value: &str) {
         let is_text = matches!(text.kind, Kind::Text | Kind::Pointer) && matches!(length.kind, Kind::Size);
         if is_text && self.has(text) && self.has(length) {
@@ -29,7 +30,7 @@ impl Call {
         }
     }
 
-    /// The handles in an output that is an array, after a call that succeeded.
+    /// Returns the handles in an output that is an array. The call must have succeeded.
     #[must_use]
     pub fn handles(&self, array: &Field, count: &Field) -> Vec<usize> {
         let from = std::ptr::with_exposed_provenance(self.address(array));
@@ -38,8 +39,8 @@ impl Call {
         if is_array { unsafe { memory::pointers(from, self.address(count)) } } else { Vec::new() }
     }
 
-    /// Removes handles from an output that is an array, after a call that succeeded. The framework receives another array,
-    /// which is never freed, because the framework may keep it.
+    /// Removes handles from an output that is an array. The call must have succeeded. The framework receives another
+    /// array, which is never freed, because the framework may keep a pointer to it.
     pub fn retain(&mut self, array: &Field, count: &Field, keep: impl FnMut(&usize) -> bool) {
         let all = self.handles(array, count);
         let length = all.len();
@@ -51,7 +52,7 @@ impl Call {
         }
     }
 
-    /// The events that a successful call returned.
+    /// Returns the events that a successful call returned.
     pub(crate) fn events(&self) -> Vec<usize> {
         let fields = self.function.fields.iter();
         let outputs = fields.filter(|field| field.output && matches!(field.kind, Kind::Handle("PJRT_Event")));
@@ -61,8 +62,8 @@ impl Call {
         events
     }
 
-    /// Replaces the events that a successful call returned by others, which stay closed until
-    /// [`State::open_event`](super::State::open_event). Returns their handles.
+    /// Replaces the events that a successful call returned. The new events do not become ready before
+    /// [`State::open_event`](super::State::open_event). Returns the handles of the new events.
     pub(crate) fn close_events(&mut self) -> Vec<usize> {
         let state = self.state;
         let mut closed = Vec::new();
@@ -83,7 +84,7 @@ impl Call {
         closed
     }
 
-    /// Destroys the error of a call. The call then succeeds, with the outputs that the layer sets.
+    /// Destroys the error of a call. The framework then sees a successful call, with the outputs that the layer sets.
     pub fn clear_error(&mut self) {
         self.clears_error = true;
     }
@@ -97,7 +98,7 @@ impl Call {
             return;
         }
         let to = self.args.wrapping_add(field.offset);
-        // The lowest bytes of the number are those of a shorter one.
+        // Truncate the value to the size of the field.
         match (field.size, u32::try_from(value & u64::from(u32::MAX)), u8::try_from(value & u64::from(u8::MAX))) {
             // SAFETY: L2 (arguments): the field is within the struct.
             (8, ..) => unsafe { memory::copy(value.to_ne_bytes().as_ptr(), to, 8) },
@@ -110,7 +111,8 @@ impl Call {
     }
 }
 
-/// Texts and arrays that frameworks received. Each content exists once, so that repeated queries need no new memory.
+/// Strings and arrays that frameworks received. Equal contents share one allocation, so that repeated queries do not
+/// leak more memory.
 static TEXTS: LazyLock<Interned<u8>> = LazyLock::new(Mutex::default);
 static ARRAYS: LazyLock<Interned<usize>> = LazyLock::new(Mutex::default);
 

@@ -17,29 +17,31 @@ pub(crate) struct Destination {
 }
 
 impl Destination {
-    /// Copies the data. Call it only while the framework waits for the download's event, or is informed of it.
+    /// Copies the downloaded data. Call this only in the call or callback that informs the framework that the download
+    /// has ended.
     pub(crate) fn read(&self) -> Vec<u8> {
-        // SAFETY: L11 (downloads): the framework learns of the event only when the current call returns, so the memory is
-        // still valid, and the plugin has written it.
+        // SAFETY: L11 (downloads): the framework learns that the event is ready only when the current call returns, so
+        // the memory is still valid, and the plugin has written it.
         unsafe { memory::bytes(ptr::with_exposed_provenance(self.address), self.size) }
     }
 }
 
-/// The data of an upload.
+/// The data of an upload, with their element type and shape.
 #[derive(Debug)]
 pub(crate) struct HostData {
     pub(crate) element_type: u32,
     pub(crate) dimensions: Vec<i64>,
     pub(crate) byte_strides: Vec<i64>,
-    /// The elements without gaps, row-major. `None` if the element type is unknown.
+    /// The elements in row-major order without gaps. `None` if the element type is unknown.
     pub(crate) elements: Option<Vec<u8>>,
 }
 
-/// The element types and shapes of new buffers, and the requested layouts.
+/// The element types and shapes of new buffers, and their requested layouts.
 pub(crate) type TransferShapes = (Vec<(u32, Vec<i64>)>, Vec<Option<BufferLayout>>);
 
 impl Call {
-    /// The executable and the overriding options of a call of `PJRT_Executable_DeserializeAndLoad`.
+    /// Returns the serialized executable and the compile options that override its own, if this is a call of
+    /// `PJRT_Executable_DeserializeAndLoad`.
     pub(crate) fn serialized_executable(&self) -> Option<(Vec<u8>, Vec<u8>)> {
         let args = self.args::<slot::PJRT_Executable_DeserializeAndLoad>()?;
         // SAFETY: L2 (arguments): the executable is readable for its length.
@@ -50,14 +52,14 @@ impl Call {
         Some((code, options))
     }
 
-    /// The options of a call of `PJRT_Client_Create`.
+    /// Returns the options of a call of `PJRT_Client_Create`.
     pub(crate) fn create_options(&self) -> Vec<NamedValue> {
         let Some(args) = self.args::<slot::PJRT_Client_Create>() else { return Vec::new() };
         // SAFETY: L2 (arguments): the array has this length.
         unsafe { named_values(args.create_options, args.num_options) }
     }
 
-    /// The data of a call of `PJRT_Client_BufferFromHostBuffer`.
+    /// Returns the data of a call of `PJRT_Client_BufferFromHostBuffer`.
     pub(crate) fn host_data(&self) -> Option<HostData> {
         let args = self.args::<slot::PJRT_Client_BufferFromHostBuffer>()?;
         // SAFETY: L2 (arguments): the array has this length.
@@ -69,7 +71,7 @@ impl Call {
         Some(HostData { element_type: args.type_.0, dimensions, byte_strides, elements })
     }
 
-    /// The data of a call of `PJRT_AsyncHostToDeviceTransferManager_TransferData`.
+    /// Returns the data of a call of `PJRT_AsyncHostToDeviceTransferManager_TransferData`.
     pub(crate) fn transferred_data(&self) -> Option<Vec<u8>> {
         let args = self.args::<slot::PJRT_AsyncHostToDeviceTransferManager_TransferData>()?;
         let size = usize::try_from(args.transfer_size).unwrap_or(0);
@@ -77,7 +79,7 @@ impl Call {
         Some(unsafe { memory::bytes(args.data.cast(), size) })
     }
 
-    /// The data of a call of `PJRT_AsyncHostToDeviceTransferManager_TransferLiteral`.
+    /// Returns the data of a call of `PJRT_AsyncHostToDeviceTransferManager_TransferLiteral`.
     pub(crate) fn literal(&self) -> Option<HostData> {
         let args = self.args::<slot::PJRT_AsyncHostToDeviceTransferManager_TransferLiteral>()?;
         // SAFETY: L2 (arguments): the array has this length.
@@ -88,8 +90,8 @@ impl Call {
         Some(HostData { element_type, dimensions, byte_strides: Vec::new(), elements })
     }
 
-    /// The element types and shapes of a call of `PJRT_Client_CreateBuffersForAsyncHostToDevice`, and the layouts that the
-    /// framework requested.
+    /// Returns the element types and shapes of a call of `PJRT_Client_CreateBuffersForAsyncHostToDevice`, and the
+    /// layouts that the framework requested.
     pub(crate) fn transfer_shapes(&self) -> Option<TransferShapes> {
         let args = self.args::<slot::PJRT_Client_CreateBuffersForAsyncHostToDevice>()?;
         let mut shapes = Vec::new();
@@ -108,7 +110,7 @@ impl Call {
         Some((shapes, layouts.collect()))
     }
 
-    /// The element type and the shape of a call that has them in the fields `shape_...`.
+    /// Returns the element type and the shape in the fields `shape_...` of a call, if it has these fields.
     pub(crate) fn new_shape(&self) -> Option<(u32, Vec<i64>)> {
         let field = |name: &str| self.function().field(name);
         let dims = ptr::with_exposed_provenance(self.address(field("shape_dims")?));
@@ -118,14 +120,14 @@ impl Call {
         Some((element_type, unsafe { memory::numbers(dims, count) }))
     }
 
-    /// The layout to which a field points.
+    /// Returns the layout to which a field points.
     pub(crate) fn layout(&self, field: &str) -> Option<BufferLayout> {
         let at = ptr::with_exposed_provenance(self.address_of(field));
         // SAFETY: L2 (arguments): the layout is null or valid.
         unsafe { layout_at(at) }
     }
 
-    /// The memory that a call of `PJRT_Buffer_ToHostBuffer` or `PJRT_Buffer_CopyRawToHost` fills.
+    /// Returns the memory that a call of `PJRT_Buffer_ToHostBuffer` or `PJRT_Buffer_CopyRawToHost` fills.
     pub(crate) fn destination(&self) -> Option<Destination> {
         let size = self.function().field("dst_size").or_else(|| self.function().field("transfer_size"))?;
         let destination = Destination { address: self.address_of("dst"), size: self.address(size) };

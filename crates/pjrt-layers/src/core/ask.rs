@@ -1,4 +1,4 @@
-//! Calls of the plugin's functions that the core makes itself.
+//! Calls that the core itself makes to the plugin.
 
 use pjrt_sys::PJRT_Error;
 use pjrt_types::ErrorCode;
@@ -9,7 +9,7 @@ use super::table::Copies;
 use crate::function::ForwardedFunction;
 use crate::layer_error::LayerError;
 
-/// Calls a function of the plugin, and returns its arguments with the results. The macro's last part names the inputs.
+/// Calls a function of the plugin, and returns the args struct with the results. The braces contain the input fields.
 macro_rules! ask {
     ($plugin:expr, $slot:ident { $($field:ident: $value:expr),* $(,)? }) => {{
         let mut args = <pjrt_sys::slot::$slot as pjrt_sys::Slot>::Args::new();
@@ -21,11 +21,11 @@ macro_rules! ask {
 
 pub(super) use ask;
 
-/// Calls a function of the plugin, and destroys its error.
+/// Calls a function of the plugin. Converts its error to a [`LayerError`], and destroys the original.
 ///
 /// # Safety
 ///
-/// L10: the handles in the arguments are live, and their pointers are valid.
+/// Contract L10: the handles in the arguments must be live, and the pointers must be valid.
 pub(super) unsafe fn query<S>(plugin: &Copies, mut args: S::Args) -> Result<S::Args, LayerError>
 where
     S: ForwardedFunction<Return = *mut PJRT_Error>,
@@ -36,9 +36,9 @@ where
     if error.is_null() {
         return Ok(args);
     }
-    // SAFETY: L4 (errors): the plugin has just returned it.
+    // SAFETY: L4 (errors): the plugin has just returned the error.
     let described = unsafe { errors::describe(plugin, error) };
-    // SAFETY: L4 (errors): as above, and this is its last use.
+    // SAFETY: L4 (errors): the plugin has just returned the error, and this is the last use of the error.
     unsafe { destroy_error(plugin, error) };
     Err(described)
 }

@@ -12,27 +12,28 @@ use super::{decode, memory};
 use crate::function::{Field, ForwardedFunction, Function, Kind, Layout};
 use crate::generated::FUNCTIONS;
 
-/// A call on its way to the plugin. Layers read the arguments from copies, so they need no unsafe code.
+/// A call on its way to the plugin. Layers read copies of the arguments, so they need no unsafe code.
 #[derive(Debug)]
 pub struct Call {
     pub(super) function: &'static Function,
-    /// Position of the function among all.
+    /// Index of the function in `FUNCTIONS`.
     id: usize,
-    /// The arguments that the next layer and the plugin see. Readable and writable for `size` bytes (L2).
+    /// The arguments that the next layer and the plugin receive. Readable and writable for `size` bytes (L2).
     pub(super) args: *mut u8,
-    /// The part of the arguments that both this crate and the caller know, in bytes.
+    /// Number of bytes of the arguments that are in both the caller's header and this crate's header.
     pub(super) size: usize,
     pub(super) state: &'static State,
-    /// The arguments of this crate that replace those of the caller.
+    /// The copy that replaces the caller's arguments, if a layer has changed them.
     pub(super) frame: Option<Box<Frame>>,
-    /// Whether a layer has replaced the call's error by success.
+    /// Whether a layer has cleared the call's error.
     pub(super) clears_error: bool,
 }
 
 impl Call {
     /// # Safety
     ///
-    /// L2: the arguments are those of a call of this function, and `size_behind` is that of their struct.
+    /// Contract L2: `args` must be the arguments of a call of the function `id`, and `size_behind` the method of their
+    /// struct.
     #[inline]
     pub(super) unsafe fn new(
         state: &'static State,
@@ -47,32 +48,32 @@ impl Call {
         Self { function, id, args, size, state, frame: None, clears_error: false }
     }
 
-    /// The function that is called.
+    /// Returns the called function.
     #[must_use]
     pub fn function(&self) -> &'static Function {
         self.function
     }
 
-    /// Position of the function among all functions.
+    /// Returns the index of the function in `FUNCTIONS`.
     #[inline]
     pub(crate) fn id(&self) -> usize {
         self.id
     }
 
-    /// Whether this is a call of a function.
+    /// Returns whether this is a call of the function `S`.
     #[must_use]
     #[inline]
     pub fn is<S: ForwardedFunction>(&self) -> bool {
         self.id == S::ID
     }
 
-    /// Whether this thread is in a callback of an event, if a layer watches events.
+    /// Returns whether this thread is in a callback of an event. Callbacks are only tracked if a layer watches events.
     #[must_use]
     pub fn is_in_callback(&self) -> bool {
         ready::is_inside()
     }
 
-    /// The numbers of an argument that is an array of 64-bit numbers.
+    /// Returns the elements of an argument that is an array of 64-bit integers.
     #[must_use]
     pub fn numbers(&self, array: &str, count: &str) -> Vec<i64> {
         let (Some(array), Some(count)) = (self.function.field(array), self.function.field(count)) else {
@@ -83,17 +84,17 @@ impl Call {
         if from.is_null() || !is_array {
             return Vec::new();
         }
-        // SAFETY: L2 (arguments): one number for each position.
+        // SAFETY: L2 (arguments): the array has an integer at each index.
         (0..count).map(|at| unsafe { memory::read::<i64>(from.wrapping_add(at * size_of::<i64>())) }).collect()
     }
 
-    /// The process's stack of layers.
+    /// Returns the stack of layers through which the call passes.
     #[must_use]
     pub fn state(&self) -> &'static State {
         self.state
     }
 
-    /// The size that the caller announces.
+    /// Returns the size that the args struct announces.
     #[must_use]
     #[inline]
     pub fn announced(&self) -> usize {
@@ -101,7 +102,7 @@ impl Call {
         unsafe { memory::read(self.args) }
     }
 
-    /// The value of a field of at most 8 bytes, or 0 if the caller's struct ends before it.
+    /// Returns the value of a field of at most 8 bytes, or 0 if the caller's struct ends before the field.
     #[must_use]
     #[inline]
     pub fn word(&self, field: &Field) -> u64 {
@@ -120,19 +121,20 @@ impl Call {
         }
     }
 
-    /// The address in a field, or 0.
+    /// Returns the address in a field, or 0 if the caller's struct ends before the field.
     #[must_use]
     pub fn address(&self, field: &Field) -> usize {
         usize::try_from(self.word(field)).unwrap_or(0)
     }
 
-    /// The address in the field of this name, or 0.
+    /// Returns the address in the field with this name, or 0 if the function does not have this field.
     #[must_use]
     pub fn address_of(&self, name: &str) -> usize {
         self.function.field(name).map_or(0, |field| self.address(field))
     }
 
-    /// A copy of the arguments, if this is a call of the function `S`. Fields that the caller's struct lacks are 0.
+    /// Returns a copy of the arguments, if this is a call of the function `S`. Fields that the caller's struct lacks
+    /// are 0.
     #[must_use]
     pub fn args<S: ForwardedFunction>(&self) -> Option<S::Args> {
         if !self.is::<S>() {
@@ -144,17 +146,17 @@ impl Call {
         Some(args)
     }
 
-    /// Copies a text of the arguments, such as a name, if both fields are present.
+    /// Copies a string of the arguments, such as a name. Returns `None` if the function does not have both fields.
     #[must_use]
     pub fn text(&self, text: &str, length: &str) -> Option<String> {
         let (text, length) = (self.function.field(text)?, self.function.field(length)?);
         let from = ptr::with_exposed_provenance(self.address(text));
         let is_text = matches!(text.kind, Kind::Text | Kind::Pointer) && matches!(length.kind, Kind::Size);
-        // SAFETY: L2 (arguments): the text is readable for its length.
+        // SAFETY: L2 (arguments): the string is readable for its length.
         is_text.then(|| unsafe { memory::text(from, self.address(length)) })
     }
 
-    /// The arguments and results of a run, if this is a call of `PJRT_LoadedExecutable_Execute`.
+    /// Returns the arguments and results of a run, if this is a call of `PJRT_LoadedExecutable_Execute`.
     #[must_use]
     pub fn execution(&self) -> Option<Execution> {
         let args = self.args::<slot::PJRT_LoadedExecutable_Execute>()?;
@@ -170,13 +172,14 @@ impl Call {
         Some(Execution { args, options })
     }
 
-    /// Gives the next layers and the plugin a copy of the arguments that announces this size, which is at least two
-    /// words. New bytes are 0.
+    /// Replaces the arguments by a copy that announces this size, for the next layers and the plugin. Additional bytes
+    /// are 0. `size` must be at least two words.
     pub fn resize(&mut self, size: usize) {
         self.frame_of(size);
     }
 
-    /// The size that the struct announces to which an argument points, or `None` for another kind or a null pointer.
+    /// Returns the announced size of the struct to which an argument points. Returns `None` if the argument is null or
+    /// is not a pointer to a struct.
     #[must_use]
     pub fn announced_of(&self, field: &Field) -> Option<usize> {
         let from = ptr::with_exposed_provenance::<u8>(self.address(field));
@@ -185,8 +188,8 @@ impl Call {
         is_struct.then(|| unsafe { memory::read(from) })
     }
 
-    /// Gives the next layers and the plugin a copy, with this size, of the struct to which an argument points. Does
-    /// nothing if the pointer is null or the struct has this size already.
+    /// Replaces the struct to which an argument points by a copy with this size, for the next layers and the plugin.
+    /// Does nothing if the pointer is null or the struct already has this size.
     pub fn resize_struct(&mut self, field: &Field, layout: &Layout, size: usize) {
         let from = ptr::with_exposed_provenance::<u8>(self.address(field));
         let Some(announced) = self.announced_of(field).filter(|announced| *announced != size) else { return };
@@ -197,7 +200,7 @@ impl Call {
         self.replace(field, address);
     }
 
-    /// Replaces a pointer for the next layers and the plugin. The caller's arguments keep their value.
+    /// Replaces a pointer for the next layers and the plugin. The caller's struct does not change.
     pub(super) fn replace(&mut self, field: &Field, value: usize) {
         let announced = self.announced();
         let fits = field.offset + size_of::<usize>() <= self.size;
@@ -206,12 +209,13 @@ impl Call {
         }
     }
 
-    /// Returns the arguments of this crate, which replace those of the caller.
+    /// Returns the copy that replaces the caller's arguments and announces `size`. Creates the copy if it does not
+    /// exist.
     pub(super) fn frame_of(&mut self, size: usize) -> &mut Frame {
         let frame = match self.frame.take() {
             Some(frame) if frame.announced() == size => frame,
             outer => {
-                // SAFETY: L2 (arguments).
+                // SAFETY: L2 (arguments): the arguments are readable and writable for `self.size` bytes.
                 let mut frame = unsafe { Frame::new(self.args, self.size, size, outer) };
                 self.args = frame.args();
                 self.size = (self.function.layout.size_behind)(size).min(self.function.layout.size);
@@ -221,13 +225,13 @@ impl Call {
         self.frame.insert(frame)
     }
 
-    /// How many frames replace the caller's arguments.
+    /// Returns the number of frames that replace the caller's arguments.
     #[inline]
     pub(super) fn depth(&self) -> usize {
         self.frame.as_ref().map_or(0, |frame| frame.depth())
     }
 
-    /// Writes the results back to the arguments that the frames above a depth replaced.
+    /// Removes the frames above a depth, and copies their results to the arguments that they replaced.
     pub(super) fn restore(&mut self, depth: usize) {
         while self.depth() > depth {
             let Some(frame) = self.frame.take() else { return };
@@ -250,19 +254,20 @@ impl std::fmt::Debug for Execution {
 }
 
 impl Execution {
-    /// The executable.
+    /// Returns the handle of the executable.
     #[must_use]
     pub fn executable(&self) -> usize {
         self.args.executable.addr()
     }
 
-    /// The number of devices, each with a list of arguments and of outputs.
+    /// Returns the number of devices. Each device has a list of arguments and a list of outputs.
     #[must_use]
     pub fn devices(&self) -> usize {
         self.args.num_devices
     }
 
-    /// The device of each list, for an executable on these devices. Empty if the number of lists is different.
+    /// Returns the device of each list, for an executable on these devices. The result is empty if the number of lists
+    /// is different.
     #[must_use]
     pub fn on_devices(&self, devices: &[usize]) -> Vec<usize> {
         match (self.args.execute_device.addr(), self.devices()) {
@@ -272,87 +277,87 @@ impl Execution {
         }
     }
 
-    /// Whether the caller passed no lists for the outputs.
+    /// Returns whether the caller passed no lists for the outputs.
     #[must_use]
     pub fn lacks_output_lists(&self) -> bool {
         self.args.output_lists.is_null()
     }
 
-    /// The identifier of the launch.
+    /// Returns the launch id.
     #[must_use]
     pub fn launch(&self) -> i32 {
         self.options.launch_id
     }
 
-    /// The arguments of all devices, one device after another.
+    /// Returns the handles of the arguments of all devices, one device after another.
     #[must_use]
     pub fn arguments(&self) -> Vec<usize> {
-        // SAFETY: L2 (arguments): one list for each device.
+        // SAFETY: L2 (arguments): the array has one list for each device.
         let lists = unsafe { memory::pointers(self.args.argument_lists.cast(), self.devices()) };
         let mut all = Vec::new();
         for list in lists {
-            // SAFETY: L2 (arguments): one buffer for each argument.
+            // SAFETY: L2 (arguments): the list has one buffer for each argument.
             all.extend(unsafe { memory::pointers(ptr::with_exposed_provenance(list), self.args.num_args) });
         }
         all
     }
 
-    /// The outputs of all devices, one device after another, after a call that succeeded. Asks the plugin for
-    /// their number, which is not in the arguments.
+    /// Returns the outputs of all devices, one device after another. The call must have succeeded. `count` is the
+    /// number of outputs of the executable. The arguments do not contain this number.
     #[must_use]
     pub fn outputs(&self, count: usize) -> Vec<usize> {
-        // SAFETY: L2 (arguments): one list for each device.
+        // SAFETY: L2 (arguments): the array has one list for each device.
         let lists = unsafe { memory::pointers(self.args.output_lists.cast(), self.devices()) };
         let mut all = Vec::new();
         for list in lists {
-            // SAFETY: L2 (arguments): one place for each output.
+            // SAFETY: L2 (arguments): the list has an element for each output.
             all.extend(unsafe { memory::pointers(ptr::with_exposed_provenance(list), count) });
         }
         all
     }
 
-    /// The events of all devices, after a call that succeeded, if the framework asked for them.
+    /// Returns the events of all devices, if the framework requested events. The call must have succeeded.
     #[must_use]
     pub fn events(&self) -> Vec<usize> {
-        // SAFETY: L2 (arguments): one event for each device.
+        // SAFETY: L2 (arguments): the array is null or has one event for each device.
         unsafe { memory::pointers(self.args.device_complete_events.cast(), self.devices()) }
     }
 
-    /// Replaces the events of all devices, after a call that succeeded.
+    /// Replaces the events of all devices. The call must have succeeded.
     pub(super) fn replace_events(&self, mut other: impl FnMut(usize) -> usize) {
         for (at, event) in self.events().into_iter().enumerate().filter(|(_, event)| *event != 0) {
             let place = self.args.device_complete_events.wrapping_add(at);
             let event = ptr::with_exposed_provenance_mut(other(event));
-            // SAFETY: L2 (arguments): the framework provides one place for each device.
+            // SAFETY: L2 (arguments): the framework provides memory for one event for each device.
             unsafe { place.write_unaligned(event) };
         }
     }
 
-    /// The options that only the plugin defines.
+    /// Returns the options that are specific to the plugin.
     pub(crate) fn custom_options(&self) -> Vec<NamedValue> {
         // SAFETY: L2 (arguments): the array has this length.
         unsafe { decode::named_values(self.options.custom_options, self.options.num_custom_options) }
     }
 
-    /// The arguments of each device.
+    /// Returns the arguments of each device.
     pub(crate) fn argument_lists(&self) -> Vec<Vec<usize>> {
         let count = self.args.num_args;
         let all = self.arguments();
         if count == 0 { vec![Vec::new(); self.devices()] } else { all.chunks(count).map(<[usize]>::to_vec).collect() }
     }
 
-    /// The device of a portable executable's run, or 0.
+    /// Returns the device on which a portable executable runs, or 0 if the call does not select a device.
     pub(crate) fn device(&self) -> usize {
         self.args.execute_device.addr()
     }
 
-    /// The place in the framework's source.
+    /// Returns the source location of the call in the framework's program.
     pub(crate) fn call_location(&self) -> String {
-        // SAFETY: L2 (arguments): the text ends in a NUL byte.
+        // SAFETY: L2 (arguments): the string is NUL-terminated.
         unsafe { memory::terminated_text(self.options.call_location.cast()) }
     }
 
-    /// The parts of the options that only some programs use, such as the user data of custom calls.
+    /// Returns descriptions of the options that only some programs need, such as the user data of custom calls.
     pub(crate) fn optional_parts(&self) -> Vec<&'static str> {
         let options = &self.options;
         let parts = [
@@ -363,7 +368,7 @@ impl Execution {
         parts.into_iter().filter(|(is_set, _)| *is_set).map(|(_, part)| part).collect()
     }
 
-    /// The parts of the options that refer to the framework's functions or to other objects.
+    /// Returns descriptions of the options that refer to functions of the framework or to other objects.
     pub(crate) fn foreign_parts(&self) -> Vec<&'static str> {
         let options = &self.options;
         let parts = [
@@ -374,11 +379,11 @@ impl Execution {
         parts.into_iter().filter(|(is_set, _)| *is_set).map(|(_, part)| part).collect()
     }
 
-    /// The positions of the arguments that must not be donated.
+    /// Returns the indices of the arguments that must not be donated.
     #[must_use]
     pub fn non_donatable(&self) -> Vec<i64> {
         let from = self.options.non_donatable_input_indices.cast::<u8>();
-        // SAFETY: L2 (arguments): one number for each index.
+        // SAFETY: L2 (arguments): the array has this length.
         let words = unsafe { memory::pointers(from, self.options.num_non_donatable_input_indices) };
         words.into_iter().map(usize::cast_signed).map(|index| i64::try_from(index).unwrap_or(-1)).collect()
     }

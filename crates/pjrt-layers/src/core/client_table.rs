@@ -1,9 +1,10 @@
-//! The first word of a client. Newer plugins store the address of their table there, so that code that has only the client
-//! finds the functions. While a stack of layers is in front of the plugin, the word refers to the table of the layers.
+//! Replaces the first word of a client. Newer plugins store the address of their function table in this word, so that
+//! code with only the client finds the functions. While a stack of layers is in front of the plugin, the word is the
+//! address of the layers' table.
 //!
-//! The interface does not promise that a client is an address, or that its memory is writable. The system therefore copies the
-//! word, and reports an error where the processor would raise a fault. Where the system has no such function, the word is not
-//! changed, and calls through it reach the plugin without the layers.
+//! The PJRT API does not promise that a client is an address, or that its memory is writable. A system call therefore
+//! copies the word, and reports an error where a direct access would fault. On a system without such a call, the word
+//! does not change, and calls through the word reach the plugin without the layers.
 
 use std::mem::offset_of;
 
@@ -13,30 +14,30 @@ use super::state::State;
 use super::{memory, word};
 use crate::function::ForwardedFunction;
 
-/// Runs before the plugin is called: gives a client that is to be destroyed the plugin's table again.
+/// Runs before the plugin is called. If the call destroys a client, stores the plugin's table in the client again.
 ///
 /// # Safety
 ///
-/// L2: `args` are those of a call of `S`, and not null.
+/// Contract L2: `args` must be the arguments of a call of `S`, and must not be null.
 #[inline]
 pub(super) unsafe fn before<S: ForwardedFunction>(state: &State, args: *const u8) {
     if S::ID == slot::PJRT_Client_Destroy::ID {
-        // SAFETY: L2 (arguments): the struct is that of this function, and not null.
+        // SAFETY: L2 (arguments): `args` points to the struct of this function.
         let client = unsafe { memory::field(args, offset_of!(PJRT_Client_Destroy_Args, client)) };
         exchange(client, state.table().addr(), state.plugin.address().addr());
     }
 }
 
-/// Runs after the plugin was called successfully: gives a new client the table of the layers. The addresses of a destroyed client's
-/// memories may be those of others.
+/// Runs after a successful call of the plugin. If the call created a client, stores the layers' table in the client. If
+/// the call destroyed a client, forgets the client's memories, because other objects may reuse their addresses.
 ///
 /// # Safety
 ///
-/// L2: `args` are those of a call of `S`, and not null.
+/// Contract L2: `args` must be the arguments of a call of `S`, and must not be null.
 #[inline]
 pub(super) unsafe fn after<S: ForwardedFunction>(state: &State, args: *const u8) {
     if S::ID == slot::PJRT_Client_Create::ID {
-        // SAFETY: L2 (arguments): the struct is that of this function, and not null.
+        // SAFETY: L2 (arguments): `args` points to the struct of this function.
         let client = unsafe { memory::field(args, offset_of!(PJRT_Client_Create_Args, client)) };
         exchange(client, state.plugin.address().addr(), state.table().addr());
     }
@@ -45,7 +46,7 @@ pub(super) unsafe fn after<S: ForwardedFunction>(state: &State, args: *const u8)
     }
 }
 
-/// Replaces a word if it has this value.
+/// Replaces the word at an address by `to`, if its value is `from`.
 fn exchange(address: usize, from: usize, to: usize) {
     if address != 0 && word::read(address) == Some([from]) {
         // If the memory cannot be written, the client keeps the plugin's table.

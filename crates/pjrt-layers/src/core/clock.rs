@@ -1,8 +1,8 @@
-//! Time stamps that take a few nanoseconds.
+//! Timestamps that take a few nanoseconds to read.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// A clock that counts the processor's ticks if they are steady, and nanoseconds otherwise.
+/// A clock that counts the ticks of the processor if their rate is constant, and nanoseconds otherwise.
 #[derive(Debug)]
 pub(crate) struct Clock {
     ticks: u64,
@@ -20,7 +20,7 @@ impl Clock {
         clock
     }
 
-    /// The current time in ticks.
+    /// Returns the current time in ticks.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         if self.steady {
@@ -29,8 +29,8 @@ impl Clock {
         u64::try_from(self.instant.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Returns the scale that converts ticks. Divides the system's elapsed time by the ticks
-    /// since the clock was created.
+    /// Returns the scale that converts ticks to nanoseconds. Computes the scale from the ticks and the time since the
+    /// clock was created.
     pub(crate) fn scale(&self) -> Scale {
         let (now, elapsed) = (self.now(), self.instant.elapsed());
         let ticks = now.saturating_sub(self.ticks).max(1);
@@ -53,7 +53,7 @@ impl Scale {
         from_float(to_float(ticks) * self.nanos_per_tick)
     }
 
-    /// The time in nanoseconds since 1970.
+    /// Converts a time from ticks to nanoseconds since 1970.
     pub(crate) fn unix_nanos(&self, ticks: u64) -> u64 {
         self.unix_nanos.saturating_add(self.nanos(ticks.saturating_sub(self.ticks)))
     }
@@ -76,7 +76,7 @@ fn ticks() -> u64 {
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
-/// Whether the ticks have the same length in all power states and on all cores.
+/// Returns whether the tick rate is constant in all power states and the same on all cores.
 #[cfg(target_arch = "x86_64")]
 fn has_steady_ticks() -> bool {
     const POWER: u32 = 0x8000_0007;

@@ -2,7 +2,8 @@
 
 use std::panic::AssertUnwindSafe;
 
-/// Runs a part of a layer. If it panics, the call continues without it.
+/// Runs a closure that calls a layer. Returns `None` if the closure panics, so that the call continues without the
+/// layer.
 #[expect(clippy::disallowed_methods, reason = "the place where this crate contains panics")]
 #[inline]
 pub(super) fn contain<T>(part: impl FnOnce() -> T) -> Option<T> {

@@ -1,4 +1,4 @@
-//! Copies structs and arrays of the interface to Rust types.
+//! Copies structs and arrays of the PJRT C API to Rust types.
 
 use pjrt_sys::{
     AbiStruct, PJRT_Buffer_MemoryLayout, PJRT_Buffer_MemoryLayout_Strides, PJRT_Buffer_MemoryLayout_Tiled,
@@ -11,17 +11,17 @@ use super::memory;
 /// The layout of a buffer or of an array on the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BufferLayout {
-    /// The dimensions from the fastest varying to the slowest, and the extents of the tiles.
+    /// The dimensions from the fastest-varying to the slowest-varying, and the extents of the tiles.
     Tiled { minor_to_major: Vec<i64>, tiles: Vec<Vec<i64>> },
     /// The distance between elements in bytes, for each dimension.
     Strides(Vec<i64>),
 }
 
-/// Copies a struct that begins with its size. Fields that it lacks are 0.
+/// Copies a struct that begins with its size. Fields that the source lacks are 0.
 ///
 /// # Safety
 ///
-/// `from` is null or readable for the size in its first word.
+/// `from` must be null or readable for the size in its first word.
 pub(super) unsafe fn struct_at<S: AbiStruct>(from: *const u8) -> Option<S> {
     if from.is_null() {
         return None;
@@ -39,7 +39,7 @@ pub(super) unsafe fn struct_at<S: AbiStruct>(from: *const u8) -> Option<S> {
 ///
 /// # Safety
 ///
-/// `from` is null or a valid layout.
+/// `from` must be null or a valid layout.
 pub(super) unsafe fn layout_at(from: *const PJRT_Buffer_MemoryLayout) -> Option<BufferLayout> {
     // SAFETY: this function's contract.
     let layout = unsafe { struct_at::<PJRT_Buffer_MemoryLayout>(from.cast()) }?;
@@ -51,7 +51,7 @@ pub(super) unsafe fn layout_at(from: *const PJRT_Buffer_MemoryLayout) -> Option<
 ///
 /// # Safety
 ///
-/// The layout is valid.
+/// The layout must be valid.
 pub(super) unsafe fn layout_of(layout: &PJRT_Buffer_MemoryLayout) -> Option<BufferLayout> {
     match layout.type_ {
         PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled => {
@@ -80,21 +80,21 @@ pub(super) unsafe fn layout_of(layout: &PJRT_Buffer_MemoryLayout) -> Option<Buff
     }
 }
 
-/// Copies named values. Values of unknown types are left out.
+/// Copies named values. Skips values of unknown types.
 ///
 /// # Safety
 ///
-/// `from` is null or an array of `count` values.
+/// `from` must be null or an array of `count` values.
 pub(super) unsafe fn named_values(from: *const PJRT_NamedValue, count: usize) -> Vec<NamedValue> {
     let mut values = Vec::new();
     let mut next = from.cast::<u8>();
     for _ in 0..if from.is_null() { 0 } else { count } {
         // SAFETY: this function's contract.
         let Some(raw) = (unsafe { struct_at::<PJRT_NamedValue>(next) }) else { break };
-        // SAFETY: this function's contract: an element is as long as it announces.
+        // SAFETY: this function's contract: each element begins with its size.
         let announced = unsafe { memory::read::<usize>(next) };
         next = next.wrapping_add(announced.max(size_of::<usize>()));
-        // SAFETY: this function's contract: the text is readable for its length.
+        // SAFETY: this function's contract: the name is readable for its length.
         let name = unsafe { memory::text(raw.name.cast(), raw.name_size) };
         // SAFETY: this function's contract.
         if let Some(value) = unsafe { value(&raw) } {
@@ -106,13 +106,13 @@ pub(super) unsafe fn named_values(from: *const PJRT_NamedValue, count: usize) ->
 
 /// # Safety
 ///
-/// The value is valid.
+/// The value must be valid.
 unsafe fn value(raw: &PJRT_NamedValue) -> Option<Value> {
     Some(match raw.type_ {
         PJRT_NamedValue_Type::PJRT_NamedValue_kString => {
             // SAFETY: the type names the member of the union.
             let text = unsafe { raw.__bindgen_anon_1.string_value };
-            // SAFETY: this function's contract: the text is readable for its length.
+            // SAFETY: this function's contract: the string is readable for its length.
             Value::String(unsafe { memory::text(text.cast(), raw.value_size) })
         }
         // SAFETY: the type names the member of the union.
@@ -133,11 +133,11 @@ unsafe fn value(raw: &PJRT_NamedValue) -> Option<Value> {
     })
 }
 
-/// Copies the elements of an array, without gaps. Returns `None` if the size is unknown.
+/// Copies the elements of an array to contiguous memory. Returns `None` if the size of the array is unknown.
 ///
 /// # Safety
 ///
-/// The elements are readable at the strides. If `strides` is empty, they are readable without gaps.
+/// The elements must be readable at the strides. If `strides` is empty, the elements must be readable without gaps.
 pub(super) unsafe fn elements(
     from: *const u8,
     element_type: u32,
@@ -172,7 +172,7 @@ pub(super) unsafe fn elements(
     Some(out)
 }
 
-/// The strides of a row-major array without gaps.
+/// Returns the strides in bytes of a row-major array without gaps.
 fn dense(unit: usize, dimensions: &[i64]) -> Vec<i64> {
     let mut next = i64::try_from(unit).unwrap_or(i64::MAX);
     let mut strides: Vec<i64> = Vec::new();

@@ -5,14 +5,14 @@ use std::sync::{Mutex, Once, PoisonError};
 use super::contain::contain;
 use crate::layer::Layer;
 
-/// The layers of a stack, the first one next to the framework.
+/// The layers of a stack. The first layer is next to the framework.
 type Layers = &'static [&'static dyn Layer];
 
-/// The stacks of this process, and the process that made them.
+/// The stacks of layers, each with the id of the process that created it.
 static STACKS: Mutex<Vec<(Layers, u32)>> = Mutex::new(Vec::new());
 static REGISTERED: Once = Once::new();
 
-/// Calls `Layer::exit` of a stack when the process exits.
+/// Registers a stack, so that `Layer::exit` of its layers runs when the process exits.
 pub(super) fn register(layers: Layers) {
     let mut stacks = STACKS.lock().unwrap_or_else(PoisonError::into_inner);
     if !stacks.iter().any(|(known, _)| std::ptr::eq(*known, layers)) {
@@ -28,7 +28,7 @@ pub(super) fn register(layers: Layers) {
 
 extern "C" fn at_exit() {
     let stacks = STACKS.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    // A forked process has a copy of its parent's records, which the parent writes.
+    // A forked process has a copy of its parent's records, which only the parent must write.
     for (layers, _) in stacks.into_iter().filter(|(_, process)| *process == std::process::id()) {
         for layer in layers {
             contain(|| layer.exit());

@@ -1,4 +1,4 @@
-//! The functions in the table that the framework sees.
+//! The functions in the table that the framework receives.
 
 use std::ptr::null_mut;
 use std::sync::OnceLock;
@@ -17,18 +17,18 @@ use crate::function::ForwardedFunction;
 use crate::layer::{Outcome, Step};
 use crate::layer_error::LayerError;
 
-/// A stack of layers in this process. The functions of a table have no argument for the stack, so each instance has
-/// functions of its own. A library needs one instance. Tests have several.
+/// Identifies a stack of layers in this process. The functions of a table have no argument that identifies the stack,
+/// so each instance has its own functions. A library needs one instance, and tests use several.
 pub trait Instance: 'static {
-    /// Where the stack is stored.
+    /// Returns the cell in which the stack is stored.
     fn cell() -> &'static OnceLock<State>;
 }
 
-/// The return type of a function of the interface.
+/// The return type of a function of the PJRT C API.
 pub trait Answer: Copy {
-    /// The value for an error, which may be null.
+    /// Creates the return value for an error, which may be null.
     fn from_error(error: *mut PJRT_Error) -> Self;
-    /// The error, or null.
+    /// Returns the error, or null after success.
     fn into_error(self) -> *mut PJRT_Error;
 }
 
@@ -54,29 +54,31 @@ impl Answer for () {
     }
 }
 
-/// The function of an instance's table: calls the layers that ask for it, then the plugin.
+/// Calls the layers that select the function `S`, then the plugin. The table of the instance `I` contains this
+/// function.
 ///
 /// # Safety
 ///
-/// L2 for `args`.
+/// Contract L2 must hold for `args`.
 pub(super) unsafe extern "C" fn forward<I: Instance, S: ForwardedFunction>(args: *mut S::Args) -> S::Return {
     match I::cell().get() {
-        // SAFETY: L2 (arguments).
+        // SAFETY: L2 (arguments): the framework passes the arguments of this function.
         Some(state) => unsafe { forward_in::<S>(state, args) },
         None => S::Return::from_error(null_mut()),
     }
 }
 
-/// Calls the layers that ask for the function, then the plugin. Compiled once for each function, not for each instance:
-/// tests have many instances. A library has one, and its functions contain this one.
+/// Calls the layers that select the function, then the plugin. The code does not depend on the instance, so the
+/// compiler generates it only once for each function. This matters for tests, which have many instances. A library has
+/// one instance, into whose functions the compiler can inline this code.
 ///
 /// # Safety
 ///
-/// L2 for `args`.
+/// Contract L2 must hold for `args`.
 #[inline]
 unsafe fn forward_in<S: ForwardedFunction>(state: &'static State, args: *mut S::Args) -> S::Return {
     if errors::is_error_function::<S>()
-        // SAFETY: L2 (arguments).
+        // SAFETY: L2 (arguments): the framework passes the arguments of this function.
         && let Some(error) = unsafe { errors::answer::<S>(args.cast()) }
     {
         return S::Return::from_error(error);
@@ -85,37 +87,37 @@ unsafe fn forward_in<S: ForwardedFunction>(state: &'static State, args: *mut S::
     let plugin = |args: *mut u8| match real {
         Some(function) => {
             if !args.is_null() {
-                // SAFETY: L2 (arguments).
+                // SAFETY: L2 (arguments): the arguments are those of this function, and are not null.
                 unsafe { client_table::before::<S>(state, args) };
             }
-            // Without copies of tables, layers see no calls through objects.
+            // Objects refer to the layers only if a table has been copied. Without a copy, `Quiet` is not necessary.
             let quiet = state.objects.is_found.load(Ordering::Acquire).then(Quiet::new);
-            // SAFETY: L1 (plugin) and L2 (arguments).
+            // SAFETY: L1 (plugin) and L2 (arguments): the plugin's function receives its arguments.
             let error = unsafe { function(args.cast()) }.into_error();
             drop(quiet);
             if !error.is_null() {
                 state.show_object(ObjectKind::Error, error.expose_provenance());
             } else if !args.is_null() {
-                // SAFETY: L2 (arguments).
+                // SAFETY: L2 (arguments): the arguments are those of this function, and are not null.
                 unsafe { client_table::after::<S>(state, args) };
-                // SAFETY: L2 (arguments): the struct is that of this function, and not null.
+                // SAFETY: L2 (arguments): the arguments are those of this function, and are not null.
                 unsafe { state.show_outputs(S::ID, args) };
             }
             error
         }
-        // Frameworks end the process if a query of an error fails, so this call succeeds and reports no payload.
+        // Frameworks abort the process if a query of an error fails, so this call succeeds and reports no payload.
         None if errors::is_error_function::<S>() => null_mut(),
         None => errors::into_raw(missing(state, S::NAME)),
     };
     if args.is_null() {
         return S::Return::from_error(plugin(args.cast()));
     }
-    // SAFETY: L2 (arguments).
+    // SAFETY: L2 (arguments): the arguments are those of this function, and are not null.
     let mut call = unsafe { Call::new(state, S::ID, args.cast(), S::Args::size_behind) };
     S::Return::from_error(descend(state.hooks(S::ID), &mut call, &plugin))
 }
 
-/// Calls the first layer, which is the one next to the framework, then those below it, then the plugin.
+/// Calls the layers in `hooks` in order, then the plugin. The first layer is closest to the framework.
 pub(super) fn descend(hooks: &[Hook], call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Error) -> *mut PJRT_Error {
     let Some((hook, below)) = hooks.split_first() else { return reach(call, plugin) };
     if !call.state.is_active(hook.index) {
@@ -144,7 +146,7 @@ pub(super) fn descend(hooks: &[Hook], call: &mut Call, plugin: &dyn Fn(*mut u8) 
     }
 }
 
-/// Calls the plugin.
+/// Calls the plugin. If the call concerns a gated event or registers a callback of an event, handles it specially.
 #[inline]
 fn reach(call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Error) -> *mut PJRT_Error {
     if let Some(error) = gates::answer(call, plugin) {

@@ -1,23 +1,23 @@
-//! Arguments of this crate, which replace those of the caller on the way to the plugin.
+//! Copies of a call's arguments, which replace the caller's arguments on the way to the plugin.
 
 use super::memory;
 
-/// Words of the largest struct of arguments or options, with room for newer versions.
+/// Number of words of a frame: enough for the largest struct of arguments or options, with room for later versions.
 const WORDS: usize = 64;
 
 /// A copy of a call's arguments with another size or other pointers.
 #[derive(Debug)]
 pub(super) struct Frame {
     words: [u64; WORDS],
-    /// The arguments that the frame replaces, and how many bytes of them are known.
+    /// The arguments that the frame replaces, and the number of their known bytes.
     caller: (*mut u8, usize),
-    /// Offsets of the pointers that were replaced, with the caller's values.
+    /// Offsets of the pointers that were replaced, with the original values.
     replaced: Vec<(usize, usize)>,
     /// Copies of structs to which the arguments point.
     structs: Vec<Box<[u64]>>,
-    /// Copies of bytes to which these structs point.
+    /// Copies of bytes to which the arguments or the copied structs point.
     kept: Vec<Box<[u8]>>,
-    /// The frame that this one replaces.
+    /// The frame that this frame replaces.
     outer: Option<Box<Frame>>,
 }
 
@@ -26,7 +26,7 @@ impl Frame {
     ///
     /// # Safety
     ///
-    /// The arguments are readable for `known` bytes, and writable for them until the frame is restored.
+    /// The arguments must be readable for `known` bytes, and writable for `known` bytes until the frame is restored.
     pub(super) unsafe fn new(args: *mut u8, known: usize, size: usize, outer: Option<Box<Self>>) -> Box<Self> {
         let mut words = [0; WORDS];
         let copied = known.min(size).min(size_of_val(&words));
@@ -66,7 +66,7 @@ impl Frame {
     ///
     /// # Safety
     ///
-    /// `from` is readable for `known` bytes.
+    /// `from` must be readable for `known` bytes.
     pub(super) unsafe fn add(&mut self, from: *const u8, known: usize, size: usize) -> usize {
         let mut words: Box<[u64]> = Box::new([0; WORDS]);
         // SAFETY: this function's contract, and `words` has at least this size.
@@ -77,7 +77,7 @@ impl Frame {
         address
     }
 
-    /// Sets a word of the struct that was added last.
+    /// Sets a word of the struct that [`Self::add`] added last.
     pub(super) fn set_in_newest(&mut self, offset: usize, value: usize) {
         let words = self.structs.last_mut().map_or(&mut [][..], |words| &mut words[..]);
         if let Some(word) = words.get_mut(offset / size_of::<u64>()) {
@@ -85,8 +85,8 @@ impl Frame {
         }
     }
 
-    /// Copies bytes, which live as long as the frame. Returns their address. A zero byte follows them, because MLIR's
-    /// parser in many builds of XLA reads the byte behind a text.
+    /// Copies bytes, and returns the address of the copy. The copy lives as long as the frame. A zero byte follows it,
+    /// because MLIR's parser in many builds of XLA reads the byte after the end of a string.
     pub(super) fn keep(&mut self, bytes: &[u8]) -> usize {
         let bytes: Box<[u8]> = bytes.iter().copied().chain([0]).collect();
         let address = bytes.as_ptr().expose_provenance();
@@ -94,12 +94,12 @@ impl Frame {
         address
     }
 
-    /// Copies the results back to the caller's arguments, which keep their size and their pointers. Returns the caller's
-    /// arguments, their known size, and the frame that this one replaced.
+    /// Copies the results back to the caller's arguments, whose size and pointers do not change. Returns the caller's
+    /// arguments, their known size, and the frame that this frame replaced.
     ///
     /// # Safety
     ///
-    /// The caller's arguments are writable for their known size.
+    /// The caller's arguments must be writable for their known size.
     pub(super) unsafe fn restore(mut self: Box<Self>) -> (*mut u8, usize, Option<Box<Self>>) {
         const HEAD: usize = 2 * size_of::<usize>();
         while let Some((offset, value)) = self.replaced.pop() {
@@ -109,14 +109,15 @@ impl Frame {
         let size = known.min(self.announced()).min(size_of_val(&self.words));
         let from = self.args();
         if size > HEAD {
-            // SAFETY: this function's contract. The caller's size and extensions before `HEAD` stay.
+            // SAFETY: this function's contract. The copy does not overwrite the caller's size and extensions, which end
+            // at `HEAD`.
             unsafe { memory::copy(from.wrapping_add(HEAD), args.wrapping_add(HEAD), size - HEAD) };
         }
         (args, known, self.outer.take())
     }
 }
 
-/// The first word of a struct of this size, at most that of a frame.
+/// Returns the first word of a struct of this size. The result is at most the size of a frame.
 fn announce(size: usize) -> u64 {
     size.min(WORDS * size_of::<u64>()) as u64
 }

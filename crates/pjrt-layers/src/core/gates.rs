@@ -1,7 +1,8 @@
-//! Events that become ready for the framework later than in the plugin, or never.
+//! Gates, which make events ready for the framework later than in the plugin, or never.
 //!
-//! The framework receives a handle of this crate in place of the plugin's, because a plugin may return one handle for
-//! several events. Functions that take the handle are answered here, or forwarded with the plugin's handle.
+//! The framework receives a handle of this crate in place of the plugin's handle, because a plugin may return the same
+//! handle for several events. This module answers functions that take the new handle, or forwards them with the
+//! plugin's handle.
 
 use std::collections::HashMap;
 use std::ptr::{null_mut, with_exposed_provenance_mut};
@@ -19,9 +20,9 @@ use crate::function::{Field, Kind};
 /// The events of a stack that have a gate.
 #[derive(Default)]
 pub(super) struct Gates {
-    /// The gates by the framework's handle.
+    /// The gates, by the handles that the framework received.
     gates: Mutex<HashMap<usize, Gate>>,
-    /// The number of gates. If it is 0, a call takes no lock.
+    /// The number of gates. If it is 0, a call does not lock `gates`.
     count: AtomicUsize,
     opened: Condvar,
 }
@@ -36,7 +37,7 @@ struct Gate {
 }
 
 impl Gates {
-    /// Closes a gate in front of an event. Returns the framework's handle, which is never used again.
+    /// Creates a closed gate in front of an event. Returns the handle for the framework. This handle is never reused.
     pub(super) fn close(&self, event: usize) -> usize {
         let handle = std::ptr::from_ref(Box::leak(Box::new(0_u64))).expose_provenance();
         let gate = Gate { event, is_open: false, callbacks: Vec::new(), is_destroyed: false };
@@ -45,7 +46,7 @@ impl Gates {
         handle
     }
 
-    /// Opens a gate, after which the event has the plugin's state.
+    /// Opens a gate. The framework then sees the plugin's state of the event.
     pub(super) fn open(&self, state: &'static State, handle: usize) {
         let mut gates = self.lock();
         let Some(gate) = gates.get_mut(&handle) else { return };
@@ -58,12 +59,12 @@ impl Gates {
         drop(gates);
         self.opened.notify_all();
         for (callback, argument) in callbacks {
-            // SAFETY: L5 (callbacks): the framework registered this callback, which was not called yet. The event is
-            // destroyed below or by the framework later.
+            // SAFETY: L5 (callbacks): the framework registered this callback, which has not been called yet. The event
+            // is destroyed below or by the framework later.
             unsafe { ready::register_late(state, event, callback, with_exposed_provenance_mut(argument)) };
         }
         if is_destroyed {
-            // The error cannot be handled, and the framework has given up the event.
+            // An error cannot be handled, because the framework has already destroyed its handle of the event.
             let _ = ask!(&state.plugin, PJRT_Event_Destroy { event: with_exposed_provenance_mut(event) });
         }
     }
@@ -79,19 +80,19 @@ impl Gates {
     }
 }
 
-/// The event that a function takes.
+/// Returns the field of the event that a function takes as an input.
 fn event_field(call: &Call) -> Option<&'static Field> {
     call.function().fields.iter().find(|field| !field.output && matches!(field.kind, Kind::Handle("PJRT_Event")))
 }
 
-/// Answers a call for an event with a gate. Returns `None` for other calls.
+/// Answers a call with a gated event. Returns `None` for other calls.
 #[inline]
 pub(super) fn answer(call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Error) -> Option<*mut PJRT_Error> {
     let has_gates = call.state().gates.count.load(Ordering::Acquire) > 0;
     if has_gates { answer_gated(call, plugin) } else { None }
 }
 
-/// As [`answer`], while events have gates.
+/// Implements [`answer`] for the case that gates exist.
 #[cold]
 fn answer_gated(call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Error) -> Option<*mut PJRT_Error> {
     let gates = &call.state().gates;
@@ -103,7 +104,7 @@ fn answer_gated(call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Error) ->
     let is_closed = !gate.is_open;
     if call.is::<slot::PJRT_Event_Destroy>() {
         if is_closed && !gate.callbacks.is_empty() {
-            // The callbacks still belong to the event, which is destroyed when the gate opens.
+            // The callbacks still need the event, so the event is destroyed when the gate opens.
             gate.is_destroyed = true;
             return Some(null_mut());
         }

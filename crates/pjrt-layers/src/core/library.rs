@@ -7,19 +7,19 @@ use pjrt_sys::{PJRT_Api, StaticApi};
 
 /// Loads a plugin and returns its table. The library stays mapped until the process ends.
 ///
-/// The user who names the library in an environment variable vouches for it, as with `LD_LIBRARY_PATH`. The variable has
-/// no effect with elevated privileges.
+/// Loading runs the library's initializers. The user who names the library in an environment variable is responsible
+/// for them, as with `LD_LIBRARY_PATH`. The variable has no effect in a process with elevated privileges.
 ///
 /// # Errors
 ///
-/// If the library cannot be loaded or is not a plugin. The text names the library.
+/// Returns an error if the library cannot be loaded or is not a plugin. The message contains the library's path.
 pub(crate) fn load(path: &Path) -> Result<StaticApi, String> {
     let fault = |what: String| format!("{}: {what}", path.display());
-    // The source is the loader's own message. The error itself only names the function that failed.
+    // The source error contains the loader's own message. The error itself only names the failed function.
     let reason = |error: libloading::Error| {
         fault(std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string))
     };
-    // SAFETY: L1 (plugin): whoever names the library vouches for its initializers.
+    // SAFETY: L1 (plugin): the user who names the library is responsible for its initializers.
     let library = unsafe { open(path) }.map_err(reason)?;
     let library = Box::leak(Box::new(library));
     // SAFETY: L1 (plugin): a symbol of this name has this type.
@@ -30,7 +30,7 @@ pub(crate) fn load(path: &Path) -> Result<StaticApi, String> {
     if table.is_null() {
         return Err(fault("its GetPjrtApi returned null".to_owned()));
     }
-    // SAFETY: L1 (plugin).
+    // SAFETY: L1 (plugin): the plugin's table keeps the contract of `StaticApi`.
     Ok(unsafe { StaticApi::new(table) })
 }
 
@@ -38,19 +38,19 @@ pub(crate) fn load(path: &Path) -> Result<StaticApi, String> {
 ///
 /// # Safety
 ///
-/// The initializers of the library may run.
+/// It must be sound to run the library's initializers.
 #[cfg(not(windows))]
 unsafe fn open(path: &Path) -> Result<Library, libloading::Error> {
     // SAFETY: L1 (plugin): running the initializers is this function's contract.
     unsafe { Library::new(path) }
 }
 
-/// Opens a library. Windows searches for the libraries that it needs in the same folders as for `pjrt::Plugin::load`:
-/// neither in the current folder nor in those of `PATH`.
+/// Opens a library. Windows does not search for the library's dependencies in the current folder or in the folders of
+/// `PATH`. The search order is the same as for `pjrt::Plugin::load`.
 ///
 /// # Safety
 ///
-/// The initializers of the library may run.
+/// It must be sound to run the library's initializers.
 #[cfg(windows)]
 unsafe fn open(path: &Path) -> Result<Library, libloading::Error> {
     use libloading::os::windows::{self, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS, LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR};
@@ -62,7 +62,7 @@ unsafe fn open(path: &Path) -> Result<Library, libloading::Error> {
     unsafe { windows::Library::load_with_flags(absolute, flags) }.map(Library::from)
 }
 
-/// The folder of the library that contains this crate, if the system can report it.
+/// Returns the folder of the library that contains this crate, if the system reports it.
 #[cfg(unix)]
 #[expect(clippy::disallowed_methods, reason = "the loader terminates the text and does not report its length")]
 pub(crate) fn library_folder() -> Option<PathBuf> {
@@ -80,14 +80,14 @@ pub(crate) fn library_folder() -> Option<PathBuf> {
     if name.is_null() {
         return None;
     }
-    // SAFETY: L8 (system): the name is a text that lives as long as the library.
+    // SAFETY: L8 (system): the name is a C string that lives as long as the library.
     let name = unsafe { CStr::from_ptr(name) };
-    // Without a slash, the name is that of the program in the search path.
+    // A relative name may be the program's `argv[0]`, which does not identify a folder.
     let path = Path::new(OsStr::from_bytes(name.to_bytes()));
     path.is_absolute().then(|| path.parent()).flatten().map(Path::to_owned)
 }
 
-/// On other systems, the layers have only environment variables.
+/// Returns `None`, so that only environment variables configure the layers on this system.
 #[cfg(not(unix))]
 pub(crate) fn library_folder() -> Option<PathBuf> {
     None

@@ -1,22 +1,22 @@
-//! Reads and writes of memory that the framework or the plugin owns.
+//! Reads and writes memory that the framework or the plugin owns.
 
 use std::ptr;
 
-/// Reads a value, which need not be aligned.
+/// Reads a value from an address that need not be aligned.
 ///
 /// # Safety
 ///
-/// `from` is readable for the size of `T`, and any bytes are a valid `T`.
+/// `from` must be readable for the size of `T`, and any bytes must be a valid `T`.
 pub(super) unsafe fn read<T: Copy>(from: *const u8) -> T {
     // SAFETY: this function's contract.
     unsafe { ptr::read_unaligned(from.cast()) }
 }
 
-/// The word at an offset of the arguments of a call, or 0 if they end before it.
+/// Returns the word at an offset of a call's arguments, or 0 if the arguments end before the word.
 ///
 /// # Safety
 ///
-/// L2: the arguments begin with their size, and are readable for it.
+/// Contract L2: the arguments must begin with their size, and must be readable for this size.
 pub(super) unsafe fn field(args: *const u8, offset: usize) -> usize {
     // SAFETY: L2 (arguments): the struct begins with its size.
     let announced = unsafe { read::<usize>(args) };
@@ -31,7 +31,7 @@ pub(super) unsafe fn field(args: *const u8, offset: usize) -> usize {
 ///
 /// # Safety
 ///
-/// `from` is readable and `to` is writable for `size` bytes, and they do not overlap.
+/// `from` must be readable and `to` writable for `size` bytes, and the two ranges must not overlap.
 pub(super) unsafe fn copy(from: *const u8, to: *mut u8, size: usize) {
     // SAFETY: this function's contract.
     unsafe { ptr::copy_nonoverlapping(from, to, size) };
@@ -41,7 +41,7 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, size: usize) {
 ///
 /// # Safety
 ///
-/// `from` is null or readable for `size` bytes.
+/// `from` must be null or readable for `size` bytes.
 pub(super) unsafe fn bytes(from: *const u8, size: usize) -> Vec<u8> {
     let mut bytes = vec![0; if from.is_null() { 0 } else { size }];
     // SAFETY: this function's contract, and the vector has the same size.
@@ -49,11 +49,11 @@ pub(super) unsafe fn bytes(from: *const u8, size: usize) -> Vec<u8> {
     bytes
 }
 
-/// Copies a text.
+/// Copies a string. Replaces invalid UTF-8.
 ///
 /// # Safety
 ///
-/// `from` is null or readable for `size` bytes.
+/// `from` must be null or readable for `size` bytes.
 pub(super) unsafe fn text(from: *const u8, size: usize) -> String {
     // SAFETY: this function's contract.
     String::from_utf8_lossy(&unsafe { bytes(from, size) }).into_owned()
@@ -63,7 +63,7 @@ pub(super) unsafe fn text(from: *const u8, size: usize) -> String {
 ///
 /// # Safety
 ///
-/// `from` is null or readable for `count` pointers.
+/// `from` must be null or readable for `count` pointers.
 pub(super) unsafe fn pointers(from: *const u8, count: usize) -> Vec<usize> {
     let mut out = Vec::new();
     if !from.is_null() {
@@ -79,7 +79,7 @@ pub(super) unsafe fn pointers(from: *const u8, count: usize) -> Vec<usize> {
 ///
 /// # Safety
 ///
-/// `from` is null or readable for `count` integers.
+/// `from` must be null or readable for `count` integers.
 pub(super) unsafe fn numbers(from: *const i64, count: usize) -> Vec<i64> {
     let mut out = vec![0; if from.is_null() { 0 } else { count }];
     // SAFETY: this function's contract, and the vector has the same size.
@@ -87,11 +87,11 @@ pub(super) unsafe fn numbers(from: *const i64, count: usize) -> Vec<i64> {
     out
 }
 
-/// Copies a text that ends in a NUL byte.
+/// Copies a NUL-terminated string.
 ///
 /// # Safety
 ///
-/// `from` is null or readable to the first NUL byte.
+/// `from` must be null or readable up to the first NUL byte.
 pub(super) unsafe fn terminated_text(from: *const u8) -> String {
     let mut length = 0;
     // SAFETY: this function's contract.

@@ -1,4 +1,5 @@
-//! The interposing core, and all unsafe code of this crate. See docs/safety.md, section "Layers".
+//! The interposing core, with the handwritten unsafe code of this crate. The section "Layers" of docs/safety.md defines
+//! the contracts L1 to L13, which the `SAFETY` comments cite.
 
 mod answer;
 mod arguments;

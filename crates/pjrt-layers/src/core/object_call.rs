@@ -1,4 +1,5 @@
-//! Calls through the tables of objects. Their parameters are put into a struct, so that layers see them like other calls.
+//! Calls through the tables of objects. The forwarders copy the parameters to a struct, so that layers see these calls
+//! like calls of other functions.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
@@ -15,7 +16,7 @@ use super::object_tables::ObjectKind;
 use super::state::State;
 use crate::generated::FUNCTIONS;
 
-/// The side to which a value passes.
+/// The side that receives a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum To {
     Framework,
@@ -31,15 +32,17 @@ impl To {
     }
 }
 
-/// A parameter or a result. Objects refer to the layers' tables on the side of the framework. The plugin compares the tables of
-/// events with its own, so it receives events with their original tables.
+/// A parameter or result of a call through an object's table. Objects that the framework receives refer to the layers'
+/// tables. The plugin compares the tables of events with its own tables, so it receives events with their original
+/// tables.
 ///
-/// The functions of the trait require the contract L13: the value is one of a call through the table of an object.
+/// The functions of the trait require contract L13: `self` must be a parameter or result of a call through an object's
+/// table.
 pub(crate) trait Passed: Copy {
-    /// Runs before the call.
+    /// Runs on each parameter before the call.
     unsafe fn enter(&mut self, _state: &State, _to: To) {}
 
-    /// Runs on the parameters after a successful call, and on its result.
+    /// Runs on each parameter after a successful call, and on the result.
     unsafe fn leave(&mut self, _state: &State, _to: To, _is_result: bool) {}
 }
 
@@ -76,7 +79,7 @@ plain!(
 
 impl Passed for *mut PJRT_Error {
     unsafe fn enter(&mut self, state: &State, to: To) {
-        // A promise of the framework receives an error of the plugin.
+        // The framework receives an error of the plugin through a promise.
         if to == To::Framework {
             state.show_object(ObjectKind::Error, self.expose_provenance());
         }
@@ -100,7 +103,7 @@ impl Passed for *mut PJRT_Memory {
 impl Passed for *mut *mut PJRT_RawBuffer {
     unsafe fn leave(&mut self, state: &State, _: To, _: bool) {
         if !self.is_null() {
-            // SAFETY: L13 (objects): the caller provides the place for the object.
+            // SAFETY: L13 (objects): the caller provides memory for the object.
             let object = unsafe { memory::read::<usize>(self.cast_const().cast()) };
             state.show_object(ObjectKind::RawBuffer, object);
         }
@@ -109,7 +112,8 @@ impl Passed for *mut *mut PJRT_RawBuffer {
 
 impl Passed for *mut PJRT_DeviceEventPromise {
     unsafe fn enter(&mut self, state: &State, to: To) {
-        // No function returns a promise: the framework makes it, and the plugin calls the functions of its table.
+        // No function returns a promise. The framework creates promises, and the plugin calls the functions in their
+        // tables.
         if to == To::Plugin {
             state.show_object(ObjectKind::Promise, self.expose_provenance());
         }
@@ -128,7 +132,7 @@ impl Passed for PJRT_DeviceEvent {
 
 impl Passed for *mut PJRT_DeviceEvent {
     unsafe fn leave(&mut self, state: &State, to: To, _: bool) {
-        // SAFETY: L13 (objects): the caller provides the place for the event.
+        // SAFETY: L13 (objects): the caller provides memory for the event.
         if let Some(event) = unsafe { self.as_mut() } {
             translate(event, state, to);
         }
@@ -140,7 +144,7 @@ impl Passed for *mut PJRT_DeviceEventVector {
         // SAFETY: L13 (objects): the vector is null or live during the call.
         let Some(vector) = (unsafe { self.as_ref() }) else { return };
         for at in 0..vector.size {
-            // SAFETY: L13 (objects): the array has this length, and the callee takes it over.
+            // SAFETY: L13 (objects): the array has this length, and the callee takes ownership of it.
             if let Some(event) = unsafe { vector.data.wrapping_add(at).as_mut() } {
                 translate(event, state, to);
             }
@@ -148,7 +152,7 @@ impl Passed for *mut PJRT_DeviceEventVector {
     }
 }
 
-/// Replaces the table in an event by the one for a side.
+/// Replaces the table of an event by the table for the side that receives the event.
 fn translate(event: &mut PJRT_DeviceEvent, state: &State, to: To) {
     let table = event.vtable.expose_provenance();
     let other = match to {
@@ -161,23 +165,23 @@ fn translate(event: &mut PJRT_DeviceEvent, state: &State, to: To) {
     }
 }
 
-/// A function of a table, with the struct of its parameters.
+/// A function in an object's table.
 pub(crate) struct Target {
     pub(crate) kind: ObjectKind,
-    /// Position of the function among all.
+    /// Index of the function in `FUNCTIONS`.
     pub(crate) id: usize,
-    /// Which of the tables that were found.
+    /// Index of the table among the known tables of this kind.
     pub(crate) table: usize,
-    /// Calls the function in a table with the parameters in a struct, and writes its result there. Returns the error, if that
-    /// is the result.
+    /// Calls the function in a table with the parameters in a struct, and writes its result to the struct. Returns the
+    /// error, if the result is an error.
     pub(crate) call: unsafe fn(*const u64, *mut u8, &State, To) -> *mut PJRT_Error,
 }
 
-/// Calls the layers that ask for the function, then the function of the original table. Returns the error.
+/// Calls the layers that select the function, then the function of the original table. Returns the error, or null.
 ///
 /// # Safety
 ///
-/// L13: `args` is the struct of the function with the parameters of a call.
+/// Contract L13: `args` must be the struct of the function, with the parameters of a call.
 pub(crate) unsafe fn call<I: Instance>(target: &Target, args: *mut u8) -> *mut PJRT_Error {
     match I::cell().get() {
         // SAFETY: L13 (objects): `args` is the struct of the function.
@@ -188,10 +192,10 @@ pub(crate) unsafe fn call<I: Instance>(target: &Target, args: *mut u8) -> *mut P
 
 /// # Safety
 ///
-/// L13: `args` is the struct of the function with the parameters of a call.
+/// Contract L13: `args` must be the struct of the function, with the parameters of a call.
 unsafe fn call_in(state: &'static State, target: &Target, args: *mut u8) -> *mut PJRT_Error {
     let Some(table) = state.objects.functions(target.kind, target.table) else { return null_mut() };
-    // The framework makes promises. The other objects are the plugin's.
+    // The framework creates promises. The plugin creates all other objects.
     let to = if target.kind == ObjectKind::Promise { To::Framework } else { To::Plugin };
     // SAFETY: L13 (objects): the table has the size of this crate's header, and the arguments are those of the call.
     let plugin = |args: *mut u8| unsafe { (target.call)(table, args, state, to) };
@@ -203,19 +207,19 @@ unsafe fn call_in(state: &'static State, target: &Target, args: *mut u8) -> *mut
     descend(state.hooks(target.id), &mut call, &plugin)
 }
 
-/// The sides of a call: that of the callee, and that of the caller.
+/// Returns the side that receives the results of a call to the side `to`.
 pub(crate) fn back(to: To) -> To {
     to.other()
 }
 
-/// The result of a function.
+/// The result of a function in an object's table.
 pub(crate) trait Returned: Copy {
-    /// The error, or null.
+    /// Returns the error in the result, or null.
     fn error(self) -> *mut PJRT_Error {
         null_mut()
     }
 
-    /// The result of a call, whose error layers may have replaced.
+    /// Creates the return value from the function's result and the error of the call, which a layer may have replaced.
     fn from_call(result: Self, error: *mut PJRT_Error) -> Self {
         super::errors::destroy_own(error);
         result

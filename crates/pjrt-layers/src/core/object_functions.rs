@@ -1,6 +1,6 @@
-//! Forwarders of the functions in the tables of objects, which `generated.rs` lists.
+//! Forwarders of the functions in the tables of objects. `generated.rs` lists these functions.
 
-/// Declares the structs of parameters and the forwarders of functions in the tables of objects.
+/// Declares the parameter structs and the forwarders of the functions in the tables of objects.
 macro_rules! object_functions {
     ($($id:literal, $name:literal, $object:ident, $table:ident, $args:ident:
         $field:ident($($parameter:ident: $ty:ty),* $(,)?) -> $result:ty;)*) => {
@@ -15,7 +15,7 @@ macro_rules! object_functions {
                 result: $result,
             }
 
-            // SAFETY: `repr(C)`, begins with its size, and all-zero bytes are a valid value.
+            // SAFETY: the struct is `repr(C)` and begins with its size, and all-zero bytes are a valid value.
             unsafe impl pjrt_sys::AbiStruct for $args {
                 const NAME: &'static str = $name;
                 const STRUCT_SIZE: usize = size_of::<Self>();
@@ -29,7 +29,7 @@ macro_rules! object_functions {
             vec![$({
                 /// # Safety
                 ///
-                /// L13 for the parameters.
+                /// Contract L13 must hold for the parameters.
                 unsafe extern "C" fn forward<I: crate::core::Instance, const TABLE: usize>($($parameter: $ty),*) -> $result {
                     let mut args: $args = pjrt_sys::AbiStruct::new();
                     $(args.$parameter = $parameter;)*
@@ -42,7 +42,8 @@ macro_rules! object_functions {
 
                 /// # Safety
                 ///
-                /// L13: the table has the size of this crate's header, and `args` is the struct of this function.
+                /// Contract L13: the table must have the size in this crate's header, and `args` must be the struct of
+                /// this function.
                 unsafe fn plugin(
                     table: *const u64,
                     args: *mut u8,
@@ -54,17 +55,18 @@ macro_rules! object_functions {
                     let Some(function) = table.$field else { return core::ptr::null_mut() };
                     // SAFETY: this function's contract.
                     let args = unsafe { &mut *args.cast::<$args>() };
-                    // SAFETY: L13 (objects).
+                    // SAFETY: L13 (objects): this is a parameter of the call.
                     $(unsafe { crate::core::Passed::enter(&mut args.$parameter, state, to) };)*
-                    // SAFETY: L13 (objects): the plugin's or the framework's function, with the parameters of the call.
+                    // SAFETY: L13 (objects): the function belongs to the plugin or the framework, and receives the
+                    // parameters of the call.
                     args.result = unsafe { function($(args.$parameter),*) };
                     let back = crate::core::back(to);
                     let error = crate::core::Returned::error(args.result);
                     if error.is_null() {
-                        // SAFETY: L13 (objects).
+                        // SAFETY: L13 (objects): this is a parameter of the call.
                         $(unsafe { crate::core::Passed::leave(&mut args.$parameter, state, back, false) };)*
                     }
-                    // SAFETY: L13 (objects).
+                    // SAFETY: L13 (objects): this is the result of the call.
                     unsafe { crate::core::Passed::leave(&mut args.result, state, back, true) };
                     error
                 }

@@ -1,12 +1,14 @@
-//! The tables of objects. An error, a memory, a raw buffer, a device event and the promise of one begin with the address of a
-//! table with functions for their type. While layers ask for one of these functions, the objects that the framework receives refer to
-//! a copy of this table with forwarders.
+//! The function tables of objects. Errors, memories, raw buffers, device events and promises of device events begin
+//! with the address of a table with the functions of their type. While a layer selects one of these functions, the
+//! objects that the framework receives refer to a copy of this table with forwarders.
 //!
-//! The functions have no argument for the table, and those of device events receive only the second half of the event. So each
-//! table that was found has forwarders of its own, which know the original. A plugin has one or two tables for each type.
+//! The functions have no argument for the table, and the functions of device events receive only the second half of the
+//! event. Each known table therefore has its own forwarders, which are compiled for the index of the table. A plugin
+//! has one or two tables for each type.
 //!
-//! Layers of other libraries may be between the framework and this stack, and replace the word again. Two words in front of each
-//! copy therefore mark it as a copy, and refer to its original. So this stack recognises its own copy under theirs.
+//! Layers of other libraries may be between the framework and this stack, and may replace the first word of an object
+//! again. Two words before each copy therefore mark it as a copy, and contain the address of its original. With these
+//! words, a stack recognizes its own copy below copies of other libraries.
 
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -24,19 +26,19 @@ use crate::function::{Field, Function, Kind};
 use crate::generated::FUNCTIONS;
 
 pub(super) const WORD: usize = size_of::<usize>();
-/// Number of tables of one type that are forwarded. Objects with further tables keep them.
+/// Maximum number of tables of one type that are forwarded. Objects with further tables keep these tables.
 pub(super) const TABLES: usize = 4;
-/// Words in front of a copy: the mark, and the address of the original.
+/// Number of words before a copy: the mark, and the address of the original.
 pub(super) const MARK_WORDS: usize = 2;
 pub(super) const MARK: usize = 0x9d5c_7a31_e8b2_46f7;
-/// Longest chain of copies of copies that is followed: the number of stacked libraries.
+/// Maximum length of a chain of copies of copies, which is the number of stacked libraries.
 const MAX_STACK: usize = 32;
-/// Largest size that a table or an object of a later version may plausibly have.
+/// Maximum plausible size of a table or an object, also in later versions.
 const MAX_SIZE: usize = 4096;
-/// First minor version of the API in which an object has a table.
+/// First minor version of the API in which objects have tables.
 pub(super) const FIRST_MINOR: u32 = 105;
 
-/// A type of objects with a table.
+/// Type of an object with a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectKind {
     Error,
@@ -54,7 +56,7 @@ pub(crate) trait HasTable {
     const NAME: &'static str;
     /// Offset of the first function in the table.
     const FIRST: usize;
-    /// Offset of the size of the object, if the table has it.
+    /// Offset of the table's field for the size of the object, if the table has this field.
     const OBJECT_SIZE: Option<usize>;
 }
 
@@ -67,7 +69,8 @@ macro_rules! objects {
             const OBJECT_SIZE: Option<usize> = $size;
         })*
 
-        /// Names, offsets of the first function and of the object's size, by the number of the kind.
+        /// For each kind, the name, the offset of the first function, and the offset of the field for the object's
+        /// size.
         const LAYOUTS: [(&str, usize, Option<usize>); KINDS] =
             [$((<$object as HasTable>::NAME, <$object as HasTable>::FIRST, <$object as HasTable>::OBJECT_SIZE)),*];
         pub(super) const ALL: [ObjectKind; KINDS] = [$(ObjectKind::$kind),*];
@@ -89,12 +92,12 @@ fn kind_of(name: &str) -> Option<ObjectKind> {
     ALL.into_iter().zip(LAYOUTS).find(|(_, (known, ..))| *known == name).map(|(kind, _)| kind)
 }
 
-/// The forwarders of a function in the table of an object, one for each table.
+/// The forwarders of a function in the table of an object, one for each of up to [`TABLES`] tables.
 pub(crate) struct ObjectForwarder {
     pub(super) kind: ObjectKind,
-    /// Position of the function among all.
+    /// Index of the function in `FUNCTIONS`.
     pub(super) id: usize,
-    /// Offset of the slot in its table.
+    /// Offset of the function's slot in the table.
     pub(super) offset: usize,
     /// Size of the table in this crate's header.
     pub(super) table_size: usize,
@@ -113,12 +116,12 @@ impl ObjectForwarder {
     }
 }
 
-/// A table that was found in an object, and its copy.
+/// A table that was found in an object, and the copy of this table.
 pub(super) struct Pair {
     pub(super) original: usize,
-    /// The original's functions, with the size of this crate's header.
+    /// Copy of the original's functions, with the table size in this crate's header.
     pub(super) functions: &'static [u64],
-    /// The copy, behind the words that mark it.
+    /// The copy for the framework, after the words that mark it as a copy.
     pub(super) shown: &'static [SlotCell],
 }
 
@@ -132,10 +135,10 @@ impl Pair {
     }
 }
 
-/// An output with objects: their type, its place, and for an array, the place of its length.
+/// Output field with objects: the type, the field, and for an array, the field of its length.
 pub(super) type OutputField = (ObjectKind, &'static Field, Option<&'static Field>);
 
-/// The objects that a call of the main table or of an extension returns.
+/// The output fields with objects of a function in the main table or in an extension.
 #[derive(Default)]
 pub(super) struct Outputs {
     pub(super) fields: Vec<OutputField>,
@@ -159,19 +162,20 @@ impl Outputs {
     }
 }
 
-/// The tables of the objects that a stack has seen.
+/// The known tables of objects.
 pub(super) struct ObjectTables {
     pub(super) forwarders: Vec<ObjectForwarder>,
     pub(super) known: [[OnceLock<Pair>; TABLES]; KINDS],
-    /// Whether a table was found.
+    /// Whether a table has been found.
     pub(super) is_found: AtomicBool,
-    /// Taken while a table is added.
+    /// Locked while a table is added.
     pub(super) adding: Mutex<()>,
-    /// Whether an active layer asks for a function of the type.
+    /// For each type, whether an active layer selects a function of the type.
     active: [AtomicBool; KINDS],
-    /// The objects that each function of the main table and of extensions returns.
+    /// For each function of the main table and of the extensions, the output fields with objects.
     pub(super) outputs: Vec<Outputs>,
-    /// Memories whose word was checked since the last client was destroyed, at a place that depends on their address.
+    /// Memories whose first word was checked since the last client was destroyed. A memory's address selects its
+    /// element.
     pub(super) memories: [AtomicUsize; 64],
 }
 
@@ -190,7 +194,7 @@ impl ObjectTables {
         tables
     }
 
-    /// Notes the types for which a layer asks for a function.
+    /// Updates `active`, which records for each type whether a layer selects a function of the type.
     pub(super) fn activate(&self, is_wanted: impl Fn(usize) -> bool) {
         for kind in ALL {
             let mut of_kind = self.forwarders.iter().filter(|forwarder| forwarder.kind == kind);
@@ -202,14 +206,14 @@ impl ObjectTables {
         self.active[kind as usize].load(Ordering::Acquire)
     }
 
-    /// Whether a function must be forwarded because it returns objects whose tables are replaced.
+    /// Returns whether a function must be forwarded because it returns objects whose tables are replaced.
     pub(super) fn needs(&self, id: usize) -> bool {
         let outputs = &self.outputs[id];
         outputs.fallible && self.is_active(ObjectKind::Error)
             || outputs.fields.iter().any(|(kind, ..)| self.is_active(*kind))
     }
 
-    /// The functions of a table that was found.
+    /// Returns the original functions of a known table.
     pub(super) fn functions(&self, kind: ObjectKind, table: usize) -> Option<*const u64> {
         self.known[kind as usize].get(table)?.get().map(|pair| pair.functions.as_ptr())
     }
@@ -218,7 +222,7 @@ impl ObjectTables {
         self.known[kind as usize].iter().enumerate().filter_map(|(at, pair)| Some((at, pair.get()?)))
     }
 
-    /// Whether a table is a copy of this stack, or a copy that other libraries made of one.
+    /// Returns whether a table is a copy that this stack made, or a copy of such a copy by another library.
     pub(super) fn is_shown(&self, kind: ObjectKind, table: usize) -> bool {
         let mut table = table;
         for _ in 0..MAX_STACK {
@@ -233,13 +237,13 @@ impl ObjectTables {
         true
     }
 
-    /// The original of a copy of this stack.
+    /// Returns the original of a table, if the table is a copy that this stack made.
     pub(super) fn original(&self, kind: ObjectKind, table: usize) -> Option<usize> {
         self.pairs(kind).find(|(_, pair)| pair.address() == table).map(|(_, pair)| pair.original)
     }
 }
 
-/// The size that a table announces, or `None` if the address is not that of a table of this kind.
+/// Returns the size that a table announces, or `None` if there is no table of this kind at the address.
 pub(super) fn size_of_table(kind: ObjectKind, table: usize) -> Option<usize> {
     let (_, first, object_size) = LAYOUTS[kind as usize];
     if table == 0 || !table.is_multiple_of(WORD) {

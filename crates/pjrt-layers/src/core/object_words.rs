@@ -1,4 +1,4 @@
-//! The first words of objects, which refer to copies of the objects' tables.
+//! Makes the first words of objects refer to copies of the objects' tables.
 
 use std::mem::offset_of;
 use std::sync::PoisonError;
@@ -12,7 +12,7 @@ use super::table::{cells, copy, word};
 use super::{memory, quiet, word as words};
 
 impl State {
-    /// Fills the slots of the copies: with a forwarder if an active layer asks for the function, and with the original's
+    /// Fills the slots of the copies: with a forwarder if an active layer selects the function, and with the original's
     /// pointer otherwise.
     pub(super) fn install_objects(&self) {
         self.objects.activate(|id| self.has_active_hook(id));
@@ -32,7 +32,8 @@ impl State {
         }
     }
 
-    /// The copy of a table that an object refers to. `None` if the object must keep the table.
+    /// Returns the copy to which an object with this table must refer. Returns `None` if the object must keep the
+    /// table.
     pub(super) fn copy_of_table(&self, kind: ObjectKind, table: usize) -> Option<usize> {
         if !self.objects.is_active(kind) {
             return None;
@@ -45,14 +46,14 @@ impl State {
             return None;
         }
         let size = size_of_table(kind, table)?;
-        // The parent of the table of an event is another table, which is never that of another kind.
+        // The parent of an event's table is another table of the same kind.
         let parent_at = offset_of!(PJRT_DeviceEvent_FunctionTable, parent);
         let parent = (kind == ObjectKind::DeviceEvent && size >= parent_at + WORD).then(|| {
             let [parent] = words::read(table + parent_at)?;
             (parent != 0 && parent != table).then(|| self.copy_of_table(kind, parent))?
         });
         let _adding = self.objects.adding.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another thread may have added it.
+        // Another thread may have added the table before this thread locked `adding`.
         if let Some((_, pair)) = known(table) {
             return Some(pair.address());
         }
@@ -62,7 +63,7 @@ impl State {
         let from = std::ptr::with_exposed_provenance::<u8>(table);
         // SAFETY: L13 (objects): the table is readable for the size that it announces.
         let functions = unsafe { copy(from, size, own) };
-        // SAFETY: L13 (objects): as above.
+        // SAFETY: L13 (objects): the table is readable for the size that it announces.
         let shown = unsafe { cells(from, size, size, &[MARK, table]) };
         let pair = Pair { original: table, functions, shown };
         if let (Some(Some(parent)), Some(slot)) = (parent, pair.slot(parent_at)) {
@@ -73,7 +74,7 @@ impl State {
         Some(place.get_or_init(|| pair).address())
     }
 
-    /// Makes an object, which the framework is about to receive, refer to the copy of its table.
+    /// Makes an object that the framework is about to receive refer to the copy of its table.
     pub(super) fn show_object(&self, kind: ObjectKind, object: usize) {
         if object == 0 || !self.objects.is_active(kind) || self.plugin_version().1 < FIRST_MINOR {
             return;
@@ -93,11 +94,11 @@ impl State {
         }
     }
 
-    /// Shows the objects in the results of a call that succeeded.
+    /// Makes the objects in the results of a successful call refer to the copies of their tables.
     ///
     /// # Safety
     ///
-    /// L2: `args` are those of a call of the function, and not null.
+    /// Contract L2: `args` must be the arguments of a call of the function, and must not be null.
     #[inline]
     pub(super) unsafe fn show_outputs(&self, id: usize, args: *const u8) {
         let fields = &self.objects.outputs[id].fields;
@@ -109,7 +110,7 @@ impl State {
 
     /// # Safety
     ///
-    /// L2: `args` are those of a call of the function with these outputs, and not null.
+    /// Contract L2: `args` must be the arguments of a call of the function with these outputs, and must not be null.
     unsafe fn show_fields(&self, fields: &[OutputField], args: *const u8) {
         for (kind, field, count) in fields {
             if !self.objects.is_active(*kind) {
@@ -130,14 +131,15 @@ impl State {
         }
     }
 
-    /// Forgets which memories were checked, because a client was destroyed, and another one may use their addresses.
+    /// Forgets which memories were checked. After a client was destroyed, another client may use the same addresses.
     pub(super) fn forget_memories(&self) {
         for memory in &self.objects.memories {
             memory.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Whether layers see calls through the tables of objects. They do not see those that the plugin itself makes.
+    /// Returns whether layers see a call of this thread through the table of an object. Layers do not see calls that
+    /// the plugin itself makes.
     pub(super) fn sees_objects(&self) -> bool {
         !quiet::is_quiet()
     }

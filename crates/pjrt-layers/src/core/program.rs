@@ -1,4 +1,4 @@
-//! The program of a call that compiles.
+//! Reads and replaces the program of a call that compiles.
 
 use std::ptr;
 
@@ -13,7 +13,7 @@ use crate::function::{Field, Kind};
 pub struct CompiledProgram {
     /// The program's bytes.
     pub code: Vec<u8>,
-    /// The name of its format, such as `mlir` or `hlo`.
+    /// The name of the program's format, such as `mlir` or `hlo`.
     pub format: String,
     /// The serialized compile options.
     pub options: Vec<u8>,
@@ -34,7 +34,7 @@ impl Call {
         unsafe { memory::copy(from, (&raw mut program).cast(), announced.min(PJRT_Program::STRUCT_SIZE)) };
         // SAFETY: L2 (arguments): the code is readable for its length.
         let code = unsafe { memory::bytes(program.code.cast_const().cast(), program.code_size) };
-        // SAFETY: L2 (arguments): the text is readable for its length.
+        // SAFETY: L2 (arguments): the format is readable for its length.
         let format = unsafe { memory::text(program.format.cast(), program.format_size) };
         let (at, size) = (self.address_of("compile_options"), self.address_of("compile_options_size"));
         // SAFETY: L2 (arguments): the options are readable for their length.
@@ -42,7 +42,7 @@ impl Call {
         Some(CompiledProgram { code, format, options })
     }
 
-    /// Gives the next layers and the plugin another program. The copies live until the call returns.
+    /// Replaces the program for the next layers and the plugin. The copies live until the call returns.
     pub fn replace_program(&mut self, code: &[u8], format: &str) {
         let Some(field) = self.program_field() else { return };
         let from = ptr::with_exposed_provenance::<u8>(self.address(field));
@@ -68,7 +68,7 @@ impl Call {
         self.replace(field, address);
     }
 
-    /// Gives the next layers and the plugin other compile options. The copy lives until the call returns.
+    /// Replaces the compile options for the next layers and the plugin. The copy lives until the call returns.
     pub fn replace_compile_options(&mut self, options: &[u8]) {
         let (Some(at), Some(size)) =
             (self.function.field("compile_options"), self.function.field("compile_options_size"))
@@ -82,7 +82,7 @@ impl Call {
     }
 
     fn program_field(&self) -> Option<&'static Field> {
-        // Other functions return a program.
+        // In functions without compile options, `program` is an output.
         self.function.field("compile_options")?;
         let field = self.function.field("program")?;
         matches!(&field.kind, Kind::Struct(layout) if layout.name == PJRT_Program::NAME).then_some(field)

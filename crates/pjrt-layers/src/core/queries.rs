@@ -1,7 +1,7 @@
-//! Queries of live objects, which layers send to the plugin.
+//! Queries of live objects that layers send to the plugin.
 //!
-//! The methods of `State` in this file take handles as numbers. They require that the handles are live: the framework
-//! passed them in the current call, or received them from it.
+//! The methods of `State` in this file take handles as integers. The handles must be live: the framework must have
+//! passed them to the current call, or must receive them from the current call.
 
 use std::ptr::with_exposed_provenance_mut as handle;
 use std::time::{Duration, Instant};
@@ -67,16 +67,16 @@ pub(crate) struct ExecutableInfo {
     pub(crate) outputs: Vec<(u32, Vec<i64>)>,
 }
 
-/// Copies a text that the plugin returned.
+/// Copies a string that the plugin returned. The string is empty if the query failed.
 macro_rules! text {
     ($args:expr, $start:ident, $size:ident) => {
-        // SAFETY: L10 (queries): the text is readable for its length while its object lives.
+        // SAFETY: L10 (queries): the string is readable for its length while its object lives.
         $args.map(|args| unsafe { memory::text(args.$start.cast(), args.$size) }).unwrap_or_default()
     };
 }
 
 impl State {
-    /// The name and the outputs of a loaded executable.
+    /// Returns the name and the outputs of a loaded executable.
     pub(crate) fn executable_info(&self, loaded: usize) -> ExecutableInfo {
         self.with_executable(loaded, |executable| {
             let name = ask!(&self.plugin, PJRT_Executable_Name { executable: handle(executable) });
@@ -88,7 +88,7 @@ impl State {
         .unwrap_or_default()
     }
 
-    /// The number of outputs of a loaded executable.
+    /// Returns the number of outputs of a loaded executable.
     pub(crate) fn output_count(&self, loaded: usize) -> Option<usize> {
         let count = |executable| {
             ask!(&self.plugin, PJRT_Executable_NumOutputs { executable: handle(executable) })
@@ -97,21 +97,21 @@ impl State {
         self.with_executable(loaded, count)?.ok()
     }
 
-    /// The devices of a loaded executable that this process can use.
+    /// Returns the addressable devices of a loaded executable.
     pub(crate) fn executable_devices(&self, loaded: usize) -> Option<Vec<usize>> {
         let args = ask!(&self.plugin, PJRT_LoadedExecutable_AddressableDevices { executable: handle(loaded) }).ok()?;
         // SAFETY: L10 (queries): the array has this length.
         Some(unsafe { memory::pointers(args.addressable_devices.cast(), args.num_addressable_devices) })
     }
 
-    /// The parameters of a loaded executable, if the plugin returns the optimized program in a format that this crate
-    /// reads.
+    /// Returns the parameters of a loaded executable, if the plugin returns the optimized program in a format that this
+    /// crate can read.
     pub(crate) fn parameters(&self, loaded: usize) -> Option<hlo::HloParameters> {
         self.with_executable(loaded, |executable| {
             let mut program = PJRT_Program::new();
-            // Without memory for the code, the plugin returns the program's format and size.
+            // Without memory for the code, the plugin only returns the program's format and size.
             self.optimized_program(executable, &mut program)?;
-            // SAFETY: L10 (queries): the text is readable for its length while the executable lives.
+            // SAFETY: L10 (queries): the format is readable for its length while the executable lives.
             let format = unsafe { memory::text(program.format.cast(), program.format_size) };
             if !hlo::is_readable(&format) {
                 return None;
@@ -124,7 +124,7 @@ impl State {
         .flatten()
     }
 
-    /// Fills a program with the optimized one of an executable.
+    /// Writes the optimized program of an executable to `program`.
     fn optimized_program(&self, executable: usize, program: &mut PJRT_Program) -> Option<()> {
         let program = &raw mut *program;
         ask!(&self.plugin, PJRT_Executable_OptimizedProgram { executable: handle(executable), program: program })
@@ -136,13 +136,13 @@ impl State {
         let types = ask!(&self.plugin, PJRT_Executable_OutputElementTypes { executable: handle(executable) }).ok()?;
         let shapes = ask!(&self.plugin, PJRT_Executable_OutputDimensions { executable: handle(executable) }).ok()?;
         let count = types.num_output_types.min(shapes.num_outputs);
-        // SAFETY: L10 (queries): one size for each output.
+        // SAFETY: L10 (queries): the array has one size for each output.
         let sizes = unsafe { memory::pointers(shapes.dim_sizes.cast(), count) };
         let mut dims = shapes.dims;
         let mut outputs = Vec::new();
         for (at, size) in sizes.into_iter().enumerate() {
             let place = types.output_types.wrapping_add(at);
-            // SAFETY: L10 (queries): one type for each output.
+            // SAFETY: L10 (queries): the array has one type for each output.
             let element_type = unsafe { memory::read::<u32>(place.cast_const().cast()) };
             // SAFETY: L10 (queries): the extents of all outputs are in one array.
             outputs.push((element_type, unsafe { memory::numbers(dims, size) }));
@@ -151,17 +151,17 @@ impl State {
         Some(outputs)
     }
 
-    /// Runs a function with the executable behind a loaded one.
+    /// Runs a function with the `PJRT_Executable` of a loaded executable.
     fn with_executable<T>(&self, loaded: usize, run: impl FnOnce(usize) -> T) -> Option<T> {
         let args =
             ask!(&self.plugin, PJRT_LoadedExecutable_GetExecutable { loaded_executable: handle(loaded) }).ok()?;
         let result = run(args.executable.expose_provenance());
-        // The error cannot be handled, and the executable must not be used any more.
+        // An error of the destroy function cannot be handled.
         let _ = ask!(&self.plugin, PJRT_Executable_Destroy { executable: args.executable });
         Some(result)
     }
 
-    /// A client with its devices and memories.
+    /// Describes a client with its devices and memories.
     pub(crate) fn client_info(&self, client: usize) -> ClientInfo {
         let name = ask!(&self.plugin, PJRT_Client_PlatformName { client: handle(client) });
         let version = ask!(&self.plugin, PJRT_Client_PlatformVersion { client: handle(client) });
@@ -181,14 +181,14 @@ impl State {
         }
     }
 
-    /// The name of a client's platform.
+    /// Returns the name of a client's platform.
     pub(crate) fn platform_name(&self, client: usize) -> Option<String> {
         let args = ask!(&self.plugin, PJRT_Client_PlatformName { client: handle(client) }).ok()?;
-        // SAFETY: L10 (queries): the text is readable for its length while the client lives.
+        // SAFETY: L10 (queries): the name is readable for its length while the client lives.
         Some(unsafe { memory::text(args.platform_name.cast(), args.platform_name_size) })
     }
 
-    /// The devices of a client that this process can use.
+    /// Returns the addressable devices of a client.
     pub(crate) fn addressable_devices(&self, client: usize) -> Option<Vec<usize>> {
         let args = ask!(&self.plugin, PJRT_Client_AddressableDevices { client: handle(client) }).ok()?;
         // SAFETY: L10 (queries): the array has this length.
@@ -223,7 +223,7 @@ impl State {
         })
     }
 
-    /// The element type and the extents of a buffer.
+    /// Returns the element type and the dimensions of a buffer.
     pub(crate) fn buffer_shape(&self, buffer: usize) -> Result<(u32, Vec<i64>), LayerError> {
         let dimensions = ask!(&self.plugin, PJRT_Buffer_Dimensions { buffer: handle(buffer) })?;
         let element_type = ask!(&self.plugin, PJRT_Buffer_ElementType { buffer: handle(buffer) })?.type_.0;
@@ -231,7 +231,7 @@ impl State {
         Ok((element_type, unsafe { memory::numbers(dimensions.dims, dimensions.num_dims) }))
     }
 
-    /// The type, the shape, the layout and the place of a buffer.
+    /// Returns the element type, the dimensions, the layout, the device and the memory of a buffer.
     pub(crate) fn buffer_info(&self, buffer: usize) -> Result<BufferInfo, LayerError> {
         let (element_type, dimensions) = self.buffer_shape(buffer)?;
         let device = ask!(&self.plugin, PJRT_Buffer_Device { buffer: handle(buffer) });
@@ -245,42 +245,43 @@ impl State {
         })
     }
 
-    /// The layout of a buffer in the memory of its device, if the plugin returns one.
+    /// Returns the layout of a buffer in the memory of its device, if the plugin returns one.
     pub(crate) fn buffer_layout(&self, buffer: usize) -> Option<BufferLayout> {
         let args = ask!(&self.plugin, PJRT_Buffer_GetMemoryLayout { buffer: handle(buffer) }).ok()?;
         // SAFETY: L10 (queries): the layout is valid while the buffer lives.
         unsafe { layout_of(&args.layout) }
     }
 
-    /// Whether a buffer is deleted.
+    /// Returns whether a buffer is deleted.
     pub(crate) fn is_deleted(&self, buffer: usize) -> bool {
         ask!(&self.plugin, PJRT_Buffer_IsDeleted { buffer: handle(buffer) }).is_ok_and(|args| args.is_deleted.get())
     }
 
-    /// Whether the contents of a buffer are there, or an error in their place.
+    /// Returns whether a buffer is ready: its contents are available, or it has an error.
     pub(crate) fn is_buffer_ready(&self, buffer: usize) -> bool {
         let Ok(args) = ask!(&self.plugin, PJRT_Buffer_ReadyEvent { buffer: handle(buffer) }) else { return false };
         let is_ready = self.is_ready(args.event.expose_provenance());
-        // The error cannot be handled, and the event must not be used any more.
+        // An error of the destroy function cannot be handled.
         let _ = ask!(&self.plugin, PJRT_Event_Destroy { event: args.event });
         is_ready == Some(true)
     }
 
-    /// Whether an event is ready.
+    /// Returns whether an event is ready.
     pub(crate) fn is_ready(&self, event: usize) -> Option<bool> {
         ask!(&self.plugin, PJRT_Event_IsReady { event: handle(event) }).ok().map(|args| args.is_ready.get())
     }
 
-    /// The error of an event that is ready.
+    /// Returns the error of an event that is ready.
     pub(crate) fn event_failure(&self, event: usize) -> Option<LayerError> {
         ask!(&self.plugin, PJRT_Event_Error { event: handle(event) }).err()
     }
 
-    /// Copies the contents of a buffer to the host, in the order of `minor_to_major`, and waits for them.
+    /// Copies the contents of a buffer to the host, in the dimension order `minor_to_major`. Waits until the copy has
+    /// finished.
     ///
     /// # Errors
     ///
-    /// The plugin's error, or `DEADLINE_EXCEEDED` if the contents do not become ready in time.
+    /// Returns the plugin's error, or `DEADLINE_EXCEEDED` if the contents are not ready within `limit`.
     pub(crate) fn read_buffer(
         &self,
         buffer: usize,
@@ -315,7 +316,7 @@ impl State {
         let mut pause = Duration::from_micros(10);
         while !ask!(&self.plugin, PJRT_Event_IsReady { event: handle(event) })?.is_ready.get() {
             if Instant::now() > deadline {
-                // The plugin may still write to the memory, so it stays valid.
+                // The plugin may still write to the memory, so it must stay valid.
                 std::mem::forget(data);
                 let message = format!("the contents are not ready after {} s", limit.as_secs());
                 return Err(LayerError::new(ErrorCode::DEADLINE_EXCEEDED, message));
@@ -324,7 +325,7 @@ impl State {
             pause = (pause * 2).min(Duration::from_millis(10));
         }
         let failure = self.event_failure(event);
-        // The error cannot be handled, and the event must not be used any more.
+        // An error of the destroy function cannot be handled.
         let _ = ask!(&self.plugin, PJRT_Event_Destroy { event: handle(event) });
         failure.map_or(Ok(data), Err)
     }

@@ -1,4 +1,4 @@
-//! Calls of the plugin's functions, within which the plugin itself makes calls through the tables of objects.
+//! Marks calls to the plugin, within which the plugin itself may call functions in the tables of objects.
 
 use std::cell::Cell;
 
@@ -6,7 +6,8 @@ thread_local! {
     static IS_QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A call of the plugin. While it lives, calls of this thread through the tables of objects are the plugin's own.
+/// Marks a call to the plugin. While this value lives, calls of this thread through the tables of objects are the
+/// plugin's own.
 pub(super) struct Quiet {
     before: bool,
 }
@@ -16,7 +17,8 @@ impl Quiet {
         Self::set(true)
     }
 
-    /// A callback of the framework within a call of the plugin.
+    /// Marks a callback of the framework within a call to the plugin. Calls through the tables of objects are then the
+    /// framework's own.
     pub(super) fn suspended() -> Self {
         Self::set(false)
     }
@@ -28,12 +30,12 @@ impl Quiet {
 
 impl Drop for Quiet {
     fn drop(&mut self) {
-        // The variable may already be destroyed if the thread is ending.
+        // If the thread is ending, the thread-local variable may already be destroyed.
         let _ = IS_QUIET.try_with(|now| now.set(self.before));
     }
 }
 
-/// Whether this thread is in such a call.
+/// Returns whether this thread is in a call to the plugin.
 pub(super) fn is_quiet() -> bool {
     IS_QUIET.try_with(Cell::get).unwrap_or(false)
 }

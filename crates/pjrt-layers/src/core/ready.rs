@@ -1,4 +1,4 @@
-//! Callbacks of events, of which layers are informed before the framework.
+//! Callbacks of events. Layers are informed before the framework's callback runs.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -13,17 +13,17 @@ use super::send::send;
 use super::state::State;
 
 thread_local! {
-    /// How many callbacks of events this thread is in.
+    /// Number of nested callbacks of events that run on this thread.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Whether this thread is in a callback of an event.
+/// Returns whether this thread is in a callback of an event.
 pub(super) fn is_inside() -> bool {
-    // While a thread ends, it is in no callback.
+    // While a thread ends, it does not run a callback.
     DEPTH.try_with(|depth| depth.get() > 0).unwrap_or(false)
 }
 
-/// A callback that this thread is in.
+/// Marks a callback that runs on this thread.
 struct Inside;
 
 impl Inside {
@@ -39,7 +39,7 @@ impl Drop for Inside {
     }
 }
 
-/// The framework's callback.
+/// A callback that the framework registered.
 struct Registration {
     callback: PJRT_Event_OnReadyCallback,
     argument: *mut c_void,
@@ -47,7 +47,8 @@ struct Registration {
     state: &'static State,
 }
 
-/// Registers a callback of this crate in place of the framework's, if a layer watches events or sees the functions of errors.
+/// Registers a callback of this crate in place of the framework's callback, if a layer watches events or selects error
+/// functions.
 pub(super) fn register(call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Error) -> *mut PJRT_Error {
     let function = call.function;
     let args = call.args::<slot::PJRT_Event_OnReady>();
@@ -69,18 +70,18 @@ pub(super) fn register(call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Er
     let error = plugin(call.args);
     call.restore(depth);
     if !error.is_null() {
-        // SAFETY: L5 (callbacks): a failed registration never calls back, so the registration is still ours.
+        // SAFETY: L5 (callbacks): a failed registration never calls back, so this function still owns the registration.
         drop(unsafe { Box::from_raw(registration) });
     }
     error
 }
 
-/// Registers the framework's callback after the call in which the framework did so. If that fails, the callback receives
-/// the error.
+/// Registers a callback with the plugin after the framework's call has returned. If the registration fails, the
+/// callback receives the error.
 ///
 /// # Safety
 ///
-/// L5 for the callback and its argument. The event is live.
+/// Contract L5 must hold for the callback and its argument. The event must be live.
 pub(super) unsafe fn register_late(
     state: &'static State,
     event: usize,
@@ -103,7 +104,7 @@ pub(super) unsafe fn register_late(
 
 /// # Safety
 ///
-/// L5: `argument` is the registration, and this is its only call.
+/// Contract L5: `argument` must be the registration, and this must be the only call with this argument.
 unsafe extern "C" fn run(error: *mut PJRT_Error, argument: *mut c_void) {
     // SAFETY: L5 (callbacks): the plugin calls once, with the registered argument.
     let registration = unsafe { Box::from_raw(argument.cast::<Registration>()) };
@@ -113,7 +114,7 @@ unsafe extern "C" fn run(error: *mut PJRT_Error, argument: *mut c_void) {
     registration.state.show_object(ObjectKind::Error, error.expose_provenance());
     if let Some(callback) = registration.callback {
         let (_inside, _seen) = (Inside::new(), Quiet::suspended());
-        // SAFETY: L5 (callbacks): the framework's callback with its argument, once.
+        // SAFETY: L5 (callbacks): this is the only call of the framework's callback, with the registered argument.
         unsafe { callback(error, registration.argument) };
     }
 }

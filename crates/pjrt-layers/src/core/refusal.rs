@@ -1,4 +1,4 @@
-//! The table for the framework if the plugin could not be loaded.
+//! The table that the framework receives if the plugin cannot be loaded.
 
 use pjrt_sys::{AbiStruct, PJRT_API_MAJOR, PJRT_API_MINOR, PJRT_Api, PJRT_Api_Version, StaticApi};
 use pjrt_types::ErrorCode;
@@ -8,7 +8,8 @@ use super::table::TablePlan;
 use crate::function::Function;
 use crate::layer::{Layer, Step};
 
-/// Returns an error from every call, which explains what to change. A null table would hide the reason.
+/// A layer that returns an error from every call. The message explains what to change. If the table were null, the
+/// framework could not report the reason.
 #[derive(Debug)]
 struct Refusal(String);
 
@@ -30,7 +31,7 @@ impl Layer for Refusal {
     }
 }
 
-/// Returns a table without functions, and a layer that returns an error with this text from every call.
+/// Returns a table without functions, and a layer that returns an error with this message from every call.
 pub(crate) fn refusal(message: String) -> (StaticApi, Vec<Box<dyn Layer>>) {
     let mut table = PJRT_Api::new();
     table.pjrt_api_version = PJRT_Api_Version::new();

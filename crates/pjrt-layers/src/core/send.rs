@@ -1,4 +1,4 @@
-//! Calls of the plugin with arguments of its version.
+//! Calls the plugin with arguments of the plugin's version.
 
 use pjrt_sys::{AbiStruct, PJRT_Error, PJRT_Error_Destroy_Args, slot};
 
@@ -11,23 +11,23 @@ use crate::function::ForwardedFunction;
 ///
 /// # Safety
 ///
-/// L10: the handles in the arguments are live, and their pointers are valid.
+/// Contract L10: the handles in the arguments must be live, and the pointers must be valid.
 pub(super) unsafe fn send<S: ForwardedFunction>(plugin: &Copies, args: &mut S::Args) -> Option<S::Return> {
     let function = plugin.function::<S>()?;
     let size = S::Args::size_at(plugin.version().1);
     let args = std::ptr::from_mut(args);
-    // SAFETY: L2 (arguments): each struct of the interface begins with its size.
+    // SAFETY: L2 (arguments): each args struct begins with its size.
     unsafe { args.cast::<usize>().write(size) };
     let _quiet = Quiet::new();
     // SAFETY: L1 (plugin), and this function's contract.
     Some(unsafe { function(args) })
 }
 
-/// Destroys an error of the plugin, or nothing.
+/// Destroys an error of the plugin. Does nothing if `error` is null.
 ///
 /// # Safety
 ///
-/// L4: `error` is null, or a live error of the plugin that the framework does not have.
+/// Contract L4: `error` must be null, or a live error of the plugin that the framework has not received.
 pub(super) unsafe fn destroy_error(plugin: &Copies, error: *mut PJRT_Error) {
     if !error.is_null() {
         let mut args = PJRT_Error_Destroy_Args { error, ..PJRT_Error_Destroy_Args::new() };

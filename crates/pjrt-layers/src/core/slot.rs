@@ -1,10 +1,10 @@
-//! The slots of a table, and the functions that fill them.
+//! The slots of a table, and the forwarders that fill them.
 
 use std::sync::atomic::AtomicPtr;
 
 use pjrt_sys::PJRT_Extension_Type;
 
-/// A function for a slot of a table.
+/// A forwarder for a slot of a table.
 pub(crate) struct Forwarder {
     /// The function's pointer.
     pub(super) function: *mut (),
@@ -15,5 +15,5 @@ pub(crate) struct Forwarder {
     pub(super) table_size: usize,
 }
 
-/// A slot of the table that the framework gets. The framework reads it as a plain pointer.
+/// A slot of the table that the framework receives. The framework reads the slot as a plain pointer.
 pub(super) type SlotCell = AtomicPtr<()>;

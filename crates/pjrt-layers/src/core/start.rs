@@ -13,20 +13,20 @@ use crate::generated::{for_each_function, object_forwarders};
 use crate::layer::Layer;
 
 impl State {
-    /// Puts layers in front of a plugin. The first layer is next to the framework. Returns the table for the framework;
-    /// a second call with the same instance returns the same table.
+    /// Puts layers in front of a plugin. The first layer is next to the framework. Returns the table for the framework.
+    /// Further calls with the same instance return the same table.
     ///
     /// # Panics
     ///
-    /// If there are more than 32 layers.
+    /// Panics if there are more than 32 layers.
     pub fn start<I: Instance>(plugin: StaticApi, layers: Vec<Box<dyn Layer>>) -> StaticApi {
         assert!(layers.len() <= 32, "a stack has at most 32 layers");
         let build =
             || Self::build(plugin.as_raw(), layers, for_each_function::<Forwarders<I>>(), object_forwarders::<I>());
         let state = I::cell().get_or_init(build);
         exit::register(state.layers());
-        // SAFETY: L3 (tables): the table lives as long as the process, and its functions are those of the plugin or
-        // forward to them.
+        // SAFETY: L3 (tables): the table lives as long as the process, and its functions belong to the plugin or
+        // forward to the plugin.
         unsafe { StaticApi::new(state.table()) }
     }
 }

@@ -16,9 +16,9 @@ use crate::generated::{FUNCTIONS, SLOTS};
 use crate::layer::Layer;
 use crate::layer_error::LayerError;
 
-/// A layer that asks for the calls of a function.
+/// A layer that selects a function.
 pub(super) struct Hook {
-    /// Position in the stack.
+    /// Index of the layer in the stack.
     pub(super) index: usize,
     pub(super) layer: &'static dyn Layer,
 }
@@ -26,9 +26,9 @@ pub(super) struct Hook {
 /// A stack of layers in front of a plugin.
 pub struct State {
     layers: Vec<&'static dyn Layer>,
-    /// The layers of each function.
+    /// For each function, the layers that select it.
     hooks: Vec<Vec<Hook>>,
-    /// The layers that are switched on, one bit for each.
+    /// Bit mask of the layers that are switched on.
     active: AtomicU32,
     pub(super) plugin: Copies,
     shown: Shown,
@@ -44,7 +44,7 @@ pub struct State {
 // SAFETY: L3 (tables): the pointers refer to functions and tables that live as long as the process, and any thread may
 // use them.
 unsafe impl Send for State {}
-// SAFETY: as above.
+// SAFETY: L3 (tables): as for `Send`, any thread may use the functions and tables.
 unsafe impl Sync for State {}
 
 impl fmt::Debug for State {
@@ -76,7 +76,7 @@ impl State {
         let hooks: Vec<Vec<Hook>> = FUNCTIONS.iter().map(wanting).collect();
         let objects = ObjectTables::new(objects, |id| !hooks[id].is_empty());
         let wanted = |id: usize| !hooks[id].is_empty() || objects.needs(id);
-        // SAFETY: L1 (plugin): the table was readable a moment ago, and stays so.
+        // SAFETY: L1 (plugin): the table stays readable as long as the process runs.
         let shown = unsafe { Shown::new(plugin, &copies, &plan, &forwarders, &wanted) };
         let active = AtomicU32::new(u32::MAX);
         let gates = Gates::default();
@@ -85,7 +85,7 @@ impl State {
         state
     }
 
-    /// Fills the slots of the tables: with a forwarder if an active layer asks for the function, and with the plugin's
+    /// Fills the slots of the tables: with a forwarder if an active layer selects the function, and with the plugin's
     /// pointer otherwise.
     fn install(&self) {
         self.install_objects();
@@ -99,13 +99,13 @@ impl State {
         }
     }
 
-    /// Whether an active layer asks for a function.
+    /// Returns whether an active layer selects a function.
     pub(super) fn has_active_hook(&self, id: usize) -> bool {
         self.hooks[id].iter().any(|hook| self.is_active(hook.index))
     }
 
-    /// Switches a layer on or off while the process runs. A function that no active layer asks for has the plugin's own
-    /// pointer again. Frameworks that copied the table keep the forwarder, which then skips the layer.
+    /// Switches a layer on or off while the process runs. If no active layer selects a function, the table contains the
+    /// plugin's own pointer again. Frameworks that copied the table keep the forwarder, which then skips the layer.
     pub fn set_active(&self, layer: &str, active: bool) {
         for (index, found) in self.layers.iter().enumerate() {
             if found.name() == layer {
@@ -124,31 +124,31 @@ impl State {
         self.active.load(Ordering::Relaxed) & (1 << index) != 0
     }
 
-    /// The table for the framework.
+    /// Returns the table that the framework receives.
     #[must_use]
     pub fn table(&self) -> *const PJRT_Api {
         self.shown.table()
     }
 
-    /// The layers, the first one next to the framework.
+    /// Returns the layers. The first layer is next to the framework.
     #[must_use]
     pub fn layers(&self) -> &[&'static dyn Layer] {
         &self.layers
     }
 
-    /// The version in the plugin's table, major and minor.
+    /// Returns the major and minor version in the plugin's table.
     #[must_use]
     pub fn plugin_version(&self) -> (u32, u32) {
         self.version
     }
 
-    /// Whether the plugin has a function.
+    /// Returns whether the plugin has the function `S`.
     #[must_use]
     pub fn has<S: ForwardedFunction>(&self) -> bool {
         self.real::<S>().is_some()
     }
 
-    /// The layers that are informed when events become ready.
+    /// Returns the active layers that watch events.
     pub(super) fn watchers(&self) -> impl Iterator<Item = &'static dyn Layer> {
         let active = self.layers.iter().enumerate().filter(|(index, _)| self.is_active(*index));
         active.map(|(_, layer)| *layer).filter(|layer| layer.watches_events())
@@ -159,42 +159,43 @@ impl State {
         &self.hooks[id]
     }
 
-    /// The description of a function.
+    /// Returns the description of the function `S`.
     #[must_use]
     pub fn function<S: ForwardedFunction>() -> &'static Function {
         &FUNCTIONS[S::ID]
     }
 
-    /// The plugin's function.
+    /// Returns the plugin's function `S`, if the plugin has it.
     #[inline]
     pub(super) fn real<S: ForwardedFunction>(&self) -> Option<unsafe extern "C" fn(*mut S::Args) -> S::Return> {
         self.plugin.function::<S>()
     }
 
-    /// Waits until an event of the current call is ready. Returns whether that happened within the limit.
+    /// Waits until an event that the current call returned is ready. Returns whether it became ready within the limit.
     pub(crate) fn wait_for_event(&'static self, event: usize, limit: Duration) -> bool {
         // SAFETY: L2 (arguments): the current call returned the event, which the framework does not have yet.
         unsafe { wait::event(&self.plugin, event, limit) }
     }
 
-    /// Waits until a buffer of the current call is ready. Returns whether that happened within the limit.
+    /// Waits until a buffer that the current call returned is ready. Returns whether it became ready within the limit.
     pub(crate) fn wait_for_buffer(&'static self, buffer: usize, limit: Duration) -> bool {
         // SAFETY: L2 (arguments): the current call returned the buffer, which the framework does not have yet.
         unsafe { wait::buffer(&self.plugin, buffer, limit) }
     }
 
-    /// Lets an event, for which [`Call::close_events`] returned this handle, become ready for the framework.
+    /// Opens the gate of an event. `handle` is a handle that [`Call::close_events`] returned.
     pub(crate) fn open_event(&'static self, handle: usize) {
         self.gates.open(self, handle);
     }
 
-    /// Runs a closure when an event of the current call is ready. Returns whether the plugin accepted that.
+    /// Runs a closure when an event that the current call returned is ready. Returns whether the plugin accepted the
+    /// callback.
     pub(crate) fn when_ready(&'static self, event: usize, run: Box<dyn FnOnce() + Send>) -> bool {
         // SAFETY: L2 (arguments): the current call returned the event, which the framework does not have yet.
         unsafe { wait::when_ready(&self.plugin, event, run) }
     }
 
-    /// The code and text of a live error. 0 stands for success.
+    /// Returns the code and message of a live error, or `None` if `error` is 0.
     pub(crate) fn describe(&self, error: usize) -> Option<LayerError> {
         let error = std::ptr::with_exposed_provenance_mut::<PJRT_Error>(error);
         // SAFETY: L4 (errors): the error lives until the framework, which does not have it yet, destroys it.
@@ -202,8 +203,8 @@ impl State {
     }
 }
 
-/// Whether a function is forwarded although no layer asks for it: the framework passes errors of layers to the functions of
-/// errors, and clients refer to the table of the layers.
+/// Returns whether a function is forwarded even if no layer selects it. Error functions receive errors that layers
+/// created. The functions that create and destroy clients replace the table in the client.
 const fn is_always_forwarded(id: usize) -> bool {
     id == slot::PJRT_Error_Destroy::ID
         || id == slot::PJRT_Error_Message::ID

@@ -10,12 +10,12 @@ use super::slot::{Forwarder, SlotCell};
 use crate::function::ForwardedFunction;
 
 const WORD: usize = size_of::<usize>();
-/// Longest chain of extensions that is followed.
+/// Maximum length of the chain of extensions that is read.
 const MAX_EXTENSIONS: usize = 256;
-/// First minor version whose chain of extensions has the present form.
+/// First minor version whose chain of extensions has the current form.
 const FIRST_MINOR: u32 = 57;
 
-/// The plan of the table for the framework. Layers change it before any call.
+/// Properties of the table for the framework. Layers change them before any call.
 #[derive(Debug)]
 pub struct TablePlan {
     plugin_minor: u32,
@@ -28,7 +28,7 @@ pub struct TablePlan {
     pub size: usize,
     /// Whether functions that the plugin lacks return an error. Otherwise, their slots are null.
     pub answers_missing: bool,
-    /// The numbers of the extensions that are hidden from the framework.
+    /// The `PJRT_Extension_Type` values of the extensions that are hidden from the framework.
     pub hidden: Vec<u32>,
 }
 
@@ -46,13 +46,13 @@ impl TablePlan {
         }
     }
 
-    /// The minor version of the plugin's table.
+    /// Returns the minor version of the plugin's table.
     #[must_use]
     pub fn plugin_minor(&self) -> u32 {
         self.plugin_minor
     }
 
-    /// The size of the plugin's table in bytes.
+    /// Returns the size of the plugin's table in bytes.
     #[must_use]
     pub fn plugin_size(&self) -> usize {
         self.plugin_size
@@ -66,7 +66,7 @@ struct Node {
     kind: u32,
 }
 
-/// Copies of the plugin's tables, each with the size of this crate's header. The part that the plugin lacks is 0.
+/// Copies of the plugin's tables, each with the size in this crate's header. Slots that the plugin lacks are 0.
 pub(super) struct Copies {
     main: &'static [u64],
     extensions: Vec<(u32, &'static [u64])>,
@@ -79,12 +79,12 @@ pub(super) struct Copies {
 impl Copies {
     /// # Safety
     ///
-    /// L1 for `plugin`.
+    /// Contract L1 must hold for `plugin`.
     pub(super) unsafe fn of(plugin: *const PJRT_Api, forwarders: &[Forwarder]) -> Self {
         let table = plugin.cast::<u8>();
         // SAFETY: L1 (plugin): the table begins with its size.
         let size = unsafe { memory::read::<usize>(table) } / WORD * WORD;
-        // SAFETY: L1 (plugin).
+        // SAFETY: L1 (plugin): the table is readable for its size.
         let main = unsafe { copy(table, size, size_of::<PJRT_Api>()) };
         let at = std::mem::offset_of!(PJRT_Api, pjrt_api_version);
         let part = |offset: usize| {
@@ -95,7 +95,7 @@ impl Copies {
         let major = part(std::mem::offset_of!(PJRT_Api_Version, major_version));
         let minor = part(std::mem::offset_of!(PJRT_Api_Version, minor_version));
         let first = word(main, std::mem::offset_of!(PJRT_Api, extension_start));
-        // SAFETY: L1 (plugin).
+        // SAFETY: L1 (plugin): the plugin's chain of extensions is valid.
         let nodes = if minor < FIRST_MINOR { Vec::new() } else { unsafe { chain(first) } };
         let mut extensions = Vec::new();
         for node in &nodes {
@@ -112,12 +112,13 @@ impl Copies {
         self.version
     }
 
-    /// The plugin's own table.
+    /// Returns the plugin's own table.
     pub(super) fn address(&self) -> *const PJRT_Api {
         self.address
     }
 
-    /// The copy of a table, which has the size of the table in this crate's header.
+    /// Returns the copy of the main table or of an extension. The copy has the size of the table in this crate's
+    /// header.
     #[inline]
     fn table(&self, extension: Option<PJRT_Extension_Type>) -> Option<*const u64> {
         match extension {
@@ -126,7 +127,7 @@ impl Copies {
         }
     }
 
-    /// The plugin's function.
+    /// Returns the plugin's function `S`, if the plugin has it.
     #[inline]
     pub(super) fn function<S: ForwardedFunction>(&self) -> Option<unsafe extern "C" fn(*mut S::Args) -> S::Return> {
         let table = self.table(S::EXTENSION)?;
@@ -134,7 +135,7 @@ impl Copies {
         S::get(unsafe { &*table.cast::<S::Table>() })
     }
 
-    /// The pointer in a slot of the plugin's table, which is null if the table ends before it.
+    /// Returns the pointer in a slot of the plugin's table, which is null if the table ends before the slot.
     pub(super) fn pointer(&self, forwarder: &Forwarder) -> *mut () {
         let copy = match forwarder.extension {
             None => Some(self.main),
@@ -144,7 +145,7 @@ impl Copies {
     }
 }
 
-/// The tables for the framework.
+/// The tables that the framework receives.
 pub(super) struct Shown {
     main: &'static [SlotCell],
     /// Empty if the framework sees the plugin's own chain.
@@ -155,7 +156,7 @@ pub(super) struct Shown {
 impl Shown {
     /// # Safety
     ///
-    /// L1 for `plugin`.
+    /// Contract L1 must hold for `plugin`.
     pub(super) unsafe fn new(
         plugin: *const PJRT_Api,
         copies: &Copies,
@@ -163,14 +164,14 @@ impl Shown {
         forwarders: &[Forwarder],
         wanted: &dyn Fn(usize) -> bool,
     ) -> Self {
-        // A table that announces less than the plugin's still has all of the plugin's functions, because the plugin may call
-        // itself through the table in a client.
-        // SAFETY: L1 (plugin).
+        // Even if the plan announces a smaller table, the new table contains all of the plugin's functions, because the
+        // plugin may call its own functions through the table in a client.
+        // SAFETY: L1 (plugin): the table is readable for its size.
         let main = unsafe { cells(plugin.cast(), copies.size, plan.size.max(copies.size), &[]) };
         set(main, 0, plan.size);
         let minor =
             std::mem::offset_of!(PJRT_Api, pjrt_api_version) + std::mem::offset_of!(PJRT_Api_Version, major_version);
-        // Two 32-bit numbers share the word.
+        // The word contains two 32-bit integers: the major and the minor version.
         set(main, minor, plan.major as usize | (plan.minor as usize) << 32);
         let hooked = |kind: u32| {
             let of_node = |f: &Forwarder| f.extension == Some(PJRT_Extension_Type(kind));
@@ -196,7 +197,7 @@ impl Shown {
         self.main.as_ptr().cast()
     }
 
-    /// The cell of a slot, if the framework's table has it.
+    /// Returns the cell of a forwarder's slot, if the framework's table has the slot.
     pub(super) fn slot(&self, forwarder: &Forwarder) -> Option<&SlotCell> {
         let table = match forwarder.extension {
             None => self.main,
@@ -206,11 +207,11 @@ impl Shown {
     }
 }
 
-/// Copies a table to words that live as long as the process, `size` bytes of which are known.
+/// Copies the first `known` bytes of a table to `size` bytes that live as long as the process. The rest is 0.
 ///
 /// # Safety
 ///
-/// `from` is readable for `known` bytes.
+/// `from` must be readable for `known` bytes.
 pub(super) unsafe fn copy(from: *const u8, known: usize, size: usize) -> &'static [u64] {
     let words = Box::leak(vec![0_u64; size.div_ceil(WORD)].into_boxed_slice());
     // SAFETY: this function's contract, and the words have this size.
@@ -218,11 +219,12 @@ pub(super) unsafe fn copy(from: *const u8, known: usize, size: usize) -> &'stati
     words
 }
 
-/// Copies a table in the same way, to cells that may change while the framework reads them, behind other words.
+/// Copies a table like [`copy`], but to atomic cells, which may change while the framework reads them. The words
+/// `before` precede the table.
 ///
 /// # Safety
 ///
-/// `from` is readable for `known` bytes.
+/// `from` must be readable for `known` bytes.
 pub(super) unsafe fn cells(from: *const u8, known: usize, size: usize, before: &[usize]) -> &'static [SlotCell] {
     // SAFETY: this function's contract.
     let words = unsafe { copy(from, known, size) };
@@ -243,7 +245,7 @@ pub(super) fn word(words: &[u64], offset: usize) -> usize {
 
 /// # Safety
 ///
-/// L1: `first` is 0 or the address of the first node of a plugin's chain.
+/// Contract L1: `first` must be 0 or the address of the first node of a plugin's chain.
 unsafe fn chain(first: usize) -> Vec<Node> {
     let mut nodes = Vec::new();
     let mut next = std::ptr::with_exposed_provenance::<u8>(first);

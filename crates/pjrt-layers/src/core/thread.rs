@@ -1,12 +1,12 @@
-//! Numbers of threads.
+//! Ids of threads.
 
-/// The system's id of this thread.
+/// Returns the operating system's id of this thread.
 #[cfg(target_os = "linux")]
 pub(crate) fn thread_id() -> u64 {
     rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs().into()
 }
 
-/// A number that identifies this thread. While a thread ends, it is 0.
+/// Returns a number that identifies this thread, or 0 while the thread ends.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn thread_id() -> u64 {
     use std::sync::atomic::{AtomicU64, Ordering};

@@ -12,18 +12,18 @@ use super::contain::contain;
 use super::send::destroy_error;
 use super::table::Copies;
 
-/// Runs when an event becomes ready.
+/// A closure that runs when an event becomes ready.
 struct Action {
     run: Box<dyn FnOnce() + Send>,
     plugin: &'static Copies,
 }
 
-/// Runs a closure when an event becomes ready or fails, on any thread, also within this function. Returns whether the
-/// plugin accepted that. Otherwise, the closure never runs.
+/// Runs a closure when an event becomes ready or fails. The closure may run on any thread, and before this function
+/// returns. Returns whether the plugin accepted the callback. If the plugin rejects it, the closure never runs.
 ///
 /// # Safety
 ///
-/// `event` is a live event until this function returns.
+/// `event` must be live until this function returns.
 pub(super) unsafe fn when_ready(plugin: &'static Copies, event: usize, run: Box<dyn FnOnce() + Send>) -> bool {
     let action = Box::into_raw(Box::new(Action { run, plugin }));
     let callback: unsafe extern "C" fn(*mut PJRT_Error, *mut c_void) = act;
@@ -31,7 +31,7 @@ pub(super) unsafe fn when_ready(plugin: &'static Copies, event: usize, run: Box<
     let registered =
         ask!(plugin, PJRT_Event_OnReady { event: event, callback: Some(callback), user_arg: action.cast() });
     if registered.is_err() {
-        // SAFETY: L5 (callbacks): a failed registration never calls back, so the action is still ours.
+        // SAFETY: L5 (callbacks): a failed registration never calls back, so this function still owns the action.
         drop(unsafe { Box::from_raw(action) });
     }
     registered.is_ok()
@@ -39,7 +39,7 @@ pub(super) unsafe fn when_ready(plugin: &'static Copies, event: usize, run: Box<
 
 /// # Safety
 ///
-/// L5: `argument` is the action, and this is its only call.
+/// Contract L5: `argument` must be the action, and this must be the only call with this argument.
 unsafe extern "C" fn act(error: *mut PJRT_Error, argument: *mut c_void) {
     // SAFETY: L5 (callbacks): the plugin calls once, with the registered argument.
     let action = unsafe { Box::from_raw(argument.cast::<Action>()) };
@@ -48,15 +48,15 @@ unsafe extern "C" fn act(error: *mut PJRT_Error, argument: *mut c_void) {
     contain(action.run);
 }
 
-/// Waits until an event is ready or failed. Returns whether that happened within the limit.
+/// Waits until an event is ready or failed. Returns whether this happened within the limit.
 ///
 /// # Safety
 ///
-/// `event` is a live event until this function returns.
+/// `event` must be live until this function returns.
 pub(super) unsafe fn event(plugin: &'static Copies, event: usize, limit: Duration) -> bool {
     let (sender, receiver) = channel();
     let ready = Box::new(move || {
-        // The receiver is dropped if the time ran out.
+        // `send` fails if the limit has passed, because the receiver is then dropped.
         let _ = sender.send(());
     });
     // SAFETY: this function's contract.
@@ -64,17 +64,17 @@ pub(super) unsafe fn event(plugin: &'static Copies, event: usize, limit: Duratio
     accepted && receiver.recv_timeout(limit).is_ok()
 }
 
-/// Waits until a buffer is ready or failed. Returns whether that happened within the limit.
+/// Waits until a buffer is ready or failed. Returns whether this happened within the limit.
 ///
 /// # Safety
 ///
-/// `buffer` is a live buffer until this function returns.
+/// `buffer` must be live until this function returns.
 pub(super) unsafe fn buffer(plugin: &'static Copies, buffer: usize, limit: Duration) -> bool {
     let buffer = with_exposed_provenance_mut(buffer);
     let Ok(args) = ask!(plugin, PJRT_Buffer_ReadyEvent { buffer: buffer }) else { return false };
-    // SAFETY: L1 (plugin): the event is ours until it is destroyed below.
+    // SAFETY: L1 (plugin): the event belongs to this function, which destroys it below.
     let is_ready = unsafe { event(plugin, args.event.expose_provenance(), limit) };
-    // The error cannot be handled, and the event must not be used any more.
+    // An error of the destroy function cannot be handled.
     let _ = ask!(plugin, PJRT_Event_Destroy { event: args.event });
     is_ready
 }

@@ -1,4 +1,5 @@
-//! Reads and writes of words that may not be accessible. The system reports an error where the processor would raise a fault.
+//! Reads and writes words at addresses that may not be accessible. The system reports an error where a direct access
+//! would fault.
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod system {
@@ -24,8 +25,8 @@ mod system {
         let local = part(from_ref(&word).cast_mut().cast(), size);
         let remote = part(with_exposed_provenance_mut(address), size);
         let process = std::process::id().cast_signed();
-        // SAFETY: L12 (clients) and L13 (objects): the word is a place for the address of a table, where any valid table of
-        // the type may be. The function reports an error if the address is not writable.
+        // SAFETY: L12 (clients) and L13 (objects): the word contains the address of a table, and any valid table of the
+        // type may replace it. The function reports an error if the address is not writable.
         unsafe { libc::process_vm_writev(process, &raw const local, 1, &raw const remote, 1, 0) };
     }
 }

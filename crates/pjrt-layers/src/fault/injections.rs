@@ -1,4 +1,4 @@
-//! The file in which the layer writes each fault.
+//! The file to which the layer writes each injected fault.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::json;
 
-/// Writes one JSON object for each fault to `fault-PID.jsonl`, before the call continues. The file is complete up to the
-/// last fault even if the process crashes.
+/// Writes one JSON object for each fault to `fault-PID.jsonl`, before the call continues. Even if the process crashes,
+/// the file contains all faults up to the last one.
 #[derive(Debug, Default)]
 pub(super) struct Injections {
     folder: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! Lets calls fail or wait.
+//! Makes calls fail or wait.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -17,28 +17,28 @@ use crate::function::{Function, Kind};
 use crate::generated::{COUNT, FUNCTIONS};
 use crate::layer::{Layer, Outcome, Step};
 
-/// Lets calls fail or wait, by [`Rules`].
+/// The layer `fault`, which makes calls fail or wait according to [`Rules`].
 ///
-/// The plugin does not see a call that fails, and the outputs of its arguments stay as the framework set them. If several
-/// rules apply to a call, their delays add up, and the first one with an error decides.
+/// The plugin does not receive a call that fails, and the output fields of the args struct keep the framework's values.
+/// If several rules apply to a call, their delays add up, and the first rule with an error determines the error.
 #[derive(Debug)]
 pub struct Fault {
     rules: Vec<(Rule, Counts)>,
     seed: u64,
-    /// The positions of the rules of each function.
+    /// For each function, the indices of its rules.
     by_function: Vec<Vec<usize>>,
     summary: Summary,
     injections: Injections,
 }
 
-/// The calls of a rule so far.
+/// Counters of one rule.
 #[derive(Debug, Default)]
 struct Counts {
     calls: AtomicU64,
     failed: AtomicU64,
     delayed: AtomicU64,
     lost_or_late: AtomicU64,
-    /// The event that becomes ready after those of the next call.
+    /// Opens the gates of the events of the rule's last late call, when it sends a message or is dropped.
     late: Mutex<Option<Sender<()>>>,
 }
 
@@ -51,8 +51,8 @@ enum Summary {
 }
 
 impl Fault {
-    /// Creates the layer. Rules with a probability draw their calls from the seed and the calls' numbers: the same seed
-    /// selects the same numbers again.
+    /// Creates the layer. A rule with a probability selects calls by the seed and the number of the call. The same seed
+    /// therefore selects the same call numbers again.
     #[must_use]
     pub fn new(rules: Rules, seed: u64) -> Self {
         let mut by_function = vec![Vec::new(); COUNT];
@@ -65,8 +65,9 @@ impl Fault {
         Self { rules, seed, by_function, summary: Summary::Nowhere, injections: Injections::default() }
     }
 
-    /// Writes the number of calls of each rule when the process exits: to `fault-PID.txt` in a folder, or to the standard
-    /// error. With a folder, it also writes each fault to `fault-PID.jsonl` when it is injected.
+    /// When the process exits, writes the number of calls of each rule to `fault-PID.txt` in the folder, or to the
+    /// standard error without a folder. With a folder, the layer also writes each fault to `fault-PID.jsonl` when it
+    /// injects the fault.
     #[must_use]
     pub fn with_summary(mut self, folder: Option<PathBuf>) -> Self {
         self.injections = Injections::new(folder.as_deref());
@@ -74,7 +75,7 @@ impl Fault {
         self
     }
 
-    /// The text of an error. It contains all that is needed to repeat it.
+    /// Returns the message of an error. It contains everything that is needed to repeat the error.
     fn message(&self, at: usize, failure: Failure, function: &Function, call: u64) -> String {
         let (rule, _) = &self.rules[at];
         let start = if failure == Failure::OutOfMemory { "Out of memory: injected" } else { "Injected" };
@@ -85,7 +86,7 @@ impl Fault {
             rule.text
         );
         if rule.chance.is_some() {
-            // A text in memory takes any number of bytes.
+            // Writing to a `String` cannot fail.
             let _ = write!(text, " with the seed {}", self.seed);
         }
         text
@@ -115,7 +116,8 @@ impl Layer for Fault {
     }
 
     fn wants(&self, function: &Function) -> bool {
-        // Functions that take an event may take one that is lost or late.
+        // The framework may pass a lost or late event to any function with an event argument, so these functions need a
+        // forwarder.
         let takes_event =
             function.fields.iter().any(|field| !field.output && matches!(field.kind, Kind::Handle("PJRT_Event")));
         let mut ids = self.rules.iter().flat_map(|(rule, _)| &rule.functions);
@@ -137,7 +139,7 @@ impl Layer for Fault {
                 counts.delayed.fetch_add(1, Ordering::Relaxed);
             }
             if let (Some(readiness), 0) = (rule.readiness, token) {
-                // 0 stands for no such rule.
+                // The token 0 means that no rule affects the events of the call.
                 token = *at as u64 + 1;
                 let effect = if readiness == Readiness::Lost { "lost" } else { "late" };
                 self.injections.add(call.function().name, *at, &rule.text, number, effect);
@@ -168,10 +170,11 @@ impl Layer for Fault {
             if let (Some(late), Some(event)) = (late, events.first()) {
                 let state = call.state();
                 let ready = move || {
-                    // The receiver is dropped if the event became ready after the maximum time.
+                    // `send` fails if the maximum time has passed, because the receiver is then dropped.
                     let _ = late.send(());
                 };
-                // If the plugin does not accept this, `late` is dropped, which opens the earlier event.
+                // If the plugin rejects the callback, `late` is dropped, which opens the gates of the earlier events at
+                // once.
                 let _ = state.when_ready(*event, Box::new(ready));
             }
         }
@@ -204,10 +207,11 @@ impl Layer for Fault {
     }
 }
 
-/// Opens events after a message, or after the maximum time. The plugin's threads never run this.
+/// Opens the gates of events when a message arrives, or after [`PATIENCE`]. A new thread waits, so that the caller does
+/// not block.
 fn open_later(state: &'static State, handles: Vec<usize>, receiver: Receiver<()>) {
     let open = move || {
-        // Both a message and a lost sender end the wait.
+        // A message or a dropped sender ends the wait early.
         let _ = receiver.recv_timeout(PATIENCE);
         for handle in handles {
             state.open_event(handle);
@@ -215,7 +219,7 @@ fn open_later(state: &'static State, handles: Vec<usize>, receiver: Receiver<()>
     };
     let thread = std::thread::Builder::new().name("pjrt late event".to_owned());
     if let Err(error) = thread.spawn(open) {
-        // Without the thread, the events are lost.
+        // Without the thread, the events never become ready.
         let _ = writeln!(io::stderr(), "pjrt-layers: fault: cannot start a thread for late events: {error}");
     }
 }

@@ -1,4 +1,4 @@
-//! The layer `fault`: lets calls fail or take longer, by rules. See [`Fault`].
+//! The layer `fault`: makes calls fail or take longer according to rules. See [`Fault`].
 
 mod injections;
 mod injector;

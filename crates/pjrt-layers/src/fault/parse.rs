@@ -1,4 +1,4 @@
-//! Reads rules from a text.
+//! Parses rules from a string.
 
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -9,7 +9,8 @@ use pjrt_types::ErrorCode;
 use super::rule::{Failure, KINDS, Readiness, Rule, Rules, can_fail, returns_events};
 use crate::generated::FUNCTIONS;
 
-/// A text that is not a list of rules. Its message names the rule and the word, and the values that are allowed.
+/// Error for a string that does not contain valid rules. The message names the rule, the invalid word and the allowed
+/// words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidRules(String);
@@ -30,7 +31,7 @@ impl FromStr for Rules {
     }
 }
 
-/// The words behind a rule's subject.
+/// The effects and conditions that follow a rule's subject.
 #[derive(Default)]
 struct Words {
     failure: Option<Failure>,
@@ -97,7 +98,7 @@ fn rule(text: &str) -> Result<Rule, String> {
     })
 }
 
-/// Returns the positions of a subject's functions.
+/// Returns the indices in `FUNCTIONS` of the functions that a subject selects.
 fn functions(subject: &str, fails: bool) -> Result<Vec<usize>, String> {
     let all = || FUNCTIONS.iter().enumerate();
     if let Some((_, names)) = KINDS.iter().find(|(kind, _)| *kind == subject) {
@@ -105,7 +106,8 @@ fn functions(subject: &str, fails: bool) -> Result<Vec<usize>, String> {
     }
     if let Some(prefix) = subject.strip_suffix('*') {
         let named = all().filter(|(_, function)| function.name.starts_with(prefix));
-        // An object that is not destroyed is a leak, so only a rule with the function's whole name asks for it.
+        // If a destroy function fails, its object leaks. Error effects therefore apply to a destroy function only if
+        // the rule contains the function's full name.
         let allowed = named.filter(|(_, function)| !fails || can_fail(function) && function.destroys().is_none());
         let ids: Vec<usize> = allowed.map(|(id, _)| id).collect();
         return if ids.is_empty() {

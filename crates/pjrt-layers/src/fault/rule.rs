@@ -1,4 +1,4 @@
-//! The rules of the layer.
+//! The rules of the layer `fault`.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -8,50 +8,53 @@ use pjrt_types::ErrorCode;
 use crate::function::{Field, Function, Kind};
 use crate::groups::{ALLOCATIONS, COMPILERS, TRANSFERS};
 
-/// Which calls fail or are delayed. [`Rules::from_str`](std::str::FromStr::from_str) reads them from a text.
+/// Rules that make calls fail or delay them. [`Rules::from_str`](std::str::FromStr::from_str) parses them from a
+/// string.
 ///
-/// Rules are separated by semicolons. Each one has a subject, at least one effect, and at most one of each condition, in
-/// words separated by spaces: `PJRT_LoadedExecutable_Execute call=3 oom; transfer chance=0.01 delay=50ms`.
+/// Semicolons separate the rules, and spaces separate the words of a rule. A rule begins with a subject, followed by at
+/// least one effect and at most one condition of each form. For example:
+///
+/// `PJRT_LoadedExecutable_Execute call=3 oom; transfer chance=0.01 delay=50ms`
 ///
 /// | word | meaning |
 /// |---|---|
 /// | `PJRT_Client_Compile` | subject: this function |
-/// | `PJRT_Buffer_*`, `*` | subject: the functions whose names begin with these letters; errors do not apply to those that destroy objects |
+/// | `PJRT_Buffer_*`, `*` | subject: the functions with this prefix; error effects exclude functions that destroy objects |
 /// | `memory`, `compile`, `transfer` | subject: the functions that allocate device memory, compile programs, or move data |
-/// | `oom` | effect: the code `RESOURCE_EXHAUSTED`, and a text that begins with "Out of memory" |
-/// | `error=INTERNAL` | effect: this code |
-/// | `delay=50ms` | effect: the call waits first; units are `us`, `ms` and `s` |
+/// | `oom` | effect: an error with the code `RESOURCE_EXHAUSTED` and a message that begins with "Out of memory" |
+/// | `error=INTERNAL` | effect: an error with this code |
+/// | `delay=50ms` | effect: a delay before the call; the units are `us`, `ms` and `s` |
 /// | `lost` | effect: the events that the call returns never become ready |
-/// | `late` | effect: these events follow those of the rule's next call, or become ready after a second |
-/// | `call=3`, `call=3-5`, `call=3-` | condition: the third call, the third to the fifth, or from the third on |
-/// | `chance=0.1` | condition: each call with this probability |
+/// | `late` | effect: the events of the call become ready after those of the rule's next call, or after one second |
+/// | `call=3`, `call=3-5`, `call=3-` | condition: only the third call, the third to the fifth, or from the third on |
+/// | `chance=0.1` | condition: only a random selection of calls, each with this probability |
 ///
-/// Each rule counts the calls of all its functions together, from 1.
+/// A rule counts the calls of all its functions with a single counter, which starts at 1.
 #[derive(Clone, Debug, Default)]
 pub struct Rules(pub(super) Vec<Rule>);
 
-/// One rule.
+/// A parsed rule.
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
     /// The rule as the user wrote it.
     pub(super) text: String,
-    /// The positions of its functions among all functions.
+    /// The indices of the rule's functions in `FUNCTIONS`.
     pub(super) functions: Vec<usize>,
     pub(super) failure: Option<Failure>,
     pub(super) delay: Option<Duration>,
     pub(super) readiness: Option<Readiness>,
-    /// The numbers of the calls, the first one being 1.
+    /// The numbers of the calls to which the rule applies. The first call has the number 1.
     pub(super) calls: RangeInclusive<u64>,
-    /// Probability of each of these calls, from 0 to 1.
+    /// Probability with which the rule applies to each of these calls, from 0 to 1.
     pub(super) chance: Option<f64>,
 }
 
-/// How a call fails.
+/// The error with which a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// With the code and the text that allocators use.
+    /// The code and the message of a failed allocation of device memory.
     OutOfMemory,
-    /// With this code.
+    /// An error with this code.
     Error(ErrorCode),
 }
 
@@ -60,28 +63,29 @@ pub(super) enum Failure {
 pub(super) enum Readiness {
     /// Never.
     Lost,
-    /// After those of the rule's next call, but at most [`PATIENCE`] later.
+    /// When the events of the rule's next call are ready, or after [`PATIENCE`].
     Late,
 }
 
-/// How long an event waits for the next one. A program may wait for an event before it makes the next call.
+/// Maximum delay of a late event. A program may wait for the event before it makes the rule's next call.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Rule {
-    /// Whether the rule applies to its call of this number. The answer depends on the arguments only, so a seed gives the
-    /// same faults again.
+    /// Returns whether the rule applies to its call with the number `call`. The result depends only on the arguments,
+    /// so the same seed selects the same calls again.
     pub(super) fn applies(&self, seed: u64, rule: u64, call: u64) -> bool {
         self.calls.contains(&call) && self.chance.is_none_or(|chance| draw(seed, rule, call) < chance)
     }
 }
 
-/// A number from 0 to 1, without 1.
+/// Returns a pseudorandom number that is at least 0 and less than 1.
 fn draw(seed: u64, rule: u64, call: u64) -> f64 {
     let mixed = mix(mix(mix(seed) ^ rule) ^ call);
     f64::from(u32::try_from(mixed >> 32).unwrap_or(0)) / (f64::from(u32::MAX) + 1.0)
 }
 
-/// The generator SplitMix64, whose outputs for neighbouring inputs are unrelated.
+/// Computes the output of the generator SplitMix64 for the state `from`. The outputs for neighboring states are
+/// uncorrelated.
 fn mix(from: u64) -> u64 {
     let mut z = from.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -89,18 +93,19 @@ fn mix(from: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Functions that belong together, by a name for the user.
+/// Groups of functions, by the name that selects them in a rule.
 pub(super) const KINDS: &[(&str, &[&str])] =
     &[("memory", ALLOCATIONS), ("compile", COMPILERS), ("transfer", TRANSFERS)];
 
-/// Whether a function returns events.
+/// Returns whether a function returns events.
 pub(super) fn returns_events(function: &Function) -> bool {
     let is_event = |field: &Field| matches!(field.kind, Kind::Handle("PJRT_Event"));
     function.name == "PJRT_LoadedExecutable_Execute"
         || function.fields.iter().any(|field| field.output && is_event(field))
 }
 
-/// Whether a framework can receive an error from a function. It does not expect one for a question about an error.
+/// Returns whether a framework can handle an error from a function. A framework does not expect errors from the
+/// functions that describe an error.
 pub(super) fn can_fail(function: &Function) -> bool {
     function.fallible && !function.name.starts_with("PJRT_Error_")
 }

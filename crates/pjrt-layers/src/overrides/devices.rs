@@ -10,18 +10,18 @@ use super::queries::Devices;
 use crate::core::Call;
 use crate::function::Function;
 
-/// The arrays of devices that clients and memories return: function, array and length.
+/// Functions that return arrays of devices, each with the names of the fields for the array and its length.
 const ARRAYS: &[(&str, &str, &str)] = &[
     ("PJRT_Client_Devices", "devices", "num_devices"),
     ("PJRT_Client_AddressableDevices", "addressable_devices", "num_addressable_devices"),
     ("PJRT_Memory_AddressableByDevices", "devices", "num_devices"),
 ];
 
-/// The devices that the framework sees.
+/// The selection of devices that the framework sees.
 #[derive(Debug, Default)]
 pub(super) struct Visible {
     devices: Devices,
-    /// The hidden devices of each client.
+    /// The handles of the hidden devices, by the handle of their client.
     hidden: RwLock<HashMap<usize, Vec<usize>>>,
 }
 
@@ -56,12 +56,12 @@ impl Visible {
         }
     }
 
-    /// Selects the devices of a new client.
+    /// Stores which devices of a new client are hidden.
     fn hide(&self, call: &Call) {
         let client = call.address_of("client");
         let all = call.state().addressable_devices(client).unwrap_or_default();
         if let Some(missing) = self.devices.first_missing(all.len()) {
-            // The call has no place for a warning.
+            // The call cannot return a warning, so write it to the standard error.
             let _ = writeln!(
                 io::stderr(),
                 "pjrt-layers: override: there is no device at position {missing}: the client has {} devices, and position \

@@ -1,4 +1,4 @@
-//! The layer and its parts.
+//! The layer `override`.
 
 use pjrt_sys::slot;
 use pjrt_types::ErrorCode;
@@ -12,22 +12,22 @@ use crate::function::Function;
 use crate::groups::starts_work;
 use crate::layer::{Layer, Outcome, Step};
 
-/// Saves and replaces programs, changes the answers to queries, and makes calls synchronous. Without a setting, it changes
-/// nothing.
+/// The layer `override`. It saves and replaces programs, changes the values that queries return, and makes calls
+/// synchronous. If no field is set, the layer changes nothing.
 #[derive(Debug, Default)]
 pub struct Override {
     programs: Programs,
-    /// The platform's name.
+    /// The platform name that the framework sees.
     pub platform_name: Option<String>,
-    /// The text with which the platform describes its version.
+    /// The platform version string that the framework sees.
     pub platform_version: Option<String>,
-    /// The vendor's name of each device.
+    /// The device kind (the vendor's name of the model) that the framework sees for each device.
     pub device_kind: Option<String>,
-    /// The version in the table, major and minor. The table keeps its size.
+    /// The major and minor version that the table announces. The table keeps its size.
     pub api_version: Option<(u32, u32)>,
     /// The values that devices report about their memory.
     pub memory: Memory,
-    /// Whether runs and transfers have ended when their call returns.
+    /// Whether calls that start runs and transfers return only when the work has ended.
     pub synchronous: bool,
     visible: Visible,
 }
@@ -39,18 +39,18 @@ impl Override {
         Self { programs, ..Self::default() }
     }
 
-    /// Hides the other devices from the framework.
+    /// Selects the devices that the framework sees. The layer hides all other devices.
     pub fn set_devices(&mut self, devices: Devices) {
         self.visible = Visible::new(devices);
     }
 
-    /// Where programs are saved, and by which files they are replaced.
+    /// Returns the settings for saving and replacing programs.
     #[must_use]
     pub fn programs(&self) -> &Programs {
         &self.programs
     }
 
-    /// Whether the layer has no setting.
+    /// Returns whether no setting is present, so that the layer changes nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let texts = [&self.platform_name, &self.platform_version, &self.device_kind];
@@ -59,7 +59,8 @@ impl Override {
         !(has_text || has_answer || self.synchronous || !self.programs.is_empty())
     }
 
-    /// The text that replaces an output of a function, with the names of the output and of its length.
+    /// Returns the string that replaces an output of a function, with the names of the output field and of its length
+    /// field.
     fn text(&self, function: &Function) -> Option<(&str, &'static str, &'static str)> {
         let (value, text, length) = match function.name {
             "PJRT_Client_PlatformName" | "PJRT_TopologyDescription_PlatformName" => {

@@ -9,15 +9,16 @@ use sha2::{Digest, Sha256};
 use crate::core::{Call, CompiledProgram};
 use crate::function::Function;
 
-/// The first bytes of MLIR's bytecode.
+/// The magic number of MLIR bytecode.
 const BYTECODE: &[u8] = b"ML\xefR";
-/// Number of digits of a program's hash in the name of its file.
+/// Number of hexadecimal digits of a program's hash in the name of its file.
 const DIGITS: usize = 16;
 
-/// Where programs are saved, and by which files they are replaced.
+/// Settings for saving the programs of a framework and for replacing them by files.
 ///
-/// The third program that a process compiles has the name `program-3-HASH`, in which `HASH` is the first 16 digits of the
-/// SHA-256 of its bytes. The ending is the format: `.mlir` (text), `.mlirbc` (bytecode), `.hlo` or `.hlo_with_config`.
+/// The third program that a process compiles has the name `program-3-HASH`, in which `HASH` is the first 16 hexadecimal
+/// digits of the SHA-256 of its bytes. The extension is the format: `.mlir` (text), `.mlirbc` (bytecode), `.hlo` or
+/// `.hlo_with_config`. Programs of an unknown format are saved as `.bin`.
 #[derive(Debug, Default)]
 pub struct Programs {
     save: Option<PathBuf>,
@@ -26,15 +27,15 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Saves programs in the first folder, each with its compile options. The second folder has the replacements. A file
-    /// whose name without its ending is `program-3` or `program-3-HASH` replaces this program, and so does a file whose
-    /// name ends with its hash.
+    /// Creates the settings. The layer saves programs in the folder `save`, each with its compile options. The folder
+    /// `replacements` contains the files that replace programs. A file replaces the third program if its name without
+    /// the extension is `program-3` or `program-3-HASH`, or ends with the program's hash.
     #[must_use]
     pub fn new(save: Option<PathBuf>, replacements: Option<PathBuf>) -> Self {
         Self { save, replacements, compiled: AtomicU64::new(0) }
     }
 
-    /// The folder with replacements.
+    /// Returns the folder with replacements.
     #[must_use]
     pub fn replacements(&self) -> Option<&Path> {
         self.replacements.as_deref()
@@ -48,7 +49,7 @@ impl Programs {
         !self.is_empty() && function.field("program").is_some() && function.field("compile_options").is_some()
     }
 
-    /// Saves the program of a call, and replaces it.
+    /// Saves the program of a call, and replaces it if a replacement exists.
     pub(super) fn exchange(&self, call: &mut Call, program: &CompiledProgram) -> Result<(), String> {
         if self.is_empty() {
             return Ok(());
@@ -79,7 +80,7 @@ fn save(folder: &Path, name: &str, program: &CompiledProgram) -> Result<(), Stri
     Ok(())
 }
 
-/// The ending of a program's file.
+/// Returns the extension of a program's file.
 fn ending(program: &CompiledProgram) -> &str {
     match program.format.as_str() {
         "mlir" if program.code.starts_with(BYTECODE) => "mlirbc",
@@ -90,7 +91,7 @@ fn ending(program: &CompiledProgram) -> &str {
     }
 }
 
-/// The format of a file by its ending.
+/// Returns the format of a file according to its extension.
 fn format_of(path: &Path) -> Result<&'static str, String> {
     match path.extension().and_then(|ending| ending.to_str()) {
         Some("mlir" | "mlirbc") => Ok("mlir"),

@@ -1,4 +1,4 @@
-//! The values with which queries are answered, and their texts.
+//! The values that queries return in place of the plugin's values, and their parsers.
 
 use std::str::FromStr;
 
@@ -8,20 +8,20 @@ use crate::core::{Call, State};
 use crate::function::{Field, Kind};
 use crate::layer::Outcome;
 
-/// A text that is not a valid setting. Its message names the part that is wrong, and the values that are allowed.
+/// Error for a string that is not a valid setting. The message names the invalid part and the allowed values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidOverride(String);
 
-/// The devices of a client that a framework sees, by their position among the devices that the process can use.
+/// The devices of a client that the framework sees. A position is an index into the client's addressable devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Devices {
     /// All devices.
     #[default]
     All,
-    /// The first devices, up to this number.
+    /// This number of devices, from the first device on.
     First(usize),
-    /// The devices at these positions. The first position is 0.
+    /// The devices at these positions, which start at 0.
     At(Vec<usize>),
 }
 
@@ -34,7 +34,7 @@ impl Devices {
         }
     }
 
-    /// The first position that a client with this number of devices lacks.
+    /// Returns the first selected position that does not exist on a client with `count` devices.
     pub(super) fn first_missing(&self, count: usize) -> Option<usize> {
         match self {
             Self::All => None,
@@ -47,7 +47,7 @@ impl Devices {
 impl FromStr for Devices {
     type Err = InvalidOverride;
 
-    /// Reads `first 2`, or positions such as `0,3`.
+    /// Parses `first 2`, or positions such as `0,3`.
     fn from_str(text: &str) -> Result<Self, InvalidOverride> {
         let fault = || {
             InvalidOverride(format!(
@@ -64,7 +64,7 @@ impl FromStr for Devices {
     }
 }
 
-/// The values that devices report about their memory, by the names in `PJRT_Device_MemoryStats_Args`.
+/// The memory statistics that devices report, by the names of the fields in `PJRT_Device_MemoryStats_Args`.
 #[derive(Clone, Debug, Default)]
 pub struct Memory(Vec<(&'static Field, u64)>);
 
@@ -73,7 +73,7 @@ impl Memory {
         self.0.is_empty()
     }
 
-    /// Sets the values. If the plugin does not report anything about its memory, these are the only values.
+    /// Writes the values to the result of a call. If the call failed, clears the error and sets all other fields to 0.
     pub(super) fn answer(&self, call: &mut Call, outcome: Outcome) {
         let function = call.function();
         if outcome.failed() {
@@ -90,7 +90,7 @@ impl Memory {
         }
     }
 
-    /// The fields that may be set.
+    /// Returns the memory statistics that a setting can replace.
     fn fields() -> impl Iterator<Item = &'static Field> {
         let fields = State::function::<slot::PJRT_Device_MemoryStats>().fields.iter();
         fields.filter(|field| field.output && matches!(field.kind, Kind::Integer))
@@ -100,7 +100,7 @@ impl Memory {
 impl FromStr for Memory {
     type Err = InvalidOverride;
 
-    /// Reads values such as `bytes_limit=2GiB, bytes_in_use=512MiB`.
+    /// Parses values such as `bytes_limit=2GiB, bytes_in_use=512MiB`.
     fn from_str(text: &str) -> Result<Self, InvalidOverride> {
         let mut values = Vec::new();
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
@@ -120,7 +120,7 @@ impl FromStr for Memory {
     }
 }
 
-/// Reads a number of bytes.
+/// Parses a size in bytes, with an optional unit.
 fn bytes(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match &text[digits.len()..] {

@@ -1,4 +1,4 @@
-//! Waits until the work of a call has ended, before the call returns.
+//! Delays the return of a call until its work has ended.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -9,17 +9,17 @@ use crate::core::Call;
 use crate::function::Kind;
 use crate::groups::starts_work;
 
-/// Maximum time for the work of a call. A run may depend on later calls, such as those on other devices, or those that
-/// provide its arguments.
+/// Maximum time to wait for the work of a call. Without a limit, a run that depends on a later call would deadlock.
+/// Examples of such later calls are runs on other devices and calls that provide the run's arguments.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Waits for the events and buffers that a successful call returned.
+/// Waits until the events and buffers that a successful call returned are ready.
 pub(super) fn wait(call: &Call) {
     if !starts_work(call.function()) {
         return;
     }
     let mut buffers = Vec::new();
-    // An output that the plugin did not write has its old value: a call that only asks for a size starts no copy.
+    // A call that only queries the size does not start a copy or write its event field, which keeps an old value.
     let is_question = call.args::<slot::PJRT_Buffer_ToHostBuffer>().is_some_and(|args| args.dst.is_null());
     if is_question {
         return;
@@ -38,7 +38,7 @@ pub(super) fn wait(call: &Call) {
     let late = events.into_iter().any(|event| is_late(state.wait_for_event(event, LIMIT)))
         || buffers.into_iter().filter(|buffer| *buffer != 0).any(|one| is_late(state.wait_for_buffer(one, LIMIT)));
     if late {
-        // The call has no place for a warning.
+        // The call cannot return a warning, so write it to the standard error.
         let _ = writeln!(
             io::stderr(),
             "pjrt-layers: override: the work of {} did not end within {} s, so the call returns before its end",

@@ -1,4 +1,4 @@
-//! Converts the arguments of calls to messages.
+//! Converts the arguments of calls to messages of the recording.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -18,12 +18,12 @@ use crate::core::{BufferLayout, Call, HostData};
 pub(super) struct Converter<'a> {
     pub(super) call: &'a Call,
     pub(super) objects: &'a Mutex<Objects>,
-    /// Stores data.
+    /// Stores data in the recording, and returns a reference to the data.
     pub(super) store: &'a mut dyn FnMut(&[u8]) -> Content,
 }
 
 impl Converter<'_> {
-    /// The arguments of the call, or `None` if it cannot be replayed.
+    /// Returns the arguments of the call, or `None` if the call cannot be replayed.
     pub(super) fn arguments(&mut self, action: Action) -> Option<Arguments> {
         Some(match action {
             Action::CreateClient => Arguments::ClientCreate(self.create_client()),
@@ -171,7 +171,8 @@ impl Converter<'_> {
         })
     }
 
-    /// `None` for a query of the size, which is not a download.
+    /// Converts the arguments of a download. Returns `None` if the call only queries the size of the data, or if the
+    /// plugin does not describe the buffer.
     fn download(&self, source: &str) -> Option<Download> {
         let destination = self.call.destination()?;
         let buffer = self.call.address_of(source);
@@ -197,16 +198,16 @@ impl Converter<'_> {
     }
 
     fn index(&self) -> i32 {
-        // A 32-bit number is in the lower half of the word.
+        // The field has 32 bits, which are the lower half of the word.
         i32::try_from(self.integer("buffer_index") & 0x7fff_ffff).unwrap_or(0)
     }
 
-    /// The object that a function destroys or deletes.
+    /// Returns the handle of the object that the call destroys or deletes.
     fn subject(&self) -> usize {
         self.call.function().subject().map_or(0, |field| self.call.address(field))
     }
 
-    /// Forgets an object that is about to be destroyed.
+    /// Removes an object that is about to be destroyed. Returns its number.
     fn remove(&self, handle: usize) -> u64 {
         self.objects().remove(handle)
     }

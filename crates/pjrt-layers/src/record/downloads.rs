@@ -1,4 +1,4 @@
-//! Downloads whose data are not there yet.
+//! Downloads that have not finished.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,26 +7,27 @@ use pjrt_record::{Contents, Download};
 
 use crate::core::Destination;
 
-/// A download whose data are not there yet.
+/// A download that has not finished.
 #[derive(Debug)]
 pub(super) struct Pending {
-    /// The number of the call.
+    /// The number of the call in the recording.
     pub(super) call: u64,
-    /// Whether the data have no layout.
+    /// Whether the call copies raw bytes, which have no layout.
     pub(super) is_raw: bool,
     pub(super) download: Download,
     pub(super) destination: Destination,
 }
 
-/// The pending downloads by their events.
+/// The pending downloads, by the handles of their events.
 ///
-/// The data are read in the call or callback through which the framework learns that they are there, before it returns.
-/// A second thread that learns of it at the same time waits until the data were read, because the framework may free the
-/// memory as soon as one of its threads knows.
+/// The layer reads the data in the call or callback that reports the end of the download to the framework, before the
+/// call or callback returns. If two threads observe the end at the same time, the second thread waits until the first
+/// thread has read the data. Otherwise, the second thread could return to the framework, which could then free the
+/// memory.
 #[derive(Debug, Default)]
 pub(super) struct Downloads(Mutex<HashMap<usize, Slot>>);
 
-/// A pending download, taken by the first thread that learns of its end.
+/// A pending download, or `None` after a thread has taken it to write its data.
 type Slot = Arc<Mutex<Option<Pending>>>;
 
 impl Downloads {
@@ -34,7 +35,8 @@ impl Downloads {
         self.lock().insert(event, Arc::new(Mutex::new(Some(pending))));
     }
 
-    /// Runs a function with the download of an event that has become ready, unless another thread does so or did.
+    /// Runs a function with the download whose event has become ready. If another thread has taken the download, waits
+    /// until that thread has finished.
     pub(super) fn finish(&self, event: usize, write: impl FnOnce(Pending)) {
         let Some(slot) = self.lock().get(&event).map(Arc::clone) else { return };
         let mut pending = slot.lock().unwrap_or_else(PoisonError::into_inner);
@@ -44,12 +46,12 @@ impl Downloads {
         self.forget_slot(event, &slot);
     }
 
-    /// Forgets the event that the framework destroys, before another one gets its address.
+    /// Removes the download of an event that is about to be destroyed, because a new event may get the same address.
     pub(super) fn forget(&self, event: usize) {
         self.lock().remove(&event);
     }
 
-    /// Whether a download is pending. Most events belong to other calls.
+    /// Returns whether a pending download has this event.
     pub(super) fn has(&self, event: usize) -> bool {
         self.lock().contains_key(&event)
     }
@@ -66,7 +68,7 @@ impl Downloads {
     }
 }
 
-/// The message for a download, without its data.
+/// Returns the message for the contents of a download, without the data.
 pub(super) fn contents(pending: &Pending) -> Contents {
     let download = &pending.download;
     Contents {

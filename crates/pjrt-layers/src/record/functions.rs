@@ -1,8 +1,8 @@
-//! How the layer treats each function.
+//! Determines how the layer handles each function.
 
 use crate::function::Function;
 
-/// How the layer treats a function.
+/// How the layer handles calls of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     CreateClient,
@@ -23,17 +23,17 @@ pub(super) enum Action {
     Execute,
     Download,
     RawDownload,
-    /// Returns the address of the contents, which the framework then reads.
+    /// The function returns the address of a buffer's contents, which the framework then reads.
     View,
-    /// Reports whether an event is ready.
+    /// The function reports whether an event is ready.
     Event,
     DestroyEvent,
-    /// Changes what later calls compute, and cannot be replayed.
+    /// The function affects the results of later calls, but a replay cannot repeat it.
     Skip,
 }
 
 impl Action {
-    /// `None` for functions that only return information.
+    /// Returns the action for a function, or `None` if the function only returns information.
     pub(super) fn of(function: &Function) -> Option<Self> {
         Some(match function.name {
             "PJRT_Client_Create" => Self::CreateClient,
@@ -66,7 +66,7 @@ impl Action {
     }
 }
 
-/// The functions that create objects or have effects which a replay cannot repeat.
+/// Returns whether a function creates objects or has effects that a replay cannot repeat.
 fn is_skipped(name: &str) -> bool {
     const SKIPPED: &[&str] = &[
         "PJRT_Buffer_Bitcast",

@@ -1,8 +1,9 @@
 //! The layer `record`: writes the calls that are needed to repeat a computation, with their data, to a file.
 //!
-//! The crate `pjrt-record` describes and reads the file, and replays it. A call is written before the plugin receives it,
-//! because a plugin may read the data of an upload until the transfer ends, and because a call that crashes the process
-//! is then in the file. The outcome of the call follows in a block of its own.
+//! The crate `pjrt-record` defines the file format, and reads and replays recordings. The layer writes a call before
+//! the plugin receives it. The data of an upload are valid at this time, but the framework may free them when the
+//! transfer ends. In addition, the file then contains a call that crashes the process. The outcome of the call follows
+//! in a separate block.
 
 mod calls;
 mod downloads;

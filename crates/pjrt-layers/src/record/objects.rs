@@ -1,25 +1,25 @@
-//! The numbers of objects.
+//! The numbers that identify objects in a recording.
 
 use std::collections::HashMap;
 
-/// The numbers of live objects, by their handles, and the ids of devices and memories.
+/// The numbers of live objects in the recording, by their handles, and the ids of devices and memories.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     last: u64,
     numbers: HashMap<usize, u64>,
-    /// The client of each executable, and the number of its outputs.
+    /// For each executable's number, the client's number and the output count.
     executables: HashMap<u64, (u64, usize)>,
     devices: HashMap<usize, i32>,
     memories: HashMap<usize, i32>,
 }
 
 impl Objects {
-    /// The number of an object, or 0 if the recording does not have it.
+    /// Returns the number of an object, or 0 if the recording does not contain the object.
     pub(super) fn number(&self, handle: usize) -> u64 {
         self.numbers.get(&handle).copied().unwrap_or(0)
     }
 
-    /// Gives a new object a number. 0 stands for a null handle.
+    /// Assigns a number to a new object. Returns 0 for a null handle.
     pub(super) fn add(&mut self, handle: usize) -> u64 {
         if handle == 0 {
             return 0;
@@ -29,7 +29,8 @@ impl Objects {
         self.last
     }
 
-    /// Forgets an object that is about to be destroyed. Its address may belong to another one then.
+    /// Removes an object that is about to be destroyed, because a new object may get the same address. Returns its
+    /// number.
     pub(super) fn remove(&mut self, handle: usize) -> u64 {
         let number = self.numbers.remove(&handle).unwrap_or(0);
         self.executables.remove(&number);
@@ -40,7 +41,7 @@ impl Objects {
         self.executables.insert(executable, (client, outputs));
     }
 
-    /// The client of an executable, and the number of its outputs.
+    /// Returns the client's number and the output count of an executable.
     pub(super) fn executable(&self, executable: u64) -> Option<(u64, usize)> {
         self.executables.get(&executable).copied()
     }

@@ -1,4 +1,4 @@
-//! Converts the results of calls to messages.
+//! Converts the results of calls to messages of the recording.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use super::functions::Action;
 use super::objects::Objects;
 use crate::core::{Call, ClientInfo};
 
-/// The outcome of a call that succeeded, or `None` if the call created no objects.
+/// Returns the outcome of a call that succeeded, or `None` if the call created no objects.
 pub(super) fn outcome(call: &Call, action: Action, objects: &Mutex<Objects>) -> Option<Outcome> {
     let lock = || objects.lock().unwrap_or_else(PoisonError::into_inner);
     let created = |fields: &[&str]| {
@@ -81,7 +81,7 @@ fn client(info: &ClientInfo) -> ClientDescription {
     }
 }
 
-/// The outputs of a run, and the arguments that it deleted.
+/// Returns the outcome of a run: its outputs, and the arguments that were deleted by donation.
 fn execute(call: &Call, objects: &Mutex<Objects>) -> Outcome {
     let Some(run) = call.execution() else { return Outcome::default() };
     let state = call.state();

@@ -1,4 +1,4 @@
-//! The layer itself.
+//! The layer `record`.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -20,7 +20,7 @@ use crate::function::Function;
 use crate::generated::FUNCTIONS;
 use crate::layer::{Layer, Outcome, Step};
 
-/// The layer `record`.
+/// The layer `record`, which writes calls and their data to the file of a [`Target`].
 ///
 /// ```
 /// use pjrt_layers::record::{Record, Target};
@@ -34,7 +34,7 @@ pub struct Record {
     objects: Mutex<Objects>,
     downloads: Downloads,
     calls: AtomicU64,
-    /// Whether the run to which the recording is limited is still to come.
+    /// Whether the recording is limited to a run that has not started yet.
     is_waiting: AtomicBool,
     waiting: Mutex<Waiting>,
 }
@@ -45,18 +45,18 @@ impl fmt::Debug for Record {
     }
 }
 
-/// The data that a recording of one run keeps until this run.
+/// State of a recording that is limited to one run, before this run starts.
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Clients and executables whose calls have not returned, by the number of the call.
+    /// Calls that create clients or executables and have not returned yet, by the number of the call.
     pending: HashMap<u64, Definition>,
-    /// Clients and executables, by their numbers.
+    /// Calls that created clients or executables, by the number of the object.
     definitions: HashMap<u64, Definition>,
-    /// The runs so far.
+    /// Number of runs so far, either of the selected program or of all programs.
     runs: u64,
 }
 
-/// The call that creates a client or an executable, with its data.
+/// A call that creates a client or an executable, with its data.
 #[derive(Debug)]
 struct Definition {
     stamp: Stamp,
@@ -69,13 +69,13 @@ struct Definition {
 const EVENT: u64 = 1 << 63;
 /// The token of calls that return the address of a buffer's contents.
 const VIEW: u64 = 1 << 60;
-/// Added to the token of a call whose blocks are kept until the run to which the recording is limited.
+/// Flag in the token of a call whose blocks are kept in memory until the run to which the recording is limited.
 const KEPT: u64 = 1 << 62;
-/// Added to the token of the run to which the recording is limited.
+/// Flag in the token of the run to which the recording is limited.
 const SELECTED: u64 = 1 << 61;
 
 impl Record {
-    /// Creates the layer. It creates the file at the first call.
+    /// Creates the layer. The layer creates the file when it records the first call.
     pub fn new(target: Target) -> Self {
         let is_waiting = AtomicBool::new(target.only.is_some());
         Self {
@@ -101,13 +101,13 @@ impl Record {
         self.calls.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Writes a call. Returns its number.
+    /// Writes a call. Returns the call's number, or 0 if the call only queries the size of a download.
     fn record(&self, call: &Call, action: Action) -> u64 {
         self.take_snapshots(call, action);
         let mut store = |data: &[u8]| self.sink.store(data);
         let arguments = Converter { call, objects: &self.objects, store: &mut store }.arguments(action);
         if arguments.is_none() && matches!(action, Action::Download | Action::RawDownload) {
-            // A query of the size.
+            // The call only queries the size.
             return 0;
         }
         let number = self.next_call();
@@ -116,7 +116,7 @@ impl Record {
         number
     }
 
-    /// Writes the contents of buffers that the call uses and that no block of the file creates.
+    /// Writes a snapshot of each buffer that the call uses and that no earlier block of the file creates.
     fn take_snapshots(&self, call: &Call, action: Action) {
         let (buffers, executable) = match action {
             Action::Copy | Action::RawDownload => (vec![call.address_of("buffer")], 0),
@@ -168,7 +168,7 @@ impl Record {
         self.sink.write(self.sink.stamp(0), &Body::Snapshot(snapshot));
     }
 
-    /// Handles a call before the run to which the recording is limited. Returns the token.
+    /// Handles a call while the recording waits for the run to which it is limited. Returns the token for `after`.
     fn wait(&self, call: &Call, action: Action) -> u64 {
         match action {
             Action::CreateClient | Action::Compile | Action::Deserialize => {
@@ -201,7 +201,7 @@ impl Record {
         }
     }
 
-    /// Whether this is the run to which the recording is limited.
+    /// Returns whether this is the run to which the recording is limited.
     fn is_selected(&self, call: &Call) -> bool {
         let (Some(only), Some(run)) = (self.sink.only(), call.execution()) else { return false };
         if let Some(program) = &only.program {
@@ -236,7 +236,7 @@ impl Record {
         }
     }
 
-    /// Keeps the outcome of a call that created a client or an executable.
+    /// Keeps the outcome of a call that created a client or an executable, for [`Self::write_definitions`].
     fn keep(&self, call: &Call, action: Action, number: u64, failed: bool) {
         let outcome = if failed { None } else { outcomes::outcome(call, action, &self.objects) };
         let mut waiting = self.waiting();
@@ -261,7 +261,8 @@ impl Record {
         }
     }
 
-    /// Waits for the data of a download.
+    /// Registers a download whose data are written when its event becomes ready. Writes the data now if there is no
+    /// event.
     fn expect_download(&self, call: &Call, action: Action, number: u64) {
         let mut store = |_: &[u8]| pjrt_record::Content::default();
         let arguments = Converter { call, objects: &self.objects, store: &mut store }.arguments(action);
@@ -285,8 +286,9 @@ impl Record {
         self.sink.write(self.sink.stamp(pending.call), &Body::Contents(message));
     }
 
-    /// Writes the contents of a buffer whose address the framework receives, as a download. Contents that are not there yet
-    /// are not waited for, because they may depend on the framework.
+    /// Writes the contents of a buffer whose address the framework receives, in the form of a download. Skips a buffer
+    /// that is not ready. Waiting for it could deadlock, because its contents may depend on a later call of the
+    /// framework.
     fn write_view(&self, call: &Call) {
         let handle = call.address_of("buffer");
         let buffer = self.objects().number(handle);
@@ -325,7 +327,7 @@ impl Record {
             }
             call.state().event_failure(event)
         } else if call.is::<slot::PJRT_Event_OnReady>() {
-            // The callback reports it.
+            // The layer's `ready` handles the event when the callback runs.
             return;
         } else {
             outcome.error()
@@ -434,7 +436,7 @@ impl Layer for Record {
         {
             let runs = self.waiting().runs;
             let of = only.program.as_ref().map(|program| format!(" of {program}")).unwrap_or_default();
-            // The caller cannot handle the error.
+            // No caller receives this message, so it is written to the standard error.
             let _ = writeln!(
                 io::stderr(),
                 "pjrt-layers: nothing was recorded: the run {only} did not happen, and the process made {runs} runs{of}"

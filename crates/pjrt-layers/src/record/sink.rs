@@ -11,25 +11,25 @@ use pjrt_record::{Body, Content, End, Hash, PIECE, Process, Selection, Stamp, Wr
 use crate::core::State;
 use crate::thread_id::thread_id;
 
-/// Where the layer writes its file, and what it writes about the plugin.
+/// Destination of a recording, the plugin's path, and an optional limit to one run.
 #[derive(Clone, Debug, Default)]
 pub struct Target {
-    /// The folder for `record-PID.pjrt`. Without it, the current folder.
+    /// The folder for `record-PID.pjrt`. `None` selects the current folder.
     pub folder: Option<PathBuf>,
-    /// The path of the plugin's library, for the file's first block.
+    /// The path of the plugin's library, which the first block of the file contains.
     pub plugin: Option<PathBuf>,
     /// The run to which the recording is limited.
     pub only: Option<Selection>,
 }
 
-/// The file of a recording. It is created with the first block.
+/// The file of a recording. The file is created when its first block is written.
 #[derive(Debug)]
 pub(super) struct Sink {
     target: Target,
     start: Instant,
     process: u32,
     file: Mutex<Output>,
-    /// The stack, which the first call sets.
+    /// The stack of layers, which the first recorded call sets.
     pub(super) state: OnceLock<&'static State>,
 }
 
@@ -52,18 +52,20 @@ impl Sink {
         self.target.only.as_ref()
     }
 
-    /// Whether this is the process that records. A forked process has a copy of the file's handle.
+    /// Returns whether this process started the recording. A forked process has a copy of the file descriptor and must
+    /// not use it.
     pub(super) fn is_ours(&self) -> bool {
         std::process::id() == self.process
     }
 
-    /// The stamp of a block of this thread.
+    /// Returns the stamp of a block that this thread writes.
     pub(super) fn stamp(&self, call: u64) -> Stamp {
         let nanos = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         Stamp { call, thread: thread_id(), nanos }
     }
 
-    /// Writes data that the file does not have yet. Hashes and compresses without the lock.
+    /// Writes data, except for chunks that the file already contains. Hashes and compresses chunks without holding the
+    /// lock.
     pub(super) fn store(&self, data: &[u8]) -> Content {
         let content = Content::of(data);
         for (hash, piece) in content.pieces().zip(data.chunks(PIECE)) {
@@ -83,12 +85,12 @@ impl Sink {
         self.with_writer(Ok(()), |writer, ()| writer.write(stamp, body));
     }
 
-    /// Writes the end of the recording. Other blocks may follow.
+    /// Writes an `End` block. Other blocks may follow, because the process may use another client later.
     pub(super) fn end(&self, calls: u64) {
         if let Output::Open(writer) = &mut *self.lock()
             && self.is_ours()
         {
-            // The file is then incomplete, which a reader reports.
+            // If this fails, the file has no `End` block, and a reader reports an incomplete recording.
             let _ = writer.write(self.stamp(0), &Body::End(End { calls }));
         }
     }
@@ -146,9 +148,9 @@ impl Sink {
         }
     }
 
-    /// Reports an error and ends the recording. The program continues.
+    /// Writes an error to the standard error, and returns the state that ends the recording. The process continues.
     fn failed(&self, error: &io::Error) -> Output {
-        // The caller cannot handle the error.
+        // No caller receives this error, so it is written to the standard error.
         let _ = writeln!(
             io::stderr(),
             "pjrt-layers: cannot write to {}: {error}; the recording ends here",

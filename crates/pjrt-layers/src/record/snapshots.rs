@@ -1,4 +1,4 @@
-//! Reads buffers back from the device.
+//! Reads the contents of buffers back to the host.
 
 use std::time::Duration;
 
@@ -8,26 +8,27 @@ use super::calls::{array, layout};
 use crate::core::{BufferInfo, BufferLayout, State};
 use crate::layer_error::LayerError;
 
-/// How long the contents of a buffer may take. They may depend on a transfer that the framework has not started yet.
+/// Maximum time to wait for a buffer's contents, which may depend on a transfer that the framework has not started yet.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// A buffer on a device.
+/// The contents and properties of a buffer on a device.
 pub(super) struct Contents {
     pub(super) array: ArrayType,
     /// The layout of the buffer, as the plugin describes it.
     pub(super) device_layout: Option<MemoryLayout>,
-    /// The handles of the device and of the memory, or 0.
+    /// The handles of the device and, in the next field, of the memory. 0 if the plugin does not report them.
     pub(super) device: usize,
     pub(super) memory: usize,
-    /// The data with their layout, or the error.
+    /// The data with their layout, or the error of the download.
     pub(super) data: Result<(Vec<u8>, MemoryLayout), Failure>,
 }
 
-/// Reads a buffer. Returns an error if the plugin does not describe it.
+/// Reads a buffer. Returns an error if the plugin does not report the buffer's type and shape.
 pub(super) fn read(state: &State, buffer: usize) -> Result<Contents, Failure> {
     let info = state.buffer_info(buffer).map_err(failure)?;
     let BufferInfo { element_type, dimensions, device, memory, .. } = info;
-    // Old plugins ignore the requested order and return the buffer's own.
+    // Request the buffer's own dimension order, because old plugins ignore the requested order and return the buffer's
+    // own.
     let rank = i64::try_from(dimensions.len()).unwrap_or(0);
     let order = match &info.layout {
         Some(BufferLayout::Tiled { minor_to_major, .. }) if minor_to_major.len() == dimensions.len() => {

@@ -1,4 +1,4 @@
-//! Connects a run with the calls and callbacks that wait for it and read its results.
+//! Connects each run with the calls and callbacks that wait for the run or read its results.
 
 use std::collections::HashMap;
 
@@ -6,25 +6,25 @@ use super::log::{READY, RUN, Record};
 use crate::function::{Field, Function, Kind};
 use crate::generated::FUNCTIONS;
 
-/// A record of a thread, in the order of time.
+/// A record with its thread and the run to which it belongs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
-    /// Position of the thread's log.
+    /// Index of the thread's log.
     pub(super) log: usize,
     pub(super) record: Record,
-    /// The number of the run to which the call belongs, or 0.
+    /// The number of the run to which the call belongs, or 0 if it does not belong to a run.
     pub(super) flow: u64,
 }
 
 impl Step {
-    /// The function, unless this is an event that became ready.
+    /// Returns the called function, or `None` if the record describes an event that became ready.
     pub(super) fn function(&self) -> Option<&'static Function> {
         FUNCTIONS.get(usize::from(self.record.id))
     }
 }
 
-/// Sorts the records of all threads by time, and gives each run a number. Later calls on its events and outputs get the
-/// same number.
+/// Sorts the records of all threads by time, and numbers the runs. Later calls on the events and outputs of a run get
+/// the run's number.
 pub(super) fn steps(logs: &[Vec<Record>], fields: &[Vec<&'static Field>]) -> Vec<Step> {
     let mut steps = Vec::new();
     for (log, records) in logs.iter().enumerate() {
@@ -68,7 +68,8 @@ pub(super) fn steps(logs: &[Vec<Record>], fields: &[Vec<&'static Field>]) -> Vec
     kept
 }
 
-/// Whether later calls with this output belong to the run, too: an event or a copy of one of its buffers.
+/// Returns whether later calls that use an output belong to the same run. This applies to events and to copies of the
+/// run's buffers.
 fn is_chained(field: &Field) -> bool {
     matches!(field.kind, Kind::Handle("PJRT_Event" | "PJRT_Buffer"))
 }

@@ -1,4 +1,4 @@
-//! The timeline as lines of JSON, one for each call.
+//! The timeline as lines of JSON, with one line for each call and each event that became ready.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use super::recording::Recording;
 use crate::core::Scale;
 use crate::function::{Field, Kind};
 
-/// A line for a call or a ready event.
+/// Returns the line for a call or for an event that became ready.
 pub(super) fn line(trace: &Recording, scale: &Scale, log: &Log, step: &Step) -> Value {
     let record = &step.record;
     let mut line = Map::new();
@@ -45,7 +45,7 @@ fn value(field: &Field, word: u64) -> Value {
         Kind::Handle(_) => handle(word),
         Kind::Bool => (word != 0).into(),
         Kind::Integer if field.size == 8 => word.cast_signed().into(),
-        // A 32-bit number is in the lower half.
+        // A 32-bit integer is in the lower half of the word.
         Kind::Integer => i32::from_ne_bytes(u32::try_from(word).unwrap_or(0).to_ne_bytes()).into(),
         _ => word.into(),
     }

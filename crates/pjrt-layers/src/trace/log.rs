@@ -1,4 +1,4 @@
-//! The records of one thread, in a ring that only this thread writes.
+//! The records of one thread, in a ring buffer that only this thread writes.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,19 +9,19 @@ use crate::thread_id::thread_id;
 /// Number of arguments that a record keeps.
 pub(super) const ARGS: usize = 6;
 const WORDS: usize = ARGS + 2;
-/// Records in one block of memory. Blocks are allocated when the thread reaches them.
+/// Number of records in one block of memory. A block is allocated when the thread writes its first record to the block.
 const BLOCK: usize = 1024;
 /// The id of a record for an event that became ready, in place of a function's id.
 pub(super) const READY: u16 = 0x7fff;
 /// The id of a record with the outputs and events of the preceding run.
 pub(super) const RUN: u16 = 0x7ffe;
 
-/// One call.
+/// Record of a call, of an event that became ready, or of outputs of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
     pub(super) start: u64,
     pub(super) duration: u64,
-    /// The function, or `READY` or `RUN`.
+    /// The index of the function in `FUNCTIONS`, or `READY` or `RUN`.
     pub(super) id: u16,
     pub(super) failed: bool,
     pub(super) args: [u64; ARGS],
@@ -45,22 +45,23 @@ impl Record {
     }
 }
 
-/// The records of one thread. Only the thread itself writes them. Other threads read them to write a report. If the
-/// thread overwrites a record at that moment, the report may contain a mixture of the old and the new record.
+/// The records of one thread. Only this thread writes the records, and other threads read them for reports. If the
+/// thread overwrites a record while another thread reads it, the report may contain a mixture of the old and the new
+/// record.
 #[derive(Debug)]
 pub(super) struct Log {
     pub(super) thread: u64,
     pub(super) name: String,
     pub(super) counters: Counters,
     blocks: Box<[OnceLock<Box<[AtomicU64]>>]>,
-    /// Number of records since the start.
+    /// Number of records that the thread has written, including overwritten ones.
     written: AtomicU64,
 }
 
 impl Log {
     /// Creates the log of this thread, which keeps at least the newest `capacity` records.
     pub(super) fn new(capacity: usize) -> Self {
-        // A power of two, so that a mask finds the place of a record.
+        // The number of blocks is a power of two, so that a bit mask computes the index of a record.
         let blocks = capacity.div_ceil(BLOCK).next_power_of_two();
         Self {
             thread: thread_id(),
@@ -83,14 +84,14 @@ impl Log {
         self.written.store(number + 1, Ordering::Release);
     }
 
-    /// The place of a record in the ring.
+    /// Returns the index of a record in the ring.
     #[inline]
     fn place(&self, number: u64) -> usize {
         usize::try_from(number).unwrap_or(0) & (self.blocks.len() * BLOCK - 1)
     }
 
-    /// The newest records, in the order in which their calls returned, and the number of older ones that were
-    /// overwritten.
+    /// Returns the newest records, in the order in which their calls returned, and the number of older records that
+    /// were overwritten.
     pub(super) fn records(&self) -> (Vec<Record>, u64) {
         let written = self.written.load(Ordering::Acquire);
         let lost = written.saturating_sub((self.blocks.len() * BLOCK) as u64);

@@ -1,4 +1,4 @@
-//! The layer `trace`: records every call, and reports a tally, a timeline and lines of JSON.
+//! The layer `trace`: records every call, and writes a tally, a timeline and lines of JSON.
 
 mod flows;
 mod json;

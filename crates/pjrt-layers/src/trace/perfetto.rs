@@ -1,6 +1,7 @@
 //! The timeline in Perfetto's format, which ui.perfetto.dev opens.
 //!
-//! The messages are the part of Perfetto's `trace_packet.proto` that a timeline of slices and flows needs.
+//! The structs declare the messages and fields of Perfetto's `trace_packet.proto` that a timeline of slices and flows
+//! needs.
 
 use prost::Message;
 
@@ -10,7 +11,7 @@ use super::recording::Recording;
 use crate::core::Scale;
 use crate::function::Kind;
 
-/// `perfetto.protos.Trace`. Traces can be concatenated.
+/// `perfetto.protos.Trace`. The concatenation of encoded traces is a valid trace.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Timeline {
     #[prost(message, repeated, tag = "1")]
@@ -101,7 +102,7 @@ enum AnnotationValue {
     Pointer(u64),
 }
 
-/// `TrackEvent.Type`.
+/// Values of `TrackEvent.Type`.
 const BEGIN: i32 = 1;
 const END: i32 = 2;
 const INSTANT: i32 = 3;
@@ -131,7 +132,7 @@ fn timeline(trace: &Recording, scale: &Scale, logs: &[std::sync::Arc<Log>], step
             thread: Some(Thread { pid, tid, thread_name }),
             parent_uuid: Some(writer.uuid(0)),
         }));
-        // The calls of a thread are nested. A slice ends before the next one that begins after it.
+        // The calls of a thread are nested. Before a slice begins, end all open slices that do not contain it.
         let mut open: Vec<u64> = Vec::new();
         for step in steps.iter().filter(|step| step.log == at) {
             let start = step.record.start;
@@ -182,7 +183,7 @@ fn annotations(trace: &Recording, log: &Log, step: &Step) -> Vec<Annotation> {
     all
 }
 
-/// Returns numbers for the tracks of this process that differ from those of other processes.
+/// Creates packets for the tracks of this process. The track ids differ from those of other processes.
 struct Writer {
     process: u32,
 }

@@ -1,4 +1,4 @@
-//! The records of a process.
+//! The records of all threads of a process.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -10,25 +10,26 @@ use crate::function::{Field, Function, Kind};
 use crate::generated::FUNCTIONS;
 use crate::layer_error::LayerError;
 
-/// Where the layer writes its results.
+/// Settings for the files that the layer writes.
 #[derive(Clone, Debug, Default)]
 pub struct Outputs {
     /// The folder for `tally-PID.txt`, `tally-PID.json`, `trace-PID.pftrace` and `trace-PID.jsonl`. Without a folder, the
     /// layer writes the tally to the standard error when the process exits.
     pub folder: Option<PathBuf>,
-    /// Number of calls that the timeline keeps for each thread. Older calls are only in the tally. 0 stands for 262144.
+    /// Number of calls that the timeline keeps for each thread. Older calls are only in the tally. 0 selects the
+    /// default, 262144.
     pub calls_per_thread: usize,
 }
 
-/// The records of all threads.
+/// The records of all threads, and the data that is needed to interpret them.
 #[derive(Debug)]
 pub(super) struct Recording {
     pub(super) clock: Clock,
     pub(super) outputs: Outputs,
     pub(super) logs: Mutex<Vec<Arc<Log>>>,
-    /// Texts of errors, by the start of the call and its thread.
+    /// Errors of failed calls, by the start time and the thread of the call.
     pub(super) errors: Mutex<HashMap<(u64, u64), LayerError>>,
-    /// The fields that a record keeps, by function.
+    /// For each function, the fields that a record keeps.
     pub(super) fields: Vec<Vec<&'static Field>>,
 }
 
@@ -44,7 +45,7 @@ impl Recording {
     }
 }
 
-/// The fields of a function that a record keeps: handles first, then numbers.
+/// Returns the fields of a function that a record keeps: handles first, then sizes, integers and booleans.
 fn fields(function: &'static Function) -> Vec<&'static Field> {
     let handles = function.fields.iter().filter(|field| matches!(field.kind, Kind::Handle(_)));
     let numbers = function.fields.iter().filter(|field| matches!(field.kind, Kind::Size | Kind::Integer | Kind::Bool));

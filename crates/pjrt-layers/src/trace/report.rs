@@ -1,4 +1,4 @@
-//! Writes what the layer recorded.
+//! Writes the tally and the timeline of the layer.
 
 use std::fs;
 use std::io::{self, Write};
@@ -12,17 +12,17 @@ use super::recording::Recording;
 use super::tally::Tally;
 use super::{flows, json, perfetto};
 
-/// Writes the files of this process. It replaces those that it wrote before.
+/// Writes the files of this process, and replaces the files of an earlier call.
 pub(super) fn write_files(trace: &Recording) {
     if let Some(folder) = &trace.outputs.folder
         && let Err(error) = write(trace, folder)
     {
-        // The caller cannot handle the error.
+        // No caller receives this error, so it is written to the standard error.
         let _ = writeln!(io::stderr(), "pjrt-layers: cannot write to {}: {error}", folder.display());
     }
 }
 
-/// Writes the tally to the standard error, unless it is written to a folder.
+/// Writes the tally to the standard error if no folder is set.
 pub(super) fn write_tally(trace: &Recording) {
     if trace.outputs.folder.is_none() {
         let tally = tally(trace, &logs(trace));

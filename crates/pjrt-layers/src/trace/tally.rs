@@ -1,4 +1,4 @@
-//! Calls, failures and times of each function.
+//! Counts the calls and failures of each function, and sums their times.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::generated::{COUNT, FUNCTIONS};
 
-/// Counters of one thread, in ticks.
+/// Counters of one thread for each function, with times in clock ticks.
 #[derive(Debug)]
 pub(super) struct Counters(Box<[[AtomicU64; 5]]>);
 
@@ -41,7 +41,7 @@ impl Counters {
         }
     }
 
-    /// The totals of a function, with times converted by `nanos`.
+    /// Returns the totals of a function. `nanos` converts ticks to nanoseconds.
     pub(super) fn totals(&self, id: usize, nanos: impl Fn(u64) -> u64) -> Totals {
         let get = |at: usize| self.0[id][at].load(Ordering::Relaxed);
         if get(CALLS) == 0 {
@@ -64,11 +64,11 @@ pub struct Totals {
     pub calls: u64,
     /// Number of calls that returned an error.
     pub failed: u64,
-    /// Sum of all times.
+    /// Sum of the durations of all calls.
     pub total_ns: u64,
-    /// Shortest time, or 0 without calls.
+    /// Shortest duration of a call, or 0 if there are no calls.
     pub min_ns: u64,
-    /// Longest time.
+    /// Longest duration of a call.
     pub max_ns: u64,
 }
 
@@ -85,7 +85,7 @@ impl Totals {
     }
 }
 
-/// Calls, failures and times by function, as a table and as JSON.
+/// Calls, failures and times by function. Can be displayed as a table and converted to JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally(Vec<(String, Totals)>);
 
@@ -117,12 +117,12 @@ impl Tally {
         }
     }
 
-    /// The functions that were called, with their totals.
+    /// Returns the functions that were called, with their totals.
     pub fn functions(&self) -> impl Iterator<Item = (&str, Totals)> {
         self.0.iter().map(|(name, totals)| (name.as_str(), *totals))
     }
 
-    /// The totals as JSON: an object for each function.
+    /// Returns the totals as a JSON array with one object for each function.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let row = |(name, t): &(String, Totals)| {
@@ -134,7 +134,8 @@ impl Tally {
         self.0.iter().map(row).collect()
     }
 
-    /// Creates a tally from the result of [`Self::to_json`]. Returns `None` if the value has another form.
+    /// Creates a tally from the result of [`Self::to_json`]. Returns `None` if the structure of the JSON value is
+    /// different.
     #[must_use]
     pub fn from_json(value: &Value) -> Option<Self> {
         let mut tally = Self::default();

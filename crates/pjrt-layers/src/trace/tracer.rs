@@ -1,4 +1,4 @@
-//! Records calls.
+//! The layer `trace`.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,21 +14,21 @@ use crate::core::{Call, State};
 use crate::function::Function;
 use crate::layer::{Layer, Outcome, Step};
 
-/// Maximum number of failed calls whose texts are kept.
+/// Maximum number of failed calls whose error messages are kept.
 const MAX_ERRORS: usize = 1000;
 
-/// Records every call in a ring of its thread.
+/// The layer `trace`, which records every call in a ring buffer of the calling thread.
 #[derive(Debug)]
 pub struct Trace {
-    /// Identifies this layer among those of the process.
+    /// Identifies this layer among all `Trace` layers of the process.
     number: u64,
     recording: Recording,
-    /// The number of outputs of each loaded executable.
+    /// The output count of each loaded executable.
     outputs_of: RwLock<HashMap<usize, usize>>,
 }
 
 thread_local! {
-    /// This thread's logs, by the number of the layer.
+    /// This thread's logs, each with the `number` of its layer.
     static LOGS: RefCell<Vec<(u64, Arc<Log>)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -46,7 +46,7 @@ impl Trace {
 
     #[inline]
     fn with_log(&self, run: impl FnOnce(&Log)) {
-        // While a thread ends, its logs may already be freed. Its last calls are then not recorded.
+        // While a thread ends, its logs may already be freed. In this case, the last calls are not recorded.
         let _ = LOGS.try_with(|logs| {
             if logs.borrow().first().is_none_or(|(number, _)| *number != self.number) {
                 self.find_log(logs);
@@ -57,7 +57,7 @@ impl Trace {
         });
     }
 
-    /// Finds or creates the log of this thread, and makes it the first one.
+    /// Finds or creates the log of this thread, and moves it to the front of `logs`.
     #[cold]
     fn find_log(&self, logs: &RefCell<Vec<(u64, Arc<Log>)>>) {
         let mut logs = logs.borrow_mut();
@@ -75,7 +75,7 @@ impl Trace {
         logs.swap(0, at);
     }
 
-    /// Records the events and outputs of a run, with which later calls are connected to it.
+    /// Records the handles of the events and outputs of a run. The reports use them to connect later calls to the run.
     fn record_run(&self, call: &Call, start: u64, log: &Log) {
         let Some(run) = call.execution() else { return };
         let mut handles = run.events();

@@ -6,7 +6,7 @@ use super::rules::{self, Rule};
 use crate::core::Call;
 use crate::function::{Field, Function, Kind, Layout};
 
-/// Pointers that must not be null, by function.
+/// Functions and their pointer arguments that must not be null.
 const REQUIRED: &[(&str, &str)] = &[
     ("PJRT_Event_OnReady", "callback"),
     ("PJRT_Client_Compile", "program"),
@@ -16,10 +16,10 @@ const REQUIRED: &[(&str, &str)] = &[
     ("PJRT_Buffer_CopyToMemory", "dst_memory"),
 ];
 
-/// A pointer that may be null although its length is not 0: the call then asks for the length.
+/// A pointer that may be null although its length is not 0. A call with a null pointer queries the size of the data.
 const QUESTION: (&str, &str) = ("PJRT_Buffer_ToHostBuffer", "dst");
 
-/// Arguments that are enumerations, with their names and their largest values.
+/// Functions and their arguments that are enumerations, with the names and the largest values of the enumerations.
 const ENUMERATIONS: &[(&str, &str, &str, u32)] = &[
     ("PJRT_Client_BufferFromHostBuffer", "type_", "PJRT_Buffer_Type", LAST_TYPE),
     ("PJRT_Client_BufferFromHostBuffer", "host_buffer_semantics", "PJRT_HostBufferSemantics", LAST_SEMANTICS),
@@ -33,17 +33,17 @@ const LAST_TYPE: u32 = PJRT_Buffer_Type::PJRT_Buffer_Type_F6E3M2FN.0;
 const LAST_SEMANTICS: u32 = PJRT_HostBufferSemantics::PJRT_HostBufferSemantics_kMutableZeroCopy.0;
 const LAST_CODE: u32 = PJRT_Error_Code::PJRT_Error_Code_UNAUTHENTICATED.0;
 
-/// A struct whose size is not checked. XLA's C++ caller, which JAX and PyTorch/XLA contain, does not set it, so the size is
-/// arbitrary.
+/// A struct whose size is not checked. XLA's C++ caller, which JAX and PyTorch/XLA contain, does not set the struct's
+/// size field, so its value is arbitrary.
 const UNSIZED: &str = "PJRT_Buffer_MemoryLayout";
 
-/// The checks of a function's arguments.
+/// The arguments of a function that the layer checks.
 #[derive(Debug, Default)]
 pub(super) struct Checks {
     required: Vec<&'static Field>,
-    /// Pointers with their lengths.
+    /// Pointers to arrays, each with the field of its length.
     arrays: Vec<(&'static Field, &'static Field)>,
-    /// Enumerations with their names and their largest values.
+    /// Enumerations, with their names and their largest values.
     enumerations: Vec<(&'static Field, &'static str, u32)>,
     /// Pointers to structs that begin with their size.
     structs: Vec<(&'static Field, &'static Layout)>,
@@ -51,7 +51,7 @@ pub(super) struct Checks {
 
 impl Checks {
     pub(super) fn new(function: &'static Function) -> Self {
-        // The arguments of extensions follow other conventions.
+        // The arguments of extension functions follow other conventions.
         if function.extension.is_some() {
             return Self::default();
         }
@@ -81,7 +81,7 @@ impl Checks {
         }
     }
 
-    /// Calls a closure with each rule that a call breaks, and a description.
+    /// Calls `report` with each rule that a call breaks, and with a description of the mistake.
     pub(super) fn run(&self, call: &Call, mut report: impl FnMut(&'static Rule, String)) {
         for field in self.required.iter().filter(|field| call.address(field) == 0) {
             report(&rules::NULL_ARGUMENT, format!("`{}` is null", field.name));
@@ -108,7 +108,7 @@ impl Checks {
         for (field, kind, last) in &self.enumerations {
             let value = call.word(field);
             if value > u64::from(*last) {
-                // The generated name of a Rust keyword ends with an underscore.
+                // If a field's C name is a Rust keyword, its generated name ends with an underscore.
                 let name = field.name.trim_end_matches('_');
                 let what = format!("`{name}` is {value}, but the values of {kind} are 0 to {last}");
                 report(&rules::UNKNOWN_VALUE, what);

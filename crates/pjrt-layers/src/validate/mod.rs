@@ -1,4 +1,4 @@
-//! The layer `validate`: reports calls that break the rules of the interface.
+//! The layer `validate`: reports calls that break the rules of the PJRT C API.
 
 mod arguments;
 mod objects;

@@ -1,42 +1,42 @@
-//! The state of each object.
+//! Tracks the state of each object.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use crate::generated::FUNCTIONS;
 
-/// Number of tables. With several, threads rarely wait for each other.
+/// Number of shards. With several shards, threads rarely wait for each other's locks.
 const SHARDS: usize = 64;
-/// Number of destroyed objects that each table keeps.
+/// Number of destroyed objects that each shard keeps.
 const REMEMBERED: usize = 1024;
-/// Number of calls that are kept for an object.
+/// Number of recent calls that are kept for each object.
 const LAST: usize = 4;
 
-/// A type and an address. The plugin may use one address for objects of several types.
+/// Type and address of an object. The plugin may use one address for objects of several types.
 pub(super) type Key = (&'static str, usize);
 
 /// An object that the caller must destroy.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Object {
-    /// The client that it belongs to, or 0 if that is unknown.
+    /// The client to which the object belongs, or 0 if the client is unknown.
     pub(super) client: usize,
     pub(super) destroyed: bool,
-    /// How often the plugin returned the handle, less how often the caller destroyed it. A plugin may return one handle
-    /// several times, such as an event that is always ready.
+    /// Number of times that the plugin returned the handle, minus the number of times that the caller destroyed it. A
+    /// plugin may return the same handle several times, for example for an event that is always ready.
     owners: usize,
     pub(super) deleted: bool,
-    /// Whether the framework has waited for the event, asked for its state, or registered a callback.
+    /// Whether the framework has waited for the event, queried its state, or registered a callback.
     pub(super) observed: bool,
-    /// The device of a buffer, or 0 if that is unknown.
+    /// The device of a buffer, or 0 if the device is unknown.
     pub(super) device: usize,
-    /// The run that produces it, or 0.
+    /// The number of the run that produces the object, or 0.
     pub(super) run: u64,
-    /// The calls that use it at the moment, and the thread of the newest one.
+    /// Number of calls that currently use the object. The next field is the thread of the newest such call.
     users: u32,
     user: u64,
-    /// The newest calls, the last one first. `u16::MAX` stands for none.
+    /// Ids of the functions that were called with the object, the newest call first. `u16::MAX` fills unused elements.
     last: [u16; LAST],
-    /// The function that created it.
+    /// The id of the function that created the object.
     pub(super) created_by: u16,
 }
 
@@ -58,17 +58,17 @@ impl Object {
         }
     }
 
-    /// Begins a call of a thread with the object.
+    /// Records that a thread begins a call with the object.
     pub(super) fn enter(&mut self, thread: u64) {
         (self.users, self.user) = (self.users.saturating_add(1), thread);
     }
 
-    /// Ends a call with the object.
+    /// Records that a call with the object ends.
     pub(super) fn leave(&mut self) {
         self.users = self.users.saturating_sub(1);
     }
 
-    /// Another thread that is in a call with the object.
+    /// Returns another thread that is in a call with the object.
     pub(super) fn other_user(&self, thread: u64) -> Option<u64> {
         (self.users > 0 && self.user != thread).then_some(self.user)
     }
@@ -78,14 +78,14 @@ impl Object {
         self.last[0] = u16::try_from(id).unwrap_or(u16::MAX);
     }
 
-    /// The names of the newest calls, the oldest one first.
+    /// Returns the function names of the newest calls, the oldest call first.
     pub(super) fn last_calls(&self) -> Vec<&'static str> {
         let names = self.last.iter().rev().filter_map(|id| FUNCTIONS.get(usize::from(*id)));
         names.map(|function| function.name).collect()
     }
 }
 
-/// One of the tables: the objects at a part of the addresses.
+/// A shard of the table of objects. An object's address selects its shard.
 #[derive(Debug, Default)]
 struct Shard {
     objects: HashMap<Key, Object>,
@@ -103,7 +103,7 @@ impl Objects {
     }
 
     fn shard<T>(&self, address: usize, run: impl FnOnce(&mut Shard) -> T) -> T {
-        // The lowest bits are the same in most addresses.
+        // Most addresses have the same lowest bits, so these bits do not select the shard.
         let shard = &self.0[(address >> 4 ^ address >> 12) % SHARDS];
         run(&mut shard.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -117,12 +117,12 @@ impl Objects {
         });
     }
 
-    /// Runs a closure with the object, if it is live or among the destroyed objects that are kept.
+    /// Runs a closure with the object, if the object is live or is one of the destroyed objects that are kept.
     pub(super) fn with<T>(&self, key: Key, run: impl FnOnce(&mut Object) -> T) -> Option<T> {
         self.shard(key.1, |shard| shard.objects.get_mut(&key).map(run))
     }
 
-    /// Marks an object as destroyed. Returns what it was before.
+    /// Records a call that destroys an object. Returns the state of the object before the call.
     pub(super) fn destroy(&self, key: Key, id: usize) -> Option<Object> {
         self.shard(key.1, |shard| {
             let object = shard.objects.get_mut(&key)?;
@@ -143,7 +143,7 @@ impl Objects {
         })
     }
 
-    /// Returns a live object of another type at the address, if there is none of this type.
+    /// Returns a live object of another type at the address, if no object of this type is known at the address.
     pub(super) fn other_type(&self, key: Key) -> Option<(&'static str, Object)> {
         self.shard(key.1, |shard| {
             if shard.objects.contains_key(&key) {
@@ -154,7 +154,8 @@ impl Objects {
         })
     }
 
-    /// The live events that the framework has not observed, by the function that created them.
+    /// Returns the live events that the framework has not observed, by the function that created them: their number and
+    /// one example.
     pub(super) fn unobserved_events(&self) -> Vec<(&'static str, usize, Object)> {
         let mut found: HashMap<u16, (usize, Object)> = HashMap::new();
         for shard in &self.0 {

@@ -1,4 +1,4 @@
-//! The clients to which devices and memories belong.
+//! Maps devices and memories to the clients to which they belong.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
@@ -6,21 +6,21 @@ use std::sync::{PoisonError, RwLock};
 use crate::core::Call;
 use crate::function::{Function, Kind};
 
-/// The types of the objects that a client owns.
+/// The types of devices and memories, which belong to a client.
 const TYPES: &[&str] = &["PJRT_Device", "PJRT_Memory"];
 
-/// The clients of devices and memories. 0 stands for several clients.
+/// The client of each device and memory. 0 means that several clients returned the same handle.
 #[derive(Debug, Default)]
 pub(super) struct Places(RwLock<HashMap<usize, usize>>);
 
 impl Places {
-    /// The client of a device or memory, if it is known.
+    /// Returns the client of a device or memory, if exactly one client is known.
     pub(super) fn client(&self, place: usize) -> Option<usize> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner).get(&place).copied();
         known.filter(|client| *client != 0)
     }
 
-    /// Records the devices and memories that a call of a client returned.
+    /// Records the client of the devices and memories that a call returned.
     pub(super) fn record(&self, call: &Call, client: usize) {
         let function = call.function();
         if client == 0 || !is_list(function) {
@@ -40,19 +40,19 @@ impl Places {
         }
     }
 
-    /// Forgets the devices and memories of a client, whose addresses another one may use.
+    /// Removes the devices and memories of a client, because another client may reuse their addresses.
     pub(super) fn forget(&self, client: usize) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).retain(|_, owner| *owner != client);
     }
 }
 
-/// Whether a function returns devices or memories of a client.
+/// Returns whether a function returns the devices or memories of a client.
 fn is_list(function: &Function) -> bool {
     ["PJRT_Client_Devices", "PJRT_Client_AddressableDevices", "PJRT_Client_AddressableMemories"]
         .contains(&function.name)
 }
 
-/// Whether a type is that of a device or memory.
+/// Returns whether a type is the type of devices or of memories.
 pub(super) fn is_place(kind: &str) -> bool {
     TYPES.contains(&kind)
 }

@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::rules::{HEADER, Rule};
 
-/// Maximum number of reports of one rule and function that are written in full.
+/// Maximum number of reports that are written in full for each rule and function.
 const SHOWN: usize = 5;
 
-/// A call that breaks a rule.
+/// Report of a call that breaks a rule.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The rule.
+    /// The broken rule.
     pub rule: &'static Rule,
     /// The function that was called.
     pub function: &'static str,
@@ -36,7 +36,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Where reports go, and the reports so far.
+/// Destination of reports, and the reports so far.
 #[derive(Clone, Debug, Default)]
 pub struct Reports(Arc<Mutex<State>>);
 
@@ -49,19 +49,20 @@ struct State {
 }
 
 impl Reports {
-    /// Reports that go to `validate-PID.txt` in a folder, or to the standard error.
+    /// Creates reports that are written to `validate-PID.txt` in a folder, or to the standard error if `folder` is
+    /// `None`.
     #[must_use]
     pub fn to_folder(folder: Option<PathBuf>) -> Self {
         Self(Arc::new(Mutex::new(State { folder, ..State::default() })))
     }
 
-    /// Reports that are only collected.
+    /// Creates reports that are only collected in memory.
     #[must_use]
     pub fn collected() -> Self {
         Self(Arc::new(Mutex::new(State { is_quiet: true, ..State::default() })))
     }
 
-    /// The first reports of each rule and function.
+    /// Returns the first 5 reports of each rule and function.
     #[must_use]
     pub fn all(&self) -> Vec<Report> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).all.clone()
@@ -77,7 +78,7 @@ impl Reports {
         }
     }
 
-    /// Writes the summary: the numbers of reports, and the objects that were never destroyed.
+    /// Writes the summary: the number of reports, the objects that were never destroyed, and the waiting threads.
     pub(super) fn finish(&self, live: &[(&'static str, &'static str, usize)], waits: &str) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let total: usize = state.counts.values().sum();
@@ -98,7 +99,7 @@ impl Reports {
         state.write(&text);
     }
 
-    /// Writes a text that is not a report.
+    /// Writes a message that is not a report.
     pub(super) fn note(&self, text: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).write(text);
     }
@@ -118,7 +119,7 @@ impl State {
                 file.and_then(|mut file| file.write_all(text.as_bytes()))
             }
         };
-        // The caller cannot handle the error, so write it to the standard error.
+        // No caller receives this error, so it is written to the standard error.
         if let Err(error) = result {
             let _ = writeln!(io::stderr(), "pjrt-layers: cannot write a report: {error}\n{text}");
         }

@@ -1,21 +1,21 @@
-//! The rules: ids, clauses and remedies.
+//! The rules that the layer checks: ids, clauses and remedies.
 
-/// A rule of the interface.
+/// A rule of the PJRT C API.
 #[derive(Debug)]
 pub struct Rule {
     /// Stable name of the rule.
     pub id: &'static str,
-    /// The requirement of the interface, and its source.
+    /// The requirement of the API, and its source.
     pub clause: &'static str,
     /// How to comply with the rule.
     pub remedy: &'static str,
 }
 
-/// The address of the header.
+/// URL of the header of the PJRT C API.
 pub(super) const HEADER: &str = "https://github.com/openxla/xla/blob/main/xla/pjrt/c/pjrt_c_api.h";
 
 impl Rule {
-    /// The rule's place in the book's chapter on layers.
+    /// Returns the link to the rule in the book's chapter on layers.
     #[must_use]
     pub fn anchor(&self) -> String {
         format!("layers.html#{}", self.id.replace('.', "-"))
@@ -40,11 +40,11 @@ rules! {
     DOUBLE_DESTROY = "object.double-destroy",
         "the function that destroys an object frees it (`PJRT_..._Destroy`)",
         "destroy each object once";
-    /// An object of another type is passed.
+    /// An argument is an object of another type than declared.
     WRONG_TYPE = "object.wrong-type",
         "an argument points to an object of the type in its declaration",
         "pass an object of the argument's type";
-    /// A null object is passed.
+    /// An object argument that must not be null is null.
     NULL_OBJECT = "object.null",
         "a function's object must not be null, except for some functions such as `PJRT_Client_Destroy`",
         "pass a live object";
@@ -53,7 +53,7 @@ rules! {
         "`PJRT_Buffer_Delete` frees the device memory, and a donated buffer is deleted by the run; a later run must \
          fail",
         "pass another buffer; as the plugin's author, reject runs with deleted arguments";
-    /// The objects of a call belong to several clients.
+    /// The objects of a call belong to different clients.
     WRONG_CLIENT = "client.mixed",
         "all objects of a call belong to one client, such as the buffers of a run, or a buffer and the device to which it \
          is copied",
@@ -79,7 +79,7 @@ rules! {
     WRONG_DEVICE = "device.wrong",
         "the arguments in the list of a device are on this device (`PJRT_LoadedExecutable_Execute_Args`)",
         "copy the buffer to the device of its list, or compile the program for the device of the buffer";
-    /// The lists of a run are not those of the executable's devices.
+    /// The number of argument lists of a run differs from the number of the executable's devices.
     WRONG_DEVICE_COUNT = "execute.wrong-device-count",
         "a run has one list for each device of the executable that the process can use, or one list with \
          `execute_device`",
@@ -94,11 +94,11 @@ rules! {
         "an argument has the element type and the dimensions of the program's parameter on each device (StableHLO: \
          the types of a function's inputs)",
         "pass a buffer with this element type and these dimensions, or compile the program for those of the buffer";
-    /// The error of an event is asked for too early.
+    /// The error of an event is queried before the event is ready.
     ERROR_BEFORE_READY = "event.error-before-ready",
         "`PJRT_Event_Error` should only be called if `PJRT_Event_IsReady` returns true",
         "wait for the event before you ask for its error";
-    /// An event is neither used nor destroyed.
+    /// An event is neither used nor destroyed before the process exits.
     UNUSED_EVENT = "event.unused",
         "the caller is responsible for calling `PJRT_Event_Destroy` on the events that a call returns",
         "wait for the event or destroy it";
@@ -110,7 +110,7 @@ rules! {
     DESTROYED_IN_USE = "thread.destroyed-in-use",
         "several threads may use one object at the same time, except while it is destroyed",
         "destroy the object after the calls of other threads have returned";
-    /// A run has no place for its results.
+    /// A run passes no lists for its outputs.
     NO_OUTPUTS = "execute.no-output-lists",
         "the caller allocates the outer and inner lists of outputs",
         "pass one list of outputs for each device";

@@ -1,4 +1,4 @@
-//! Compares each call with the rules.
+//! Checks each call against the rules.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -23,28 +23,30 @@ const CLIENT: &str = "PJRT_Client";
 const EVENT: &str = "PJRT_Event";
 const LOADED: &str = "PJRT_LoadedExecutable";
 
-/// Checks every call against [`RULES`](super::RULES), and reports calls that break one. The calls continue.
+/// The layer `validate`. It checks every call against [`RULES`](super::RULES), and reports calls that break a rule. The
+/// calls continue.
 #[derive(Debug)]
 pub struct Validate {
     objects: Objects,
     reports: Reports,
-    /// The arguments to read, by function.
+    /// For each function, the arguments that the layer checks.
     plans: Vec<Plan>,
-    /// The loaded executables.
+    /// Properties of the loaded executables, by their handles.
     executables: RwLock<HashMap<usize, Arc<Executable>>>,
     places: Places,
     waits: Waits,
-    /// How long a thread may wait for an event before the layer writes which run it waits for.
+    /// How long a thread may wait for an event before the layer reports the run for which the thread waits.
     wait_limit: Option<Duration>,
 }
 
-/// Facts about a loaded executable, which the plugin reports.
+/// Properties of a loaded executable that the plugin reports.
 #[derive(Debug, Default)]
 struct Executable {
     outputs: usize,
-    /// Empty if they are unknown.
+    /// The devices on which this process can run the executable. Empty if they are unknown.
     devices: Vec<usize>,
-    /// The shapes of the parameters on each device, or `None` for an unknown one. `None` if their number is unknown.
+    /// The shapes of the parameters on each device. An element is `None` if the shape is unknown. The field is `None`
+    /// if the number of parameters is unknown.
     parameters: Option<Vec<Option<Shape>>>,
 }
 
@@ -54,14 +56,14 @@ struct Plan {
     inputs: Vec<(&'static str, &'static Field)>,
     outputs: Vec<(&'static str, &'static Field)>,
     destroys: Option<&'static str>,
-    /// The first argument must not be null.
+    /// The object argument that must not be null.
     subject: Option<&'static Field>,
-    /// The devices and memories.
+    /// The arguments that are devices or memories.
     places: Vec<&'static Field>,
     checks: Checks,
-    /// Whether the function observes the event that it takes.
+    /// Whether the function waits for its event argument, queries the event's state, or registers a callback.
     observes: bool,
-    /// Whether an object may be destroyed while the function runs: the callback may do so.
+    /// Whether a callback may destroy objects of the call while the function runs.
     may_lose_objects: bool,
 }
 
@@ -81,14 +83,15 @@ impl Validate {
         }
     }
 
-    /// Writes a graph of waiting threads when one of them waits for longer than this time.
+    /// Makes the layer write a graph of the waiting threads when a thread waits for longer than `limit`.
     #[must_use]
     pub fn with_wait_limit(mut self, limit: Option<Duration>) -> Self {
         self.wait_limit = limit;
         self
     }
 
-    /// Describes the threads that wait for events, and the runs that produce the events. Empty if no thread waits.
+    /// Describes the threads that wait for events, and the runs that produce the events. The string is empty if no
+    /// thread waits.
     #[must_use]
     pub fn waits(&self) -> String {
         self.waits.graph()
@@ -99,7 +102,8 @@ impl Validate {
         self.reports.add(Report { rule, function: call.function().name, what, last_calls });
     }
 
-    /// Checks an object that a call uses. Returns what the layer knows about it.
+    /// Checks an object that a call uses. Returns the object's state before the call, if the layer has a record of the
+    /// object.
     fn check(&self, call: &Call, name: &str, key: Key) -> Option<Object> {
         let (kind, address) = key;
         let known = self.objects.with(key, |object| {
@@ -124,7 +128,8 @@ impl Validate {
         Some(object)
     }
 
-    /// Returns 1 + the position of a deleted argument, or 0. Such a run must fail.
+    /// Checks the arguments of a run. Returns 1 + the index of a deleted argument, or 0. A run with a deleted argument
+    /// must fail.
     fn check_run(&self, call: &Call, run: &Execution) -> u64 {
         let mut deleted = 0;
         if run.devices() == 0 {
@@ -148,7 +153,7 @@ impl Validate {
         }
         let arguments = run.arguments();
         let of_each = arguments.len() / run.devices();
-        // After a wrong number, it is unknown which argument is for which parameter.
+        // If the number of arguments is wrong, the parameter of each argument is unknown.
         let parameters = facts.parameters.as_deref().filter(|parameters| {
             let is_right = parameters.len() == of_each;
             if !is_right {
@@ -195,7 +200,7 @@ impl Validate {
         deleted
     }
 
-    /// Compares the clients of a call's objects.
+    /// Checks that all objects of a call belong to the same client.
     fn check_clients(&self, call: &Call, plan: &Plan) {
         let mut first: Option<(&str, usize)> = None;
         let objects = plan.inputs.iter().map(|(kind, field)| {
@@ -218,7 +223,7 @@ impl Validate {
         }
     }
 
-    /// Checks a call that takes an event, and records that the framework uses it.
+    /// Checks a call with an event argument, and records that the framework uses the event.
     fn check_event(&self, call: &Call, plan: &Plan) {
         let event = call.address_of("event");
         if !plan.observes || event == 0 {
@@ -228,7 +233,7 @@ impl Validate {
             object.observed = true;
             *object
         });
-        // The state of an event that is unknown or destroyed cannot be asked for.
+        // The state of an unknown or destroyed event cannot be queried.
         let is_live = object.is_some_and(|object| !object.destroyed);
         let is_late = |call: &Call| is_live && call.state().is_ready(event) == Some(false);
         if call.is::<slot::PJRT_Event_Error>() && is_late(call) {
@@ -244,13 +249,13 @@ impl Validate {
         }
     }
 
-    /// The facts that the plugin reports about an executable.
+    /// Returns the properties that the plugin reports about an executable.
     fn executable(&self, call: &Call, executable: usize) -> Arc<Executable> {
         let known = self.executables.read().unwrap_or_else(PoisonError::into_inner).get(&executable).cloned();
         known.unwrap_or_else(|| {
             let outputs = call.state().output_count(executable).unwrap_or(0);
             let devices = call.state().executable_devices(executable).unwrap_or_default();
-            // Optimizations may have split the only parameter into a tuple.
+            // Skip a program whose only parameter is a tuple, because an optimization may have created the tuple.
             let parameters = call.state().parameters(executable).filter(|parameters| !parameters.is_tuple);
             let parameters = parameters.map(|read| read.all.into_iter().map(|parameter| parameter.shape).collect());
             let facts = Arc::new(Executable { outputs, devices, parameters });
@@ -272,7 +277,7 @@ impl Validate {
         }
     }
 
-    /// The client of the objects that a call creates.
+    /// Returns the client of the objects that a call creates, or 0 if the client is unknown.
     fn client(&self, call: &Call, plan: &Plan) -> usize {
         for (kind, field) in &plan.inputs {
             let address = call.address(field);
@@ -331,7 +336,8 @@ impl Layer for Validate {
         }
         if let (Some(kind), Some(subject)) = (plan.destroys, call.function().subject()) {
             let address = call.address(subject);
-            // The plugin may create another object at the address before the call returns.
+            // Record the destruction before the call, because the plugin may create another object at the address
+            // before the call returns.
             let before = self.objects.destroy((kind, address), call.id());
             if let Some(object) = before.filter(|object| object.destroyed) {
                 let what = format!("the {kind} {address:#x} was already destroyed");
@@ -397,7 +403,7 @@ impl Layer for Validate {
             let deleted = args.is_deleted.get();
             self.objects.with((BUFFER, args.buffer.addr()), |object| object.deleted |= deleted);
         }
-        // A call that only asks for the size of a copy starts no copy.
+        // A call that only queries the size of a copy does not start a copy.
         let is_question = call.args::<slot::PJRT_Buffer_ToHostBuffer>().is_some_and(|args| args.dst.is_null());
         if plan.outputs.is_empty() || is_question {
             return;
@@ -409,7 +415,7 @@ impl Layer for Validate {
                 let client = if *kind == CLIENT { address } else { client };
                 let mut object = Object::new(call.id(), client);
                 object.device = if *kind == BUFFER { device_of(call) } else { 0 };
-                // The event of a buffer becomes ready with the run that produces the buffer.
+                // The event of a buffer becomes ready when the run that produces the buffer ends.
                 let source = plan.inputs.iter().find(|(kind, _)| *kind == BUFFER);
                 let run =
                     source.and_then(|(kind, field)| self.objects.with((kind, call.address(field)), |from| from.run));
@@ -440,15 +446,15 @@ impl Plan {
             _ => None,
         });
         let (outputs, inputs): (Vec<_>, Vec<_>) = handles.partition(|(_, field)| field.output);
-        // The client owns its own topology.
+        // The topology belongs to the client, so the caller does not destroy it.
         let outputs = if function.name == "PJRT_Client_TopologyDescription" { Vec::new() } else { outputs };
         let destroys = function.destroys();
-        // Functions of extensions may accept null.
+        // Functions of extensions may accept a null object.
         let subject = function.subject().filter(|_| destroys.is_none() && function.extension.is_none());
         let is_of_place = |field: &&Field| matches!(field.kind, Kind::Handle(kind) if is_place(kind)) && !field.output;
         let places = function.fields.iter().filter(is_of_place).collect();
         let observers = ["PJRT_Event_IsReady", "PJRT_Event_Error", "PJRT_Event_Await", "PJRT_Event_OnReady"];
-        // A callback runs within or after the call that registers it, and may destroy its event and other objects.
+        // A callback runs during or after the call that registers it, and may destroy its event and other objects.
         let may_lose_objects = function.fields.iter().any(|field| field.name.contains("callback"));
         Self {
             inputs,
@@ -463,19 +469,19 @@ impl Plan {
     }
 }
 
-/// The shape of a live buffer, if its element type is known.
+/// Returns the shape of a live buffer, if its element type is known.
 fn shape_of(call: &Call, buffer: usize) -> Option<Shape> {
     let (element_type, dimensions) = call.state().buffer_shape(buffer).ok()?;
     Some(Shape::new(ElementType::from_raw(element_type)?, dimensions))
 }
 
-/// The types of objects that the caller destroys.
+/// Returns the types of objects that the caller destroys.
 fn owned() -> Vec<&'static str> {
     let main = FUNCTIONS.iter().filter(|function| function.extension.is_none());
     main.filter_map(Function::destroys).filter(|kind| *kind != "PJRT_Error").collect()
 }
 
-/// The device of the buffer that a call creates, or 0 if the arguments do not name it.
+/// Returns the device of the buffer that a call creates, or 0 if the arguments do not name a device.
 fn device_of(call: &Call) -> usize {
     if let Some(args) = call.args::<slot::PJRT_Client_BufferFromHostBuffer>() {
         return if args.memory.is_null() { args.device.addr() } else { 0 };

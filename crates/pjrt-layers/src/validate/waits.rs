@@ -1,4 +1,4 @@
-//! The threads that wait for events, and the runs that produce the events.
+//! Records the threads that wait for events, and the runs that produce the events.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
@@ -10,30 +10,30 @@ use super::reports::Reports;
 use crate::core::thread_id;
 use crate::generated::FUNCTIONS;
 
-/// Number of runs that are kept.
+/// Maximum number of recorded runs. Older runs are dropped.
 const RUNS: usize = 4096;
-/// Number of runs that a graph follows from an event.
+/// Maximum number of runs that a graph follows from an event.
 const DEPTH: usize = 8;
 
-/// The threads that wait, and the newest runs.
+/// The waiting threads and the newest runs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waits(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// The waits by thread.
+    /// The waits, by the id of the thread.
     waiting: HashMap<u64, Waiting>,
     runs: VecDeque<Run>,
     /// Number of the newest run.
     last: u64,
-    /// Whether a thread reports long waits.
+    /// Whether a background thread reports long waits.
     is_watched: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     event: usize,
-    /// The function that returned the event, and the run that produces it.
+    /// The id of the function that returned the event. The next field is the run that produces the event, or 0.
     created_by: u16,
     run: u64,
     since: Instant,
@@ -46,7 +46,7 @@ struct Run {
     number: u64,
     executable: usize,
     thread: u64,
-    /// The runs that produce its arguments.
+    /// The numbers of the runs that produce its arguments.
     arguments: Vec<u64>,
 }
 
@@ -71,7 +71,8 @@ impl Waits {
         })
     }
 
-    /// This thread begins to wait for an event. After the limit, a graph is written to the reports.
+    /// Records that this thread begins to wait for an event. If the wait takes longer than `limit`, a background thread
+    /// writes a graph to the reports.
     pub(super) fn begin(&self, event: usize, object: Option<&Object>, limit: Option<Duration>, reports: &Reports) {
         let (created_by, run) = object.map_or((u16::MAX, 0), |object| (object.created_by, object.run));
         let waiting = Waiting { event, created_by, run, since: Instant::now(), is_reported: false };
@@ -82,12 +83,12 @@ impl Waits {
         if let (Some(limit), true) = (limit, watch) {
             let (waits, reports) = (self.clone(), reports.clone());
             let thread = std::thread::Builder::new().name("pjrt validate".to_owned());
-            // Without the thread, long waits are not reported.
+            // If the background thread does not start, long waits are not reported.
             let _ = thread.spawn(move || waits.watch(limit, &reports));
         }
     }
 
-    /// This thread does not wait any more.
+    /// Records that this thread no longer waits.
     pub(super) fn end(&self) {
         self.with(|state| state.waiting.remove(&thread_id()));
     }
@@ -98,7 +99,7 @@ impl Waits {
             let is_long = self.with(|state| {
                 let mut waiting =
                     state.waiting.values_mut().filter(|one| one.since.elapsed() >= limit && !one.is_reported);
-                // One graph contains all threads.
+                // A single graph contains all waiting threads.
                 waiting.any(|one| !std::mem::replace(&mut one.is_reported, true))
             });
             if is_long {
@@ -107,7 +108,7 @@ impl Waits {
         }
     }
 
-    /// The threads that wait, with the runs that produce their events.
+    /// Describes the waiting threads, and the runs that produce their events.
     pub(super) fn graph(&self) -> String {
         self.with(|state| {
             let mut text = String::new();
@@ -120,7 +121,7 @@ impl Waits {
             for (thread, waiting) in waiting {
                 let from = FUNCTIONS.get(usize::from(waiting.created_by)).map_or("an unknown call", |f| f.name);
                 let time = waiting.since.elapsed().as_secs_f64();
-                // A text in memory takes any number of bytes.
+                // Writing to a `String` cannot fail.
                 let _ = writeln!(text, "  thread {thread} has waited {time:.1} s for {:#x} of {from}", waiting.event);
                 state.runs_before(waiting.run, &mut text);
             }
@@ -130,7 +131,7 @@ impl Waits {
 }
 
 impl State {
-    /// Writes a run and those that produce its arguments.
+    /// Writes a run and, recursively, the runs that produce its arguments.
     fn runs_before(&self, run: u64, text: &mut String) {
         let mut next = VecDeque::from([run]);
         let mut seen = vec![0];

@@ -1,4 +1,4 @@
-//! The first word of a client, which refers to the table of the layers while the client lives.
+//! Tests of the first word of a client, which refers to the layers' table while the client lives.
 
 use std::cell::Cell;
 use std::ptr::{null_mut, with_exposed_provenance_mut};
@@ -12,7 +12,7 @@ use crate::setup::{self, embedded, table};
 thread_local! {
     /// The client that the fake plugin creates next in this thread.
     static CLIENT: Cell<usize> = const { Cell::new(0) };
-    /// The first word of the client that was destroyed last, if its memory is readable.
+    /// The first word of the client at its destruction. `None` if the client's memory is not readable.
     static AT_DESTRUCTION: Cell<Option<usize>> = const { Cell::new(None) };
     static IS_READABLE: Cell<bool> = const { Cell::new(true) };
 }
@@ -40,7 +40,7 @@ fn fake() -> StaticApi {
 }
 
 fn first_word(client: usize) -> usize {
-    // SAFETY: V2: the clients of these tests are words, except those that are not readable.
+    // SAFETY: V2: the tests call this function only with the address of a readable word.
     unsafe { *std::ptr::with_exposed_provenance::<usize>(client) }
 }
 
@@ -52,7 +52,7 @@ fn start<I: Instance>(plugin: StaticApi) -> StaticApi {
     State::start::<I>(plugin, Vec::new())
 }
 
-/// Creates a client, which the fake plugin returns.
+/// Creates a client. `client` is the handle that the fake plugin returns.
 fn create_client(api: StaticApi, client: usize) {
     CLIENT.set(client);
     let mut args = PJRT_Client_Create_Args::new();
@@ -62,7 +62,7 @@ fn create_client(api: StaticApi, client: usize) {
     assert_eq!(args.client.addr(), client);
 }
 
-/// Destroys a client. Returns the first word that the plugin then finds.
+/// Destroys a client. Returns the first word that the plugin reads in this call.
 fn destroy_client(api: StaticApi, client: usize) -> Option<usize> {
     let mut args = PJRT_Client_Destroy_Args::new();
     args.client = with_exposed_provenance_mut(client);
@@ -72,7 +72,7 @@ fn destroy_client(api: StaticApi, client: usize) -> Option<usize> {
     AT_DESTRUCTION.get()
 }
 
-/// A client that begins with this word.
+/// Returns a client whose first word is `word`.
 fn client_with(word: usize) -> usize {
     std::ptr::from_mut(Box::leak(Box::new([word, 7]))).expose_provenance()
 }
@@ -138,7 +138,7 @@ fn memory_may_be_read_only() {
     let plugin = fake();
     let api = start::<ReadOnly>(plugin);
     let client = client_with(address(plugin));
-    // A whole page, because other objects may be in the page of the client.
+    // Use a separate page, because `mprotect` would also protect other objects in the page of the client.
     let size = 4096;
     // SAFETY: the system provides a new page.
     let page = unsafe {
@@ -147,7 +147,7 @@ fn memory_may_be_read_only() {
     assert_ne!(page, libc::MAP_FAILED);
     // SAFETY: the page is writable, and has more than one word.
     unsafe { page.cast::<usize>().write(first_word(client)) };
-    // SAFETY: the page is ours.
+    // SAFETY: the page belongs to this test.
     assert_eq!(unsafe { libc::mprotect(page, size, libc::PROT_READ) }, 0);
     let client = page.expose_provenance();
     create_client(api, client);
@@ -164,7 +164,7 @@ fn short_table_keeps_the_plugins_functions() {
     let (announced, whole) = (table(api).struct_size, table(plugin).struct_size);
     assert!(announced < whole, "{announced} {whole}");
     let last = |api: StaticApi| first_word(address(api) + whole - size_of::<usize>());
-    // The plugin may use the table in a client for its whole size.
+    // The plugin may use the table in a client up to the plugin's own table size.
     assert_ne!(last(plugin), 0);
     assert_eq!(last(api), last(plugin));
 }

@@ -1,4 +1,4 @@
-//! The layer `compat`: the compile options of programs for several replicas.
+//! Tests of the layer `compat`: the compile options of programs for several replicas.
 
 use std::cell::RefCell;
 use std::ptr::{null_mut, without_provenance_mut};
@@ -50,7 +50,7 @@ fn start<I: Instance>(single_replica: Option<bool>) -> &'static PJRT_Api {
     unsafe { &*State::start::<I>(plugin, vec![Box::new(layer)]).as_raw() }
 }
 
-/// The options of PyTorch/XLA for a client with four devices.
+/// Returns the compile options that PyTorch/XLA uses for a client with four devices.
 fn four_replicas() -> CompileOptions {
     let devices = DeviceAssignment::new(4, 1, vec![0, 1, 2, 3]).unwrap();
     CompileOptions::default().with_num_replicas(4).with_device_assignment(devices)
@@ -66,9 +66,9 @@ fn compiled(table: &PJRT_Api, format: &str, code: &str, options: &CompileOptions
     let mut args = PJRT_Client_Compile_Args::new();
     args.program = &raw const program;
     (args.compile_options, args.compile_options_size) = (options.as_ptr().cast(), options.len());
-    // SAFETY: C2: the structs have their sizes, and the fake plugin reads no handle.
+    // SAFETY: C2: `new` has set the sizes of the structs, and the fake plugin reads no handle.
     assert!(unsafe { table.PJRT_Client_Compile.unwrap()(&raw mut args) }.is_null());
-    // The framework receives the output, and its own arguments are unchanged.
+    // The framework receives the output, and the layer does not change the framework's arguments.
     assert_eq!(args.executable.addr(), 0x40);
     assert_eq!((args.compile_options.addr(), args.compile_options_size), (options.as_ptr().addr(), options.len()));
     COMPILED.with(|compiled| compiled.borrow_mut().take()).unwrap()

@@ -1,5 +1,5 @@
-//! A plugin that never reads through a handle, and calls of its table as a framework makes them. The tests and a benchmark
-//! use them with any handles.
+//! A plugin that never reads through a handle, and helpers that call its table like a framework. The tests and a
+//! benchmark can therefore use arbitrary handles.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -10,7 +10,7 @@ use pjrt_sys::{
     PJRT_LoadedExecutable, PJRT_LoadedExecutable_Execute_Args, StaticApi,
 };
 
-/// Functions of a plugin. Each returns no error.
+/// Defines functions of a plugin that always succeed.
 macro_rules! fakes {
     ($($name:ident($args:ident: $type:ident) $body:block)*) => {
         $(unsafe extern "C" fn $name(args: *mut $type) -> *mut pjrt_sys::PJRT_Error {
@@ -22,12 +22,12 @@ macro_rules! fakes {
     };
 }
 
-/// Calls a function of a table, which must not fail. Returns the arguments.
+/// Calls a function of a table, and checks that the call succeeds. Returns the arguments.
 macro_rules! ask {
     ($table:expr, $function:ident, $args:ident { $($field:ident: $value:expr),* $(,)? }) => {{
         let mut args = $args::new();
         $(args.$field = $value;)*
-        // SAFETY: C2: the struct has its size, and the fake plugin reads no handle.
+        // SAFETY: C2: `new` has set the struct's size, and the fake plugin reads no handle.
         let error = unsafe { $table.$function.unwrap()(&raw mut args) };
         assert!(error.is_null());
         args
@@ -40,7 +40,7 @@ unsafe extern "C" fn error_code(_: *mut PJRT_Error_GetCode_Args) -> *mut PJRT_Er
     null_mut()
 }
 
-/// A plugin without errors, with the functions that the caller sets.
+/// Creates a plugin whose error functions do nothing, with the functions that the caller sets.
 pub(crate) fn fake(minor: i32, set: impl FnOnce(&mut PJRT_Api)) -> StaticApi {
     let mut table = PJRT_Api::new();
     table.pjrt_api_version.minor_version = minor;
@@ -58,7 +58,7 @@ pub(crate) fn table(api: StaticApi) -> &'static PJRT_Api {
     unsafe { &*api.as_raw() }
 }
 
-/// Uploads an array, whose data have the size of the type and the extents.
+/// Uploads an array. `data` must have the size of an array with this type and these dimensions.
 pub(crate) fn upload(
     table: &PJRT_Api,
     client: *mut PJRT_Client,
@@ -80,7 +80,7 @@ pub(crate) fn upload(
     args.buffer
 }
 
-/// Runs an executable with one output on one device. `done` is the place for the event of the run, or null.
+/// Runs an executable with one output on one device. `done` is null or points to memory for the event of the run.
 pub(crate) fn run(
     table: &PJRT_Api,
     executable: *mut PJRT_LoadedExecutable,

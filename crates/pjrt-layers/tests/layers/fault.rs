@@ -1,4 +1,4 @@
-//! The layer `fault`: calls fail by their number and by a seed, and nothing else changes.
+//! Tests of the layer `fault`: rules select calls by their number and by a seed, and do not affect other calls.
 
 use std::ptr::without_provenance_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use recorded_messages::assert_message;
 
 use crate::setup::{self, embedded};
 
-/// Calls that reached the fake plugin in this thread.
+/// Returns the number of calls that reached the fake plugin in this thread.
 fn reached() -> u64 {
     REACHED.with(|count| count.load(Ordering::Relaxed))
 }
@@ -27,7 +27,7 @@ thread_local! {
 
 /// The handle that the fake plugin returns.
 const HANDLE: usize = 0x40;
-/// The value of outputs before a call.
+/// Value of the output fields before a call.
 const UNTOUCHED: usize = 0x77;
 
 fakes! {
@@ -39,7 +39,7 @@ fakes! {
     delete(_args: PJRT_Buffer_Delete_Args) { REACHED.with(|count| count.fetch_add(1, Ordering::Relaxed)); }
 }
 
-/// A framework on the fake plugin.
+/// A framework in front of the fake plugin.
 #[derive(Clone, Copy)]
 struct Framework(StaticApi);
 
@@ -49,7 +49,7 @@ fn fault(rules: &str, seed: u64) -> Box<dyn Layer> {
 
 impl Framework {
     fn new<I: Instance>(layers: Vec<Box<dyn Layer>>) -> Self {
-        // The layers answer the functions of errors for the errors that they make.
+        // The fake plugin does not create errors. The layers handle the errors that they create.
         let plugin = setup::fake(117, |table| {
             table.PJRT_Client_BufferFromHostBuffer = Some(upload);
             table.PJRT_Buffer_Delete = Some(delete);
@@ -61,13 +61,13 @@ impl Framework {
         setup::table(self.0)
     }
 
-    /// Returns the outputs, and the error if the call fails.
+    /// Uploads with an args struct of this size. Returns the outputs, and the error if the call fails.
     fn upload(&self, size: usize) -> (*mut PJRT_Buffer, usize, Result<(), (ErrorCode, String)>) {
         let mut args = PJRT_Client_BufferFromHostBuffer_Args::new();
         args.struct_size = size;
         args.buffer = without_provenance_mut(UNTOUCHED);
         args.done_with_host_buffer = without_provenance_mut(UNTOUCHED);
-        // SAFETY: C2: the struct has its size, and the fake plugin reads no handle.
+        // SAFETY: C2: the struct's size is set, and the fake plugin reads no handle.
         let error = unsafe { self.table().PJRT_Client_BufferFromHostBuffer.unwrap()(&raw mut args) };
         assert_eq!(args.struct_size, size);
         (args.buffer, args.done_with_host_buffer.addr(), self.take(error))
@@ -77,7 +77,7 @@ impl Framework {
         (0..count).map(|_| self.upload(PJRT_Client_BufferFromHostBuffer_Args::STRUCT_SIZE).2).collect()
     }
 
-    /// The numbers of the uploads that fail, from 1.
+    /// Returns the numbers of the uploads that fail. The first upload has the number 1.
     fn failing(&self, count: usize) -> Vec<usize> {
         let results = self.uploads(count).into_iter().enumerate();
         results.filter(|(_, result)| result.is_err()).map(|(at, _)| at + 1).collect()
@@ -85,11 +85,11 @@ impl Framework {
 
     fn delete(&self) -> Result<(), (ErrorCode, String)> {
         let mut args = PJRT_Buffer_Delete_Args::new();
-        // SAFETY: C2: the struct has its size, and the fake plugin reads no handle.
+        // SAFETY: C2: `new` has set the struct's size, and the fake plugin reads no handle.
         self.take(unsafe { self.table().PJRT_Buffer_Delete.unwrap()(&raw mut args) })
     }
 
-    /// Reads and destroys an error.
+    /// Destroys an error, and returns its code and message.
     #[expect(clippy::disallowed_methods, reason = "a test reads the text as a framework does")]
     fn take(&self, error: *mut PJRT_Error) -> Result<(), (ErrorCode, String)> {
         if error.is_null() {
@@ -97,18 +97,18 @@ impl Framework {
         }
         let mut code = PJRT_Error_GetCode_Args::new();
         code.error = error;
-        // SAFETY: C2: a live error.
+        // SAFETY: C2: the error is live.
         assert!(unsafe { self.table().PJRT_Error_GetCode.unwrap()(&raw mut code) }.is_null());
         let mut text = PJRT_Error_Message_Args::new();
         text.error = error;
-        // SAFETY: C2: a live error.
+        // SAFETY: C2: the error is live.
         unsafe { self.table().PJRT_Error_Message.unwrap()(&raw mut text) };
-        // SAFETY: the text is readable for its length.
+        // SAFETY: the message is readable for its length.
         let bytes = unsafe { std::slice::from_raw_parts(text.message.cast::<u8>(), text.message_size) };
         let message = String::from_utf8(bytes.to_vec()).unwrap();
         let mut destroy = PJRT_Error_Destroy_Args::new();
         destroy.error = error;
-        // SAFETY: C2: a live error, which is given up.
+        // SAFETY: C2: the error is live, and this is its last use.
         unsafe { self.table().PJRT_Error_Destroy.unwrap()(&raw mut destroy) };
         Err((ErrorCode::from_raw(code.code.0), message))
     }
@@ -184,7 +184,7 @@ mod calls {
         let f = Framework::new::<Slow>(vec![fault("memory call=1 delay=30ms; memory call=1 delay=5ms", 0)]);
         let start = Instant::now();
         assert_eq!(f.failing(1), [0; 0]);
-        // A thread may sleep longer, but never less.
+        // A thread may sleep for longer than the delay, but never for less.
         assert!(start.elapsed() >= Duration::from_millis(35));
         assert_eq!(reached(), 1);
     }
@@ -241,7 +241,7 @@ mod outputs {
         assert_eq!((buffer.addr(), done), (HANDLE, HANDLE));
     }
 
-    /// The layer above copies the arguments to another size, and copies the results back.
+    /// Output fields also keep their values below a layer that copies the arguments to a struct of another size.
     #[test]
     fn copied_arguments_too() {
         instance!(Copied);
@@ -254,7 +254,7 @@ mod outputs {
         assert_eq!((buffer.addr(), done), (HANDLE, HANDLE));
     }
 
-    /// Gives the layers below a copy of the arguments.
+    /// Replaces the arguments by a larger copy for the layers below.
     #[derive(Debug)]
     struct Resize;
 
@@ -274,7 +274,7 @@ mod outputs {
     }
 }
 
-/// A framework recovers from an injected error, also below another layer.
+/// A framework recovers from an injected error, even if `fault` is below another layer.
 #[test]
 fn framework_recovers() {
     instance!(Embedded);
@@ -304,7 +304,7 @@ mod events {
 
     use super::*;
 
-    /// Uploads a buffer to the embedded device, of which the rules change the ready events.
+    /// Uploads a buffer to the embedded device. The rules affect the ready events of the buffer.
     fn buffer<I: Instance>(rules: &str) -> pjrt::Buffer {
         let plugin = embedded();
         let api = State::start::<I>(plugin, vec![fault(rules, 0)]);
@@ -323,7 +323,7 @@ mod events {
         assert_eq!(ready, [true, false, true]);
         let (sender, receiver) = channel::<()>();
         events[1].on_ready(move |_| drop(sender)).unwrap();
-        // The callback is kept for an event that never becomes ready, and dropped at the end of the process.
+        // An event that never becomes ready keeps its callback until the process ends.
         assert_eq!(receiver.recv_timeout(Duration::from_millis(50)), Err(std::sync::mpsc::RecvTimeoutError::Timeout));
         assert_eq!(buffer.to_host::<f32>().unwrap(), [1.0, 2.0]);
     }
@@ -343,7 +343,7 @@ mod events {
             last.wait().unwrap();
             assert_eq!(receiver.recv(), Ok(true));
             assert!(last.is_ready().unwrap());
-            // Without the next event, it would take a second.
+            // Without the next event, the wait would take one second.
             fast += u32::from(start.elapsed() < Duration::from_millis(500));
             last = next;
         }
@@ -356,7 +356,7 @@ mod events {
         let buffer = buffer::<Alone>("PJRT_Buffer_ReadyEvent call=1 late");
         let start = Instant::now();
         buffer.ready_event().unwrap().wait().unwrap();
-        // A thread may sleep longer, but never less.
+        // The wait may take longer than the limit of one second, but must not end much earlier.
         assert!(start.elapsed() >= Duration::from_millis(900));
     }
 }
@@ -393,7 +393,7 @@ mod rules {
         }
     }
 
-    /// Only its whole name lets a function fail that destroys an object.
+    /// A function that destroys an object fails only if the rule contains its full name.
     #[test]
     fn patterns_spare_destroying_functions() {
         assert!(fault("PJRT_Buffer_Destroy* oom").contains("without a leak"));

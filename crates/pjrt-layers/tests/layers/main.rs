@@ -1,4 +1,4 @@
-//! The layers, in front of the embedded device and of tables written for these tests.
+//! Tests of the layers, in front of the embedded device (`pjrt-cpu`) and of tables written for these tests.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test program")]
 

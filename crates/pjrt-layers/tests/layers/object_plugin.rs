@@ -1,4 +1,4 @@
-//! A fake plugin whose objects have tables, and a fake framework's promise.
+//! A fake plugin whose objects have function tables, and a promise of a fake framework.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_void};
@@ -15,14 +15,14 @@ use pjrt_sys::{
 
 use crate::setup;
 
-/// The object behind the device events of the fake plugin.
+/// The pointer in the device events of the fake plugin.
 pub(crate) const EVENT: usize = 0x55;
 /// The code of the fake plugin's errors.
 pub(crate) const CODE: PJRT_Error_Code = PJRT_Error_Code::PJRT_Error_Code_INVALID_ARGUMENT;
 pub(crate) static TEXT: &str = "from the fake plugin";
 
 thread_local! {
-    /// Calls that reached the fake plugin, and the fake framework's promise.
+    /// Names of the called functions of the fake plugin and of the fake framework's promise.
     static REACHED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
     /// Whether the fake plugin's calls fail.
     pub(crate) static FAILS: Cell<bool> = const { Cell::new(false) };
@@ -36,7 +36,8 @@ pub(crate) fn take_reached() -> Vec<String> {
     REACHED.take()
 }
 
-/// The functions in the tables of the fake plugin and of the fake framework. Each uses only its arguments.
+/// Defines functions for the tables of the fake plugin and of the fake framework. Each function only uses its
+/// arguments.
 macro_rules! functions {
     ($($name:ident($($argument:ident: $ty:ty),*) $(-> $result:ty)? $body:block)*) => {
         $(pub(crate) unsafe extern "C" fn $name($($argument: $ty),*) $(-> $result)? {
@@ -53,23 +54,23 @@ fn fails() -> *mut PJRT_Error {
     from_mut(Box::leak(Box::new(PJRT_Error { vtable: ERROR.at() })))
 }
 
-/// An event of the fake plugin.
+/// Returns an event of the fake plugin.
 fn event() -> PJRT_DeviceEvent {
     PJRT_DeviceEvent { vtable: DEVICE_EVENT.at(), device_event: with_exposed_provenance_mut(EVENT) }
 }
 
-/// Which table the other side passed.
+/// Returns `"own"` if an event refers to the fake plugin's own table, and `"other"` otherwise.
 pub(crate) fn table_name(event: &PJRT_DeviceEvent) -> &'static str {
     if event.vtable == DEVICE_EVENT.at() { "own" } else { "other" }
 }
 
-/// Reads a pointer of a test.
+/// Reads through a pointer of a test.
 pub(crate) fn read<T: Copy>(pointer: *const T) -> T {
     // SAFETY: C2: the pointers in these tests are valid.
     unsafe { *pointer }
 }
 
-/// Writes to a pointer of a test.
+/// Writes through a pointer of a test.
 pub(crate) fn write<T>(pointer: *mut T, value: T) {
     // SAFETY: C2: the pointers in these tests are valid.
     unsafe { pointer.write(value) };
@@ -77,7 +78,7 @@ pub(crate) fn write<T>(pointer: *mut T, value: T) {
 
 functions! {
     error_destroy(error: *mut PJRT_Error) {
-        // SAFETY: C4: the error was made by `fails` and is given up.
+        // SAFETY: C4: `fails` created the error, and this is its last use.
         drop(unsafe { Box::from_raw(error) });
     }
     error_message(_error: *const PJRT_Error, message: *mut *const c_char, size: *mut usize) {
@@ -86,7 +87,7 @@ functions! {
     }
     error_code(_error: *const PJRT_Error) -> PJRT_Error_Code { CODE }
     error_payload(_error: *const PJRT_Error, visitor: PJRT_Error_PayloadVisitor, argument: *mut c_void) {
-        // SAFETY: C6: the visitor with its argument, during the call.
+        // SAFETY: C6: this calls the visitor with its argument, during the call.
         unsafe { visitor.unwrap()(c"key".as_ptr(), 3, c"value".as_ptr(), 5, argument) };
     }
     memory_get(_memory: *mut PJRT_Memory, key: *const c_void) -> *mut c_void { key.cast_mut() }
@@ -96,7 +97,7 @@ functions! {
         data: *mut c_void,
         dtor: Option<unsafe extern "C" fn(*mut c_void)>
     ) {
-        // SAFETY: C6: the destructor with its data, once.
+        // SAFETY: C6: this calls the destructor once, with its data.
         unsafe { dtor.unwrap()(data) };
     }
     raw_inc_ref(_buffer: *mut PJRT_RawBuffer) {}
@@ -166,17 +167,17 @@ functions! {
         // SAFETY: C2: the promise is live.
         unsafe { table.set_ready.unwrap()(usage) };
         FAILS.set(true);
-        // SAFETY: C2: the promise is live, and takes the error.
+        // SAFETY: C2: the promise is live, and takes ownership of the error.
         unsafe { table.set_error.unwrap()(usage, fails()) };
         FAILS.set(false);
-        // SAFETY: C6: the callback with its argument, once.
+        // SAFETY: C6: this calls the callback once, with its argument.
         unsafe { callback.unwrap()(null_mut(), argument) };
     }
     event_inc_ref(event: *mut c_void) { assert_eq!(event.addr(), EVENT); }
     event_dec_ref(event: *mut c_void) { assert_eq!(event.addr(), EVENT); }
     event_and_then(event: *mut c_void, callback: Option<unsafe extern "C" fn(*mut c_void)>, argument: *mut c_void) {
         assert_eq!(event.addr(), EVENT);
-        // SAFETY: C6: the callback with its argument, once.
+        // SAFETY: C6: this calls the callback once, with its argument.
         unsafe { callback.unwrap()(argument) };
     }
     event_error(
@@ -321,7 +322,8 @@ functions! {
         (args.addressable_memories, args.num_addressable_memories) = (all.as_ptr(), all.len());
         null_mut()
     }
-    // Like XLA's plugins, the fake plugin implements the functions of errors through the table of the error.
+    // Like XLA's plugins, the fake plugin implements the error functions of the main table through the table of the
+    // error.
     slot_error_message(args: *mut PJRT_Error_Message_Args) {
         // SAFETY: V1: the test passes arguments of this size, which only this call uses.
         let args = unsafe { &mut *args };
@@ -342,7 +344,7 @@ functions! {
 }
 
 thread_local! {
-    /// The memory that each query of the fake plugin's memories returns first.
+    /// The memory that the fake plugin returns as the first of its memories in each query.
     static ONE_MEMORY: Cell<*mut PJRT_Memory> = Cell::new(new_memory());
     pub(crate) static NEXT_ALIAS: Cell<*mut PJRT_RawBuffer> = Cell::new(new_raw_buffer());
 }

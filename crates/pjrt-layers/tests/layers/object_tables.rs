@@ -1,4 +1,5 @@
-//! The tables of objects: the first word of an error, a memory, a raw buffer, a device event or a promise.
+//! Tests of the tables of objects, to which the first words of errors, memories, raw buffers, device events and
+//! promises refer.
 
 use std::ffi::{c_char, c_void};
 use std::ptr::{from_mut, from_ref, null, null_mut, with_exposed_provenance, with_exposed_provenance_mut};
@@ -19,7 +20,7 @@ use crate::object_plugin::{
 };
 use crate::setup;
 
-/// Notes the calls through tables of objects.
+/// A layer that records the calls through tables of objects.
 #[derive(Clone, Debug, Default)]
 struct Notes {
     seen: Arc<Mutex<Vec<String>>>,
@@ -61,13 +62,13 @@ fn start<I: Instance>(layers: Vec<Box<dyn Layer>>) -> &'static PJRT_Api {
     setup::table(State::start::<I>(plugin(), layers))
 }
 
-/// Starts a layer that notes calls.
+/// Starts a layer that records the calls through tables of objects.
 fn noted<I: Instance>() -> (&'static PJRT_Api, Notes) {
     let notes = Notes::default();
     (start::<I>(vec![Box::new(notes.clone())]), notes)
 }
 
-/// Calls a function of the table of an object.
+/// Calls a function in the table of an object.
 macro_rules! through {
     ($object:expr, $function:ident $(, $argument:expr)*) => {{
         let object = $object;
@@ -108,7 +109,7 @@ fn no_event() -> PJRT_DeviceEvent {
     PJRT_DeviceEvent { vtable: null(), device_event: null_mut() }
 }
 
-/// A vector with one event.
+/// Returns a vector with one event.
 fn vector(event: PJRT_DeviceEvent) -> *mut PJRT_DeviceEventVector {
     let data = from_mut(Box::leak(Box::new(event)));
     from_mut(Box::leak(Box::new(PJRT_DeviceEventVector { data, size: 1, capacity: 1, destroy: None })))
@@ -193,7 +194,7 @@ fn layers_see_functions_of_raw_buffers() {
     assert!(through!(buffer, make_allocation_ready_event, &raw mut events[0]).is_null());
     assert!(through!(buffer, get_raw_buffer_async_value, &raw mut events[1]).is_null());
     take_reached();
-    // The plugin receives the event as it returned it.
+    // The plugin must receive the event with the plugin's own table, and not with the copy.
     let dependencies = vector(events[0]);
     let upload =
         through!(buffer, copy_raw_host_to_device_and_return_event, null(), 4, 12, dependencies, &raw mut events[2]);
@@ -224,7 +225,7 @@ fn layers_see_functions_of_raw_buffers() {
             "dec_ref",
         ]
     );
-    // A part of a buffer has the same table.
+    // A slice of a buffer has the same table as the buffer.
     through!(out, inc_ref);
     assert_eq!(notes.take(), ["inc_ref"]);
 }
@@ -240,17 +241,17 @@ fn layers_see_functions_of_device_events() {
     let object = event.device_event;
     let mut ready = 0_u32;
     let (mut code, mut text, mut size, mut number) = (PJRT_Error_Code(0), null(), 0, 0);
-    // SAFETY: C2: the event and the arguments are valid, as for the other calls.
+    // SAFETY: C2: the event and the arguments are valid.
     unsafe { table.inc_ref.unwrap()(object) };
-    // SAFETY: as above.
+    // SAFETY: C2: the event and the arguments are valid.
     unsafe { table.and_then.unwrap()(object, Some(count), (&raw mut ready).cast()) };
-    // SAFETY: as above.
+    // SAFETY: C2: the event and the arguments are valid.
     let failed = unsafe { table.get_error_if_present.unwrap()(object, &raw mut code, &raw mut text, &raw mut size) };
-    // SAFETY: as above.
+    // SAFETY: C2: the event is valid.
     let state = unsafe { table.get_state.unwrap()(object) };
-    // SAFETY: as above.
+    // SAFETY: C2: the event and the argument are valid.
     let stream = unsafe { table.get_definition_stream.unwrap()(object, &raw mut number) };
-    // SAFETY: as above.
+    // SAFETY: C2: the event is valid.
     unsafe { table.dec_ref.unwrap()(object) };
     assert_eq!((ready, failed, code.0, size, state.0, stream, number), (1, 1, CODE.0, TEXT.len(), 1, -3, 7));
     let stream = u64::MAX - 2;
@@ -265,10 +266,10 @@ fn layers_see_functions_of_device_events() {
             "dec_ref"
         ]
     );
-    // The type behind which a framework may use the event shows the layers, too.
+    // A framework may use the event through the parent table, so the parent table also refers to the layers.
     assert!(!table.parent.is_null());
     assert_ne!(table.parent, PARENT.at());
-    // SAFETY: as above.
+    // SAFETY: C2: the event is valid.
     unsafe { read(table.parent).inc_ref.unwrap()(object) };
     assert_eq!(notes.take(), ["inc_ref"]);
 }
@@ -295,7 +296,7 @@ fn layers_see_what_the_plugin_does_with_promises() {
     for promise in [definition, usage] {
         assert_ne!(read(promise).vtable, PROMISE.at());
     }
-    // The framework receives the layers' table in the event and in the error.
+    // The framework's promise receives the event and the error with the layers' tables.
     assert_eq!(
         take_reached(),
         [
@@ -355,7 +356,7 @@ fn error_of_such_a_call_shows_the_layers() {
     let error = through!(buffer, get_raw_buffer_async_value, &raw mut event);
     FAILS.set(false);
     assert_ne!(read(error).vtable, ERROR.at());
-    // The outputs of a failed call are undefined.
+    // The outputs of a failed call are undefined, so the layers do not replace the table in the event.
     assert_eq!(table_name(&event), "own");
     through!(error, destroy);
     assert_eq!(notes.take(), ["get_raw_buffer_async_value failed", "destroy"]);
@@ -396,7 +397,7 @@ mod words {
     fn stay_if_they_are_not_a_table() {
         instance!(Other);
         let (api, _) = noted::<Other>();
-        // A null table, as in raw buffers of the embedded device, and a word that is not the address of a table.
+        // A null table, as in raw buffers of the embedded device, and words that are not the address of a table.
         let words: &'static [usize; 4] = Box::leak(Box::new([1, 2, 3, 4]));
         for word in [null(), with_exposed_provenance(0x10), from_ref(words).cast()] {
             NEXT_ALIAS.set(from_mut(Box::leak(Box::new(PJRT_RawBuffer { vtable: word }))));

@@ -1,4 +1,4 @@
-//! The layer `override`: other programs, other answers, and calls that wait for their work.
+//! Tests of the layer `override`: replaced programs, changed values of queries, and synchronous calls.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,9 +21,9 @@ const SQUARE: &str = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
     return %0 : tensor<2xf32>
 }";
 
-/// Starts layers in front of the embedded device.
+/// Starts the layer in front of the embedded device, below the layer `compat`.
 fn plugin<I: Instance>(layer: Override) -> Plugin {
-    // The layer above also replaces arguments.
+    // `Compat` also replaces arguments of calls, so this tests the combination of the two layers.
     let layers: Vec<Box<dyn Layer>> = vec![Box::new(Compat::default()), Box::new(layer)];
     Plugin::from_static(State::start::<I>(embedded(), layers)).unwrap()
 }
@@ -66,7 +66,7 @@ mod programs {
         assert_eq!(names.len(), 4, "{names:?}");
         assert!(names[0].starts_with("program-1-") && names[0].ends_with(".compile-options.pb"), "{names:?}");
         let saved = fs::read(folder.join(&names[1])).unwrap();
-        // The framework may convert the text before it compiles it.
+        // The framework may convert the program to bytecode before it compiles the program.
         assert!(names[1].ends_with(".mlir") || names[1].ends_with(".mlirbc"), "{names:?}");
         let text = fs::read(folder.join(&names[3])).unwrap();
         assert_ne!(saved, text);
@@ -84,14 +84,14 @@ mod programs {
         let double = client::<First>(Override::new(Programs::new(Some(saved.clone()), None)), 1);
         assert_eq!(run(&double, DOUBLE).unwrap(), [6.0, 10.0]);
 
-        // By its number, whatever the program.
+        // The file `program-1.mlir` replaces the first program, regardless of the program's hash.
         fs::write(other.join("program-1.mlir"), SQUARE).unwrap();
         let numbered = client::<Numbered>(Override::new(Programs::new(None, Some(other.clone()))), 1);
         assert_eq!(run(&numbered, DOUBLE).unwrap(), [9.0, 25.0]);
         assert_eq!(run(&numbered, DOUBLE).unwrap(), [6.0, 10.0], "the second program has no replacement");
         fs::remove_file(other.join("program-1.mlir")).unwrap();
 
-        // By the hash in the name of the saved file, at any number.
+        // A file with the hash of a saved program replaces this program, regardless of the program's number.
         let name = names(&saved).into_iter().find(|name| name.contains(".mlir")).unwrap();
         let (stem, _) = name.split_once('.').unwrap();
         fs::write(other.join(format!("{stem}.mlir")), SQUARE).unwrap();
@@ -100,7 +100,7 @@ mod programs {
         assert_eq!(run(&hashed, &other_text).unwrap(), [0.0, 0.0], "the hash differs");
         assert_eq!(run(&hashed, DOUBLE).unwrap(), [9.0, 25.0], "its hash");
 
-        // A folder that replaces the program twice is an error.
+        // Two files that replace the same program are an error.
         let hash = stem.rsplit('-').next().unwrap();
         fs::rename(other.join(format!("{stem}.mlir")), other.join(format!("a-{hash}.mlir"))).unwrap();
         fs::write(other.join(format!("b-{hash}.mlir")), SQUARE).unwrap();
@@ -199,7 +199,7 @@ mod synchronous {
         std::ptr::null_mut()
     }
 
-    /// Ends the work a moment later, on another thread.
+    /// Ends the work after 30 ms, on another thread.
     unsafe extern "C" fn on_ready(args: *mut PJRT_Event_OnReady_Args) -> *mut PJRT_Error {
         // SAFETY: V1: the caller passes arguments of this size.
         let args = unsafe { &*args };
@@ -207,13 +207,13 @@ mod synchronous {
         std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(30));
             ENDED.store(true, Ordering::Release);
-            // SAFETY: C6: the registered callback with its argument, once.
+            // SAFETY: C6: this calls the registered callback once, with its argument.
             unsafe { callback(std::ptr::null_mut(), std::ptr::with_exposed_provenance_mut(argument)) };
         });
         std::ptr::null_mut()
     }
 
-    /// Starts a copy, and returns whether it has ended when the call returns.
+    /// Starts a copy. Returns whether the copy has ended when the call returns.
     fn has_ended<I: Instance>(synchronous: bool) -> bool {
         let plugin = setup::fake(117, |table| {
             table.PJRT_Buffer_CopyRawToHost = Some(copy);
@@ -224,7 +224,7 @@ mod synchronous {
         let api = State::start::<I>(plugin, vec![Box::new(layer)]);
         let mut args = PJRT_Buffer_CopyRawToHost_Args::new();
         let function = setup::table(api).PJRT_Buffer_CopyRawToHost.unwrap();
-        // SAFETY: C2: the struct has its size, and the fake plugin reads no handle.
+        // SAFETY: C2: `new` has set the struct's size, and the fake plugin reads no handle.
         assert!(unsafe { function(&raw mut args) }.is_null());
         assert_eq!(args.event.addr(), 0x10);
         ENDED.load(Ordering::Acquire)

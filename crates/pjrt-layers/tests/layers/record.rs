@@ -1,4 +1,5 @@
-//! The layer `record`: what it records on the embedded device can be replayed, also after the file was cut.
+//! Tests of the layer `record`: a recording of the embedded device can be replayed, even if the end of the file is
+//! missing.
 
 use std::fs::{self, File};
 use std::io::Cursor;
@@ -22,7 +23,7 @@ const ADD: &str = "module @add { func.func @main(%x: tensor<4xf32>, %y: tensor<4
     return %0 : tensor<4xf32>
 } }";
 
-/// Reuses the memory of its argument for its result.
+/// A program that reuses the memory of its argument for its result.
 const DONATE: &str = "module @donate {
     func.func @main(%x: tensor<4xf32> {tf.aliasing_output = 0 : i32}) -> tensor<4xf32> {
         %0 = stablehlo.multiply %x, %x : tensor<4xf32>
@@ -48,7 +49,7 @@ impl Folder {
         fs::read(self.file()).unwrap()
     }
 
-    /// A client with the layer in front of the embedded device.
+    /// Creates a client with the layer in front of the embedded device.
     fn client<I: Instance>(&self, only: Option<&str>) -> Client {
         let only = only.map(|text| text.parse().unwrap());
         let target = Target { folder: Some(self.0.clone()), only, ..Target::default() };
@@ -88,7 +89,7 @@ fn upload(client: &Client, data: [f32; 4]) -> Buffer {
     client.buffer_from_host(&data, &[4]).unwrap()
 }
 
-/// Uploads, runs, downloads, and destroys the client.
+/// Uploads two arrays, adds them, downloads the sum, and destroys the client.
 fn add(client: Client) {
     let executable = compile(&client, ADD);
     let (x, y) = (upload(&client, [1.0, 2.0, 3.0, 4.0]), upload(&client, [10.0, 20.0, 30.0, 40.0]));
@@ -96,7 +97,7 @@ fn add(client: Client) {
     assert_eq!(outputs[0].to_host::<f32>().unwrap(), [11.0, 22.0, 33.0, 44.0]);
 }
 
-/// The offsets of all blocks, and of the end.
+/// Returns the offsets of all blocks, and the length of the file.
 fn offsets(bytes: &[u8]) -> Vec<usize> {
     let mut reader = Reader::new(Cursor::new(bytes)).unwrap();
     let mut offsets = Vec::new();
@@ -107,7 +108,7 @@ fn offsets(bytes: &[u8]) -> Vec<usize> {
     offsets
 }
 
-/// A store without values.
+/// A key-value store without values.
 struct Empty;
 
 impl KeyValueStore for Empty {
@@ -187,7 +188,7 @@ mod round_trip {
             assert_eq!(pending.copy_raw_to_host(4, 4).unwrap().wait().unwrap(), 2.0_f32.to_ne_bytes());
             assert_eq!(size, 16);
 
-            // The rows of a transposed array, and one backwards.
+            // The strides reverse the elements of each row.
             let strided = client.buffer_from_strided(&[1_u16, 2, 3, 4, 5, 6], 2, &[2, 3], &[3, -1], &device).unwrap();
             assert_eq!(strided.to_host::<u16>().unwrap(), [3, 2, 1, 6, 5, 4]);
             let (alias, fulfillment) =
@@ -317,7 +318,8 @@ mod one_run {
 mod other_plugin {
     use super::*;
 
-    /// The recording with one byte of the program changed, so that the replay computes something else.
+    /// Returns the recording with a subtraction in place of the addition in the program, so that the replay computes
+    /// other results.
     fn changed(folder: &Folder) -> Vec<u8> {
         let mut reader = Reader::new(Cursor::new(folder.bytes())).unwrap();
         let mut out = Vec::new();
@@ -351,7 +353,7 @@ mod other_plugin {
         let Verdict::Different(found) = &report.comparisons[0].verdict else { panic!("{report:?}") };
         assert_eq!((found.count, found.elements, found.index.as_slice()), (4, 4, &[0][..]));
         assert_eq!((found.expected.as_str(), found.got.as_str()), ("11", "-9"));
-        // 11 and -9 are equal if everything may differ by 200 %.
+        // 11 and -9 are equal with a relative tolerance of 200 %.
         let options = replay::Options::default().with_tolerance("2".parse().unwrap());
         assert!(replay_bytes(changed(&folder), &options).unwrap().is_equal());
     }
@@ -381,7 +383,7 @@ mod damage {
                     if at == start { pjrt_record::State::Unfinished } else { pjrt_record::State::Cut { offset } };
                 assert_eq!(reader.state(), expected, "cut at {at}");
             }
-            // A replay makes the calls that are there, and reports a call that did not return.
+            // A replay makes the calls in the truncated file, and reports calls that did not return.
             replay_bytes(bytes[..start].to_vec(), &replay::Options::default()).unwrap();
         }
     }
@@ -403,7 +405,7 @@ mod damage {
                     Err(error) => break Some(error),
                 }
             };
-            // A longer length may reach beyond the end of the file.
+            // A damaged length field may make a block reach beyond the end of the file.
             let is_cut = matches!(reader.state(), pjrt_record::State::Cut { .. });
             assert!(is_cut || matches!(result, Some(ReadError::Damaged { .. })), "{at}: {result:?}");
         }
@@ -418,7 +420,7 @@ mod damage {
         bytes[8] = 2;
         let error = Reader::new(Cursor::new(bytes.clone())).unwrap_err();
         assert!(matches!(error, ReadError::Version { major: 2, minor: 0 }), "{error}");
-        // A newer minor version only adds blocks and fields, which readers skip.
+        // A newer minor version only adds blocks and fields, which older readers skip.
         bytes[8..12].copy_from_slice(&[1, 0, 9, 0]);
         assert!(replay_bytes(bytes, &replay::Options::default()).unwrap().is_equal());
         let error = Reader::new(Cursor::new(b"PJRTREC".to_vec())).unwrap_err();
@@ -446,7 +448,7 @@ mod trimmed {
         return %0, %1 : tensor<4xf32>, tensor<4xf32>
     } }";
 
-    /// Cuts a run out of a recording.
+    /// Extracts a run from a recording.
     fn cut(folder: &Folder, run: &str) -> Result<(Vec<u8>, Trimmed), TrimError> {
         let mut reader = Reader::new(File::open(folder.file()).unwrap()).unwrap();
         let mut out = Vec::new();
@@ -458,7 +460,8 @@ mod trimmed {
         Summary::of(&mut Reader::new(Cursor::new(bytes)).unwrap()).unwrap()
     }
 
-    /// Three runs, each on the results of the one before. Returns the results of the last one.
+    /// Makes three runs, the last of which uses the outputs of the second. Returns the outputs of the last run. If
+    /// `reads` is set, downloads the outputs of the second run before the last run.
     fn chain<I: Instance>(folder: &Folder, reads: bool) -> Vec<f32> {
         let client = folder.client::<I>(None);
         let (square, add) = (compile(&client, SQUARE), compile(&client, ADD));

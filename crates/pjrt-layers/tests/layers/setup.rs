@@ -1,4 +1,4 @@
-//! Plugins for these tests: the embedded device, and tables with functions of a test.
+//! Plugins for these tests: the embedded device (`pjrt-cpu`), and tables with functions of the tests.
 
 use device_plugin::raw;
 use pjrt_cpu::Cpu;

@@ -1,4 +1,4 @@
-//! Stacks of layers in front of the embedded device.
+//! Tests of stacks of layers in front of the embedded device.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use pjrt_sys::{AbiStruct, PJRT_Api, StaticApi};
 
 use crate::setup::{embedded, table};
 
-/// Counts calls by function, in order of the layers.
+/// A layer that records the functions that are called. Several layers can share a record.
 #[derive(Clone, Debug, Default)]
 struct Count {
     seen: Arc<Mutex<Vec<(&'static str, &'static str)>>>,
@@ -46,7 +46,7 @@ impl Layer for Count {
     }
 }
 
-/// Runs `x + x` and returns the result.
+/// Computes `x + x` on the client's device, and returns the result.
 fn double(client: &Client) -> Vec<f32> {
     let text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
         %0 = stablehlo.add %x, %x : tensor<4xf32>
@@ -135,7 +135,7 @@ mod calls {
 mod answers {
     use super::*;
 
-    /// Fails one function.
+    /// A layer that makes one function fail.
     #[derive(Debug)]
     struct Fail;
 
@@ -164,7 +164,7 @@ mod answers {
         let error = client.compile(&program, &CompileOptions::default()).unwrap_err();
         assert_eq!(error.code(), ErrorCode::RESOURCE_EXHAUSTED);
         assert!(error.to_string().contains("no memory, by request"), "{error}");
-        // The plugin's own errors keep their text.
+        // The plugin's own errors keep their messages.
         let unknown = ClientOptions::new().with("no_such_option", "x");
         let error = plugin.client(&unknown).unwrap_err();
         assert!(error.to_string().contains("no_such_option"), "{error}");
@@ -174,7 +174,7 @@ mod answers {
 mod tables {
     use super::*;
 
-    /// Changes the table.
+    /// A layer that changes the table for the framework.
     #[derive(Debug)]
     struct Shape(fn(&mut TablePlan));
 
@@ -192,12 +192,12 @@ mod tables {
         }
     }
 
-    /// A plugin of an older version: a table that ends earlier.
+    /// Creates a plugin of an older version, whose table has fewer slots.
     fn older(slots: usize, minor: i32) -> StaticApi {
         let mut old = Box::new(*table(embedded()));
         old.struct_size = std::mem::offset_of!(PJRT_Api, PJRT_Error_Destroy) + slots * size_of::<usize>();
         old.pjrt_api_version.minor_version = minor;
-        // SAFETY: C1 to C9: a shorter copy of a table that keeps them.
+        // SAFETY: C1 to C9: the table is a shorter copy of a table that keeps these contracts.
         unsafe { StaticApi::new(Box::leak(old)) }
     }
 
@@ -206,7 +206,7 @@ mod tables {
         instance!(Short);
         let plugin = older(118, 81);
         let api = State::start::<Short>(plugin, vec![Box::new(Count { name: "c", ..Count::default() })]);
-        // SAFETY: the first words of a table.
+        // SAFETY: the size is in the first words of the table.
         assert_eq!(unsafe { (*api.as_raw()).struct_size }, 40 + 118 * 8);
         let client = Plugin::from_static(api).unwrap().client(&ClientOptions::default()).unwrap();
         assert_eq!(double(&client), [2.0, 4.0, 6.0, 8.0]);
@@ -220,19 +220,19 @@ mod tables {
         let api = State::start::<Answering>(older(118, 81), vec![Box::new(Shape(whole))]);
         let create = table(api).PJRT_Device_GetAttributes.unwrap();
         let mut args = pjrt_sys::PJRT_Device_GetAttributes_Args::new();
-        // SAFETY: C2: the struct has its size, and no plugin reads it.
+        // SAFETY: C2: `new` has set the struct's size, and no plugin reads the struct.
         let error = unsafe { create(&raw mut args) };
         assert!(!error.is_null());
         let mut text = pjrt_sys::PJRT_Error_Message_Args::new();
         text.error = error;
-        // SAFETY: C2: a live error.
+        // SAFETY: C2: the error is live.
         unsafe { table(api).PJRT_Error_Message.unwrap()(&raw mut text) };
-        // SAFETY: the text is readable for its length.
+        // SAFETY: the message is readable for its length.
         let bytes = unsafe { std::slice::from_raw_parts(text.message.cast::<u8>(), text.message_size) };
         assert_eq!(bytes, b"the plugin of API 0.81 does not have PJRT_Device_GetAttributes");
         let mut destroy = pjrt_sys::PJRT_Error_Destroy_Args::new();
         destroy.error = error;
-        // SAFETY: C2: a live error, which is given up.
+        // SAFETY: C2: the error is live, and this is its last use.
         unsafe { table(api).PJRT_Error_Destroy.unwrap()(&raw mut destroy) };
     }
 

@@ -1,4 +1,4 @@
-//! Only the caller knows whether a raw pointer is a live object.
+//! Adopting a raw handle needs `unsafe`, because only the caller knows whether the handle refers to a live object.
 
 use pjrt::raw::{adopt_buffer, adopt_client, own_buffer};
 use pjrt::{Error, Plugin};

@@ -1,4 +1,4 @@
-//! Threads of the plugin run callbacks, and any thread runs the hook for exhausted memory.
+//! Callbacks and the out-of-memory hook may run on any thread, so they cannot capture an `Rc`.
 
 use std::rc::Rc;
 

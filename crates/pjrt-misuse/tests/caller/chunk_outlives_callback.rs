@@ -1,4 +1,4 @@
-//! The bytes of a sent chunk live during the callback.
+//! The bytes of a sent chunk are only valid during the callback, so the callback cannot store the chunk.
 
 use std::sync::Mutex;
 

@@ -1,4 +1,4 @@
-//! A thread of the plugin may drop lent data.
+//! A thread of the plugin may drop lent data, so the data cannot be an `Rc`.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! Only the caller knows whether the memory of another library stays allocated.
+//! A view of another library's memory needs `unsafe`, because only the caller knows whether the memory stays allocated.
 
 use pjrt::{Buffer, Client, Error, Memory, Shape};
 

@@ -1,4 +1,4 @@
-//! A donated buffer is used again.
+//! A donated buffer cannot be used again.
 
 use pjrt::{Buffer, Error, ExecuteOptions, Input, LoadedExecutable};
 

@@ -1,4 +1,4 @@
-//! A program may write the memory of a donated buffer, so no view of it may exist.
+//! A program may write to the memory of a donated buffer, so a buffer with a view cannot be donated.
 
 use pjrt::{Buffer, Error, ExecuteOptions, Input, LoadedExecutable};
 

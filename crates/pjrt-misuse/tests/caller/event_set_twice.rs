@@ -1,4 +1,4 @@
-//! An event is completed once, and a deferred copy starts once.
+//! An event can be completed only once, and a deferred copy can be started only once.
 
 use pjrt::{DeferredCopy, Error, SettableEvent};
 

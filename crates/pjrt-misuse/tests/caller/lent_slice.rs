@@ -1,4 +1,4 @@
-//! A plugin may use lent memory after the function has returned.
+//! A plugin may use lent memory after the function has returned, so a borrowed slice cannot be lent.
 
 use pjrt::{Buffer, Client, Error, Placement};
 

@@ -1,4 +1,4 @@
-//! A list of outputs holds the client of its own buffers only, so they cannot be exchanged for others.
+//! `Outputs` only keeps the client of its own buffers alive, so its buffers cannot be swapped with other buffers.
 
 use pjrt::{Buffer, Outputs};
 

@@ -1,4 +1,4 @@
-//! A list of outputs lends its buffers. One that is needed longer is taken out of it.
+//! `Outputs` lends its buffers, so a reference to a buffer cannot outlive the `Outputs`.
 
 use pjrt::{Buffer, Error, LoadedExecutable};
 

@@ -1,4 +1,4 @@
-//! An external reference borrows its buffer.
+//! An external reference borrows its buffer, so the buffer cannot be dropped first.
 
 use pjrt::{Buffer, Error};
 

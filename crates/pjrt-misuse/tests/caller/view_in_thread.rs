@@ -1,4 +1,4 @@
-//! A view of device memory ends before its buffer.
+//! A view of device memory borrows its buffer, so the view cannot be moved to a new thread.
 
 use pjrt::{Buffer, Error};
 

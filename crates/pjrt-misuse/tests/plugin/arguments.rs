@@ -1,4 +1,4 @@
-//! Arguments that the attribute does not support, or in an invalid form.
+//! Unsupported and malformed arguments of `#[device_plugin]`.
 
 use device_plugin::{DevicePlugin, Library, device_plugin};
 

@@ -1,4 +1,4 @@
-//! A backend and a library, neither of them, or one of them under a condition.
+//! Plugins with both a backend and a library, with neither, and with a conditional library.
 
 use device_plugin::{DevicePlugin, Library, NoBackend, device_plugin};
 

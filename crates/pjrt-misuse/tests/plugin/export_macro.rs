@@ -1,4 +1,4 @@
-//! `export!` of items that are not plugins, or with arguments that it does not support.
+//! `export!` with items that are not plugins, or with unsupported arguments.
 
 use device_plugin::{DevicePlugin, Library, device_plugin};
 

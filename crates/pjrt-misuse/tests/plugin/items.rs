@@ -1,4 +1,4 @@
-//! The attribute on items that are not an implementation of `DevicePlugin`, or not one for a single type.
+//! `#[device_plugin]` on items that are not an implementation of `DevicePlugin` for a single type.
 
 use device_plugin::{DevicePlugin, device_plugin};
 

@@ -1,4 +1,4 @@
-//! Members that the trait lacks, or in an invalid form. The compiler does not report any of them a second time.
+//! Unknown and malformed members of an implementation. The compiler does not report any of them a second time.
 
 use device_plugin::{DevicePlugin, Library, device_plugin};
 

@@ -1,4 +1,4 @@
-//! Names that frameworks do not accept.
+//! Missing names, and names that frameworks do not accept.
 
 use device_plugin::{DevicePlugin, Library, device_plugin};
 

@@ -1,4 +1,4 @@
-//! Another trait with the same name.
+//! `#[device_plugin]` on an implementation of another trait with the name `DevicePlugin`.
 
 use device_plugin::device_plugin;
 

@@ -1,4 +1,4 @@
-//! A name that only the compiler can check.
+//! An invalid name in an expression, which only the compiler can evaluate.
 
 use device_plugin::{DevicePlugin, Library, device_plugin};
 

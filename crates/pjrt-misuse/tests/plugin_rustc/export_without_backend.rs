@@ -1,4 +1,4 @@
-//! An export of a plugin without a table.
+//! `export!` of a plugin without a backend, which has no function table.
 
 use device_plugin::{DevicePlugin, Library, device_plugin};
 

@@ -1,4 +1,4 @@
-//! Two plugins with the same name, in different modules.
+//! Two plugins in different modules that export the same symbols.
 
 mod first {
     use device_plugin::{DevicePlugin, Library, device_plugin};

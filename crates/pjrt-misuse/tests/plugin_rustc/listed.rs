@@ -1,4 +1,4 @@
-//! A feature that is listed without its trait.
+//! A feature that is listed in `FEATURES`, but whose trait is not implemented.
 
 use std::sync::Arc;
 

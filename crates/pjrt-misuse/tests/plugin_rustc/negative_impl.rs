@@ -1,4 +1,4 @@
-//! A negative implementation.
+//! `#[device_plugin]` on a negative implementation.
 
 #[allow(unused_imports)]
 use device_plugin::{DevicePlugin, device_plugin};

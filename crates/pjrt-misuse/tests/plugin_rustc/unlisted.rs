@@ -1,4 +1,4 @@
-//! A trait of a feature that is implemented and not listed.
+//! A feature whose trait is implemented, but which is not listed in `FEATURES`.
 
 use std::sync::Arc;
 

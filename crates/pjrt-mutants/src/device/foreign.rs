@@ -1,18 +1,18 @@
 //! Memory of the caller and of the device, which mutants read and change.
 //!
-//! The functions take the pointers of a call, for which M1 holds, or pointers to memory of this crate. They are not
-//! unsafe, because a mutant that breaks a contract is the purpose of this crate (M3).
+//! The functions take the pointers of a call, for which contract M1 holds, or pointers to memory of this crate. The
+//! functions are not marked `unsafe`, because the mutants break contracts on purpose (M3).
 
 use std::ffi::c_void;
 
 use pjrt_sys::{PJRT_Error, PJRT_Event_OnReady_Args, PJRT_Event_OnReadyCallback};
 
-/// Copies bytes. A null pointer has none.
+/// Copies bytes. The result is empty if `from` is null.
 pub(crate) fn bytes<T>(from: *const T, len: usize) -> Vec<u8> {
     list(from.cast::<u8>(), len)
 }
 
-/// Copies an array. A null pointer has no elements.
+/// Copies an array. The result is empty if `from` is null.
 pub(crate) fn list<T: Copy>(from: *const T, len: usize) -> Vec<T> {
     let len = if from.is_null() { 0 } else { len };
     // SAFETY: M1 (calls): the array has this length. The elements may be unaligned.
@@ -37,17 +37,17 @@ pub(crate) fn write(to: *mut c_void, from: &[u8]) {
     unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.cast(), from.len()) };
 }
 
-/// Keeps an array until the process ends.
+/// Leaks an array, so that it lives until the process ends.
 pub(crate) fn leaked<T>(array: impl Into<Vec<T>>) -> *mut T {
     array.into().leak().as_mut_ptr()
 }
 
-/// Memory whose contents no case expects, kept until the process ends.
+/// Returns leaked memory with contents that no case of the suite expects.
 pub(crate) fn pattern(len: usize) -> *mut c_void {
     leaked(vec![0x5a_u8; len]).cast()
 }
 
-/// A pointer that another thread uses.
+/// A pointer that can be sent to another thread.
 pub(crate) struct Shared<T>(pub(crate) *mut T);
 
 impl<T> Clone for Shared<T> {
@@ -60,30 +60,30 @@ impl<T> Copy for Shared<T> {}
 
 // SAFETY: M1 (calls): any thread may use the objects and the memory of a call.
 unsafe impl<T> Send for Shared<T> {}
-// SAFETY: as above.
+// SAFETY: M1 (calls): any thread may use the objects and the memory of a call.
 unsafe impl<T> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
-    /// The pointer. A closure that calls this captures the whole value, which is `Send`.
+    /// Returns the pointer. A closure that calls this method captures the whole `Shared`, which is `Send`.
     pub(crate) fn get(self) -> *mut T {
         self.0
     }
 }
 
-/// Continues a callback with an error, or with null.
+/// A function that calls the original callback with an error, or with null.
 pub(crate) type Continue<'a> = &'a dyn Fn(*mut PJRT_Error);
 
-/// Runs in place of a callback.
+/// A function that runs in place of a callback.
 pub(crate) type Trampoline = Box<dyn Fn(*mut PJRT_Error, Continue<'_>) + Send + Sync>;
 
-/// The argument of [`run`].
+/// An intercepted callback, with the function that replaces it. [`run`] receives this value as its argument.
 struct Intercepted {
     callback: PJRT_Event_OnReadyCallback,
     argument: *mut c_void,
     trampoline: Trampoline,
 }
 
-/// Replaces the callback that is being registered.
+/// Replaces the callback that a call registers.
 pub(crate) fn intercept(
     args: &mut PJRT_Event_OnReady_Args,
     trampoline: impl Fn(*mut PJRT_Error, Continue<'_>) + Send + Sync + 'static,
@@ -96,7 +96,7 @@ pub(crate) fn intercept(
 
 /// # Safety
 ///
-/// M1: `argument` comes from `intercept`, and this is its only call.
+/// Contract M1: `argument` must come from `intercept`, and this must be the only call with this argument.
 unsafe extern "C" fn run(error: *mut PJRT_Error, argument: *mut c_void) {
     // SAFETY: M1 (calls): the device calls a callback once, with its argument.
     let intercepted = unsafe { Box::from_raw(argument.cast::<Intercepted>()) };
@@ -106,7 +106,7 @@ unsafe extern "C" fn run(error: *mut PJRT_Error, argument: *mut c_void) {
 /// Calls a callback of the caller.
 pub(crate) fn call_back(callback: PJRT_Event_OnReadyCallback, argument: *mut c_void, error: *mut PJRT_Error) {
     if let Some(callback) = callback {
-        // SAFETY: M1 (calls), M3 (faults): the caller's callback with its argument.
+        // SAFETY: M1 (calls), M3 (faults): this is the caller's callback, with its argument.
         unsafe { callback(error, argument) };
     }
 }

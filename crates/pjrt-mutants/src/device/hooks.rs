@@ -1,4 +1,4 @@
-//! The functions that replace those of the device.
+//! Replaces functions of the device.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -13,28 +13,28 @@ use super::tables::{Place, Raw, Tables, own, real};
 type Hook<S> = Box<dyn Fn(&mut Call<S>) -> <S as Slot>::Return + Send + Sync>;
 type Hooks = HashMap<TypeId, Box<dyn Any + Send + Sync>>;
 
-/// The functions of the mutant, by the marker of the function that they replace. A process has one mutant.
+/// The mutant's functions, by the type that identifies the replaced function. A process has only one mutant.
 static HOOKS: OnceLock<Hooks> = OnceLock::new();
 
-/// The embedded device, whose functions a mutant replaces before the device is started.
+/// The embedded device (`pjrt-cpu`). A mutant replaces functions of the device before the device is started.
 pub(crate) struct Device {
-    /// The tables that the caller will see.
+    /// The tables that the caller will receive.
     pub(crate) tables: Tables,
-    /// Whether the last extension points to the first.
+    /// Whether the last extension of the chain points to the first extension.
     pub(crate) cyclic: bool,
     hooks: Hooks,
-    /// The functions that the mutant replaces, but the device lacks. Such a mutant has no fault.
+    /// Functions that the mutant replaces although the device lacks them. Such a mutant has no fault.
     pub(crate) missing: Vec<&'static str>,
 }
 
 impl Device {
-    /// The device without any change.
+    /// Creates the device without a fault.
     pub(crate) fn new() -> Self {
         Self { tables: own().clone(), cyclic: false, hooks: Hooks::new(), missing: Vec::new() }
     }
 
-    /// Replaces a function. The new one calls the device's own with [`Call::pass`]. The device handles calls whose struct
-    /// is too short.
+    /// Replaces a function. The replacement can call the device's function with [`Call::pass`]. The device's function
+    /// handles calls whose struct is too short.
     pub(crate) fn replace<S>(&mut self, hook: impl Fn(&mut Call<S>) -> S::Return + Send + Sync + 'static)
     where
         S: Slot<Table: Place, Return: Answer>,
@@ -42,7 +42,7 @@ impl Device {
         self.replace_all::<S>(move |call| if call.is_short() { call.pass() } else { hook(call) });
     }
 
-    /// The same as [`Self::replace`], also for calls whose struct is too short.
+    /// Replaces a function like [`Self::replace`], but also for calls whose struct is too short.
     pub(crate) fn replace_all<S>(&mut self, hook: impl Fn(&mut Call<S>) -> S::Return + Send + Sync + 'static)
     where
         S: Slot<Table: Place, Return: Answer>,
@@ -56,7 +56,7 @@ impl Device {
         self.tables.set::<S>(function as *mut ());
     }
 
-    /// Changes the results of a function, if it succeeds.
+    /// Changes the results of a function after each successful call.
     pub(crate) fn after<S>(&mut self, change: impl Fn(&mut S::Args) + Send + Sync + 'static)
     where
         S: Slot<Table: Place, Return: Answer>,
@@ -70,7 +70,7 @@ impl Device {
         });
     }
 
-    /// Changes the arguments of a function.
+    /// Changes the arguments of each call of a function.
     pub(crate) fn before<S>(&mut self, change: impl Fn(&mut S::Args) + Send + Sync + 'static)
     where
         S: Slot<Table: Place, Return: Answer>,
@@ -94,7 +94,7 @@ impl Device {
         self.tables.set::<S>(null_mut());
     }
 
-    /// Returns the table for the caller. A process can start one device.
+    /// Returns the table for the caller. A process can start only one device.
     pub(crate) fn start(self) -> StaticApi {
         HOOKS.get_or_init(|| self.hooks);
         let table = self.tables.start(self.cyclic);
@@ -103,21 +103,21 @@ impl Device {
     }
 }
 
-/// The function in the slot of a replaced one.
+/// Calls the mutant's replacement of the function `S`. The slot of `S` contains this function.
 ///
 /// # Safety
 ///
-/// M1 for `args`.
+/// Contract M1 must hold for `args`.
 unsafe extern "C" fn entry<S>(args: *mut S::Args) -> S::Return
 where
     S: Slot<Table: Place, Return: Answer>,
 {
     let hook = HOOKS.get().and_then(|hooks| hooks.get(&TypeId::of::<S>())).and_then(|hook| hook.downcast_ref());
     let Some(hook): Option<&Hook<S>> = hook.filter(|_| !args.is_null()) else { return S::Return::SUCCESS };
-    // SAFETY: M1 (calls).
+    // SAFETY: M1 (calls): the arguments are those of this function, and are not null.
     let mut call = unsafe { Call::<S>::of(args) };
     let answer = hook(&mut call);
-    // SAFETY: M1 (calls).
+    // SAFETY: M1 (calls): the call is a copy of these arguments.
     unsafe { call.finish(args) };
     answer
 }

@@ -1,4 +1,5 @@
-//! The embedded device with some of its functions replaced. All unsafe code of this crate is in this folder.
+//! The embedded device (`pjrt-cpu`) with some of its functions replaced. All unsafe code of this crate is in this
+//! module.
 
 mod call;
 mod foreign;

@@ -1,4 +1,4 @@
-//! Calls of the device that mutants make themselves.
+//! Calls that the mutants themselves make to the device.
 
 use std::ptr::{from_mut, null_mut};
 
@@ -6,17 +6,17 @@ use pjrt_sys::{AbiStruct, PJRT_Error, PJRT_Error_Code, PJRT_Error_Destroy_Args, 
 
 use super::tables::{Place, real};
 
-/// Calls a function of the device. Returns its error.
+/// Calls a function of the device. Returns the error, or null after success.
 pub(crate) fn perform<S>(args: &mut S::Args) -> *mut PJRT_Error
 where
     S: Slot<Table: Place, Return = *mut PJRT_Error>,
 {
     let Some(function) = real::<S>() else { return null_mut() };
-    // SAFETY: M1 (calls): the mutant passes objects of the caller, or its own.
+    // SAFETY: M1 (calls): the mutant passes objects of the caller or of its own.
     unsafe { function(from_mut(args)) }
 }
 
-/// Calls a function of the device. Returns the arguments with the results if it succeeds.
+/// Calls a function of the device. Returns the arguments with the results, or `None` if the call fails.
 pub(crate) fn ask<S>(fill: impl FnOnce(&mut S::Args)) -> Option<S::Args>
 where
     S: Slot<Table: Place, Return = *mut PJRT_Error>,
@@ -36,7 +36,7 @@ fn destroy(error: *mut PJRT_Error) {
     let mut args = PJRT_Error_Destroy_Args::new();
     args.error = error;
     if let Some(function) = real::<slot::PJRT_Error_Destroy>() {
-        // SAFETY: M1 (calls): the error is this function's.
+        // SAFETY: M1 (calls): this function owns the error.
         unsafe { function(&raw mut args) };
     }
 }
@@ -62,7 +62,7 @@ pub(crate) fn ready_event() -> *mut PJRT_Event {
     event
 }
 
-/// Sets an event, with an error unless the code is 0.
+/// Completes an event, with an error if the code is not 0.
 pub(crate) fn set(event: *mut PJRT_Event, code: PJRT_Error_Code, message: &str) {
     ask::<slot::PJRT_Event_Set>(|args| {
         args.event = event;

@@ -1,4 +1,4 @@
-//! Changes of the process's state.
+//! Changes the state of the process.
 
 use std::ffi::c_int;
 
@@ -10,17 +10,17 @@ pub(crate) fn set_variable(name: &str, value: &str) {
 
 /// # Safety
 ///
-/// Callers need not ensure anything.
+/// This function has no requirements.
 unsafe extern "C" fn handle(_: c_int) {}
 
-/// Installs a handler of a signal.
+/// Installs a signal handler that does nothing.
 pub(crate) fn catch_signal() {
     let handler: unsafe extern "C" fn(c_int) = handle;
     // SAFETY: M3 (faults): the handler does nothing, so it may run at any time.
     unsafe { libc::signal(libc::SIGUSR2, handler as *const () as libc::sighandler_t) };
 }
 
-/// Makes the system forget child processes that end.
+/// Makes the system discard child processes when they end, so that nobody can wait for them.
 pub(crate) fn ignore_children() {
     // SAFETY: M3 (faults): no handler runs.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
@@ -30,13 +30,13 @@ pub(crate) fn ignore_children() {
 pub(crate) fn flush_subnormals() {
     #[cfg(target_arch = "x86_64")]
     {
-        // The default, with the bits "flush to zero" and "denormals are zero".
+        // The default value, with the bits "flush to zero" and "denormals are zero".
         let mode = 0x1f80_u32 | 1 << 15 | 1 << 6;
-        // SAFETY: M3 (faults): the instruction reads the number and changes the mode of this thread.
+        // SAFETY: M3 (faults): the instruction reads `mode` and changes the floating-point mode of this thread.
         unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const mode, options(nostack, readonly)) };
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: M3 (faults): the instruction changes the mode of this thread.
+    // SAFETY: M3 (faults): the instruction changes the floating-point mode of this thread.
     unsafe {
         std::arch::asm!("msr fpcr, {}", in(reg) 1_u64 << 24, options(nostack, nomem));
     }
@@ -45,7 +45,7 @@ pub(crate) fn flush_subnormals() {
 /// The function that runs at exit.
 static AT_EXIT: std::sync::OnceLock<fn()> = std::sync::OnceLock::new();
 
-/// Runs the function.
+/// Runs the function in [`AT_EXIT`].
 extern "C" fn run() {
     if let Some(function) = AT_EXIT.get() {
         function();

@@ -12,12 +12,12 @@ use pjrt_sys::{
 };
 
 const WORD: usize = size_of::<usize>();
-/// The word of an extension that points to the next one.
+/// Index of the word in an extension that points to the next extension.
 pub(super) const NEXT: usize = std::mem::offset_of!(PJRT_Extension_Base, next) / WORD;
 
-/// A table with functions: the main one or that of an extension.
+/// A table with functions: the main table or an extension.
 pub(crate) trait Place: Copy + 'static {
-    /// The number of the extension.
+    /// The `PJRT_Extension_Type` of the extension, or `None` for the main table.
     const EXTENSION: Option<u32>;
 }
 
@@ -45,20 +45,20 @@ places!(
     PJRT_Stream_Extension,
 );
 
-/// A function of a table.
+/// The type of a function in a table.
 pub(super) type Raw<S> = unsafe extern "C" fn(*mut <S as Slot>::Args) -> <S as Slot>::Return;
 
-/// The main table and the extensions, as words. A word is a pointer, a size, or two numbers of 32 bits.
+/// The main table and the extensions, as words. A word is a pointer, a size, or two 32-bit integers.
 #[derive(Clone)]
 pub(crate) struct Tables {
     pub(crate) main: Vec<*mut ()>,
-    /// The number of each extension, and its table.
+    /// The `PJRT_Extension_Type` of each extension, and its table.
     pub(crate) extensions: Vec<(u32, Vec<*mut ()>)>,
 }
 
 // SAFETY: M2 (tables): the pointers refer to functions that any thread may call, and to data that does not change.
 unsafe impl Send for Tables {}
-// SAFETY: as above.
+// SAFETY: M2 (tables): as for `Send`, any thread may call the functions, and the data does not change.
 unsafe impl Sync for Tables {}
 
 impl Tables {
@@ -66,7 +66,7 @@ impl Tables {
     ///
     /// # Safety
     ///
-    /// M2 for `table`.
+    /// Contract M2 must hold for `table`.
     pub(super) unsafe fn of(table: *const PJRT_Api) -> Self {
         // SAFETY: M2 (tables): the table begins with its size.
         let size = unsafe { table.cast::<usize>().read() };
@@ -91,14 +91,14 @@ impl Tables {
         }
     }
 
-    /// The device's function, if its table has it.
+    /// Returns the function `S`, if its table contains it.
     pub(super) fn function<S: Slot<Table: Place>>(&self) -> Option<Raw<S>> {
         let word = *self.table(S::Table::EXTENSION)?.get(S::OFFSET / WORD)?;
         // SAFETY: M2 (tables): the word at the slot's offset is null or a function of the slot's type.
         unsafe { (&raw const word).cast::<Option<Raw<S>>>().read() }
     }
 
-    /// Replaces the word of a function.
+    /// Replaces the word in a function's slot.
     pub(super) fn set<S: Slot<Table: Place>>(&mut self, word: *mut ()) {
         let table = match S::Table::EXTENSION {
             None => Some(&mut self.main),
@@ -109,25 +109,26 @@ impl Tables {
         }
     }
 
-    /// Makes the main table announce a size in bytes.
+    /// Sets the size in bytes that the main table announces.
     pub(crate) fn announce(&mut self, size: usize) {
         self.main[0] = without_provenance_mut(size);
     }
 
-    /// Makes the main table announce a version.
+    /// Sets the version that the main table announces.
     pub(crate) fn version(&mut self, major: u32, minor: u32) {
         let at = std::mem::offset_of!(PJRT_Api, pjrt_api_version.major_version) / WORD;
         self.main[at] = without_provenance_mut(major as usize | (minor as usize) << 32);
     }
 
-    /// Makes an extension announce a size in bytes.
+    /// Sets the size in bytes that an extension announces.
     pub(crate) fn announce_extension(&mut self, number: u32, size: usize) {
         for (_, table) in self.extensions.iter_mut().filter(|(found, _)| *found == number) {
             table[0] = without_provenance_mut(size);
         }
     }
 
-    /// Links the extensions. If `cyclic`, the last one points to the first. The tables live until the process ends.
+    /// Links the extensions, and returns the main table. If `cyclic` is set, the last extension points to the first.
+    /// The tables live until the process ends.
     pub(super) fn start(mut self, cyclic: bool) -> *const PJRT_Api {
         let extensions: Vec<&'static mut [*mut ()]> =
             self.extensions.into_iter().map(|(_, table)| &mut *table.leak()).collect();
@@ -143,23 +144,23 @@ impl Tables {
     }
 }
 
-/// The device's own tables, which this process copies once.
+/// Returns a copy of the device's own tables. A process makes only one copy.
 pub(super) fn own() -> &'static Tables {
     static OWN: OnceLock<Tables> = OnceLock::new();
     // SAFETY: M2 (tables): `device-plugin` keeps C1 for its tables.
     OWN.get_or_init(|| unsafe { Tables::of(raw::api::<Cpu>()) })
 }
 
-/// The device's own function.
+/// Returns the device's own function `S`, if the device has it.
 pub(super) fn real<S: Slot<Table: Place>>() -> Option<Raw<S>> {
     own().function::<S>()
 }
 
-/// Copies a struct, at least as long as an extension's base.
+/// Copies a struct to words. The copy is at least as long as the base of an extension.
 ///
 /// # Safety
 ///
-/// `from` is readable for `size` bytes.
+/// `from` must be readable for `size` bytes.
 unsafe fn words(from: *const u8, size: usize) -> Vec<*mut ()> {
     let least = PJRT_Extension_Base::STRUCT_SIZE.max(size);
     let mut words: Vec<*mut ()> = vec![null::<()>().cast_mut(); least.div_ceil(WORD)];

@@ -1,4 +1,4 @@
-//! Faults of the table, of struct sizes, of the extension chain and of the plugin's attributes.
+//! Faults of the function table, of struct sizes, of the extension chain and of the plugin's attributes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -183,7 +183,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         },
     ),
     Mutant::new("program.cache_keyed_by_length", "PJRT_Client_Compile: compiles the given program", |device| {
-        // A cache of programs that mistakes programs of the same length for each other.
+        // This simulates a cache of compiled programs whose key is only the length of the program.
         let seen: Mutex<Vec<Vec<u8>>> = Mutex::default();
         device.before::<slot::PJRT_Client_Compile>(move |args| {
             let mut program: PJRT_Program = read_at(args.program, 0);
@@ -204,7 +204,7 @@ fn size_of_table(device: &Device) -> usize {
     device.tables.main.len() * size_of::<usize>()
 }
 
-/// Changes the attribute of this name in a copy of the list.
+/// Changes the attribute with this name in a copy of the attributes.
 fn change_attribute(args: &mut PJRT_Plugin_Attributes_Args, name: &[u8], change: impl Fn(&mut PJRT_NamedValue)) {
     let mut values = list(args.attributes, args.num_attributes);
     for value in values.iter_mut().filter(|value| bytes(value.name, value.name_size) == name) {

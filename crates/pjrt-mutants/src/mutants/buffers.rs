@@ -51,7 +51,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         device.skip::<slot::PJRT_Buffer_Destroy>();
     }),
     Mutant::new("buffers.destroy_ends_pending_read", "PJRT_Buffer_Destroy: pending copies keep the memory", |device| {
-        // Downloads of large arrays read zeros if the buffer is destroyed before the copy is awaited.
+        // A download of a large array contains zeros if the buffer is destroyed before the download's event.
         let reads: Mutex<Vec<(usize, Shared<std::ffi::c_void>, usize)>> = Mutex::default();
         let reads: &'static Mutex<_> = Box::leak(Box::new(reads));
         device.after::<slot::PJRT_Buffer_ToHostBuffer>(move |args| {
@@ -171,7 +171,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "PJRT_Buffer_DecreaseExternalReferenceCount: a count of 0 is an error",
         |device| {
             device.replace::<slot::PJRT_Buffer_DecreaseExternalReferenceCount>(|call| {
-                // The error is leaked, if there is one.
+                // If the call fails, its error is leaked.
                 let _ = call.pass();
                 Answer::SUCCESS
             });
@@ -255,7 +255,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     ),
 ];
 
-/// Uploads in the background, although the event with which the caller frees its memory is ready already.
+/// Uploads in the background. The event that permits the caller to free its memory is ready before the upload reads the
+/// memory.
 fn upload_late(call: &mut Call<slot::PJRT_Client_BufferFromHostBuffer>) -> *mut pjrt_sys::PJRT_Error {
     let args: PJRT_Client_BufferFromHostBuffer_Args = call.args;
     let spec = PJRT_ShapeSpec {

@@ -10,14 +10,14 @@ use crate::mutant::Mutant;
 
 const INVALID: PJRT_Error_Code = PJRT_Error_Code::PJRT_Error_Code_INVALID_ARGUMENT;
 
-/// The bytes of a dense array on the host.
+/// Returns the size in bytes of a dense array on the host.
 fn host_size(ty: PJRT_Buffer_Type, dims: *const i64, num_dims: usize) -> usize {
     let count: i64 = list(dims, num_dims).iter().product();
     let size = ElementType::from_raw(ty.0).map_or(0, ElementType::host_size);
     usize::try_from(count).unwrap_or(0) * size
 }
 
-/// Changes the data of uploads without strides, in a copy.
+/// Replaces the data of uploads without strides by a changed copy.
 fn change_uploads(device: &mut Device, change: impl Fn(PJRT_Buffer_Type, &mut [u8]) + Send + Sync + 'static) {
     device.before::<slot::PJRT_Client_BufferFromHostBuffer>(move |args| {
         let size = host_size(args.type_, args.dims, args.num_dims);
@@ -33,7 +33,7 @@ fn type_of(buffer: *mut PJRT_Buffer) -> PJRT_Buffer_Type {
     ask::<slot::PJRT_Buffer_ElementType>(|args| args.buffer = buffer).map_or(PJRT_Buffer_Type(0), |found| found.type_)
 }
 
-/// Changes the data of downloads after they have ended.
+/// Changes the data of downloads after the downloads have ended.
 fn change_downloads(device: &mut Device, change: impl Fn(PJRT_Buffer_Type, &mut [u8]) + Send + Sync + 'static) {
     device.after::<slot::PJRT_Buffer_ToHostBuffer>(move |args| {
         if args.dst.is_null() || args.event.is_null() {
@@ -46,7 +46,7 @@ fn change_downloads(device: &mut Device, change: impl Fn(PJRT_Buffer_Type, &mut 
     });
 }
 
-/// The size that a download needs.
+/// Returns the size in bytes that a download needs.
 fn needed(args: &PJRT_Buffer_ToHostBuffer_Args) -> usize {
     let size = ask::<slot::PJRT_Buffer_ToHostBuffer>(|new| {
         (new.src, new.host_layout) = (args.src, args.host_layout);

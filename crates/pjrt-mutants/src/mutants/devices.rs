@@ -10,10 +10,10 @@ use pjrt_sys::{PJRT_Client, PJRT_Device, PJRT_Memory, slot};
 use crate::device::{Answer, Device, Shared, ask, leaked, list, read_at, write_at};
 use crate::mutant::Mutant;
 
-/// The newest client, if the mutant asked for it with [`remember_client`].
+/// The newest client, if the mutant has called [`remember_client`].
 static CLIENT: AtomicPtr<PJRT_Client> = AtomicPtr::new(null_mut());
 
-/// The client that was created last.
+/// Returns the newest client, if the mutant has called [`remember_client`].
 pub(super) fn client() -> Option<*mut PJRT_Client> {
     Some(CLIENT.load(Ordering::SeqCst)).filter(|client| !client.is_null())
 }
@@ -23,7 +23,7 @@ pub(super) fn remember_client(device: &mut Device) {
     device.after::<slot::PJRT_Client_Create>(|args| CLIENT.store(args.client, Ordering::SeqCst));
 }
 
-/// The addressable devices of a client.
+/// Returns the addressable devices of a client.
 pub(super) fn devices(client: *mut PJRT_Client) -> Vec<*mut PJRT_Device> {
     let found = ask::<slot::PJRT_Client_AddressableDevices>(|args| args.client = client);
     found.map_or_else(Vec::new, |found| list(found.addressable_devices, found.num_addressable_devices))

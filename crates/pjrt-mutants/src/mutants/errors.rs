@@ -1,4 +1,4 @@
-//! Faults of errors, and of the refusal of wrong requests.
+//! Faults of errors, and of the rejection of invalid requests.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -176,7 +176,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     }),
 ];
 
-/// Compiles an empty program in place of the one that failed.
+/// Compiles an empty program in place of a program whose compilation failed.
 fn compile_empty(args: &mut PJRT_Client_Compile_Args) -> *mut pjrt_sys::PJRT_Error {
     args.executable = empty_program(args.client);
     Answer::SUCCESS
@@ -199,7 +199,7 @@ pub(super) fn empty_program(client: *mut PJRT_Client) -> *mut PJRT_LoadedExecuta
     compiled.map_or(std::ptr::null_mut(), |compiled| compiled.executable)
 }
 
-/// Fills the outputs of a run that failed with arrays of two elements.
+/// Fills the outputs of a failed run with arrays of two elements.
 fn fill_outputs(call: &mut Call<slot::PJRT_LoadedExecutable_Execute>) -> *mut pjrt_sys::PJRT_Error {
     let args = &call.args;
     let devices = ask::<slot::PJRT_LoadedExecutable_AddressableDevices>(|new| new.executable = args.executable);

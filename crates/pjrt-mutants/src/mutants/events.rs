@@ -9,7 +9,7 @@ use pjrt_sys::{PJRT_Error_Code, slot};
 use crate::device::{Answer, Trampoline, ask, call_back, error, intercept, ready_event, set, settable_event, wait};
 use crate::mutant::Mutant;
 
-/// Held while a callback runs.
+/// A lock that mutants hold during a call or a callback, so that other calls block.
 static LOCK: Mutex<()> = Mutex::new(());
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

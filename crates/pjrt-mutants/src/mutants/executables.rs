@@ -9,7 +9,7 @@ use stablehlo::VerifyLevel;
 use crate::device::{Answer, Device, ask, bytes, leaked, list, read_at};
 use crate::mutant::Mutant;
 
-/// Compiles programs with one operation in place of another, as a compiler with a fault would.
+/// Replaces an operation in compiled programs by another operation, like a faulty compiler.
 fn miscompile(device: &mut Device, from: &'static str, to: &'static str) {
     device.before::<slot::PJRT_Client_Compile>(move |args| {
         let mut program: PJRT_Program = read_at(args.program, 0);
@@ -25,7 +25,7 @@ fn miscompile(device: &mut Device, from: &'static str, to: &'static str) {
     });
 }
 
-/// The serialized executable that was loaded first.
+/// The first serialized executable that was loaded.
 static FIRST: OnceLock<Vec<u8>> = OnceLock::new();
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -191,7 +191,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         |device| {
             device.replace::<slot::PJRT_Executable_DeserializeAndLoad>(|call| {
                 let given = bytes(call.args.serialized_executable, call.args.serialized_executable_size);
-                // The platform that the suite names.
+                // The suite uses this platform name in the executable of another plugin.
                 if !given.windows(16).any(|bytes| bytes == b"pjrt_conformance") {
                     return call.pass();
                 }

@@ -1,4 +1,4 @@
-//! The mutants, one file for each group of areas.
+//! The mutants, with one module for each group of areas.
 
 mod abi;
 mod buffers;
@@ -14,7 +14,7 @@ mod transfers;
 
 use crate::mutant::Mutant;
 
-/// All mutants.
+/// Returns all mutants.
 pub(crate) fn all() -> Vec<Mutant> {
     let groups = [
         abi::MUTANTS,

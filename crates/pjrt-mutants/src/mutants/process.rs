@@ -1,4 +1,4 @@
-//! Faults that concern the whole process: its state, its end, threads and files.
+//! Faults of the whole process: its state, its exit, its threads and its files.
 
 use std::fs::File;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "PJRT: a plugin does not change the working directory",
         |device| {
             device.before::<slot::PJRT_Client_Compile>(|_| {
-                // Without this folder, the mutant would have no fault, which the score shows.
+                // If the change of the folder fails, the mutant has no fault, and the score reports it as a survivor.
                 let _ = std::env::set_current_dir("/");
             });
         },

@@ -10,7 +10,7 @@ use pjrt_sys::{PJRT_Buffer, PJRT_Error_Code, PJRT_ExecuteOptions, PJRT_LoadedExe
 use crate::device::{Answer, Shared, ask, error, leaked, list, read_at, ready_event, settable_event, write_at};
 use crate::mutant::Mutant;
 
-/// The number of outputs of an executable.
+/// Returns the number of outputs of an executable.
 fn outputs(executable: *mut PJRT_LoadedExecutable) -> usize {
     let inner = ask::<slot::PJRT_LoadedExecutable_GetExecutable>(|args| args.loaded_executable = executable);
     let Some(inner) = inner else { return 0 };
@@ -19,7 +19,7 @@ fn outputs(executable: *mut PJRT_LoadedExecutable) -> usize {
     count.map_or(0, |count| count.num_outputs)
 }
 
-/// Changes the options of a run in a copy.
+/// Changes a copy of a run's options.
 fn change_options(
     options: *mut PJRT_ExecuteOptions,
     change: impl Fn(&mut PJRT_ExecuteOptions),
@@ -33,7 +33,7 @@ fn change_options(
     leaked([copy])
 }
 
-/// The exchange of results between two threads.
+/// Slot through which two threads exchange their outputs: an executable and its output.
 type Exchange = Mutex<Option<(usize, Shared<PJRT_Buffer>)>>;
 
 pub(super) const MUTANTS: &[Mutant] = &[

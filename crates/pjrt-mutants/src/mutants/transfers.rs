@@ -1,4 +1,4 @@
-//! Faults of transfers whose data arrives in pieces, and of DMA mappings.
+//! Faults of transfers whose data arrives in several chunks, and of DMA mappings.
 
 use std::time::Duration;
 

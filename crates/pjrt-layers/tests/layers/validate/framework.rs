@@ -1,4 +1,5 @@
-//! A plugin that never reads through a handle, so that tests may pass any, and a framework on it.
+//! A plugin that never reads through a handle, so that tests may pass any handle, and a framework that calls the
+//! plugin.
 
 use std::collections::HashMap;
 use std::ptr::null_mut;
@@ -23,7 +24,7 @@ use crate::{fake, setup};
 pub(super) const F32: PJRT_Buffer_Type = PJRT_Buffer_Type::PJRT_Buffer_Type_F32;
 pub(super) const S32: PJRT_Buffer_Type = PJRT_Buffer_Type::PJRT_Buffer_Type_S32;
 
-/// A handle that no object is behind.
+/// Returns a new handle that does not refer to an object.
 pub(super) fn next<T>() -> *mut T {
     static NEXT: AtomicUsize = AtomicUsize::new(0x1000);
     std::ptr::without_provenance_mut(NEXT.fetch_add(0x40, Ordering::Relaxed))
@@ -64,7 +65,7 @@ fakes! {
     destroy(_args: PJRT_Buffer_Destroy_Args){}
     execute(args: PJRT_LoadedExecutable_Execute_Args) {
         if !args.device_complete_events.is_null() {
-            // SAFETY: V1: the test passes one place for the event of its only device.
+            // SAFETY: V1: the test passes memory for the event of its only device.
             unsafe { args.device_complete_events.write(next()) };
         }
     }
@@ -73,7 +74,7 @@ fakes! {
     destroy_executable(_args: PJRT_Executable_Destroy_Args) {}
     optimized_program(args: PJRT_Executable_OptimizedProgram_Args) {
         if let Some(code) = PROGRAMS.lock().unwrap().get(&args.executable.addr()) {
-            // SAFETY: V1: the caller's struct.
+            // SAFETY: V1: the caller passes a valid struct.
             let program = unsafe { &mut *args.program };
             (program.format, program.format_size, program.code_size) = (c"hlo".as_ptr(), 3, code.len());
             if !program.code.is_null() {
@@ -91,12 +92,12 @@ fakes! {
     event_error(_args: PJRT_Event_Error_Args) {}
     on_ready(args: PJRT_Event_OnReady_Args) {
         if let Some(callback) = args.callback {
-            // SAFETY: C6: the registered callback with its argument, once.
+            // SAFETY: C6: this calls the registered callback once, with its argument.
             unsafe { callback(null_mut(), args.user_arg) };
         }
     }
     wait(_args: PJRT_Event_Await_Args) {
-        // Another test's thread opens the gate after it has seen that this thread waits.
+        // The thread of the test opens the gate after it has observed that this thread waits.
         while GATE.load(Ordering::Acquire) { std::thread::yield_now(); }
     }
     devices(args: PJRT_Client_AddressableDevices_Args) {
@@ -109,31 +110,32 @@ fakes! {
     }
 }
 
-/// The code of each program that has some, which the fake plugin also returns as its optimized program.
+/// For each executable, the code of its program, unless the code is null. The fake plugin also returns this code as the
+/// optimized program.
 static PROGRAMS: LazyLock<Mutex<HashMap<usize, Vec<u8>>>> = LazyLock::new(Mutex::default);
 
-/// The `HloModuleProto` of a program with the parameters `f32[2,3]` and `s32[?]`: in host_program_shape (4), the parameters
-/// (1) with element_type (2), dimensions (3) and is_dynamic_dimension (6).
+/// The `HloModuleProto` of a program with the parameters `f32[2,3]` and `s32[?]`. The field numbers are
+/// host_program_shape (4), parameters (1), element_type (2), dimensions (3) and is_dynamic_dimension (6).
 static HLO: [u8; 20] = [0x22, 18, 0x0a, 6, 0x10, 11, 0x1a, 2, 2, 3, 0x0a, 8, 0x10, 4, 0x1a, 1, 5, 0x32, 1, 1];
 
-/// The type and the extents of a buffer.
+/// The element type and the dimensions of a buffer.
 type Typed = (PJRT_Buffer_Type, Vec<i64>);
 
-/// The buffers.
+/// The types of the buffers, by their handles.
 static BUFFERS: LazyLock<Mutex<HashMap<usize, &Typed>>> = LazyLock::new(Mutex::default);
 
 fn shape_of(buffer: *mut PJRT_Buffer) -> &'static Typed {
     BUFFERS.lock().unwrap()[&buffer.addr()]
 }
 
-/// Whether the fake plugin's `PJRT_Buffer_IsOnCpu` blocks, and whether a call of it has begun.
+/// Whether the fake plugin's `PJRT_Buffer_IsOnCpu` blocks. `STARTED` is set when a blocking call has begun.
 pub(super) static SLOW: AtomicBool = AtomicBool::new(false);
 pub(super) static STARTED: AtomicBool = AtomicBool::new(false);
 
 /// Whether the fake plugin's `PJRT_Event_Await` blocks.
 pub(super) static GATE: AtomicBool = AtomicBool::new(false);
 
-/// Two devices of each client, derived from its handle.
+/// The two devices of each client, which are derived from the client's handle.
 struct Devices;
 
 static DEVICES: Devices = Devices;
@@ -144,12 +146,12 @@ impl Devices {
     }
 }
 
-/// The device of each executable.
+/// The list with the only device of each executable.
 pub(super) struct OneDevice(pub(super) [usize; 1]);
 
 pub(super) static ONE_DEVICE: OneDevice = OneDevice([0x20]);
 
-/// A layer that a test can also ask.
+/// A layer that the stack shares with a test.
 #[derive(Debug)]
 struct Shared(&'static Validate);
 
@@ -175,22 +177,22 @@ impl Layer for Shared {
     }
 }
 
-/// The data of uploads.
+/// The data of all uploads.
 pub(super) static BYTES: [u8; 8] = [0; 8];
 
-/// A program that the fake plugin does not read.
+/// Returns a program without code.
 pub(super) fn program() -> *const PJRT_Program {
     Box::leak(Box::new(PJRT_Program::new()))
 }
 
-/// A framework on the fake plugin.
+/// A framework in front of the fake plugin.
 pub(super) struct Framework {
     api: StaticApi,
     pub(super) reports: Reports,
     pub(super) validate: &'static Validate,
 }
 
-/// Calls a function of the framework's table.
+/// Calls a function through the framework's table.
 macro_rules! call {
     ($framework:expr, $($call:tt)*) => { ask!($framework.table(), $($call)*) };
 }
@@ -251,13 +253,13 @@ impl Framework {
         call!(self, PJRT_Client_Compile, PJRT_Client_Compile_Args { client: client, program: program() }).executable
     }
 
-    /// The devices of a client.
+    /// Returns the devices of a client.
     pub(super) fn devices(&self, client: *mut PJRT_Client) -> [*mut PJRT_Device; 2] {
         call!(self, PJRT_Client_AddressableDevices, PJRT_Client_AddressableDevices_Args { client: client });
         [client.addr() + 1, client.addr() + 2].map(std::ptr::without_provenance_mut)
     }
 
-    /// A buffer on a device.
+    /// Uploads a buffer to a device.
     pub(super) fn buffer_on(&self, client: *mut PJRT_Client, device: *mut PJRT_Device) -> *mut PJRT_Buffer {
         let args = call!(
             self,
@@ -267,12 +269,12 @@ impl Framework {
         args.buffer
     }
 
-    /// A buffer of a type, with these extents.
+    /// Uploads a buffer with this element type and these dimensions.
     pub(super) fn typed(&self, client: *mut PJRT_Client, type_: PJRT_Buffer_Type, dims: &[i64]) -> *mut PJRT_Buffer {
         fake::upload(self.table(), client, &BYTES, type_, dims)
     }
 
-    /// An event of a run, which is not ready.
+    /// Starts a run, and returns its event, which is not ready.
     pub(super) fn event(&self) -> *mut PJRT_Event {
         let mut event = null_mut();
         fake::run(self.table(), self.executable(self.client()), &[], &raw mut event);
@@ -288,7 +290,7 @@ impl Framework {
         fake::run(self.table(), executable, arguments, null_mut());
     }
 
-    /// An executable whose parameters the plugin reports: those of [`HLO`].
+    /// Compiles the program [`HLO`], whose parameters the plugin reports.
     pub(super) fn with_parameters(&self, client: *mut PJRT_Client) -> *mut PJRT_LoadedExecutable {
         let mut program = PJRT_Program::new();
         (program.code, program.code_size) = (HLO.as_ptr().cast_mut().cast(), HLO.len());
@@ -296,7 +298,7 @@ impl Framework {
             .executable
     }
 
-    /// Runs the layer's end of the process.
+    /// Runs the layer's handler for the exit of the process.
     pub(super) fn exit(&self) {
         self.validate.exit();
     }

@@ -1,4 +1,4 @@
-//! The layer `validate`: calls that break a rule are reported, and a correct program is not.
+//! Tests of the layer `validate`: it reports calls that break a rule, and reports nothing for a correct program.
 
 mod framework;
 mod real_plugins;
@@ -25,7 +25,7 @@ use crate::setup::embedded;
 
 use self::framework::{BYTES, F32, Framework, GATE, ONE_DEVICE, S32, SLOW, STARTED, call, next, program};
 
-/// Declares a test with a framework of its own.
+/// Declares tests with the ids of the expected reports. Each test has its own framework.
 macro_rules! tests {
     ($($name:ident($framework:ident) $expected:expr, $body:block)*) => {
         $(#[test]
@@ -182,7 +182,7 @@ mod arguments {
         null_data(f) ["argument.null"], {
             let client = f.client();
             call!(f, PJRT_Client_BufferFromHostBuffer, PJRT_Client_BufferFromHostBuffer_Args { client: client });
-            // An array without elements has no data.
+            // An array without elements needs no data.
             let dims = [0_i64, 3];
             call!(f, PJRT_Client_BufferFromHostBuffer, PJRT_Client_BufferFromHostBuffer_Args {
                 client: client,
@@ -208,7 +208,7 @@ mod events {
 
     unsafe extern "C" fn ignore(_: *mut PJRT_Error, _: *mut std::ffi::c_void) {}
 
-    /// Waits for the event in `argument`.
+    /// Waits for the event in `argument`, in a callback of another event.
     unsafe extern "C" fn wait_for(_: *mut PJRT_Error, argument: *mut std::ffi::c_void) {
         // SAFETY: C6: the test registers this argument.
         let (f, event) = unsafe { &*argument.cast::<(&Framework, *mut PJRT_Event)>() };
@@ -246,7 +246,7 @@ mod events {
         }
     }
 
-    /// The event never becomes ready, and another thread reads what the thread waits for.
+    /// A thread waits for an event that is not ready, while the test reads the graph of waiting threads.
     #[test]
     fn waiting_threads_are_in_the_graph() {
         instance!(Waiting);
@@ -274,7 +274,7 @@ mod events {
 mod threads {
     use super::*;
 
-    /// A call of another thread with the buffer is in progress while the buffer is destroyed.
+    /// The buffer is destroyed while a call of another thread uses it.
     #[test]
     fn destroyed_in_use() {
         instance!(InUse);
@@ -353,7 +353,7 @@ fn correct_program_has_no_reports() {
     assert_eq!(texts, [""; 0]);
 }
 
-/// A report's link leads to the rule's row in the book.
+/// A report contains a link to the rule's row in the book.
 #[test]
 fn book_has_every_rule() {
     let book = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../book/src/layers.md");

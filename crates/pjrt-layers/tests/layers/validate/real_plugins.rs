@@ -1,4 +1,4 @@
-//! The layer in front of the plugins of `PJRT_TEST_PLUGINS`.
+//! Tests of the layer `validate` in front of the plugins in `PJRT_TEST_PLUGINS`.
 
 use std::io::Write;
 
@@ -7,7 +7,7 @@ use pjrt_layers::validate::{Reports, Validate};
 use pjrt_layers::{Call, Function, Instance, Layer, State, Step, instance};
 use pjrt_sys::StaticApi;
 
-/// Hides the parameters of programs from the framework, which therefore does not check arguments itself.
+/// Hides the parameters of programs from the framework, so that the framework does not check the arguments itself.
 #[derive(Debug)]
 struct Hide;
 
@@ -25,7 +25,7 @@ impl Layer for Hide {
     }
 }
 
-/// Adds the second argument, which is on both devices, to the first one, of which each device has a half.
+/// Adds the second argument, which is replicated on two devices, to the first argument, which is split between them.
 const SHARDED: &str = r#"module attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
     func.func @main(
         %x: tensor<4x2xf32> {mhlo.sharding = "{devices=[2,1]<=[2]}"},
@@ -38,11 +38,12 @@ const SHARDED: &str = r#"module attributes {mhlo.num_partitions = 2 : i32, mhlo.
     }
 }"#;
 
-/// Runs programs on a plugin with right arguments, and then with wrong ones of the same size.
+/// Runs a program on a plugin with valid arguments, and then with an argument that has the right size but a wrong
+/// shape.
 fn check<I: Instance>(path: &str) {
-    // SAFETY: whoever runs the tests vouches for the plugins they name.
+    // SAFETY: the person who runs the tests is responsible for the plugins.
     let plugin = unsafe { Plugin::load(path) }.unwrap();
-    // SAFETY: C1: the plugin's table, whose library stays loaded.
+    // SAFETY: C1: this is the plugin's table, and the plugin's library stays loaded.
     let api = unsafe { StaticApi::new(plugin.api().as_raw()) };
     let reports = Reports::collected();
     let api = State::start::<I>(api, vec![Box::new(Hide), Box::new(Validate::new(reports.clone()))]);
@@ -66,7 +67,7 @@ fn check<I: Instance>(path: &str) {
     let texts: Vec<String> = reports.all().iter().map(ToString::to_string).collect();
     assert_eq!(texts, [""; 0], "{path}");
 
-    // XLA's plugins compare only the sizes in bytes.
+    // XLA's plugins only compare the sizes in bytes, so the run succeeds.
     run(&[4]).unwrap();
     let found: Vec<_> = reports.all().iter().map(|report| (report.rule.id, report.what.clone())).collect();
     let what = "argument 2 has the shape f32[4], but the program's parameter has f32[2,2]".to_owned();
@@ -83,7 +84,7 @@ fn shapes_are_checked() {
     let paths: Vec<&str> = list.split(':').filter(|path| !path.is_empty()).collect();
     if paths.is_empty() {
         let line = "SKIPPED shapes_are_checked: PJRT_TEST_PLUGINS names no plugin\n";
-        // Writes to the stream itself, because the test harness captures `eprintln`.
+        // Write to the stream directly, because the test harness captures `eprintln`.
         std::io::stderr().write_all(line.as_bytes()).unwrap();
     }
     for (check, path) in checks.iter().zip(paths) {
