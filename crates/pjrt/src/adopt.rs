@@ -206,8 +206,8 @@ pub fn into_raw_buffer(buffer: Buffer) -> *mut PJRT_Buffer {
     buffer.release().0.as_ptr()
 }
 
-/// Sets `PJRT_ExecuteOptions::multi_slice_config`, the configuration of a run on several TPU slices. The run fails if
-/// the plugin is older than API 0.97.
+/// Sets `PJRT_ExecuteOptions::multi_slice_config`, the configuration of a run on several TPU slices. A run with the
+/// returned options fails if the plugin is older than API 0.97.
 ///
 /// # Safety
 ///

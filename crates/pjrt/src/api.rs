@@ -16,8 +16,8 @@ use crate::send_ptr::SendPtr;
 /// Maximum number of nodes that are read from an extension chain. The PJRT header defines 25 extension types.
 const MAX_EXTENSIONS: usize = 128;
 
-/// A copy of a plugin's function table, `PJRT_Api`. If the plugin's table is shorter than that of this crate's header,
-/// the remaining fields are zero. If it is longer, the additional fields are not copied.
+/// A copy of a plugin's function table, `PJRT_Api`. If the plugin's table is shorter than `PJRT_Api` in this crate's
+/// header, the remaining fields are zero. If it is longer, the additional fields are not copied.
 pub struct Api {
     table: SendPtr<PJRT_Api>,
     raw: SendPtr<*const PJRT_Api>,
@@ -26,7 +26,7 @@ pub struct Api {
     execute_options_size: usize,
 }
 
-/// A node of the extension chain.
+/// A node of a plugin's extension chain, the linked list that starts at `PJRT_Api::extension_start`.
 #[derive(Clone, Copy)]
 pub(crate) struct ExtensionNode {
     pub(crate) ty: u32,
@@ -146,7 +146,8 @@ impl Api {
         let Some(function) = S::get(table) else {
             return Err(Error::missing(S::NAME, S::SINCE, self.version()));
         };
-        // Some plugins reject every `struct_size` except that of their own API version.
+        // Some plugins reject every `struct_size` except that of their own API version, so announce the size that the
+        // arguments have in that version.
         if const { !S::Args::HISTORY.is_empty() || S::Args::ANNOUNCED.is_some() } {
             let size = S::Args::size_at(minor(self.version()));
             // SAFETY: `AbiStruct`: the struct begins with its size, and no plugin has received the struct yet.
@@ -247,7 +248,7 @@ impl Api {
     }
 }
 
-/// Converts the minor version to the type of the argument of `AbiStruct::size_at`.
+/// Converts the minor version to the type of the argument of `AbiStruct::size_at`. A negative version becomes 0.
 #[inline]
 fn minor(version: ApiVersion) -> u32 {
     u32::try_from(version.minor).unwrap_or(0)
@@ -278,7 +279,8 @@ impl fmt::Debug for Api {
     }
 }
 
-/// Appends a payload of an error to the `Vec` that `user_arg` points to. This is a `PJRT_Error_PayloadVisitor`.
+/// Appends a payload of an error to the `Vec` that `user_arg` points to. Skips a payload whose key or value is
+/// malformed. This function is a `PJRT_Error_PayloadVisitor`.
 unsafe extern "C" fn collect_payload(
     key: *const std::ffi::c_char,
     key_size: usize,
@@ -301,7 +303,7 @@ unsafe extern "C" fn collect_payload(
 }
 
 thread_local! {
-    /// Number of callbacks on this thread's stack that plugins called.
+    /// Number of callbacks that plugins have called on this thread and that have not returned yet.
     static CALLBACKS: Cell<usize> = const { Cell::new(0) };
 }
 

@@ -80,11 +80,13 @@ impl Drop for LazyDetails {
     }
 }
 
-/// The state of a buffer apart from its handle and its device. A new buffer has no such state.
+/// The cached properties of a buffer, whether it was deleted, and its number of external references. A new buffer has
+/// no details.
 #[derive(Default)]
 struct Details {
     shape: OnceLock<Shape>,
-    /// The layout if its dimension order is not row-major, otherwise `None`. Unset until the layout has been queried.
+    /// The layout if its dimension order is not row-major. `None` if the order is row-major or if the plugin does not
+    /// report it. Unset until the layout has been queried.
     non_default: OnceLock<Option<Layout>>,
     deleted: AtomicBool,
     /// Counts the external references to the memory.
@@ -92,8 +94,8 @@ struct Details {
 }
 
 impl Details {
-    /// Returns whether the shape is known and equals `expected`. Not inlined, because many plugins do not report the
-    /// shapes of parameters, so that this function is never called.
+    /// Returns whether the shape is known and equals `expected`. Not inlined, because this function is never called for
+    /// the many plugins that do not report the shapes of parameters.
     #[inline(never)]
     fn has_shape(&self, expected: &Shape) -> bool {
         self.shape.get() == Some(expected)
@@ -198,7 +200,8 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// Returns an error if this crate does not know the element type.
+    /// Returns an error if this crate does not know the element type, or if the buffer was deleted before its shape was
+    /// queried.
     #[doc(alias = "PJRT_Buffer_ElementType")]
     #[doc(alias = "PJRT_Buffer_Dimensions")]
     #[inline]
@@ -313,8 +316,8 @@ impl Buffer {
     }
 
     /// Queries whether the buffer has a row-major layout, and the shape `expected`, if a shape is given. Returns
-    /// `false` if the plugin cannot answer or if the buffer already has details. The function caches nothing, so it
-    /// suits a buffer that is used for the last time.
+    /// `false` if the plugin cannot answer, if it reports strides instead of a dimension order, or if the buffer
+    /// already has details. The function caches nothing, so it suits a buffer that is used for the last time.
     pub(crate) fn is_plain(&self, expected: Option<&Shape>) -> bool {
         self.0.details.get().is_none() && self.query_plain(expected) == Some(true)
     }
@@ -406,7 +409,8 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// Returns an error if an [`ExternalReference`](crate::ExternalReference) to the memory exists.
+    /// Returns an error if code outside PJRT holds a reference to the memory, such as an
+    /// [`ExternalReference`](crate::ExternalReference) or a DLPack tensor.
     #[doc(alias = "PJRT_Buffer_Delete")]
     pub fn delete(&self) -> Result<(), Error> {
         let details = self.details();
@@ -506,7 +510,7 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// Returns the error of the operation that computes the contents, if the operation failed.
+    /// Returns an error if the buffer has been deleted, or if the operation that computes the contents failed.
     #[inline]
     pub fn wait(&self) -> Result<(), Error> {
         if !self.0.raw.api().supports::<slot::PJRT_Event_Await>() {
@@ -520,7 +524,7 @@ impl Buffer {
     }
 }
 
-/// Returns the dimension order of a dense array with these strides, if such an order exists.
+/// Returns the dimension order of a dense array with these byte strides, if such an order exists.
 fn dense_order(strides: &[i64], shape: &Shape) -> Option<Layout> {
     if strides.len() != shape.dimensions.len() {
         return None;
@@ -558,7 +562,7 @@ mod tests {
     #[test]
     fn buffer_has_four_words() {
         // The outputs of a run are stored in one `Vec`. Allocators often have a fast path for sizes up to 1 KiB, which
-        // is 32 buffers of four words.
+        // is the size of 32 buffers of four 8-byte words.
         assert_eq!(size_of::<Buffer>(), 4 * size_of::<usize>());
     }
 

@@ -180,8 +180,8 @@ impl Client {
     }
 
     /// Waits until the pending operations of this client and its objects have ended. These operations are copies
-    /// between host and device, callbacks, polled futures, and runs with an execute context or with callbacks. All runs
-    /// count if the client was created with
+    /// between host and device, callbacks, polled futures, and runs with an execute context, with callbacks or with a
+    /// configuration of slices. All runs count if the client was created with
     /// [`ClientOptions::with_tracked_runs`](crate::ClientOptions::with_tracked_runs). The wait includes operations that
     /// other threads start in the meantime. This function does not wait for host memory that is lent to buffers; see
     /// [`Client::wait_for_lent_memory`].
@@ -332,8 +332,9 @@ impl Client {
     ///
     /// XLA's plugins end the process if some options are out of range, so this function checks these options before it
     /// calls the plugin. It returns an error if a count of replicas or partitions is less than 1, if the product of
-    /// both counts exceeds 2^20, if the device ordinal is outside -1 to 2^31 - 1, or if the device assignment has other
-    /// counts or a device id outside 0 to 2^31 - 1. The plugin returns an error if it cannot read the program, or if it
+    /// both counts exceeds 2^20, if the device ordinal is outside -1 to 2^31 - 1, or if the device assignment has
+    /// different counts or a device id outside 0 to 2^31 - 1. With the feature `hazards`, it also returns an error if
+    /// the program is known to crash XLA's plugins. The plugin returns an error if it cannot read the program, or if it
     /// does not support an operation or an option.
     #[doc(alias = "PJRT_Client_Compile")]
     pub fn compile(&self, program: &Program, options: &CompileOptions) -> Result<LoadedExecutable, Error> {

@@ -55,7 +55,8 @@ impl CopyToDeviceStream {
         size(Function::NAME, self.0.query::<Function>()?)
     }
 
-    /// Starts sending the next bytes of the value. The plugin drops `chunk` when it no longer reads it.
+    /// Starts sending `chunk`, which contains the next bytes of the value. The plugin drops `chunk` when it no longer
+    /// reads it.
     ///
     /// # Errors
     ///

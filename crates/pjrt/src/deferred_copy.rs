@@ -38,7 +38,7 @@ pub struct DeferredCopy {
 }
 
 impl Buffer {
-    /// Prepares a copy of `len` bytes, starting at byte `offset`, of the buffer's memory on the device. The bytes have
+    /// Prepares a copy of `len` bytes of the buffer's memory on the device, starting at byte `offset`. The bytes have
     /// the layout of the device's memory.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl DeferredCopy {
         Ok(HostRead::of(&event, destination, None))
     }
 
-    /// Ends the copy with an error.
+    /// Ends the copy with an error of the given code and message. The plugin then copies nothing.
     ///
     /// # Errors
     ///

@@ -97,8 +97,8 @@ impl Device {
         self.0.query::<slot::PJRT_Device_IsAddressable>()
     }
 
-    /// Returns the hardware's own id of the device, such as the ordinal of a CUDA device, or -1 if the device has no
-    /// such id.
+    /// Returns the id that the hardware assigns to the device, such as the ordinal of a CUDA device, or -1 if the
+    /// device has no such id.
     #[doc(alias = "PJRT_Device_LocalHardwareId")]
     pub fn local_hardware_id(&self) -> Result<i32, Error> {
         self.0.query::<slot::PJRT_Device_LocalHardwareId>()
@@ -123,7 +123,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// Many plugins do not support statistics and return an error.
+    /// Returns an error if the plugin does not support memory statistics. Many plugins do not support them.
     #[doc(alias = "PJRT_Device_MemoryStats")]
     pub fn memory_stats(&self) -> Result<MemoryStats, Error> {
         let args = self.0.query::<slot::PJRT_Device_MemoryStats>()?;

@@ -24,9 +24,10 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Returns an error if the address of a non-empty buffer is null, if the shape has negative extents, if the layout
-    /// does not fit the shape, or if the memory belongs to another client. The plugin may also reject an address that
-    /// is not aligned. In all these cases, `keep` is dropped.
+    /// Returns an error if the address of a non-empty buffer is null, if the shape has negative extents or exceeds the
+    /// address space, if the plugin's API version lacks the element type, if the layout does not fit the shape, or if
+    /// the memory belongs to another client. The plugin may also reject an address that is not aligned. In all these
+    /// cases, `keep` is dropped.
     ///
     /// # Safety
     ///
@@ -55,7 +56,7 @@ impl Client {
         if !Arc::ptr_eq(memory.handle().owner(), self.inner()) {
             return Err(Error::invalid("the memory belongs to another client"));
         }
-        // XLA's plugins end the process if the layout is absent.
+        // XLA's plugins end the process if the layout is absent, so pass the row-major layout by default.
         let row_major = Layout::row_major(shape.dimensions.len());
         let layout = MemoryLayout::new(layout.unwrap_or(&row_major), shape)?;
         let mut layout = layout.raw();

@@ -151,7 +151,7 @@ impl Client {
 }
 
 /// Returns the address of the first element, the shape, and the strides in bytes. The list of strides is empty if the
-/// tensor is row-major.
+/// tensor is row-major or has no elements.
 fn layout<M: ManagedTensorBase>(tensor: &Managed<M>) -> Result<(*const u8, Shape, Vec<i64>), Error> {
     let invalid = |error: &dyn std::fmt::Display| Error::invalid(format!("an invalid DLPack tensor: {error}"));
     let view = tensor.validate().map_err(|error| invalid(&error))?;

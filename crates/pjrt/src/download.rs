@@ -23,8 +23,8 @@ use crate::layout::Reorder;
 use crate::read;
 
 impl Buffer {
-    /// Waits for the contents and copies them to the host, row-major. If the host can read the buffer's memory, this
-    /// crate copies the contents itself instead of calling `PJRT_Buffer_ToHostBuffer`.
+    /// Waits for the contents and copies them to the host in row-major order. If the host can read the elements in
+    /// place, this crate copies the contents itself instead of calling `PJRT_Buffer_ToHostBuffer`.
     ///
     /// The vector has as many elements as the [shape](Buffer::shape). If the buffer has [dynamic
     /// dimensions](Buffer::dynamic_dimension_indices), the vector begins with the elements of an array of the [actual
@@ -41,8 +41,8 @@ impl Buffer {
         checked(self.fetch::<T::Bits>(len, 1)?)
     }
 
-    /// Waits for the contents and copies them into `data`, row-major. `T` cannot be `bool`, because not every byte is a
-    /// valid `bool`.
+    /// Waits for the contents and copies them into `data` in row-major order. `T` cannot be `bool`, because not every
+    /// byte is a valid `bool`.
     ///
     /// # Errors
     ///
@@ -132,9 +132,9 @@ impl Buffer {
         Ok(HostRead::of(&event, memory, reorder))
     }
 
-    /// Starts copying `len` bytes, starting at byte `offset`, of the buffer's memory on the device. The bytes have the
-    /// layout of the device's memory. Dropping the returned future does not stop the copy, which owns its destination
-    /// memory.
+    /// Starts copying `len` bytes of the buffer's memory on the device to the host, beginning at byte `offset`. The
+    /// bytes have the layout of the device's memory. Dropping the returned future does not stop the copy, which owns
+    /// its destination memory.
     ///
     /// # Errors
     ///
@@ -182,8 +182,8 @@ impl Buffer {
         Ok(shape)
     }
 
-    /// Copies the contents into new memory and waits for the copy. Each element of the buffer consists of `unit` items
-    /// of type `B`.
+    /// Copies the contents into new memory and waits for the copy. `len` is the number of items of type `B`. Each
+    /// element of the buffer consists of `unit` items.
     fn fetch<B: AnyBitPattern>(&self, len: usize, unit: usize) -> Result<Vec<B>, Error> {
         if let Some(contents) = self.direct_read(len.saturating_mul(size_of::<B>()))? {
             return Ok(contents.to_vec(len));
@@ -234,8 +234,8 @@ impl Buffer {
         // SAFETY: this function's contract: `dst` is valid until the event is ready.
         let event = match unsafe { self.start_with_layout(dst, size, &raw mut layout) } {
             Err(error) if error.kind() == ErrorKind::Unsupported => {
-                // A plugin that does not support layouts uses the buffer's own order, which must therefore be the
-                // requested order.
+                // A plugin that does not support layouts uses the buffer's own order. If the rank exceeds 1, the
+                // requested order is certain to be this order only if the plugin reports it.
                 let rank = shape.dimensions.len();
                 let is_plain = |own: Layout| own.tiles.is_empty() && own.minor_to_major.len() == rank;
                 let is_own = || non_default.is_some() || self.memory_layout().ok().flatten().is_some_and(is_plain);
@@ -325,12 +325,13 @@ pub(crate) fn elements(shape: &Shape) -> Result<usize, Error> {
     shape.host_size().and(shape.num_elements()).ok_or_else(|| too_large(shape))
 }
 
-/// Returns zeroed memory. The system allocates the pages of large sizes lazily.
+/// Returns zeroed memory. The system allocates the pages of a large vector lazily.
 pub(crate) fn zeroed<B: Zeroable>(len: usize) -> Vec<B> {
     bytemuck::allocation::zeroed_vec(len)
 }
 
-/// Returns the contents of `memory` in row-major order.
+/// Returns the contents of `memory` in row-major order. `reorder` is `None` if they already have this order. Each
+/// element consists of `unit` items of `memory`.
 fn row_major<B: Copy>(memory: Vec<B>, unit: usize, reorder: Option<&Reorder>) -> Vec<B> {
     match reorder {
         Some(reorder) => reorder.apply(&memory, unit),

@@ -142,7 +142,8 @@ impl Event {
     }
 
     /// Keeps `held` alive until the operation has ended, and then calls `then` with `held` and the outcome of the
-    /// operation.
+    /// operation. If the plugin cannot register a callback, waits on this thread instead. If this wait fails, leaks
+    /// `held` and does not call `then`.
     pub(crate) fn hold<T: Send + 'static>(&self, held: T, then: impl FnOnce(T, Result<(), Error>) + Send + 'static) {
         self.keep(held, then, Count::Operation);
     }
@@ -153,7 +154,8 @@ impl Event {
         self.keep(held, then, Count::Loan);
     }
 
-    /// Counts the run of this event as a pending operation until the run has ended.
+    /// Counts the run of this event as a pending operation until the run has ended. If the plugin cannot register a
+    /// callback, the run is not counted.
     pub(crate) fn track(&self, launch_id: i32) {
         let in_flight = self.raw.owner().in_flight().clone();
         in_flight.began_run(launch_id);

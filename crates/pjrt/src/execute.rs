@@ -117,7 +117,8 @@ fn indices(len: usize) -> Cow<'static, [i64]> {
     }
 }
 
-/// Arguments of `PJRT_LoadedExecutable_Execute` other than the lists of buffers and events.
+/// Arguments of `PJRT_LoadedExecutable_Execute` other than the lists of buffers and events. `keep` contains the indices
+/// of the arguments that the run must not donate.
 struct Launch<'a> {
     num_args: usize,
     keep: &'a [i64],
@@ -209,7 +210,7 @@ impl LoadedExecutable {
     /// # Errors
     ///
     /// The errors of [`LoadedExecutable::execute_with`] apply. Also returns an error if the number of lists differs
-    /// from the number of devices, or if the options select a device.
+    /// from the number of devices, if the lists have different lengths, or if the options select a device.
     pub fn execute_sharded(
         &self,
         inputs: Vec<Vec<Input<'_>>>,
@@ -227,7 +228,8 @@ impl LoadedExecutable {
         self.run_all(inputs, &devices, options)
     }
 
-    /// Runs the program on one device. If `options` is set, also returns the event for the end of the run.
+    /// Runs the program on one device. Also returns the event for the end of the run if `options` is set or if the
+    /// client tracks its runs.
     ///
     /// # Safety
     ///
@@ -323,7 +325,8 @@ impl LoadedExecutable {
         broken.map_or(Ok(execution), Err)
     }
 
-    /// Returns the device of a run on one device, or `None` if the plugin does not report the program's devices.
+    /// Returns `chosen` if it is set, and otherwise the only device of the program. Returns `None` if the plugin does
+    /// not report the program's devices.
     #[inline]
     fn only_device(&self, chosen: Option<&Device>) -> Result<Option<SendPtr<NonNull<PJRT_Device>>>, Error> {
         if let Some(device) = chosen {

@@ -40,7 +40,7 @@ impl ExecuteContext {
     ///
     /// # Errors
     ///
-    /// Plugins that do not support custom calls may not support contexts either.
+    /// Returns an error if the plugin does not support contexts. Plugins without custom calls may lack this support.
     #[doc(alias = "PJRT_ExecuteContext_Create")]
     pub fn new(plugin: &Plugin) -> Result<Self, Error> {
         type Function = slot::PJRT_ExecuteContext_Create;

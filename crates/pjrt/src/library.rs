@@ -10,8 +10,7 @@ use pjrt_sys::PJRT_Api;
 use crate::load_error::LoadErrorKind;
 use crate::loader_error::LoaderError;
 
-/// Opens a library. The system also opens the libraries that it depends on, and runs the initializers of all these
-/// libraries.
+/// Opens a library. The system also opens the library's dependencies, and runs the initializers of all these libraries.
 ///
 /// # Safety
 ///

@@ -79,7 +79,8 @@ fn registry() -> std::sync::MutexGuard<'static, Registry> {
     REGISTRY.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns another spelling of an absolute path, with `dots` components `.`, such as `/folder/././library.so`.
+/// Returns another path to the same file, with `dots` components `.` before the file name, such as
+/// `/folder/././library.so` for 2. Returns a path without a file name unchanged.
 fn spelled_anew(path: &Path, dots: usize) -> PathBuf {
     let (Some(folder), Some(file)) = (path.parent(), path.file_name()) else { return path.to_owned() };
     let mut spelling = folder.to_owned();
@@ -107,8 +108,9 @@ impl Plugin {
     ///
     /// The library is a PJRT plugin that keeps [contracts](crate::contracts) C1 to C11. In short, its function table
     /// and functions match the header of its API version, and its objects live until they are destroyed. Any thread may
-    /// call it. It does not use host memory after it has reported the end of the operation, and it throws no exceptions
-    /// to its caller. The safe functions of this crate rely on this promise.
+    /// call these functions. The plugin does not use host memory after it has reported the end of the operation that
+    /// uses the memory, and it throws no exceptions to its caller. The safe functions of this crate rely on this
+    /// promise.
     #[doc(alias = "GetPjrtApi")]
     #[doc(alias = "PJRT_Plugin_Initialize")]
     pub unsafe fn load(path: impl AsRef<Path>) -> Result<Self, LoadError> {
@@ -136,8 +138,8 @@ impl Plugin {
         unsafe { Self::initialize(&loaded, table.0, Some((canonical, library)), true) }
     }
 
-    /// Loads a plugin whose file replaced a loaded plugin at the same path. Both plugins stay usable, and
-    /// [`Plugin::load`] still returns the first plugin.
+    /// Loads a plugin from a file that replaced the file of a loaded plugin at the same path. Both plugins stay usable,
+    /// and [`Plugin::load`] still returns the first plugin.
     ///
     /// If the file was not replaced, this function returns the plugin that is already loaded. The dynamic loaders of
     /// Linux and macOS identify files by device and inode. The new file must therefore have been renamed to the path. A
@@ -145,7 +147,7 @@ impl Plugin {
     ///
     /// # Errors
     ///
-    /// The errors of [`Plugin::load`].
+    /// The errors of [`Plugin::load`] apply.
     ///
     /// # Safety
     ///
@@ -221,7 +223,8 @@ impl Plugin {
     }
 
     /// Returns the plugin of a function table. The first call for a table creates the plugin, and calls
-    /// `PJRT_Plugin_Initialize` if `is_new` is `true`.
+    /// `PJRT_Plugin_Initialize` if `is_new` is `true` and the table contains this function. Later calls return the same
+    /// result.
     ///
     /// # Safety
     ///
