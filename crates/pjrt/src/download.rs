@@ -265,8 +265,8 @@ impl Buffer {
         args.src = raw.as_ptr();
         args.host_layout = layout;
         if self.shape()?.element_type.bits() % 8 != 0 {
-            // Plugins may pack elements that are smaller than a byte, so query the size of the copy. SAFETY: C2, C5:
-            // without a destination the function only returns the size.
+            // Plugins may pack elements that are smaller than a byte, so query the size of the copy.
+            // SAFETY: C2, C5: without a destination the function only returns the size.
             unsafe { raw.api().call::<Function>(&mut args) }?;
             if args.dst_size != size {
                 let message =

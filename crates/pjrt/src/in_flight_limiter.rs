@@ -160,8 +160,8 @@ impl InFlightLimiter {
     }
 }
 
-/// A request for a permit. Dropping the request removes it from the queue. If the future is polled again after it
-/// returned a permit, it requests another permit.
+/// A request for a permit. Dropping the request removes it from the queue, or releases the permit if it was granted but
+/// not yet returned. If the future is polled again after it returned a permit, it requests another permit.
 #[must_use = "a request that is dropped is not granted"]
 pub struct Acquire {
     shared: Arc<Shared>,

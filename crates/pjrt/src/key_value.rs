@@ -57,7 +57,7 @@ pub trait KeyValueStore: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `DEADLINE_EXCEEDED` if the key is still absent after `timeout`.
+    /// Returns an error of code `DEADLINE_EXCEEDED` if the key is still absent after `timeout`.
     fn get(&self, key: &str, timeout: Duration) -> Result<Vec<u8>, (ErrorCode, String)>;
 
     /// Returns the value of a key without waiting, or `None` if the key is absent.
@@ -106,7 +106,8 @@ unsafe fn store<'a>(user_arg: *mut c_void) -> &'a Arc<dyn KeyValueStore> {
     unsafe { &*user_arg.cast::<Arc<dyn KeyValueStore>>() }
 }
 
-/// Creates a `PJRT_Error` with the function that the plugin passed to the callback.
+/// Creates a `PJRT_Error` with the function that the plugin passed to the callback. Returns null if the plugin passed
+/// no function.
 ///
 /// # Safety
 ///

@@ -63,7 +63,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The errors of [`Client::deserialize_and_load`] and [`Client::compile`]. An error of kind
+    /// The errors of [`Client::deserialize_and_load`] and [`Client::compile`] apply. Also returns an error of kind
     /// [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is too old for an option.
     pub fn deserialize_and_load_with(
         &self,

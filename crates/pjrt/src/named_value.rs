@@ -112,8 +112,8 @@ pub(crate) fn raw(values: &[NamedValue]) -> Vec<PJRT_NamedValue> {
                 raw.type_ = PJRT_NamedValue_Type::PJRT_NamedValue_kBool;
                 raw.__bindgen_anon_1.bool_value = Bool::from(*value);
             }
-            // `Value` is non-exhaustive. Add an arm for each new variant: here, the plugin receives an empty string,
-            // because `kString` is 0.
+            // `Value` is non-exhaustive. Add an arm for each new variant. This arm passes an empty string to the
+            // plugin, because `kString` is 0.
             _ => raw.value_size = 0,
         }
         raw
@@ -164,7 +164,7 @@ mod tests {
         // SAFETY: the values live in `raw` and `values`.
         assert_eq!(unsafe { read(raw.as_ptr(), 2) }.unwrap(), values[1..]);
         raw[0].struct_size = 48;
-        // SAFETY: as for the string member above.
+        // SAFETY: the values live in `raw` and `values`, and `read` rejects their `struct_size`.
         assert!(unsafe { read(raw.as_ptr(), 2) }.is_err());
         // SAFETY: null is allowed.
         assert!(unsafe { read(std::ptr::null(), 2) }.is_err());

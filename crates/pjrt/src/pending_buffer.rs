@@ -25,8 +25,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Returns an error if the shape has negative extents or exceeds the address space, if the layout does not match
-    /// the shape, or if the memory belongs to another client.
+    /// Returns an error if the plugin's API version lacks the element type, if the shape has negative extents or
+    /// exceeds the address space, if the layout does not match the shape, or if the memory belongs to another client.
     #[doc(alias = "PJRT_Client_CreateUninitializedBuffer")]
     pub fn create_uninitialized_buffer(
         &self,
@@ -67,7 +67,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The errors of [`Client::create_uninitialized_buffer`].
+    /// The errors of [`Client::create_uninitialized_buffer`] apply.
     #[doc(alias = "PJRT_Client_CreateAliasBuffer")]
     pub fn create_alias_buffer(
         &self,
@@ -77,8 +77,8 @@ impl Client {
     ) -> Result<(Buffer, AliasFulfillment), Error> {
         type Function = slot::PJRT_Client_CreateAliasBuffer;
         self.check_new_buffer(shape, memory)?;
-        // XLA's plugins compare the layouts of the two buffers, and an absent layout differs from every layout. Always
-        // pass one.
+        // XLA's plugins compare the layouts of the two buffers, and an absent layout differs from every layout.
+        // Therefore always pass a layout.
         let row_major = Layout::row_major(shape.dimensions.len());
         let layout = MemoryLayout::new(layout.unwrap_or(&row_major), shape)?;
         let mut layout = layout.raw();
@@ -133,8 +133,8 @@ impl AliasFulfillment {
     ///
     /// # Errors
     ///
-    /// Returns an error if `buffer` belongs to another client, has another shape or is in another memory. In these
-    /// cases, the alias buffer gets an error of code `CANCELLED`.
+    /// Returns an error if `buffer` belongs to another client, has another shape, is in another memory or was deleted.
+    /// In these cases, the alias buffer gets an error of code `CANCELLED`.
     #[doc(alias = "PJRT_Client_FulfillAliasBuffer")]
     pub fn fulfill(mut self, buffer: &Buffer) -> Result<(), Error> {
         if !Arc::ptr_eq(buffer.handle().owner(), &self.client) {

@@ -121,8 +121,8 @@ impl Plugin {
         let (loaded, library, table) = match known {
             Some(known) => known,
             None => {
-                // Hold no lock while the library's initializers run, because they may load plugins themselves. SAFETY:
-                // this function's contract: the library keeps C1 to C11.
+                // Hold no lock while the library's initializers run, because they may load plugins themselves.
+                // SAFETY: this function's contract: the library keeps C1 to C11.
                 let (library, table) = unsafe { library::get_pjrt_api(&canonical) }.map_err(fail)?;
                 let table = SendPtr(table);
                 // Reject null before the lookup. Otherwise all libraries that return null would count as one plugin.
@@ -308,8 +308,8 @@ impl Plugin {
     ///
     /// # Errors
     ///
-    /// [`LoadErrorKind::NoFunction`] if the library does not export the function, or if this crate did not load the
-    /// plugin from a file.
+    /// Returns an error of kind [`LoadErrorKind::NoFunction`] if the library does not export the function, or if this
+    /// crate did not load the plugin from a file.
     ///
     /// # Safety
     ///
@@ -325,7 +325,7 @@ impl Plugin {
         unsafe { library.call(name) }.map_err(fail)
     }
 
-    /// Creates a client, which reserves the plugin's devices.
+    /// Creates a client for the plugin's devices. The plugin may reserve the devices for this client.
     ///
     /// # Errors
     ///
@@ -349,8 +349,8 @@ impl Plugin {
 const ENDS: usize = 64 << 10;
 
 /// Returns an identifier of a plugin's build: the size of the file and a hash of its first and last bytes, which
-/// contain the headers and section tables. Hashing a whole file of hundreds of megabytes would take longer than loading
-/// the plugin.
+/// contain the headers and section tables. Returns `None` if the file cannot be read. Hashing a whole file of hundreds
+/// of megabytes would take longer than loading the plugin.
 pub(crate) fn fingerprint(path: &Path) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let size = file.metadata().ok()?.len();

@@ -49,8 +49,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Returns an error if the error code of a failed process is `OK`, or if a process is listed twice. An error of
-    /// kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.73.
+    /// Returns an error if the error code of a failed process is `OK`, or if a process is listed twice. Returns an
+    /// error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.73.
     #[doc(alias = "PJRT_Client_UpdateGlobalProcessInfo")]
     pub fn update_global_process_info(&self, processes: &[ProcessInfo]) -> Result<(), Error> {
         let mut infos = processes.iter().map(raw).collect::<Result<Vec<_>, _>>()?;

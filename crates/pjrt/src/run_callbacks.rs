@@ -213,7 +213,8 @@ unsafe extern "C" fn receive(stream: *mut PJRT_CopyToDeviceStream, user_arg: *mu
     });
 }
 
-/// The C callback of type `PJRT_HloOutputCallback`. Passes the value to the caller's function.
+/// The C callback of type `PJRT_HloOutputCallback`. Passes the value to the caller's function. Ignores a value whose
+/// shape or data is invalid.
 unsafe extern "C" fn output(
     replica_id: i64,
     partition_id: i64,

@@ -116,7 +116,7 @@ impl TopologyDescription {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.75.
+    /// Returns an error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.75.
     ///
     /// # Safety
     ///
@@ -184,30 +184,31 @@ impl TopologyDescription {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.101.
+    /// Returns an error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.101.
     #[doc(alias = "PJRT_TopologyDescription_Fingerprint")]
     pub fn fingerprint(&self) -> Result<u64, Error> {
         self.0.query::<slot::PJRT_TopologyDescription_Fingerprint>()
     }
 
-    /// Returns the ids of the memory kinds of these devices; see [`Memory::kind_id`](crate::Memory::kind_id).
+    /// Returns the ids of the memory kinds of the topology's devices; see [`Memory::kind_id`](crate::Memory::kind_id).
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.110.
+    /// Returns an error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.110.
     #[doc(alias = "PJRT_TopologyDescription_GetMemorySpaceKindIds")]
     pub fn memory_kind_ids(&self) -> Result<Vec<i32>, Error> {
         self.0.query::<slot::PJRT_TopologyDescription_GetMemorySpaceKindIds>().map(<[_]>::to_vec)
     }
 
-    /// Returns the shape and layout that an array has in memory of a given kind. If `layout` is `None`, the plugin uses
-    /// its default layout.
+    /// Returns the shape and layout that an array has in memory of the kind `kind_id`. If `layout` is `None`, the
+    /// plugin uses its default layout.
     ///
     /// # Errors
     ///
-    /// Returns an error if the layout does not match the shape, if the memory kind is unknown, or if this crate cannot
-    /// parse the returned shape. An error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older
-    /// than API 0.109.
+    /// Returns an error if the plugin's API version lacks the element type, if the shape has negative extents or
+    /// exceeds the address space, if the layout does not match the shape, if the memory kind is unknown, or if this
+    /// crate cannot parse the returned shape. Returns an error of kind [`Unsupported`](crate::ErrorKind::Unsupported)
+    /// if the plugin is older than API 0.109.
     #[doc(alias = "PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace")]
     pub fn canonical_shape_for_memory(
         &self,
@@ -245,12 +246,12 @@ impl TopologyDescription {
             .ok_or_else(|| Error::malformed_text(Function::NAME, "bytes that are not the shape of an array".to_owned()))
     }
 
-    /// Compiles a program for these devices, which need not be present. To load the executable on devices, use
+    /// Compiles a program for the topology's devices, which need not be present. To load the executable on devices, use
     /// [`Client::load_executable`](crate::Client).
     ///
     /// # Errors
     ///
-    /// Returns an error if the options are invalid, as in [`Client::compile`](crate::Client::compile).
+    /// The errors of [`Client::compile`](crate::Client::compile) apply.
     #[doc(alias = "PJRT_Compile")]
     pub fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Executable, Error> {
         let options = encode(options)?;

@@ -83,12 +83,12 @@ fn lock(buffer: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
 }
 
 impl Client {
-    /// Creates row-major buffers in `memory`, whose contents are transferred later.
+    /// Creates buffers in `memory` with the plugin's default layout. Their contents are transferred later.
     ///
     /// # Errors
     ///
-    /// Returns an error if `shapes` is empty, if a shape has negative extents or exceeds the address space, or if the
-    /// memory belongs to another client.
+    /// Returns an error if `shapes` is empty, if the plugin's API version lacks an element type, if a shape has
+    /// negative extents or exceeds the address space, or if the memory belongs to another client.
     #[doc(alias = "PJRT_Client_CreateBuffersForAsyncHostToDevice")]
     pub fn create_buffers_for_async_host_to_device(
         &self,
@@ -98,13 +98,13 @@ impl Client {
         AsyncHostToDeviceTransferManager::create(self, shapes, &[], memory)
     }
 
-    /// Creates buffers with the given layouts in `memory`, whose contents are transferred later. The chunks contain
+    /// Creates buffers in `memory` with the given layouts. Their contents are transferred later. The chunks contain
     /// bytes of the buffer in its layout.
     ///
     /// # Errors
     ///
-    /// The errors of [`Client::create_buffers_for_async_host_to_device`]. Also fails if `minor_to_major` of a layout is
-    /// not a permutation of the shape's dimensions.
+    /// The errors of [`Client::create_buffers_for_async_host_to_device`] apply. Also returns an error if
+    /// `minor_to_major` of a layout is not a permutation of the shape's dimensions.
     pub fn create_buffers_with_layouts_for_async_host_to_device(
         &self,
         buffers: &[(Shape, Layout)],
@@ -255,8 +255,8 @@ impl AsyncHostToDeviceTransferManager {
     ///
     /// # Errors
     ///
-    /// The errors of [`transfer_data`](Self::transfer_data). Also fails if another thread is still calling
-    /// [`transfer_data`](Self::transfer_data) for this buffer.
+    /// The errors of [`transfer_data`](Self::transfer_data) apply. Also returns an error if another thread is still
+    /// calling [`transfer_data`](Self::transfer_data) for this buffer.
     pub fn transfer_last_data<D>(&self, index: usize, offset: usize, data: D) -> Result<Event, Error>
     where
         D: AsRef<[u8]> + Send + Sync + 'static,
@@ -298,9 +298,9 @@ impl AsyncHostToDeviceTransferManager {
     /// # Errors
     ///
     /// Returns an error if `index` is out of range, if the element type or the number of elements differs from the
-    /// buffer's, or if the buffer has already received its last chunk or an error. Also fails if another thread is
-    /// still calling [`transfer_data`](Self::transfer_data) for this buffer. The event returns errors of the transfer
-    /// itself.
+    /// buffer's, or if the buffer has already received its last chunk or an error. Also returns an error if another
+    /// thread is still calling [`transfer_data`](Self::transfer_data) for this buffer. The event returns errors of the
+    /// transfer itself.
     #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_TransferLiteral")]
     pub fn transfer_literal<T: Element, D>(&self, index: usize, data: D) -> Result<Event, Error>
     where
@@ -312,7 +312,7 @@ impl AsyncHostToDeviceTransferManager {
         if shape.element_type != wanted {
             return Err(Error::invalid(format!("buffer {index} is {shape}, not of element type {wanted}")));
         }
-        // XLA's plugins abort the process if the layout is absent.
+        // XLA's plugins abort the process if the layout is absent, so pass the row-major layout.
         let layout = Layout::row_major(shape.dimensions.len());
         let layout = MemoryLayout::new(&layout, &shape)?;
         let mut layout = layout.raw();
@@ -351,8 +351,8 @@ impl AsyncHostToDeviceTransferManager {
     /// # Errors
     ///
     /// Returns an error if `index` is out of range, if the code is `OK`, or if the buffer has already received its last
-    /// chunk or an error. Also fails if another thread is still calling [`transfer_data`](Self::transfer_data) for this
-    /// buffer.
+    /// chunk or an error. Also returns an error if another thread is still calling
+    /// [`transfer_data`](Self::transfer_data) for this buffer.
     #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_SetBufferError")]
     pub fn set_buffer_error(&self, index: usize, code: ErrorCode, message: &str) -> Result<(), Error> {
         type Function = slot::PJRT_AsyncHostToDeviceTransferManager_SetBufferError;
@@ -457,7 +457,7 @@ impl Drop for AsyncHostToDeviceTransferManager {
             let is_open = lock(&self.buffers[index]).is_open;
             let message = "the transfer manager was dropped before the buffer received its last data";
             // Plugins without `SetBufferError` set errors on the unfinished buffers themselves when the manager is
-            // destroyed.
+            // destroyed, so a failure is only logged.
             if is_open && let Err(error) = self.set_buffer_error(index, ErrorCode::CANCELLED, message) {
                 tracing::debug!(%error, index, "a buffer without its last data could not be ended");
             }

@@ -80,7 +80,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The errors of [`Client::buffer_from_host`]. Also fails if the device or memory belongs to another client.
+    /// The errors of [`Client::buffer_from_host`] apply. Also returns an error if the device or memory belongs to
+    /// another client.
     pub fn buffer_from_host_to<'a, T: Element>(
         &self,
         data: &[T],
@@ -107,12 +108,13 @@ impl Client {
         self.copy(bytes.as_ptr(), shape, &[], placement.into())
     }
 
-    /// Copies an array whose elements are not contiguous: element `[i, j, …]` is
-    /// `data[offset + i * strides[0] + j * strides[1] + …]`. Strides count elements and may be zero or negative.
+    /// Copies an array whose elements need not be contiguous. Element `[i, j, …]` of the array is `data[offset + i *
+    /// strides[0] + j * strides[1] + …]`. Strides count elements and may be zero or negative.
     ///
     /// # Errors
     ///
-    /// Returns an error if an element is outside `data`.
+    /// Returns an error if the number of strides differs from the number of dimensions, or if an element is outside
+    /// `data`.
     pub fn buffer_from_strided<'a, T: Element>(
         &self,
         data: &[T],
@@ -135,7 +137,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The errors of [`Client::buffer_from_host_to`].
+    /// The errors of [`Client::buffer_from_host_to`] apply.
     pub fn buffer_from_owned<'a, T: Element, D: AsRef<[T]> + Send + Sync + 'static>(
         &self,
         data: D,
@@ -190,12 +192,13 @@ impl Client {
         }
     }
 
-    /// Copies an array of any element type whose elements are not contiguous: element `[i, j, …]` begins at byte
-    /// `offset + i * byte_strides[0] + j * byte_strides[1] + …`. Strides may be zero or negative.
+    /// Copies an array of any element type whose elements need not be contiguous. Element `[i, j, …]` of the array
+    /// begins at byte `offset + i * byte_strides[0] + j * byte_strides[1] + …`. Strides may be zero or negative.
     ///
     /// # Errors
     ///
-    /// Returns an error if an element is outside `bytes`.
+    /// Returns an error if the number of strides differs from the number of dimensions, or if an element is outside
+    /// `bytes`.
     pub fn buffer_from_strided_bytes<'a>(
         &self,
         bytes: &[u8],
@@ -350,7 +353,7 @@ fn outside(shape: &Shape, strides: &[i64]) -> Error {
     Error::invalid(format!("elements of {shape} with strides {strides:?} lie outside the data"))
 }
 
-/// Checks that every element of the array is within `len` bytes.
+/// Checks that each dimension has a stride and that every element of the array is within `len` bytes.
 fn check_byte_strides(len: usize, offset: usize, shape: &Shape, strides: &[i64]) -> Result<(), Error> {
     let rank = shape.dimensions.len();
     if strides.len() != rank {

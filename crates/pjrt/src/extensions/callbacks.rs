@@ -165,7 +165,8 @@ impl Callbacks {
     }
 }
 
-/// Calls the closure that `user_arg` points to. This is a `PJRT_Callback_Function`.
+/// Calls the closure that `user_arg` points to. Does nothing if the arguments are null, misaligned or too short. This
+/// function is a `PJRT_Callback_Function`.
 unsafe extern "C" fn call<K: Kind, F: for<'a> Fn(K::Event<'a>)>(args: *mut c_void, user_arg: *mut c_void) {
     api::contain(|| {
         if args.is_null() || !args.cast::<K::Args>().is_aligned() {

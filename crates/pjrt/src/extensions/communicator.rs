@@ -113,7 +113,7 @@ pub struct Communicator {
     device_ids: Vec<i64>,
 }
 
-/// Memory that a plugin reads and writes during a collective operation.
+/// Memory for a collective operation. The plugin reads `send` and writes to `receive`.
 struct Memory<T> {
     send: Vec<T>,
     receive: Vec<T>,

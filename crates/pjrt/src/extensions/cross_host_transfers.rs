@@ -62,11 +62,12 @@ pub struct TaskIncarnation {
 impl CrossHostTransfers {
     /// Starts sending buffers. Returns an event for each element of `sends`, in the same order. The event becomes ready
     /// when the plugin has sent the buffer. `alive` lists the processes that were alive recently. The list may be
-    /// empty. Plugins with an extension older than version 8 ignore the list.
+    /// empty. A plugin ignores the list if its version of this extension is older than 8.
     ///
     /// # Errors
     ///
-    /// Returns an error if a buffer belongs to another client or has been deleted.
+    /// Returns an error if the client belongs to another plugin, or if a buffer belongs to another client or has been
+    /// deleted.
     #[doc(alias = "PJRT_Transfers_PJRT_Client_CrossHostSendBuffers")]
     pub fn send(&self, client: &Client, sends: &[Send<'_>], alive: &[TaskIncarnation]) -> Result<Vec<Event>, Error> {
         type Function = function::PJRT_Transfers_PJRT_Client_CrossHostSendBuffers;

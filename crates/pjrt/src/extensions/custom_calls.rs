@@ -42,8 +42,8 @@ impl GpuCustomCalls {
     ///
     /// # Errors
     ///
-    /// Returns an error if the plugin ignores traits and `traits` is not the default. Plugins with an extension older
-    /// than version 3 ignore traits.
+    /// Returns an error if the plugin ignores traits and `traits` is not the default. A plugin ignores traits if its
+    /// version of this extension is older than 3.
     ///
     /// # Safety
     ///

@@ -45,13 +45,15 @@ pub struct Partitioned {
     pub result_sharding: Vec<u8>,
 }
 
-/// The partitioning rules of one custom call. The plugin calls the methods during compilation, on any thread.
+/// The partitioning rules of one custom call. [`CustomPartitioners::register`] calls
+/// `can_side_effecting_have_replicated_sharding` once. The plugin calls the other methods during compilation, on any
+/// thread.
 pub trait CustomPartitioner: Send + Sync + 'static {
     /// Splits a call over devices. `backend_config` is the value of the call's attribute of this name.
     ///
     /// # Errors
     ///
-    /// If this method returns an error, the compilation fails with this error.
+    /// Returns an error if the call cannot be split. The compilation then fails with this error.
     fn partition(
         &self,
         arguments: &[PartitionedArray],
@@ -64,7 +66,7 @@ pub trait CustomPartitioner: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// If this method returns an error, the compilation fails with this error.
+    /// Returns an error if the arguments are invalid. The compilation then fails with this error.
     fn infer_sharding(
         &self,
         arguments: &[PartitionedArray],
@@ -77,7 +79,8 @@ pub trait CustomPartitioner: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// If this method returns an error, the compilation fails with this error.
+    /// Returns an error if the call does not support the requested sharding. The compilation then fails with this
+    /// error.
     fn propagate_user_sharding(
         &self,
         sharding: Vec<u8>,

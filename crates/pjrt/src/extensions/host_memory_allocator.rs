@@ -22,7 +22,7 @@ pub struct HostMemoryAllocator(Functions<PJRT_HostMemoryAllocator_Extension>);
 
 plugin_extension!(HostMemoryAllocator(PJRT_HostMemoryAllocator_Extension));
 
-/// The value of `numa_node` with which the plugin chooses the NUMA node.
+/// The value of `numa_node` that lets the plugin choose the NUMA node.
 const ANY_NODE: c_int = -1;
 
 impl HostMemoryAllocator {

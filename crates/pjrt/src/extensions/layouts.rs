@@ -44,8 +44,8 @@ impl Layouts {
     ///
     /// # Errors
     ///
-    /// Returns an error if the client belongs to another plugin, if the shape is a token, or if its extents are
-    /// invalid.
+    /// Returns an error if the client belongs to another plugin, if the plugin's API version lacks the element type, if
+    /// the shape is a token, or if its extents are invalid.
     #[doc(alias = "PJRT_Layouts_PJRT_Client_GetDefaultLayout")]
     pub fn default_layout(&self, client: &Client, shape: &Shape) -> Result<String, Error> {
         self.0.check(client.api())?;
@@ -81,8 +81,8 @@ impl Layouts {
     ///
     /// # Errors
     ///
-    /// Returns an error if the topology belongs to another plugin, if the shape is a token, or if its extents are
-    /// invalid.
+    /// Returns an error if the topology belongs to another plugin, if the plugin's API version lacks the element type,
+    /// if the shape is a token, or if its extents are invalid.
     #[doc(alias = "PJRT_Layouts_PJRT_Topology_GetDefaultLayout")]
     pub fn topology_default_layout(&self, topology: &TopologyDescription, shape: &Shape) -> Result<String, Error> {
         self.0.check(topology.handle().api())?;

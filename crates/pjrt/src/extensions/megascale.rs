@@ -85,11 +85,11 @@ impl Megascale {
         Ok(MegascaleContext(Arc::new(ConnectedContext { raw, _client: client })))
     }
 
-    /// Creates the configuration with which programs are compiled ahead of time for `num_slices` slices of a topology.
+    /// Creates a configuration for compiling programs ahead of time, for `num_slices` slices of a topology.
     ///
     /// # Errors
     ///
-    /// Returns an error if the topology belongs to another plugin.
+    /// Returns an error if the topology belongs to another plugin, or if the plugin cannot destroy configurations.
     #[doc(alias = "PJRT_Megascale_CreateAoTConfig")]
     pub fn ahead_of_time_config(
         &self,
@@ -107,12 +107,12 @@ impl Megascale {
         MultiSliceConfig::new(args.multi_slice_config, functions, Function::NAME)
     }
 
-    /// Creates the configuration with which programs run on `num_slices` slices of a topology.
+    /// Creates a configuration for running programs on `num_slices` slices of a topology.
     ///
     /// # Errors
     ///
-    /// Returns an error if the topology or the context belongs to another plugin, or if a message of `local` is longer
-    /// than 2^31 - 1 bytes.
+    /// Returns an error if the topology or the context belongs to another plugin, if the plugin cannot destroy
+    /// configurations, or if a message of `local` is longer than 2^31 - 1 bytes.
     #[doc(alias = "PJRT_Megascale_CreateMultiSliceConfig")]
     pub fn config(
         &self,
@@ -167,8 +167,8 @@ impl Megascale {
         Ok((args.slice_id, args.per_slice_device_id))
     }
 
-    /// Returns the functions of configurations, or an error if the plugin cannot destroy configurations. The caller
-    /// checks this before it creates a configuration.
+    /// Returns the functions of configurations, or an error if the plugin cannot destroy configurations. Callers use
+    /// this function before they create a configuration, because they could not destroy it otherwise.
     fn multi_slice(&self) -> Result<MultiSlice, Error> {
         let functions = self.0.plugin.extension::<MultiSlice>();
         functions.filter(|functions| functions.0.table.0.config_destroy.is_some()).ok_or_else(|| {

@@ -40,7 +40,8 @@ impl PhaseCompile {
     ///
     /// # Errors
     ///
-    /// Many plugins have the extension but no compiler, and return an error.
+    /// Returns an error if the plugin has no compiler, or if its extension lacks the function that frees the compiler's
+    /// results. Many plugins have the extension but no compiler.
     #[doc(alias = "PJRT_PhaseCompile_Get_Compiler")]
     pub fn compiler(&self) -> Result<PhaseCompiler, Error> {
         type Function = function::PJRT_PhaseCompile_Get_Compiler;
@@ -145,8 +146,9 @@ impl PhaseCompiler {
     ///
     /// # Errors
     ///
-    /// Returns an error if the topology belongs to another plugin. The plugin returns an error if it does not know a
-    /// phase or if the phases are in the wrong order.
+    /// Returns an error if the topology belongs to another plugin, or if the options are invalid as in
+    /// [`Client::compile`](crate::Client::compile). The plugin returns an error if it does not know a phase or if the
+    /// phases are in the wrong order.
     #[doc(alias = "PJRT_PhaseCompile_Run_Phase")]
     pub fn run_phases(
         &self,

@@ -7,7 +7,7 @@ pub(super) mod sealed {
     pub trait Sealed {}
 }
 
-/// Implements [`PluginExtension`] and `Owner` for a newtype around the functions of a table.
+/// Implements [`PluginExtension`] and `Owner` for a newtype around the `Functions` of an extension.
 macro_rules! plugin_extension {
     ($name:ident($table:ident)) => {
         impl $crate::extensions::plugin_extension::sealed::Sealed for $name {}

@@ -206,8 +206,8 @@ impl Profile {
                 return Ok(bytes);
             }
         }
-        // Contrary to the header, plugins return a pointer to their own memory. SAFETY: C3: the memory lives as long as
-        // the profiler, and is copied before the profiler is destroyed.
+        // Contrary to the header, plugins return a pointer to their own memory.
+        // SAFETY: C3: the memory lives as long as the profiler, and is copied before the profiler is destroyed.
         let bytes = unsafe { read::slice(args.buffer.cast_const(), args.buffer_size_in_bytes) };
         bytes.map(<[u8]>::to_vec).map_err(|broken| Error::malformed(COLLECT, broken))
     }

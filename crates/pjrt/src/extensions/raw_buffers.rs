@@ -145,7 +145,7 @@ impl RawBuffer {
         Ok(NonNull::new(args.host_pointer))
     }
 
-    /// Copies `len` bytes, starting at byte `offset`, to the host and waits for the copy.
+    /// Copies `len` bytes of the buffer to the host, beginning at byte `offset`, and waits for the copy.
     ///
     /// # Errors
     ///
@@ -154,8 +154,8 @@ impl RawBuffer {
         self.read_async(offset, len)?.wait()
     }
 
-    /// Starts copying `len` bytes, starting at byte `offset`, to the host. Dropping the returned future does not stop
-    /// the copy, which owns its destination memory.
+    /// Starts copying `len` bytes of the buffer to the host, beginning at byte `offset`. Dropping the returned future
+    /// does not stop the copy, which owns its destination memory.
     ///
     /// # Errors
     ///

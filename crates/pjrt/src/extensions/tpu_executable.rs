@@ -37,7 +37,7 @@ impl TpuExecutables {
     ///
     /// # Errors
     ///
-    /// Returns an error if another plugin serialized the executable.
+    /// Returns an error if another plugin, or another build of the plugin, serialized the executable.
     #[doc(alias = "PJRT_TpuExecutable_GetHloModuleWithConfig")]
     pub fn hlo_module(&self, executable: &SerializedExecutable) -> Result<Program, Error> {
         let mut args = PJRT_TpuExecutable_GetHloModuleWithConfig_Args::new();
@@ -60,7 +60,7 @@ impl TpuExecutables {
     ///
     /// # Errors
     ///
-    /// Returns an error if another plugin serialized the executable.
+    /// Returns an error if another plugin, or another build of the plugin, serialized the executable.
     #[doc(alias = "PJRT_TpuExecutable_GetCompiledMemoryStats")]
     pub fn compiled_memory_stats(&self, executable: &SerializedExecutable) -> Result<Vec<u8>, Error> {
         let mut args = PJRT_TpuExecutable_GetCompiledMemoryStats_Args::new();
@@ -82,7 +82,7 @@ impl TpuExecutables {
     ///
     /// # Errors
     ///
-    /// Returns an error if another plugin serialized the executable.
+    /// Returns an error if another plugin, or another build of the plugin, serialized the executable.
     #[doc(alias = "PJRT_TpuExecutable_GetTargetArguments")]
     pub fn target_arguments(&self, executable: &SerializedExecutable) -> Result<Vec<u8>, Error> {
         let mut args = PJRT_TpuExecutable_GetTargetArguments_Args::new();
@@ -175,7 +175,7 @@ impl TpuExecutables {
     ///
     /// # Errors
     ///
-    /// Returns an error if another plugin serialized the executable.
+    /// Returns an error if another plugin, or another build of the plugin, serialized the executable.
     fn payload(&self, executable: &SerializedExecutable) -> Result<(*const c_char, usize), Error> {
         executable.check(&identity(&self.0.plugin, None, None))?;
         Ok(lent(executable.payload()))

@@ -20,9 +20,9 @@ plugin_extension!(TpuTopology(PJRT_TpuTopology_Extension));
 
 /// Maximum number of dimensions of coordinates and bounds. TPU topologies have fewer dimensions.
 const MAX_DIMENSIONS: usize = 8;
-/// Maximum number of slice configurations of a platform.
+/// Maximum number of slice configurations that are read for one platform.
 const MAX_CONFIGS: usize = 256;
-/// Maximum length of the name of a routing strategy.
+/// Maximum length of the name of a routing strategy, in bytes.
 const MAX_NAME: usize = 256;
 
 /// The arrangement of the chips of a slice.

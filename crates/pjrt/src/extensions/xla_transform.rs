@@ -41,7 +41,7 @@ impl PipelineStage {
     }
 }
 
-/// Callbacks followed by the transformation that they call.
+/// Callbacks followed by the transformation that they call. The callbacks receive the address of this struct.
 #[repr(C)]
 struct Registered<F> {
     callbacks: PJRT_XlaTransform_Callbacks,
