@@ -130,7 +130,7 @@ pub unsafe fn adopt_client(plugin: &Plugin, client: *mut PJRT_Client) -> Result<
         return Ok(Client::from_inner(known));
     }
     // Do not hold the lock while calling the plugin, because the plugin's code may also call `adopt_client`.
-    // SAFETY: A1: the client lives as long as the handles.
+    // SAFETY: A1 (adopted clients): the client lives as long as the handles.
     let client = unsafe { Client::adopt(plugin, raw) }?;
     let mut adopted = adopted();
     // Another thread may have adopted the same client in the meantime. All handles must share one `ClientInner`.
@@ -178,7 +178,7 @@ pub struct AdoptedBuffer(ManuallyDrop<Buffer>);
 /// [Contract](crate::contracts) A2: `buffer` is null or a live buffer of the client. Until the returned handle is
 /// dropped, other code does not destroy, delete or donate the buffer.
 pub unsafe fn adopt_buffer(client: &Client, buffer: *mut PJRT_Buffer) -> Result<AdoptedBuffer, Error> {
-    // SAFETY: A2: the buffer lives as long as the returned handle, which does not destroy it.
+    // SAFETY: A2 (adopted buffers): the buffer lives as long as the returned handle, which does not destroy it.
     unsafe { own_buffer(client, buffer) }.map(|buffer| AdoptedBuffer(ManuallyDrop::new(buffer)))
 }
 
@@ -194,7 +194,7 @@ pub unsafe fn adopt_buffer(client: &Client, buffer: *mut PJRT_Buffer) -> Result<
 /// buffer.
 pub unsafe fn own_buffer(client: &Client, buffer: *mut PJRT_Buffer) -> Result<Buffer, Error> {
     let raw = NonNull::new(buffer).ok_or_else(|| Error::invalid("the buffer to adopt is null"))?;
-    // SAFETY: A2: the buffer is live and belongs to the client, and the caller owned the buffer.
+    // SAFETY: A2 (adopted buffers): the buffer is live and belongs to the client, and the caller owned the buffer.
     Ok(unsafe { Buffer::new(raw, client.inner().clone(), None) })
 }
 

@@ -58,7 +58,7 @@ impl Api {
         if !raw.is_aligned() {
             return Err(LoadErrorKind::MisalignedTable);
         }
-        // SAFETY: C1: a table that is not null begins with its size.
+        // SAFETY: C1 (table): a table that is not null begins with its size.
         let struct_size = unsafe { raw.cast::<usize>().read() };
         if struct_size < HEADER {
             return Err(LoadErrorKind::TruncatedTable { struct_size, needed: HEADER });
@@ -66,7 +66,8 @@ impl Api {
         // If the size ends within a slot, ignore that slot.
         let known = struct_size.min(PJRT_Api::STRUCT_SIZE) / size_of::<usize>() * size_of::<usize>();
         let mut table = PJRT_Api::new();
-        // SAFETY: C1: the table is readable for the size that it announces, and the copy has at least `known` bytes.
+        // SAFETY: C1 (table): the table is readable for the size that it announces, and the copy has at least `known`
+        // bytes.
         unsafe { std::ptr::copy_nonoverlapping(raw.cast::<u8>(), (&raw mut table).cast::<u8>(), known) };
         let version =
             ApiVersion { major: table.pjrt_api_version.major_version, minor: table.pjrt_api_version.minor_version };
@@ -153,12 +154,13 @@ impl Api {
             // SAFETY: `AbiStruct`: the struct begins with its size, and no plugin has received the struct yet.
             unsafe { std::ptr::from_mut(args).cast::<usize>().write(size) };
         }
-        // SAFETY: C1: the slot contains a function of this type. The arguments are valid by this function's contract.
+        // SAFETY: C1 (table): the slot contains a function of this type. The arguments are valid by this function's
+        // contract.
         let error = unsafe { function(args) };
         if error.is_null() {
             return Ok(());
         }
-        // SAFETY: C2: an error that a function returned is live and owned by its caller.
+        // SAFETY: C2 (calls): an error that a function returned is live and owned by its caller.
         Err(unsafe { self.take_error(S::NAME, error) })
     }
 
@@ -174,9 +176,10 @@ impl Api {
         if let Some(get) = table.PJRT_Error_Message {
             let mut args = PJRT_Error_Message_Args::new();
             args.error = error;
-            // SAFETY: C2: the error is live.
+            // SAFETY: C2 (calls): the error is live.
             unsafe { get(&mut args) };
-            // SAFETY: C3: the message lives as long as the error, and is copied before the error is destroyed.
+            // SAFETY: C3 (objects): the message lives as long as the error, and is copied before the error is
+            // destroyed.
             let text = unsafe { read::text(args.message, args.message_size) };
             message = text.map_or_else(|broken| format!("<{broken}>"), String::from);
         }
@@ -184,12 +187,12 @@ impl Api {
         if let Some(get) = table.PJRT_Error_GetCode {
             let mut args = PJRT_Error_GetCode_Args::new();
             args.error = error;
-            // SAFETY: C2: the error is live.
+            // SAFETY: C2 (calls): the error is live.
             let second = unsafe { get(&mut args) };
             if second.is_null() {
                 code = ErrorCode::from_raw(args.code.0);
             } else {
-                // SAFETY: C2: the second error is live and owned by its receiver.
+                // SAFETY: C2 (calls): the second error is live and owned by its receiver.
                 unsafe { self.destroy_error(second) };
             }
         }
@@ -199,10 +202,10 @@ impl Api {
             args.error = error;
             args.visitor = Some(collect_payload);
             args.user_arg = (&raw mut payloads).cast();
-            // SAFETY: C2: the error is live, and the visitor is called with `payloads` during this call only.
+            // SAFETY: C2 (calls): the error is live, and the visitor is called with `payloads` during this call only.
             let second = unsafe { each(&mut args) };
             if !second.is_null() {
-                // SAFETY: C2: the second error is live and owned by its receiver.
+                // SAFETY: C2 (calls): the second error is live and owned by its receiver.
                 unsafe { self.destroy_error(second) };
             }
         }
@@ -218,7 +221,7 @@ impl Api {
         if let Some(destroy) = self.table.0.PJRT_Error_Destroy {
             let mut args = PJRT_Error_Destroy_Args::new();
             args.error = error;
-            // SAFETY: C2: the error is live, and nothing uses it afterwards.
+            // SAFETY: C2 (calls): the error is live, and nothing uses it afterwards.
             unsafe { destroy(&mut args) };
         }
     }
@@ -233,13 +236,13 @@ impl Api {
                 tracing::warn!(nodes = nodes.len(), "the plugin's extension chain is broken; the rest is ignored");
                 break;
             }
-            // SAFETY: C1: a node begins with its size.
+            // SAFETY: C1 (table): a node begins with its size.
             let struct_size = unsafe { next.cast::<usize>().read() };
             if struct_size < PJRT_Extension_Base::STRUCT_SIZE {
                 tracing::warn!(struct_size, "an extension of the plugin is too short; the rest is ignored");
                 break;
             }
-            // SAFETY: C1: the node is readable for its size, which is at least that of `PJRT_Extension_Base`.
+            // SAFETY: C1 (table): the node is readable for its size, which is at least that of `PJRT_Extension_Base`.
             let base = unsafe { next.read() };
             nodes.push(ExtensionNode { ty: base.type_.0, struct_size, raw: SendPtr(next) });
             next = base.next;
@@ -267,7 +270,7 @@ impl ExtensionNode {
             None => self.struct_size / size_of::<usize>() * size_of::<usize>(),
         };
         let mut copy = E::new();
-        // SAFETY: C1: a node of this type is readable for its size, and the copy has at least `known` bytes.
+        // SAFETY: C1 (table): a node of this type is readable for its size, and the copy has at least `known` bytes.
         unsafe { std::ptr::copy_nonoverlapping(self.raw.0.cast::<u8>(), (&raw mut copy).cast::<u8>(), known) };
         Some(SendPtr(copy))
     }
@@ -289,12 +292,12 @@ unsafe extern "C" fn collect_payload(
     user_arg: *mut c_void,
 ) {
     contain(|| {
-        // SAFETY: C2: the key is valid during the call of the visitor.
+        // SAFETY: C2 (calls): the key is valid during the call of the visitor.
         let key = unsafe { read::text(key, key_size) };
-        // SAFETY: C2: the value is valid during the call of the visitor.
+        // SAFETY: C2 (calls): the value is valid during the call of the visitor.
         let value = unsafe { read::slice(value.cast::<u8>(), value_size) };
-        // SAFETY: C2: the visitor runs within `take_error`, which passed this pointer and does not use the `Vec`
-        // meanwhile.
+        // SAFETY: C2 (calls): the visitor runs within `take_error`, which passed this pointer and does not use the
+        // `Vec` meanwhile.
         let payloads = unsafe { &mut *user_arg.cast::<Vec<(String, Vec<u8>)>>() };
         if let (Ok(key), Ok(value)) = (key, value) {
             payloads.push((key.into_owned(), value.to_vec()));

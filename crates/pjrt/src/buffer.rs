@@ -265,14 +265,14 @@ impl Buffer {
         if layout.type_ == PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled {
             // SAFETY: the type field selects this member of the union, and any bytes are a valid value of the member.
             let tiled = unsafe { layout.__bindgen_anon_1.tiled };
-            // SAFETY: C3: the array lives as long as the buffer.
+            // SAFETY: C3 (objects): the array lives as long as the buffer.
             let order = unsafe { read::slice(tiled.minor_to_major, tiled.minor_to_major_size) }.map_err(malformed)?;
-            // SAFETY: C3: this array also lives as long as the buffer.
+            // SAFETY: C3 (objects): this array also lives as long as the buffer.
             let sizes = unsafe { read::slice(tiled.tile_dim_sizes, tiled.num_tiles) }.map_err(malformed)?;
             let total = sizes.iter().try_fold(0usize, |sum, n| sum.checked_add(*n));
             let total = total.ok_or_else(|| malformed(read::Malformed("an implausible number of tile dimensions")))?;
-            // SAFETY: C3: this array also lives as long as the buffer. It contains the dimensions of all tiles, one
-            // tile after the other.
+            // SAFETY: C3 (objects): this array also lives as long as the buffer. It contains the dimensions of all
+            // tiles, one tile after the other.
             let mut rest = unsafe { read::slice(tiled.tile_dims, total) }.map_err(malformed)?;
             let mut tiles = Vec::with_capacity(sizes.len());
             for size in sizes {
@@ -284,7 +284,7 @@ impl Buffer {
         }
         // SAFETY: the type field selects this member of the union, and any bytes are a valid value of the member.
         let strided = unsafe { layout.__bindgen_anon_1.strides };
-        // SAFETY: C3: the array lives as long as the buffer.
+        // SAFETY: C3 (objects): the array lives as long as the buffer.
         let strides = unsafe { read::slice(strided.byte_strides, strided.num_byte_strides) }.map_err(malformed)?;
         Ok(dense_order(strides, shape))
     }
@@ -341,7 +341,7 @@ impl Buffer {
         }
         // SAFETY: the type field selects this member of the union, and any bytes are a valid value of the member.
         let tiled = unsafe { layout.__bindgen_anon_1.tiled };
-        // SAFETY: C3: the array lives as long as the buffer.
+        // SAFETY: C3 (objects): the array lives as long as the buffer.
         let order = unsafe { read::slice(tiled.minor_to_major, tiled.minor_to_major_size) }.ok()?;
         Some(tiled.num_tiles == 0 && order.iter().rev().copied().eq((0i64..).take(dimensions.len())))
     }
@@ -382,7 +382,7 @@ impl Buffer {
     #[doc(alias = "PJRT_Buffer_Device")]
     pub fn device(&self) -> Result<Device, Error> {
         let raw = self.device_raw()?;
-        // SAFETY: C3: the device belongs to the buffer's client.
+        // SAFETY: C3 (objects): the device belongs to the buffer's client.
         Ok(unsafe { Device::new(raw.0, self.0.raw.owner().clone()) })
     }
 
@@ -400,7 +400,7 @@ impl Buffer {
     #[doc(alias = "PJRT_Buffer_Memory")]
     pub fn memory(&self) -> Result<Memory, Error> {
         let raw = self.live()?.query::<slot::PJRT_Buffer_Memory>()?;
-        // SAFETY: C3: the memory belongs to the buffer's client.
+        // SAFETY: C3 (objects): the memory belongs to the buffer's client.
         Ok(unsafe { Memory::new(raw, self.0.raw.owner().clone()) })
     }
 
@@ -452,13 +452,13 @@ impl Buffer {
         args.dst_device = device.handle().as_ptr();
         let call = || {
             args.dst_buffer = ptr::null_mut();
-            // SAFETY: C2: buffer and device are live and belong to one client.
+            // SAFETY: C2 (calls): the buffer and device are live and belong to one client.
             unsafe { self.0.raw.api().call::<slot::PJRT_Buffer_CopyToDevice>(&mut args) }
         };
         self.0.raw.owner().allocating(|| vec![device.clone()], call)?;
         let raw = read::object(args.dst_buffer)
             .map_err(|broken| Error::malformed(slot::PJRT_Buffer_CopyToDevice::NAME, broken))?;
-        // SAFETY: C3: the plugin created the buffer for this caller.
+        // SAFETY: C3 (objects): the plugin created the buffer for this caller.
         Ok(unsafe { Self::new(raw, self.0.raw.owner().clone(), Some(device.raw())) })
     }
 
@@ -478,13 +478,13 @@ impl Buffer {
         args.dst_memory = memory.handle().as_ptr();
         let call = || {
             args.dst_buffer = ptr::null_mut();
-            // SAFETY: C2: buffer and memory are live and belong to one client.
+            // SAFETY: C2 (calls): the buffer and memory are live and belong to one client.
             unsafe { self.0.raw.api().call::<slot::PJRT_Buffer_CopyToMemory>(&mut args) }
         };
         self.0.raw.owner().allocating(|| memory.devices().unwrap_or_default(), call)?;
         let raw = read::object(args.dst_buffer)
             .map_err(|broken| Error::malformed(slot::PJRT_Buffer_CopyToMemory::NAME, broken))?;
-        // SAFETY: C3: the plugin created the buffer for this caller.
+        // SAFETY: C3 (objects): the plugin created the buffer for this caller.
         Ok(unsafe { Self::new(raw, self.0.raw.owner().clone(), None) })
     }
 
@@ -502,7 +502,7 @@ impl Buffer {
     #[doc(alias = "PJRT_Buffer_ReadyEvent")]
     pub fn ready_event(&self) -> Result<Event, Error> {
         let raw = self.live()?.query::<slot::PJRT_Buffer_ReadyEvent>()?;
-        // SAFETY: C3: the plugin created the event for this caller.
+        // SAFETY: C3 (objects): the plugin created the event for this caller.
         Ok(unsafe { Event::new(raw, self.0.raw.owner().clone()) })
     }
 
@@ -517,8 +517,8 @@ impl Buffer {
             return self.ready_event()?.wait();
         }
         let raw = self.live()?.query::<slot::PJRT_Buffer_ReadyEvent>()?;
-        // SAFETY: C3: the plugin created the event for this caller. The buffer keeps the client alive while the event
-        // exists.
+        // SAFETY: C3 (objects): the plugin created the event for this caller. The buffer keeps the client alive while
+        // the event exists.
         let event = unsafe { Owned::new(raw, self.0.raw.owner()) };
         event.query::<slot::PJRT_Event_Await>().map_err(|error| self.0.raw.owner().describe_memory(error))
     }

@@ -151,12 +151,12 @@ impl Buffer {
         args.dst = memory.as_mut_ptr().cast::<c_void>();
         args.offset = offset;
         args.transfer_size = transfer_size;
-        // SAFETY: C2, C5: the buffer is live; `HostRead` keeps the memory until the event is ready. Moving the vector
-        // does not change the address of its memory.
+        // SAFETY: C2 (calls), C5 (host memory): the buffer is live. `HostRead` keeps the memory until the event is
+        // ready. Moving the vector does not change the address of its memory.
         unsafe { raw.api().call::<Function>(&mut args) }?;
         match read::object(args.event) {
             Ok(event) => {
-                // SAFETY: C3: the plugin created the event for this caller.
+                // SAFETY: C3 (objects): the plugin created the event for this caller.
                 let event = unsafe { Event::new(event, raw.owner().clone()) };
                 Ok(HostRead::of(&event, memory, None))
             }
@@ -266,7 +266,7 @@ impl Buffer {
         args.host_layout = layout;
         if self.shape()?.element_type.bits() % 8 != 0 {
             // Plugins may pack elements that are smaller than a byte, so query the size of the copy.
-            // SAFETY: C2, C5: without a destination the function only returns the size.
+            // SAFETY: C2 (calls), C5 (host memory): without a destination the function only returns the size.
             unsafe { raw.api().call::<Function>(&mut args) }?;
             if args.dst_size != size {
                 let message =
@@ -278,11 +278,11 @@ impl Buffer {
         }
         args.dst = dst.cast::<c_void>();
         args.dst_size = size;
-        // SAFETY: C2, C5: the buffer is live. The layout is valid through the call, and the destination until the event
-        // is ready.
+        // SAFETY: C2 (calls), C5 (host memory): the buffer is live. The layout is valid through the call, and the
+        // destination until the event is ready.
         unsafe { raw.api().call::<Function>(&mut args) }?;
         let event = read::object(args.event).map_err(|broken| Error::malformed(Function::NAME, broken))?;
-        // SAFETY: C3: the plugin created the event for this caller.
+        // SAFETY: C3 (objects): the plugin created the event for this caller.
         Ok(unsafe { Event::new(event, raw.owner().clone()) })
     }
 }
@@ -350,8 +350,8 @@ pub(crate) fn checked<T: Element>(bits: Vec<T::Bits>) -> Result<Vec<T>, Error> {
         assert!(align_of::<T>() == align_of::<T::Bits>());
     }
     let mut bits = ManuallyDrop::new(bits);
-    // SAFETY: the elements were checked; `T` and `T::Bits` have the same layout, as `CheckedBitPattern` requires and
-    // the assertions confirm; pointer, length and capacity are those of a vector that is not used again.
+    // SAFETY: the elements were checked. `T` and `T::Bits` have the same layout, as `CheckedBitPattern` requires and
+    // the assertions confirm. The pointer, length and capacity are those of a vector that is not used again.
     Ok(unsafe { Vec::from_raw_parts(bits.as_mut_ptr().cast::<T>(), bits.len(), bits.capacity()) })
 }
 

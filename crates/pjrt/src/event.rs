@@ -132,10 +132,11 @@ impl Event {
         args.event = self.raw.as_ptr();
         args.callback = Some(on_ready);
         args.user_arg = pending.cast::<c_void>();
-        // SAFETY: C6: the event is live. If the plugin calls the callback, the callback owns its argument.
+        // SAFETY: C6 (events): the event is live. If the plugin calls the callback, the callback owns its argument.
         let registered = unsafe { self.raw.api().call::<slot::PJRT_Event_OnReady>(&mut args) };
         registered.map_err(|error| {
-            // SAFETY: C6: a registration that failed never calls back, so this function still owns the argument.
+            // SAFETY: C6 (events): a registration that failed never calls back, so this function still owns the
+            // argument.
             let pending = unsafe { Box::from_raw(pending) };
             (error, pending.callback)
         })
@@ -215,14 +216,14 @@ impl Event {
 
 /// Calls the callback of a [`Pending`] with the outcome of the operation. This is a `PJRT_Event_OnReadyCallback`.
 unsafe extern "C" fn on_ready(error: *mut PJRT_Error, user_arg: *mut c_void) {
-    // SAFETY: C6: the argument is the box of `Event::register`, and at most one call receives it.
+    // SAFETY: C6 (events): the argument is the box of `Event::register`, and at most one call receives it.
     let Pending { client, callback, ticket } = *unsafe { Box::from_raw(user_arg.cast::<Pending>()) };
     let held = client.clone();
     contain(move || {
         let result = if error.is_null() {
             Ok(())
         } else {
-            // SAFETY: C6: an error passed to the callback is live, and the callback owns it.
+            // SAFETY: C6 (events): an error passed to the callback is live, and the callback owns it.
             Err(unsafe { client.api().take_error(slot::PJRT_Event_OnReady::NAME, error) })
         };
         callback(result);

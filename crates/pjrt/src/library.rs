@@ -54,11 +54,11 @@ pub(crate) unsafe fn get_pjrt_api(path: &Path) -> Result<(Mapped, *const PJRT_Ap
     std::fs::File::open(path).map_err(|error| LoadErrorKind::File(error.into()))?;
     // SAFETY: this function's contract: the library's initializers may run.
     let library = unsafe { open(path) }.map_err(|error| LoadErrorKind::Library(error.into()))?;
-    // SAFETY: C1: a symbol of this name has this type.
+    // SAFETY: C1 (table): a symbol of this name has this type.
     let entry = unsafe { library.get::<unsafe extern "C" fn() -> *const PJRT_Api>(b"GetPjrtApi\0") };
     let entry = *entry.map_err(|error| LoadErrorKind::NoEntryPoint(error.into()))?;
     let mapped = Mapped(Box::leak(Box::new(library)));
-    // SAFETY: C1: the function has this type and may be called at any time.
+    // SAFETY: C1 (table): the function has this type and may be called at any time.
     Ok((mapped, unsafe { entry() }))
 }
 

@@ -73,7 +73,7 @@ impl LoadedExecutable {
         let executable = raw.query::<slot::PJRT_LoadedExecutable_GetExecutable>()?;
         let parent = Parent::Client(client.inner().clone());
         let name = slot::PJRT_LoadedExecutable_GetExecutable::NAME;
-        // SAFETY: C3: the plugin created the executable for this caller.
+        // SAFETY: C3 (objects): the plugin created the executable for this caller.
         let executable = unsafe { Executable::new(executable.as_ptr(), parent, name) }?;
         let num_outputs = executable.num_outputs()?;
         let devices = raw.query::<slot::PJRT_LoadedExecutable_AddressableDevices>()?;

@@ -21,7 +21,7 @@ pub(crate) unsafe fn read(values: *const PJRT_NamedValue, len: usize) -> Result<
     if values.is_null() || !values.is_aligned() {
         return Err(Malformed("null or misaligned named values"));
     }
-    // SAFETY: C1: a value begins with its `struct_size`.
+    // SAFETY: C1 (table): a value begins with its `struct_size`.
     let struct_size = unsafe { values.cast::<usize>().read() };
     if struct_size < PJRT_NamedValue::STRUCT_SIZE {
         return Err(Malformed("named values that are too short"));
@@ -30,11 +30,12 @@ pub(crate) unsafe fn read(values: *const PJRT_NamedValue, len: usize) -> Result<
     // as the stride.
     let stride = struct_size.next_multiple_of(align_of::<PJRT_NamedValue>());
     for index in 0..len {
-        // SAFETY: C3: the array has `len` values of this stride.
+        // SAFETY: C3 (objects): the array has `len` values of this stride.
         let value = unsafe { values.byte_add(index * stride) };
-        // SAFETY: C1: the value is readable for its `struct_size`, which is at least the size of `PJRT_NamedValue`.
+        // SAFETY: C1 (table): the value is readable for its `struct_size`, which is at least the size of
+        // `PJRT_NamedValue`.
         let value = unsafe { value.read() };
-        // SAFETY: C3: the memory that the value refers to lives as long as the value.
+        // SAFETY: C3 (objects): the memory that the value refers to lives as long as the value.
         if let Some(value) = unsafe { one(&value) }? {
             read.push(value);
         }

@@ -137,7 +137,7 @@ impl LoadedExecutable {
         }
         let client = self.handle().owner();
         let devices = match NonNull::new(args.execute_device) {
-            // SAFETY: C3: the device of a run belongs to the program's client.
+            // SAFETY: C3 (objects): the device of a run belongs to the program's client.
             Some(device) => vec![unsafe { Device::new(device, client.clone()) }],
             None => self.addressable_devices().to_vec(),
         };

@@ -242,7 +242,8 @@ impl Plugin {
             let api = unsafe { Api::from_raw(table) }.map_err(fail)?;
             if is_new && api.supports::<slot::PJRT_Plugin_Initialize>() {
                 let mut args = PJRT_Plugin_Initialize_Args::new();
-                // SAFETY: C2: the function takes no input, and `loaded` ensures that this closure runs only once.
+                // SAFETY: C2 (calls): the function takes no input, and `loaded` ensures that this closure runs only
+                // once.
                 let done = unsafe { api.call::<slot::PJRT_Plugin_Initialize>(&mut args) };
                 done.map_err(|error| fail(LoadErrorKind::Initialize(error)))?;
             }
@@ -276,13 +277,13 @@ impl Plugin {
     #[doc(alias = "PJRT_Plugin_Attributes")]
     pub fn attributes(&self) -> Result<Vec<NamedValue>, Error> {
         let mut args = PJRT_Plugin_Attributes_Args::new();
-        // SAFETY: C2: the function takes no input besides the size of its arguments.
+        // SAFETY: C2 (calls): the function takes no input besides the size of its arguments.
         match unsafe { self.0.api.call::<slot::PJRT_Plugin_Attributes>(&mut args) } {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(Vec::new()),
             Err(error) => return Err(error),
         }
-        // SAFETY: C3: the attributes live as long as the process.
+        // SAFETY: C3 (objects): the attributes live as long as the process.
         unsafe { named_value::read(args.attributes, args.num_attributes) }
             .map_err(|broken| Error::malformed(slot::PJRT_Plugin_Attributes::NAME, broken))
     }

@@ -153,13 +153,13 @@ impl AsyncHostToDeviceTransferManager {
         args.memory = memory.handle().as_ptr();
         let call = || {
             args.transfer_manager = std::ptr::null_mut();
-            // SAFETY: C2: the client is live, the memory belongs to it, and the shapes and layouts live through the
-            // call.
+            // SAFETY: C2 (calls): the client is live, the memory belongs to it, and the shapes and layouts live through
+            // the call.
             unsafe { client.api().call::<Function>(&mut args) }
         };
         client.inner().allocating(|| client.devices_at(memory.into()), call)?;
         let raw = read::object(args.transfer_manager).map_err(|broken| Error::malformed(Function::NAME, broken))?;
-        // SAFETY: C3: the plugin created the manager for this caller.
+        // SAFETY: C3 (objects): the plugin created the manager for this caller.
         let raw = unsafe { Owned::new(raw, client.inner().clone()) };
         if raw.api().supports::<slot::PJRT_AsyncHostToDeviceTransferManager_BufferCount>() {
             let count = raw.query::<slot::PJRT_AsyncHostToDeviceTransferManager_BufferCount>()?;
@@ -183,7 +183,7 @@ impl AsyncHostToDeviceTransferManager {
     #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_Device")]
     pub fn device(&self) -> Result<Device, Error> {
         let raw = self.raw.query::<slot::PJRT_AsyncHostToDeviceTransferManager_Device>()?;
-        // SAFETY: C3: the device belongs to the manager's client.
+        // SAFETY: C3 (objects): the device belongs to the manager's client.
         Ok(unsafe { Device::new(raw, self.raw.owner().clone()) })
     }
 
@@ -223,13 +223,14 @@ impl AsyncHostToDeviceTransferManager {
         let mut args = PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args::new();
         args.transfer_manager = self.raw.as_ptr();
         args.buffer_index = number(index)?;
-        // SAFETY: C2: the manager is live, and the index is that of one of its buffers, which was not retrieved before.
+        // SAFETY: C2 (calls): the manager is live, and the index is that of one of its buffers, which was not retrieved
+        // before.
         if let Err(error) = unsafe { self.raw.api().call::<Function>(&mut args) } {
             lock(buffer).is_retrieved = false;
             return Err(error);
         }
         let raw = read::object(args.buffer_out).map_err(|broken| Error::malformed(Function::NAME, broken))?;
-        // SAFETY: C3: the plugin transfers the ownership of the buffer to this caller.
+        // SAFETY: C3 (objects): the plugin transfers the ownership of the buffer to this caller.
         Ok(unsafe { Buffer::new(raw, self.raw.owner().clone(), None) })
     }
 
@@ -278,12 +279,12 @@ impl AsyncHostToDeviceTransferManager {
         args.is_last_transfer = is_last.into();
         let started = self.range(index, offset, bytes.len()).and_then(|(number, offset, size)| {
             (args.buffer_index, args.offset, args.transfer_size) = (number, offset, size);
-            // SAFETY: C2, C5: the manager is live, the chunk is within the buffer, and the loan keeps the data until
-            // the event is ready.
+            // SAFETY: C2 (calls), C5 (host memory): the manager is live, the chunk is within the buffer, and the loan
+            // keeps the data until the event is ready.
             unsafe { self.raw.api().call::<Function>(&mut args) }
         });
         if let Err(error) = started {
-            // By C5, the plugin does not read the data after a failed call.
+            // By contract C5, the plugin does not read the data after a failed call.
             loan.give_back();
             return Err(error);
         }
@@ -332,14 +333,14 @@ impl AsyncHostToDeviceTransferManager {
                 return Err(Error::invalid(format!("buffer {index} is {shape}, but the data has {len} elements")));
             }
             let mut sending = self.begin(index, true)?;
-            // SAFETY: C2, C5: the manager is live, the data has as many elements as the buffer's shape, and the loan
-            // keeps the data until the event is ready.
+            // SAFETY: C2 (calls), C5 (host memory): the manager is live, the data has as many elements as the buffer's
+            // shape, and the loan keeps the data until the event is ready.
             unsafe { self.raw.api().call::<Function>(&mut args) }?;
             sending.is_accepted = true;
             Ok(())
         };
         if let Err(error) = start() {
-            // By C5, the plugin does not read the data after a failed call.
+            // By contract C5, the plugin does not read the data after a failed call.
             loan.give_back();
             return Err(error);
         }
@@ -366,8 +367,8 @@ impl AsyncHostToDeviceTransferManager {
         args.error_code = PJRT_Error_Code(code.as_raw());
         args.error_message = message.as_ptr().cast::<c_char>();
         args.error_message_size = message.len();
-        // SAFETY: C2: the manager is live, the index is that of one of its buffers, and the message lives through the
-        // call.
+        // SAFETY: C2 (calls): the manager is live, the index is that of one of its buffers, and the message lives
+        // through the call.
         unsafe { self.raw.api().call::<Function>(&mut args) }?;
         sending.is_accepted = true;
         Ok(())
@@ -381,7 +382,7 @@ impl AsyncHostToDeviceTransferManager {
         args.transfer_manager = self.raw.as_ptr();
         args.transfer_metadata = values.as_ptr();
         args.num_metadata = values.len();
-        // SAFETY: C2: the manager is live, and the values live through the call.
+        // SAFETY: C2 (calls): the manager is live, and the values live through the call.
         unsafe { self.raw.api().call::<slot::PJRT_AsyncHostToDeviceTransferManager_AddMetadata>(&mut args) }
     }
 
@@ -421,7 +422,7 @@ impl AsyncHostToDeviceTransferManager {
         let mut args = PJRT_AsyncHostToDeviceTransferManager_BufferSize_Args::new();
         args.transfer_manager = self.raw.as_ptr();
         args.buffer_index = number(index)?;
-        // SAFETY: C2: the manager is live, and the index is that of one of its buffers.
+        // SAFETY: C2 (calls): the manager is live, and the index is that of one of its buffers.
         unsafe { self.raw.api().call::<slot::PJRT_AsyncHostToDeviceTransferManager_BufferSize>(&mut args) }?;
         Ok(*self.sizes[index].get_or_init(|| args.buffer_size))
     }
@@ -440,7 +441,7 @@ impl AsyncHostToDeviceTransferManager {
         // Without an event, the end of the transfer cannot be detected. Returning early drops the loan, which leaks the
         // data.
         let done = read::object(done).map_err(|broken| Error::malformed(function, broken))?;
-        // SAFETY: C3: the plugin created the event for this caller.
+        // SAFETY: C3 (objects): the plugin created the event for this caller.
         let done = unsafe { Event::new(done, self.raw.owner().clone()) };
         loan.until(&done);
         Ok(done)

@@ -69,7 +69,7 @@ impl Client {
         let shape = shape_of::<T>(data.len(), dims)?;
         let host = HostData { data: data.as_ptr().cast::<u8>(), shape: &shape, byte_strides: &[] };
         let semantics = HostBufferSemantics::ImmutableOnlyDuringCall;
-        // SAFETY: C5: with these semantics, the plugin reads the data only during the call.
+        // SAFETY: C5 (host memory): with these semantics, the plugin reads the data only during the call.
         unsafe { self.send_with_layout(&host, semantics, placement.into(), Some(device_layout)) }?.0
     }
 
@@ -89,7 +89,7 @@ impl Client {
         check_bytes(bytes.len(), shape)?;
         let host = HostData { data: bytes.as_ptr(), shape, byte_strides: &[] };
         let semantics = HostBufferSemantics::ImmutableOnlyDuringCall;
-        // SAFETY: C5: with these semantics, the plugin reads the data only during the call.
+        // SAFETY: C5 (host memory): with these semantics, the plugin reads the data only during the call.
         unsafe { self.send_with_layout(&host, semantics, placement.into(), Some(device_layout)) }?.0
     }
 
@@ -121,8 +121,8 @@ impl Client {
             // is ready.
             unsafe { self.send_with_layout(&host, options.semantics, placement.into(), layout) }
         });
-        // By C5, the plugin does not read the data after a failed call. If there is no event, it does not read the data
-        // after the call either.
+        // By contract C5, the plugin does not read the data after a failed call. If there is no event, it does not read
+        // the data after the call either.
         finish(sent, loan, options.semantics, Loan::give_back)
     }
 

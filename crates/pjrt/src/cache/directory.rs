@@ -106,7 +106,7 @@ impl Directory {
     }
 
     /// Writes an executable to its file. Then removes the least recently used executables while the directory exceeds
-    /// the size limit, and returns their number; see [`Self::evict`]. Returns an error if the executable alone exceeds
+    /// the size limit, and returns their number. See [`Self::evict`]. Returns an error if the executable alone exceeds
     /// the limit, or if its file cannot be written.
     pub(super) fn write(&self, key: &Key, executable: &SerializedExecutable) -> io::Result<u64> {
         let bytes = (HEADER + executable.as_bytes().len()) as u64;

@@ -35,7 +35,7 @@ unsafe impl Destroy<CollectiveFunctions> for PJRT_Collectives {
     unsafe fn destroy(owner: &CollectiveFunctions, raw: *mut Self) -> Result<(), Error> {
         let mut args = PJRT_Collectives_Destroy_Args::new();
         args.collectives = raw;
-        // SAFETY: C2: the only input is a live object that is not used afterwards, by this function's contract.
+        // SAFETY: C2 (calls): the only input is a live object that is not used afterwards, by this function's contract.
         unsafe { owner.0.call::<function::PJRT_Collectives_Destroy>(&mut args) }
     }
 }

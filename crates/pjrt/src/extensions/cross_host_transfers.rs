@@ -93,15 +93,15 @@ impl CrossHostTransfers {
         args.num_tasks = tasks.len();
         args.task_ids = tasks.as_ptr();
         args.incarnation_ids = incarnations.as_ptr();
-        // SAFETY: C2: client and buffers are live and of this plugin; the arrays have the given lengths and live
-        // through the call.
+        // SAFETY: C2 (calls): the client and buffers are live and of this plugin. The arrays have the given lengths and
+        // live through the call.
         unsafe { self.0.call::<Function>(&mut args) }?;
         // Take ownership of all events before returning an error, so that the error path destroys them.
         let taken: Vec<Result<Event, Error>> = events
             .into_iter()
             .map(|raw| {
                 let raw = read::object(raw).map_err(|broken| Error::malformed(Function::NAME, broken))?;
-                // SAFETY: C3: the plugin created the event for this caller.
+                // SAFETY: C3 (objects): the plugin created the event for this caller.
                 Ok(unsafe { Event::new(raw, client.inner().clone()) })
             })
             .collect();
@@ -156,15 +156,15 @@ impl CrossHostTransfers {
         args.num_tasks = tasks.len();
         args.task_ids = tasks.as_ptr();
         args.incarnation_ids = incarnations.as_ptr();
-        // SAFETY: C2: client and device are live and of this plugin; the arrays have the given lengths and live through
-        // the call.
+        // SAFETY: C2 (calls): the client and device are live and of this plugin. The arrays have the given lengths and
+        // live through the call.
         unsafe { self.0.call::<Function>(&mut args) }.map_err(|error| client.describe_memory(error))?;
         let taken: Vec<Result<Buffer, Error>> = buffers
             .into_iter()
             .map(|raw: *mut PJRT_Buffer| {
                 let raw: NonNull<PJRT_Buffer> =
                     read::object(raw).map_err(|broken| Error::malformed(Function::NAME, broken))?;
-                // SAFETY: C3: the plugin created the buffer for this caller.
+                // SAFETY: C3 (objects): the plugin created the buffer for this caller.
                 Ok(unsafe { Buffer::new(raw, client.clone(), Some(device.raw())) })
             })
             .collect();

@@ -96,7 +96,7 @@ impl GpuCustomCalls {
         args.handler_initialize = raw(handlers.initialize);
         args.handler_execute = handlers.execute.as_ptr();
         args.traits = traits.0;
-        // SAFETY: C2: the name lives through the call; the handlers are valid by this function's contract.
+        // SAFETY: C2 (calls): the name lives through the call. The handlers are valid by this function's contract.
         unsafe { self.0.call::<function::PJRT_Gpu_Register_Custom_Call>(&mut args) }
     }
 }

@@ -27,7 +27,7 @@ macro_rules! plugin_extension {
 }
 pub(super) use plugin_extension;
 
-/// An optional group of functions; see [`Plugin::extension`].
+/// An optional group of functions. See [`Plugin::extension`].
 pub trait PluginExtension: Sized + sealed::Sealed {
     /// Returns the plugin's extension of this type, if the plugin has it.
     fn of(plugin: &Plugin) -> Option<Self>;
