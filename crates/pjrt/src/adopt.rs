@@ -36,7 +36,7 @@ mod sealed {
 /// A handle that provides the raw pointer of its C object.
 ///
 /// The pointer is valid as long as the handle or a clone of it exists. To call functions of the plugin with it, use
-/// [`Api::call`](crate::raw::Api::call). The caller of `Api::call` must keep [contract](crate::contracts) A3: the call
+/// [`Api::call`](crate::raw::Api::call). The caller of `Api::call` must keep [contract](crate::contracts) A3. The call
 /// must not destroy the object or change it in a way that a safe function of this crate could not.
 pub trait AsRaw: sealed::Sealed {
     /// The C type of the object.

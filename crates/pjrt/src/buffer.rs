@@ -22,7 +22,8 @@ use crate::read;
 use crate::references::References;
 use crate::send_ptr::SendPtr;
 
-/// An array on a device. Its contents may still be pending. Operations that use the contents wait until they are ready.
+/// An array on a device. Its contents may still be pending. Operations that use the contents wait until the contents
+/// are ready.
 ///
 /// A `Buffer` cannot be cloned, because [donating](crate::Input::Donate) a buffer to a run gives up its memory and must
 /// be its last use. To share a buffer that is only read, use an `Arc<Buffer>`. The handle has a size of four words and

@@ -189,8 +189,8 @@ impl Client {
     /// # Errors
     ///
     /// Returns an error of kind [`Timeout`](crate::ErrorKind::Timeout) if operations are still pending after `timeout`.
-    /// These operations continue. Also returns an error if it is called within a callback, because the callback would
-    /// wait for its own end.
+    /// These operations continue. Also returns an error if `synchronize` is called within a callback of a plugin,
+    /// because the callback would wait for its own end.
     pub fn synchronize(&self, timeout: Duration) -> Result<(), Error> {
         self.wait_for_operations(deadline(timeout), timeout)
     }

@@ -128,7 +128,7 @@ impl Error {
     }
 
     /// Returns the name of the C function that reported the error, that returned invalid data, or that the plugin
-    /// lacks. Returns `None` if no C function is involved.
+    /// lacks. Returns `None` for other errors.
     pub fn function(&self) -> Option<&'static str> {
         self.0.function
     }

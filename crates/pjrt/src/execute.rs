@@ -1,4 +1,4 @@
-//! `PJRT_LoadedExecutable_Execute`: runs programs.
+//! `PJRT_LoadedExecutable_Execute`: runs programs. A run is one execution of a program.
 
 use std::borrow::Cow;
 use std::ptr::{self, NonNull};

@@ -53,7 +53,7 @@ use crate::read;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait KeyValueStore: Send + Sync + 'static {
-    /// Returns the value of a key. If the key is absent, waits until another process sets it, for at most `timeout`.
+    /// Returns the value of a key. If the key is absent, waits until the key is set, for at most `timeout`.
     ///
     /// # Errors
     ///

@@ -58,21 +58,21 @@ unsafe fn one(raw: &PJRT_NamedValue) -> Result<Option<NamedValue>, Malformed> {
             Value::String(unsafe { read::text(text, raw.value_size) }?.into_owned())
         }
         PJRT_NamedValue_Type::PJRT_NamedValue_kInt64 => {
-            // SAFETY: as for the string member above.
+            // SAFETY: the type field selects this member, and every bit pattern is a valid value of the member.
             Value::Int64(unsafe { raw.__bindgen_anon_1.int64_value })
         }
         PJRT_NamedValue_Type::PJRT_NamedValue_kInt64List => {
-            // SAFETY: as for the string member above.
+            // SAFETY: the type field selects this member, and every bit pattern is a valid value of the member.
             let list = unsafe { raw.__bindgen_anon_1.int64_array_value };
             // SAFETY: this function's contract: the array is valid.
             Value::Int64List(unsafe { read::slice(list, raw.value_size) }?.to_vec())
         }
         PJRT_NamedValue_Type::PJRT_NamedValue_kFloat => {
-            // SAFETY: as for the string member above.
+            // SAFETY: the type field selects this member, and every bit pattern is a valid value of the member.
             Value::Float(unsafe { raw.__bindgen_anon_1.float_value })
         }
         PJRT_NamedValue_Type::PJRT_NamedValue_kBool => {
-            // SAFETY: as for the string member above.
+            // SAFETY: the type field selects this member, and every bit pattern is a valid value of the member.
             Value::Bool(unsafe { raw.__bindgen_anon_1.bool_value }.get())
         }
         other => {

@@ -11,7 +11,7 @@ use crate::event::Event;
 use crate::read;
 
 /// An event that the caller makes ready, so that other code can wait for an operation of the caller. If the
-/// `SettableEvent` is dropped before that, the event becomes ready with an error of code `CANCELLED`.
+/// `SettableEvent` is dropped before the event is ready, the event becomes ready with an error of code `CANCELLED`.
 ///
 /// ```
 /// # use pjrt::ClientOptions;

@@ -21,7 +21,7 @@ impl Client {
     /// crate `plugin-registry` cancels them.
     ///
     /// If operations are still pending after `timeout`, pending runs are cancelled, and their events and outputs get an
-    /// error with the code `CANCELLED`. This applies to all runs without a launch id. Runs with a launch id are
+    /// error with the code `CANCELLED`. All pending runs without a launch id are cancelled. Runs with a launch id are
     /// cancelled only if they are tracked
     /// ([`ClientOptions::with_tracked_runs`](crate::ClientOptions::with_tracked_runs)). The plugin must support
     /// [`Device::poison_execution`](crate::Device::poison_execution). If all operations end within two seconds after

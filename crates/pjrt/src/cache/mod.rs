@@ -163,7 +163,8 @@ impl ExecutableCache {
         self
     }
 
-    /// Adds `salt` to the key of each compilation. Compilations with different salts do not share executables.
+    /// Sets the salt, which is a part of the key of each compilation. Compilations with different salts do not share
+    /// executables.
     #[must_use]
     pub fn with_salt(mut self, salt: impl Into<Vec<u8>>) -> Self {
         self.salt = salt.into();
@@ -233,7 +234,7 @@ impl ExecutableCache {
         if let Some((_, environment)) = lock().iter().find(known) {
             return *environment;
         }
-        // Do not hold the lock while calling the plugin.
+        // Do not hold the lock while calling the plugin, because the plugin's code may also use this cache.
         let environment = Environment::of(client);
         let mut environments = lock();
         // The weak reference keeps the client's memory allocated, so no other client can get the same address while the

@@ -60,7 +60,7 @@ impl PluginExtension for Profiler {
 type Function<A> = unsafe extern "C" fn(*mut A) -> *mut PLUGIN_Profiler_Error;
 
 impl Profiler {
-    /// Starts a profile. `options` is a serialized `tensorflow.ProfileOptions` message, which may be empty.
+    /// Starts recording a profile. `options` is a serialized `tensorflow.ProfileOptions` message, which may be empty.
     ///
     /// # Errors
     ///
