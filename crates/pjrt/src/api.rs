@@ -151,7 +151,8 @@ impl Api {
         // arguments have in that version.
         if const { !S::Args::HISTORY.is_empty() || S::Args::ANNOUNCED.is_some() } {
             let size = S::Args::size_at(minor(self.version()));
-            // SAFETY: `AbiStruct`: the struct begins with its size, and no plugin has received the struct yet.
+            // SAFETY: by the contract of `AbiStruct`, the struct begins with its size, and no plugin has received the
+            // struct yet.
             unsafe { std::ptr::from_mut(args).cast::<usize>().write(size) };
         }
         // SAFETY: C1 (table): the slot contains a function of this type. The arguments are valid by this function's

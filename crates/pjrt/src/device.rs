@@ -38,7 +38,7 @@ impl Device {
     ///
     /// `raw` is a live device of `client`.
     pub(crate) unsafe fn new(raw: NonNull<PJRT_Device>, client: Arc<ClientInner>) -> Self {
-        // SAFETY: this function's contract: the device is live and of this client.
+        // SAFETY: this function's contract: the device is live and belongs to this client.
         Self(unsafe { Handle::new(raw, client) })
     }
 

@@ -135,8 +135,8 @@ impl Event {
         // SAFETY: C6 (events): the event is live. If the plugin calls the callback, the callback owns its argument.
         let registered = unsafe { self.raw.api().call::<slot::PJRT_Event_OnReady>(&mut args) };
         registered.map_err(|error| {
-            // SAFETY: C6 (events): a registration that failed never calls back, so this function still owns the
-            // argument.
+            // SAFETY: C6 (events): the plugin never calls the callback of a failed registration, so this function still
+            // owns the argument.
             let pending = unsafe { Box::from_raw(pending) };
             (error, pending.callback)
         })

@@ -45,7 +45,7 @@ impl AbiVersions {
         self.0.check(client.api())?;
         let mut args = PJRT_Client_RuntimeAbiVersion_Args::new();
         args.client = client.inner().raw().as_ptr();
-        // SAFETY: C2 (calls): the client is live and of this plugin.
+        // SAFETY: C2 (calls): the client is live and belongs to this plugin.
         unsafe { self.0.call::<Function>(&mut args) }?;
         self.runtime(args.abi_version, Function::NAME)
     }
@@ -61,7 +61,7 @@ impl AbiVersions {
         self.0.check(executable.handle().api())?;
         let mut args = PJRT_Executable_GetAbiVersion_Args::new();
         args.executable = executable.handle().as_ptr();
-        // SAFETY: C2 (calls): the executable is live and of this plugin.
+        // SAFETY: C2 (calls): the executable is live and belongs to this plugin.
         unsafe { self.0.call::<Function>(&mut args) }?;
         self.executable(args.abi_version, Function::NAME)
     }
@@ -150,7 +150,7 @@ impl RuntimeAbiVersion {
         let mut args = PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime_Args::new();
         args.abi_version = self.0.as_ptr();
         args.other_abi_version = other.0.as_ptr();
-        // SAFETY: C2 (calls): both versions are live and of this plugin.
+        // SAFETY: C2 (calls): both versions are live and belong to this plugin.
         unsafe { versions.0.call::<function::PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime>(&mut args) }
     }
 
@@ -167,7 +167,7 @@ impl RuntimeAbiVersion {
         let mut args = PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable_Args::new();
         args.abi_version = self.0.as_ptr();
         args.executable_abi_version = executable.0.as_ptr();
-        // SAFETY: C2 (calls): both versions are live and of this plugin.
+        // SAFETY: C2 (calls): both versions are live and belong to this plugin.
         unsafe { versions.0.call::<function::PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable>(&mut args) }
     }
 

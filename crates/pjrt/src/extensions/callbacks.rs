@@ -150,8 +150,8 @@ impl Callbacks {
         args.type_ = K::TYPE;
         args.callback = Some(call::<K, F>);
         args.user_arg = callback.cast();
-        // SAFETY: C2 (calls), C11 (callbacks of an extension): the client is live and of this plugin. The callback
-        // lives until the process ends.
+        // SAFETY: C2 (calls), C11 (callbacks of an extension): the client is live and belongs to this plugin. The
+        // callback lives until the process ends.
         unsafe { self.0.call::<function::PJRT_Register_Callback>(&mut args) }
     }
 
@@ -161,7 +161,8 @@ impl Callbacks {
         args.client = client.inner().raw().as_ptr();
         args.type_ = K::TYPE;
         args.args = (&raw mut *given).cast();
-        // SAFETY: C2 (calls): the client is live and of this plugin. The arguments of this type live through the call.
+        // SAFETY: C2 (calls): the client is live and belongs to this plugin. The arguments of this type live through
+        // the call.
         unsafe { self.0.call::<function::PJRT_Callback_InvokeCallback>(&mut args) }
     }
 }

@@ -93,8 +93,8 @@ impl CrossHostTransfers {
         args.num_tasks = tasks.len();
         args.task_ids = tasks.as_ptr();
         args.incarnation_ids = incarnations.as_ptr();
-        // SAFETY: C2 (calls): the client and buffers are live and of this plugin. The arrays have the given lengths and
-        // live through the call.
+        // SAFETY: C2 (calls): the client and buffers are live and belong to this plugin. The arrays have the given
+        // lengths and live through the call.
         unsafe { self.0.call::<Function>(&mut args) }?;
         // Take ownership of all events before returning an error, so that the error path destroys them.
         let taken: Vec<Result<Event, Error>> = events
@@ -113,8 +113,8 @@ impl CrossHostTransfers {
     ///
     /// # Errors
     ///
-    /// Returns an error if the device belongs to another plugin, if an extent is negative, or if the plugin's API version
-    /// lacks an element type.
+    /// Returns an error if the device belongs to another plugin, if an extent is negative, or if the plugin's API
+    /// version lacks an element type.
     #[doc(alias = "PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers")]
     pub fn receive(
         &self,
@@ -156,8 +156,8 @@ impl CrossHostTransfers {
         args.num_tasks = tasks.len();
         args.task_ids = tasks.as_ptr();
         args.incarnation_ids = incarnations.as_ptr();
-        // SAFETY: C2 (calls): the client and device are live and of this plugin. The arrays have the given lengths and
-        // live through the call.
+        // SAFETY: C2 (calls): the client and device are live and belong to this plugin. The arrays have the given
+        // lengths and live through the call.
         unsafe { self.0.call::<Function>(&mut args) }.map_err(|error| client.describe_memory(error))?;
         let taken: Vec<Result<Buffer, Error>> = buffers
             .into_iter()

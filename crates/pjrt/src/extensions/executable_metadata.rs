@@ -40,8 +40,8 @@ impl ExecutableMetadata {
             executable: executable.handle().as_ptr(),
             metadata: std::ptr::null_mut(),
         };
-        // SAFETY: C1 (table), C2 (calls): the table contains a function of this type. The executable is live and of
-        // this plugin.
+        // SAFETY: C1 (table), C2 (calls): the table contains a function of this type. The executable is live and
+        // belongs to this plugin.
         let error = unsafe { get(&mut args) };
         if !error.is_null() {
             // SAFETY: C2 (calls): an error that a function returned is live and owned by its caller.

@@ -115,7 +115,8 @@ impl Ffi {
         let mut args = PJRT_FFI_UserData_Add_Args::new();
         args.context = context.handle().as_ptr();
         args.user_data = PJRT_FFI_UserData { type_id, data: data.as_ptr() };
-        // SAFETY: C2 (calls): the context is live and of this plugin. The data is valid by this function's contract.
+        // SAFETY: C2 (calls): the context is live and belongs to this plugin. The data is valid by this function's
+        // contract.
         unsafe { self.0.call::<function::PJRT_FFI_UserData_Add>(&mut args) }
     }
 }

@@ -45,7 +45,7 @@ impl HostMemoryAllocator {
         args.client = client.inner().raw().as_ptr();
         args.size = size;
         args.numa_node = numa_node.map_or(Ok(ANY_NODE), node)?;
-        // SAFETY: C2 (calls): the client is live and of this plugin.
+        // SAFETY: C2 (calls): the client is live and belongs to this plugin.
         unsafe { self.0.call::<Function>(&mut args) }?;
         let data = match read::object(args.ptr) {
             Ok(data) => data,

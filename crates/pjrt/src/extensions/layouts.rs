@@ -55,7 +55,7 @@ impl Layouts {
         args.type_ = PJRT_Buffer_Type(shape.element_type.as_raw());
         args.dims = shape.dimensions.as_ptr();
         args.num_dims = shape.dimensions.len();
-        // SAFETY: C2 (calls): the client is live and of this plugin. The dimensions live through the call.
+        // SAFETY: C2 (calls): the client is live and belongs to this plugin. The dimensions live through the call.
         unsafe { self.0.call::<function::PJRT_Layouts_PJRT_Client_GetDefaultLayout>(&mut args) }?;
         // SAFETY: C3 (objects): the plugin created the layout for this caller.
         unsafe { self.take(function::PJRT_Layouts_PJRT_Client_GetDefaultLayout::NAME, args.layout) }
@@ -71,7 +71,7 @@ impl Layouts {
         self.0.check(buffer.handle().api())?;
         let mut args = PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args::new();
         args.buffer = buffer.live()?.as_ptr();
-        // SAFETY: C2 (calls): the buffer is live and of this plugin.
+        // SAFETY: C2 (calls): the buffer is live and belongs to this plugin.
         unsafe { self.0.call::<function::PJRT_Layouts_PJRT_Buffer_MemoryLayout>(&mut args) }?;
         // SAFETY: C3 (objects): the plugin created the layout for this caller.
         unsafe { self.take(function::PJRT_Layouts_PJRT_Buffer_MemoryLayout::NAME, args.layout) }
@@ -92,7 +92,7 @@ impl Layouts {
         args.type_ = PJRT_Buffer_Type(shape.element_type.as_raw());
         args.dims = shape.dimensions.as_ptr();
         args.num_dims = shape.dimensions.len();
-        // SAFETY: C2 (calls): the topology is live and of this plugin. The dimensions live through the call.
+        // SAFETY: C2 (calls): the topology is live and belongs to this plugin. The dimensions live through the call.
         unsafe { self.0.call::<function::PJRT_Layouts_PJRT_Topology_GetDefaultLayout>(&mut args) }?;
         // SAFETY: C3 (objects): the plugin created the layout for this caller.
         unsafe { self.take(function::PJRT_Layouts_PJRT_Topology_GetDefaultLayout::NAME, args.layout) }
@@ -109,7 +109,7 @@ impl Layouts {
         self.0.check(executable.handle().api())?;
         let mut args = PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args::new();
         args.executable = executable.handle().as_ptr();
-        // SAFETY: C2 (calls): the executable is live and of this plugin.
+        // SAFETY: C2 (calls): the executable is live and belongs to this plugin.
         unsafe { self.0.call::<Function>(&mut args) }?;
         // SAFETY: C3 (objects): the layouts belong to the executable, so they are not destroyed here.
         let layouts = unsafe { read::slice(args.layouts, args.num_outputs) };
@@ -134,7 +134,7 @@ impl Layouts {
         self.0.check(executable.handle().api())?;
         let mut args = PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args::new();
         args.executable = executable.handle().as_ptr();
-        // SAFETY: C2 (calls): the executable is live and of this plugin.
+        // SAFETY: C2 (calls): the executable is live and belongs to this plugin.
         unsafe { self.0.call::<Function>(&mut args) }?;
         // SAFETY: C3 (objects): the layouts belong to the executable and live as long as the executable.
         let layouts = unsafe { read::slice(args.layouts, args.num_parameters) };

@@ -58,7 +58,7 @@ impl Megascale {
         self.0.check(client.api())?;
         let mut args = PJRT_Megascale_CreateClientContextFromPjRtClient_Args::new();
         args.client = client.inner().raw().as_ptr();
-        // SAFETY: C2 (calls): the client is live and of this plugin.
+        // SAFETY: C2 (calls): the client is live and belongs to this plugin.
         unsafe { self.0.call::<Function>(&mut args) }?;
         self.owned(args.client_context, Some(client.clone()), Function::NAME)
     }
@@ -102,7 +102,7 @@ impl Megascale {
         let mut args = PJRT_Megascale_CreateAoTConfig_Args::new();
         args.topology = topology.handle().as_ptr().cast_const();
         args.num_slices = num_slices;
-        // SAFETY: C2 (calls): the topology is live and of this plugin.
+        // SAFETY: C2 (calls): the topology is live and belongs to this plugin.
         unsafe { self.0.call::<Function>(&mut args) }?;
         MultiSliceConfig::new(args.multi_slice_config, functions, Function::NAME)
     }
@@ -141,7 +141,8 @@ impl Megascale {
         args.dcn_topology = local.dcn_topology.as_ptr().cast::<c_char>();
         args.dcn_topology_size = size(local.dcn_topology)?;
         args.client_context = context.map_or(null_mut(), |context| context.handle().as_ptr());
-        // SAFETY: C2 (calls): the topology and context are live and of this plugin. The messages live through the call.
+        // SAFETY: C2 (calls): the topology and context are live and belong to this plugin. The messages live through
+        // the call.
         unsafe { self.0.call::<Function>(&mut args) }?;
         MultiSliceConfig::new(args.multi_slice_config, functions, Function::NAME)
     }

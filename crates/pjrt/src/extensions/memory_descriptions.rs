@@ -59,7 +59,7 @@ impl MemoryDescriptions {
         self.0.check(device.handle().api())?;
         let mut args = PJRT_DeviceDescription_MemoryDescriptions_Args::new();
         args.device_description = device.handle().as_ptr();
-        // SAFETY: C2 (calls): the description is live and of this plugin.
+        // SAFETY: C2 (calls): the description is live and belongs to this plugin.
         unsafe { self.0.call::<Function>(&mut args) }?;
         // SAFETY: C3 (objects): the array lives as long as the description.
         let all = unsafe { read::slice(args.memory_descriptions, args.num_memory_descriptions) }.map_err(malformed)?;

@@ -179,8 +179,8 @@ impl PhaseCompiler {
         args.compile_options = options.as_ptr().cast();
         args.compile_options_size = options.len();
         args.topology = topology.handle().as_ptr();
-        // SAFETY: C2 (calls): the compiler and topology are live and of this plugin. The programs, names and options
-        // live through the call.
+        // SAFETY: C2 (calls): the compiler and topology are live and belong to this plugin. The programs, names and
+        // options live through the call.
         unsafe { functions.0.call::<Function>(&mut args) }?;
         let (programs, sizes, count) = (args.output_programs, args.output_programs_sizes, args.num_output_programs);
         // SAFETY: the call succeeded and returned the strings, their sizes and their count.

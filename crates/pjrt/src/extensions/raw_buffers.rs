@@ -61,7 +61,7 @@ impl RawBuffers {
         self.0.check(buffer.handle().api())?;
         let mut args = PJRT_RawBuffer_CreateRawAliasOfBuffer_Args::new();
         args.buffer = buffer.live()?.as_ptr();
-        // SAFETY: C2 (calls): the buffer is live and of this plugin.
+        // SAFETY: C2 (calls): the buffer is live and belongs to this plugin.
         unsafe { self.0.call::<Function>(&mut args) }?;
         let raw = read::object(args.raw_buffer).map_err(|broken| Error::malformed(Function::NAME, broken))?;
         let owner = RawOwner { functions: self.0.clone(), client: buffer.handle().owner().clone() };

@@ -55,7 +55,7 @@ impl Shardings {
         self.0.check(executable.handle().api())?;
         let mut args = PJRT_Shardings_PJRT_Executable_ParameterShardings_Args::new();
         args.executable = executable.handle().as_ptr();
-        // SAFETY: C2 (calls): the executable is live and of this plugin.
+        // SAFETY: C2 (calls): the executable is live and belongs to this plugin.
         unsafe { self.0.call::<Function>(&mut args) }?;
         // SAFETY: C3 (objects): the arrays belong to the executable.
         let texts = unsafe { texts(args.shardings, args.sharding_sizes, args.num_parameters) };
@@ -73,7 +73,7 @@ impl Shardings {
         self.0.check(executable.handle().api())?;
         let mut args = PJRT_Shardings_PJRT_Executable_OutputShardings_Args::new();
         args.executable = executable.handle().as_ptr();
-        // SAFETY: C2 (calls): the executable is live and of this plugin.
+        // SAFETY: C2 (calls): the executable is live and belongs to this plugin.
         unsafe { self.0.call::<Function>(&mut args) }?;
         // SAFETY: C3 (objects): the arrays belong to the executable.
         let texts = unsafe { texts(args.shardings, args.sharding_sizes, args.num_outputs) };
