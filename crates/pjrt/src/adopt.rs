@@ -36,7 +36,7 @@ mod sealed {
 /// A handle that provides the raw pointer of its C object.
 ///
 /// The pointer is valid as long as the handle or a clone of it exists. To call functions of the plugin with it, use
-/// [`Api::call`](crate::raw::Api::call). The caller of `Api::call` must keep [contract](crate::contracts) A3: the call
+/// [`Api::call`](crate::raw::Api::call). The caller of `Api::call` must keep [contract](crate::contracts) A3. The call
 /// must not destroy the object or change it in a way that a safe function of this crate could not.
 pub trait AsRaw: sealed::Sealed {
     /// The C type of the object.
@@ -130,7 +130,7 @@ pub unsafe fn adopt_client(plugin: &Plugin, client: *mut PJRT_Client) -> Result<
         return Ok(Client::from_inner(known));
     }
     // Do not hold the lock while calling the plugin, because the plugin's code may also call `adopt_client`.
-    // SAFETY: A1: the client lives as long as the handles.
+    // SAFETY: A1 (adopted clients): the client lives as long as the handles.
     let client = unsafe { Client::adopt(plugin, raw) }?;
     let mut adopted = adopted();
     // Another thread may have adopted the same client in the meantime. All handles must share one `ClientInner`.
@@ -178,7 +178,7 @@ pub struct AdoptedBuffer(ManuallyDrop<Buffer>);
 /// [Contract](crate::contracts) A2: `buffer` is null or a live buffer of the client. Until the returned handle is
 /// dropped, other code does not destroy, delete or donate the buffer.
 pub unsafe fn adopt_buffer(client: &Client, buffer: *mut PJRT_Buffer) -> Result<AdoptedBuffer, Error> {
-    // SAFETY: A2: the buffer lives as long as the returned handle, which does not destroy it.
+    // SAFETY: A2 (adopted buffers): the buffer lives as long as the returned handle, which does not destroy it.
     unsafe { own_buffer(client, buffer) }.map(|buffer| AdoptedBuffer(ManuallyDrop::new(buffer)))
 }
 
@@ -194,7 +194,7 @@ pub unsafe fn adopt_buffer(client: &Client, buffer: *mut PJRT_Buffer) -> Result<
 /// buffer.
 pub unsafe fn own_buffer(client: &Client, buffer: *mut PJRT_Buffer) -> Result<Buffer, Error> {
     let raw = NonNull::new(buffer).ok_or_else(|| Error::invalid("the buffer to adopt is null"))?;
-    // SAFETY: A2: the buffer is live and belongs to the client, and the caller owned the buffer.
+    // SAFETY: A2 (adopted buffers): the buffer is live and belongs to the client, and the caller owned the buffer.
     Ok(unsafe { Buffer::new(raw, client.inner().clone(), None) })
 }
 
@@ -206,8 +206,8 @@ pub fn into_raw_buffer(buffer: Buffer) -> *mut PJRT_Buffer {
     buffer.release().0.as_ptr()
 }
 
-/// Sets `PJRT_ExecuteOptions::multi_slice_config`, the configuration of a run on several TPU slices. The run fails if
-/// the plugin is older than API 0.97.
+/// Sets `PJRT_ExecuteOptions::multi_slice_config`, the configuration of a run on several TPU slices. A run with the
+/// returned options fails if the plugin is older than API 0.97.
 ///
 /// # Safety
 ///

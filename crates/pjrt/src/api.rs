@@ -16,8 +16,8 @@ use crate::send_ptr::SendPtr;
 /// Maximum number of nodes that are read from an extension chain. The PJRT header defines 25 extension types.
 const MAX_EXTENSIONS: usize = 128;
 
-/// A copy of a plugin's function table, `PJRT_Api`. If the plugin's table is shorter than that of this crate's header,
-/// the remaining fields are zero. If it is longer, the additional fields are not copied.
+/// A copy of a plugin's function table, `PJRT_Api`. If the plugin's table is shorter than `PJRT_Api` in this crate's
+/// header, the remaining fields are zero. If it is longer, the additional fields are not copied.
 pub struct Api {
     table: SendPtr<PJRT_Api>,
     raw: SendPtr<*const PJRT_Api>,
@@ -26,7 +26,7 @@ pub struct Api {
     execute_options_size: usize,
 }
 
-/// A node of the extension chain.
+/// A node of a plugin's extension chain, the linked list that starts at `PJRT_Api::extension_start`.
 #[derive(Clone, Copy)]
 pub(crate) struct ExtensionNode {
     pub(crate) ty: u32,
@@ -58,7 +58,7 @@ impl Api {
         if !raw.is_aligned() {
             return Err(LoadErrorKind::MisalignedTable);
         }
-        // SAFETY: C1: a table that is not null begins with its size.
+        // SAFETY: C1 (table): a table that is not null begins with its size.
         let struct_size = unsafe { raw.cast::<usize>().read() };
         if struct_size < HEADER {
             return Err(LoadErrorKind::TruncatedTable { struct_size, needed: HEADER });
@@ -66,7 +66,8 @@ impl Api {
         // If the size ends within a slot, ignore that slot.
         let known = struct_size.min(PJRT_Api::STRUCT_SIZE) / size_of::<usize>() * size_of::<usize>();
         let mut table = PJRT_Api::new();
-        // SAFETY: C1: the table is readable for the size that it announces, and the copy has at least `known` bytes.
+        // SAFETY: C1 (table): the table is readable for the size that it announces, and the copy has at least `known`
+        // bytes.
         unsafe { std::ptr::copy_nonoverlapping(raw.cast::<u8>(), (&raw mut table).cast::<u8>(), known) };
         let version =
             ApiVersion { major: table.pjrt_api_version.major_version, minor: table.pjrt_api_version.minor_version };
@@ -146,18 +147,21 @@ impl Api {
         let Some(function) = S::get(table) else {
             return Err(Error::missing(S::NAME, S::SINCE, self.version()));
         };
-        // Some plugins reject every `struct_size` except that of their own API version.
+        // Some plugins reject every `struct_size` except that of their own API version, so announce the size that the
+        // arguments have in that version.
         if const { !S::Args::HISTORY.is_empty() || S::Args::ANNOUNCED.is_some() } {
             let size = S::Args::size_at(minor(self.version()));
-            // SAFETY: `AbiStruct`: the struct begins with its size, and no plugin has received the struct yet.
+            // SAFETY: by the contract of `AbiStruct`, the struct begins with its size, and no plugin has received the
+            // struct yet.
             unsafe { std::ptr::from_mut(args).cast::<usize>().write(size) };
         }
-        // SAFETY: C1: the slot contains a function of this type. The arguments are valid by this function's contract.
+        // SAFETY: C1 (table): the slot contains a function of this type. The arguments are valid by this function's
+        // contract.
         let error = unsafe { function(args) };
         if error.is_null() {
             return Ok(());
         }
-        // SAFETY: C2: an error that a function returned is live and owned by its caller.
+        // SAFETY: C2 (calls): an error that a function returned is live and owned by its caller.
         Err(unsafe { self.take_error(S::NAME, error) })
     }
 
@@ -173,9 +177,10 @@ impl Api {
         if let Some(get) = table.PJRT_Error_Message {
             let mut args = PJRT_Error_Message_Args::new();
             args.error = error;
-            // SAFETY: C2: the error is live.
+            // SAFETY: C2 (calls): the error is live.
             unsafe { get(&mut args) };
-            // SAFETY: C3: the message lives as long as the error, and is copied before the error is destroyed.
+            // SAFETY: C3 (objects): the message lives as long as the error, and is copied before the error is
+            // destroyed.
             let text = unsafe { read::text(args.message, args.message_size) };
             message = text.map_or_else(|broken| format!("<{broken}>"), String::from);
         }
@@ -183,12 +188,12 @@ impl Api {
         if let Some(get) = table.PJRT_Error_GetCode {
             let mut args = PJRT_Error_GetCode_Args::new();
             args.error = error;
-            // SAFETY: C2: the error is live.
+            // SAFETY: C2 (calls): the error is live.
             let second = unsafe { get(&mut args) };
             if second.is_null() {
                 code = ErrorCode::from_raw(args.code.0);
             } else {
-                // SAFETY: C2: the second error is live and owned by its receiver.
+                // SAFETY: C2 (calls): the second error is live and owned by its receiver.
                 unsafe { self.destroy_error(second) };
             }
         }
@@ -198,10 +203,10 @@ impl Api {
             args.error = error;
             args.visitor = Some(collect_payload);
             args.user_arg = (&raw mut payloads).cast();
-            // SAFETY: C2: the error is live, and the visitor is called with `payloads` during this call only.
+            // SAFETY: C2 (calls): the error is live, and the visitor is called with `payloads` during this call only.
             let second = unsafe { each(&mut args) };
             if !second.is_null() {
-                // SAFETY: C2: the second error is live and owned by its receiver.
+                // SAFETY: C2 (calls): the second error is live and owned by its receiver.
                 unsafe { self.destroy_error(second) };
             }
         }
@@ -217,7 +222,7 @@ impl Api {
         if let Some(destroy) = self.table.0.PJRT_Error_Destroy {
             let mut args = PJRT_Error_Destroy_Args::new();
             args.error = error;
-            // SAFETY: C2: the error is live, and nothing uses it afterwards.
+            // SAFETY: C2 (calls): the error is live, and nothing uses it afterwards.
             unsafe { destroy(&mut args) };
         }
     }
@@ -232,13 +237,13 @@ impl Api {
                 tracing::warn!(nodes = nodes.len(), "the plugin's extension chain is broken; the rest is ignored");
                 break;
             }
-            // SAFETY: C1: a node begins with its size.
+            // SAFETY: C1 (table): a node begins with its size.
             let struct_size = unsafe { next.cast::<usize>().read() };
             if struct_size < PJRT_Extension_Base::STRUCT_SIZE {
                 tracing::warn!(struct_size, "an extension of the plugin is too short; the rest is ignored");
                 break;
             }
-            // SAFETY: C1: the node is readable for its size, which is at least that of `PJRT_Extension_Base`.
+            // SAFETY: C1 (table): the node is readable for its size, which is at least that of `PJRT_Extension_Base`.
             let base = unsafe { next.read() };
             nodes.push(ExtensionNode { ty: base.type_.0, struct_size, raw: SendPtr(next) });
             next = base.next;
@@ -247,7 +252,7 @@ impl Api {
     }
 }
 
-/// Converts the minor version to the type of the argument of `AbiStruct::size_at`.
+/// Converts the minor version to the type of the argument of `AbiStruct::size_at`. A negative version becomes 0.
 #[inline]
 fn minor(version: ApiVersion) -> u32 {
     u32::try_from(version.minor).unwrap_or(0)
@@ -266,7 +271,7 @@ impl ExtensionNode {
             None => self.struct_size / size_of::<usize>() * size_of::<usize>(),
         };
         let mut copy = E::new();
-        // SAFETY: C1: a node of this type is readable for its size, and the copy has at least `known` bytes.
+        // SAFETY: C1 (table): a node of this type is readable for its size, and the copy has at least `known` bytes.
         unsafe { std::ptr::copy_nonoverlapping(self.raw.0.cast::<u8>(), (&raw mut copy).cast::<u8>(), known) };
         Some(SendPtr(copy))
     }
@@ -278,7 +283,8 @@ impl fmt::Debug for Api {
     }
 }
 
-/// Appends a payload of an error to the `Vec` that `user_arg` points to. This is a `PJRT_Error_PayloadVisitor`.
+/// Appends a payload of an error to the `Vec` that `user_arg` points to. Skips a payload whose key or value is
+/// malformed. This function is a `PJRT_Error_PayloadVisitor`.
 unsafe extern "C" fn collect_payload(
     key: *const std::ffi::c_char,
     key_size: usize,
@@ -287,12 +293,12 @@ unsafe extern "C" fn collect_payload(
     user_arg: *mut c_void,
 ) {
     contain(|| {
-        // SAFETY: C2: the key is valid during the call of the visitor.
+        // SAFETY: C2 (calls): the key is valid during the call of the visitor.
         let key = unsafe { read::text(key, key_size) };
-        // SAFETY: C2: the value is valid during the call of the visitor.
+        // SAFETY: C2 (calls): the value is valid during the call of the visitor.
         let value = unsafe { read::slice(value.cast::<u8>(), value_size) };
-        // SAFETY: C2: the visitor runs within `take_error`, which passed this pointer and does not use the `Vec`
-        // meanwhile.
+        // SAFETY: C2 (calls): the visitor runs within `take_error`, which passed this pointer and does not use the
+        // `Vec` meanwhile.
         let payloads = unsafe { &mut *user_arg.cast::<Vec<(String, Vec<u8>)>>() };
         if let (Ok(key), Ok(value)) = (key, value) {
             payloads.push((key.into_owned(), value.to_vec()));
@@ -301,7 +307,7 @@ unsafe extern "C" fn collect_payload(
 }
 
 thread_local! {
-    /// Number of callbacks on this thread's stack that plugins called.
+    /// Number of callbacks that plugins have called on this thread and that have not returned yet.
     static CALLBACKS: Cell<usize> = const { Cell::new(0) };
 }
 

@@ -22,7 +22,8 @@ use crate::read;
 use crate::references::References;
 use crate::send_ptr::SendPtr;
 
-/// An array on a device. Its contents may still be pending. Operations that use the contents wait until they are ready.
+/// An array on a device. Its contents may still be pending. Operations that use the contents wait until the contents
+/// are ready.
 ///
 /// A `Buffer` cannot be cloned, because [donating](crate::Input::Donate) a buffer to a run gives up its memory and must
 /// be its last use. To share a buffer that is only read, use an `Arc<Buffer>`. The handle has a size of four words and
@@ -80,11 +81,13 @@ impl Drop for LazyDetails {
     }
 }
 
-/// The state of a buffer apart from its handle and its device. A new buffer has no such state.
+/// The cached properties of a buffer, whether it was deleted, and its number of external references. A new buffer has
+/// no details.
 #[derive(Default)]
 struct Details {
     shape: OnceLock<Shape>,
-    /// The layout if its dimension order is not row-major, otherwise `None`. Unset until the layout has been queried.
+    /// The layout if its dimension order is not row-major. `None` if the order is row-major or if the plugin does not
+    /// report it. Unset until the layout has been queried.
     non_default: OnceLock<Option<Layout>>,
     deleted: AtomicBool,
     /// Counts the external references to the memory.
@@ -92,8 +95,8 @@ struct Details {
 }
 
 impl Details {
-    /// Returns whether the shape is known and equals `expected`. Not inlined, because many plugins do not report the
-    /// shapes of parameters, so that this function is never called.
+    /// Returns whether the shape is known and equals `expected`. Not inlined, because this function is never called for
+    /// the many plugins that do not report the shapes of parameters.
     #[inline(never)]
     fn has_shape(&self, expected: &Shape) -> bool {
         self.shape.get() == Some(expected)
@@ -198,7 +201,8 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// Returns an error if this crate does not know the element type.
+    /// Returns an error if this crate does not know the element type, or if the buffer was deleted before its shape was
+    /// queried.
     #[doc(alias = "PJRT_Buffer_ElementType")]
     #[doc(alias = "PJRT_Buffer_Dimensions")]
     #[inline]
@@ -262,14 +266,14 @@ impl Buffer {
         if layout.type_ == PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled {
             // SAFETY: the type field selects this member of the union, and any bytes are a valid value of the member.
             let tiled = unsafe { layout.__bindgen_anon_1.tiled };
-            // SAFETY: C3: the array lives as long as the buffer.
+            // SAFETY: C3 (objects): the array lives as long as the buffer.
             let order = unsafe { read::slice(tiled.minor_to_major, tiled.minor_to_major_size) }.map_err(malformed)?;
-            // SAFETY: C3: this array also lives as long as the buffer.
+            // SAFETY: C3 (objects): this array also lives as long as the buffer.
             let sizes = unsafe { read::slice(tiled.tile_dim_sizes, tiled.num_tiles) }.map_err(malformed)?;
             let total = sizes.iter().try_fold(0usize, |sum, n| sum.checked_add(*n));
             let total = total.ok_or_else(|| malformed(read::Malformed("an implausible number of tile dimensions")))?;
-            // SAFETY: C3: this array also lives as long as the buffer. It contains the dimensions of all tiles, one
-            // tile after the other.
+            // SAFETY: C3 (objects): this array also lives as long as the buffer. It contains the dimensions of all
+            // tiles, one tile after the other.
             let mut rest = unsafe { read::slice(tiled.tile_dims, total) }.map_err(malformed)?;
             let mut tiles = Vec::with_capacity(sizes.len());
             for size in sizes {
@@ -281,7 +285,7 @@ impl Buffer {
         }
         // SAFETY: the type field selects this member of the union, and any bytes are a valid value of the member.
         let strided = unsafe { layout.__bindgen_anon_1.strides };
-        // SAFETY: C3: the array lives as long as the buffer.
+        // SAFETY: C3 (objects): the array lives as long as the buffer.
         let strides = unsafe { read::slice(strided.byte_strides, strided.num_byte_strides) }.map_err(malformed)?;
         Ok(dense_order(strides, shape))
     }
@@ -313,8 +317,8 @@ impl Buffer {
     }
 
     /// Queries whether the buffer has a row-major layout, and the shape `expected`, if a shape is given. Returns
-    /// `false` if the plugin cannot answer or if the buffer already has details. The function caches nothing, so it
-    /// suits a buffer that is used for the last time.
+    /// `false` if the plugin cannot answer, if it reports strides instead of a dimension order, or if the buffer
+    /// already has details. The function caches nothing, so it suits a buffer that is used for the last time.
     pub(crate) fn is_plain(&self, expected: Option<&Shape>) -> bool {
         self.0.details.get().is_none() && self.query_plain(expected) == Some(true)
     }
@@ -338,7 +342,7 @@ impl Buffer {
         }
         // SAFETY: the type field selects this member of the union, and any bytes are a valid value of the member.
         let tiled = unsafe { layout.__bindgen_anon_1.tiled };
-        // SAFETY: C3: the array lives as long as the buffer.
+        // SAFETY: C3 (objects): the array lives as long as the buffer.
         let order = unsafe { read::slice(tiled.minor_to_major, tiled.minor_to_major_size) }.ok()?;
         Some(tiled.num_tiles == 0 && order.iter().rev().copied().eq((0i64..).take(dimensions.len())))
     }
@@ -379,7 +383,7 @@ impl Buffer {
     #[doc(alias = "PJRT_Buffer_Device")]
     pub fn device(&self) -> Result<Device, Error> {
         let raw = self.device_raw()?;
-        // SAFETY: C3: the device belongs to the buffer's client.
+        // SAFETY: C3 (objects): the device belongs to the buffer's client.
         Ok(unsafe { Device::new(raw.0, self.0.raw.owner().clone()) })
     }
 
@@ -397,7 +401,7 @@ impl Buffer {
     #[doc(alias = "PJRT_Buffer_Memory")]
     pub fn memory(&self) -> Result<Memory, Error> {
         let raw = self.live()?.query::<slot::PJRT_Buffer_Memory>()?;
-        // SAFETY: C3: the memory belongs to the buffer's client.
+        // SAFETY: C3 (objects): the memory belongs to the buffer's client.
         Ok(unsafe { Memory::new(raw, self.0.raw.owner().clone()) })
     }
 
@@ -406,7 +410,8 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// Returns an error if an [`ExternalReference`](crate::ExternalReference) to the memory exists.
+    /// Returns an error if code outside PJRT holds a reference to the memory, such as an
+    /// [`ExternalReference`](crate::ExternalReference) or a DLPack tensor.
     #[doc(alias = "PJRT_Buffer_Delete")]
     pub fn delete(&self) -> Result<(), Error> {
         let details = self.details();
@@ -448,13 +453,13 @@ impl Buffer {
         args.dst_device = device.handle().as_ptr();
         let call = || {
             args.dst_buffer = ptr::null_mut();
-            // SAFETY: C2: buffer and device are live and belong to one client.
+            // SAFETY: C2 (calls): the buffer and device are live and belong to one client.
             unsafe { self.0.raw.api().call::<slot::PJRT_Buffer_CopyToDevice>(&mut args) }
         };
         self.0.raw.owner().allocating(|| vec![device.clone()], call)?;
         let raw = read::object(args.dst_buffer)
             .map_err(|broken| Error::malformed(slot::PJRT_Buffer_CopyToDevice::NAME, broken))?;
-        // SAFETY: C3: the plugin created the buffer for this caller.
+        // SAFETY: C3 (objects): the plugin created the buffer for this caller.
         Ok(unsafe { Self::new(raw, self.0.raw.owner().clone(), Some(device.raw())) })
     }
 
@@ -474,13 +479,13 @@ impl Buffer {
         args.dst_memory = memory.handle().as_ptr();
         let call = || {
             args.dst_buffer = ptr::null_mut();
-            // SAFETY: C2: buffer and memory are live and belong to one client.
+            // SAFETY: C2 (calls): the buffer and memory are live and belong to one client.
             unsafe { self.0.raw.api().call::<slot::PJRT_Buffer_CopyToMemory>(&mut args) }
         };
         self.0.raw.owner().allocating(|| memory.devices().unwrap_or_default(), call)?;
         let raw = read::object(args.dst_buffer)
             .map_err(|broken| Error::malformed(slot::PJRT_Buffer_CopyToMemory::NAME, broken))?;
-        // SAFETY: C3: the plugin created the buffer for this caller.
+        // SAFETY: C3 (objects): the plugin created the buffer for this caller.
         Ok(unsafe { Self::new(raw, self.0.raw.owner().clone(), None) })
     }
 
@@ -498,7 +503,7 @@ impl Buffer {
     #[doc(alias = "PJRT_Buffer_ReadyEvent")]
     pub fn ready_event(&self) -> Result<Event, Error> {
         let raw = self.live()?.query::<slot::PJRT_Buffer_ReadyEvent>()?;
-        // SAFETY: C3: the plugin created the event for this caller.
+        // SAFETY: C3 (objects): the plugin created the event for this caller.
         Ok(unsafe { Event::new(raw, self.0.raw.owner().clone()) })
     }
 
@@ -506,21 +511,21 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// Returns the error of the operation that computes the contents, if the operation failed.
+    /// Returns an error if the buffer has been deleted, or if the operation that computes the contents failed.
     #[inline]
     pub fn wait(&self) -> Result<(), Error> {
         if !self.0.raw.api().supports::<slot::PJRT_Event_Await>() {
             return self.ready_event()?.wait();
         }
         let raw = self.live()?.query::<slot::PJRT_Buffer_ReadyEvent>()?;
-        // SAFETY: C3: the plugin created the event for this caller. The buffer keeps the client alive while the event
-        // exists.
+        // SAFETY: C3 (objects): the plugin created the event for this caller. The buffer keeps the client alive while
+        // the event exists.
         let event = unsafe { Owned::new(raw, self.0.raw.owner()) };
         event.query::<slot::PJRT_Event_Await>().map_err(|error| self.0.raw.owner().describe_memory(error))
     }
 }
 
-/// Returns the dimension order of a dense array with these strides, if such an order exists.
+/// Returns the dimension order of a dense array with these byte strides, if such an order exists.
 fn dense_order(strides: &[i64], shape: &Shape) -> Option<Layout> {
     if strides.len() != shape.dimensions.len() {
         return None;
@@ -558,7 +563,7 @@ mod tests {
     #[test]
     fn buffer_has_four_words() {
         // The outputs of a run are stored in one `Vec`. Allocators often have a fast path for sizes up to 1 KiB, which
-        // is 32 buffers of four words.
+        // is the size of 32 buffers of four 8-byte words.
         assert_eq!(size_of::<Buffer>(), 4 * size_of::<usize>());
     }
 

@@ -123,12 +123,12 @@ impl Client {
         if let Some(store) = &store {
             store.fill(&mut args);
         }
-        // SAFETY: C2, C9: the options live through the call, and the store lives until the client is destroyed. If the
-        // call fails, no client exists that could use the store.
+        // SAFETY: C2 (calls), C9 (callbacks of a client): the options live through the call, and the store lives until
+        // the client is destroyed. If the call fails, no client exists that could use the store.
         unsafe { plugin.api().call::<slot::PJRT_Client_Create>(&mut args) }?;
         let raw =
             read::object(args.client).map_err(|broken| Error::malformed(slot::PJRT_Client_Create::NAME, broken))?;
-        // SAFETY: C3: the plugin created the client for this caller.
+        // SAFETY: C3 (objects): the plugin created the client for this caller.
         let raw = MaybeOwned::owned(unsafe { Owned::new(raw, plugin.inner().clone()) });
         Self::start(raw, store, options)
     }
@@ -180,17 +180,17 @@ impl Client {
     }
 
     /// Waits until the pending operations of this client and its objects have ended. These operations are copies
-    /// between host and device, callbacks, polled futures, and runs with an execute context or with callbacks. All runs
-    /// count if the client was created with
+    /// between host and device, callbacks, polled futures, and runs with an execute context, with callbacks or with a
+    /// configuration of slices. All runs count if the client was created with
     /// [`ClientOptions::with_tracked_runs`](crate::ClientOptions::with_tracked_runs). The wait includes operations that
-    /// other threads start in the meantime. This function does not wait for host memory that is lent to buffers; see
+    /// other threads start in the meantime. This function does not wait for host memory that is lent to buffers. See
     /// [`Client::wait_for_lent_memory`].
     ///
     /// # Errors
     ///
     /// Returns an error of kind [`Timeout`](crate::ErrorKind::Timeout) if operations are still pending after `timeout`.
-    /// These operations continue. Also returns an error if it is called within a callback, because the callback would
-    /// wait for its own end.
+    /// These operations continue. Also returns an error if `synchronize` is called within a callback of a plugin,
+    /// because the callback would wait for its own end.
     pub fn synchronize(&self, timeout: Duration) -> Result<(), Error> {
         self.wait_for_operations(deadline(timeout), timeout)
     }
@@ -250,7 +250,7 @@ impl Client {
     #[doc(alias = "PJRT_Client_TopologyDescription")]
     pub fn topology(&self) -> Result<TopologyDescription, Error> {
         let raw = self.0.raw().query::<slot::PJRT_Client_TopologyDescription>()?;
-        // SAFETY: C3: the topology belongs to the client and lives as long as the client.
+        // SAFETY: C3 (objects): the topology belongs to the client and lives as long as the client.
         let handle = unsafe { Handle::new(raw, Parent::Client(self.0.clone())) };
         Ok(TopologyDescription::borrowed(handle))
     }
@@ -275,7 +275,7 @@ impl Client {
     /// Returns an error if the client has no addressable devices.
     pub fn default_device(&self) -> Result<Device, Error> {
         let raw = self.default_device_raw()?;
-        // SAFETY: C3: the device belongs to the client and lives as long as the client.
+        // SAFETY: C3 (objects): the device belongs to the client and lives as long as the client.
         Ok(unsafe { Device::new(raw.0, self.0.clone()) })
     }
 
@@ -283,7 +283,7 @@ impl Client {
         self.0.default_device.ok_or_else(|| Error::invalid("the client has no addressable device to place data on"))
     }
 
-    /// Looks up a device by its id; see [`Device::id`].
+    /// Looks up a device by its id. See [`Device::id`].
     ///
     /// # Errors
     ///
@@ -293,15 +293,15 @@ impl Client {
         let mut args = PJRT_Client_LookupDevice_Args::new();
         args.client = self.0.raw().as_ptr();
         args.id = id;
-        // SAFETY: C2: the client is live.
+        // SAFETY: C2 (calls): the client is live.
         unsafe { self.api().call::<slot::PJRT_Client_LookupDevice>(&mut args) }?;
         let raw = read::object(args.device)
             .map_err(|broken| Error::malformed(slot::PJRT_Client_LookupDevice::NAME, broken))?;
-        // SAFETY: C3: the device belongs to the client and lives as long as the client.
+        // SAFETY: C3 (objects): the device belongs to the client and lives as long as the client.
         Ok(unsafe { Device::new(raw, self.0.clone()) })
     }
 
-    /// Looks up an addressable device by its hardware id; see [`Device::local_hardware_id`].
+    /// Looks up an addressable device by its hardware id. See [`Device::local_hardware_id`].
     ///
     /// # Errors
     ///
@@ -311,11 +311,11 @@ impl Client {
         let mut args = PJRT_Client_LookupAddressableDevice_Args::new();
         args.client = self.0.raw().as_ptr();
         args.local_hardware_id = local_hardware_id;
-        // SAFETY: C2: the client is live.
+        // SAFETY: C2 (calls): the client is live.
         unsafe { self.api().call::<slot::PJRT_Client_LookupAddressableDevice>(&mut args) }?;
         let raw = read::object(args.addressable_device)
             .map_err(|broken| Error::malformed(slot::PJRT_Client_LookupAddressableDevice::NAME, broken))?;
-        // SAFETY: C3: the device belongs to the client and lives as long as the client.
+        // SAFETY: C3 (objects): the device belongs to the client and lives as long as the client.
         Ok(unsafe { Device::new(raw, self.0.clone()) })
     }
 
@@ -332,8 +332,9 @@ impl Client {
     ///
     /// XLA's plugins end the process if some options are out of range, so this function checks these options before it
     /// calls the plugin. It returns an error if a count of replicas or partitions is less than 1, if the product of
-    /// both counts exceeds 2^20, if the device ordinal is outside -1 to 2^31 - 1, or if the device assignment has other
-    /// counts or a device id outside 0 to 2^31 - 1. The plugin returns an error if it cannot read the program, or if it
+    /// both counts exceeds 2^20, if the device ordinal is outside -1 to 2^31 - 1, or if the device assignment has
+    /// different counts or a device id outside 0 to 2^31 - 1. With the feature `hazards`, it also returns an error if
+    /// the program is known to crash XLA's plugins. The plugin returns an error if it cannot read the program, or if it
     /// does not support an operation or an option.
     #[doc(alias = "PJRT_Client_Compile")]
     pub fn compile(&self, program: &Program, options: &CompileOptions) -> Result<LoadedExecutable, Error> {
@@ -354,7 +355,7 @@ impl Client {
         self.compile_encoded(program, &encode_raw(options)?)
     }
 
-    /// Calls a plugin function that may allocate memory on all addressable devices; see [`ClientInner::allocating`].
+    /// Calls a plugin function that may allocate memory on all addressable devices. See [`ClientInner::allocating`].
     fn allocating(&self, call: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
         self.0.allocating(|| self.addressable_devices().unwrap_or_default(), call)
     }
@@ -378,10 +379,11 @@ impl Client {
         args.compile_options_size = options.len();
         self.allocating(|| {
             args.executable = ptr::null_mut();
-            // SAFETY: C2: the client is live; program and options live through the call, which only reads them.
+            // SAFETY: C2 (calls): the client is live. The program and options live through the call, which only reads
+            // them.
             unsafe { self.api().call::<slot::PJRT_Client_Compile>(&mut args) }
         })?;
-        // SAFETY: C3: the plugin created the executable for this caller.
+        // SAFETY: C3 (objects): the plugin created the executable for this caller.
         let executable = unsafe { LoadedExecutable::new(args.executable, self, slot::PJRT_Client_Compile::NAME) }?;
         if !span.is_disabled() {
             span.record("program", executable.traced_name());
@@ -412,10 +414,11 @@ impl Client {
         args.compile_options_size = options.len();
         self.allocating(|| {
             args.loaded_executable = ptr::null_mut();
-            // SAFETY: C2: client and executable are live and belong to one plugin; the options live through the call.
+            // SAFETY: C2 (calls): the client and executable are live and belong to one plugin. The options live through
+            // the call.
             unsafe { self.api().call::<slot::PJRT_Client_Load>(&mut args) }
         })?;
-        // SAFETY: C3: the plugin created the executable for this caller.
+        // SAFETY: C3 (objects): the plugin created the executable for this caller.
         unsafe { LoadedExecutable::new(args.loaded_executable, self, slot::PJRT_Client_Load::NAME) }
     }
 
@@ -451,7 +454,7 @@ impl Client {
         args.num_partitions = c_int::try_from(num_partitions).map_err(|_| wrong())?;
         args.default_assignment_size = devices.len();
         args.default_assignment = devices.as_mut_ptr();
-        // SAFETY: C2: the client is live; the array has the given size and lives through the call.
+        // SAFETY: C2 (calls): the client is live. The array has the given size and lives through the call.
         unsafe { self.api().call::<slot::PJRT_Client_DefaultDeviceAssignment>(&mut args) }?;
         let devices = devices.into_iter().map(i64::from).collect();
         DeviceAssignment::new(num_replicas, num_partitions, devices).ok_or_else(wrong)

@@ -14,7 +14,7 @@ use crate::event::Event;
 use crate::handle::{Handle, Owned};
 use crate::read;
 
-/// The channel through which the host sends one value to a running program; see
+/// The channel through which the host sends one value to a running program. See
 /// [`ExecuteOptions::with_recv_callback`](crate::ExecuteOptions::with_recv_callback).
 ///
 /// The value is sent in chunks. If the stream is dropped before all bytes were sent, the plugin decides how the run
@@ -55,7 +55,8 @@ impl CopyToDeviceStream {
         size(Function::NAME, self.0.query::<Function>()?)
     }
 
-    /// Starts sending the next bytes of the value. The plugin drops `chunk` when it no longer reads it.
+    /// Starts sending `chunk`, which contains the next bytes of the value. The plugin drops `chunk` when it no longer
+    /// reads it.
     ///
     /// # Errors
     ///
@@ -88,10 +89,11 @@ impl CopyToDeviceStream {
         let mut args = PJRT_CopyToDeviceStream_AddChunk_Args::new();
         args.stream = self.0.as_ptr();
         args.chunk = &raw mut raw;
-        // SAFETY: C2, C5: the stream is live; the plugin reads the chunk until it calls the deleter, once.
+        // SAFETY: C2 (calls), C5 (host memory): the stream is live. The plugin reads the chunk until it calls the
+        // deleter, once.
         unsafe { api.call::<Function>(&mut args) }?;
         let event = read::object(args.transfer_complete).map_err(|broken| Error::malformed(Function::NAME, broken))?;
-        // SAFETY: C3: the plugin created the event for this caller.
+        // SAFETY: C3 (objects): the plugin created the event for this caller.
         Ok(unsafe { Event::new(event, self.0.owner().clone()) })
     }
 }
@@ -99,7 +101,7 @@ impl CopyToDeviceStream {
 /// Drops the chunk that `add_chunk` boxed. This is the `deleter` of a `PJRT_Chunk`.
 unsafe extern "C" fn delete<D>(_: *mut c_void, deleter_arg: *mut c_void) {
     contain(|| {
-        // SAFETY: C5: the deleter runs once, with the box of `add_chunk`.
+        // SAFETY: C5 (host memory): the deleter runs once, with the box of `add_chunk`.
         drop(unsafe { Box::from_raw(deleter_arg.cast::<D>()) });
     });
 }

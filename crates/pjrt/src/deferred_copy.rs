@@ -38,7 +38,7 @@ pub struct DeferredCopy {
 }
 
 impl Buffer {
-    /// Prepares a copy of `len` bytes, starting at byte `offset`, of the buffer's memory on the device. The bytes have
+    /// Prepares a copy of `len` bytes of the buffer's memory on the device, starting at byte `offset`. The bytes have
     /// the layout of the device's memory.
     ///
     /// # Errors
@@ -54,14 +54,14 @@ impl Buffer {
         args.buffer = live.as_ptr();
         args.offset = raw_offset;
         args.transfer_size = transfer_size;
-        // SAFETY: C2: the buffer is live, and the range is within it; all other arguments are outputs.
+        // SAFETY: C2 (calls): the buffer is live, and the range is within it. All other arguments are outputs.
         unsafe { live.api().call::<Function>(&mut args) }?;
         let malformed = |broken| Error::malformed(Function::NAME, broken);
         let callback = args.future_ready_callback.ok_or(read::Malformed("null for a callback")).map_err(malformed)?;
         let callback = Some(SendPtr((callback, args.callback_data)));
         let mut copy = DeferredCopy { callback, event: None, len };
         let event = read::object(args.event).map_err(malformed)?;
-        // SAFETY: C3: the plugin created the event for this caller.
+        // SAFETY: C3 (objects): the plugin created the event for this caller.
         copy.event = Some(unsafe { Event::new(event, live.owner().clone()) });
         Ok(copy)
     }
@@ -90,7 +90,7 @@ impl DeferredCopy {
         Ok(HostRead::of(&event, destination, None))
     }
 
-    /// Ends the copy with an error.
+    /// Ends the copy with an error of the given code and message. The plugin then copies nothing.
     ///
     /// # Errors
     ///
@@ -111,8 +111,8 @@ impl DeferredCopy {
         args.error_message = message.as_ptr().cast::<c_char>();
         args.error_message_size = message.len();
         args.dst = destination;
-        // SAFETY: C2, C5: the function is called once, with the argument that came with it. The message lives through
-        // the call, and the destination until the event is ready.
+        // SAFETY: C2 (calls), C5 (host memory): the function is called once, with the argument that came with it. The
+        // message lives through the call, and the destination until the event is ready.
         unsafe { callback(&mut args) }
     }
 }

@@ -75,11 +75,11 @@ impl Client {
             let field = if is_newer { &mut args.device_layout } else { &mut args.shape_layout };
             *field = layout;
         }
-        // SAFETY: C2: client and memory are live and belong to one client; message, payload, dimensions and layout live
-        // through the call.
+        // SAFETY: C2 (calls): the client and memory are live and belong to one client. The message, payload, dimensions
+        // and layout live through the call.
         unsafe { self.api().call::<Function>(&mut args) }?;
         let raw = read::object(args.buffer).map_err(|broken| Error::malformed(Function::NAME, broken))?;
-        // SAFETY: C3: the plugin created the buffer for this caller.
+        // SAFETY: C3 (objects): the plugin created the buffer for this caller.
         Ok(unsafe { Buffer::new(raw, self.inner().clone(), None) })
     }
 }
@@ -90,9 +90,9 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// Returns an error if the new shape has another size in bits, if the layout does not fit the new shape, or if the
-    /// buffer has been deleted. Returns an error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin
-    /// is older than API 0.98.
+    /// Returns an error if the plugin's API version lacks the new element type, if the new shape is invalid or has
+    /// another size in bits, if the layout does not fit the new shape, or if the buffer has been deleted. Returns an
+    /// error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.98.
     #[doc(alias = "PJRT_Buffer_Bitcast")]
     pub fn bitcast(&self, shape: &Shape, layout: Option<&Layout>) -> Result<Self, Error> {
         type Function = slot::PJRT_Buffer_Bitcast;
@@ -113,10 +113,10 @@ impl Buffer {
         if let Some(layout) = &mut layout {
             args.device_layout = layout;
         }
-        // SAFETY: C2: the buffer is live; shape and layout live through the call.
+        // SAFETY: C2 (calls): the buffer is live. The shape and layout live through the call.
         unsafe { live.api().call::<Function>(&mut args) }?;
         let raw = read::object(args.out_buffer).map_err(|broken| Error::malformed(Function::NAME, broken))?;
-        // SAFETY: C3: the plugin created the buffer for this caller.
+        // SAFETY: C3 (objects): the plugin created the buffer for this caller.
         Ok(unsafe { Self::new(raw, live.owner().clone(), None) })
     }
 }

@@ -38,7 +38,7 @@ impl Device {
     ///
     /// `raw` is a live device of `client`.
     pub(crate) unsafe fn new(raw: NonNull<PJRT_Device>, client: Arc<ClientInner>) -> Self {
-        // SAFETY: this function's contract: the device is live and of this client.
+        // SAFETY: this function's contract: the device is live and belongs to this client.
         Self(unsafe { Handle::new(raw, client) })
     }
 
@@ -49,7 +49,7 @@ impl Device {
     ) -> Result<Vec<Self>, Error> {
         let one = |raw: &*mut PJRT_Device| {
             let raw = read::object(*raw).map_err(|broken| Error::malformed(function, broken))?;
-            // SAFETY: C3: the devices that the plugin returned belong to the client.
+            // SAFETY: C3 (objects): the devices that the plugin returned belong to the client.
             Ok(unsafe { Self::new(raw, client.clone()) })
         };
         devices.iter().map(one).collect()
@@ -72,21 +72,21 @@ impl Device {
     #[doc(alias = "PJRT_Device_GetDescription")]
     pub fn description(&self) -> Result<DeviceDescription, Error> {
         let raw = self.0.query::<slot::PJRT_Device_GetDescription>()?;
-        // SAFETY: C3: the description belongs to the device, which belongs to the client.
+        // SAFETY: C3 (objects): the description belongs to the device, which belongs to the client.
         Ok(DeviceDescription::new(unsafe { Handle::new(raw, Parent::Client(self.0.owner().clone())) }))
     }
 
-    /// Returns the device's id, which is unique among the devices of all processes; see [`DeviceDescription::id`].
+    /// Returns the device's id, which is unique among the devices of all processes. See [`DeviceDescription::id`].
     pub fn id(&self) -> Result<i32, Error> {
         self.description()?.id()
     }
 
-    /// Returns the vendor's name of the device kind; see [`DeviceDescription::kind`].
+    /// Returns the vendor's name of the device kind. See [`DeviceDescription::kind`].
     pub fn kind(&self) -> Result<String, Error> {
         self.description()?.kind()
     }
 
-    /// Returns the index of the process that the device belongs to; see [`DeviceDescription::process_index`].
+    /// Returns the index of the process that the device belongs to. See [`DeviceDescription::process_index`].
     pub fn process_index(&self) -> Result<i32, Error> {
         self.description()?.process_index()
     }
@@ -97,8 +97,8 @@ impl Device {
         self.0.query::<slot::PJRT_Device_IsAddressable>()
     }
 
-    /// Returns the hardware's own id of the device, such as the ordinal of a CUDA device, or -1 if the device has no
-    /// such id.
+    /// Returns the id that the hardware assigns to the device, such as the ordinal of a CUDA device, or -1 if the
+    /// device has no such id.
     #[doc(alias = "PJRT_Device_LocalHardwareId")]
     pub fn local_hardware_id(&self) -> Result<i32, Error> {
         self.0.query::<slot::PJRT_Device_LocalHardwareId>()
@@ -115,7 +115,7 @@ impl Device {
     #[doc(alias = "PJRT_Device_DefaultMemory")]
     pub fn default_memory(&self) -> Result<Memory, Error> {
         let raw = self.0.query::<slot::PJRT_Device_DefaultMemory>()?;
-        // SAFETY: C3: the memory belongs to the device, which belongs to the client.
+        // SAFETY: C3 (objects): the memory belongs to the device, which belongs to the client.
         Ok(unsafe { Memory::new(raw, self.0.owner().clone()) })
     }
 
@@ -123,7 +123,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// Many plugins do not support statistics and return an error.
+    /// Returns an error if the plugin does not support memory statistics. Many plugins do not support them.
     #[doc(alias = "PJRT_Device_MemoryStats")]
     pub fn memory_stats(&self) -> Result<MemoryStats, Error> {
         let args = self.0.query::<slot::PJRT_Device_MemoryStats>()?;
@@ -189,7 +189,7 @@ impl Device {
         args.error_message_size = message.len();
         args.payload = payload.as_ptr();
         args.num_payload = payload.len();
-        // SAFETY: C2: the device is live; message and payload live through the call.
+        // SAFETY: C2 (calls): the device is live. The message and payload live through the call.
         unsafe { self.0.api().call::<slot::PJRT_Device_PoisonExecution>(&mut args) }?;
         Ok(args.poisoned.get())
     }
@@ -207,10 +207,10 @@ impl Device {
         args.device = self.0.as_ptr();
         args.description = description.as_ptr().cast::<c_char>();
         args.description_size = description.len();
-        // SAFETY: C2: the device is live; the description lives through the call.
+        // SAFETY: C2 (calls): the device is live. The description lives through the call.
         unsafe { self.0.api().call::<slot::PJRT_Device_CreateAsyncTrackingEvent>(&mut args) }?;
         Ok(NonNull::new(args.event).map(|raw| {
-            // SAFETY: C3: the plugin created the event for this caller.
+            // SAFETY: C3 (objects): the plugin created the event for this caller.
             AsyncTrackingEvent(unsafe { Owned::new(raw, self.0.owner().clone()) })
         }))
     }
@@ -224,17 +224,17 @@ impl Device {
     #[doc(alias = "PJRT_Device_GetAttributes")]
     pub fn attributes(&self) -> Result<Vec<NamedValue>, Error> {
         let args = self.0.query::<slot::PJRT_Device_GetAttributes>()?;
-        // SAFETY: C3: the values live until the deleter runs.
+        // SAFETY: C3 (objects): the values live until the deleter runs.
         let values = unsafe { named_value::read(args.attributes, args.num_attributes) };
         if let Some(deleter) = args.attributes_deleter {
-            // SAFETY: C3: the deleter runs once, with the object that came with it.
+            // SAFETY: C3 (objects): the deleter runs once, with the object that came with it.
             unsafe { deleter(args.device_attributes) };
         }
         values.map_err(|broken| Error::malformed(slot::PJRT_Device_GetAttributes::NAME, broken))
     }
 }
 
-/// A guard that informs the plugin that a device waits for work of the caller, until the guard is dropped; see
+/// A guard that informs the plugin that a device waits for work of the caller, until the guard is dropped. See
 /// [`Device::track`].
 ///
 /// ```

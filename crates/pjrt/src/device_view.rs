@@ -24,9 +24,10 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Returns an error if the address of a non-empty buffer is null, if the shape has negative extents, if the layout
-    /// does not fit the shape, or if the memory belongs to another client. The plugin may also reject an address that
-    /// is not aligned. In all these cases, `keep` is dropped.
+    /// Returns an error if the address of a non-empty buffer is null, if the shape has negative extents or exceeds the
+    /// address space, if the plugin's API version lacks the element type, if the layout does not fit the shape, or if
+    /// the memory belongs to another client. The plugin may also reject an address that is not aligned. In all these
+    /// cases, `keep` is dropped.
     ///
     /// # Safety
     ///
@@ -55,7 +56,7 @@ impl Client {
         if !Arc::ptr_eq(memory.handle().owner(), self.inner()) {
             return Err(Error::invalid("the memory belongs to another client"));
         }
-        // XLA's plugins end the process if the layout is absent.
+        // XLA's plugins end the process if the layout is absent, so pass the row-major layout by default.
         let row_major = Layout::row_major(shape.dimensions.len());
         let layout = MemoryLayout::new(layout.unwrap_or(&row_major), shape)?;
         let mut layout = layout.raw();
@@ -75,15 +76,16 @@ impl Client {
         let kept = Box::into_raw(Box::new(keep));
         args.on_delete_callback = Some(on_delete::<D>);
         args.on_delete_callback_arg = kept.cast::<c_void>();
-        // SAFETY: C2, A4: client, device and memory are live and belong to one client; shape and layout live through
-        // the call; the memory stays allocated until the callback runs.
+        // SAFETY: C2 (calls), A4 (views of device memory): the client, device and memory are live and belong to one
+        // client. The shape and layout live through the call. The memory stays allocated until the callback runs.
         if let Err(error) = unsafe { self.api().call::<Function>(&mut args) } {
-            // SAFETY: C5: after a failed call the callback never runs, so this function still owns the box.
+            // SAFETY: C5 (host memory): after a failed call the callback never runs, so this function still owns the
+            // box.
             drop(unsafe { Box::from_raw(kept) });
             return Err(error);
         }
         let raw = read::object(args.buffer).map_err(|broken| Error::malformed(Function::NAME, broken))?;
-        // SAFETY: C3: the plugin created the buffer for this caller.
+        // SAFETY: C3 (objects): the plugin created the buffer for this caller.
         Ok(unsafe { Buffer::new(raw, self.inner().clone(), None) })
     }
 }
@@ -91,7 +93,7 @@ impl Client {
 /// Drops the `keep` of a view when the plugin no longer uses the memory. This is an `on_delete_callback`.
 unsafe extern "C" fn on_delete<D>(_: *mut c_void, user_arg: *mut c_void) {
     contain(|| {
-        // SAFETY: C5: the callback runs once, with the box of `create_view_of_device_buffer`.
+        // SAFETY: C5 (host memory): the callback runs once, with the box of `create_view_of_device_buffer`.
         drop(unsafe { Box::from_raw(user_arg.cast::<D>()) });
     });
 }

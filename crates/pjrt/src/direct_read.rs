@@ -67,9 +67,9 @@ impl DirectRead<'_> {
     /// Copies the contents to `target`, which must have the size of the contents.
     pub(crate) fn copy_to<B: AnyBitPattern>(&self, target: &mut [B]) {
         assert_eq!(size_of_val(target), self.size, "the size of the copy");
-        // SAFETY: C5: the host can read memory of this size while the reference lives, and no program writes it,
-        // because the buffer is borrowed and cannot be donated. The target is borrowed exclusively, and any bytes are
-        // valid elements.
+        // SAFETY: C5 (host memory): the host can read memory of this size while the reference lives, and no program
+        // writes it, because the buffer is borrowed and cannot be donated. The target is borrowed exclusively, and any
+        // bytes are valid elements.
         unsafe { std::ptr::copy_nonoverlapping(self.data, target.as_mut_ptr().cast::<u8>(), self.size) };
     }
 
@@ -77,9 +77,9 @@ impl DirectRead<'_> {
     pub(crate) fn to_vec<B: AnyBitPattern>(&self, len: usize) -> Vec<B> {
         assert_eq!(len.checked_mul(size_of::<B>()), Some(self.size), "the size of the copy");
         let mut copy = Vec::<B>::with_capacity(len);
-        // SAFETY: C5: the host can read memory of this size while the reference lives, and no program writes it,
-        // because the buffer is borrowed and cannot be donated. The vector has room for `len` items, whose total size
-        // is that of the contents.
+        // SAFETY: C5 (host memory): the host can read memory of this size while the reference lives, and no program
+        // writes it, because the buffer is borrowed and cannot be donated. The vector has room for `len` items, whose
+        // total size is that of the contents.
         unsafe { std::ptr::copy_nonoverlapping(self.data, copy.as_mut_ptr().cast::<u8>(), self.size) };
         // SAFETY: the copy initialized `len` items, and any bytes are valid items.
         unsafe { copy.set_len(len) };

@@ -79,7 +79,7 @@ impl Buffer {
                 self.shape()?
             )));
         }
-        // SAFETY: P4: the plugin reports that the buffer is in host memory.
+        // SAFETY: P4 (exported tensors): the plugin reports that the buffer is in host memory.
         unsafe { self.to_dlpack_on(DLDevice::CPU) }
     }
 
@@ -108,8 +108,8 @@ impl Buffer {
         tensor.set_data(address).set_dtype(dtype).set_device(device);
         // SAFETY: the flags do not declare the data to be a copy.
         unsafe { tensor.set_flags_unchecked(DlpackFlags::READ_ONLY) };
-        // SAFETY: P4, C3: row-major elements of this shape and type are at the address while the reference exists, and
-        // the plugin does not write them.
+        // SAFETY: P4 (exported tensors), C3 (objects): row-major elements of this shape and type are at the address
+        // while the reference exists, and the plugin does not write them.
         Ok(unsafe { tensor.finish() })
     }
 }
@@ -138,7 +138,8 @@ impl Client {
     ) -> Result<Buffer, Error> {
         let (data, shape, byte_strides) = layout(&tensor)?;
         let host = HostData { data, shape: &shape, byte_strides: &byte_strides };
-        // SAFETY: P5: the elements are readable and unchanged until the tensor is dropped, which is after the event.
+        // SAFETY: P5 (imported tensors): the elements are readable and unchanged until the tensor is dropped, which is
+        // after the event.
         let sent = unsafe { self.send(&host, HostBufferSemantics::ImmutableZeroCopy, placement.into()) };
         let (buffer, done) = sent?;
         if let Some(done) = done {
@@ -151,7 +152,7 @@ impl Client {
 }
 
 /// Returns the address of the first element, the shape, and the strides in bytes. The list of strides is empty if the
-/// tensor is row-major.
+/// tensor is row-major or has no elements.
 fn layout<M: ManagedTensorBase>(tensor: &Managed<M>) -> Result<(*const u8, Shape, Vec<i64>), Error> {
     let invalid = |error: &dyn std::fmt::Display| Error::invalid(format!("an invalid DLPack tensor: {error}"));
     let view = tensor.validate().map_err(|error| invalid(&error))?;

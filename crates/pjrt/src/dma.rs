@@ -54,7 +54,8 @@ impl Client {
         let mapped = if bytes.is_empty() {
             Err(Error::invalid("there are no bytes to register"))
         } else {
-            // SAFETY: C2, C5: the client is live, and the loan keeps the memory until it is unregistered.
+            // SAFETY: C2 (calls), C5 (host memory): the client is live, and the loan keeps the memory until it is
+            // unregistered.
             unsafe { self.api().call::<slot::PJRT_Client_DmaMap>(&mut args) }
         };
         match mapped {
@@ -92,7 +93,7 @@ impl<D: AsRef<[u8]> + Send + Sync + 'static> Drop for Registration<D> {
         let mut args = PJRT_Client_DmaUnmap_Args::new();
         args.client = self.client.raw().as_ptr();
         args.data = self.registered.0.as_ptr().cast::<c_void>();
-        // SAFETY: C2: the client is live, and the memory is registered with it.
+        // SAFETY: C2 (calls): the client is live, and the memory is registered with it.
         match unsafe { self.client.api().call::<slot::PJRT_Client_DmaUnmap>(&mut args) } {
             Ok(()) => data.give_back(),
             // Devices may still access the memory, so leak it.

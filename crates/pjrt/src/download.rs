@@ -23,8 +23,8 @@ use crate::layout::Reorder;
 use crate::read;
 
 impl Buffer {
-    /// Waits for the contents and copies them to the host, row-major. If the host can read the buffer's memory, this
-    /// crate copies the contents itself instead of calling `PJRT_Buffer_ToHostBuffer`.
+    /// Waits for the contents and copies them to the host in row-major order. If the host can read the elements in
+    /// place, this crate copies the contents itself instead of calling `PJRT_Buffer_ToHostBuffer`.
     ///
     /// The vector has as many elements as the [shape](Buffer::shape). If the buffer has [dynamic
     /// dimensions](Buffer::dynamic_dimension_indices), the vector begins with the elements of an array of the [actual
@@ -41,8 +41,8 @@ impl Buffer {
         checked(self.fetch::<T::Bits>(len, 1)?)
     }
 
-    /// Waits for the contents and copies them into `data`, row-major. `T` cannot be `bool`, because not every byte is a
-    /// valid `bool`.
+    /// Waits for the contents and copies them into `data` in row-major order. `T` cannot be `bool`, because not every
+    /// byte is a valid `bool`.
     ///
     /// # Errors
     ///
@@ -132,9 +132,9 @@ impl Buffer {
         Ok(HostRead::of(&event, memory, reorder))
     }
 
-    /// Starts copying `len` bytes, starting at byte `offset`, of the buffer's memory on the device. The bytes have the
-    /// layout of the device's memory. Dropping the returned future does not stop the copy, which owns its destination
-    /// memory.
+    /// Starts copying `len` bytes of the buffer's memory on the device to the host, beginning at byte `offset`. The
+    /// bytes have the layout of the device's memory. Dropping the returned future does not stop the copy, which owns
+    /// its destination memory.
     ///
     /// # Errors
     ///
@@ -151,12 +151,12 @@ impl Buffer {
         args.dst = memory.as_mut_ptr().cast::<c_void>();
         args.offset = offset;
         args.transfer_size = transfer_size;
-        // SAFETY: C2, C5: the buffer is live; `HostRead` keeps the memory until the event is ready. Moving the vector
-        // does not change the address of its memory.
+        // SAFETY: C2 (calls), C5 (host memory): the buffer is live. `HostRead` keeps the memory until the event is
+        // ready. Moving the vector does not change the address of its memory.
         unsafe { raw.api().call::<Function>(&mut args) }?;
         match read::object(args.event) {
             Ok(event) => {
-                // SAFETY: C3: the plugin created the event for this caller.
+                // SAFETY: C3 (objects): the plugin created the event for this caller.
                 let event = unsafe { Event::new(event, raw.owner().clone()) };
                 Ok(HostRead::of(&event, memory, None))
             }
@@ -182,8 +182,8 @@ impl Buffer {
         Ok(shape)
     }
 
-    /// Copies the contents into new memory and waits for the copy. Each element of the buffer consists of `unit` items
-    /// of type `B`.
+    /// Copies the contents into new memory and waits for the copy. `len` is the number of items of type `B`. Each
+    /// element of the buffer consists of `unit` items.
     fn fetch<B: AnyBitPattern>(&self, len: usize, unit: usize) -> Result<Vec<B>, Error> {
         if let Some(contents) = self.direct_read(len.saturating_mul(size_of::<B>()))? {
             return Ok(contents.to_vec(len));
@@ -234,8 +234,8 @@ impl Buffer {
         // SAFETY: this function's contract: `dst` is valid until the event is ready.
         let event = match unsafe { self.start_with_layout(dst, size, &raw mut layout) } {
             Err(error) if error.kind() == ErrorKind::Unsupported => {
-                // A plugin that does not support layouts uses the buffer's own order, which must therefore be the
-                // requested order.
+                // A plugin that does not support layouts uses the buffer's own order. If the rank exceeds 1, the
+                // requested order is certain to be this order only if the plugin reports it.
                 let rank = shape.dimensions.len();
                 let is_plain = |own: Layout| own.tiles.is_empty() && own.minor_to_major.len() == rank;
                 let is_own = || non_default.is_some() || self.memory_layout().ok().flatten().is_some_and(is_plain);
@@ -265,8 +265,8 @@ impl Buffer {
         args.src = raw.as_ptr();
         args.host_layout = layout;
         if self.shape()?.element_type.bits() % 8 != 0 {
-            // Plugins may pack elements that are smaller than a byte, so query the size of the copy. SAFETY: C2, C5:
-            // without a destination the function only returns the size.
+            // Plugins may pack elements that are smaller than a byte, so query the size of the copy.
+            // SAFETY: C2 (calls), C5 (host memory): without a destination the function only returns the size.
             unsafe { raw.api().call::<Function>(&mut args) }?;
             if args.dst_size != size {
                 let message =
@@ -278,11 +278,11 @@ impl Buffer {
         }
         args.dst = dst.cast::<c_void>();
         args.dst_size = size;
-        // SAFETY: C2, C5: the buffer is live. The layout is valid through the call, and the destination until the event
-        // is ready.
+        // SAFETY: C2 (calls), C5 (host memory): the buffer is live. The layout is valid through the call, and the
+        // destination until the event is ready.
         unsafe { raw.api().call::<Function>(&mut args) }?;
         let event = read::object(args.event).map_err(|broken| Error::malformed(Function::NAME, broken))?;
-        // SAFETY: C3: the plugin created the event for this caller.
+        // SAFETY: C3 (objects): the plugin created the event for this caller.
         Ok(unsafe { Event::new(event, raw.owner().clone()) })
     }
 }
@@ -325,12 +325,13 @@ pub(crate) fn elements(shape: &Shape) -> Result<usize, Error> {
     shape.host_size().and(shape.num_elements()).ok_or_else(|| too_large(shape))
 }
 
-/// Returns zeroed memory. The system allocates the pages of large sizes lazily.
+/// Returns zeroed memory. The system allocates the pages of a large vector lazily.
 pub(crate) fn zeroed<B: Zeroable>(len: usize) -> Vec<B> {
     bytemuck::allocation::zeroed_vec(len)
 }
 
-/// Returns the contents of `memory` in row-major order.
+/// Returns the contents of `memory` in row-major order. `reorder` is `None` if they already have this order. Each
+/// element consists of `unit` items of `memory`.
 fn row_major<B: Copy>(memory: Vec<B>, unit: usize, reorder: Option<&Reorder>) -> Vec<B> {
     match reorder {
         Some(reorder) => reorder.apply(&memory, unit),
@@ -349,8 +350,8 @@ pub(crate) fn checked<T: Element>(bits: Vec<T::Bits>) -> Result<Vec<T>, Error> {
         assert!(align_of::<T>() == align_of::<T::Bits>());
     }
     let mut bits = ManuallyDrop::new(bits);
-    // SAFETY: the elements were checked; `T` and `T::Bits` have the same layout, as `CheckedBitPattern` requires and
-    // the assertions confirm; pointer, length and capacity are those of a vector that is not used again.
+    // SAFETY: the elements were checked. `T` and `T::Bits` have the same layout, as `CheckedBitPattern` requires and
+    // the assertions confirm. The pointer, length and capacity are those of a vector that is not used again.
     Ok(unsafe { Vec::from_raw_parts(bits.as_mut_ptr().cast::<T>(), bits.len(), bits.capacity()) })
 }
 

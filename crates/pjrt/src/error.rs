@@ -127,7 +127,8 @@ impl Error {
         self.0.code
     }
 
-    /// Returns the name of the C function that reported the error or that the plugin lacks.
+    /// Returns the name of the C function that reported the error, that returned invalid data, or that the plugin
+    /// lacks. Returns `None` for other errors.
     pub fn function(&self) -> Option<&'static str> {
         self.0.function
     }

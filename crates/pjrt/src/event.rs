@@ -132,17 +132,19 @@ impl Event {
         args.event = self.raw.as_ptr();
         args.callback = Some(on_ready);
         args.user_arg = pending.cast::<c_void>();
-        // SAFETY: C6: the event is live. If the plugin calls the callback, the callback owns its argument.
+        // SAFETY: C6 (events): the event is live. If the plugin calls the callback, the callback owns its argument.
         let registered = unsafe { self.raw.api().call::<slot::PJRT_Event_OnReady>(&mut args) };
         registered.map_err(|error| {
-            // SAFETY: C6: a registration that failed never calls back, so this function still owns the argument.
+            // SAFETY: C6 (events): the plugin never calls the callback of a failed registration, so this function still
+            // owns the argument.
             let pending = unsafe { Box::from_raw(pending) };
             (error, pending.callback)
         })
     }
 
     /// Keeps `held` alive until the operation has ended, and then calls `then` with `held` and the outcome of the
-    /// operation.
+    /// operation. If the plugin cannot register a callback, waits on this thread instead. If this wait fails, leaks
+    /// `held` and does not call `then`.
     pub(crate) fn hold<T: Send + 'static>(&self, held: T, then: impl FnOnce(T, Result<(), Error>) + Send + 'static) {
         self.keep(held, then, Count::Operation);
     }
@@ -153,7 +155,8 @@ impl Event {
         self.keep(held, then, Count::Loan);
     }
 
-    /// Counts the run of this event as a pending operation until the run has ended.
+    /// Counts the run of this event as a pending operation until the run has ended. If the plugin cannot register a
+    /// callback, the run is not counted.
     pub(crate) fn track(&self, launch_id: i32) {
         let in_flight = self.raw.owner().in_flight().clone();
         in_flight.began_run(launch_id);
@@ -213,14 +216,14 @@ impl Event {
 
 /// Calls the callback of a [`Pending`] with the outcome of the operation. This is a `PJRT_Event_OnReadyCallback`.
 unsafe extern "C" fn on_ready(error: *mut PJRT_Error, user_arg: *mut c_void) {
-    // SAFETY: C6: the argument is the box of `Event::register`, and at most one call receives it.
+    // SAFETY: C6 (events): the argument is the box of `Event::register`, and at most one call receives it.
     let Pending { client, callback, ticket } = *unsafe { Box::from_raw(user_arg.cast::<Pending>()) };
     let held = client.clone();
     contain(move || {
         let result = if error.is_null() {
             Ok(())
         } else {
-            // SAFETY: C6: an error passed to the callback is live, and the callback owns it.
+            // SAFETY: C6 (events): an error passed to the callback is live, and the callback owns it.
             Err(unsafe { client.api().take_error(slot::PJRT_Event_OnReady::NAME, error) })
         };
         callback(result);

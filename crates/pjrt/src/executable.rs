@@ -80,7 +80,7 @@ impl Executable {
     /// the program's size. A program that `wanted` rejects therefore costs one call and no copy.
     pub(crate) fn optimized_program_if(&self, wanted: impl Fn(&str) -> bool) -> Result<Option<Program>, Error> {
         let sized = self.size_optimized_program()?;
-        // SAFETY: C3: the format belongs to the plugin and lives as long as the executable.
+        // SAFETY: C3 (objects): the format belongs to the plugin and lives as long as the executable.
         let format = unsafe { program_format(&sized) }?;
         // An empty format means that the plugin returns the format only together with the code.
         if !format.is_empty() && !wanted(&format) {
@@ -96,7 +96,7 @@ impl Executable {
         let mut args = PJRT_Executable_OptimizedProgram_Args::new();
         args.executable = self.0.as_ptr();
         args.program = &raw mut program;
-        // SAFETY: C2: the executable is live; the program has no memory yet, so the function returns the size.
+        // SAFETY: C2 (calls): the executable is live. The program has no memory yet, so the function returns the size.
         unsafe { self.0.api().call::<slot::PJRT_Executable_OptimizedProgram>(&mut args) }?;
         Ok(program)
     }
@@ -108,7 +108,7 @@ impl Executable {
         let mut args = PJRT_Executable_OptimizedProgram_Args::new();
         args.executable = self.0.as_ptr();
         args.program = &raw mut program;
-        // SAFETY: C2: the executable is live; the program has memory of the size that the plugin reported.
+        // SAFETY: C2 (calls): the executable is live. The program has memory of the size that the plugin reported.
         unsafe { self.0.api().call::<Function>(&mut args) }?;
         if program.code_size > code.len() {
             return Err(Error::malformed(
@@ -117,7 +117,7 @@ impl Executable {
             ));
         }
         code.truncate(program.code_size);
-        // SAFETY: C3: the format belongs to the plugin and lives as long as the executable.
+        // SAFETY: C3 (objects): the format belongs to the plugin and lives as long as the executable.
         let format = unsafe { program_format(&program) }?.into_owned();
         Ok(Program::new(format, code))
     }
@@ -185,11 +185,11 @@ impl Executable {
         if args.num_outputs != types.len() {
             return Err(malformed(Malformed("different numbers of outputs for types and dimensions")));
         }
-        // SAFETY: C3: the array has an element for each output and lives as long as the executable.
+        // SAFETY: C3 (objects): the array has an element for each output and lives as long as the executable.
         let ranks = unsafe { read::slice(args.dim_sizes, types.len()) }.map_err(malformed)?;
         let total = ranks.iter().try_fold(0usize, |sum, rank| sum.checked_add(*rank));
         let total = total.ok_or_else(|| malformed(Malformed("an implausible number of dimensions")))?;
-        // SAFETY: C3: the array has the dimensions of all outputs and lives as long as the executable.
+        // SAFETY: C3 (objects): the array has the dimensions of all outputs and lives as long as the executable.
         let mut rest = unsafe { read::slice(args.dims, total) }.map_err(malformed)?;
         let mut shapes = Vec::with_capacity(types.len());
         for (ty, rank) in types.iter().zip(ranks) {
@@ -211,7 +211,7 @@ impl Executable {
     pub fn parameter_memory_kinds(&self) -> Result<Vec<String>, Error> {
         type Function = slot::PJRT_Executable_ParameterMemoryKinds;
         let args = self.0.query::<Function>()?;
-        // SAFETY: C3: the call returned the arrays, with an element for each parameter.
+        // SAFETY: C3 (objects): the call returned the arrays, with an element for each parameter.
         unsafe { texts(Function::NAME, args.memory_kinds, args.memory_kind_sizes, args.num_parameters) }
     }
 
@@ -220,7 +220,7 @@ impl Executable {
     pub fn output_memory_kinds(&self) -> Result<Vec<String>, Error> {
         type Function = slot::PJRT_Executable_OutputMemoryKinds;
         let args = self.0.query::<Function>()?;
-        // SAFETY: C3: the call returned the arrays, with an element for each output.
+        // SAFETY: C3 (objects): the call returned the arrays, with an element for each output.
         unsafe { texts(Function::NAME, args.memory_kinds, args.memory_kind_sizes, args.num_outputs) }
     }
 

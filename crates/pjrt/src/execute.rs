@@ -1,4 +1,4 @@
-//! `PJRT_LoadedExecutable_Execute`: runs programs.
+//! `PJRT_LoadedExecutable_Execute`: runs programs. A run is one execution of a program.
 
 use std::borrow::Cow;
 use std::ptr::{self, NonNull};
@@ -117,7 +117,8 @@ fn indices(len: usize) -> Cow<'static, [i64]> {
     }
 }
 
-/// Arguments of `PJRT_LoadedExecutable_Execute` other than the lists of buffers and events.
+/// Arguments of `PJRT_LoadedExecutable_Execute` other than the lists of buffers and events. `keep` contains the indices
+/// of the arguments that the run must not donate.
 struct Launch<'a> {
     num_args: usize,
     keep: &'a [i64],
@@ -209,7 +210,7 @@ impl LoadedExecutable {
     /// # Errors
     ///
     /// The errors of [`LoadedExecutable::execute_with`] apply. Also returns an error if the number of lists differs
-    /// from the number of devices, or if the options select a device.
+    /// from the number of devices, if the lists have different lengths, or if the options select a device.
     pub fn execute_sharded(
         &self,
         inputs: Vec<Vec<Input<'_>>>,
@@ -227,7 +228,8 @@ impl LoadedExecutable {
         self.run_all(inputs, &devices, options)
     }
 
-    /// Runs the program on one device. If `options` is set, also returns the event for the end of the run.
+    /// Runs the program on one device. Also returns the event for the end of the run if `options` is set or if the
+    /// client tracks its runs.
     ///
     /// # Safety
     ///
@@ -249,7 +251,7 @@ impl LoadedExecutable {
         let events = if options.is_some() || tracked { &mut event[..] } else { &mut [] };
         // SAFETY: this function's contract: the arguments are live, and the list has `launch.num_args` of them.
         let callbacks = unsafe { self.launch(&launch, &[arguments.as_ptr()], &[outputs.as_mut_ptr()], events) }?;
-        // SAFETY: C3: the plugin created the event for this caller.
+        // SAFETY: C3 (objects): the plugin created the event for this caller.
         let done = NonNull::new(event[0]).map(|raw| unsafe { Event::new(raw, self.handle().owner().clone()) });
         if tracked && let Some(done) = &done {
             done.track(options.map_or(0, |options| options.launch_id));
@@ -301,7 +303,7 @@ impl LoadedExecutable {
         let mut broken = None;
         for event in events {
             match read::object(event) {
-                // SAFETY: C3: the plugin created the event for this caller.
+                // SAFETY: C3 (objects): the plugin created the event for this caller.
                 Ok(raw) => execution.done.push(unsafe { Event::new(raw, self.handle().owner().clone()) }),
                 Err(why) => {
                     options.keep(callbacks.clone(), None);
@@ -323,7 +325,8 @@ impl LoadedExecutable {
         broken.map_or(Ok(execution), Err)
     }
 
-    /// Returns the device of a run on one device, or `None` if the plugin does not report the program's devices.
+    /// Returns `chosen` if it is set, and otherwise the only device of the program. Returns `None` if the plugin does
+    /// not report the program's devices.
     #[inline]
     fn only_device(&self, chosen: Option<&Device>) -> Result<Option<SendPtr<NonNull<PJRT_Device>>>, Error> {
         if let Some(device) = chosen {
@@ -449,7 +452,7 @@ impl LoadedExecutable {
         let id = |device: Result<Device, Error>| {
             device.and_then(|device| device.id()).map_or("?".to_owned(), |id| id.to_string())
         };
-        // SAFETY: C3: the device belongs to the program's client.
+        // SAFETY: C3 (objects): the device belongs to the program's client.
         let expected = id(Ok(unsafe { Device::new(expected.0, self.handle().owner().clone()) }));
         let found = id(buffer.device());
         Error::invalid(format!("argument {index} is on device {found}, but the program runs on device {expected}"))
@@ -501,8 +504,8 @@ impl LoadedExecutable {
         if !events.is_empty() {
             args.device_complete_events = events.as_mut_ptr();
         }
-        // SAFETY: C2, C7: the executable is live, the lists have the lengths in `args`, and all lists live through the
-        // call. After a failed call no callback of the run is called (C10).
+        // SAFETY: C2 (calls), C7 (runs): the executable is live, the lists have the lengths in `args`, and all lists
+        // live through the call. After a failed call no callback of the run is called (C10).
         let called = unsafe { self.handle().api().call::<slot::PJRT_LoadedExecutable_Execute>(&mut args) };
         if let Err(error) = called {
             // SAFETY: the arguments are those of the failed call.
@@ -522,7 +525,7 @@ impl LoadedExecutable {
         raw: &[*mut PJRT_Buffer],
         device: Option<SendPtr<NonNull<PJRT_Device>>>,
     ) -> Result<Outputs, Error> {
-        // SAFETY: C7 and this function's contract: the plugin created the buffers for this caller.
+        // SAFETY: C7 (runs) and this function's contract: the plugin created the buffers for this caller.
         unsafe { Outputs::take(raw, self.handle().owner().clone(), device) }.ok_or_else(|| {
             let name = slot::PJRT_LoadedExecutable_Execute::NAME;
             Error::malformed(name, Malformed("a null pointer for an output"))

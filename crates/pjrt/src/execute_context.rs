@@ -40,15 +40,15 @@ impl ExecuteContext {
     ///
     /// # Errors
     ///
-    /// Plugins that do not support custom calls may not support contexts either.
+    /// Returns an error if the plugin does not support contexts. Plugins without custom calls may lack this support.
     #[doc(alias = "PJRT_ExecuteContext_Create")]
     pub fn new(plugin: &Plugin) -> Result<Self, Error> {
         type Function = slot::PJRT_ExecuteContext_Create;
         let mut args = PJRT_ExecuteContext_Create_Args::new();
-        // SAFETY: C2: the function takes no input.
+        // SAFETY: C2 (calls): the function takes no input.
         unsafe { plugin.api().call::<Function>(&mut args) }?;
         let raw = read::object(args.context).map_err(|broken| Error::malformed(Function::NAME, broken))?;
-        // SAFETY: C3: the plugin created the context for this caller.
+        // SAFETY: C3 (objects): the plugin created the context for this caller.
         Ok(Self(Arc::new(unsafe { Owned::new(raw, plugin.inner().clone()) })))
     }
 

@@ -63,8 +63,8 @@ pub struct ExecuteOptions {
 #[derive(Clone, Debug)]
 enum SliceConfig {
     Owned(Arc<MultiSliceConfig>),
-    /// A configuration of other code. It lives until all runs with it have ended, by the contract of
-    /// `raw::with_multi_slice_config`.
+    /// A configuration that other code owns. By the contract of `raw::with_multi_slice_config`, it lives until all runs
+    /// that use it have ended.
     Adopted(SendPtr<*mut PJRT_MultiSlice_Config>),
 }
 
@@ -112,8 +112,8 @@ impl ExecuteOptions {
         self
     }
 
-    /// Sets the expected incarnation of a process that takes part in the run. The plugin ends collective operations
-    /// with other incarnations of the process.
+    /// Sets the expected incarnation of a process that takes part in the run. A process gets a new incarnation whenever
+    /// it restarts. The plugin ends collective operations with other incarnations of the process.
     ///
     /// A run with incarnations fails if the plugin is older than API 0.78.
     #[doc(alias = "incarnation_ids")]

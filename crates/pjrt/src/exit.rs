@@ -5,7 +5,7 @@
 //! the newest first. A plugin registers an exit handler for each of its static objects. A run may create such an object
 //! on a thread of the plugin. The object is then destroyed before older handlers run. This module therefore waits at
 //! two times. If a thread that has started operations calls `exit`, a thread-local object of this thread waits before
-//! all exit handlers run. Later, an exit handler waits for operations that other threads started.
+//! any exit handler runs. Later, an exit handler waits for operations that other threads started.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -69,7 +69,8 @@ fn called_by_exit() -> bool {
         use std::ffi::c_void;
         use std::ptr::from_mut;
 
-        /// Return values of the function that `_Unwind_Backtrace` calls for each frame.
+        /// Return values (`_URC_NO_REASON` and `_URC_NORMAL_STOP`) of the function that `_Unwind_Backtrace` calls for
+        /// each frame.
         const NO_REASON: c_int = 0;
         const NORMAL_STOP: c_int = 4;
 
@@ -107,7 +108,7 @@ fn called_by_exit() -> bool {
     false
 }
 
-/// Makes a call of `exit` on this thread wait for pending operations before all exit handlers run.
+/// Makes a call of `exit` on this thread wait for pending operations before any exit handler runs.
 #[inline]
 pub(crate) fn watch_thread() {
     // The first access registers the destructor. Ignore the error of a thread that is ending, which can no longer

@@ -63,8 +63,8 @@ impl Buffer {
         self.wait()?;
         let reference = self.external_reference()?;
         let address = reference.address()?.cast::<T>().cast_const();
-        // SAFETY: C5: the host can read the buffer's memory while the reference lives. No program writes to this
-        // memory, because a borrowed buffer cannot be donated. Every bit pattern is a valid `T`.
+        // SAFETY: C5 (host memory): the host can read the buffer's memory while the reference lives. No program writes
+        // to this memory, because a borrowed buffer cannot be donated. Every bit pattern is a valid `T`.
         let elements =
             unsafe { read::slice(address, elements) }.map_err(|broken| Error::malformed(Function::NAME, broken))?;
         Ok(HostView { elements, shape, _reference: reference })

@@ -131,8 +131,8 @@ macro_rules! destroy {
                 unsafe fn destroy(owner: &O, raw: *mut Self) -> Result<(), Error> {
                     let mut args = $args::new();
                     args.$field = raw;
-                    // SAFETY: C2: the only input is the object. By this function's contract, the object is live and is
-                    // not used after this call.
+                    // SAFETY: C2 (calls): the only input is the object. By this function's contract, the object is live
+                    // and is not used after this call.
                     unsafe { owner.api().call::<slot::$function>(&mut args) }
                 }
             }

@@ -84,7 +84,7 @@ impl HostArray {
     ///
     /// # Errors
     ///
-    /// The errors of [`HostArray::to_vec`]. Also fails if the array does not have exactly one element.
+    /// The errors of [`HostArray::to_vec`] apply. Also returns an error if the array does not have exactly one element.
     pub fn scalar<T: Element>(&self) -> Result<T, Error> {
         match self.to_vec::<T>()?.as_slice() {
             [one] => Ok(*one),

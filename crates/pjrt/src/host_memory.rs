@@ -106,8 +106,8 @@ impl Buffer {
         match unsafe { self.start(start, len) } {
             Ok((event, reorder)) => Ok(HostReadInto::of(&event, loan, reorder, shape.element_type)),
             Err(error) => {
-                // By C5 the plugin does not write to the memory after a failed call. The error `Malformed` means that
-                // the call succeeded but returned no event, so the plugin may still write to the memory.
+                // By contract C5 the plugin does not write to the memory after a failed call. The error `Malformed`
+                // means that the call succeeded but returned no event, so the plugin may still write to the memory.
                 if error.kind() != ErrorKind::Malformed {
                     loan.give_back();
                 }

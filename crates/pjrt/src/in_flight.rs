@@ -30,7 +30,8 @@ pub(crate) struct InFlight {
 pub(crate) struct Ticket(Arc<InFlight>);
 
 impl InFlight {
-    /// Counts a pending operation that the end of the process does not wait for.
+    /// Counts an operation as pending until the ticket is dropped. Unlike [`InFlight::ticket`], this function does not
+    /// make a call of `exit` on this thread wait for pending operations.
     pub(crate) fn uncounted_at_exit(self: &Arc<Self>) -> Ticket {
         self.count.fetch_add(1, SeqCst);
         Ticket(self.clone())

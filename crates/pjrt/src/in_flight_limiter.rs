@@ -71,7 +71,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts an operation if it fits in the limits, and returns whether it does.
+    /// Counts an operation if it fits in the limits or if no other operation is in flight. Returns whether the
+    /// operation was counted.
     fn admit(&self, state: &mut State, bytes: u64) -> bool {
         let fits = state.bytes.checked_add(bytes).is_some_and(|sum| sum <= self.max_bytes);
         // If no other operation is in flight, an operation may exceed the limit. Otherwise the operation could never
@@ -107,8 +108,8 @@ impl Shared {
 }
 
 impl InFlightLimiter {
-    /// Creates a limiter for one device. If no operation is in flight, every request is granted: a `max_operations` of
-    /// 0 counts as 1, and the first operation may hold more than `max_bytes`.
+    /// Creates a limiter for one device. A `max_operations` of 0 counts as 1. While no operation is in flight, the next
+    /// operation may hold more than `max_bytes`.
     #[must_use]
     pub fn new(max_operations: usize, max_bytes: u64) -> Self {
         Self(Arc::new(Shared { max_operations: max_operations.max(1), max_bytes, state: Mutex::default() }))
@@ -159,8 +160,8 @@ impl InFlightLimiter {
     }
 }
 
-/// A request for a permit. Dropping the request removes it from the queue. If the future is polled again after it
-/// returned a permit, it requests another permit.
+/// A request for a permit. Dropping the request removes it from the queue, or releases the permit if it was granted but
+/// not yet returned. If the future is polled again after it returned a permit, it requests another permit.
 #[must_use = "a request that is dropped is not granted"]
 pub struct Acquire {
     shared: Arc<Shared>,

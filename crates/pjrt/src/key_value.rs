@@ -53,11 +53,11 @@ use crate::read;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait KeyValueStore: Send + Sync + 'static {
-    /// Returns the value of a key. If the key is absent, waits until another process sets it, for at most `timeout`.
+    /// Returns the value of a key. If the key is absent, waits until the key is set, for at most `timeout`.
     ///
     /// # Errors
     ///
-    /// `DEADLINE_EXCEEDED` if the key is still absent after `timeout`.
+    /// Returns an error of code `DEADLINE_EXCEEDED` if the key is still absent after `timeout`.
     fn get(&self, key: &str, timeout: Duration) -> Result<Vec<u8>, (ErrorCode, String)>;
 
     /// Returns the value of a key without waiting, or `None` if the key is absent.
@@ -106,7 +106,8 @@ unsafe fn store<'a>(user_arg: *mut c_void) -> &'a Arc<dyn KeyValueStore> {
     unsafe { &*user_arg.cast::<Arc<dyn KeyValueStore>>() }
 }
 
-/// Creates a `PJRT_Error` with the function that the plugin passed to the callback.
+/// Creates a `PJRT_Error` with the function that the plugin passed to the callback. Returns null if the plugin passed
+/// no function.
 ///
 /// # Safety
 ///
@@ -117,7 +118,7 @@ unsafe fn fail(make: *mut PJRT_CallbackError, code: ErrorCode, message: &str) ->
     }
     // SAFETY: this function's contract: `make` is valid.
     let Some(make) = (unsafe { *make }) else { return std::ptr::null_mut() };
-    // SAFETY: C9: the function copies the message.
+    // SAFETY: C9 (callbacks of a client): the function copies the message.
     unsafe { make(PJRT_Error_Code(code.as_raw()), message.as_ptr().cast::<c_char>(), message.len()) }
 }
 
@@ -135,10 +136,11 @@ unsafe extern "C" fn delete(value: *mut c_char) {
         return;
     }
     let start = value.cast::<u8>().wrapping_sub(size_of::<usize>());
-    // SAFETY: C9: `value` came from `allocate_value`, which stores the length in front of the bytes.
+    // SAFETY: C9 (callbacks of a client): `value` came from `allocate_value`, which stores the length in front of the
+    // bytes.
     let len = unsafe { start.cast::<usize>().read_unaligned() };
     let bytes = std::ptr::slice_from_raw_parts_mut(start, len + size_of::<usize>());
-    // SAFETY: C9: `value` came from `allocate_value` and is deleted once.
+    // SAFETY: C9 (callbacks of a client): `value` came from `allocate_value` and is deleted once.
     drop(unsafe { Box::from_raw(bytes) });
 }
 
@@ -165,13 +167,14 @@ pub(crate) unsafe fn finish(make: *mut PJRT_CallbackError, answer: Answer<()>) -
 }
 
 unsafe extern "C" fn get(args: *mut PJRT_KeyValueGetCallback_Args) -> *mut PJRT_Error {
-    // SAFETY: C9: the arguments are valid during the callback.
+    // SAFETY: C9 (callbacks of a client): the arguments are valid during the callback.
     let args = unsafe { &mut *args };
     let answer = run(|| {
-        // SAFETY: C9: the key is valid during the callback.
+        // SAFETY: C9 (callbacks of a client): the key is valid during the callback.
         let key = unsafe { read::text(args.key, args.key_size) }.map_err(broken)?;
         let timeout = Duration::from_millis(u64::try_from(args.timeout_in_ms).unwrap_or(0));
-        // SAFETY: C9: the callback receives its registered argument, and runs while the client lives.
+        // SAFETY: C9 (callbacks of a client): the callback receives its registered argument, and runs while the client
+        // lives.
         unsafe { store(args.user_arg) }.get(&key, timeout)
     });
     let answer = answer.map(|value| {
@@ -179,17 +182,18 @@ unsafe extern "C" fn get(args: *mut PJRT_KeyValueGetCallback_Args) -> *mut PJRT_
         args.value_size = value.len();
         args.value_deleter_callback = Some(delete);
     });
-    // SAFETY: C9: the plugin passed this function to create errors.
+    // SAFETY: C9 (callbacks of a client): the plugin passed this function to create errors.
     unsafe { finish(args.callback_error, answer) }
 }
 
 unsafe extern "C" fn try_get(args: *mut PJRT_KeyValueTryGetCallback_Args) -> *mut PJRT_Error {
-    // SAFETY: C9: the arguments are valid during the callback.
+    // SAFETY: C9 (callbacks of a client): the arguments are valid during the callback.
     let args = unsafe { &mut *args };
     let answer = run(|| {
-        // SAFETY: C9: the key is valid during the callback.
+        // SAFETY: C9 (callbacks of a client): the key is valid during the callback.
         let key = unsafe { read::text(args.key, args.key_size) }.map_err(broken)?;
-        // SAFETY: C9: the callback receives its registered argument, and runs while the client lives.
+        // SAFETY: C9 (callbacks of a client): the callback receives its registered argument, and runs while the client
+        // lives.
         let found = unsafe { store(args.user_arg) }.try_get(&key)?;
         found.ok_or_else(|| (ErrorCode::NOT_FOUND, format!("the key-value store has no key {key:?}")))
     });
@@ -198,22 +202,23 @@ unsafe extern "C" fn try_get(args: *mut PJRT_KeyValueTryGetCallback_Args) -> *mu
         args.value_size = value.len();
         args.value_deleter_callback = Some(delete);
     });
-    // SAFETY: C9: the plugin passed this function to create errors.
+    // SAFETY: C9 (callbacks of a client): the plugin passed this function to create errors.
     unsafe { finish(args.callback_error, answer) }
 }
 
 unsafe extern "C" fn put(args: *mut PJRT_KeyValuePutCallback_Args) -> *mut PJRT_Error {
-    // SAFETY: C9: the arguments are valid during the callback.
+    // SAFETY: C9 (callbacks of a client): the arguments are valid during the callback.
     let args = unsafe { &*args };
     let answer = run(|| {
-        // SAFETY: C9: the key is valid during the callback.
+        // SAFETY: C9 (callbacks of a client): the key is valid during the callback.
         let key = unsafe { read::text(args.key, args.key_size) }.map_err(broken)?;
-        // SAFETY: C9: the value is valid during the callback.
+        // SAFETY: C9 (callbacks of a client): the value is valid during the callback.
         let value = unsafe { read::slice(args.value.cast::<u8>(), args.value_size) }.map_err(broken)?;
-        // SAFETY: C9: the callback receives its registered argument, and runs while the client lives.
+        // SAFETY: C9 (callbacks of a client): the callback receives its registered argument, and runs while the client
+        // lives.
         unsafe { store(args.user_arg) }.put(&key, value)
     });
-    // SAFETY: C9: the plugin passed this function to create errors.
+    // SAFETY: C9 (callbacks of a client): the plugin passed this function to create errors.
     unsafe { finish(args.callback_error, answer) }
 }
 

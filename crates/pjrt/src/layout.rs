@@ -42,8 +42,8 @@ impl<'a> MemoryLayout<'a> {
     }
 }
 
-/// Returns whether the order of the dimensions differs from row-major. Ignores tiles, because they do not affect the
-/// order of the elements on the host.
+/// Returns whether the layout's order of the dimensions is valid and not equivalent to row-major order. Ignores tiles,
+/// because they do not affect the order of the elements on the host.
 pub(crate) fn is_non_default(layout: &Layout, shape: &Shape) -> bool {
     let rank = shape.dimensions.len();
     // A layout whose length differs from the rank is invalid, so ignore it.
@@ -70,15 +70,16 @@ pub(crate) fn is_same(a: &Layout, b: &Layout, dimensions: &[i64]) -> bool {
     a.tiles.is_empty() && b.tiles.is_empty() && long(a) == long(b)
 }
 
-/// A conversion from another order of the dimensions to row-major order.
+/// A conversion from the dimension order of a layout to row-major order.
 #[derive(Debug)]
 pub(crate) struct Reorder {
-    /// Extent of each dimension, and its stride in the other order. Strides count elements.
+    /// Extent of each dimension, and its stride in the layout's order, in elements.
     dimensions: Vec<(usize, usize)>,
 }
 
 impl Reorder {
-    /// Creates the conversion. Returns `None` if `minor_to_major` is not a permutation of the shape's dimensions.
+    /// Creates the conversion. Returns `None` if `minor_to_major` is not a permutation of the shape's dimensions, if an
+    /// extent is negative, or if the number of elements overflows.
     pub(crate) fn new(layout: &Layout, shape: &Shape) -> Option<Self> {
         let rank = shape.dimensions.len();
         let mut dimensions = vec![None; rank];
@@ -94,7 +95,7 @@ impl Reorder {
         Some(Self { dimensions: dimensions.into_iter().collect::<Option<_>>()? })
     }
 
-    /// Converts row-major elements to the other order.
+    /// Converts row-major elements to the layout's order.
     pub(crate) fn undo<B: Copy>(&self, data: &[B]) -> Vec<B> {
         let places: Vec<usize> = self.apply(&(0..data.len()).collect::<Vec<_>>(), 1);
         let mut out = data.to_vec();

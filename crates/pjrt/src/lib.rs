@@ -42,7 +42,7 @@
 //!
 //! # Features
 //!
-//! - `dlpack`: imports and exports DLPack tensors without copies.
+//! - `dlpack`: exports DLPack tensors without copies, and imports them without copies if the device allows it.
 //! - `hazards`: rejects programs that are known to crash XLA's plugins. The crate `plugin-registry` enables this
 //!   feature.
 //! - `stablehlo`: compiles programs that are built with the crate `stablehlo`, in a StableHLO version that the plugin
@@ -176,8 +176,8 @@ pub use upload_options::UploadOptions;
 /// Raw pointers to a plugin's function table and objects, for code that calls functions that the safe API lacks.
 ///
 /// This module follows the PJRT header, so it may change with any minor version of this crate. [`Plugin::api`] returns
-/// its [`Api`](raw::Api). Outside this module, the only type of `pjrt-sys` in the public API is [`StaticApi`], which
-/// does not depend on the header.
+/// the [`Api`](raw::Api) of a plugin. Outside this module, the only type of `pjrt-sys` in the public API is
+/// [`StaticApi`], which does not depend on the header.
 pub mod raw {
     pub use pjrt_sys::{Slot, extension_slot, for_each_slot, slot};
 

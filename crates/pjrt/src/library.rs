@@ -10,8 +10,7 @@ use pjrt_sys::PJRT_Api;
 use crate::load_error::LoadErrorKind;
 use crate::loader_error::LoaderError;
 
-/// Opens a library. The system also opens the libraries that it depends on, and runs the initializers of all these
-/// libraries.
+/// Opens a library. The system also opens the library's dependencies, and runs the initializers of all these libraries.
 ///
 /// # Safety
 ///
@@ -55,11 +54,11 @@ pub(crate) unsafe fn get_pjrt_api(path: &Path) -> Result<(Mapped, *const PJRT_Ap
     std::fs::File::open(path).map_err(|error| LoadErrorKind::File(error.into()))?;
     // SAFETY: this function's contract: the library's initializers may run.
     let library = unsafe { open(path) }.map_err(|error| LoadErrorKind::Library(error.into()))?;
-    // SAFETY: C1: a symbol of this name has this type.
+    // SAFETY: C1 (table): a symbol of this name has this type.
     let entry = unsafe { library.get::<unsafe extern "C" fn() -> *const PJRT_Api>(b"GetPjrtApi\0") };
     let entry = *entry.map_err(|error| LoadErrorKind::NoEntryPoint(error.into()))?;
     let mapped = Mapped(Box::leak(Box::new(library)));
-    // SAFETY: C1: the function has this type and may be called at any time.
+    // SAFETY: C1 (table): the function has this type and may be called at any time.
     Ok((mapped, unsafe { entry() }))
 }
 

@@ -29,7 +29,7 @@ pub enum LoadErrorKind {
     /// The library does not export `GetPjrtApi`.
     #[error("it is not a PJRT plugin, because it does not export GetPjrtApi: {0}")]
     NoEntryPoint(#[source] LoaderError),
-    /// The library does not export a requested function.
+    /// The library does not export a requested function, or this crate did not load the plugin from a library.
     #[error("it does not export the function {function}: {why}")]
     NoFunction {
         /// The function's name.
@@ -44,12 +44,12 @@ pub enum LoadErrorKind {
     /// The address of the function table is not aligned.
     #[error("GetPjrtApi returned a misaligned pointer")]
     MisalignedTable,
-    /// The function table is smaller than in every supported version.
+    /// The function table is too short to contain its API version.
     #[error("its function table has {struct_size} bytes, but at least {needed} are required; update the plugin")]
     TruncatedTable {
         /// The `struct_size` of the table.
         struct_size: usize,
-        /// Minimum size of a supported table.
+        /// Minimum size of a table that contains its API version.
         needed: usize,
     },
     /// This crate does not support the major version of the plugin's API.

@@ -63,7 +63,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The errors of [`Client::deserialize_and_load`] and [`Client::compile`]. An error of kind
+    /// The errors of [`Client::deserialize_and_load`] and [`Client::compile`] apply. Also returns an error of kind
     /// [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is too old for an option.
     pub fn deserialize_and_load_with(
         &self,
@@ -71,7 +71,8 @@ impl Client {
         options: &LoadOptions,
     ) -> Result<LoadedExecutable, Error> {
         executable.check(&self.identity())?;
-        // SAFETY: P2: the envelope identifies this build of the plugin as the one that serialized the bytes.
+        // SAFETY: P2 (executables): the envelope identifies this build of the plugin as the one that serialized the
+        // bytes.
         unsafe { self.load_bytes(executable.payload(), options) }
     }
 
@@ -124,12 +125,12 @@ impl Client {
         args.serialized_executable_size = bytes.len();
         let call = || {
             args.loaded_executable = std::ptr::null_mut();
-            // SAFETY: C2, P2: the client is live, the bytes and options live through the call, and the bytes are an
-            // executable of the plugin.
+            // SAFETY: C2 (calls), P2 (executables): the client is live, the bytes and options live through the call,
+            // and the bytes are an executable of the plugin.
             unsafe { self.api().call::<Function>(&mut args) }
         };
         self.inner().allocating(|| self.addressable_devices().unwrap_or_default(), call)?;
-        // SAFETY: C3: the plugin created the executable for this caller.
+        // SAFETY: C3 (objects): the plugin created the executable for this caller.
         unsafe { LoadedExecutable::new(args.loaded_executable, self, Function::NAME) }
     }
 }

@@ -73,7 +73,7 @@ impl LoadedExecutable {
         let executable = raw.query::<slot::PJRT_LoadedExecutable_GetExecutable>()?;
         let parent = Parent::Client(client.inner().clone());
         let name = slot::PJRT_LoadedExecutable_GetExecutable::NAME;
-        // SAFETY: C3: the plugin created the executable for this caller.
+        // SAFETY: C3 (objects): the plugin created the executable for this caller.
         let executable = unsafe { Executable::new(executable.as_ptr(), parent, name) }?;
         let num_outputs = executable.num_outputs()?;
         let devices = raw.query::<slot::PJRT_LoadedExecutable_AddressableDevices>()?;
@@ -134,11 +134,12 @@ impl LoadedExecutable {
         self.num_outputs
     }
 
-    /// Returns the program's parameters, or `None` if the plugin does not report how many there are. Some plugins
-    /// report only the number of parameters, without shapes and layouts.
+    /// Returns the program's parameters, or `None` if the plugin does not report their number. Some plugins report only
+    /// the number of parameters, without shapes and layouts.
     ///
-    /// If the plugin returns the optimized program as StableHLO, as the embedded CPU device does, the first call reads
-    /// the shapes from the optimized program. This requires the feature `stablehlo`.
+    /// If the plugin returns the optimized program as StableHLO, as the embedded CPU device of the crate
+    /// `plugin-registry` does, the first call reads the shapes from the optimized program. This requires the feature
+    /// `stablehlo`.
     pub fn parameters(&self) -> Option<&[Parameter]> {
         #[cfg(feature = "stablehlo")]
         if !self.has_shapes()
@@ -179,7 +180,7 @@ impl LoadedExecutable {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.96.
+    /// Returns an error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.96.
     #[doc(alias = "PJRT_LoadedExecutable_AddressableDeviceLogicalIds")]
     pub fn logical_device_ids(&self) -> Result<Vec<(i32, i32)>, Error> {
         let ids = self.live()?.query::<slot::PJRT_LoadedExecutable_AddressableDeviceLogicalIds>()?;
@@ -215,7 +216,7 @@ impl LoadedExecutable {
     /// Returns whether the executable was deleted, for example by [`LoadedExecutable::delete`].
     #[doc(alias = "PJRT_LoadedExecutable_IsDeleted")]
     pub fn is_deleted(&self) -> Result<bool, Error> {
-        // XLA's CPU plugins never report a deletion.
+        // XLA's CPU plugins never report a deletion, so check the flag of this crate first.
         if self.deleted.load(Ordering::Acquire) {
             return Ok(true);
         }

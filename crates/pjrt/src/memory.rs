@@ -43,7 +43,7 @@ impl Memory {
     ) -> Result<Vec<Self>, Error> {
         let one = |raw: &*mut PJRT_Memory| {
             let raw = read::object(*raw).map_err(|broken| Error::malformed(function, broken))?;
-            // SAFETY: C3: the memories that a plugin lists belong to the client.
+            // SAFETY: C3 (objects): the memories that a plugin lists belong to the client.
             Ok(unsafe { Self::new(raw, client.clone()) })
         };
         memories.iter().map(one).collect()

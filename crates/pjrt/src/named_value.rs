@@ -21,7 +21,7 @@ pub(crate) unsafe fn read(values: *const PJRT_NamedValue, len: usize) -> Result<
     if values.is_null() || !values.is_aligned() {
         return Err(Malformed("null or misaligned named values"));
     }
-    // SAFETY: C1: a value begins with its `struct_size`.
+    // SAFETY: C1 (table): a value begins with its `struct_size`.
     let struct_size = unsafe { values.cast::<usize>().read() };
     if struct_size < PJRT_NamedValue::STRUCT_SIZE {
         return Err(Malformed("named values that are too short"));
@@ -30,11 +30,12 @@ pub(crate) unsafe fn read(values: *const PJRT_NamedValue, len: usize) -> Result<
     // as the stride.
     let stride = struct_size.next_multiple_of(align_of::<PJRT_NamedValue>());
     for index in 0..len {
-        // SAFETY: C3: the array has `len` values of this stride.
+        // SAFETY: C3 (objects): the array has `len` values of this stride.
         let value = unsafe { values.byte_add(index * stride) };
-        // SAFETY: C1: the value is readable for its `struct_size`, which is at least the size of `PJRT_NamedValue`.
+        // SAFETY: C1 (table): the value is readable for its `struct_size`, which is at least the size of
+        // `PJRT_NamedValue`.
         let value = unsafe { value.read() };
-        // SAFETY: C3: the memory that the value refers to lives as long as the value.
+        // SAFETY: C3 (objects): the memory that the value refers to lives as long as the value.
         if let Some(value) = unsafe { one(&value) }? {
             read.push(value);
         }
@@ -57,21 +58,21 @@ unsafe fn one(raw: &PJRT_NamedValue) -> Result<Option<NamedValue>, Malformed> {
             Value::String(unsafe { read::text(text, raw.value_size) }?.into_owned())
         }
         PJRT_NamedValue_Type::PJRT_NamedValue_kInt64 => {
-            // SAFETY: as for the string member above.
+            // SAFETY: the type field selects this member, and every bit pattern is a valid value of the member.
             Value::Int64(unsafe { raw.__bindgen_anon_1.int64_value })
         }
         PJRT_NamedValue_Type::PJRT_NamedValue_kInt64List => {
-            // SAFETY: as for the string member above.
+            // SAFETY: the type field selects this member, and every bit pattern is a valid value of the member.
             let list = unsafe { raw.__bindgen_anon_1.int64_array_value };
             // SAFETY: this function's contract: the array is valid.
             Value::Int64List(unsafe { read::slice(list, raw.value_size) }?.to_vec())
         }
         PJRT_NamedValue_Type::PJRT_NamedValue_kFloat => {
-            // SAFETY: as for the string member above.
+            // SAFETY: the type field selects this member, and every bit pattern is a valid value of the member.
             Value::Float(unsafe { raw.__bindgen_anon_1.float_value })
         }
         PJRT_NamedValue_Type::PJRT_NamedValue_kBool => {
-            // SAFETY: as for the string member above.
+            // SAFETY: the type field selects this member, and every bit pattern is a valid value of the member.
             Value::Bool(unsafe { raw.__bindgen_anon_1.bool_value }.get())
         }
         other => {
@@ -112,8 +113,8 @@ pub(crate) fn raw(values: &[NamedValue]) -> Vec<PJRT_NamedValue> {
                 raw.type_ = PJRT_NamedValue_Type::PJRT_NamedValue_kBool;
                 raw.__bindgen_anon_1.bool_value = Bool::from(*value);
             }
-            // `Value` is non-exhaustive. Add an arm for each new variant: here, the plugin receives an empty string,
-            // because `kString` is 0.
+            // `Value` is non-exhaustive. Add an arm for each new variant. This arm passes an empty string to the
+            // plugin, because `kString` is 0.
             _ => raw.value_size = 0,
         }
         raw
@@ -164,7 +165,7 @@ mod tests {
         // SAFETY: the values live in `raw` and `values`.
         assert_eq!(unsafe { read(raw.as_ptr(), 2) }.unwrap(), values[1..]);
         raw[0].struct_size = 48;
-        // SAFETY: as for the string member above.
+        // SAFETY: the values live in `raw` and `values`, and `read` rejects their `struct_size`.
         assert!(unsafe { read(raw.as_ptr(), 2) }.is_err());
         // SAFETY: null is allowed.
         assert!(unsafe { read(std::ptr::null(), 2) }.is_err());

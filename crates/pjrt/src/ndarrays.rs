@@ -27,7 +27,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The errors of [`Client::buffer_from_host_to`].
+    /// The errors of [`Client::buffer_from_host_to`] apply.
     pub fn buffer_from_array<'a, T: Element, D: Dimension>(
         &self,
         array: &ArrayRef<T, D>,

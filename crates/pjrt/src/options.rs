@@ -148,8 +148,8 @@ impl Extend<NamedValue> for ClientOptions {
     }
 }
 
-/// Maximum product of the numbers of replicas and partitions, which exceeds the number of devices of any machine. XLA's
-/// plugins allocate memory in proportion to this product before they compare it with the number of their devices.
+/// Maximum product of the numbers of replicas and partitions. This limit exceeds the number of devices of any machine.
+/// XLA's plugins allocate memory in proportion to this product before they compare it with the number of their devices.
 pub(crate) const MAX_DEVICES: u32 = 1 << 20;
 /// Maximum number of devices that a caller may request from XLA's CPU plugins. XLA allocates threads and memory for
 /// each device.
@@ -204,7 +204,8 @@ fn check(options: &CompileOptions) -> Result<(), Error> {
     ids.copied().try_for_each(|id| within("an id of device_assignment", id, 0, i64::from(i32::MAX)))
 }
 
-/// Rejects client options that would make XLA's CPU plugins abort the process.
+/// Rejects a `cpu_device_count` that is not an integer or out of range, because XLA's CPU plugins would abort the
+/// process.
 pub(crate) fn check_client(options: &[NamedValue]) -> Result<(), Error> {
     for NamedValue { value, .. } in options.iter().filter(|option| option.name == CPU_DEVICE_COUNT) {
         if !matches!(value, Value::Int64(count) if (1..=MAX_CPU_DEVICES).contains(count)) {

@@ -25,7 +25,7 @@ thread_local! {
 struct Running;
 
 impl Running {
-    /// Returns `None` if the thread already runs a hook.
+    /// Returns `None` if the thread already runs a hook or is ending.
     fn start() -> Option<Self> {
         // While the thread is ending, the flag is not accessible. Do not run a hook in this case.
         (!IN_HOOK.try_with(|running| running.replace(true)).unwrap_or(true)).then_some(Self)
@@ -70,7 +70,8 @@ impl ClientInner {
         call().map_err(|error| if error.is_out_of_memory() { with_memory(error, devices) } else { error })
     }
 
-    /// Runs the client's hook, if there is one. Returns whether the hook has freed memory.
+    /// Runs the client's hook, if there is one. Returns whether the hook has freed memory. Does not run the hook within
+    /// a callback or within a hook.
     fn free_memory(&self, error: &Error) -> bool {
         // A hook may wait for operations of the client, but a callback must not block. Do not run the hook within a
         // callback.
@@ -82,7 +83,8 @@ impl ClientInner {
         freed
     }
 
-    /// Adds the memory statistics of all addressable devices to an out-of-memory error of an operation.
+    /// Adds the memory statistics of all addressable devices to an out-of-memory error, unless the error already
+    /// contains statistics or this thread is running a callback.
     #[cold]
     pub(crate) fn describe_memory(self: &Arc<Self>, error: Error) -> Error {
         if !error.is_out_of_memory() || !error.device_memory().is_empty() || in_callback() {
@@ -135,7 +137,7 @@ impl LoadedExecutable {
         }
         let client = self.handle().owner();
         let devices = match NonNull::new(args.execute_device) {
-            // SAFETY: C3: the device of a run belongs to the program's client.
+            // SAFETY: C3 (objects): the device of a run belongs to the program's client.
             Some(device) => vec![unsafe { Device::new(device, client.clone()) }],
             None => self.addressable_devices().to_vec(),
         };
@@ -144,8 +146,8 @@ impl LoadedExecutable {
             return Err(with_memory(error, &devices));
         }
         let error = with_memory(error, &devices);
-        // The hook may have deleted input buffers, so check the inputs again. SAFETY: this function's contract: `args`
-        // are the arguments of a call.
+        // The hook may have deleted input buffers, so check the inputs again.
+        // SAFETY: this function's contract: `args` are the arguments of a call.
         if !client.free_memory(&error) || !unsafe { self.is_repeatable(args) } {
             return Err(error);
         }

@@ -76,8 +76,8 @@ impl Outputs {
         }
         let buffers = match raw {
             [raw] => NonNull::new(*raw).into_iter().map(take).collect(),
-            // Collect into a `Vec`, which does not check its capacity for each element, unlike `SmallVec`. SAFETY: no
-            // pointer is null, as checked above.
+            // Collect into a `Vec`, which does not check its capacity for each element, unlike `SmallVec`.
+            // SAFETY: no pointer is null, as checked above.
             _ => Buffers::from_vec(raw.iter().map(|raw| take(unsafe { NonNull::new_unchecked(*raw) })).collect()),
         };
         Some(Self { buffers, client })
@@ -87,7 +87,7 @@ impl Outputs {
     ///
     /// # Panics
     ///
-    /// If `index` is out of bounds.
+    /// Panics if `index` is out of bounds.
     pub fn remove(&mut self, index: usize) -> Buffer {
         self.buffers.remove(index).held(self.client.clone())
     }
@@ -122,8 +122,8 @@ impl Outputs {
     ///
     /// # Errors
     ///
-    /// An error of kind [`InvalidArgument`](crate::ErrorKind::InvalidArgument) if the list does not have exactly `N`
-    /// buffers.
+    /// Returns an error of kind [`InvalidArgument`](crate::ErrorKind::InvalidArgument) if the list does not have
+    /// exactly `N` buffers.
     pub fn into_array<const N: usize>(self) -> Result<[Buffer; N], Error> {
         self.into_vec().try_into().map_err(|all: Vec<Buffer>| {
             let found = all.len();

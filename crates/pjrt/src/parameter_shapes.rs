@@ -5,8 +5,9 @@ use stablehlo::VerifyLevel;
 
 use crate::parameter::Parameter;
 
-/// Reads the shapes of the parameters from a program in the format `mlir`. Returns `None` for other formats and for
-/// programs that cannot be parsed. The shape of a parameter is `None` if it cannot be represented.
+/// Reads the shapes of the parameters from a program in the format `mlir`. Returns `None` for other formats, and for
+/// programs that cannot be parsed or have no entry function. The shape of a parameter is `None` if a [`Shape`] cannot
+/// represent the parameter's type.
 pub(crate) fn read(program: &Program) -> Option<Vec<Option<Shape>>> {
     if program.format() != "mlir" {
         return None;

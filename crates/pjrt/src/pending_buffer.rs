@@ -25,8 +25,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Returns an error if the shape has negative extents or exceeds the address space, if the layout does not match
-    /// the shape, or if the memory belongs to another client.
+    /// Returns an error if the plugin's API version lacks the element type, if the shape has negative extents or
+    /// exceeds the address space, if the layout does not match the shape, or if the memory belongs to another client.
     #[doc(alias = "PJRT_Client_CreateUninitializedBuffer")]
     pub fn create_uninitialized_buffer(
         &self,
@@ -47,12 +47,13 @@ impl Client {
         args.memory = memory.handle().as_ptr();
         let call = || {
             args.buffer = std::ptr::null_mut();
-            // SAFETY: C2: the client is live, the memory belongs to it, and the shape and layout live through the call.
+            // SAFETY: C2 (calls): the client is live, the memory belongs to it, and the shape and layout live through
+            // the call.
             unsafe { self.api().call::<Function>(&mut args) }
         };
         self.inner().allocating(|| self.devices_at(memory.into()), call)?;
         let raw = read::object(args.buffer).map_err(|broken| Error::malformed(Function::NAME, broken))?;
-        // SAFETY: C3: the plugin created the buffer for this caller.
+        // SAFETY: C3 (objects): the plugin created the buffer for this caller.
         Ok(unsafe { Buffer::new(raw, self.inner().clone(), None) })
     }
 
@@ -67,7 +68,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The errors of [`Client::create_uninitialized_buffer`].
+    /// The errors of [`Client::create_uninitialized_buffer`] apply.
     #[doc(alias = "PJRT_Client_CreateAliasBuffer")]
     pub fn create_alias_buffer(
         &self,
@@ -77,8 +78,8 @@ impl Client {
     ) -> Result<(Buffer, AliasFulfillment), Error> {
         type Function = slot::PJRT_Client_CreateAliasBuffer;
         self.check_new_buffer(shape, memory)?;
-        // XLA's plugins compare the layouts of the two buffers, and an absent layout differs from every layout. Always
-        // pass one.
+        // XLA's plugins compare the layouts of the two buffers, and an absent layout differs from every layout.
+        // Therefore always pass a layout.
         let row_major = Layout::row_major(shape.dimensions.len());
         let layout = MemoryLayout::new(layout.unwrap_or(&row_major), shape)?;
         let mut layout = layout.raw();
@@ -89,11 +90,12 @@ impl Client {
         args.shape_num_dims = shape.dimensions.len();
         args.shape_element_type = PJRT_Buffer_Type(shape.element_type.as_raw());
         args.shape_layout = &raw mut layout;
-        // SAFETY: C2: the client is live, the memory belongs to it, and the shape and layout live through the call.
+        // SAFETY: C2 (calls): the client is live, the memory belongs to it, and the shape and layout live through the
+        // call.
         unsafe { self.api().call::<Function>(&mut args) }?;
         let malformed = |broken| Error::malformed(Function::NAME, broken);
         let raw = read::object(args.alias_buffer).map_err(malformed)?;
-        // SAFETY: C3: the plugin created the buffer for this caller.
+        // SAFETY: C3 (objects): the plugin created the buffer for this caller.
         let buffer = unsafe { Buffer::new(raw, self.inner().clone(), None) };
         let callback = read::object(args.fulfill_alias_buffer_cb).map_err(malformed)?;
         let fulfillment = AliasFulfillment {
@@ -133,8 +135,8 @@ impl AliasFulfillment {
     ///
     /// # Errors
     ///
-    /// Returns an error if `buffer` belongs to another client, has another shape or is in another memory. In these
-    /// cases, the alias buffer gets an error of code `CANCELLED`.
+    /// Returns an error if `buffer` belongs to another client, has another shape, is in another memory or was deleted.
+    /// In these cases, the alias buffer gets an error of code `CANCELLED`.
     #[doc(alias = "PJRT_Client_FulfillAliasBuffer")]
     pub fn fulfill(mut self, buffer: &Buffer) -> Result<(), Error> {
         if !Arc::ptr_eq(buffer.handle().owner(), &self.client) {
@@ -178,8 +180,8 @@ impl AliasFulfillment {
         args.error_message = message.as_ptr().cast::<c_char>();
         args.error_message_size = message.len();
         args.fulfill_alias_buffer_cb = callback.0;
-        // SAFETY: C2: the client is live, and the buffer is null or a live buffer of this client. The callback is that
-        // of the alias buffer and is passed only once. The message lives through the call.
+        // SAFETY: C2 (calls): the client is live, and the buffer is null or a live buffer of this client. The callback
+        // is that of the alias buffer and is passed only once. The message lives through the call.
         let called = unsafe { self.client.api().call::<slot::PJRT_Client_FulfillAliasBuffer>(&mut args) };
         match called {
             // XLA's plugins return the same error that they set on the alias buffer. The call has succeeded in this
@@ -219,7 +221,7 @@ impl Buffer {
         let mut args = PJRT_Buffer_DonateWithControlDependency_Args::new();
         let live = self.live()?;
         args.buffer = live.as_ptr();
-        // SAFETY: C2: the buffer is live, and all other arguments are outputs.
+        // SAFETY: C2 (calls): the buffer is live, and all other arguments are outputs.
         unsafe { live.api().call::<Function>(&mut args) }?;
         let malformed = |broken| Error::malformed(Function::NAME, broken);
         let client = live.owner().clone();
@@ -229,7 +231,7 @@ impl Buffer {
         let dependency =
             ControlDependency { callback: Some(SendPtr((callback, args.callback_data))), client: client.clone() };
         let raw = read::object(args.out_buffer).map_err(malformed)?;
-        // SAFETY: C3: the plugin created the buffer for this caller.
+        // SAFETY: C3 (objects): the plugin created the buffer for this caller.
         Ok((unsafe { Self::new(raw, client, None) }, dependency))
     }
 }
@@ -272,8 +274,8 @@ impl ControlDependency {
         args.error_code = PJRT_Error_Code(code.as_raw());
         args.error_message = message.as_ptr().cast::<c_char>();
         args.error_message_size = message.len();
-        // SAFETY: C2: the callback is called once, with the argument that the plugin returned together with it. The
-        // message lives through the call.
+        // SAFETY: C2 (calls): the callback is called once, with the argument that the plugin returned together with it.
+        // The message lives through the call.
         unsafe { callback(&mut args) }
     }
 }

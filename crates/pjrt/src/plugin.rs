@@ -79,7 +79,8 @@ fn registry() -> std::sync::MutexGuard<'static, Registry> {
     REGISTRY.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns another spelling of an absolute path, with `dots` components `.`, such as `/folder/././library.so`.
+/// Returns another path to the same file, with `dots` components `.` before the file name, such as
+/// `/folder/././library.so` for 2. Returns a path without a file name unchanged.
 fn spelled_anew(path: &Path, dots: usize) -> PathBuf {
     let (Some(folder), Some(file)) = (path.parent(), path.file_name()) else { return path.to_owned() };
     let mut spelling = folder.to_owned();
@@ -107,8 +108,9 @@ impl Plugin {
     ///
     /// The library is a PJRT plugin that keeps [contracts](crate::contracts) C1 to C11. In short, its function table
     /// and functions match the header of its API version, and its objects live until they are destroyed. Any thread may
-    /// call it. It does not use host memory after it has reported the end of the operation, and it throws no exceptions
-    /// to its caller. The safe functions of this crate rely on this promise.
+    /// call these functions. The plugin does not use host memory after it has reported the end of the operation that
+    /// uses the memory, and it throws no exceptions to its caller. The safe functions of this crate rely on this
+    /// promise.
     #[doc(alias = "GetPjrtApi")]
     #[doc(alias = "PJRT_Plugin_Initialize")]
     pub unsafe fn load(path: impl AsRef<Path>) -> Result<Self, LoadError> {
@@ -119,8 +121,8 @@ impl Plugin {
         let (loaded, library, table) = match known {
             Some(known) => known,
             None => {
-                // Hold no lock while the library's initializers run, because they may load plugins themselves. SAFETY:
-                // this function's contract: the library keeps C1 to C11.
+                // Hold no lock while the library's initializers run, because they may load plugins themselves.
+                // SAFETY: this function's contract: the library keeps C1 to C11.
                 let (library, table) = unsafe { library::get_pjrt_api(&canonical) }.map_err(fail)?;
                 let table = SendPtr(table);
                 // Reject null before the lookup. Otherwise all libraries that return null would count as one plugin.
@@ -136,8 +138,8 @@ impl Plugin {
         unsafe { Self::initialize(&loaded, table.0, Some((canonical, library)), true) }
     }
 
-    /// Loads a plugin whose file replaced a loaded plugin at the same path. Both plugins stay usable, and
-    /// [`Plugin::load`] still returns the first plugin.
+    /// Loads a plugin from a file that replaced the file of a loaded plugin at the same path. Both plugins stay usable,
+    /// and [`Plugin::load`] still returns the first plugin.
     ///
     /// If the file was not replaced, this function returns the plugin that is already loaded. The dynamic loaders of
     /// Linux and macOS identify files by device and inode. The new file must therefore have been renamed to the path. A
@@ -145,7 +147,7 @@ impl Plugin {
     ///
     /// # Errors
     ///
-    /// The errors of [`Plugin::load`].
+    /// The errors of [`Plugin::load`] apply.
     ///
     /// # Safety
     ///
@@ -221,7 +223,8 @@ impl Plugin {
     }
 
     /// Returns the plugin of a function table. The first call for a table creates the plugin, and calls
-    /// `PJRT_Plugin_Initialize` if `is_new` is `true`.
+    /// `PJRT_Plugin_Initialize` if `is_new` is `true` and the table contains this function. Later calls return the same
+    /// result.
     ///
     /// # Safety
     ///
@@ -239,7 +242,8 @@ impl Plugin {
             let api = unsafe { Api::from_raw(table) }.map_err(fail)?;
             if is_new && api.supports::<slot::PJRT_Plugin_Initialize>() {
                 let mut args = PJRT_Plugin_Initialize_Args::new();
-                // SAFETY: C2: the function takes no input, and `loaded` ensures that this closure runs only once.
+                // SAFETY: C2 (calls): the function takes no input, and `loaded` ensures that this closure runs only
+                // once.
                 let done = unsafe { api.call::<slot::PJRT_Plugin_Initialize>(&mut args) };
                 done.map_err(|error| fail(LoadErrorKind::Initialize(error)))?;
             }
@@ -273,13 +277,13 @@ impl Plugin {
     #[doc(alias = "PJRT_Plugin_Attributes")]
     pub fn attributes(&self) -> Result<Vec<NamedValue>, Error> {
         let mut args = PJRT_Plugin_Attributes_Args::new();
-        // SAFETY: C2: the function takes no input besides the size of its arguments.
+        // SAFETY: C2 (calls): the function takes no input besides the size of its arguments.
         match unsafe { self.0.api.call::<slot::PJRT_Plugin_Attributes>(&mut args) } {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(Vec::new()),
             Err(error) => return Err(error),
         }
-        // SAFETY: C3: the attributes live as long as the process.
+        // SAFETY: C3 (objects): the attributes live as long as the process.
         unsafe { named_value::read(args.attributes, args.num_attributes) }
             .map_err(|broken| Error::malformed(slot::PJRT_Plugin_Attributes::NAME, broken))
     }
@@ -305,8 +309,8 @@ impl Plugin {
     ///
     /// # Errors
     ///
-    /// [`LoadErrorKind::NoFunction`] if the library does not export the function, or if this crate did not load the
-    /// plugin from a file.
+    /// Returns an error of kind [`LoadErrorKind::NoFunction`] if the library does not export the function, or if this
+    /// crate did not load the plugin from a file.
     ///
     /// # Safety
     ///
@@ -322,7 +326,7 @@ impl Plugin {
         unsafe { library.call(name) }.map_err(fail)
     }
 
-    /// Creates a client, which reserves the plugin's devices.
+    /// Creates a client for the plugin's devices. The plugin may reserve the devices for this client.
     ///
     /// # Errors
     ///
@@ -346,8 +350,8 @@ impl Plugin {
 const ENDS: usize = 64 << 10;
 
 /// Returns an identifier of a plugin's build: the size of the file and a hash of its first and last bytes, which
-/// contain the headers and section tables. Hashing a whole file of hundreds of megabytes would take longer than loading
-/// the plugin.
+/// contain the headers and section tables. Returns `None` if the file cannot be read. Hashing a whole file of hundreds
+/// of megabytes would take longer than loading the plugin.
 pub(crate) fn fingerprint(path: &Path) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let size = file.metadata().ok()?.len();

@@ -20,7 +20,7 @@ pub struct ProcessInfo {
     pub state: ProcessState,
 }
 
-/// The state of a process of a distributed program; see [`ProcessInfo`].
+/// The state of a process of a distributed program. See [`ProcessInfo`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[doc(alias = "PJRT_ProcessState")]
@@ -49,8 +49,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Returns an error if the error code of a failed process is `OK`, or if a process is listed twice. An error of
-    /// kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.73.
+    /// Returns an error if the error code of a failed process is `OK`, or if a process is listed twice. Returns an
+    /// error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.73.
     #[doc(alias = "PJRT_Client_UpdateGlobalProcessInfo")]
     pub fn update_global_process_info(&self, processes: &[ProcessInfo]) -> Result<(), Error> {
         let mut infos = processes.iter().map(raw).collect::<Result<Vec<_>, _>>()?;
@@ -64,7 +64,7 @@ impl Client {
         args.client = self.inner().raw().as_ptr();
         args.process_infos = infos.as_mut_ptr();
         args.num_process_infos = infos.len();
-        // SAFETY: C2: the client is live, and the array and the messages live through the call.
+        // SAFETY: C2 (calls): the client is live, and the array and the messages live through the call.
         unsafe { self.api().call::<slot::PJRT_Client_UpdateGlobalProcessInfo>(&mut args) }
     }
 }

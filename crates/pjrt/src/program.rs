@@ -36,7 +36,7 @@ impl<'p> PluginProgram<'p> {
 }
 
 /// Returns whether the plugin may pass the program to MLIR's text parser. Parsers of other formats do not read beyond
-/// the end.
+/// the end of the program.
 fn is_text(program: &Program) -> bool {
     program.format() == "mlir" && !program.code().starts_with(b"ML\xefR")
 }

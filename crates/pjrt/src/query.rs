@@ -42,8 +42,8 @@ impl<T, O: Owner> Handle<T, O> {
     #[inline]
     pub(crate) fn query<Q: Query<Object = T>>(&self) -> Result<Q::Output<'_>, Error> {
         let mut args = Q::args(self.as_ptr());
-        // SAFETY: C2, C3: the owner keeps the object alive. By the contract of `Query`, the function reads no other
-        // argument.
+        // SAFETY: C2 (calls), C3 (objects): the owner keeps the object alive. By the contract of `Query`, the function
+        // reads no other argument.
         unsafe { self.api().call::<Q>(&mut args) }?;
         // SAFETY: the call succeeded, and the object lives at least as long as `self`.
         unsafe { Q::output(&args) }.map_err(|broken| Error::malformed(Q::NAME, broken))
@@ -82,17 +82,17 @@ macro_rules! queries {
     (@read object($args:ident, $out:ident: $type:ty)) => { read::object($args.$out) };
     (@type text($out:ident, $len:ident)) => { Cow<'a, str> };
     (@read text($args:ident, $out:ident, $len:ident)) => {
-        // SAFETY: C3: the string lives as long as the object.
+        // SAFETY: C3 (objects): the string lives as long as the object.
         unsafe { read::text($args.$out, $args.$len) }
     };
     (@type list($out:ident, $len:ident: $type:ty)) => { &'a [$type] };
     (@read list($args:ident, $out:ident, $len:ident: $type:ty)) => {
-        // SAFETY: C3: the array lives as long as the object.
+        // SAFETY: C3 (objects): the array lives as long as the object.
         unsafe { read::slice::<$type>($args.$out, $args.$len) }
     };
     (@type named($out:ident, $len:ident)) => { Vec<NamedValue> };
     (@read named($args:ident, $out:ident, $len:ident)) => {
-        // SAFETY: C3: the values live as long as the object.
+        // SAFETY: C3 (objects): the values live as long as the object.
         unsafe { named_value::read($args.$out, $args.$len) }
     };
     (@type done()) => { () };
@@ -294,10 +294,10 @@ pub(crate) unsafe fn serialized<T>(
     owner: *mut T,
     deleter: Option<unsafe extern "C" fn(*mut T)>,
 ) -> Result<Vec<u8>, Error> {
-    // SAFETY: C3: the bytes live until the deleter runs.
+    // SAFETY: C3 (objects): the bytes live until the deleter runs.
     let copy = unsafe { read::slice(bytes.cast::<u8>(), len) }.map(<[u8]>::to_vec);
     if let Some(deleter) = deleter {
-        // SAFETY: C3: the deleter runs once for its object.
+        // SAFETY: C3 (objects): the deleter runs once for its object.
         unsafe { deleter(owner) };
     }
     copy.map_err(|broken| Error::malformed(function, broken))

@@ -12,7 +12,8 @@ pub(crate) enum Holder {
     /// A caller of this crate holds the reference. Until the reference is released, [`Buffer::delete`] returns an
     /// error.
     Caller,
-    /// A copy of the buffer's contents holds the reference. [`Buffer::delete`] waits until the copy has ended.
+    /// This crate holds the reference while it copies the buffer's contents. [`Buffer::delete`] waits until the copy
+    /// has ended.
     Copy,
 }
 

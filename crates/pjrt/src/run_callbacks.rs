@@ -14,7 +14,7 @@ use crate::copy_to_device_stream::CopyToDeviceStream;
 use crate::key_value::finish;
 use crate::read;
 
-/// A chunk of a value that a running program sends to the host; see
+/// A chunk of a value that a running program sends to the host. See
 /// [`ExecuteOptions::with_send_callback`](crate::ExecuteOptions::with_send_callback).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -29,7 +29,7 @@ pub struct SentChunk<'a> {
     pub is_last: bool,
 }
 
-/// A value that a program outputs while it runs; see
+/// A value that a program outputs while it runs. See
 /// [`ExecuteOptions::with_output_callback`](crate::ExecuteOptions::with_output_callback).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -167,7 +167,7 @@ struct Chunk(PJRT_Chunk);
 impl Drop for Chunk {
     fn drop(&mut self) {
         if let Some(deleter) = self.0.deleter {
-            // SAFETY: C10: the callback owns the chunk, and its deleter runs once.
+            // SAFETY: C10 (callbacks of a run): the callback owns the chunk, and its deleter runs once.
             unsafe { deleter(self.0.data, self.0.deleter_arg) };
         }
     }
@@ -183,37 +183,40 @@ unsafe extern "C" fn send(
 ) -> *mut PJRT_Error {
     let mut answer = Err((ErrorCode::INTERNAL, "the callback panicked".to_owned()));
     contain(|| {
-        // SAFETY: C10: the chunk is valid during the callback.
+        // SAFETY: C10 (callbacks of a run): the chunk is valid during the callback.
         let chunk = Chunk(unsafe { *chunk });
-        // SAFETY: C10: the callback receives its registered argument, which lives until the run has ended.
+        // SAFETY: C10 (callbacks of a run): the callback receives its registered argument, which lives until the run
+        // has ended.
         let (device_index, callback) = unsafe { &*user_arg.cast::<(usize, Arc<SendFn>)>() };
-        // SAFETY: C10: the bytes live until the deleter runs.
+        // SAFETY: C10 (callbacks of a run): the bytes live until the deleter runs.
         let bytes = unsafe { read::slice(chunk.0.data.cast_const().cast::<u8>(), chunk.0.size) };
         answer = match bytes {
             Ok(bytes) => callback(SentChunk { device_index: *device_index, bytes, total_size, is_last: is_last.get() }),
             Err(broken) => Err((ErrorCode::INVALID_ARGUMENT, broken.0.to_owned())),
         };
     });
-    // SAFETY: C10: the plugin passed this function to create errors.
+    // SAFETY: C10 (callbacks of a run): the plugin passed this function to create errors.
     unsafe { finish(callback_error, answer) }
 }
 
 /// The C callback of type `PJRT_RecvCallback`. Passes the stream to the caller's function.
 unsafe extern "C" fn receive(stream: *mut PJRT_CopyToDeviceStream, user_arg: *mut c_void) {
     contain(|| {
-        // SAFETY: C10: the callback receives its registered argument, which lives until the run has ended.
+        // SAFETY: C10 (callbacks of a run): the callback receives its registered argument, which lives until the run
+        // has ended.
         let (device_index, callback, client) =
             unsafe { &*user_arg.cast::<(usize, Arc<ReceiveFn>, Arc<ClientInner>)>() };
         let Some(stream) = NonNull::new(stream) else {
             tracing::warn!("a plugin passed a null stream to a receive callback");
             return;
         };
-        // SAFETY: C10: the callback owns the stream.
+        // SAFETY: C10 (callbacks of a run): the callback owns the stream.
         callback(*device_index, unsafe { CopyToDeviceStream::new(stream, client.clone()) });
     });
 }
 
-/// The C callback of type `PJRT_HloOutputCallback`. Passes the value to the caller's function.
+/// The C callback of type `PJRT_HloOutputCallback`. Passes the value to the caller's function. Ignores a value whose
+/// shape or data is invalid.
 unsafe extern "C" fn output(
     replica_id: i64,
     partition_id: i64,
@@ -225,9 +228,10 @@ unsafe extern "C" fn output(
     user_arg: *mut c_void,
 ) {
     contain(|| {
-        // SAFETY: C10: the callback receives its registered argument, which lives until the run has ended.
+        // SAFETY: C10 (callbacks of a run): the callback receives its registered argument, which lives until the run
+        // has ended.
         let callback = unsafe { &*user_arg.cast::<Arc<OutputFn>>() };
-        // SAFETY: C10: the dimensions are valid during the callback.
+        // SAFETY: C10 (callbacks of a run): the dimensions are valid during the callback.
         let dimensions = unsafe { read::slice(shape_dims, shape_num_dims) };
         let shape = ElementType::from_raw(shape_element_type.0)
             .and_then(|element_type| Some(Shape::new(element_type, dimensions.ok()?)));
@@ -239,7 +243,7 @@ unsafe extern "C" fn output(
             tracing::warn!(ty = shape_element_type.0, "an output of unknown shape is ignored");
             return;
         };
-        // SAFETY: C10: the elements are valid during the callback.
+        // SAFETY: C10 (callbacks of a run): the elements are valid during the callback.
         match unsafe { read::slice(data.cast::<u8>(), size) } {
             Ok(bytes) => callback(ProgramOutput { replica_id, partition_id, operand_index, shape, bytes }),
             Err(broken) => tracing::warn!(%broken, "an output is ignored"),

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SendPtr<T>(pub(crate) T);
 
-// SAFETY: C4: a plugin's objects and functions may be used from any thread, and by several threads at once.
+// SAFETY: C4 (threads): a plugin's objects and functions may be used from any thread, and by several threads at once.
 unsafe impl<T> Send for SendPtr<T> {}
-// SAFETY: C4: as above.
+// SAFETY: C4 (threads): several threads may use a plugin's objects and functions at once.
 unsafe impl<T> Sync for SendPtr<T> {}

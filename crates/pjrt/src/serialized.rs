@@ -6,7 +6,8 @@ use crate::envelope::{Identity, Kind, Sealed};
 use crate::error::Error;
 use crate::plugin::Plugin;
 
-/// Fields of an identity that may be absent. Every client provides them, but some topologies do not.
+/// Fields of an identity that may be absent. Serialized topologies omit these fields, and so do executables that were
+/// compiled for a topology without a client.
 const OPTIONAL: [&str; 2] = [PLATFORM, PLATFORM_VERSION];
 const PLATFORM: &str = "platform";
 const PLATFORM_VERSION: &str = "platform version";
@@ -90,7 +91,7 @@ macro_rules! serialized {
 }
 
 serialized! {
-    /// A serialized executable: the plugin's bytes, in an envelope with a checksum that identifies the plugin.
+    /// A serialized executable: the plugin's bytes, in an envelope that identifies the plugin and contains a checksum.
     ///
     /// A serialized executable may contain machine code. The envelope detects accidents, such as a truncated file, or a
     /// cache that two builds of a plugin share. The checksum is not a signature. Anyone who can modify the stored bytes

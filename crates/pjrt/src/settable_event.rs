@@ -11,7 +11,7 @@ use crate::event::Event;
 use crate::read;
 
 /// An event that the caller makes ready, so that other code can wait for an operation of the caller. If the
-/// `SettableEvent` is dropped before that, the event becomes ready with an error of code `CANCELLED`.
+/// `SettableEvent` is dropped before the event is ready, the event becomes ready with an error of code `CANCELLED`.
 ///
 /// ```
 /// # use pjrt::ClientOptions;
@@ -34,10 +34,10 @@ impl Client {
     pub fn create_event(&self) -> Result<SettableEvent, Error> {
         type Function = slot::PJRT_Event_Create;
         let mut args = PJRT_Event_Create_Args::new();
-        // SAFETY: C2: the function takes no input.
+        // SAFETY: C2 (calls): the function takes no input.
         unsafe { self.api().call::<Function>(&mut args) }?;
         let raw = read::object(args.event).map_err(|broken| Error::malformed(Function::NAME, broken))?;
-        // SAFETY: C3: the plugin created the event for this caller.
+        // SAFETY: C3 (objects): the plugin created the event for this caller.
         Ok(SettableEvent { event: Some(unsafe { Event::new(raw, self.inner().clone()) }) })
     }
 }
@@ -93,7 +93,7 @@ fn set(event: &Event, code: ErrorCode, message: &str) -> Result<(), Error> {
     args.error_code = PJRT_Error_Code(code.as_raw());
     args.error_message = message.as_ptr().cast::<c_char>();
     args.error_message_size = message.len();
-    // SAFETY: C2: the event is live, was created by `create_event` and is set only once. The message lives through the
-    // call.
+    // SAFETY: C2 (calls): the event is live, was created by `create_event` and is set only once. The message lives
+    // through the call.
     unsafe { event.handle().api().call::<slot::PJRT_Event_Set>(&mut args) }
 }

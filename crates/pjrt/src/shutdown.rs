@@ -8,8 +8,8 @@ use pjrt_types::ErrorCode;
 use crate::client::{Client, deadline};
 use crate::error::{Error, ErrorKind};
 
-/// Maximum time that cancelled runs may take to end. The embedded CPU device ends a run after the current step of the
-/// program.
+/// Maximum time that cancelled runs may take to end. The embedded CPU device of the crate `plugin-registry` ends a run
+/// after the current step of the program.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Maximum number of runs to cancel for each device and launch id.
@@ -17,11 +17,11 @@ const MOST_RUNS: usize = 1 << 16;
 
 impl Client {
     /// Waits for pending operations, like [`Client::synchronize`], and then destroys the client. Untracked runs may
-    /// still be pending at the destruction. XLA's plugins then wait for these runs, and the embedded CPU device cancels
-    /// them.
+    /// still be pending at the destruction. XLA's plugins then wait for these runs, and the embedded CPU device of the
+    /// crate `plugin-registry` cancels them.
     ///
     /// If operations are still pending after `timeout`, pending runs are cancelled, and their events and outputs get an
-    /// error with the code `CANCELLED`. This applies to all runs without a launch id. Runs with a launch id are
+    /// error with the code `CANCELLED`. All pending runs without a launch id are cancelled. Runs with a launch id are
     /// cancelled only if they are tracked
     /// ([`ClientOptions::with_tracked_runs`](crate::ClientOptions::with_tracked_runs)). The plugin must support
     /// [`Device::poison_execution`](crate::Device::poison_execution). If all operations end within two seconds after
@@ -32,11 +32,11 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// - An error of kind [`Timeout`](crate::ErrorKind::Timeout) if operations were still pending after `timeout`, even
-    ///   if they were then cancelled. The kind is also `Timeout` if the plugin is still destroying the client at the
-    ///   deadline. The destruction continues in this case.
-    /// - An error of kind [`InvalidArgument`](crate::ErrorKind::InvalidArgument) if other handles keep the client
-    ///   alive, or if `shutdown` is called within a callback of the plugin.
+    /// - Returns an error of kind [`Timeout`](crate::ErrorKind::Timeout) if operations were still pending after
+    ///   `timeout`, even if they were then cancelled. The kind is also `Timeout` if the plugin is still destroying the
+    ///   client at the deadline. The destruction continues in this case.
+    /// - Returns an error of kind [`InvalidArgument`](crate::ErrorKind::InvalidArgument) if other handles keep the
+    ///   client alive, or if `shutdown` is called within a callback of the plugin.
     pub fn shutdown(self, timeout: Duration) -> Result<(), Error> {
         let mut until = deadline(timeout);
         let waited = self.wait_for_operations(until, timeout);
@@ -50,7 +50,7 @@ impl Client {
         self.destroy(until, timeout).and(waited)
     }
 
-    /// Cancels pending runs and returns the number of cancelled runs.
+    /// Cancels pending runs and returns the number of cancelled runs. Cancels no runs of an adopted client.
     fn cancel_runs(&self) -> usize {
         let inner = self.inner();
         if !inner.is_owned() {
@@ -68,7 +68,8 @@ impl Client {
         cancelled
     }
 
-    /// Destroys the client, or returns an error if other handles keep it alive.
+    /// Destroys the client. Returns an error if other handles keep the client alive, or if the plugin is still
+    /// destroying it at the time `until`.
     fn destroy(self, until: Instant, timeout: Duration) -> Result<(), Error> {
         let in_flight = self.inner().in_flight().clone();
         let inner = self.into_inner();

@@ -45,8 +45,9 @@ pub trait ForPlugin: Sized {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the program has an op, an attribute or a type that
-    /// is newer than the plugin's version. The message names the op, attribute or type, and the version that it
+    /// Returns an error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin reads only newer StableHLO
+    /// versions than this build writes, or if the program has an op, an attribute or a type that is newer than the
+    /// plugin's version. In the second case, the message names the op, attribute or type, and the version that it
     /// requires.
     fn for_plugin(module: &Module, plugin: &Plugin) -> Result<Self, Error>;
 
@@ -72,9 +73,10 @@ pub trait ForPlugin: Sized {
     ///
     /// # Errors
     ///
-    /// The errors of [`Self::for_plugin`]. In addition, [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if
-    /// the devices do not support an element type of the program, if the compiler reads only HLO and an op cannot be
-    /// represented in HLO, or if the compiler reads neither StableHLO nor HLO.
+    /// The errors of [`Self::for_plugin`] apply. Also returns an error of kind
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) if the devices do not support an element type of the program, if
+    /// the compiler reads only HLO and an op cannot be represented in HLO, or if the compiler reads neither StableHLO
+    /// nor HLO.
     fn for_target(module: &Module, plugin: &Plugin, target: &Target) -> Result<Self, Error>;
 }
 
@@ -214,7 +216,7 @@ fn write(module: &Module, versions: Versions) -> Result<Program, Error> {
     }
 }
 
-/// Runs the code blocks of the book's chapter as tests.
+/// Runs the code blocks of the book's chapter `build-a-program.md` as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../book/src/build-a-program.md")]
 struct BuildAProgram;

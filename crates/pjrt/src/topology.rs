@@ -93,9 +93,9 @@ impl TopologyDescription {
         args.topology_name_size = name.len();
         args.create_options = values.as_ptr();
         args.num_options = values.len();
-        // SAFETY: C2: name and options live through the call.
+        // SAFETY: C2 (calls): the name and options live through the call.
         unsafe { plugin.api().call::<slot::PJRT_TopologyDescription_Create>(&mut args) }?;
-        // SAFETY: C3: the plugin created the topology for this caller.
+        // SAFETY: C3 (objects): the plugin created the topology for this caller.
         unsafe { Self::owned(args.topology, plugin, slot::PJRT_TopologyDescription_Create::NAME) }
     }
 
@@ -107,7 +107,8 @@ impl TopologyDescription {
     #[doc(alias = "PJRT_TopologyDescription_Deserialize")]
     pub fn deserialize(plugin: &Plugin, topology: &SerializedTopology) -> Result<Self, Error> {
         topology.check(&identity(plugin, None, None))?;
-        // SAFETY: P3: the envelope identifies this build of the plugin as the one that serialized the bytes.
+        // SAFETY: P3 (topologies): the envelope identifies this build of the plugin as the one that serialized the
+        // bytes.
         unsafe { Self::deserialize_unchecked(plugin, topology.payload()) }
     }
 
@@ -116,7 +117,7 @@ impl TopologyDescription {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.75.
+    /// Returns an error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.75.
     ///
     /// # Safety
     ///
@@ -126,9 +127,9 @@ impl TopologyDescription {
         let mut args = PJRT_TopologyDescription_Deserialize_Args::new();
         args.serialized_topology = bytes.as_ptr().cast::<c_char>();
         args.serialized_topology_size = bytes.len();
-        // SAFETY: C2, P3: the bytes live through the call and are a topology of the plugin.
+        // SAFETY: C2 (calls), P3 (topologies): the bytes live through the call and are a topology of the plugin.
         unsafe { plugin.api().call::<slot::PJRT_TopologyDescription_Deserialize>(&mut args) }?;
-        // SAFETY: C3: the plugin created the topology for this caller.
+        // SAFETY: C3 (objects): the plugin created the topology for this caller.
         unsafe { Self::owned(args.topology, plugin, slot::PJRT_TopologyDescription_Deserialize::NAME) }
     }
 
@@ -151,7 +152,7 @@ impl TopologyDescription {
         let list = self.0.query::<slot::PJRT_TopologyDescription_GetDeviceDescriptions>()?;
         let one = |raw: &*mut PJRT_DeviceDescription| {
             let raw = read::object(*raw).map_err(|broken| Error::malformed(name, broken))?;
-            // SAFETY: C3: the description belongs to the topology and lives as long as the topology.
+            // SAFETY: C3 (objects): the description belongs to the topology and lives as long as the topology.
             Ok(DeviceDescription::new(unsafe { Handle::new(raw, self.0.owner().clone()) }))
         };
         list.iter().map(one).collect()
@@ -184,30 +185,31 @@ impl TopologyDescription {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.101.
+    /// Returns an error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.101.
     #[doc(alias = "PJRT_TopologyDescription_Fingerprint")]
     pub fn fingerprint(&self) -> Result<u64, Error> {
         self.0.query::<slot::PJRT_TopologyDescription_Fingerprint>()
     }
 
-    /// Returns the ids of the memory kinds of these devices; see [`Memory::kind_id`](crate::Memory::kind_id).
+    /// Returns the ids of the memory kinds of the topology's devices. See [`Memory::kind_id`](crate::Memory::kind_id).
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.110.
+    /// Returns an error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.110.
     #[doc(alias = "PJRT_TopologyDescription_GetMemorySpaceKindIds")]
     pub fn memory_kind_ids(&self) -> Result<Vec<i32>, Error> {
         self.0.query::<slot::PJRT_TopologyDescription_GetMemorySpaceKindIds>().map(<[_]>::to_vec)
     }
 
-    /// Returns the shape and layout that an array has in memory of a given kind. If `layout` is `None`, the plugin uses
-    /// its default layout.
+    /// Returns the shape and layout that an array has in memory of the kind `kind_id`. If `layout` is `None`, the
+    /// plugin uses its default layout.
     ///
     /// # Errors
     ///
-    /// Returns an error if the layout does not match the shape, if the memory kind is unknown, or if this crate cannot
-    /// parse the returned shape. An error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older
-    /// than API 0.109.
+    /// Returns an error if the plugin's API version lacks the element type, if the shape has negative extents or
+    /// exceeds the address space, if the layout does not match the shape, if the memory kind is unknown, or if this
+    /// crate cannot parse the returned shape. Returns an error of kind [`Unsupported`](crate::ErrorKind::Unsupported)
+    /// if the plugin is older than API 0.109.
     #[doc(alias = "PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace")]
     pub fn canonical_shape_for_memory(
         &self,
@@ -231,13 +233,13 @@ impl TopologyDescription {
         if let Some(layout) = &layout {
             args.layout = layout;
         }
-        // SAFETY: C2: the topology is live, and the shape and layout live through the call.
+        // SAFETY: C2 (calls): the topology is live, and the shape and layout live through the call.
         unsafe { self.0.api().call::<Function>(&mut args) }?;
-        // SAFETY: C3: the bytes live until the deleter runs.
+        // SAFETY: C3 (objects): the bytes live until the deleter runs.
         let bytes = unsafe { read::slice(args.serialized_shape.cast::<u8>(), args.serialized_shape_size) };
         let parsed = bytes.map(hlo::shape);
         if let Some(deleter) = args.serialized_shape_deleter {
-            // SAFETY: C3: the deleter runs once for its bytes.
+            // SAFETY: C3 (objects): the deleter runs once for its bytes.
             unsafe { deleter(args.serialized_shape) };
         }
         let parsed = parsed.map_err(|broken| Error::malformed(Function::NAME, broken))?;
@@ -245,12 +247,12 @@ impl TopologyDescription {
             .ok_or_else(|| Error::malformed_text(Function::NAME, "bytes that are not the shape of an array".to_owned()))
     }
 
-    /// Compiles a program for these devices, which need not be present. To load the executable on devices, use
+    /// Compiles a program for the topology's devices, which need not be present. To load the executable on devices, use
     /// [`Client::load_executable`](crate::Client).
     ///
     /// # Errors
     ///
-    /// Returns an error if the options are invalid, as in [`Client::compile`](crate::Client::compile).
+    /// The errors of [`Client::compile`](crate::Client::compile) apply.
     #[doc(alias = "PJRT_Compile")]
     pub fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Executable, Error> {
         let options = encode(options)?;
@@ -266,10 +268,10 @@ impl TopologyDescription {
         if let Parent::Client(client) = self.0.owner() {
             args.client = client.raw().as_ptr();
         }
-        // SAFETY: C2: the topology and the client are live, and the program and options live through the call.
+        // SAFETY: C2 (calls): the topology and the client are live, and the program and options live through the call.
         unsafe { self.0.api().call::<slot::PJRT_Compile>(&mut args) }?;
-        // SAFETY: C3: the plugin created the executable for this caller. The `Executable` keeps the topology's owner
-        // alive.
+        // SAFETY: C3 (objects): the plugin created the executable for this caller. The `Executable` keeps the
+        // topology's owner alive.
         unsafe { Executable::new(args.executable, self.0.owner().clone(), slot::PJRT_Compile::NAME) }
     }
 

@@ -83,12 +83,12 @@ fn lock(buffer: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
 }
 
 impl Client {
-    /// Creates row-major buffers in `memory`, whose contents are transferred later.
+    /// Creates buffers in `memory` with the plugin's default layout. Their contents are transferred later.
     ///
     /// # Errors
     ///
-    /// Returns an error if `shapes` is empty, if a shape has negative extents or exceeds the address space, or if the
-    /// memory belongs to another client.
+    /// Returns an error if `shapes` is empty, if the plugin's API version lacks an element type, if a shape has
+    /// negative extents or exceeds the address space, or if the memory belongs to another client.
     #[doc(alias = "PJRT_Client_CreateBuffersForAsyncHostToDevice")]
     pub fn create_buffers_for_async_host_to_device(
         &self,
@@ -98,13 +98,13 @@ impl Client {
         AsyncHostToDeviceTransferManager::create(self, shapes, &[], memory)
     }
 
-    /// Creates buffers with the given layouts in `memory`, whose contents are transferred later. The chunks contain
+    /// Creates buffers in `memory` with the given layouts. Their contents are transferred later. The chunks contain
     /// bytes of the buffer in its layout.
     ///
     /// # Errors
     ///
-    /// The errors of [`Client::create_buffers_for_async_host_to_device`]. Also fails if `minor_to_major` of a layout is
-    /// not a permutation of the shape's dimensions.
+    /// The errors of [`Client::create_buffers_for_async_host_to_device`] apply. Also returns an error if
+    /// `minor_to_major` of a layout is not a permutation of the shape's dimensions.
     pub fn create_buffers_with_layouts_for_async_host_to_device(
         &self,
         buffers: &[(Shape, Layout)],
@@ -153,13 +153,13 @@ impl AsyncHostToDeviceTransferManager {
         args.memory = memory.handle().as_ptr();
         let call = || {
             args.transfer_manager = std::ptr::null_mut();
-            // SAFETY: C2: the client is live, the memory belongs to it, and the shapes and layouts live through the
-            // call.
+            // SAFETY: C2 (calls): the client is live, the memory belongs to it, and the shapes and layouts live through
+            // the call.
             unsafe { client.api().call::<Function>(&mut args) }
         };
         client.inner().allocating(|| client.devices_at(memory.into()), call)?;
         let raw = read::object(args.transfer_manager).map_err(|broken| Error::malformed(Function::NAME, broken))?;
-        // SAFETY: C3: the plugin created the manager for this caller.
+        // SAFETY: C3 (objects): the plugin created the manager for this caller.
         let raw = unsafe { Owned::new(raw, client.inner().clone()) };
         if raw.api().supports::<slot::PJRT_AsyncHostToDeviceTransferManager_BufferCount>() {
             let count = raw.query::<slot::PJRT_AsyncHostToDeviceTransferManager_BufferCount>()?;
@@ -183,7 +183,7 @@ impl AsyncHostToDeviceTransferManager {
     #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_Device")]
     pub fn device(&self) -> Result<Device, Error> {
         let raw = self.raw.query::<slot::PJRT_AsyncHostToDeviceTransferManager_Device>()?;
-        // SAFETY: C3: the device belongs to the manager's client.
+        // SAFETY: C3 (objects): the device belongs to the manager's client.
         Ok(unsafe { Device::new(raw, self.raw.owner().clone()) })
     }
 
@@ -223,13 +223,14 @@ impl AsyncHostToDeviceTransferManager {
         let mut args = PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args::new();
         args.transfer_manager = self.raw.as_ptr();
         args.buffer_index = number(index)?;
-        // SAFETY: C2: the manager is live, and the index is that of one of its buffers, which was not retrieved before.
+        // SAFETY: C2 (calls): the manager is live, and the index is that of one of its buffers, which was not retrieved
+        // before.
         if let Err(error) = unsafe { self.raw.api().call::<Function>(&mut args) } {
             lock(buffer).is_retrieved = false;
             return Err(error);
         }
         let raw = read::object(args.buffer_out).map_err(|broken| Error::malformed(Function::NAME, broken))?;
-        // SAFETY: C3: the plugin transfers the ownership of the buffer to this caller.
+        // SAFETY: C3 (objects): the plugin transfers the ownership of the buffer to this caller.
         Ok(unsafe { Buffer::new(raw, self.raw.owner().clone(), None) })
     }
 
@@ -255,8 +256,8 @@ impl AsyncHostToDeviceTransferManager {
     ///
     /// # Errors
     ///
-    /// The errors of [`transfer_data`](Self::transfer_data). Also fails if another thread is still calling
-    /// [`transfer_data`](Self::transfer_data) for this buffer.
+    /// The errors of [`transfer_data`](Self::transfer_data) apply. Also returns an error if another thread is still
+    /// calling [`transfer_data`](Self::transfer_data) for this buffer.
     pub fn transfer_last_data<D>(&self, index: usize, offset: usize, data: D) -> Result<Event, Error>
     where
         D: AsRef<[u8]> + Send + Sync + 'static,
@@ -278,12 +279,12 @@ impl AsyncHostToDeviceTransferManager {
         args.is_last_transfer = is_last.into();
         let started = self.range(index, offset, bytes.len()).and_then(|(number, offset, size)| {
             (args.buffer_index, args.offset, args.transfer_size) = (number, offset, size);
-            // SAFETY: C2, C5: the manager is live, the chunk is within the buffer, and the loan keeps the data until
-            // the event is ready.
+            // SAFETY: C2 (calls), C5 (host memory): the manager is live, the chunk is within the buffer, and the loan
+            // keeps the data until the event is ready.
             unsafe { self.raw.api().call::<Function>(&mut args) }
         });
         if let Err(error) = started {
-            // By C5, the plugin does not read the data after a failed call.
+            // By contract C5, the plugin does not read the data after a failed call.
             loan.give_back();
             return Err(error);
         }
@@ -298,9 +299,9 @@ impl AsyncHostToDeviceTransferManager {
     /// # Errors
     ///
     /// Returns an error if `index` is out of range, if the element type or the number of elements differs from the
-    /// buffer's, or if the buffer has already received its last chunk or an error. Also fails if another thread is
-    /// still calling [`transfer_data`](Self::transfer_data) for this buffer. The event returns errors of the transfer
-    /// itself.
+    /// buffer's, or if the buffer has already received its last chunk or an error. Also returns an error if another
+    /// thread is still calling [`transfer_data`](Self::transfer_data) for this buffer. The event returns errors of the
+    /// transfer itself.
     #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_TransferLiteral")]
     pub fn transfer_literal<T: Element, D>(&self, index: usize, data: D) -> Result<Event, Error>
     where
@@ -312,7 +313,7 @@ impl AsyncHostToDeviceTransferManager {
         if shape.element_type != wanted {
             return Err(Error::invalid(format!("buffer {index} is {shape}, not of element type {wanted}")));
         }
-        // XLA's plugins abort the process if the layout is absent.
+        // XLA's plugins abort the process if the layout is absent, so pass the row-major layout.
         let layout = Layout::row_major(shape.dimensions.len());
         let layout = MemoryLayout::new(&layout, &shape)?;
         let mut layout = layout.raw();
@@ -332,14 +333,14 @@ impl AsyncHostToDeviceTransferManager {
                 return Err(Error::invalid(format!("buffer {index} is {shape}, but the data has {len} elements")));
             }
             let mut sending = self.begin(index, true)?;
-            // SAFETY: C2, C5: the manager is live, the data has as many elements as the buffer's shape, and the loan
-            // keeps the data until the event is ready.
+            // SAFETY: C2 (calls), C5 (host memory): the manager is live, the data has as many elements as the buffer's
+            // shape, and the loan keeps the data until the event is ready.
             unsafe { self.raw.api().call::<Function>(&mut args) }?;
             sending.is_accepted = true;
             Ok(())
         };
         if let Err(error) = start() {
-            // By C5, the plugin does not read the data after a failed call.
+            // By contract C5, the plugin does not read the data after a failed call.
             loan.give_back();
             return Err(error);
         }
@@ -351,8 +352,8 @@ impl AsyncHostToDeviceTransferManager {
     /// # Errors
     ///
     /// Returns an error if `index` is out of range, if the code is `OK`, or if the buffer has already received its last
-    /// chunk or an error. Also fails if another thread is still calling [`transfer_data`](Self::transfer_data) for this
-    /// buffer.
+    /// chunk or an error. Also returns an error if another thread is still calling
+    /// [`transfer_data`](Self::transfer_data) for this buffer.
     #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_SetBufferError")]
     pub fn set_buffer_error(&self, index: usize, code: ErrorCode, message: &str) -> Result<(), Error> {
         type Function = slot::PJRT_AsyncHostToDeviceTransferManager_SetBufferError;
@@ -366,8 +367,8 @@ impl AsyncHostToDeviceTransferManager {
         args.error_code = PJRT_Error_Code(code.as_raw());
         args.error_message = message.as_ptr().cast::<c_char>();
         args.error_message_size = message.len();
-        // SAFETY: C2: the manager is live, the index is that of one of its buffers, and the message lives through the
-        // call.
+        // SAFETY: C2 (calls): the manager is live, the index is that of one of its buffers, and the message lives
+        // through the call.
         unsafe { self.raw.api().call::<Function>(&mut args) }?;
         sending.is_accepted = true;
         Ok(())
@@ -381,7 +382,7 @@ impl AsyncHostToDeviceTransferManager {
         args.transfer_manager = self.raw.as_ptr();
         args.transfer_metadata = values.as_ptr();
         args.num_metadata = values.len();
-        // SAFETY: C2: the manager is live, and the values live through the call.
+        // SAFETY: C2 (calls): the manager is live, and the values live through the call.
         unsafe { self.raw.api().call::<slot::PJRT_AsyncHostToDeviceTransferManager_AddMetadata>(&mut args) }
     }
 
@@ -421,7 +422,7 @@ impl AsyncHostToDeviceTransferManager {
         let mut args = PJRT_AsyncHostToDeviceTransferManager_BufferSize_Args::new();
         args.transfer_manager = self.raw.as_ptr();
         args.buffer_index = number(index)?;
-        // SAFETY: C2: the manager is live, and the index is that of one of its buffers.
+        // SAFETY: C2 (calls): the manager is live, and the index is that of one of its buffers.
         unsafe { self.raw.api().call::<slot::PJRT_AsyncHostToDeviceTransferManager_BufferSize>(&mut args) }?;
         Ok(*self.sizes[index].get_or_init(|| args.buffer_size))
     }
@@ -440,7 +441,7 @@ impl AsyncHostToDeviceTransferManager {
         // Without an event, the end of the transfer cannot be detected. Returning early drops the loan, which leaks the
         // data.
         let done = read::object(done).map_err(|broken| Error::malformed(function, broken))?;
-        // SAFETY: C3: the plugin created the event for this caller.
+        // SAFETY: C3 (objects): the plugin created the event for this caller.
         let done = unsafe { Event::new(done, self.raw.owner().clone()) };
         loan.until(&done);
         Ok(done)
@@ -457,7 +458,7 @@ impl Drop for AsyncHostToDeviceTransferManager {
             let is_open = lock(&self.buffers[index]).is_open;
             let message = "the transfer manager was dropped before the buffer received its last data";
             // Plugins without `SetBufferError` set errors on the unfinished buffers themselves when the manager is
-            // destroyed.
+            // destroyed, so a failure is only logged.
             if is_open && let Err(error) = self.set_buffer_error(index, ErrorCode::CANCELLED, message) {
                 tracing::debug!(%error, index, "a buffer without its last data could not be ended");
             }

@@ -80,7 +80,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The errors of [`Client::buffer_from_host`]. Also fails if the device or memory belongs to another client.
+    /// The errors of [`Client::buffer_from_host`] apply. Also returns an error if the device or memory belongs to
+    /// another client.
     pub fn buffer_from_host_to<'a, T: Element>(
         &self,
         data: &[T],
@@ -107,12 +108,13 @@ impl Client {
         self.copy(bytes.as_ptr(), shape, &[], placement.into())
     }
 
-    /// Copies an array whose elements are not contiguous: element `[i, j, …]` is
-    /// `data[offset + i * strides[0] + j * strides[1] + …]`. Strides count elements and may be zero or negative.
+    /// Copies an array whose elements need not be contiguous. Element `[i, j, …]` of the array is `data[offset + i *
+    /// strides[0] + j * strides[1] + …]`. Strides count elements and may be zero or negative.
     ///
     /// # Errors
     ///
-    /// Returns an error if an element is outside `data`.
+    /// Returns an error if the number of strides differs from the number of dimensions, or if an element is outside
+    /// `data`.
     pub fn buffer_from_strided<'a, T: Element>(
         &self,
         data: &[T],
@@ -135,7 +137,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The errors of [`Client::buffer_from_host_to`].
+    /// The errors of [`Client::buffer_from_host_to`] apply.
     pub fn buffer_from_owned<'a, T: Element, D: AsRef<[T]> + Send + Sync + 'static>(
         &self,
         data: D,
@@ -172,7 +174,7 @@ impl Client {
         // SAFETY: the data is dropped only when the event is ready, and no thread changes the data before the event is
         // ready.
         match unsafe { self.send(&host, HostBufferSemantics::ImmutableZeroCopy, placement) } {
-            // By C5 the plugin does not read the data after a failed call.
+            // By contract C5 the plugin does not read the data after a failed call.
             Err(error) => {
                 loan.give_back();
                 Err(error)
@@ -190,12 +192,13 @@ impl Client {
         }
     }
 
-    /// Copies an array of any element type whose elements are not contiguous: element `[i, j, …]` begins at byte
-    /// `offset + i * byte_strides[0] + j * byte_strides[1] + …`. Strides may be zero or negative.
+    /// Copies an array of any element type whose elements need not be contiguous. Element `[i, j, …]` of the array
+    /// begins at byte `offset + i * byte_strides[0] + j * byte_strides[1] + …`. Strides may be zero or negative.
     ///
     /// # Errors
     ///
-    /// Returns an error if an element is outside `bytes`.
+    /// Returns an error if the number of strides differs from the number of dimensions, or if an element is outside
+    /// `bytes`.
     pub fn buffer_from_strided_bytes<'a>(
         &self,
         bytes: &[u8],
@@ -213,13 +216,13 @@ impl Client {
     /// Copies host data. The plugin reads the data only during the call.
     fn copy(&self, data: *const u8, shape: &Shape, strides: &[i64], placement: Placement<'_>) -> Result<Buffer, Error> {
         let host = HostData { data, shape, byte_strides: strides };
-        // SAFETY: C5: with these semantics, the plugin reads the data only during the call. The callers borrow the data
-        // during the call, and have checked that all elements are within it.
+        // SAFETY: C5 (host memory): with these semantics, the plugin reads the data only during the call. The callers
+        // borrow the data during the call, and have checked that all elements are within it.
         let (buffer, _done) = unsafe { self.send(&host, HostBufferSemantics::ImmutableOnlyDuringCall, placement) }?;
         buffer
     }
 
-    /// Transfers host data to a buffer with the plugin's default layout; see [`Client::send_with_layout`].
+    /// Transfers host data to a buffer with the plugin's default layout. See [`Client::send_with_layout`].
     ///
     /// # Safety
     ///
@@ -296,18 +299,18 @@ impl Client {
         args.device = device.map_or(ptr::null_mut(), |device| device.0.as_ptr());
         let call = || {
             (args.done_with_host_buffer, args.buffer) = (ptr::null_mut(), ptr::null_mut());
-            // SAFETY: C2, C5: the client is live, and the device and memory belong to it. The data is valid by this
-            // function's contract, and the plugin does not read it after a failed call. The dimensions, strides and
-            // layout live through the call.
+            // SAFETY: C2 (calls), C5 (host memory): the client is live, and the device and memory belong to it. The
+            // data is valid by this function's contract, and the plugin does not read it after a failed call. The
+            // dimensions, strides and layout live through the call.
             unsafe { self.api().call::<slot::PJRT_Client_BufferFromHostBuffer>(&mut args) }
         };
         self.inner().allocating(|| self.devices_at(placement), call)?;
         let done = read::object(args.done_with_host_buffer).ok();
-        // SAFETY: C3: the plugin created the event for this caller.
+        // SAFETY: C3 (objects): the plugin created the event for this caller.
         let done = done.map(|raw| unsafe { Event::new(raw, self.inner().clone()) });
         let buffer = read::object(args.buffer)
             .map_err(|broken| Error::malformed(slot::PJRT_Client_BufferFromHostBuffer::NAME, broken))
-            // SAFETY: C3: the plugin created the buffer for this caller.
+            // SAFETY: C3 (objects): the plugin created the buffer for this caller.
             .map(|raw| unsafe { Buffer::new(raw, self.inner().clone(), device) });
         Ok((buffer, done))
     }
@@ -350,7 +353,7 @@ fn outside(shape: &Shape, strides: &[i64]) -> Error {
     Error::invalid(format!("elements of {shape} with strides {strides:?} lie outside the data"))
 }
 
-/// Checks that every element of the array is within `len` bytes.
+/// Checks that each dimension has a stride and that every element of the array is within `len` bytes.
 fn check_byte_strides(len: usize, offset: usize, shape: &Shape, strides: &[i64]) -> Result<(), Error> {
     let rank = shape.dimensions.len();
     if strides.len() != rank {

@@ -29,8 +29,8 @@ impl Default for UploadOptions {
 }
 
 impl UploadOptions {
-    /// Creates the default options: the plugin may use the host data as long as the buffer lives, and the buffer has
-    /// the plugin's default layout.
+    /// Creates the default options. With these options, the plugin may use the host data as long as the buffer lives,
+    /// and the buffer has the plugin's default layout.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -56,9 +56,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The errors of [`Client::buffer_from_host_to`]. Also fails if the layout does not match the shape. An error of
-    /// kind [`Unsupported`](crate::ErrorKind::Unsupported) if the layout is tiled or not row-major and the plugin is
-    /// older than API 0.115, because some older plugins ignore the layout.
+    /// The errors of [`Client::buffer_from_host_to`] apply. Also returns an error if the layout does not match the
+    /// shape. Returns an error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the layout is tiled or not
+    /// row-major and the plugin is older than API 0.115, because some older plugins ignore the layout.
     pub fn buffer_from_host_with_layout<'a, T: Element>(
         &self,
         data: &[T],
@@ -69,7 +69,7 @@ impl Client {
         let shape = shape_of::<T>(data.len(), dims)?;
         let host = HostData { data: data.as_ptr().cast::<u8>(), shape: &shape, byte_strides: &[] };
         let semantics = HostBufferSemantics::ImmutableOnlyDuringCall;
-        // SAFETY: C5: with these semantics, the plugin reads the data only during the call.
+        // SAFETY: C5 (host memory): with these semantics, the plugin reads the data only during the call.
         unsafe { self.send_with_layout(&host, semantics, placement.into(), Some(device_layout)) }?.0
     }
 
@@ -78,7 +78,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The errors of [`Client::buffer_from_bytes`] and [`Client::buffer_from_host_with_layout`].
+    /// The errors of [`Client::buffer_from_bytes`] and [`Client::buffer_from_host_with_layout`] apply.
     pub fn buffer_from_bytes_with_layout<'a>(
         &self,
         bytes: &[u8],
@@ -89,18 +89,18 @@ impl Client {
         check_bytes(bytes.len(), shape)?;
         let host = HostData { data: bytes.as_ptr(), shape, byte_strides: &[] };
         let semantics = HostBufferSemantics::ImmutableOnlyDuringCall;
-        // SAFETY: C5: with these semantics, the plugin reads the data only during the call.
+        // SAFETY: C5 (host memory): with these semantics, the plugin reads the data only during the call.
         unsafe { self.send_with_layout(&host, semantics, placement.into(), Some(device_layout)) }?.0
     }
 
-    /// Transfers a row-major array with options, like [`Client::buffer_from_owned`]. With
+    /// Transfers a row-major array with options, like [`Client::buffer_from_owned`]. With `ImmutableOnlyDuringCall` and
     /// `ImmutableUntilTransferCompletes`, `data` is dropped when the transfer has ended, and [`Client::synchronize`]
     /// waits until `data` is dropped.
     ///
     /// # Errors
     ///
-    /// The errors of [`Client::buffer_from_owned`] and [`Client::buffer_from_host_with_layout`]. Also fails if the
-    /// semantics are `MutableZeroCopy`. For these semantics, use [`Client::buffer_from_owned_mut`].
+    /// The errors of [`Client::buffer_from_owned`] and [`Client::buffer_from_host_with_layout`] apply. Also returns an
+    /// error if the semantics are `MutableZeroCopy`. For these semantics, use [`Client::buffer_from_owned_mut`].
     pub fn buffer_from_owned_with<'a, T: Element, D: AsRef<[T]> + Send + Sync + 'static>(
         &self,
         data: D,
@@ -121,8 +121,8 @@ impl Client {
             // is ready.
             unsafe { self.send_with_layout(&host, options.semantics, placement.into(), layout) }
         });
-        // By C5, the plugin does not read the data after a failed call. If there is no event, it does not read the data
-        // after the call either.
+        // By contract C5, the plugin does not read the data after a failed call. If there is no event, it does not read
+        // the data after the call either.
         finish(sent, loan, options.semantics, Loan::give_back)
     }
 
@@ -133,7 +133,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The errors of [`Client::buffer_from_owned`] and [`Client::buffer_from_host_with_layout`].
+    /// The errors of [`Client::buffer_from_owned`] and [`Client::buffer_from_host_with_layout`] apply.
     pub fn buffer_from_owned_mut<'a, T: Element + AnyBitPattern, D: AsMut<[T]> + Send + 'static>(
         &self,
         data: D,

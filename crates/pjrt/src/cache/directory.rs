@@ -18,11 +18,11 @@ use crate::serialized::SerializedExecutable;
 /// Magic number at the start of each executable's file.
 const MAGIC: [u8; 8] = *b"\x89PJC\r\n\x1a\n";
 const HEADER: usize = MAGIC.len() + 32;
-/// File extension of executables.
+/// File extension of stored executables.
 const EXECUTABLE: &str = "pjrt";
 /// File extension of executables that are being written.
 const UNFINISHED: &str = "unfinished";
-/// Name of the file that a process locks while it removes files.
+/// Name of the file that a process locks while it evicts executables.
 const LOCK: &str = "lock";
 /// Age after which an unfinished file is assumed to belong to a process that has ended.
 const ABANDONED: Duration = Duration::from_secs(3600);
@@ -105,8 +105,9 @@ impl Directory {
         let _ = File::options().append(true).open(self.file(key)).and_then(|file| file.set_modified(SystemTime::now()));
     }
 
-    /// Writes an executable to its file. If the directory then exceeds the size limit, removes the least recently used
-    /// executables and returns their number; see [`Self::evict`].
+    /// Writes an executable to its file. Then removes the least recently used executables while the directory exceeds
+    /// the size limit, and returns their number. See [`Self::evict`]. Returns an error if the executable alone exceeds
+    /// the limit, or if its file cannot be written.
     pub(super) fn write(&self, key: &Key, executable: &SerializedExecutable) -> io::Result<u64> {
         let bytes = (HEADER + executable.as_bytes().len()) as u64;
         if bytes > self.max_bytes {
@@ -144,8 +145,8 @@ impl Directory {
     }
 
     /// Removes the least recently used executables until the total size is within the limit. Never removes the file of
-    /// `new`. Also removes abandoned unfinished files. Does nothing while another process holds the lock. Returns the
-    /// number of removed executables.
+    /// `new`. Also removes abandoned unfinished files. Does nothing if it cannot acquire the lock, for example because
+    /// another process is evicting files. Returns the number of removed executables.
     fn evict(&self, new: &Key) -> u64 {
         let Ok(lock) = OpenOptions::new().create(true).truncate(false).write(true).open(self.path.join(LOCK)) else {
             return 0;

@@ -29,9 +29,10 @@ const MAX_BYTES: u64 = 4 << 30;
 /// files, so that a later process loads them instead of compiling again. Several processes may use the same directory.
 ///
 /// The cache treats two compilations as the same if all of these are equal:
-/// - the program's bytes and format, and the compile options;
+/// - the program's bytes and format, the compile options, and the salt of the cache ([`Self::with_salt`]);
 /// - the plugin's API version and attributes, and the size, the modification time and a hash of the first and last
-///   bytes of the plugin's file (of the process's executable file if the plugin is embedded);
+///   bytes of the plugin's file (or of the process's executable file if this crate did not load the plugin from a
+///   file);
 /// - the client's platform, options and process index, and the ids, kinds and attributes of its devices;
 /// - the processor's instruction sets, on Linux, and the environment variables `XLA_FLAGS` and
 ///   `LIBTPU_INIT_ARGS`.
@@ -46,8 +47,8 @@ const MAX_BYTES: u64 = 4 << 30;
 ///
 /// The directory contains machine code. Each file has a checksum, so the cache detects a damaged file and compiles the
 /// program again. A person who can write to the directory can still make other users of the directory run arbitrary
-/// code ([contract](crate::contracts) P2). On Unix, the cache therefore rejects a directory that other users may write
-/// to.
+/// code ([contract](crate::contracts) P2). On Unix, the cache therefore rejects a directory that another user owns or
+/// may write to.
 ///
 /// ```
 /// use pjrt::{CompileOptions, ExecutableCache, Program};
@@ -74,7 +75,8 @@ pub struct ExecutableCache {
     slots: Slots,
     directory: Option<Directory>,
     salt: Vec<u8>,
-    /// The environments of live clients that have used this cache.
+    /// The environments of the clients that have used this cache. Entries of destroyed clients are removed when another
+    /// client is added.
     environments: Mutex<Vec<(Weak<ClientInner>, Environment)>>,
     counters: Counters,
 }
@@ -161,7 +163,8 @@ impl ExecutableCache {
         self
     }
 
-    /// Adds `salt` to the key of each compilation. Compilations with different salts do not share executables.
+    /// Sets the salt, which is a part of the key of each compilation. Compilations with different salts do not share
+    /// executables.
     #[must_use]
     pub fn with_salt(mut self, salt: impl Into<Vec<u8>>) -> Self {
         self.salt = salt.into();
@@ -223,14 +226,15 @@ impl ExecutableCache {
         }
     }
 
-    /// Returns the hash of the environment of `client`, which is computed at the client's first compilation.
+    /// Returns the hash of the environment of `client`, which is computed at the client's first compilation with this
+    /// cache.
     fn environment(&self, client: &Client) -> Environment {
         let lock = || self.environments.lock().unwrap_or_else(PoisonError::into_inner);
         let known = |(other, _): &&(Weak<ClientInner>, Environment)| other.as_ptr().addr() == address(client);
         if let Some((_, environment)) = lock().iter().find(known) {
             return *environment;
         }
-        // Do not hold the lock while calling the plugin.
+        // Do not hold the lock while calling the plugin, because the plugin's code may also use this cache.
         let environment = Environment::of(client);
         let mut environments = lock();
         // The weak reference keeps the client's memory allocated, so no other client can get the same address while the

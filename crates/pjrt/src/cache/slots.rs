@@ -1,4 +1,4 @@
-//! Storage of executables in memory, and the running compilations that several threads wait for.
+//! Storage of executables in memory, and the running compilations that other threads may wait for.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -49,7 +49,7 @@ impl Running {
     }
 }
 
-/// A guard that ends a compilation when it is dropped, also if the compilation panics.
+/// A guard that ends a compilation when it is dropped, even if the compilation panics.
 struct End<'a> {
     slots: &'a Slots,
     key: SlotKey,
@@ -102,8 +102,8 @@ impl Slots {
     }
 
     /// Returns the executable of `key`. Calls `create` if memory contains no executable of `key`, or if `usable`
-    /// rejects the executable in memory. The flag is `true` if the executable was in memory or if another thread
-    /// created it. For each key, `create` runs on one thread at a time.
+    /// rejects the executable in memory. The flag is `true` if the executable was in memory or if another thread called
+    /// `create` for it. For each key, `create` runs on one thread at a time.
     pub(super) fn get_or_create(
         &self,
         key: SlotKey,

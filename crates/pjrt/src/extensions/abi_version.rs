@@ -45,7 +45,7 @@ impl AbiVersions {
         self.0.check(client.api())?;
         let mut args = PJRT_Client_RuntimeAbiVersion_Args::new();
         args.client = client.inner().raw().as_ptr();
-        // SAFETY: C2: the client is live and of this plugin.
+        // SAFETY: C2 (calls): the client is live and belongs to this plugin.
         unsafe { self.0.call::<Function>(&mut args) }?;
         self.runtime(args.abi_version, Function::NAME)
     }
@@ -61,7 +61,7 @@ impl AbiVersions {
         self.0.check(executable.handle().api())?;
         let mut args = PJRT_Executable_GetAbiVersion_Args::new();
         args.executable = executable.handle().as_ptr();
-        // SAFETY: C2: the executable is live and of this plugin.
+        // SAFETY: C2 (calls): the executable is live and belongs to this plugin.
         unsafe { self.0.call::<Function>(&mut args) }?;
         self.executable(args.abi_version, Function::NAME)
     }
@@ -73,7 +73,7 @@ impl AbiVersions {
         let mut args = PJRT_RuntimeAbiVersion_FromProto_Args::new();
         args.serialized_proto = serialized.as_ptr().cast::<c_char>();
         args.serialized_proto_size = serialized.len();
-        // SAFETY: C2: the bytes live through the call.
+        // SAFETY: C2 (calls): the bytes live through the call.
         unsafe { self.0.call::<Function>(&mut args) }?;
         self.runtime(args.abi_version, Function::NAME)
     }
@@ -85,14 +85,14 @@ impl AbiVersions {
         let mut args = PJRT_ExecutableAbiVersion_FromProto_Args::new();
         args.serialized_proto = serialized.as_ptr().cast::<c_char>();
         args.serialized_proto_size = serialized.len();
-        // SAFETY: C2: the bytes live through the call.
+        // SAFETY: C2 (calls): the bytes live through the call.
         unsafe { self.0.call::<Function>(&mut args) }?;
         self.executable(args.abi_version, Function::NAME)
     }
 
     fn runtime(&self, raw: *mut PJRT_RuntimeAbiVersion, function: &'static str) -> Result<RuntimeAbiVersion, Error> {
         let raw = read::object(raw).map_err(|broken| Error::malformed(function, broken))?;
-        // SAFETY: C3: the plugin created the version for this caller.
+        // SAFETY: C3 (objects): the plugin created the version for this caller.
         Ok(RuntimeAbiVersion(unsafe { Owned::new(raw, self.clone()) }))
     }
 
@@ -102,7 +102,7 @@ impl AbiVersions {
         function: &'static str,
     ) -> Result<ExecutableAbiVersion, Error> {
         let raw = read::object(raw).map_err(|broken| Error::malformed(function, broken))?;
-        // SAFETY: C3: the plugin created the version for this caller.
+        // SAFETY: C3 (objects): the plugin created the version for this caller.
         Ok(ExecutableAbiVersion(unsafe { Owned::new(raw, self.clone()) }))
     }
 }
@@ -112,7 +112,7 @@ unsafe impl Destroy<AbiVersions> for PJRT_RuntimeAbiVersion {
     unsafe fn destroy(owner: &AbiVersions, raw: *mut Self) -> Result<(), Error> {
         let mut args = PJRT_RuntimeAbiVersion_Destroy_Args::new();
         args.abi_version = raw;
-        // SAFETY: C2: the only input is a live object that is not used afterwards, by this function's contract.
+        // SAFETY: C2 (calls): the only input is a live object that is not used afterwards, by this function's contract.
         unsafe { owner.0.call::<function::PJRT_RuntimeAbiVersion_Destroy>(&mut args) }
     }
 }
@@ -122,7 +122,7 @@ unsafe impl Destroy<AbiVersions> for PJRT_ExecutableAbiVersion {
     unsafe fn destroy(owner: &AbiVersions, raw: *mut Self) -> Result<(), Error> {
         let mut args = PJRT_ExecutableAbiVersion_Destroy_Args::new();
         args.abi_version = raw;
-        // SAFETY: C2: the only input is a live object that is not used afterwards, by this function's contract.
+        // SAFETY: C2 (calls): the only input is a live object that is not used afterwards, by this function's contract.
         unsafe { owner.0.call::<function::PJRT_ExecutableAbiVersion_Destroy>(&mut args) }
     }
 }
@@ -150,7 +150,7 @@ impl RuntimeAbiVersion {
         let mut args = PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime_Args::new();
         args.abi_version = self.0.as_ptr();
         args.other_abi_version = other.0.as_ptr();
-        // SAFETY: C2: both versions are live and of this plugin.
+        // SAFETY: C2 (calls): both versions are live and belong to this plugin.
         unsafe { versions.0.call::<function::PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime>(&mut args) }
     }
 
@@ -167,7 +167,7 @@ impl RuntimeAbiVersion {
         let mut args = PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable_Args::new();
         args.abi_version = self.0.as_ptr();
         args.executable_abi_version = executable.0.as_ptr();
-        // SAFETY: C2: both versions are live and of this plugin.
+        // SAFETY: C2 (calls): both versions are live and belong to this plugin.
         unsafe { versions.0.call::<function::PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable>(&mut args) }
     }
 
@@ -176,7 +176,7 @@ impl RuntimeAbiVersion {
     pub fn platform_id(&self) -> Result<u64, Error> {
         let mut args = PJRT_RuntimeAbiVersion_PlatformId_Args::new();
         args.abi_version = self.0.as_ptr();
-        // SAFETY: C2: the version is live.
+        // SAFETY: C2 (calls): the version is live.
         unsafe { self.0.owner().0.call::<function::PJRT_RuntimeAbiVersion_PlatformId>(&mut args) }?;
         Ok(args.platform_id)
     }
@@ -187,7 +187,7 @@ impl RuntimeAbiVersion {
         type Function = function::PJRT_RuntimeAbiVersion_ToProto;
         let mut args = PJRT_RuntimeAbiVersion_ToProto_Args::new();
         args.abi_version = self.0.as_ptr();
-        // SAFETY: C2: the version is live.
+        // SAFETY: C2 (calls): the version is live.
         unsafe { self.0.owner().0.call::<Function>(&mut args) }?;
         let (bytes, len) = (args.serialized_proto, args.serialized_proto_size);
         let (holder, deleter) = (args.serialized_proto_holder, args.serialized_proto_deleter);
@@ -211,7 +211,7 @@ impl ExecutableAbiVersion {
     pub fn platform_id(&self) -> Result<u64, Error> {
         let mut args = PJRT_ExecutableAbiVersion_PlatformId_Args::new();
         args.abi_version = self.0.as_ptr();
-        // SAFETY: C2: the version is live.
+        // SAFETY: C2 (calls): the version is live.
         unsafe { self.0.owner().0.call::<function::PJRT_ExecutableAbiVersion_PlatformId>(&mut args) }?;
         Ok(args.platform_id)
     }
@@ -222,7 +222,7 @@ impl ExecutableAbiVersion {
         type Function = function::PJRT_ExecutableAbiVersion_ToProto;
         let mut args = PJRT_ExecutableAbiVersion_ToProto_Args::new();
         args.abi_version = self.0.as_ptr();
-        // SAFETY: C2: the version is live.
+        // SAFETY: C2 (calls): the version is live.
         unsafe { self.0.owner().0.call::<Function>(&mut args) }?;
         let (bytes, len) = (args.serialized_proto, args.serialized_proto_size);
         let (holder, deleter) = (args.serialized_proto_holder, args.serialized_proto_deleter);

@@ -71,7 +71,7 @@ impl Kind for Prefatal {
     type Event<'a> = (ErrorCode, String);
 
     fn event(args: &PJRT_Callback_PrefatalArgs) -> (ErrorCode, String) {
-        // SAFETY: C11: the message is valid during the callback.
+        // SAFETY: C11 (callbacks of an extension): the message is valid during the callback.
         let message = unsafe { read::text(args.error_message, args.error_message_size) };
         let message = message.map_or_else(|broken| format!("<{broken}>"), String::from);
         (ErrorCode::from_raw(args.error_code.0), message)
@@ -150,7 +150,8 @@ impl Callbacks {
         args.type_ = K::TYPE;
         args.callback = Some(call::<K, F>);
         args.user_arg = callback.cast();
-        // SAFETY: C2, C11: the client is live and of this plugin; the callback lives until the process ends.
+        // SAFETY: C2 (calls), C11 (callbacks of an extension): the client is live and belongs to this plugin. The
+        // callback lives until the process ends.
         unsafe { self.0.call::<function::PJRT_Register_Callback>(&mut args) }
     }
 
@@ -160,27 +161,31 @@ impl Callbacks {
         args.client = client.inner().raw().as_ptr();
         args.type_ = K::TYPE;
         args.args = (&raw mut *given).cast();
-        // SAFETY: C2: the client is live and of this plugin; the arguments of this type live through the call.
+        // SAFETY: C2 (calls): the client is live and belongs to this plugin. The arguments of this type live through
+        // the call.
         unsafe { self.0.call::<function::PJRT_Callback_InvokeCallback>(&mut args) }
     }
 }
 
-/// Calls the closure that `user_arg` points to. This is a `PJRT_Callback_Function`.
+/// Calls the closure that `user_arg` points to. Does nothing if the arguments are null, misaligned or too short. This
+/// function is a `PJRT_Callback_Function`.
 unsafe extern "C" fn call<K: Kind, F: for<'a> Fn(K::Event<'a>)>(args: *mut c_void, user_arg: *mut c_void) {
     api::contain(|| {
         if args.is_null() || !args.cast::<K::Args>().is_aligned() {
             return;
         }
-        // SAFETY: C11: the arguments begin with their size.
+        // SAFETY: C11 (callbacks of an extension): the arguments begin with their size.
         let size = unsafe { args.cast::<usize>().read() };
         if size < K::Args::STRUCT_SIZE {
             tracing::warn!(size, struct_name = K::Args::NAME, "a callback's arguments are too short; it is ignored");
             return;
         }
         let mut copy = K::Args::new();
-        // SAFETY: C11: the arguments are readable for their size, which is at least that of the copy.
+        // SAFETY: C11 (callbacks of an extension): the arguments are readable for their size, which is at least that of
+        // the copy.
         unsafe { (&raw mut copy).cast::<u8>().copy_from_nonoverlapping(args.cast(), K::Args::STRUCT_SIZE) };
-        // SAFETY: C11: `user_arg` is the registered argument, a closure that is never freed.
+        // SAFETY: C11 (callbacks of an extension): `user_arg` is the registered argument, a closure that is never
+        // freed.
         let callback = unsafe { &*user_arg.cast::<F>() };
         callback(K::event(&copy));
     });

@@ -35,12 +35,12 @@ unsafe impl Destroy<CollectiveFunctions> for PJRT_Collectives {
     unsafe fn destroy(owner: &CollectiveFunctions, raw: *mut Self) -> Result<(), Error> {
         let mut args = PJRT_Collectives_Destroy_Args::new();
         args.collectives = raw;
-        // SAFETY: C2: the only input is a live object that is not used afterwards, by this function's contract.
+        // SAFETY: C2 (calls): the only input is a live object that is not used afterwards, by this function's contract.
         unsafe { owner.0.call::<function::PJRT_Collectives_Destroy>(&mut args) }
     }
 }
 
-/// An owner of the connection to other processes that collectives use.
+/// The owner of the connection through which collectives reach other processes.
 pub(super) type Context = Arc<dyn fmt::Debug + Send + Sync>;
 
 /// The plugin's collectives object, and the owner of the connection that it uses.
@@ -71,7 +71,7 @@ impl Owner for CollectivesInner {
     }
 }
 
-/// Converts a rank for the C API. Returns an error if `rank` is not less than the number of devices.
+/// Converts a rank to the integer type of the C API. Returns an error if `rank` is not less than the number of devices.
 pub(super) fn rank_id(rank: usize, devices: usize) -> Result<i64, Error> {
     let valid = i64::try_from(rank).ok().filter(|_| rank < devices);
     valid.ok_or_else(|| Error::invalid(format!("rank {rank} is not the position of one of {devices} devices")))

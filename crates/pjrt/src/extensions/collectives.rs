@@ -76,13 +76,13 @@ impl Collectives {
         args.clique_ids = if clique_ids.is_some() { ids.as_mut_ptr() } else { null_mut() };
         (args.clique_id_sizes, args.num_clique_ids) = (sizes.as_ptr(), ids.len());
         (args.rank_ids, args.num_device_ranks) = (rank_ids.as_mut_ptr(), rank_ids.len());
-        // SAFETY: C2: the collectives are live; the arrays have the given lengths and live through the call.
+        // SAFETY: C2 (calls): the collectives are live. The arrays have the given lengths and live through the call.
         unsafe { functions.call::<Function>(&mut args) }?;
-        // SAFETY: C3: the array lives until the deleter runs. The communicators live longer.
+        // SAFETY: C3 (objects): the array lives until the deleter runs. The communicators live longer.
         let communicators = unsafe { read::slice(args.communicators, args.num_communicators) };
         let communicators = communicators.map(<[*mut PJRT_Collectives_Communicator]>::to_vec);
         if let Some(deleter) = args.communicators_holder_deleter {
-            // SAFETY: C3: the deleter runs once, with the object that came with it.
+            // SAFETY: C3 (objects): the deleter runs once, with the object that came with it.
             unsafe { deleter(args.communicators_holder) };
         }
         let malformed = |broken| Error::malformed(Function::NAME, broken);
@@ -92,7 +92,7 @@ impl Collectives {
             .into_iter()
             .map(|raw| {
                 let raw = read::object(raw).map_err(malformed)?;
-                // SAFETY: C3: the plugin created the communicator for this caller.
+                // SAFETY: C3 (objects): the plugin created the communicator for this caller.
                 let raw = unsafe { Owned::new(raw, self.0.clone()) };
                 Ok(Communicator::new(raw, device_ids.to_vec()))
             })

@@ -96,7 +96,7 @@ unsafe impl Destroy<Arc<CollectivesInner>> for PJRT_Collectives_Communicator {
     unsafe fn destroy(owner: &Arc<CollectivesInner>, raw: *mut Self) -> Result<(), Error> {
         let mut args = PJRT_Collectives_Communicator_Destroy_Args::new();
         args.communicator = raw;
-        // SAFETY: C2: the only input is a live object that is not used afterwards, by this function's contract.
+        // SAFETY: C2 (calls): the only input is a live object that is not used afterwards, by this function's contract.
         unsafe { owner.functions().call::<function::PJRT_Collectives_Communicator_Destroy>(&mut args) }
     }
 }
@@ -113,7 +113,7 @@ pub struct Communicator {
     device_ids: Vec<i64>,
 }
 
-/// Memory that a plugin reads and writes during a collective operation.
+/// Memory for a collective operation. The plugin reads `send` and writes to `receive`.
 struct Memory<T> {
     send: Vec<T>,
     receive: Vec<T>,
@@ -147,7 +147,7 @@ impl Communicator {
         type Function = function::PJRT_Collectives_Communicator_ToString;
         let mut args = PJRT_Collectives_Communicator_ToString_Args::new();
         args.communicator = self.raw.as_ptr();
-        // SAFETY: C2: the communicator is live.
+        // SAFETY: C2 (calls): the communicator is live.
         unsafe { self.raw.owner().functions().call::<Function>(&mut args) }?;
         let (holder, deleter) = (args.str_holder, args.str_holder_deleter);
         // SAFETY: the call succeeded and returned the bytes, their length, their owner and its deleter.
@@ -331,15 +331,15 @@ impl Communicator {
         let mut device_ids = self.device_ids.clone();
         let mut executor = run.raw(&mut device_ids);
         let (mut args, event) = start(&addresses, &raw mut executor);
-        // SAFETY: C2: the communicator is live; arrays and executor live through the call, and the memory until the
-        // event is ready, or is leaked.
+        // SAFETY: C2 (calls): the communicator is live. The arrays and executor live through the call, and the memory
+        // until the event is ready, or is leaked.
         if let Err(error) = unsafe { self.raw.owner().functions().call::<S>(&mut args) } {
-            // By C5, the plugin does not use the memory after a failed call.
+            // By contract C5, the plugin does not use the memory after a failed call.
             loan.give_back();
             return Err(error);
         }
         let event = read::object(event(&args)).map_err(|broken| Error::malformed(S::NAME, broken))?;
-        // SAFETY: C3: the plugin created the event for this caller.
+        // SAFETY: C3 (objects): the plugin created the event for this caller.
         let event = unsafe { Owned::<PJRT_Event, _>::new(event, self.raw.owner().clone()) };
         let outcome = event.query::<slot::PJRT_Event_Await>();
         if outcome.is_err() && !matches!(event.query::<slot::PJRT_Event_IsReady>(), Ok(true)) {

@@ -62,11 +62,12 @@ pub struct TaskIncarnation {
 impl CrossHostTransfers {
     /// Starts sending buffers. Returns an event for each element of `sends`, in the same order. The event becomes ready
     /// when the plugin has sent the buffer. `alive` lists the processes that were alive recently. The list may be
-    /// empty. Plugins with an extension older than version 8 ignore the list.
+    /// empty. A plugin ignores the list if its version of this extension is older than 8.
     ///
     /// # Errors
     ///
-    /// Returns an error if a buffer belongs to another client or has been deleted.
+    /// Returns an error if the client belongs to another plugin, or if a buffer belongs to another client or has been
+    /// deleted.
     #[doc(alias = "PJRT_Transfers_PJRT_Client_CrossHostSendBuffers")]
     pub fn send(&self, client: &Client, sends: &[Send<'_>], alive: &[TaskIncarnation]) -> Result<Vec<Event>, Error> {
         type Function = function::PJRT_Transfers_PJRT_Client_CrossHostSendBuffers;
@@ -92,15 +93,15 @@ impl CrossHostTransfers {
         args.num_tasks = tasks.len();
         args.task_ids = tasks.as_ptr();
         args.incarnation_ids = incarnations.as_ptr();
-        // SAFETY: C2: client and buffers are live and of this plugin; the arrays have the given lengths and live
-        // through the call.
+        // SAFETY: C2 (calls): the client and buffers are live and belong to this plugin. The arrays have the given
+        // lengths and live through the call.
         unsafe { self.0.call::<Function>(&mut args) }?;
         // Take ownership of all events before returning an error, so that the error path destroys them.
         let taken: Vec<Result<Event, Error>> = events
             .into_iter()
             .map(|raw| {
                 let raw = read::object(raw).map_err(|broken| Error::malformed(Function::NAME, broken))?;
-                // SAFETY: C3: the plugin created the event for this caller.
+                // SAFETY: C3 (objects): the plugin created the event for this caller.
                 Ok(unsafe { Event::new(raw, client.inner().clone()) })
             })
             .collect();
@@ -112,8 +113,8 @@ impl CrossHostTransfers {
     ///
     /// # Errors
     ///
-    /// Returns an error if the device belongs to another plugin, if an extent is negative, or if the plugin's API version
-    /// lacks an element type.
+    /// Returns an error if the device belongs to another plugin, if an extent is negative, or if the plugin's API
+    /// version lacks an element type.
     #[doc(alias = "PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers")]
     pub fn receive(
         &self,
@@ -155,15 +156,15 @@ impl CrossHostTransfers {
         args.num_tasks = tasks.len();
         args.task_ids = tasks.as_ptr();
         args.incarnation_ids = incarnations.as_ptr();
-        // SAFETY: C2: client and device are live and of this plugin; the arrays have the given lengths and live through
-        // the call.
+        // SAFETY: C2 (calls): the client and device are live and belong to this plugin. The arrays have the given
+        // lengths and live through the call.
         unsafe { self.0.call::<Function>(&mut args) }.map_err(|error| client.describe_memory(error))?;
         let taken: Vec<Result<Buffer, Error>> = buffers
             .into_iter()
             .map(|raw: *mut PJRT_Buffer| {
                 let raw: NonNull<PJRT_Buffer> =
                     read::object(raw).map_err(|broken| Error::malformed(Function::NAME, broken))?;
-                // SAFETY: C3: the plugin created the buffer for this caller.
+                // SAFETY: C3 (objects): the plugin created the buffer for this caller.
                 Ok(unsafe { Buffer::new(raw, client.clone(), Some(device.raw())) })
             })
             .collect();

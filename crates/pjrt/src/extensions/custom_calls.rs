@@ -42,8 +42,8 @@ impl GpuCustomCalls {
     ///
     /// # Errors
     ///
-    /// Returns an error if the plugin ignores traits and `traits` is not the default. Plugins with an extension older
-    /// than version 3 ignore traits.
+    /// Returns an error if the plugin ignores traits and `traits` is not the default. A plugin ignores traits if its
+    /// version of this extension is older than 3.
     ///
     /// # Safety
     ///
@@ -96,7 +96,7 @@ impl GpuCustomCalls {
         args.handler_initialize = raw(handlers.initialize);
         args.handler_execute = handlers.execute.as_ptr();
         args.traits = traits.0;
-        // SAFETY: C2: the name lives through the call; the handlers are valid by this function's contract.
+        // SAFETY: C2 (calls): the name lives through the call. The handlers are valid by this function's contract.
         unsafe { self.0.call::<function::PJRT_Gpu_Register_Custom_Call>(&mut args) }
     }
 }

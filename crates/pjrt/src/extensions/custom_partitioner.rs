@@ -45,13 +45,15 @@ pub struct Partitioned {
     pub result_sharding: Vec<u8>,
 }
 
-/// The partitioning rules of one custom call. The plugin calls the methods during compilation, on any thread.
+/// The partitioning rules of one custom call. [`CustomPartitioners::register`] calls
+/// `can_side_effecting_have_replicated_sharding` once. The plugin calls the other methods during compilation, on any
+/// thread.
 pub trait CustomPartitioner: Send + Sync + 'static {
     /// Splits a call over devices. `backend_config` is the value of the call's attribute of this name.
     ///
     /// # Errors
     ///
-    /// If this method returns an error, the compilation fails with this error.
+    /// Returns an error if the call cannot be split. The compilation then fails with this error.
     fn partition(
         &self,
         arguments: &[PartitionedArray],
@@ -64,7 +66,7 @@ pub trait CustomPartitioner: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// If this method returns an error, the compilation fails with this error.
+    /// Returns an error if the arguments are invalid. The compilation then fails with this error.
     fn infer_sharding(
         &self,
         arguments: &[PartitionedArray],
@@ -77,7 +79,8 @@ pub trait CustomPartitioner: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// If this method returns an error, the compilation fails with this error.
+    /// Returns an error if the call does not support the requested sharding. The compilation then fails with this
+    /// error.
     fn propagate_user_sharding(
         &self,
         sharding: Vec<u8>,
@@ -120,7 +123,8 @@ impl CustomPartitioners {
         args.name_size = target.len();
         args.callbacks = Box::into_raw(Box::new(callbacks));
         // If the call fails, it is unknown whether the plugin has kept the callbacks, so they are leaked.
-        // SAFETY: C2, C11: the name lives through the call, and the callbacks until the plugin destroys them.
+        // SAFETY: C2 (calls), C11 (callbacks of an extension): the name lives through the call, and the callbacks until
+        // the plugin destroys them.
         unsafe { self.0.call::<function::PJRT_Register_Custom_Partitioner>(&mut args) }
     }
 
@@ -131,7 +135,7 @@ impl CustomPartitioners {
         let mut args = PJRT_Register_Batch_Partitionable_Args::new();
         args.name = target.as_ptr().cast::<c_char>();
         args.name_size = target.len();
-        // SAFETY: C2: the name lives through the call.
+        // SAFETY: C2 (calls): the name lives through the call.
         unsafe { self.0.call::<function::PJRT_Register_Batch_Partitionable>(&mut args) }
     }
 }
@@ -147,7 +151,7 @@ fn malformed(broken: read::Malformed) -> CallbackError {
 ///
 /// The bytes that `text` points to are valid during the call.
 unsafe fn bytes(text: &Text) -> Result<Vec<u8>, CallbackError> {
-    // SAFETY: C11: this function's contract: the bytes are valid during the call.
+    // SAFETY: C11 (callbacks of an extension): this function's contract: the bytes are valid during the call.
     unsafe { read::slice(text.data.cast::<u8>(), text.size) }.map(<[u8]>::to_vec).map_err(malformed)
 }
 
@@ -155,9 +159,9 @@ unsafe fn bytes(text: &Text) -> Result<Vec<u8>, CallbackError> {
 ///
 /// The bytes that `raw` points to are valid during the call.
 unsafe fn array(raw: &JAX_CustomCallPartitioner_aval) -> Result<PartitionedArray, CallbackError> {
-    // SAFETY: C11: this function's contract: the shape is valid during the call.
+    // SAFETY: C11 (callbacks of an extension): this function's contract: the shape is valid during the call.
     let shape = unsafe { bytes(&raw.shape) }?;
-    // SAFETY: C11: this function's contract: the sharding is valid during the call.
+    // SAFETY: C11 (callbacks of an extension): this function's contract: the sharding is valid during the call.
     let sharding = raw.has_sharding.get().then(|| unsafe { bytes(&raw.sharding) }).transpose()?;
     Ok(PartitionedArray { shape, sharding })
 }
@@ -169,9 +173,10 @@ unsafe fn arrays(
     raw: *const JAX_CustomCallPartitioner_aval,
     len: usize,
 ) -> Result<Vec<PartitionedArray>, CallbackError> {
-    // SAFETY: C11: this function's contract: the array has `len` elements.
+    // SAFETY: C11 (callbacks of an extension): this function's contract: the array has `len` elements.
     let raw = unsafe { read::slice(raw, len) }.map_err(malformed)?;
-    // SAFETY: C11: this function's contract: the bytes of each element are valid during the call.
+    // SAFETY: C11 (callbacks of an extension): this function's contract: the bytes of each element are valid during the
+    // call.
     raw.iter().map(|raw| unsafe { array(raw) }).collect()
 }
 
@@ -182,9 +187,10 @@ unsafe fn arrays(
 /// `data` points to callbacks that [`CustomPartitioners::register`] created for the type `P` and that have not been
 /// destroyed.
 unsafe fn partitioner<'a, P>(data: *const JAX_CustomCallPartitioner_Callbacks) -> &'a P {
-    // SAFETY: C11: this function's contract: the callbacks have not been destroyed.
+    // SAFETY: C11 (callbacks of an extension): this function's contract: the callbacks have not been destroyed.
     let address = unsafe { (*data).private_data };
-    // SAFETY: C11: this function's contract: `register` stored the address of a `P`, which has not been destroyed.
+    // SAFETY: C11 (callbacks of an extension): this function's contract: `register` stored the address of a `P`, which
+    // has not been destroyed.
     unsafe { &*address.cast::<P>() }
 }
 
@@ -224,9 +230,9 @@ fn header(api_version: i64, mut results: LentResults, error: Option<CallbackErro
 /// The plugin passes registered callbacks, which it does not use afterwards.
 unsafe extern "C" fn destroy<P: CustomPartitioner>(data: *mut JAX_CustomCallPartitioner_Callbacks) {
     crate::api::contain(|| {
-        // SAFETY: C11: the callbacks came from `register` and are destroyed once.
+        // SAFETY: C11 (callbacks of an extension): the callbacks came from `register` and are destroyed once.
         let callbacks = unsafe { Box::from_raw(data) };
-        // SAFETY: C11: the partitioner came from `register`, too, and is destroyed once.
+        // SAFETY: C11 (callbacks of an extension): the partitioner came from `register`, too, and is destroyed once.
         drop(unsafe { Box::from_raw(callbacks.private_data.cast::<P>()) });
     });
 }
@@ -238,18 +244,18 @@ unsafe extern "C" fn partition<P: CustomPartitioner>(
     data: *mut JAX_CustomCallPartitioner_Callbacks,
     args: *mut JAX_CustomCallPartitioner_Partition_Args,
 ) {
-    // SAFETY: C11: the arguments are valid during the call.
+    // SAFETY: C11 (callbacks of an extension): the arguments are valid during the call.
     let args = unsafe { &mut *args };
     let version = args.header.api_version;
     let answer = CallbackError::contain(|| {
         check(version)?;
-        // SAFETY: C11: the arguments are valid during the call.
+        // SAFETY: C11 (callbacks of an extension): the arguments are valid during the call.
         let arguments = unsafe { arrays(args.op_args, args.num_args) }?;
-        // SAFETY: C11: the result is valid during the call.
+        // SAFETY: C11 (callbacks of an extension): the result is valid during the call.
         let result = unsafe { array(&args.op_result) }?;
-        // SAFETY: C11: the configuration is valid during the call.
+        // SAFETY: C11 (callbacks of an extension): the configuration is valid during the call.
         let config = unsafe { bytes(&args.backend_config) }?;
-        // SAFETY: C11: the plugin passes registered callbacks.
+        // SAFETY: C11 (callbacks of an extension): the plugin passes registered callbacks.
         let answer = unsafe { partitioner::<P>(data) }.partition(&arguments, &result, &config)?;
         if answer.argument_shardings.len() != arguments.len() {
             let (given, needed) = (answer.argument_shardings.len(), arguments.len());
@@ -282,18 +288,18 @@ unsafe extern "C" fn infer_sharding<P: CustomPartitioner>(
     data: *mut JAX_CustomCallPartitioner_Callbacks,
     args: *mut JAX_CustomCallPartitioner_InferShardingFromOperands_Args,
 ) {
-    // SAFETY: C11: the arguments are valid during the call.
+    // SAFETY: C11 (callbacks of an extension): the arguments are valid during the call.
     let args = unsafe { &mut *args };
     let version = args.header.api_version;
     let answer = CallbackError::contain(|| {
         check(version)?;
-        // SAFETY: C11: the arguments are valid during the call.
+        // SAFETY: C11 (callbacks of an extension): the arguments are valid during the call.
         let arguments = unsafe { arrays(args.op_args, args.num_args) }?;
-        // SAFETY: C11: the shape is valid during the call.
+        // SAFETY: C11 (callbacks of an extension): the shape is valid during the call.
         let shape = unsafe { bytes(&args.result_shape) }?;
-        // SAFETY: C11: the configuration is valid during the call.
+        // SAFETY: C11 (callbacks of an extension): the configuration is valid during the call.
         let config = unsafe { bytes(&args.backend_config) }?;
-        // SAFETY: C11: the plugin passes registered callbacks.
+        // SAFETY: C11 (callbacks of an extension): the plugin passes registered callbacks.
         unsafe { partitioner::<P>(data) }.infer_sharding(&arguments, &shape, &config)
     });
     let mut results = LentResults::default();
@@ -318,18 +324,18 @@ unsafe extern "C" fn propagate_user_sharding<P: CustomPartitioner>(
     data: *mut JAX_CustomCallPartitioner_Callbacks,
     args: *mut JAX_CustomCallPartitioner_PropagateUserSharding_Args,
 ) {
-    // SAFETY: C11: the arguments are valid during the call.
+    // SAFETY: C11 (callbacks of an extension): the arguments are valid during the call.
     let args = unsafe { &mut *args };
     let version = args.header.api_version;
     let answer = CallbackError::contain(|| {
         check(version)?;
-        // SAFETY: C11: the arguments are valid during the call.
+        // SAFETY: C11 (callbacks of an extension): the arguments are valid during the call.
         let sharding = unsafe { bytes(&args.result_sharding) }?;
-        // SAFETY: C11: the shape is valid during the call.
+        // SAFETY: C11 (callbacks of an extension): the shape is valid during the call.
         let shape = unsafe { bytes(&args.result_shape) }?;
-        // SAFETY: C11: the configuration is valid during the call.
+        // SAFETY: C11 (callbacks of an extension): the configuration is valid during the call.
         let config = unsafe { bytes(&args.backend_config) }?;
-        // SAFETY: C11: the plugin passes registered callbacks.
+        // SAFETY: C11 (callbacks of an extension): the plugin passes registered callbacks.
         unsafe { partitioner::<P>(data) }.propagate_user_sharding(sharding, &shape, &config)
     });
     let mut results = LentResults::default();

@@ -40,20 +40,21 @@ impl ExecutableMetadata {
             executable: executable.handle().as_ptr(),
             metadata: std::ptr::null_mut(),
         };
-        // SAFETY: C1, C2: the table contains a function of this type; the executable is live and of this plugin.
+        // SAFETY: C1 (table), C2 (calls): the table contains a function of this type. The executable is live and
+        // belongs to this plugin.
         let error = unsafe { get(&mut args) };
         if !error.is_null() {
-            // SAFETY: C2: an error that a function returned is live and owned by its caller.
+            // SAFETY: C2 (calls): an error that a function returned is live and owned by its caller.
             return Err(unsafe { self.0.plugin.api().take_error(GET, error) });
         }
         let metadata = read::object(args.metadata).map_err(|broken| Error::malformed(GET, broken))?;
-        // SAFETY: C3: the metadata lives until it is destroyed below.
+        // SAFETY: C3 (objects): the metadata lives until it is destroyed below.
         let PJRT_ExecutableMetadata { serialized_metadata, serialized_metadata_size } = unsafe { metadata.read() };
-        // SAFETY: C3: the bytes live as long as the metadata.
+        // SAFETY: C3 (objects): the bytes live as long as the metadata.
         let bytes = unsafe { read::slice(serialized_metadata.cast::<u8>(), serialized_metadata_size) };
         let bytes = bytes.map(<[u8]>::to_vec);
         let mut args = PJRT_ExecutableMetadata_DestroySerializedMetadata_Args { metadata: metadata.as_ptr() };
-        // SAFETY: C2: the metadata is live and not used afterwards.
+        // SAFETY: C2 (calls): the metadata is live and not used afterwards.
         unsafe { destroy(&mut args) };
         bytes.map_err(|broken| Error::malformed(GET, broken))
     }

@@ -57,7 +57,7 @@ impl Ffi {
         args.type_name_size = name.len();
         args.type_id = id.unwrap_or(0);
         args.type_info = &raw mut info;
-        // SAFETY: C2: name and functions live through the call.
+        // SAFETY: C2 (calls): the name and functions live through the call.
         unsafe { self.0.call::<function::PJRT_FFI_Type_Register>(&mut args) }?;
         Ok(args.type_id)
     }
@@ -89,7 +89,7 @@ impl Ffi {
         args.platform_name = platform.as_ptr().cast::<c_char>();
         args.platform_name_size = platform.len();
         args.traits = PJRT_FFI_Handler_TraitsBits(traits.0);
-        // SAFETY: C2: the names live through the call; the handler is valid by this function's contract.
+        // SAFETY: C2 (calls): the names live through the call. The handler is valid by this function's contract.
         unsafe { self.0.call::<function::PJRT_FFI_Register_Handler>(&mut args) }
     }
 
@@ -115,7 +115,8 @@ impl Ffi {
         let mut args = PJRT_FFI_UserData_Add_Args::new();
         args.context = context.handle().as_ptr();
         args.user_data = PJRT_FFI_UserData { type_id, data: data.as_ptr() };
-        // SAFETY: C2: the context is live and of this plugin; the data is valid by this function's contract.
+        // SAFETY: C2 (calls): the context is live and belongs to this plugin. The data is valid by this function's
+        // contract.
         unsafe { self.0.call::<function::PJRT_FFI_UserData_Add>(&mut args) }
     }
 }

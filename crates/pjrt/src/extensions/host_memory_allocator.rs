@@ -22,7 +22,7 @@ pub struct HostMemoryAllocator(Functions<PJRT_HostMemoryAllocator_Extension>);
 
 plugin_extension!(HostMemoryAllocator(PJRT_HostMemoryAllocator_Extension));
 
-/// The value of `numa_node` with which the plugin chooses the NUMA node.
+/// The value of `numa_node` that lets the plugin choose the NUMA node.
 const ANY_NODE: c_int = -1;
 
 impl HostMemoryAllocator {
@@ -45,7 +45,7 @@ impl HostMemoryAllocator {
         args.client = client.inner().raw().as_ptr();
         args.size = size;
         args.numa_node = numa_node.map_or(Ok(ANY_NODE), node)?;
-        // SAFETY: C2: the client is live and of this plugin.
+        // SAFETY: C2 (calls): the client is live and belongs to this plugin.
         unsafe { self.0.call::<Function>(&mut args) }?;
         let data = match read::object(args.ptr) {
             Ok(data) => data,
@@ -59,7 +59,7 @@ impl HostMemoryAllocator {
             free: SendPtr((args.deleter, args.ptr.cast(), args.deleter_arg)),
             _client: client.inner().clone(),
         };
-        // SAFETY: C3: the memory has this size, and no other code refers to it yet.
+        // SAFETY: C3 (objects): the memory has this size, and no other code refers to it yet.
         unsafe { data.write_bytes(0, size) };
         Ok(memory)
     }
@@ -84,14 +84,14 @@ impl Deref for HostMemory {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: C3: the memory has this size and is initialized; `&self` excludes writes.
+        // SAFETY: C3 (objects): the memory has this size and is initialized. `&self` excludes writes.
         unsafe { NonNull::slice_from_raw_parts(self.data.0, self.size).as_ref() }
     }
 }
 
 impl DerefMut for HostMemory {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: C3: the memory has this size and is initialized; `&mut self` excludes other uses.
+        // SAFETY: C3 (objects): the memory has this size and is initialized. `&mut self` excludes other uses.
         unsafe { NonNull::slice_from_raw_parts(self.data.0, self.size).as_mut() }
     }
 }
@@ -112,7 +112,7 @@ impl Drop for HostMemory {
     fn drop(&mut self) {
         let (deleter, address, argument) = self.free.0;
         if let Some(deleter) = deleter {
-            // SAFETY: C3: the deleter runs once, with the values that came with it.
+            // SAFETY: C3 (objects): the deleter runs once, with the values that came with it.
             unsafe { deleter(address, argument) };
         }
     }

@@ -44,8 +44,8 @@ impl Layouts {
     ///
     /// # Errors
     ///
-    /// Returns an error if the client belongs to another plugin, if the shape is a token, or if its extents are
-    /// invalid.
+    /// Returns an error if the client belongs to another plugin, if the plugin's API version lacks the element type, if
+    /// the shape is a token, or if its extents are invalid.
     #[doc(alias = "PJRT_Layouts_PJRT_Client_GetDefaultLayout")]
     pub fn default_layout(&self, client: &Client, shape: &Shape) -> Result<String, Error> {
         self.0.check(client.api())?;
@@ -55,9 +55,9 @@ impl Layouts {
         args.type_ = PJRT_Buffer_Type(shape.element_type.as_raw());
         args.dims = shape.dimensions.as_ptr();
         args.num_dims = shape.dimensions.len();
-        // SAFETY: C2: the client is live and of this plugin; the dimensions live through the call.
+        // SAFETY: C2 (calls): the client is live and belongs to this plugin. The dimensions live through the call.
         unsafe { self.0.call::<function::PJRT_Layouts_PJRT_Client_GetDefaultLayout>(&mut args) }?;
-        // SAFETY: C3: the plugin created the layout for this caller.
+        // SAFETY: C3 (objects): the plugin created the layout for this caller.
         unsafe { self.take(function::PJRT_Layouts_PJRT_Client_GetDefaultLayout::NAME, args.layout) }
     }
 
@@ -71,9 +71,9 @@ impl Layouts {
         self.0.check(buffer.handle().api())?;
         let mut args = PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args::new();
         args.buffer = buffer.live()?.as_ptr();
-        // SAFETY: C2: the buffer is live and of this plugin.
+        // SAFETY: C2 (calls): the buffer is live and belongs to this plugin.
         unsafe { self.0.call::<function::PJRT_Layouts_PJRT_Buffer_MemoryLayout>(&mut args) }?;
-        // SAFETY: C3: the plugin created the layout for this caller.
+        // SAFETY: C3 (objects): the plugin created the layout for this caller.
         unsafe { self.take(function::PJRT_Layouts_PJRT_Buffer_MemoryLayout::NAME, args.layout) }
     }
 
@@ -81,8 +81,8 @@ impl Layouts {
     ///
     /// # Errors
     ///
-    /// Returns an error if the topology belongs to another plugin, if the shape is a token, or if its extents are
-    /// invalid.
+    /// Returns an error if the topology belongs to another plugin, if the plugin's API version lacks the element type,
+    /// if the shape is a token, or if its extents are invalid.
     #[doc(alias = "PJRT_Layouts_PJRT_Topology_GetDefaultLayout")]
     pub fn topology_default_layout(&self, topology: &TopologyDescription, shape: &Shape) -> Result<String, Error> {
         self.0.check(topology.handle().api())?;
@@ -92,9 +92,9 @@ impl Layouts {
         args.type_ = PJRT_Buffer_Type(shape.element_type.as_raw());
         args.dims = shape.dimensions.as_ptr();
         args.num_dims = shape.dimensions.len();
-        // SAFETY: C2: the topology is live and of this plugin; the dimensions live through the call.
+        // SAFETY: C2 (calls): the topology is live and belongs to this plugin. The dimensions live through the call.
         unsafe { self.0.call::<function::PJRT_Layouts_PJRT_Topology_GetDefaultLayout>(&mut args) }?;
-        // SAFETY: C3: the plugin created the layout for this caller.
+        // SAFETY: C3 (objects): the plugin created the layout for this caller.
         unsafe { self.take(function::PJRT_Layouts_PJRT_Topology_GetDefaultLayout::NAME, args.layout) }
     }
 
@@ -109,12 +109,12 @@ impl Layouts {
         self.0.check(executable.handle().api())?;
         let mut args = PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args::new();
         args.executable = executable.handle().as_ptr();
-        // SAFETY: C2: the executable is live and of this plugin.
+        // SAFETY: C2 (calls): the executable is live and belongs to this plugin.
         unsafe { self.0.call::<Function>(&mut args) }?;
-        // SAFETY: C3: the layouts belong to the executable, so they are not destroyed here.
+        // SAFETY: C3 (objects): the layouts belong to the executable, so they are not destroyed here.
         let layouts = unsafe { read::slice(args.layouts, args.num_outputs) };
         let layouts = layouts.map_err(|broken| Error::malformed(Function::NAME, broken))?;
-        // SAFETY: C3: the executable is live.
+        // SAFETY: C3 (objects): the executable is live.
         layouts.iter().map(|layout| unsafe { self.serialize(*layout) }).collect()
     }
 
@@ -125,7 +125,7 @@ impl Layouts {
     /// Returns an error if the executable belongs to another plugin.
     #[doc(alias = "PJRT_Layouts_PJRT_Executable_GetParameterLayouts")]
     pub fn parameter_layouts(&self, executable: &Executable) -> Result<Vec<String>, Error> {
-        // SAFETY: C3: the executable is live.
+        // SAFETY: C3 (objects): the executable is live.
         self.parameters(executable)?.iter().map(|layout| unsafe { self.serialize(*layout) }).collect()
     }
 
@@ -134,9 +134,9 @@ impl Layouts {
         self.0.check(executable.handle().api())?;
         let mut args = PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args::new();
         args.executable = executable.handle().as_ptr();
-        // SAFETY: C2: the executable is live and of this plugin.
+        // SAFETY: C2 (calls): the executable is live and belongs to this plugin.
         unsafe { self.0.call::<Function>(&mut args) }?;
-        // SAFETY: C3: the layouts belong to the executable and live as long as the executable.
+        // SAFETY: C3 (objects): the layouts belong to the executable and live as long as the executable.
         let layouts = unsafe { read::slice(args.layouts, args.num_parameters) };
         layouts.map_err(|broken| Error::malformed(Function::NAME, broken))
     }
@@ -164,7 +164,7 @@ impl Layouts {
         let text = unsafe { self.serialize(layout.as_ptr()) };
         let mut args = PJRT_Layouts_MemoryLayout_Destroy_Args::new();
         args.layout = layout.as_ptr();
-        // SAFETY: C2: the layout is live and not used afterwards.
+        // SAFETY: C2 (calls): the layout is live and not used afterwards.
         unsafe { self.0.call::<function::PJRT_Layouts_MemoryLayout_Destroy>(&mut args) }?;
         text
     }
@@ -177,7 +177,7 @@ impl Layouts {
         let layout = read::object(layout).map_err(|broken| Error::malformed(Function::NAME, broken))?;
         let mut args = PJRT_Layouts_MemoryLayout_Serialize_Args::new();
         args.layout = layout.as_ptr();
-        // SAFETY: C2: the layout is live.
+        // SAFETY: C2 (calls): the layout is live.
         unsafe { self.0.call::<Function>(&mut args) }?;
         let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
         // SAFETY: the call succeeded and returned the bytes, their length, their owner and its deleter.

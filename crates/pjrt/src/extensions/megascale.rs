@@ -58,7 +58,7 @@ impl Megascale {
         self.0.check(client.api())?;
         let mut args = PJRT_Megascale_CreateClientContextFromPjRtClient_Args::new();
         args.client = client.inner().raw().as_ptr();
-        // SAFETY: C2: the client is live and of this plugin.
+        // SAFETY: C2 (calls): the client is live and belongs to this plugin.
         unsafe { self.0.call::<Function>(&mut args) }?;
         self.owned(args.client_context, Some(client.clone()), Function::NAME)
     }
@@ -68,7 +68,7 @@ impl Megascale {
     pub fn default_context(&self) -> Result<MegascaleContext, Error> {
         type Function = function::PJRT_Megascale_CreateDefaultClientContext;
         let mut args = PJRT_Megascale_CreateDefaultClientContext_Args::new();
-        // SAFETY: C2: the function takes no input.
+        // SAFETY: C2 (calls): the function takes no input.
         unsafe { self.0.call::<Function>(&mut args) }?;
         self.owned(args.client_context, None, Function::NAME)
     }
@@ -80,16 +80,16 @@ impl Megascale {
         function: &'static str,
     ) -> Result<MegascaleContext, Error> {
         let raw = read::object(raw).map_err(|broken| Error::malformed(function, broken))?;
-        // SAFETY: C3: the plugin created the context for this caller.
+        // SAFETY: C3 (objects): the plugin created the context for this caller.
         let raw = unsafe { Owned::new(raw, self.clone()) };
         Ok(MegascaleContext(Arc::new(ConnectedContext { raw, _client: client })))
     }
 
-    /// Creates the configuration with which programs are compiled ahead of time for `num_slices` slices of a topology.
+    /// Creates a configuration for compiling programs ahead of time, for `num_slices` slices of a topology.
     ///
     /// # Errors
     ///
-    /// Returns an error if the topology belongs to another plugin.
+    /// Returns an error if the topology belongs to another plugin, or if the plugin cannot destroy configurations.
     #[doc(alias = "PJRT_Megascale_CreateAoTConfig")]
     pub fn ahead_of_time_config(
         &self,
@@ -102,17 +102,17 @@ impl Megascale {
         let mut args = PJRT_Megascale_CreateAoTConfig_Args::new();
         args.topology = topology.handle().as_ptr().cast_const();
         args.num_slices = num_slices;
-        // SAFETY: C2: the topology is live and of this plugin.
+        // SAFETY: C2 (calls): the topology is live and belongs to this plugin.
         unsafe { self.0.call::<Function>(&mut args) }?;
         MultiSliceConfig::new(args.multi_slice_config, functions, Function::NAME)
     }
 
-    /// Creates the configuration with which programs run on `num_slices` slices of a topology.
+    /// Creates a configuration for running programs on `num_slices` slices of a topology.
     ///
     /// # Errors
     ///
-    /// Returns an error if the topology or the context belongs to another plugin, or if a message of `local` is longer
-    /// than 2^31 - 1 bytes.
+    /// Returns an error if the topology or the context belongs to another plugin, if the plugin cannot destroy
+    /// configurations, or if a message of `local` is longer than 2^31 - 1 bytes.
     #[doc(alias = "PJRT_Megascale_CreateMultiSliceConfig")]
     pub fn config(
         &self,
@@ -141,7 +141,8 @@ impl Megascale {
         args.dcn_topology = local.dcn_topology.as_ptr().cast::<c_char>();
         args.dcn_topology_size = size(local.dcn_topology)?;
         args.client_context = context.map_or(null_mut(), |context| context.handle().as_ptr());
-        // SAFETY: C2: topology and context are live and of this plugin; the messages live through the call.
+        // SAFETY: C2 (calls): the topology and context are live and belong to this plugin. The messages live through
+        // the call.
         unsafe { self.0.call::<Function>(&mut args) }?;
         MultiSliceConfig::new(args.multi_slice_config, functions, Function::NAME)
     }
@@ -152,7 +153,7 @@ impl Megascale {
         let mut args = PJRT_Megascale_DeviceId_To_MegascaleId_Args::new();
         args.slice_id = slice_id;
         args.per_slice_device_id = device_id;
-        // SAFETY: C2: the inputs are integers.
+        // SAFETY: C2 (calls): the inputs are integers.
         unsafe { self.0.call::<function::PJRT_Megascale_DeviceId_To_MegascaleId>(&mut args) }?;
         Ok(args.megascale_id)
     }
@@ -162,13 +163,13 @@ impl Megascale {
     pub fn device_id(&self, megascale_id: i64) -> Result<(i32, i32), Error> {
         let mut args = PJRT_Megascale_MegascaleId_To_DeviceId_Args::new();
         args.megascale_id = megascale_id;
-        // SAFETY: C2: the input is an integer.
+        // SAFETY: C2 (calls): the input is an integer.
         unsafe { self.0.call::<function::PJRT_Megascale_MegascaleId_To_DeviceId>(&mut args) }?;
         Ok((args.slice_id, args.per_slice_device_id))
     }
 
-    /// Returns the functions of configurations, or an error if the plugin cannot destroy configurations. The caller
-    /// checks this before it creates a configuration.
+    /// Returns the functions of configurations, or an error if the plugin cannot destroy configurations. Callers use
+    /// this function before they create a configuration, because they could not destroy it otherwise.
     fn multi_slice(&self) -> Result<MultiSlice, Error> {
         let functions = self.0.plugin.extension::<MultiSlice>();
         functions.filter(|functions| functions.0.table.0.config_destroy.is_some()).ok_or_else(|| {
@@ -183,7 +184,7 @@ unsafe impl Destroy<Megascale> for PJRT_Megascale_ClientContext {
     unsafe fn destroy(owner: &Megascale, raw: *mut Self) -> Result<(), Error> {
         let mut args = PJRT_Megascale_DeleteClientContext_Args::new();
         args.client_context = raw;
-        // SAFETY: C2: the only input is a live object that is not used afterwards, by this function's contract.
+        // SAFETY: C2 (calls): the only input is a live object that is not used afterwards, by this function's contract.
         unsafe { owner.0.call::<function::PJRT_Megascale_DeleteClientContext>(&mut args) }
     }
 }
@@ -227,7 +228,7 @@ impl MegascaleContext {
     pub fn initialize(&self) -> Result<(), Error> {
         let mut args = PJRT_Megascale_ClientContext_Initialize_Args::new();
         args.client_context = self.handle().as_ptr();
-        // SAFETY: C2: the context is live.
+        // SAFETY: C2 (calls): the context is live.
         unsafe { self.handle().owner().0.call::<function::PJRT_Megascale_ClientContext_Initialize>(&mut args) }
     }
 
@@ -239,7 +240,7 @@ impl MegascaleContext {
         args.client_context = self.handle().as_ptr();
         args.launch_id = launch_id;
         args.expire_after_ms = expire_after_ms;
-        // SAFETY: C2: the context is live.
+        // SAFETY: C2 (calls): the context is live.
         unsafe { self.handle().owner().0.call::<function::PJRT_Megascale_ClientContext_UnblockPendingWork>(&mut args) }
     }
 
@@ -248,7 +249,7 @@ impl MegascaleContext {
     pub fn port(&self) -> Result<i32, Error> {
         let mut args = PJRT_Megascale_ClientContext_MegascalePort_Args::new();
         args.client_context = self.handle().as_ptr();
-        // SAFETY: C2: the context is live.
+        // SAFETY: C2 (calls): the context is live.
         unsafe { self.handle().owner().0.call::<function::PJRT_Megascale_ClientContext_MegascalePort>(&mut args) }?;
         Ok(args.port)
     }
@@ -295,9 +296,9 @@ impl MegascaleContext {
         if let Some(topology) = dcn_topology {
             (args.dcn_topology, args.dcn_topology_size) = (topology.as_ptr().cast::<c_char>(), topology.len());
         }
-        // SAFETY: C2: the context is live; the lists have the given lengths and live through the call.
+        // SAFETY: C2 (calls): the context is live. The lists have the given lengths and live through the call.
         unsafe { megascale.0.call::<Function>(&mut args) }?;
-        // SAFETY: C3: the plugin created the collectives for this caller.
+        // SAFETY: C3 (objects): the plugin created the collectives for this caller.
         unsafe { Collectives::new(args.collectives, functions, self.0.clone(), Function::NAME) }
     }
 }
@@ -307,7 +308,7 @@ unsafe impl Destroy<MultiSlice> for PJRT_MultiSlice_Config {
     unsafe fn destroy(owner: &MultiSlice, raw: *mut Self) -> Result<(), Error> {
         let mut args = PJRT_MultiSlice_Config_Destroy_Args::new();
         args.config = raw;
-        // SAFETY: C2: the only input is a live object that is not used afterwards, by this function's contract.
+        // SAFETY: C2 (calls): the only input is a live object that is not used afterwards, by this function's contract.
         unsafe { owner.0.call::<function::PJRT_MultiSlice_Config_Destroy>(&mut args) }
     }
 }
@@ -331,7 +332,7 @@ impl MultiSliceConfig {
 
     fn new(raw: *mut PJRT_MultiSlice_Config, functions: MultiSlice, function: &'static str) -> Result<Self, Error> {
         let raw = read::object(raw).map_err(|broken| Error::malformed(function, broken))?;
-        // SAFETY: C3: the plugin created the configuration for this caller.
+        // SAFETY: C3 (objects): the plugin created the configuration for this caller.
         Ok(Self(unsafe { Owned::new(raw, functions) }))
     }
 
@@ -340,7 +341,7 @@ impl MultiSliceConfig {
     pub fn num_slices(&self) -> Result<i32, Error> {
         let mut args = PJRT_MultiSlice_Config_NumSlices_Args::new();
         args.config = self.0.as_ptr();
-        // SAFETY: C2: the configuration is live.
+        // SAFETY: C2 (calls): the configuration is live.
         unsafe { self.0.owner().0.call::<function::PJRT_MultiSlice_Config_NumSlices>(&mut args) }?;
         Ok(args.num_slices)
     }
@@ -350,7 +351,7 @@ impl MultiSliceConfig {
     pub fn slice_id(&self) -> Result<i32, Error> {
         let mut args = PJRT_MultiSlice_Config_SliceId_Args::new();
         args.config = self.0.as_ptr();
-        // SAFETY: C2: the configuration is live.
+        // SAFETY: C2 (calls): the configuration is live.
         unsafe { self.0.owner().0.call::<function::PJRT_MultiSlice_Config_SliceId>(&mut args) }?;
         Ok(args.slice_id)
     }
@@ -361,15 +362,15 @@ impl MultiSliceConfig {
         type Function = function::PJRT_MultiSlice_Config_NumDevicesPerSlice;
         let mut args = PJRT_MultiSlice_Config_NumDevicesPerSlice_Args::new();
         args.config = self.0.as_ptr();
-        // SAFETY: C2: the configuration is live.
+        // SAFETY: C2 (calls): the configuration is live.
         unsafe { self.0.owner().0.call::<Function>(&mut args) }?;
         let len = args.num_devices_per_slice_map;
-        // SAFETY: C3: the arrays live until the deleter runs.
+        // SAFETY: C3 (objects): the arrays live until the deleter runs.
         let ids = unsafe { read::slice(args.slice_ids, len) }.map(<[i32]>::to_vec);
-        // SAFETY: C3: this array also lives until the deleter runs.
+        // SAFETY: C3 (objects): this array also lives until the deleter runs.
         let counts = unsafe { read::slice(args.num_devices, len) }.map(<[i32]>::to_vec);
         if let Some(deleter) = args.devices_per_slice_map_deleter {
-            // SAFETY: C3: the deleter runs once, with the object that came with it.
+            // SAFETY: C3 (objects): the deleter runs once, with the object that came with it.
             unsafe { deleter(args.devices_per_slice_map) };
         }
         let malformed = |broken| Error::malformed(Function::NAME, broken);
@@ -382,7 +383,7 @@ impl MultiSliceConfig {
         type Function = function::PJRT_MultiSlice_Config_Serialize;
         let mut args = PJRT_MultiSlice_Config_Serialize_Args::new();
         args.config = self.0.as_ptr();
-        // SAFETY: C2: the configuration is live.
+        // SAFETY: C2 (calls): the configuration is live.
         unsafe { self.0.owner().0.call::<Function>(&mut args) }?;
         let (owner, deleter) = (args.serialized_config, args.serialized_config_deleter);
         // SAFETY: the call succeeded and returned the bytes, their length, their owner and its deleter.

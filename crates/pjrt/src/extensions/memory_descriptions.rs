@@ -59,13 +59,13 @@ impl MemoryDescriptions {
         self.0.check(device.handle().api())?;
         let mut args = PJRT_DeviceDescription_MemoryDescriptions_Args::new();
         args.device_description = device.handle().as_ptr();
-        // SAFETY: C2: the description is live and of this plugin.
+        // SAFETY: C2 (calls): the description is live and belongs to this plugin.
         unsafe { self.0.call::<Function>(&mut args) }?;
-        // SAFETY: C3: the array lives as long as the description.
+        // SAFETY: C3 (objects): the array lives as long as the description.
         let all = unsafe { read::slice(args.memory_descriptions, args.num_memory_descriptions) }.map_err(malformed)?;
         let one = |(index, raw): (usize, &*const PJRT_MemoryDescription)| {
             let raw = read::object(raw.cast_mut()).map_err(malformed)?;
-            // SAFETY: C3: the memory description lives as long as the device description.
+            // SAFETY: C3 (objects): the memory description lives as long as the device description.
             let (kind, kind_id) = unsafe { self.kind(raw.as_ptr()) }?;
             // If there is no default memory, `default_memory_index` is the maximum of `usize`, which is not the index
             // of any memory.
@@ -82,9 +82,9 @@ impl MemoryDescriptions {
         type Function = function::PJRT_MemoryDescription_Kind;
         let mut args = PJRT_MemoryDescription_Kind_Args::new();
         args.memory_description = raw;
-        // SAFETY: C2: the description is live.
+        // SAFETY: C2 (calls): the description is live.
         unsafe { self.0.call::<Function>(&mut args) }?;
-        // SAFETY: C3: the name lives as long as the description.
+        // SAFETY: C3 (objects): the name lives as long as the description.
         let kind = unsafe { read::text(args.kind, args.kind_size) };
         let kind = kind.map_err(|broken| Error::malformed(Function::NAME, broken))?.into_owned();
         Ok((kind, args.kind_id))

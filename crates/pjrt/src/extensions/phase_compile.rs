@@ -40,7 +40,8 @@ impl PhaseCompile {
     ///
     /// # Errors
     ///
-    /// Many plugins have the extension but no compiler, and return an error.
+    /// Returns an error if the plugin has no compiler, or if its extension lacks the function that frees the compiler's
+    /// results. Many plugins have the extension but no compiler.
     #[doc(alias = "PJRT_PhaseCompile_Get_Compiler")]
     pub fn compiler(&self) -> Result<PhaseCompiler, Error> {
         type Function = function::PJRT_PhaseCompile_Get_Compiler;
@@ -49,11 +50,11 @@ impl PhaseCompile {
             return Err(Error::missing_in(function, PJRT_PhaseCompile_Extension::NAME, self.0.plugin.api_version()));
         }
         let mut args = PJRT_PhaseCompile_Get_Compiler_Args::new();
-        // SAFETY: C2: the function takes no input.
+        // SAFETY: C2 (calls): the function takes no input.
         unsafe { self.0.call::<Function>(&mut args) }?;
         let raw = read::object(args.phase_compiler.cast_mut());
         let raw = raw.map_err(|broken| Error::malformed(Function::NAME, broken))?;
-        // SAFETY: C3: the plugin created the compiler for this caller.
+        // SAFETY: C3 (objects): the plugin created the compiler for this caller.
         Ok(PhaseCompiler(unsafe { Owned::new(raw, self.clone()) }))
     }
 
@@ -69,14 +70,14 @@ impl PhaseCompile {
         sizes: *const usize,
         count: usize,
     ) -> Result<Vec<Vec<u8>>, Error> {
-        // SAFETY: C3: the arrays and the strings that they point to live until they are destroyed below.
+        // SAFETY: C3 (objects): the arrays and the strings that they point to live until they are destroyed below.
         let copies = unsafe { copies(bytes, sizes, count) }.map_err(|broken| Error::malformed(function, broken));
         if let Some(destroy) = self.0.table.0.phase_compile_c_buffers_destroy
             && !(bytes.is_null() && sizes.is_null())
         {
             let mut args = PJRT_PhaseCompile_C_Buffers_Destroy_Args::new();
             (args.char_buffers, args.char_buffer_sizes, args.num_char_buffers) = (bytes, sizes, count);
-            // SAFETY: C2, C3: one call returned these arrays, and they are destroyed once.
+            // SAFETY: C2 (calls), C3 (objects): one call returned these arrays, and they are destroyed once.
             unsafe { destroy(&mut args) };
         }
         copies
@@ -108,7 +109,8 @@ unsafe impl Destroy<PhaseCompile> for PJRT_PhaseCompiler {
         if let Some(destroy) = owner.0.table.0.phase_compile_destroy_compiler {
             let mut args = PJRT_PhaseCompile_Destroy_Compiler_Args::new();
             args.phase_compiler = raw;
-            // SAFETY: C2: the only input is a live object that is not used afterwards, by this function's contract.
+            // SAFETY: C2 (calls): the only input is a live object that is not used afterwards, by this function's
+            // contract.
             unsafe { destroy(&mut args) };
         }
         Ok(())
@@ -132,7 +134,7 @@ impl PhaseCompiler {
         let mut args = PJRT_PhaseCompile_Get_PhaseNames_Args::new();
         args.phase_compiler = self.0.as_ptr();
         let functions = self.0.owner();
-        // SAFETY: C2: the compiler is live.
+        // SAFETY: C2 (calls): the compiler is live.
         unsafe { functions.0.call::<Function>(&mut args) }?;
         // SAFETY: the call succeeded and returned the strings, their sizes and their count.
         let names =
@@ -145,8 +147,9 @@ impl PhaseCompiler {
     ///
     /// # Errors
     ///
-    /// Returns an error if the topology belongs to another plugin. The plugin returns an error if it does not know a
-    /// phase or if the phases are in the wrong order.
+    /// Returns an error if the topology belongs to another plugin, or if the options are invalid as in
+    /// [`Client::compile`](crate::Client::compile). The plugin returns an error if it does not know a phase or if the
+    /// phases are in the wrong order.
     #[doc(alias = "PJRT_PhaseCompile_Run_Phase")]
     pub fn run_phases(
         &self,
@@ -176,8 +179,8 @@ impl PhaseCompiler {
         args.compile_options = options.as_ptr().cast();
         args.compile_options_size = options.len();
         args.topology = topology.handle().as_ptr();
-        // SAFETY: C2: compiler and topology are live and of this plugin; programs, names and options live through the
-        // call.
+        // SAFETY: C2 (calls): the compiler and topology are live and belong to this plugin. The programs, names and
+        // options live through the call.
         unsafe { functions.0.call::<Function>(&mut args) }?;
         let (programs, sizes, count) = (args.output_programs, args.output_programs_sizes, args.num_output_programs);
         // SAFETY: the call succeeded and returned the strings, their sizes and their count.

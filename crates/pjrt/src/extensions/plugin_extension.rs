@@ -7,7 +7,7 @@ pub(super) mod sealed {
     pub trait Sealed {}
 }
 
-/// Implements [`PluginExtension`] and `Owner` for a newtype around the functions of a table.
+/// Implements [`PluginExtension`] and `Owner` for a newtype around the `Functions` of an extension.
 macro_rules! plugin_extension {
     ($name:ident($table:ident)) => {
         impl $crate::extensions::plugin_extension::sealed::Sealed for $name {}
@@ -27,7 +27,7 @@ macro_rules! plugin_extension {
 }
 pub(super) use plugin_extension;
 
-/// An optional group of functions; see [`Plugin::extension`].
+/// An optional group of functions. See [`Plugin::extension`].
 pub trait PluginExtension: Sized + sealed::Sealed {
     /// Returns the plugin's extension of this type, if the plugin has it.
     fn of(plugin: &Plugin) -> Option<Self>;

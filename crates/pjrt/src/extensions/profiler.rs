@@ -44,12 +44,13 @@ impl PluginExtension for Profiler {
         if table.is_null() || !table.is_aligned() {
             return None;
         }
-        // SAFETY: C1: a table begins with its size.
+        // SAFETY: C1 (table): a table begins with its size.
         let struct_size = unsafe { table.cast::<usize>().read() };
         // The tables of older plugins have fewer slots. If the size ends within a slot, ignore that slot.
         let known = struct_size.min(PLUGIN_Profiler_Api::STRUCT_SIZE) / size_of::<usize>() * size_of::<usize>();
         let mut copy = PLUGIN_Profiler_Api::new();
-        // SAFETY: C1: the table is readable for the size that it announces, and the copy has at least `known` bytes.
+        // SAFETY: C1 (table): the table is readable for the size that it announces, and the copy has at least `known`
+        // bytes.
         unsafe { std::ptr::copy_nonoverlapping(table.cast::<u8>(), (&raw mut copy).cast::<u8>(), known) };
         Some(Self { plugin: plugin.clone(), table: SendPtr(copy) })
     }
@@ -59,7 +60,7 @@ impl PluginExtension for Profiler {
 type Function<A> = unsafe extern "C" fn(*mut A) -> *mut PLUGIN_Profiler_Error;
 
 impl Profiler {
-    /// Starts a profile. `options` is a serialized `tensorflow.ProfileOptions` message, which may be empty.
+    /// Starts recording a profile. `options` is a serialized `tensorflow.ProfileOptions` message, which may be empty.
     ///
     /// # Errors
     ///
@@ -71,14 +72,14 @@ impl Profiler {
         let mut args = PLUGIN_Profiler_Create_Args::new();
         args.options = options.as_ptr().cast();
         args.options_size = options.len();
-        // SAFETY: C2: the options live through the call.
+        // SAFETY: C2 (calls): the options live through the call.
         unsafe { self.call(CREATE, self.table.0.create, &mut args) }?;
         let raw = read::object(args.profiler).map_err(|broken| Error::malformed(CREATE, broken))?;
-        // SAFETY: C3: the plugin created the profiler for this caller.
+        // SAFETY: C3 (objects): the plugin created the profiler for this caller.
         let raw = unsafe { Owned::new(raw, self.clone()) };
         let mut args = PLUGIN_Profiler_Start_Args::new();
         args.profiler = raw.as_ptr();
-        // SAFETY: C2: the profiler is live.
+        // SAFETY: C2 (calls): the profiler is live.
         unsafe { self.call("PLUGIN_Profiler_Start", self.table.0.start, &mut args) }?;
         Ok(Profile { raw })
     }
@@ -92,10 +93,11 @@ impl Profiler {
         let Some(function) = function else {
             return Err(Error::missing_in(name, PLUGIN_Profiler_Api::NAME, self.plugin.api_version()));
         };
-        // SAFETY: C1: the table contains a function of this type. The arguments are valid by this function's contract.
+        // SAFETY: C1 (table): the table contains a function of this type. The arguments are valid by this function's
+        // contract.
         match NonNull::new(unsafe { function(args) }) {
             None => Ok(()),
-            // SAFETY: C2: an error that a function returned is live and owned by its caller.
+            // SAFETY: C2 (calls): an error that a function returned is live and owned by its caller.
             Some(error) => Err(unsafe { self.take_error(name, error.as_ptr()) }),
         }
     }
@@ -112,9 +114,10 @@ impl Profiler {
         if let Some(get) = table.error_message {
             let mut args = PLUGIN_Profiler_Error_Message_Args::new();
             args.error = error;
-            // SAFETY: C2: the error is live.
+            // SAFETY: C2 (calls): the error is live.
             unsafe { get(&mut args) };
-            // SAFETY: C3: the message lives as long as the error, and is copied before the error is destroyed.
+            // SAFETY: C3 (objects): the message lives as long as the error, and is copied before the error is
+            // destroyed.
             let text = unsafe { read::text(args.message, args.message_size) };
             message = text.map_or_else(|broken| format!("<{broken}>"), String::from);
         }
@@ -122,12 +125,12 @@ impl Profiler {
         if let Some(get) = table.error_get_code {
             let mut args = PLUGIN_Profiler_Error_GetCode_Args::new();
             args.error = error;
-            // SAFETY: C2: the error is live.
+            // SAFETY: C2 (calls): the error is live.
             let second = unsafe { get(&mut args) };
             if second.is_null() {
                 code = ErrorCode::from_raw(args.code.cast_unsigned());
             } else {
-                // SAFETY: C2: the second error is live and owned by its receiver.
+                // SAFETY: C2 (calls): the second error is live and owned by its receiver.
                 unsafe { self.destroy_error(second) };
             }
         }
@@ -143,7 +146,7 @@ impl Profiler {
         if let Some(destroy) = self.table.0.error_destroy {
             let mut args = PLUGIN_Profiler_Error_Destroy_Args::new();
             args.error = error;
-            // SAFETY: C2: the error is live, and nothing uses it afterwards.
+            // SAFETY: C2 (calls): the error is live, and nothing uses it afterwards.
             unsafe { destroy(&mut args) };
         }
     }
@@ -166,7 +169,7 @@ unsafe impl Destroy<Profiler> for PLUGIN_Profiler {
     unsafe fn destroy(owner: &Profiler, raw: *mut Self) -> Result<(), Error> {
         let mut args = PLUGIN_Profiler_Destroy_Args::new();
         args.profiler = raw;
-        // SAFETY: C2: the only input is a live object that is not used afterwards, by this function's contract.
+        // SAFETY: C2 (calls): the only input is a live object that is not used afterwards, by this function's contract.
         unsafe { owner.call("PLUGIN_Profiler_Destroy", owner.table.0.destroy, &mut args) }
     }
 }
@@ -190,24 +193,25 @@ impl Profile {
         let profiler = self.raw.owner();
         let mut args = PLUGIN_Profiler_Stop_Args::new();
         args.profiler = self.raw.as_ptr();
-        // SAFETY: C2: the profiler is live.
+        // SAFETY: C2 (calls): the profiler is live.
         unsafe { profiler.call("PLUGIN_Profiler_Stop", profiler.table.0.stop, &mut args) }?;
         let mut args = PLUGIN_Profiler_CollectData_Args::new();
         args.profiler = self.raw.as_ptr();
-        // SAFETY: C2: the profiler is live; without a buffer the function returns the size.
+        // SAFETY: C2 (calls): the profiler is live. Without a buffer, the function returns the size.
         unsafe { profiler.call(COLLECT, profiler.table.0.collect_data, &mut args) }?;
         if args.buffer.is_null() {
             let mut bytes = vec![0u8; args.buffer_size_in_bytes];
             args.buffer = bytes.as_mut_ptr();
-            // SAFETY: C2: the profiler is live, and the buffer has the returned size.
+            // SAFETY: C2 (calls): the profiler is live, and the buffer has the returned size.
             unsafe { profiler.call(COLLECT, profiler.table.0.collect_data, &mut args) }?;
             if args.buffer == bytes.as_mut_ptr() {
                 bytes.truncate(args.buffer_size_in_bytes);
                 return Ok(bytes);
             }
         }
-        // Contrary to the header, plugins return a pointer to their own memory. SAFETY: C3: the memory lives as long as
-        // the profiler, and is copied before the profiler is destroyed.
+        // Contrary to the header, plugins return a pointer to their own memory.
+        // SAFETY: C3 (objects): the memory lives as long as the profiler, and is copied before the profiler is
+        // destroyed.
         let bytes = unsafe { read::slice(args.buffer.cast_const(), args.buffer_size_in_bytes) };
         bytes.map(<[u8]>::to_vec).map_err(|broken| Error::malformed(COLLECT, broken))
     }

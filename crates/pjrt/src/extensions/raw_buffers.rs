@@ -61,11 +61,11 @@ impl RawBuffers {
         self.0.check(buffer.handle().api())?;
         let mut args = PJRT_RawBuffer_CreateRawAliasOfBuffer_Args::new();
         args.buffer = buffer.live()?.as_ptr();
-        // SAFETY: C2: the buffer is live and of this plugin.
+        // SAFETY: C2 (calls): the buffer is live and belongs to this plugin.
         unsafe { self.0.call::<Function>(&mut args) }?;
         let raw = read::object(args.raw_buffer).map_err(|broken| Error::malformed(Function::NAME, broken))?;
         let owner = RawOwner { functions: self.0.clone(), client: buffer.handle().owner().clone() };
-        // SAFETY: C3: the plugin created the alias for this caller.
+        // SAFETY: C3 (objects): the plugin created the alias for this caller.
         Ok(RawBuffer { raw: unsafe { Owned::new(raw, owner) } })
     }
 }
@@ -87,7 +87,7 @@ unsafe impl Destroy<RawOwner> for PJRT_RawBuffer {
     unsafe fn destroy(owner: &RawOwner, raw: *mut Self) -> Result<(), Error> {
         let mut args = PJRT_RawBuffer_Destroy_Args::new();
         args.buffer = raw;
-        // SAFETY: C2: the only input is a live object that is not used afterwards, by this function's contract.
+        // SAFETY: C2 (calls): the only input is a live object that is not used afterwards, by this function's contract.
         unsafe { owner.functions.call::<function::PJRT_RawBuffer_Destroy>(&mut args) }
     }
 }
@@ -115,7 +115,7 @@ impl RawBuffer {
     pub fn on_device_size(&self) -> Result<usize, Error> {
         let mut args = PJRT_RawBuffer_GetOnDeviceSizeInBytes_Args::new();
         args.buffer = self.raw.as_ptr();
-        // SAFETY: C2: the alias is live.
+        // SAFETY: C2 (calls): the alias is live.
         unsafe { self.functions().call::<function::PJRT_RawBuffer_GetOnDeviceSizeInBytes>(&mut args) }?;
         Ok(args.on_device_size_in_bytes)
     }
@@ -126,10 +126,10 @@ impl RawBuffer {
         type Function = function::PJRT_RawBuffer_GetMemorySpace;
         let mut args = PJRT_RawBuffer_GetMemorySpace_Args::new();
         args.buffer = self.raw.as_ptr();
-        // SAFETY: C2: the alias is live.
+        // SAFETY: C2 (calls): the alias is live.
         unsafe { self.functions().call::<Function>(&mut args) }?;
         let raw = read::object(args.memory_space).map_err(|broken| Error::malformed(Function::NAME, broken))?;
-        // SAFETY: C3: the memory belongs to the alias's client.
+        // SAFETY: C3 (objects): the memory belongs to the alias's client.
         Ok(unsafe { Memory::new(raw, self.raw.owner().client.clone()) })
     }
 
@@ -140,12 +140,12 @@ impl RawBuffer {
     pub fn host_pointer(&self) -> Result<Option<NonNull<c_void>>, Error> {
         let mut args = PJRT_RawBuffer_GetHostPointer_Args::new();
         args.buffer = self.raw.as_ptr();
-        // SAFETY: C2: the alias is live.
+        // SAFETY: C2 (calls): the alias is live.
         unsafe { self.functions().call::<function::PJRT_RawBuffer_GetHostPointer>(&mut args) }?;
         Ok(NonNull::new(args.host_pointer))
     }
 
-    /// Copies `len` bytes, starting at byte `offset`, to the host and waits for the copy.
+    /// Copies `len` bytes of the buffer to the host, beginning at byte `offset`, and waits for the copy.
     ///
     /// # Errors
     ///
@@ -154,8 +154,8 @@ impl RawBuffer {
         self.read_async(offset, len)?.wait()
     }
 
-    /// Starts copying `len` bytes, starting at byte `offset`, to the host. Dropping the returned future does not stop
-    /// the copy, which owns its destination memory.
+    /// Starts copying `len` bytes of the buffer to the host, beginning at byte `offset`. Dropping the returned future
+    /// does not stop the copy, which owns its destination memory.
     ///
     /// # Errors
     ///
@@ -168,8 +168,8 @@ impl RawBuffer {
         let mut memory = vec![0u8; len];
         args.buffer = self.raw.as_ptr();
         args.dst = memory.as_mut_ptr().cast();
-        // SAFETY: C2, C5: the alias is live; `HostRead` keeps the memory until the event is ready. Moving the vector
-        // does not change the address of its memory.
+        // SAFETY: C2 (calls), C5 (host memory): the alias is live. `HostRead` keeps the memory until the event is
+        // ready. Moving the vector does not change the address of its memory.
         unsafe { self.functions().call::<Function>(&mut args) }?;
         match self.event(args.event, Function::NAME) {
             Ok(event) => Ok(HostRead::of(&event, memory, None)),
@@ -206,7 +206,7 @@ impl RawBuffer {
                 loan.until(&event);
                 Ok(event)
             }
-            // By C5 the plugin does not read the bytes after a failed call.
+            // By contract C5 the plugin does not read the bytes after a failed call.
             Err(error) => {
                 loan.give_back();
                 Err(error)
@@ -224,8 +224,8 @@ impl RawBuffer {
         (args.offset, args.transfer_size) = self.range(offset, source.len())?;
         args.buffer = self.raw.as_ptr();
         args.src = source.cast();
-        // SAFETY: C2, C5: the alias is live, the source lives until the event is ready, and the write is allowed by
-        // this function's contract.
+        // SAFETY: C2 (calls), C5 (host memory): the alias is live, the source lives until the event is ready, and the
+        // write is allowed by this function's contract.
         unsafe { self.functions().call::<function::PJRT_RawBuffer_CopyRawHostToDevice>(&mut args) }?;
         Ok(args.event)
     }
@@ -241,7 +241,7 @@ impl RawBuffer {
 
     fn event(&self, raw: *mut PJRT_Event, function: &'static str) -> Result<Event, Error> {
         let raw = read::object(raw).map_err(|broken| Error::malformed(function, broken))?;
-        // SAFETY: C3: the plugin created the event for this caller.
+        // SAFETY: C3 (objects): the plugin created the event for this caller.
         Ok(unsafe { Event::new(raw, self.raw.owner().client.clone()) })
     }
 }

@@ -55,9 +55,9 @@ impl Shardings {
         self.0.check(executable.handle().api())?;
         let mut args = PJRT_Shardings_PJRT_Executable_ParameterShardings_Args::new();
         args.executable = executable.handle().as_ptr();
-        // SAFETY: C2: the executable is live and of this plugin.
+        // SAFETY: C2 (calls): the executable is live and belongs to this plugin.
         unsafe { self.0.call::<Function>(&mut args) }?;
-        // SAFETY: C3: the arrays belong to the executable.
+        // SAFETY: C3 (objects): the arrays belong to the executable.
         let texts = unsafe { texts(args.shardings, args.sharding_sizes, args.num_parameters) };
         texts.map_err(|broken| Error::malformed(Function::NAME, broken))
     }
@@ -73,9 +73,9 @@ impl Shardings {
         self.0.check(executable.handle().api())?;
         let mut args = PJRT_Shardings_PJRT_Executable_OutputShardings_Args::new();
         args.executable = executable.handle().as_ptr();
-        // SAFETY: C2: the executable is live and of this plugin.
+        // SAFETY: C2 (calls): the executable is live and belongs to this plugin.
         unsafe { self.0.call::<Function>(&mut args) }?;
-        // SAFETY: C3: the arrays belong to the executable.
+        // SAFETY: C3 (objects): the arrays belong to the executable.
         let texts = unsafe { texts(args.shardings, args.sharding_sizes, args.num_outputs) };
         texts.map_err(|broken| Error::malformed(Function::NAME, broken))
     }

@@ -82,7 +82,7 @@ impl Streams {
         self.0.check(device.handle().api())?;
         let mut args = PJRT_Get_Stream_For_External_Ready_Events_Args::new();
         args.device = device.handle().as_ptr();
-        // SAFETY: C2: the device is live and of this plugin.
+        // SAFETY: C2 (calls): the device is live and belongs to this plugin.
         unsafe { self.0.call::<function::PJRT_Get_Stream_For_External_Ready_Events>(&mut args) }?;
         Ok(Stream { raw: args.stream, client: device.handle().owner().clone() })
     }
@@ -102,8 +102,8 @@ impl Streams {
         let mut args = PJRT_Wait_Until_Buffer_Ready_On_Stream_Args::new();
         args.stream = stream.raw;
         args.buffer = buffer.live()?.as_ptr();
-        // SAFETY: C2: the buffer is live and of this plugin; the stream came from the plugin and lives as long as its
-        // client, or the caller of `Stream::from_raw` vouches for it.
+        // SAFETY: C2 (calls): the buffer is live and belongs to this plugin. The stream came from the plugin and lives
+        // as long as its client, or the caller of `Stream::from_raw` vouches for it.
         unsafe { self.0.call::<function::PJRT_Wait_Until_Buffer_Ready_On_Stream>(&mut args) }
     }
 }

@@ -37,12 +37,12 @@ impl TpuExecutables {
     ///
     /// # Errors
     ///
-    /// Returns an error if another plugin serialized the executable.
+    /// Returns an error if another plugin, or another build of the plugin, serialized the executable.
     #[doc(alias = "PJRT_TpuExecutable_GetHloModuleWithConfig")]
     pub fn hlo_module(&self, executable: &SerializedExecutable) -> Result<Program, Error> {
         let mut args = PJRT_TpuExecutable_GetHloModuleWithConfig_Args::new();
         (args.serialized_executable, args.serialized_executable_size) = self.payload(executable)?;
-        // SAFETY: C2, P2: the bytes live through the call, and this plugin serialized them.
+        // SAFETY: C2 (calls), P2 (executables): the bytes live through the call, and this plugin serialized them.
         let module = unsafe {
             self.bytes::<function::PJRT_TpuExecutable_GetHloModuleWithConfig, _>(&mut args, |args| {
                 (
@@ -60,12 +60,12 @@ impl TpuExecutables {
     ///
     /// # Errors
     ///
-    /// Returns an error if another plugin serialized the executable.
+    /// Returns an error if another plugin, or another build of the plugin, serialized the executable.
     #[doc(alias = "PJRT_TpuExecutable_GetCompiledMemoryStats")]
     pub fn compiled_memory_stats(&self, executable: &SerializedExecutable) -> Result<Vec<u8>, Error> {
         let mut args = PJRT_TpuExecutable_GetCompiledMemoryStats_Args::new();
         (args.serialized_executable, args.serialized_executable_size) = self.payload(executable)?;
-        // SAFETY: C2, P2: the bytes live through the call, and this plugin serialized them.
+        // SAFETY: C2 (calls), P2 (executables): the bytes live through the call, and this plugin serialized them.
         unsafe {
             self.bytes::<function::PJRT_TpuExecutable_GetCompiledMemoryStats, _>(&mut args, |args| {
                 (
@@ -82,12 +82,12 @@ impl TpuExecutables {
     ///
     /// # Errors
     ///
-    /// Returns an error if another plugin serialized the executable.
+    /// Returns an error if another plugin, or another build of the plugin, serialized the executable.
     #[doc(alias = "PJRT_TpuExecutable_GetTargetArguments")]
     pub fn target_arguments(&self, executable: &SerializedExecutable) -> Result<Vec<u8>, Error> {
         let mut args = PJRT_TpuExecutable_GetTargetArguments_Args::new();
         (args.serialized_executable, args.serialized_executable_size) = self.payload(executable)?;
-        // SAFETY: C2, P2: the bytes live through the call, and this plugin serialized them.
+        // SAFETY: C2 (calls), P2 (executables): the bytes live through the call, and this plugin serialized them.
         unsafe {
             self.bytes::<function::PJRT_TpuExecutable_GetTargetArguments, _>(&mut args, |args| {
                 (
@@ -110,12 +110,12 @@ impl TpuExecutables {
         (args.target_arguments, args.target_arguments_size) = lent(target_arguments);
         (args.hlo_module, args.hlo_module_size) = (pointers.as_mut_ptr(), sizes.as_mut_ptr());
         args.num_hlo_modules = modules.len();
-        // SAFETY: C2: the bytes and the lists live through the call.
+        // SAFETY: C2 (calls): the bytes and the lists live through the call.
         unsafe { self.0.call::<Function>(&mut args) }?;
-        // SAFETY: C3: the values live until the deleter runs.
+        // SAFETY: C3 (objects): the values live until the deleter runs.
         let values = unsafe { named_value::read(args.analysis_results, args.num_analysis_results) };
         if let Some(deleter) = args.analysis_results_deleter {
-            // SAFETY: C3: the deleter runs once, with the object that came with it.
+            // SAFETY: C3 (objects): the deleter runs once, with the object that came with it.
             unsafe { deleter(args.analysis_results_ptr) };
         }
         values.map_err(|broken| Error::malformed(Function::NAME, broken))
@@ -127,7 +127,7 @@ impl TpuExecutables {
     pub fn set_compilation_environment(&self, environments: &[u8]) -> Result<Vec<u8>, Error> {
         let mut args = PJRT_TpuExecutable_SetTpuCompilationEnv_Args::new();
         (args.serialized_compilation_environments, args.serialized_compilation_environments_size) = lent(environments);
-        // SAFETY: C2: the bytes live through the call.
+        // SAFETY: C2 (calls): the bytes live through the call.
         unsafe {
             self.bytes::<function::PJRT_TpuExecutable_SetTpuCompilationEnv, _>(&mut args, |args| {
                 (
@@ -150,7 +150,7 @@ impl TpuExecutables {
         let mut args = PJRT_TpuExecutable_GetTpuCompilationEnvFieldAsString_Args::new();
         (args.serialized_compilation_environments, args.serialized_compilation_environments_size) = lent(environments);
         (args.field_name, args.field_name_size) = lent(field.as_bytes());
-        // SAFETY: C2: the bytes and the name live through the call.
+        // SAFETY: C2 (calls): the bytes and the name live through the call.
         let value = unsafe {
             self.bytes::<function::PJRT_TpuExecutable_GetTpuCompilationEnvFieldAsString, _>(&mut args, |args| {
                 (args.field_value, args.field_value_size, args.field_value_ptr, args.field_value_deleter)
@@ -166,7 +166,7 @@ impl TpuExecutables {
         type Function = function::PJRT_TpuExecutable_IsTpuPredeterminedError;
         let mut args = PJRT_TpuExecutable_IsTpuPredeterminedError_Args::new();
         (args.serialized_status, args.serialized_status_size) = lent(status);
-        // SAFETY: C2: the bytes live through the call.
+        // SAFETY: C2 (calls): the bytes live through the call.
         unsafe { self.0.call::<Function>(&mut args) }?;
         Ok(args.is_predetermined.get())
     }
@@ -175,7 +175,7 @@ impl TpuExecutables {
     ///
     /// # Errors
     ///
-    /// Returns an error if another plugin serialized the executable.
+    /// Returns an error if another plugin, or another build of the plugin, serialized the executable.
     fn payload(&self, executable: &SerializedExecutable) -> Result<(*const c_char, usize), Error> {
         executable.check(&identity(&self.0.plugin, None, None))?;
         Ok(lent(executable.payload()))
@@ -192,10 +192,10 @@ impl TpuExecutables {
         args: &mut S::Args,
         returned: impl FnOnce(&S::Args) -> Returned<T>,
     ) -> Result<Vec<u8>, Error> {
-        // SAFETY: C2, P2: this function's contract.
+        // SAFETY: C2 (calls), P2 (executables): this function's contract.
         unsafe { self.0.call::<S>(args) }?;
         let (bytes, size, owner, deleter) = returned(args);
-        // SAFETY: C3: the call succeeded, and the bytes live until the deleter runs.
+        // SAFETY: C3 (objects): the call succeeded, and the bytes live until the deleter runs.
         unsafe { serialized(S::NAME, bytes, size, owner, deleter) }
     }
 }

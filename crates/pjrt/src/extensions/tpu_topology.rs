@@ -20,9 +20,9 @@ plugin_extension!(TpuTopology(PJRT_TpuTopology_Extension));
 
 /// Maximum number of dimensions of coordinates and bounds. TPU topologies have fewer dimensions.
 const MAX_DIMENSIONS: usize = 8;
-/// Maximum number of slice configurations of a platform.
+/// Maximum number of slice configurations that are read for one platform.
 const MAX_CONFIGS: usize = 256;
-/// Maximum length of the name of a routing strategy.
+/// Maximum length of the name of a routing strategy, in bytes.
 const MAX_NAME: usize = 256;
 
 /// The arrangement of the chips of a slice.
@@ -59,7 +59,7 @@ macro_rules! properties {
                 pub fn $name(&self, topology: &TopologyDescription) -> Result<properties!(@type $kind), Error> {
                     let mut args = $args::new();
                     args.$topology = self.topology(topology)?;
-                    // SAFETY: C2: the topology is live and of this plugin.
+                    // SAFETY: C2 (calls): the topology is live and belongs to this plugin.
                     unsafe { self.0.call::<function::$slot>(&mut args) }?;
                     Ok(properties!(@read $kind args.$out))
                 }
@@ -130,7 +130,8 @@ macro_rules! bounds {
                     args.$topology = self.topology(topology)?;
                     args.$max = bounds.len();
                     args.$out = bounds.as_mut_ptr();
-                    // SAFETY: C2: the topology is live and of this plugin; the array has the given length.
+                    // SAFETY: C2 (calls): the topology is live and belongs to this plugin. The array has the given
+                    // length.
                     unsafe { self.0.call::<function::$slot>(&mut args) }?;
                     bounds.truncate(args.$len);
                     Ok(bounds)
@@ -184,9 +185,9 @@ impl TpuTopology {
         args.chips_per_host_bounds_num_dims = chips_per_host.len();
         args.host_bounds = hosts.as_ptr();
         args.host_bounds_num_dims = hosts.len();
-        // SAFETY: C2: the topology is live and of this plugin; the arrays live through the call.
+        // SAFETY: C2 (calls): the topology is live and belongs to this plugin. The arrays live through the call.
         unsafe { self.0.call::<Function>(&mut args) }?;
-        // SAFETY: C3: the plugin created the topology for this caller.
+        // SAFETY: C3 (objects): the plugin created the topology for this caller.
         unsafe { TopologyDescription::owned(args.subslice_topology, self.plugin(), Function::NAME) }
     }
 
@@ -198,9 +199,9 @@ impl TpuTopology {
         args.topology = self.topology(topology)?;
         args.host_bounds = hosts.as_ptr();
         args.host_bounds_dim_num = hosts.len();
-        // SAFETY: C2: the topology is live and of this plugin; the array lives through the call.
+        // SAFETY: C2 (calls): the topology is live and belongs to this plugin. The array lives through the call.
         unsafe { self.0.call::<Function>(&mut args) }?;
-        // SAFETY: C3: the plugin created the topology for this caller.
+        // SAFETY: C3 (objects): the plugin created the topology for this caller.
         unsafe { TopologyDescription::owned(args.new_topology, self.plugin(), Function::NAME) }
     }
 
@@ -220,7 +221,7 @@ impl TpuTopology {
         args.subslice_origin = origin.as_ptr();
         args.subslice_origin_dim_num = origin.len();
         args.full_device_id = device_id;
-        // SAFETY: C2: both topologies are live and of this plugin; the array lives through the call.
+        // SAFETY: C2 (calls): both topologies are live and belong to this plugin. The array lives through the call.
         unsafe { self.0.call::<function::PJRT_TpuTopology_SubsliceDeviceIdFromFullDeviceId>(&mut args) }?;
         Ok(args.subslice_device_id)
     }
@@ -232,7 +233,7 @@ impl TpuTopology {
         args.topology = self.topology(topology)?;
         args.source_chip_id = from_chip;
         args.dest_chip_id = to_chip;
-        // SAFETY: C2: the topology is live and of this plugin.
+        // SAFETY: C2 (calls): the topology is live and belongs to this plugin.
         unsafe { self.0.call::<function::PJRT_TpuTopology_IsReachableOverLimitedIci>(&mut args) }?;
         Ok(args.is_reachable_over_limited_ici.get())
     }
@@ -245,7 +246,7 @@ impl TpuTopology {
         args.topology = self.topology(topology)?;
         args.max_process_ids = i32::try_from(ids.len()).unwrap_or(i32::MAX);
         args.process_ids = ids.as_mut_ptr();
-        // SAFETY: C2: the topology is live and of this plugin; the array has the given length.
+        // SAFETY: C2 (calls): the topology is live and belongs to this plugin. The array has the given length.
         unsafe { self.0.call::<function::PJRT_TpuTopology_ProcessIds>(&mut args) }?;
         ids.truncate(args.num_process_ids);
         Ok(ids)
@@ -260,7 +261,7 @@ impl TpuTopology {
         args.process_id = process_id;
         args.max_logical_device_ids = i32::try_from(ids.len()).unwrap_or(i32::MAX);
         args.logical_device_of_default_type_ids = ids.as_mut_ptr();
-        // SAFETY: C2: the topology is live and of this plugin; the array has the given length.
+        // SAFETY: C2 (calls): the topology is live and belongs to this plugin. The array has the given length.
         unsafe { self.0.call::<function::PJRT_TpuTopology_LogiDeviceIdsOnProcess>(&mut args) }?;
         ids.truncate(args.num_logical_device_ids);
         Ok(ids)
@@ -272,7 +273,7 @@ impl TpuTopology {
         let mut args = PJRT_TpuTopology_ProcIdAndIdxOnProcForChip_Args::new();
         args.topology = self.topology(topology)?;
         args.chip_id = chip_id;
-        // SAFETY: C2: the topology is live and of this plugin.
+        // SAFETY: C2 (calls): the topology is live and belongs to this plugin.
         unsafe { self.0.call::<function::PJRT_TpuTopology_ProcIdAndIdxOnProcForChip>(&mut args) }?;
         Ok((args.process_id, args.index_on_process))
     }
@@ -283,7 +284,7 @@ impl TpuTopology {
         let mut args = PJRT_TpuTopology_ProcIdAndIdxOnProcForLogiDevice_Args::new();
         args.topology = self.topology(topology)?;
         args.device_id = device_id;
-        // SAFETY: C2: the topology is live and of this plugin.
+        // SAFETY: C2 (calls): the topology is live and belongs to this plugin.
         unsafe { self.0.call::<function::PJRT_TpuTopology_ProcIdAndIdxOnProcForLogiDevice>(&mut args) }?;
         Ok((args.process_id, args.index_on_process))
     }
@@ -297,7 +298,7 @@ impl TpuTopology {
         args.process_id = process_id;
         args.coords_max_dims = coordinates.len();
         args.coords = coordinates.as_mut_ptr();
-        // SAFETY: C2: the topology is live and of this plugin; the array has the given length.
+        // SAFETY: C2 (calls): the topology is live and belongs to this plugin. The array has the given length.
         unsafe { self.0.call::<function::PJRT_TpuTopology_ProcessCoordFromId>(&mut args) }?;
         coordinates.truncate(args.coords_num_dims);
         Ok(coordinates)
@@ -310,7 +311,7 @@ impl TpuTopology {
         args.topology = self.topology(topology)?;
         args.coords = coordinates.as_ptr();
         args.coords_num_dims = coordinates.len();
-        // SAFETY: C2: the topology is live and of this plugin; the array lives through the call.
+        // SAFETY: C2 (calls): the topology is live and belongs to this plugin. The array lives through the call.
         unsafe { self.0.call::<function::PJRT_TpuTopology_ChipIdFromCoord>(&mut args) }?;
         Ok(args.chip_id)
     }
@@ -324,7 +325,7 @@ impl TpuTopology {
         args.chip_coords = chip.as_ptr();
         args.chip_coords_num_dims = chip.len();
         args.logical_device_index_on_chip = index;
-        // SAFETY: C2: the topology is live and of this plugin; the array lives through the call.
+        // SAFETY: C2 (calls): the topology is live and belongs to this plugin. The array lives through the call.
         unsafe { self.0.call::<function::PJRT_TpuTopology_LogiDeviceIdFromChipCoordAndIdx>(&mut args) }?;
         Ok(args.logical_device_of_default_type_id)
     }
@@ -338,7 +339,7 @@ impl TpuTopology {
         args.device_id = device_id;
         args.chip_coords_max_dims = coordinates.len();
         args.chip_coords = coordinates.as_mut_ptr();
-        // SAFETY: C2: the topology is live and of this plugin; the array has the given length.
+        // SAFETY: C2 (calls): the topology is live and belongs to this plugin. The array has the given length.
         unsafe { self.0.call::<function::PJRT_TpuTopology_ChipCoordAndIdxForLogiDevice>(&mut args) }?;
         coordinates.truncate(args.chip_coords_num_dims);
         Ok((coordinates, args.device_index_on_chip))
@@ -352,7 +353,7 @@ impl TpuTopology {
         args.topology = self.topology(topology)?;
         args.routing_strategy = name.as_mut_ptr().cast::<c_char>();
         args.routing_strategy_len = name.len();
-        // SAFETY: C2: the topology is live and of this plugin; the array has the given length.
+        // SAFETY: C2 (calls): the topology is live and belongs to this plugin. The array has the given length.
         unsafe { self.0.call::<function::PJRT_TpuTopology_GetRoutingStrategy>(&mut args) }?;
         name.truncate(args.routing_strategy_len);
         // The name may end in a null byte before the end of the array.
@@ -370,7 +371,7 @@ impl TpuTopology {
         args.slice_name = slice.as_ptr().cast::<c_char>();
         args.slice_name_len = slice.len();
         args.slice_config = &raw mut config;
-        // SAFETY: C2: the names and `config` live through the call.
+        // SAFETY: C2 (calls): the names and `config` live through the call.
         unsafe { self.0.call::<function::PJRT_TpuTopology_GetSliceConfig>(&mut args) }?;
         Ok(read(&config))
     }
@@ -384,7 +385,7 @@ impl TpuTopology {
         args.platform_type_name_len = platform.len();
         args.slice_configs = configs.as_mut_ptr();
         args.max_slice_configs = configs.len();
-        // SAFETY: C2: the name lives through the call; the array has the given length.
+        // SAFETY: C2 (calls): the name lives through the call. The array has the given length.
         unsafe { self.0.call::<function::PJRT_TpuTopology_GetSliceConfigs>(&mut args) }?;
         Ok(configs.iter().take(args.num_slice_configs).map(read).collect())
     }
@@ -395,7 +396,7 @@ impl TpuTopology {
         let mut args = PJRT_TpuTopology_GetDefaultPlatformConfig_Args::new();
         args.platform_type_name = platform.as_ptr().cast::<c_char>();
         args.platform_type_name_len = platform.len();
-        // SAFETY: C2: the name lives through the call.
+        // SAFETY: C2 (calls): the name lives through the call.
         unsafe { self.0.call::<function::PJRT_TpuTopology_GetDefaultPlatformConfig>(&mut args) }?;
         Ok(PlatformConfig { chips_per_tray: args.num_chips_per_tray, trays: args.num_trays })
     }

@@ -41,7 +41,7 @@ impl PipelineStage {
     }
 }
 
-/// Callbacks followed by the transformation that they call.
+/// Callbacks followed by the transformation that they call. The callbacks receive the address of this struct.
 #[repr(C)]
 struct Registered<F> {
     callbacks: PJRT_XlaTransform_Callbacks,
@@ -75,7 +75,8 @@ impl XlaTransforms {
         args.stage = stage.raw();
         args.callbacks = Box::into_raw(Box::new(Registered { callbacks, transform })).cast();
         // If the call fails, it is unknown whether the plugin has kept the callbacks, so they are leaked.
-        // SAFETY: C2, C11: the name lives through the call, and the callbacks until the plugin destroys them.
+        // SAFETY: C2 (calls), C11 (callbacks of an extension): the name lives through the call, and the callbacks until
+        // the plugin destroys them.
         unsafe { self.0.call::<function::PJRT_Register_Xla_Transform_Fn>(&mut args) }
     }
 
@@ -86,7 +87,7 @@ impl XlaTransforms {
         args.stage = stage.raw();
         args.name = name.as_ptr().cast::<c_char>();
         args.name_size = name.len();
-        // SAFETY: C2: the name lives through the call.
+        // SAFETY: C2 (calls): the name lives through the call.
         unsafe { self.0.call::<function::PJRT_Clear_Xla_Transform_Fn>(&mut args) }?;
         Ok(args.cleared.get())
     }
@@ -109,15 +110,15 @@ impl XlaTransforms {
         };
         let mut args = PJRT_Xla_Transform_Get_Hlo_Pass_Pipeline_Trace_Args::new();
         args.hlo_module = PJRT_XlaTransform_string { data: hlo_module.as_ptr().cast(), size: hlo_module.len() };
-        // SAFETY: C2: the module lives through the call.
+        // SAFETY: C2 (calls): the module lives through the call.
         unsafe { self.0.call::<Function>(&mut args) }?;
         let mut trace = args.trace;
-        // SAFETY: C3: the trace lives until it is destroyed below.
+        // SAFETY: C3 (objects): the trace lives until it is destroyed below.
         let bytes = unsafe { read::slice(trace.serialized_trace.cast::<u8>(), trace.serialized_trace_size) };
         let bytes = bytes.map(<[u8]>::to_vec).map_err(|broken| Error::malformed(Function::NAME, broken));
         let mut args = PJRT_Xla_Transform_Destroy_Hlo_Pass_Pipeline_Trace_Args::new();
         args.trace = &raw mut trace;
-        // SAFETY: C2: the trace is live and not used afterwards.
+        // SAFETY: C2 (calls): the trace is live and not used afterwards.
         unsafe { destroy(&mut args) };
         bytes
     }
@@ -128,7 +129,7 @@ impl XlaTransforms {
 /// The plugin passes registered callbacks, which it does not use afterwards.
 unsafe extern "C" fn destroy<F>(data: *mut PJRT_XlaTransform_Callbacks) {
     crate::api::contain(|| {
-        // SAFETY: C11: the callbacks came from `register` and are destroyed once.
+        // SAFETY: C11 (callbacks of an extension): the callbacks came from `register` and are destroyed once.
         drop(unsafe { Box::from_raw(data.cast::<Registered<F>>()) });
     });
 }
@@ -140,13 +141,14 @@ unsafe extern "C" fn call<F>(data: *mut PJRT_XlaTransform_Callbacks, args: *mut 
 where
     F: Fn(&[u8]) -> Result<Option<Vec<u8>>, CallbackError>,
 {
-    // SAFETY: C11: the arguments begin with their size.
+    // SAFETY: C11 (callbacks of an extension): the arguments begin with their size.
     let size = unsafe { args.cast::<usize>().read() };
     if size < PJRT_XlaTransform_Args::STRUCT_SIZE {
         tracing::warn!(size, "the arguments of a transformation are too short; it is ignored");
         return;
     }
-    // SAFETY: C11: the arguments are valid during the call, and have the fields that this crate knows.
+    // SAFETY: C11 (callbacks of an extension): the arguments are valid during the call, and have the fields that this
+    // crate knows.
     let args = unsafe { &mut *args };
     let version = args.header.api_version;
     let answer = CallbackError::contain(|| {
@@ -154,13 +156,13 @@ where
             let message = format!("transformations have version {VERSION}, but the plugin uses version {version}");
             return Err(CallbackError::new(ErrorCode::UNIMPLEMENTED, message));
         }
-        // SAFETY: C11: the module is valid during the call.
+        // SAFETY: C11 (callbacks of an extension): the module is valid during the call.
         let module = unsafe { read::slice(args.hlo_module.data.cast::<u8>(), args.hlo_module.size) };
         let module = module.map_err(|broken| {
             CallbackError::new(ErrorCode::INVALID_ARGUMENT, format!("the plugin passed {broken} to a transformation"))
         })?;
-        // SAFETY: C11: the plugin passes registered callbacks, which are the first field of the struct that contains
-        // the closure.
+        // SAFETY: C11 (callbacks of an extension): the plugin passes registered callbacks, which are the first field of
+        // the struct that contains the closure.
         let transform = unsafe { &(*data.cast::<Registered<F>>()).transform };
         transform(module)
     });
