@@ -46,8 +46,8 @@ impl Drop for Open {
     }
 }
 
-/// The enabled callbacks of one call of `PJRT_LoadedExecutable_Execute`, until the backend has received all launches of
-/// the call.
+/// The enabled callbacks of one call of `PJRT_LoadedExecutable_Execute`. This value exists until the backend has
+/// received all launches of the call.
 pub(crate) struct Opened {
     callbacks: OutputCallbacks,
     event: Option<Event>,
@@ -73,7 +73,8 @@ impl OutputCallbacks {
         Ok(Self(Some(Arc::new(Callbacks { infos, open: Mutex::new(None) }))))
     }
 
-    /// Enables the callbacks. Returns `None` if the execution has no output callbacks.
+    /// Enables the callbacks, so that the program can call them. Returns `None` if the execution has no output
+    /// callbacks.
     pub(crate) fn open(&self) -> Option<Opened> {
         let callbacks = self.0.as_ref()?;
         let (event, completer) = Event::pending();
@@ -125,7 +126,7 @@ impl OutputCallbacks {
         let element_type = PJRT_Buffer_Type(shape.element_type.as_raw());
         let data = value.bytes().as_ptr().cast();
         let (dims, rank) = (dimensions.as_ptr(), dimensions.len());
-        // SAFETY: V4 (callbacks); the data, the extents and the rank describe one array, which lives until the call
+        // SAFETY: V4 (callbacks): the data, the extents and the rank describe one array, which lives until the call
         // returns.
         unsafe { callback(replica, partition, data, dims, rank, element_type, index, info.0.user_arg) };
         Ok(())

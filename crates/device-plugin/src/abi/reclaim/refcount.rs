@@ -17,7 +17,7 @@ pub(crate) struct Counted<T> {
     first_word: *const (),
     count: AtomicUsize,
     /// Pointer to the allocation of this object, derived from its `Box`. It is used to free the object, because a
-    /// pointer derived from a shared reference must not do so.
+    /// pointer derived from a shared reference must not be used for this.
     own: NonNull<Self>,
     value: T,
 }

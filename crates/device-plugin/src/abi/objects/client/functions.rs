@@ -50,8 +50,8 @@ fn count(n: i32, field: &str) -> Result<usize> {
 ///
 /// V1 (argument structs) and V3 (arrays and text) hold for the list.
 unsafe fn process_infos(list: *const PJRT_ProcessInfo, len: usize) -> Result<Option<Vec<ProcessInfo>>> {
-    // In the first version, the struct begins with a process id and padding instead of the size. A size outside this
-    // range shows that the struct has this version.
+    // In the first version, the struct begins with a process id and padding instead of the size. A first word outside
+    // this range shows that the struct is of the first version.
     const SIZES: RangeInclusive<usize> = PJRT_ProcessInfo::STRUCT_SIZE..=4096;
     let mut read = Vec::new();
     let mut at = list;
@@ -219,7 +219,7 @@ entries! {
             return Err(Error::argument("executable is null"));
         }
         let executable = args.executable.cast_const().cast::<Executable<P::Backend>>();
-        // SAFETY: V2 (handles) and V5 (opaque types); `Arc::from_raw` below takes the new reference.
+        // SAFETY: V2 (handles) and V5 (opaque types): `Arc::from_raw` below takes the new reference.
         unsafe { Arc::increment_strong_count(executable) };
         // SAFETY: the previous line added the reference.
         let executable = unsafe { Arc::from_raw(executable) };

@@ -50,7 +50,7 @@ fn register() {
     }
 }
 
-/// Does nothing, because other systems do not support forks.
+/// Does nothing, because systems other than Unix do not support forks.
 #[cfg(not(unix))]
 fn register() {}
 
