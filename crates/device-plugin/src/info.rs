@@ -112,7 +112,7 @@ pub enum ProcessState {
     Failed(Error),
 }
 
-/// Devices for which programs are compiled ahead of time. They need not be present.
+/// The devices and memories for which programs are compiled. They need not be present.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TopologyInfo {

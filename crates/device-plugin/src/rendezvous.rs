@@ -13,11 +13,11 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A key-value store that all processes share, for [`Rendezvous`]. The framework's [`KeyValueStore`] implements it.
 pub trait RendezvousStore: Send + Sync {
-    /// Returns the value of a key. Waits until another process sets it.
+    /// Returns the value of a key. If the key is not set, waits until another process sets it, for at most `timeout`.
     ///
     /// # Errors
     ///
-    /// Returns `DEADLINE_EXCEEDED` if no process sets the key in time, and otherwise the errors of the store.
+    /// Returns `DEADLINE_EXCEEDED` if no process sets the key in time, and the errors of the store.
     fn get(&self, key: &str, timeout: Duration) -> Result<Vec<u8>>;
 
     /// Returns the value of a key, or `None` if it is not set.

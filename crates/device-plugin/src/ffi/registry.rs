@@ -154,8 +154,8 @@ impl Registry {
         self.content().types.get(name).copied()
     }
 
-    /// Registers a type of user data and returns its id: the requested id or, if `id` is `None`, a new id greater than
-    /// 0. Registering the same name again returns the same id.
+    /// Registers a type of user data and returns its id: the requested id or, if `id` is `None`, a new positive id.
+    /// Registering the same name again returns the same id.
     ///
     /// # Errors
     ///

@@ -234,7 +234,7 @@ fn alignment(ty: ElementType) -> usize {
 }
 
 /// Encodes an integer as an element of type `ty`, in the low bytes of the result. Returns an error if `value` is out of
-/// range.
+/// range, or if `ty` is neither a boolean nor an integer type of 8 to 64 bits.
 fn integer(name: &str, value: i64, ty: ElementType) -> Result<[u8; 8]> {
     use ElementType as E;
     let fits = match ty {
@@ -258,7 +258,7 @@ fn integer(name: &str, value: i64, ty: ElementType) -> Result<[u8; 8]> {
 }
 
 /// Encodes a float as an element of type `ty`, in the low bytes of the result. Returns an error if `value` is out of
-/// range.
+/// range, or if `ty` is neither `f32` nor `f64`.
 fn float(name: &str, value: f64, ty: ElementType) -> Result<[u8; 8]> {
     match ty {
         ElementType::F64 => Ok(value.to_le_bytes()),

@@ -37,7 +37,7 @@ struct RecvCallback(PJRT_RecvCallbackInfo);
 unsafe impl Send for SendCallback {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for SendCallback {}
-// SAFETY: the reason for `Send` of the type above also applies here.
+// SAFETY: the reason for `Send` of `SendCallback` also applies here.
 unsafe impl Send for RecvCallback {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for RecvCallback {}
@@ -91,8 +91,8 @@ impl HostChannels {
         Ok((Self(Some(Arc::new(channels))), event))
     }
 
-    /// Closes the channels. No further callback is called, and the event becomes ready when the last running callback
-    /// ends.
+    /// Closes the channels. No further callback is called, and the event becomes ready with `result` when the last
+    /// running callback ends.
     pub(crate) fn close(&self, result: Result<()>) {
         let open = self.0.as_ref().and_then(|channels| lock(&channels.open).take());
         if let Some(open) = open {
@@ -213,8 +213,8 @@ impl Callbacks {
 }
 
 impl Opened {
-    /// Passes the channels to the execution. Returns an event that is ready when the execution and all callbacks have
-    /// ended.
+    /// Passes the channels to the execution, whose event is `done`. Returns an event that is ready when the execution
+    /// and all callbacks have ended.
     pub(crate) fn hand_over(mut self, done: &Event) -> Event {
         let channels = self.channels.clone();
         done.on_ready(move |result| channels.close(result.clone()));

@@ -134,8 +134,8 @@ impl OutputCallbacks {
 }
 
 impl Opened {
-    /// Passes the callbacks to the execution. Returns an event that is ready when all launches and callbacks have
-    /// ended.
+    /// Passes the callbacks to the launches, whose events are `done`. Returns an event that is ready when all launches
+    /// and callbacks have ended.
     pub(crate) fn hand_over(mut self, done: &[Event]) -> Event {
         let callbacks = self.callbacks.clone();
         Event::all(done.iter().cloned()).on_ready(move |result| callbacks.close(result.clone()));
@@ -145,7 +145,7 @@ impl Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        // The callbacks were not passed to an execution, so the framework's call fails. The framework may free its
+        // The callbacks were not passed to the launches, so the framework's call fails. The framework may free its
         // callbacks when the call returns. Therefore wait for callbacks that are still running.
         if let Some(event) = self.event.take() {
             self.callbacks.close(Ok(()));

@@ -171,7 +171,7 @@ impl Drop for LocalSlots {
         self.domain.set(null());
         let all = std::mem::take(&mut *self.all.borrow_mut());
         for slots in all {
-            // After this store, another thread may claim the slots. It continues their counters.
+            // After this store, another thread may claim the slots. That thread continues their counters.
             slots.taken.store(false, Ordering::Release);
             slots.domain.free_if_unused();
         }

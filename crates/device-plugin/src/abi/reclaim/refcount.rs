@@ -215,7 +215,7 @@ unsafe impl<T: Sync> Sync for Counted<T> {}
 unsafe impl<T: Reclaimed + Send + Sync> Send for Ref<T> {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl<T: Reclaimed + Send + Sync> Sync for Ref<T> {}
-// SAFETY: the reason for `Send` of the type above also applies here.
+// SAFETY: the reason for `Send` of `Ref` also applies here.
 unsafe impl<T: Reclaimed + Send + Sync> Send for OwnerRef<T> {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl<T: Reclaimed + Send + Sync> Sync for OwnerRef<T> {}

@@ -90,8 +90,8 @@ entries! {
         // SAFETY: V1 (argument structs) and V3 (arrays and text).
         let values = unsafe { ffi_read::named_values(args.create_options, args.num_options, "create_options") }?;
         let mut options = ClientOptions::new(values);
-        // A framework with a single process leaves the key-value callbacks uninitialized. Only the presence of these
-        // options shows that the callbacks are set.
+        // A framework with a single process leaves the key-value callbacks uninitialized. Only the presence of the
+        // options `node_id` and `num_nodes` shows that the callbacks are set.
         if options.get("node_id").is_some() && options.get("num_nodes").is_some() {
             // SAFETY: V4 (callbacks): the options show that this is a distributed run, in which the callbacks are set.
             options = options.with_key_value(unsafe { KeyValueStore::new(args) });

@@ -42,7 +42,7 @@ pub(crate) struct Client<B: Backend> {
     pub(crate) retired: RetiredBuffers<B>,
     /// Launches that wait for their arguments.
     pub(crate) deferred: DeferredLaunches<B>,
-    /// Ensures that all devices receive launches on several devices in the same order.
+    /// Prevents deferred launches on several devices from overlapping with other launches on several devices.
     pub(crate) order: Order,
     pub(crate) mappings: Mappings,
     /// Alias buffers, which wait for the framework to name the buffer whose data they take over.

@@ -174,7 +174,8 @@ struct Upload {
     lends: bool,
 }
 
-/// A value that the backend created, its event, and the event after which the framework may reuse its memory.
+/// The result of an upload: the value, the event of the value, and the event after which the framework may reuse the
+/// memory of the host data.
 struct Uploaded<B: Backend> {
     value: Value<B>,
     ready: Event,
@@ -182,7 +183,7 @@ struct Uploaded<B: Backend> {
 }
 
 impl Upload {
-    /// Reads and checks the arguments.
+    /// Reads and checks the arguments of the call.
     ///
     /// # Safety
     ///

@@ -216,7 +216,7 @@ impl<'a, B: Backend> Call<'a, B> {
     }
 }
 
-/// Returns for each parameter whether its argument is donated. `kept` contains the indices of the arguments that the
+/// Returns, for each parameter, whether its argument is donated. `kept` contains the indices of the arguments that the
 /// framework does not donate.
 fn donations<'a, B: Backend>(executable: &'a LoadedExecutable<B>, kept: &[i64]) -> Cow<'a, [bool]> {
     let mut donated = Cow::Borrowed(executable.donated.as_slice());

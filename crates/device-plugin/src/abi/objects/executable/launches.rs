@@ -196,7 +196,8 @@ impl<B: Backend> Drop for ReclaimAfterLaunch<'_, B> {
     }
 }
 
-/// Ensures that all devices receive launches on several devices in the same order.
+/// Prevents deferred launches on several devices from overlapping with other launches on several devices, so that all
+/// devices receive them in the same order.
 ///
 /// A device with a queue runs launches in the order in which it receives them. If the devices of a launch wait for each
 /// other, all devices must receive such launches in the same order. Otherwise two launches could each block a device

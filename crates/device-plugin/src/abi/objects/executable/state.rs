@@ -300,9 +300,9 @@ pub(crate) fn parse_options(options: &[u8]) -> Result<CompileOptions> {
     CompileOptions::decode(options).map_err(|error| Error::argument(error.to_string()))
 }
 
-/// Returns the device assignment of the options. Without an assignment, a program with one replica and one partition
-/// runs on the device ordinal of the options. In all other cases, assigns the first devices, or with `present` the
-/// first addressable devices.
+/// Returns the device assignment of the options. Without an assignment, assigns the device of the options' device
+/// ordinal if the ordinal is set and the program has one replica and one partition. In all other cases, assigns the
+/// first devices, or with `present` the first addressable devices.
 pub(crate) fn assign(topology: &Topology, options: &CompileOptions, present: bool) -> Result<DeviceAssignment> {
     let known = topology.descriptions.len();
     let count = |n: i64, what: &str| {
