@@ -282,7 +282,8 @@ impl Event {
     /// # Errors
     ///
     /// Returns an error if the operation failed. Returns `FAILED_PRECONDITION` if the event is pending and this process
-    /// was forked after the event was created, because the threads that would complete it do not exist here.
+    /// was forked after the event was created, because the threads that would complete the event do not exist in this
+    /// process.
     pub fn wait(&self) -> Result<()> {
         self.0.as_ref().map_or(Ok(()), |state| state.wait())
     }
