@@ -59,14 +59,14 @@ impl PartialEq for ArrayLayout {
 impl ArrayLayout {
     const FEW: usize = 4;
 
-    /// Not inlined, so that `eq` stays small for arrays without `more`.
+    /// Compares `more`. Not inlined, so that `eq` stays small for arrays without `more`.
     #[cold]
     #[inline(never)]
     fn has_same_more(&self, other: &Self) -> bool {
         self.more == other.more
     }
 
-    /// Creates a row-major array of this shape.
+    /// Describes a row-major array of this shape.
     pub(crate) fn row_major(shape: &Shape) -> Self {
         let mut new = Self { element_type: shape.element_type, rank: 0, few: [0; Self::FEW], more: None };
         match (new.few.get_mut(..shape.dimensions.len()), u8::try_from(shape.dimensions.len())) {
@@ -79,7 +79,7 @@ impl ArrayLayout {
         new
     }
 
-    /// Creates an array of this shape with this layout.
+    /// Describes an array of this shape with this layout.
     pub(crate) fn with_layout(shape: &Shape, layout: Layout) -> Result<Self> {
         let dims = layout.stored_dimensions(&shape.dimensions);
         let dims = dims.ok_or_else(|| {
@@ -134,7 +134,7 @@ impl ArrayLayout {
 
     /// Whether an array with this layout can be passed where `other` is expected, because both layouts store the same
     /// bytes in the same order. In a layout without tiles, the position of a dimension of extent 1 does not matter.
-    /// Called only if the two are not equal.
+    /// Called only if `self` and `other` are not equal.
     ///
     /// An empty array of booleans is accepted in place of a token. Frameworks cannot upload a token, and JAX passes
     /// such an array as the first token.

@@ -43,7 +43,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// A compiled program.
     type Executable: Send + Sync + 'static;
 
-    /// Optional features that the devices support. Empty by default; see [`features`](crate::features).
+    /// Optional features that the backend implements. Empty by default. See [`features`](crate::features).
     const FEATURES: Features<Self> = Features::none();
 
     /// Opens the devices.
@@ -53,9 +53,9 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// Returns an error if the devices cannot be used, or if the backend does not support an option.
     fn create(options: &ClientOptions) -> Result<Self>;
 
-    /// Returns all devices, at least one, including those that this process cannot address. The SDK calls this function
-    /// once when it creates a client, and identifies a device by its index in the list. The default of
-    /// [`Backend::memories`] calls it, too, so the order must not change.
+    /// Returns all devices, including those that this process cannot address. The list must not be empty. The SDK calls
+    /// this function once when it creates a client, and identifies a device by its index in the list. The default of
+    /// [`Backend::memories`] calls this function again, so each call must return the same list.
     fn devices(&self) -> Vec<DeviceInfo>;
 
     /// Returns the memories of the addressable devices. The SDK calls this function once when it creates a client, and
@@ -72,8 +72,8 @@ pub trait Backend: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `RESOURCE_EXHAUSTED` if the data does not fit into the memory, and `UNIMPLEMENTED` if the device does not
-    /// support the element type.
+    /// Returns `RESOURCE_EXHAUSTED` if the data does not fit into the memory, and `UNIMPLEMENTED` if the device does
+    /// not support the element type.
     fn buffer_from_host(&self, host: HostArray<'_>, to: Placement) -> Result<Self::Buffer>;
 
     /// Returns an event that becomes ready when the contents of a buffer are complete. The SDK calls this function once
@@ -95,19 +95,19 @@ pub trait Backend: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` if the program is invalid, and `UNIMPLEMENTED` with the name of the operation if the device
-    /// does not support an operation.
+    /// Returns `INVALID_ARGUMENT` if the program is invalid, and `UNIMPLEMENTED` with the name of the operation if the
+    /// device does not support an operation.
     fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Compiled<Self::Executable>>;
 
     /// Runs a program on one device. Reads or takes the inputs of the launch and pushes the outputs in order.
     ///
-    /// Each output needs its own memory. A program that returns an argument returns a copy of it, unless the argument
-    /// is donated ([`Inputs::take`](crate::Inputs::take)). If a program returns the same value twice, one of the
-    /// outputs must be a copy. If it returns a constant, the output must be a copy of the constant. Frameworks rely on
-    /// separate memory: `jnp.array(x, copy=True)` is a program that returns its argument, one output may be donated
-    /// while another is still read, and another library may write to the memory of an output that it imported. The SDK
-    /// cannot detect whether two buffers share memory. Do not push a clone of an input, unless its memory is copied
-    /// before anything writes to it and its address is never exposed.
+    /// Each output needs its own memory. If a program returns an argument, the output must be a copy of the argument,
+    /// unless the argument is donated and taken with [`Inputs::take`](crate::Inputs::take). If a program returns the
+    /// same value twice, one of the outputs must be a copy. If it returns a constant, the output must be a copy of the
+    /// constant. Frameworks rely on separate memory: `jnp.array(x, copy=True)` is a program that returns its argument,
+    /// one output may be donated while another is still read, and another library may write to the memory of an output
+    /// that it imported. The SDK cannot detect whether two buffers share memory. Do not push a clone of an input,
+    /// unless its memory is copied before anything writes to it and its address is never exposed.
     ///
     /// This function may return before the outputs are computed. In that case, the returned event completes when the
     /// outputs are computed, and an error of the event becomes the error of the outputs. Clone or take the inputs that
@@ -115,13 +115,15 @@ pub trait Backend: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Errors that are detected before this function returns. The execution then has no outputs. The framework's call
-    /// returns the error. If the SDK deferred the launch, the error becomes the error of the outputs instead.
+    /// Returns an error if the execution fails before this function returns. The framework's call then fails with this
+    /// error and has no outputs. If the SDK deferred the launch, the error becomes the error of the outputs instead.
     fn execute(&self, executable: &Arc<Self::Executable>, launch: &mut Launch<'_, Self>) -> Result<Event>;
 }
 
-/// The options that a framework passes when it creates a client: the `create_options` of `PJRT_Client_Create`, checked
-/// against the plugin's schema. A caller in Rust builds them as `pjrt::ClientOptions`.
+/// The options that a framework passes when it creates a client (`create_options` of `PJRT_Client_Create`). The SDK
+/// does not check them. A framework that reads the plugin's description checks them against
+/// [`DevicePlugin::options`](crate::DevicePlugin::options) before it passes them. A caller in Rust builds them as
+/// `pjrt::ClientOptions`.
 #[derive(Debug, Default)]
 pub struct ClientOptions {
     values: Vec<NamedValue>,
@@ -144,7 +146,7 @@ impl ClientOptions {
         &self.values
     }
 
-    /// Returns the value of the option with this name.
+    /// Returns the value of the option with this name, or `None` if it is not present.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.values.iter().find(|value| value.name == name).map(|value| &value.value)
     }
@@ -166,7 +168,7 @@ impl ClientOptions {
         }
     }
 
-    /// Rejects options whose name is not in `known`. The error lists the known names.
+    /// Returns an error if the name of an option is not in `known`. The error lists the known names.
     ///
     /// If `known` contains `node_id`, `partition_index` is accepted, too, because JAX 0.12 may pass it together with
     /// `node_id`.

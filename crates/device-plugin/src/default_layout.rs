@@ -5,7 +5,7 @@ use crate::features::FeatureCalls;
 use crate::{Backend, Error, Layout, Result, Shape, TopologyInfo};
 
 impl ArrayLayout {
-    /// Creates an array of this shape in the default layout of the devices.
+    /// Describes an array of this shape in the default layout of the devices.
     pub(crate) fn new<B: Backend>(topology: &TopologyInfo, shape: &Shape) -> Result<Self> {
         match B::default_layout(topology, shape) {
             None => Ok(Self::row_major(shape)),
@@ -15,8 +15,8 @@ impl ArrayLayout {
         }
     }
 
-    /// Creates an array of this shape in the layout that a framework requested, or in the default layout if `layout` is
-    /// `None`.
+    /// Describes an array of this shape in the layout that a framework requested, or in the default layout if `layout`
+    /// is `None`. `field` is the name of the layout in error messages.
     pub(crate) fn requested<B: Backend>(
         topology: &TopologyInfo,
         shape: &Shape,

@@ -7,7 +7,7 @@ use crate::contain::contain;
 use crate::threads::COMPLETIONS;
 use crate::{Error, ErrorCode, HomeProcess, Result};
 
-/// An operation in progress. It becomes ready once, with or without an error.
+/// The completion of an asynchronous operation. An event becomes ready once, with or without an error.
 ///
 /// Cheap to clone. An event that is ready without an error needs no allocation, so synchronous backends return
 /// [`Event::ready`] at no cost. An asynchronous backend creates an event and its [`Completer`] with [`Event::pending`],
@@ -55,7 +55,8 @@ pub(crate) enum Waiting {
     /// Work of the SDK that calls neither a backend nor a framework, or a vendor's own callback. Runs on the thread
     /// that completes the event.
     Here(Callback),
-    /// Work that calls a backend or a framework. Does not run on a thread that may belong to a driver.
+    /// Work that calls a backend or a framework. Runs on a completion thread if the thread that completes the event may
+    /// belong to a driver.
     Away(Callback),
 }
 
@@ -70,8 +71,8 @@ pub(crate) struct Pending {
 }
 
 thread_local! {
-    /// Whether this thread is completing an event for a vendor. Such a thread may belong to a driver, so no backend or
-    /// framework is called on it.
+    /// Whether this thread is inside [`Completer::complete`] or the destructor of a [`Completer`]. The thread may then
+    /// belong to a driver, so no backend or framework is called on it.
     static GUARDED: Cell<bool> = const { Cell::new(false) };
     /// Number of nested completions on this thread. Completions nest when one event completes another.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
@@ -141,7 +142,7 @@ impl Pending {
     }
 
     /// Returns an error if the event is pending and this process is a fork of the process that would complete it. In a
-    /// fork, the lock of the event may stay locked for ever.
+    /// fork, the lock of the event may stay locked forever.
     fn check_process(&self) -> Result<()> {
         if self.home.is_current() || self.result.get().is_some() {
             return Ok(());
@@ -153,7 +154,8 @@ impl Pending {
         ))
     }
 
-    /// Callbacks run without this lock, so a panicking callback cannot leave the vector in an inconsistent state.
+    /// Locks the list of waiting work. Ignores poisoning, because callbacks run without this lock and therefore cannot
+    /// leave the list inconsistent.
     fn lock(&self) -> MutexGuard<'_, Vec<Waiting>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -209,7 +211,7 @@ impl Pending {
 
     fn call_now(new: Waiting, result: &Result<()>) {
         match new {
-            // A panic propagates to the caller of `on_ready` here.
+            // Here, a panic of the callback propagates to the caller of `on_ready`.
             Waiting::Here(callback) => callback(result),
             Waiting::Away(callback) if !GUARDED.get() => callback(result),
             away => run(vec![away], result),
@@ -244,7 +246,7 @@ impl Event {
             return events.pop().unwrap_or_default();
         }
         let (all, completer) = Self::pending();
-        // The callback that runs last drops the last reference to `Join`, which completes the event.
+        // Dropping the last reference to `Join` completes the event. Each callback holds a reference until it has run.
         struct Join(Vec<Event>, Option<Completer>);
         impl Drop for Join {
             fn drop(&mut self) {
@@ -279,9 +281,9 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// Returns the error with which the event was completed. Returns `FAILED_PRECONDITION` if the event is pending and
-    /// this process was forked after the event was created, because the threads that would complete it do not exist
-    /// here.
+    /// Returns an error if the operation failed. Returns `FAILED_PRECONDITION` if the event is pending and this process
+    /// was forked after the event was created, because the threads that would complete the event do not exist in this
+    /// process.
     pub fn wait(&self) -> Result<()> {
         self.0.as_ref().map_or(Ok(()), |state| state.wait())
     }
@@ -289,6 +291,8 @@ impl Event {
     /// Runs `callback` when the event is ready. If the event is ready already, the callback runs before this function
     /// returns. Otherwise it runs on the thread that completes the event. This may be any thread, including a driver's,
     /// so a long-running callback must move its work to another thread. The SDK holds no lock while the callback runs.
+    /// If the event is pending and this process was forked after the event was created, the callback runs at once with
+    /// an error.
     pub fn on_ready(&self, callback: impl FnOnce(&Result<()>) + Send + 'static) {
         match &self.0 {
             None => callback(&Ok(())),
@@ -296,9 +300,9 @@ impl Event {
         }
     }
 
-    /// Runs `callback`, which calls a backend or a framework, when the event is ready. If the event is ready already,
-    /// the callback runs before this function returns. Otherwise it runs on the thread that completes the event. If the
-    /// thread may belong to a driver, the callback runs on a completion thread instead.
+    /// Runs `callback`, which calls a backend or a framework, when the event is ready. The callback runs on the current
+    /// thread if the event is ready already, and otherwise on the thread that completes the event. If that thread may
+    /// belong to a driver, the callback runs on a completion thread instead.
     pub(crate) fn on_ready_away(&self, callback: impl FnOnce(&Result<()>) + Send + 'static) {
         match &self.0 {
             None => callback(&Ok(())),
@@ -361,8 +365,8 @@ impl Completer {
         self.complete_here(result);
     }
 
-    /// Completes the event from code of the SDK. Keeps the current value of `GUARDED`, because such code runs on a
-    /// driver's thread only inside a call that a vendor made there.
+    /// Completes the event from code of the SDK. Keeps the current value of `GUARDED`, because code of the SDK runs on
+    /// a driver's thread only inside a call of a [`Completer`] that the vendor made on that thread.
     pub(crate) fn complete_internally(mut self, result: Result<()>) {
         if let Some(state) = self.0.take() {
             // `set` cannot fail here, because only the completer sets the result of its event.

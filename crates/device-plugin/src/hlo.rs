@@ -1,8 +1,8 @@
 //! Conversion of programs to HLO, XLA's own format, for frameworks that read programs back.
 //!
 //! Frameworks that send an `HloModuleProto` read the program back as an `HloModuleProtoWithConfig` and reject any other
-//! format. The module itself contains the required content of the config: the shapes of the program's arguments and
-//! result.
+//! format. The config must contain the shapes of the program's arguments and result, which the module also contains,
+//! and the numbers of replicas and partitions.
 
 use std::borrow::Cow;
 
@@ -24,8 +24,8 @@ const NUM_PARTITIONS: u8 = 5;
 const VARINT: u8 = 0;
 const LENGTH: u8 = 2;
 
-/// Returns the program as a serialized `HloModuleProto`. StableHLO is converted if the feature `hlo` is enabled, and is
-/// an error otherwise. A program that HLO cannot express is an error, too.
+/// Returns the program as a serialized `HloModuleProto`. Converts StableHLO if the crate's feature `hlo` is enabled.
+/// Returns an error for other formats, and for a program that is damaged or that HLO cannot express.
 pub(crate) fn module(program: &Program) -> Result<Cow<'_, [u8]>> {
     let unknown =
         || Error::unimplemented(format!("programs of format {:?} are not converted to HLO", program.format()));
@@ -43,7 +43,7 @@ pub(crate) fn module(program: &Program) -> Result<Cow<'_, [u8]>> {
 }
 
 /// Converts an `HloModuleProto` to an `HloModuleProtoWithConfig`. Returns `None` for programs of other formats, which
-/// frameworks read unchanged.
+/// frameworks read unchanged, and for a module without the shapes of the program.
 pub(crate) fn with_config(program: &Program, replicas: usize, partitions: usize) -> Option<Program> {
     if program.format() != MODULE {
         return None;

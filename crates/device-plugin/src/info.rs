@@ -16,12 +16,12 @@ pub struct DeviceInfo {
     pub addressable: bool,
     /// Name of the kind of device, such as `Example v2`. All devices of one kind have the same properties.
     pub kind: String,
-    /// Long description. If it is empty, `kind(id=…)` is used.
+    /// Long description. If it is empty, `kind(id=…, process=…)` is used.
     pub debug_string: String,
     /// Short description. If it is empty, `kind:id` is used.
     pub display_string: String,
-    /// Attributes whose values are strings, integers or integer lists. The SDK omits other types, because frameworks
-    /// abort on them.
+    /// Attributes whose values are strings, integers or integer lists. The SDK omits attributes with values of other
+    /// types, because frameworks abort on them.
     pub attributes: Vec<NamedValue>,
 }
 
@@ -52,7 +52,7 @@ pub struct MemoryInfo {
     /// Ids of the devices that can address the memory. The default memory of a device is the first memory that lists
     /// the device.
     pub devices: Vec<i32>,
-    /// Whether the host can read buffers in place. If so,
+    /// Whether the host can read buffers in this memory in place. If so,
     /// [`BufferAddresses::host_bytes`](crate::features::BufferAddresses::host_bytes) must return the bytes of the
     /// buffer.
     pub on_host: bool,
@@ -112,7 +112,7 @@ pub enum ProcessState {
     Failed(Error),
 }
 
-/// Devices for which programs are compiled ahead of time. They need not be present.
+/// The devices and memories for which programs are compiled. They need not be present.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TopologyInfo {

@@ -48,13 +48,13 @@ pub struct ExecuteOptions {
     more: Option<Arc<MoreOptions>>,
 }
 
-/// The incarnation of a process of a distributed run that takes part in an execution.
+/// A process of a distributed run that takes part in an execution, with its incarnation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskIncarnation {
     /// Index of the process.
     pub task_id: i32,
-    /// Incarnation that the framework assigned to the process.
+    /// Number that the framework assigned to the process. It distinguishes a restarted process from its predecessor.
     pub incarnation: i64,
 }
 
@@ -91,8 +91,8 @@ impl ExecuteOptions {
         self.more = more.map(Arc::new);
     }
 
-    /// Returns the location in the caller's source code that runs the program, such as `train.py:12`, for
-    /// messages.
+    /// Returns the location in the caller's source code that runs the program, such as `train.py:12`, for messages.
+    /// Returns `None` if the framework passed no location.
     pub fn call_location(&self) -> Option<&str> {
         self.more.as_ref()?.call_location.as_deref()
     }
@@ -116,7 +116,7 @@ impl ExecuteOptions {
         self.more.as_ref().is_some_and(|more| more.major_to_minor_callbacks)
     }
 
-    /// Returns the options of this execution that only this plugin defines. A backend must reject names that it does
+    /// Returns the options of this execution that the plugin itself defines. A backend must reject names that it does
     /// not know.
     pub fn custom_options(&self) -> &[NamedValue] {
         self.more.as_ref().map_or(&[], |more| &more.custom_options)

@@ -1,18 +1,19 @@
 //! Write a PJRT plugin in safe Rust.
 //!
-//! PJRT is the C interface through which JAX, PyTorch/XLA and others drive devices: one table of function pointers that
-//! a shared library returns from `GetPjrtApi`. This crate fills the table from two small traits. [`DevicePlugin`]
-//! describes the plugin. [`Backend`] drives the devices, and transfers data, compiles programs and executes them.
-//! Everything else is an optional feature with its own trait in [`features`]. The SDK handles events, errors, strings
-//! that outlive a call, strided host data, donation, deletion, reference counts, layouts, memory kinds and
-//! serialization. A panic in a backend becomes an error of the call in which it happened.
+//! PJRT is the C interface through which JAX, PyTorch/XLA and other frameworks drive devices. It is a table of function
+//! pointers, which a shared library returns from `GetPjrtApi`. This crate, called the SDK in its documentation, fills
+//! the table from two small traits. [`DevicePlugin`] describes the plugin. [`Backend`] drives the devices, and
+//! transfers data, compiles programs and executes them. Other functions of PJRT are optional features, most of which
+//! have their own trait in [`features`]. The SDK handles events, errors, strings that outlive a call, strided host
+//! data, donation, deletion, reference counts, layouts, memory kinds and serialization. A panic in a backend becomes an
+//! error of the call in which it happened.
 //!
 //! A plugin that frameworks load is a crate of type `cdylib` with `#[device_plugin(export)]`. The attribute defines
-//! `GetPjrtApi`. It also defines `DevicePlugin_GetDescriptor`, which describes properties of a device that PJRT does
-//! not cover. Without `export`, a Rust program that links the crate uses the plugin through its `api()` function, and
-//! [`registered`] lists the plugin. See `examples/echo_plugin.rs` for a first plugin, `examples/wrapper_plugin.rs` for
-//! a description of an existing library, and `examples/static_plugins.rs` for two plugins in one C program. The
-//! following plugin is meant for embedding:
+//! `GetPjrtApi`. It also defines `DevicePlugin_GetDescriptor`, which returns a description of the plugin with
+//! properties that PJRT does not cover. Without `export`, a Rust program that links the crate uses the plugin through
+//! its `api()` function, and [`registered`] lists the plugin. See `examples/echo_plugin.rs` for a first plugin,
+//! `examples/wrapper_plugin.rs` for a description of an existing library, and `examples/static_plugins.rs` for two
+//! plugins in one C program. The following plugin has no `export`, so it is meant to be linked into a Rust program:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -67,7 +68,8 @@
 
 #![deny(unsafe_code)]
 
-// The expansion of the attribute refers to this crate as `device_plugin`, also inside the crate.
+// The expansion of `#[device_plugin]` refers to this crate as `device_plugin`. This alias makes the name valid inside
+// the crate, too.
 extern crate self as device_plugin;
 
 #[allow(unsafe_code, reason = "the functions of the C table")]
@@ -129,8 +131,8 @@ use plugin_manifest::{artifact, contain};
 pub use program::{Compiled, ExecutableInfo};
 pub use rendezvous::{Rendezvous, RendezvousStore};
 
-/// Defines the C functions `GetPjrtApi` and `DevicePlugin_GetDescriptor` of a shared library for a plugin from another
-/// crate. For a plugin of the same crate, use `#[device_plugin(export)]`.
+/// Defines the C functions `GetPjrtApi` and `DevicePlugin_GetDescriptor` of a shared library for a plugin that another
+/// crate implements. For a plugin in the same crate, use `#[device_plugin(export)]`.
 ///
 /// ```ignore
 /// device_plugin::export!(pjrt_cpu::Cpu);
@@ -170,7 +172,7 @@ pub mod __private {
         crate::abi::shared_api::<P>()
     }
 
-    /// Returns the registration of a plugin for the list of plugins that are linked into a program.
+    /// Returns the entry of a plugin for the list of plugins that are linked into a program.
     pub const fn registered<P: DevicePlugin>() -> Registered {
         crate::descriptor::registered::<P>()
     }
@@ -180,7 +182,7 @@ pub mod __private {
         crate::descriptor::c_descriptor::<P>()
     }
 
-    /// Fails to compile if the name or an alias of the plugin is invalid, or if the attribute is on an `impl` of
+    /// Fails to compile if the name or an alias of the plugin is invalid, or if `#[device_plugin]` is on an `impl` of
     /// another trait.
     pub const fn assert_names<P: DevicePlugin>() {
         assert!(
@@ -209,7 +211,7 @@ pub mod __private {
     }
 }
 
-/// Compiles chapters of the book.
+/// Tests the examples in two chapters of the book.
 #[cfg(doctest)]
 #[doc = include_str!("../../../book/src/package.md")]
 #[doc = include_str!("../../../book/src/port-a-cpp-plugin.md")]

@@ -24,7 +24,8 @@ use crate::{
 /// }
 /// ```
 ///
-/// All functions except [`Self::shutdown`] may be called before a client exists, and none of them may need a device.
+/// All functions except [`Self::shutdown`] may be called before a client exists. All of them must work on a machine
+/// without a device.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a plugin, because it does not implement `device_plugin::DevicePlugin`",
     label = "`DevicePlugin` is not implemented",
@@ -48,10 +49,11 @@ pub trait DevicePlugin: 'static {
     #[doc(hidden)]
     const CONFIGURES: bool = true;
 
-    /// The device. If it is omitted, [`macro@crate::device_plugin`] inserts [`NoBackend`](crate::NoBackend).
+    /// The backend, which drives the devices. If it is omitted, [`macro@crate::device_plugin`] inserts
+    /// [`NoBackend`](crate::NoBackend).
     type Backend: Backend;
 
-    /// Returns the location of the PJRT library. By default it is this library, which contains [`Self::Backend`].
+    /// Returns the location of the PJRT library. By default it is the library that contains [`Self::Backend`].
     fn library() -> Library {
         Library::This
     }
@@ -72,18 +74,18 @@ pub trait DevicePlugin: 'static {
         ProcessPlan::default()
     }
 
-    /// Computes the set-up of one process. By default it follows from [`Self::process`]. Override this function if a
-    /// plan cannot express the set-up. In that case, only frameworks in Rust, C and C++ can configure the process.
+    /// Computes the set-up of one process. The default resolves the plan of [`Self::process`]. Override this function
+    /// if a plan cannot express the set-up. In that case, only frameworks in Rust, C and C++ can configure the process.
     ///
     /// # Errors
     ///
-    /// Returns an error if the plugin does not support the topology or the environment. The error names the variable or
-    /// the rank.
+    /// Returns an error if the plugin does not support the topology or the environment. The error names the environment
+    /// variable or the rank at fault.
     fn configure(topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan> {
         Self::process().resolve(topology, environment).map_err(Error::from)
     }
 
-    /// Returns which clients may use the devices at the same time.
+    /// Returns which clients may use the devices at the same time. By default any number of clients may share them.
     fn ownership() -> Ownership {
         Ownership::Shared
     }
@@ -96,7 +98,8 @@ pub trait DevicePlugin: 'static {
     /// runs in every framework that destroys its client.
     fn shutdown() {}
 
-    /// Adds properties to the manifest that no other function sets, such as display names, hardware and priority.
+    /// Adds to the manifest the properties that no other function of this trait sets, such as display names, hardware
+    /// and priority.
     fn manifest(manifest: Manifest) -> Manifest {
         manifest
     }
@@ -112,11 +115,12 @@ pub trait DevicePlugin: 'static {
 
     /// Returns the StableHLO versions that the backend reads. Frameworks serialize programs for
     /// [`StablehloVersions::current`], so a backend that sets a fixed version keeps working with newer frameworks. If
-    /// the result is `None`, the framework chooses the version. For example, JAX 0.10.2, which supports 1.17.0,
-    /// serializes for 1.13.7, because that version is 12 weeks older.
+    /// the result is `None`, the framework chooses the version. For example, JAX 0.10.2 supports 1.17.0 but serializes
+    /// for 1.13.7, because it chooses a version that is 12 weeks older.
     ///
-    /// JAX never serializes for a newer version than its own. The SDK rejects programs in other versions, such as an
-    /// artifact from a file, with an error that names both versions.
+    /// JAX never serializes for a newer version than its own. The SDK rejects a portable artifact of another version,
+    /// such as an artifact from a file. The error names the version of the artifact and the versions that the backend
+    /// reads.
     fn stablehlo_versions() -> Option<StablehloVersions> {
         None
     }

@@ -35,15 +35,16 @@ pub struct ExecutableInfo {
     /// Memory kinds of the outputs. An empty name selects the default memory of an output. An empty list selects the
     /// default memory for all outputs.
     pub output_memory_kinds: Vec<String>,
-    /// Memory kinds of the parameters, in the form of [`Self::output_memory_kinds`].
+    /// Memory kinds of the parameters, with the same meaning of empty values as in [`Self::output_memory_kinds`].
     pub parameter_memory_kinds: Vec<String>,
     /// Layouts of the outputs. Empty if all outputs have their
     /// [`StorageLayouts::default_layout`](crate::features::StorageLayouts::default_layout). A program returns each
-    /// array as the device stores it: dense and row-major in the order of the layout.
+    /// array as the device stores it: dense, with the dimensions in the order that the layout specifies.
     pub output_layouts: Vec<Layout>,
-    /// Layouts of the parameters, in the form of [`Self::output_layouts`].
+    /// Layouts of the parameters. Empty if all parameters have their default layout, as in [`Self::output_layouts`].
     pub parameter_layouts: Vec<Layout>,
-    /// Fingerprint that identifies the program in caches. If it is `None`, the SDK hashes the program and its options.
+    /// Fingerprint that identifies the program in caches. If it is `None`, the SDK hashes the platform, the program and
+    /// its compile options.
     pub fingerprint: Option<String>,
     /// Size of the generated code in bytes, or -1 if it is unknown.
     pub size_of_generated_code: i64,
@@ -52,9 +53,9 @@ pub struct ExecutableInfo {
     /// Serialized `OpSharding` messages of the outputs. A program without outputs has one message, the sharding of its
     /// empty tuple.
     pub output_shardings: Option<Vec<Vec<u8>>>,
-    /// The program after optimization, which frameworks read, in the format `mlir` or `hlo_with_config`. To a program
-    /// of the format `hlo`, the SDK adds the config. If this field is `None`, frameworks read the program that the
-    /// backend received.
+    /// The optimized program, for frameworks that read it back. Its format is `mlir`, `hlo_with_config` or `hlo`. The
+    /// SDK converts `hlo` to `hlo_with_config`. If this field is `None`, frameworks read the program that the backend
+    /// received.
     pub optimized_program: Option<Program>,
 }
 
@@ -90,7 +91,8 @@ impl ExecutableInfo {
     }
 }
 
-/// Returns the total size of the shapes on the host in bytes, for statistics.
+/// Returns the total host size of arrays of these shapes in bytes, for statistics. Tokens and arrays that exceed the
+/// address space count as 0.
 pub(crate) fn total_size(shapes: &[Shape]) -> i64 {
     let size =
         |shape: &Shape| if shape.element_type == ElementType::Token { 0 } else { shape.host_size().unwrap_or(0) };

@@ -13,11 +13,11 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A key-value store that all processes share, for [`Rendezvous`]. The framework's [`KeyValueStore`] implements it.
 pub trait RendezvousStore: Send + Sync {
-    /// Returns the value of a key. Waits until another process sets it.
+    /// Returns the value of a key. If the key is not set, waits until another process sets it, for at most `timeout`.
     ///
     /// # Errors
     ///
-    /// Returns `DEADLINE_EXCEEDED` if no process sets the key in time, and otherwise the errors of the store.
+    /// Returns `DEADLINE_EXCEEDED` if no process sets the key in time, and the errors of the store.
     fn get(&self, key: &str, timeout: Duration) -> Result<Vec<u8>>;
 
     /// Returns the value of a key, or `None` if it is not set.
@@ -52,7 +52,7 @@ impl RendezvousStore for KeyValueStore {
 /// Exchanges data between the processes of a distributed run, such as their addresses, versions and devices.
 ///
 /// A backend creates a rendezvous in [`Backend::create`](crate::Backend::create) with [`Rendezvous::from_options`]. One
-/// deadline, which is set when the rendezvous is created, applies to all waiting. Each error names this process and the
+/// deadline, which is set when the rendezvous is created, applies to all waiting. Each error of an exchange names the
 /// process at fault.
 ///
 /// The following example uses threads instead of processes, and a store in memory:
@@ -137,13 +137,13 @@ impl<'a> Rendezvous<'a> {
         Ok(Self { store, name: name.into(), rank, size, timeout: TIMEOUT, deadline })
     }
 
-    /// Creates the rendezvous that a framework requests with the options `node_id` and `num_nodes`. Returns `None` in a
-    /// run of one process.
+    /// Creates the rendezvous that a framework requests with the options `node_id` and `num_nodes`. Returns `None` if
+    /// both options are missing or if `num_nodes` is 1.
     ///
     /// # Errors
     ///
-    /// Returns `INVALID_ARGUMENT` if the options contradict each other, and `FAILED_PRECONDITION` if the framework
-    /// passed no key-value store.
+    /// Returns `INVALID_ARGUMENT` if only one of the options is present or if their values are invalid, and
+    /// `FAILED_PRECONDITION` if the framework passed no key-value store.
     pub fn from_options(options: &'a ClientOptions, name: impl Into<String>) -> Result<Option<Self>> {
         let (rank, size) = match (options.int("node_id")?, options.int("num_nodes")?) {
             (None, None) => return Ok(None),
@@ -202,14 +202,14 @@ impl<'a> Rendezvous<'a> {
         format!("{}/{topic}/{rank}", self.name)
     }
 
-    /// Publishes `value` to all processes. Returns the values of all processes, in the order of their ranks. Use each
-    /// topic only once.
+    /// Publishes `value` to all processes. Returns the values of all processes, sorted by rank. `topic` identifies the
+    /// exchange. Use each topic only once.
     ///
     /// # Errors
     ///
     /// Returns `DEADLINE_EXCEEDED` if the value of a process did not appear, and names the process. Returns
     /// `ALREADY_EXISTS` if another process has the same rank, and `FAILED_PRECONDITION` if the processes disagree on
-    /// their number.
+    /// their number. Also returns the errors of the store.
     pub fn exchange(&self, topic: &str, value: &[u8]) -> Result<Vec<Vec<u8>>> {
         let own = self.key(topic, self.rank);
         let twice = || {
@@ -274,8 +274,8 @@ impl<'a> Rendezvous<'a> {
     /// Exchanges the devices of all processes, for [`Backend::devices`](crate::Backend::devices) and
     /// [`TopologyInfo`](crate::TopologyInfo). `own` contains the devices of this process.
     ///
-    /// The result contains the devices in the order of their processes' ranks, with ids counted from 0. The devices of
-    /// other processes are not addressable.
+    /// The result contains the devices of all processes, sorted by rank, with ids counted from 0. The devices of other
+    /// processes are not addressable.
     ///
     /// # Errors
     ///

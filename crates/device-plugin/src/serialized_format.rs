@@ -1,5 +1,6 @@
-//! The serialization format of topologies and executables. The serialized data consists of a magic line with the
-//! version of the format, integers of 8 bytes, byte strings with their length, and a checksum of all preceding bytes.
+//! The serialization format of topologies, executables and lists of devices. The serialized data consists of a magic
+//! line with the version of the format, integers of 8 bytes, byte strings with their length, and a checksum of all
+//! preceding bytes.
 
 use crate::{Error, NamedValue, Result, Value};
 
@@ -114,8 +115,8 @@ impl<'a> Reader<'a> {
         i32::try_from(self.int()?).map_err(|_| self.fault())
     }
 
-    /// Reads the length of a list. A length above the number of remaining bytes is an error, because each element
-    /// occupies at least one byte. Damaged data therefore cannot cause huge allocations.
+    /// Reads the length of a list or of a byte string. A length above the number of remaining bytes is an error,
+    /// because each element occupies at least one byte. Damaged data therefore cannot cause huge allocations.
     pub(crate) fn count(&mut self) -> Result<usize> {
         let count = u64::from_le_bytes(self.word()?);
         usize::try_from(count).ok().filter(|count| *count <= self.left.len()).ok_or_else(|| self.fault())

@@ -99,7 +99,7 @@ pub fn inline(module: &Module, keep: &[&str]) -> Result<Module> {
 }
 
 /// Creates the error for an op that the device does not support. The error names the op, the target of a custom call or
-/// the name of a composite, and the source location.
+/// the name of a composite, and the source location if it is known.
 pub fn unsupported(module: &Module, op: &Op) -> Error {
     let mut what = op.kind.name();
     if let OpKind::CustomCall { call_target_name: name, .. } | OpKind::Composite { name, .. } = &op.kind {

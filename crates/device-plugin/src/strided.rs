@@ -10,9 +10,11 @@ pub(crate) struct Strided {
     /// merged.
     dims: Vec<(usize, isize)>,
     element: usize,
-    /// Number of bytes from the lowest element to the first element. Not 0 if a stride is negative.
+    /// Number of bytes from the element with the lowest address to the first element. Greater than 0 only if a stride
+    /// is negative.
     pub(crate) before: usize,
-    /// Number of bytes from the start of the lowest element to the end of the highest element; 0 for an empty array.
+    /// Number of bytes from the start of the element with the lowest address to the end of the element with the highest
+    /// address. 0 for an empty array.
     pub(crate) span: usize,
 }
 
@@ -122,8 +124,8 @@ impl Strided {
         let inner = if axes.is_empty() { Axis::ONE } else { axes.remove(0) };
         let nearest = (0..axes.len()).min_by_key(|at| axes[*at].from.unsigned_abs());
         let across = nearest.map_or(Axis::ONE, |at| axes.remove(at));
-        // Elements that are close together in one array are far apart in the other. Copying in blocks uses each loaded
-        // cache line completely.
+        // Copy in blocks if elements that are close together in one array are far apart in the other. Each loaded cache
+        // line is then used completely.
         let blocks = across.extent > 1 && across.from.unsigned_abs() < inner.from.unsigned_abs();
         let (mut across, mut inner) = (turned(across), turned(inner));
         // Sequential writes save more time than sequential reads, so the inner axis is the one with the smaller stride
@@ -171,7 +173,7 @@ impl Axis {
     }
 }
 
-/// Number of elements along each side of a block.
+/// Number of steps along each side of a block.
 const BLOCK: usize = 16;
 
 /// A function that copies one block. It takes the number of steps in each dimension, and both buffers with their
@@ -209,7 +211,7 @@ impl Plane {
     }
 }
 
-/// Copies a block of runs. Each run has `N` bytes, or `plane.run` bytes if `N` is 0.
+/// Copies a block of runs, which are contiguous byte ranges. Each run has `N` bytes, or `plane.run` bytes if `N` is 0.
 fn copy_block<const N: usize>(
     plane: &Plane,
     counts: [usize; 2],

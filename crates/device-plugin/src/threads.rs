@@ -1,8 +1,9 @@
 //! Threads of the SDK, for work that must not run on the thread that triggers it.
 //!
 //! An event may be completed on a driver's thread, where a backend must not call the driver again. It may also be
-//! completed on a framework's thread, which another program should not delay. Work that waited for the event therefore
-//! runs on the SDK's threads. They start on demand, and a few idle threads are kept.
+//! completed on a framework's thread, which a launch of another program should not delay. Work that waited for such an
+//! event therefore runs on the SDK's threads. These threads start on demand, and the SDK keeps a few of them while they
+//! are idle.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -14,7 +15,8 @@ use std::time::Instant;
 
 use crate::contain::contain;
 
-/// A unit of work. It reports its own errors. A panic ends the job but not the thread.
+/// A unit of work that a thread of a group runs. The job reports its own errors. A panic ends the job but not the
+/// thread.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// A group of threads with a common job queue.
@@ -27,7 +29,8 @@ pub(crate) struct Threads {
 }
 
 struct State {
-    /// Id of the process that owns the threads; 0 before the first job. These threads do not exist in a forked process.
+    /// Id of the process that owns the threads, or 0 before the first job. The threads do not exist in a fork of this
+    /// process.
     process: u32,
     jobs: VecDeque<Job>,
     /// Number of threads that wait for a job, including those that were woken for a job and have not taken it yet.
@@ -40,29 +43,31 @@ struct State {
 /// each other, as the participants of a collective operation do.
 pub(crate) static LAUNCHES: Threads = Threads::new("pjrt launch", usize::MAX);
 
-/// Threads that run work that waits for an event and calls a backend or a framework: reads, copies and callbacks. No
-/// such job may wait for another one, so a few threads are enough.
+/// Threads for work that waited for an event and calls a backend or a framework: reads, copies and callbacks. No such
+/// job may wait for another one, so a few threads are enough.
 pub(crate) static COMPLETIONS: Threads = Threads::new("pjrt completion", 4);
 
 /// Maximum number of idle threads that a group keeps.
 const KEPT: usize = 4;
 
-/// Stack size of a thread in bytes. Backends may compute on these threads as on a framework's thread.
+/// Stack size of a thread in bytes. Backends may compute on these threads, so the stack is as large as the usual stack
+/// of a main thread.
 const STACK: usize = 8 << 20;
 
-/// The number of times that a group may have become idle while a thread waited in [`rest`], with a signal for changes.
+/// The number of calls of [`changed`] since a thread first called [`rest`], and a condition variable that signals each
+/// of these calls.
 static CHANGES: (Mutex<u64>, Condvar) = (Mutex::new(0), Condvar::new());
 /// Whether a thread has called [`rest`].
 static AWAITED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// Whether this thread belongs to a group.
+    /// Whether this thread belongs to a group of the SDK.
     static OWN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Waits until both groups are idle and `others` returns `false`. Returns `false` if the deadline passes first. On a
-/// thread of a group it returns `false` immediately, because the thread would wait for itself. Called only at the end
-/// of a process on Unix.
+/// Waits until both groups are idle and `others` returns `false`. `others` returns whether work outside the groups is
+/// in progress. Returns `false` if the deadline `until` passes first. On a thread of a group, returns `false`
+/// immediately, because the thread would wait for itself. Called only at the end of a process on Unix.
 #[cfg(unix)]
 pub(crate) fn rest(until: Instant, others: impl Fn() -> bool) -> bool {
     if OWN.get() {
@@ -88,7 +93,7 @@ pub(crate) fn rest(until: Instant, others: impl Fn() -> bool) -> bool {
     }
 }
 
-/// Makes a thread that waits in [`rest`] check the groups again.
+/// Makes a thread that waits in [`rest`] check its conditions again.
 pub(crate) fn changed() {
     if AWAITED.load(Ordering::SeqCst) {
         *CHANGES.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
@@ -109,12 +114,13 @@ impl Threads {
         Self { name, most, state: Mutex::new(state), wake: Condvar::new() }
     }
 
-    /// Jobs run without this lock, so a panicking job cannot leave the state inconsistent.
+    /// Locks the state. Ignores poisoning, because jobs run without this lock and therefore cannot leave the state
+    /// inconsistent.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a job on one of the threads.
+    /// Runs a job on one of the group's threads.
     ///
     /// # Errors
     ///
@@ -144,15 +150,15 @@ impl Threads {
         Ok(())
     }
 
-    /// Runs a job on one of the threads. If the group has no thread and the system cannot create one, runs the job on
-    /// this thread.
+    /// Runs a job on one of the group's threads. If the group has no thread and the system cannot create one, runs the
+    /// job on this thread.
     pub(crate) fn submit_or_run(&'static self, job: Job) {
         if let Err(job) = self.submit(job) {
             run(job);
         }
     }
 
-    /// Runs jobs until the thread ends.
+    /// Runs jobs on this thread. Returns when no job is left and the group already has [`KEPT`] idle threads.
     fn work(&self) {
         OWN.set(true);
         let mut state = self.lock();

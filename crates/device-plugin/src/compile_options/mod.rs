@@ -131,8 +131,8 @@ impl CompileOptionSchema {
     /// # Errors
     ///
     /// Returns `INVALID_ARGUMENT` if a name is unknown or a value has another type. The error for an unknown name
-    /// suggests a similar name or lists the known ones. The messages begin like XLA's, because callers may search for
-    /// XLA's messages.
+    /// suggests a similar name, or lists the known names if they are few. The messages begin like XLA's, because
+    /// callers may search for XLA's messages.
     pub fn check(&self, options: &CompileOptions) -> Result<()> {
         for (name, value) in &options.env_option_overrides {
             match self.options.iter().find(|(known, _)| known == name) {

@@ -56,8 +56,8 @@ fn no_dma() -> Error {
     Error::unimplemented("this device does not support direct access to host memory")
 }
 
-/// The functions of the features, for every backend. The list of features is a constant, so the compiler resolves each
-/// call.
+/// Calls the functions of a backend's features, or the SDK's defaults. The list of features is a constant, so the
+/// compiler resolves each call at compile time.
 pub(crate) trait FeatureCalls: Backend {
     /// The features as a static reference.
     const LISTED: &'static Features<Self> = &Self::FEATURES;

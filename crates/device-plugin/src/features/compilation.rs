@@ -31,7 +31,7 @@ pub trait NamedOptions: Backend {
     note = "write `impl AheadOfTime for {Self} {{ … }}`, or remove `.ahead_of_time()` from `Backend::FEATURES`"
 )]
 pub trait AheadOfTime: Backend {
-    /// Describes devices that need not be present.
+    /// Returns the devices and memories of the topology `name`. They need not be present.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ pub trait AheadOfTime: Backend {
 }
 
 /// A backend that serializes compiled programs. Without this feature, a serialized executable contains only the program
-/// as received, and loading it compiles the program again.
+/// as received and its compile options, and loading it compiles the program again.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` lists a feature that it does not implement: `Serialization`",
     label = "`Serialization` is not implemented",
@@ -74,7 +74,8 @@ pub trait AheadOfTime: Backend {
 )]
 pub trait Serialization: Backend {
     /// Serializes a compiled program for exactly this version of the platform. If this function returns `None`, the
-    /// serialized executable contains only the program as received, and loading it compiles the program again.
+    /// serialized executable contains only the program as received and its compile options, and loading it compiles the
+    /// program again.
     ///
     /// # Errors
     ///
@@ -89,7 +90,7 @@ pub trait Serialization: Backend {
     fn deserialize_and_load(&self, data: &[u8], options: &CompileOptions) -> Result<Compiled<Self::Executable>>;
 }
 
-/// A backend whose compiler reports what a program costs.
+/// A backend whose compiler reports the costs of a program.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` lists a feature that it does not implement: `CostAnalysis`",
     label = "`CostAnalysis` is not implemented",

@@ -37,8 +37,8 @@ pub trait CrossHostTransfers: Backend {
     ///
     /// # Errors
     ///
-    /// Returns errors that are known immediately, such as a peer that is not a device of another process. The SDK
-    /// reports all errors to the framework through an event.
+    /// Returns errors that are known immediately, such as an invalid peer, which is not a device of another process.
+    /// The SDK reports all errors to the framework through an event.
     #[doc(alias = "PJRT_Transfers_PJRT_Client_CrossHostSendBuffers")]
     fn send_buffer(&self, buffer: &Self::Buffer, transfer: &CrossHostTransfer<'_>) -> Result<Event>;
 
@@ -48,8 +48,8 @@ pub trait CrossHostTransfers: Backend {
         let _ = (error, transfer);
     }
 
-    /// Starts to receive buffers on one device. Returns one buffer for each transfer, in the order of `transfers`, with
-    /// an event that becomes ready when the buffer's data has arrived.
+    /// Starts to receive buffers on one device. Returns one buffer for each element of `transfers`, in the same order.
+    /// Each buffer has an event that becomes ready when the buffer's data has arrived.
     ///
     /// # Errors
     ///

@@ -12,7 +12,7 @@ use crate::{Backend, Error, Event, Launch, Result};
 )]
 pub trait MultiDevice: Backend {
     /// Runs a program on several devices at once. There is one launch for each addressable device of the device
-    /// assignment, in the order of the assignment. Returns one event for each launch.
+    /// assignment, in the same order. Returns one event for each launch.
     ///
     /// Calls from several threads of the framework may overlap. If the launches of a call communicate with each other,
     /// the backend must hold a lock for the whole call, so that the queues of all devices receive launches in the same
@@ -35,9 +35,9 @@ pub trait Poisoning: Backend {
     /// with `error`. Returns `false` if no such execution is pending. For launches that the SDK has deferred, the SDK
     /// does not call this function and fails them itself.
     ///
-    /// A framework, or Ctrl-C in `pjrt run`, uses this to end an execution that would otherwise never end, such as an
-    /// infinite loop or a collective whose other members have failed. An execution that is already running must
-    /// therefore stop, too. To stop a separate device, reset it or abort its queue. Code that runs on the host can
+    /// A framework, or Ctrl-C in `pjrt run`, uses this function to end an execution that would otherwise never end,
+    /// such as an infinite loop or a collective whose other members have failed. An execution that is already running
+    /// must therefore stop, too. To stop a separate device, reset it or abort its queue. Code that runs on the host can
     /// check a flag in each iteration of a loop. Complete the event when the execution no longer uses its arguments and
     /// outputs. An execution that has not begun fails at once.
     fn poison_execution(&self, device: usize, launch_id: i32, error: Error) -> Result<bool>;
@@ -50,6 +50,6 @@ pub trait Poisoning: Backend {
     note = "write `impl Tracking for {Self} {{ … }}`, or remove `.tracking()` from `Backend::FEATURES`"
 )]
 pub trait Tracking: Backend {
-    /// Begins to track work of the framework. The work ends when the returned value is dropped.
+    /// Begins to track work of the framework. The tracking ends when the returned value is dropped.
     fn track(&self, device: usize, description: &str) -> Box<dyn Send + Sync>;
 }

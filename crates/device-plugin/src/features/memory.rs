@@ -78,8 +78,8 @@ pub trait DeviceCopies: Backend {
     note = "write `impl ForeignViews for {Self} {{ … }}`, or remove `.foreign_views()` from `Backend::FEATURES`"
 )]
 pub trait ForeignViews: Backend {
-    /// Creates a buffer in memory that another library allocated, such as one passed through DLPack. The other library
-    /// keeps the memory until the last clone of `memory` is dropped.
+    /// Creates a buffer in memory that another library allocated, such as memory passed through DLPack. The other
+    /// library keeps the memory until the last clone of `memory` is dropped.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! The features that a backend can support beyond the methods of [`Backend`].
 //!
-//! A simple plugin needs no features. Each feature has a trait with the functions that it requires. A backend
+//! A simple plugin needs no features. Almost every feature has a trait with the functions that it requires. A backend
 //! implements the trait and lists the feature in [`Backend::FEATURES`]:
 //!
 //! ```

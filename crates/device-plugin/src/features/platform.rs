@@ -83,7 +83,7 @@ pub trait AtExit: Backend {
     /// - **Allowed work:** The closure may do anything that the backend does on other threads, but it should not
     ///   complete events. Completing an event calls the framework's callbacks and wakes the framework's threads. A
     ///   thread that returns to Python after Python has been finalized ends the process with an error. An event that
-    ///   never becomes ready is harmless. The closure must return soon: limit each wait to a few seconds.
+    ///   never becomes ready is harmless. The closure must return soon, so limit each wait to a few seconds.
     /// - **Afterwards:** The framework may still call the plugin, for instance to destroy the client in one of its own
     ///   destructors. Such calls must return, possibly with an error.
     fn at_exit(&self) -> Option<Box<dyn FnOnce() + Send>>;

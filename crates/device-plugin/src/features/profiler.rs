@@ -5,7 +5,7 @@ use crate::{Backend, Result};
 /// A backend that adds its own records to the profiles that frameworks request.
 ///
 /// The SDK records the calls of the framework, executions and transfers, and the `tracing` spans of the backend within
-/// these calls; see [`profiler`](crate::profiler). A backend with more data, such as the times of each kernel,
+/// these calls. See [`profiler`](crate::profiler). A backend with more data, such as the times of each kernel,
 /// overrides the functions of this trait. A profile belongs to the process and not to a client, so the functions take
 /// no `self`.
 #[doc(alias = "PJRT_Profiler_Extension")]

@@ -101,7 +101,7 @@ macro_rules! features {
             }
         )+
 
-        /// Fails to compile if the backend implements a trait that [`Backend::FEATURES`] does not list.
+        /// Fails to compile if the backend implements the trait of a feature that [`Backend::FEATURES`] does not list.
         #[doc(hidden)]
         pub const fn check<B: Backend>(implemented: &Implemented) {
             $(
@@ -212,7 +212,7 @@ features! {
         dma_unmap: fn(&B, usize) -> Result<()>,
     }
 
-    /// Declares that the SDK checks compile options against the list of the backend.
+    /// Declares that the SDK checks named compile options against the backend's schema.
     named_options: NamedOptions {
         compile_options: fn() -> CompileOptionSchema,
     }
@@ -251,7 +251,7 @@ features! {
         track: fn(&B, usize, &str) -> Box<dyn Send + Sync>,
     }
 
-    /// Offers a profile of the plugin's work (`PJRT_Profiler_Extension`); see [`profiler`](crate::profiler).
+    /// Offers a profile of the plugin's work (`PJRT_Profiler_Extension`). See [`profiler`](crate::profiler).
     profiler: Profiler {
         profile_started: fn(&[u8]) -> Result<()>,
         profile_stopping: fn() -> Result<()>,

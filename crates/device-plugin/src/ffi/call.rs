@@ -37,7 +37,7 @@ impl<'a> Operand<'a> {
     }
 }
 
-/// Memory for a result, in the same form as an [`Operand`].
+/// Memory for a result, with the same layout as the memory of an [`Operand`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ResultBuffer<'a> {
@@ -62,9 +62,9 @@ pub struct Attributes {
     pub text: Option<String>,
     /// `backend_config` as a dictionary, in the program's order.
     pub values: Vec<(String, Attribute)>,
-    /// The element type of each integer and float in `values`, as written in the program. If a type is `None` or
-    /// missing, the attribute has 64 bits. Handlers in C receive attributes of exactly these types. A call of such a
-    /// handler fails if a value is out of range for its type.
+    /// The element types of the integers and floats in `values`, at the same indices. If a type is `None` or missing,
+    /// the integer or float has 64 bits. Handlers in C receive attributes of exactly these types. A call of a handler
+    /// in C fails if a value is out of range for its type.
     pub types: Vec<Option<ElementType>>,
 }
 
@@ -89,7 +89,7 @@ pub enum Attribute {
 }
 
 impl Attributes {
-    /// Returns the value of the attribute with this name.
+    /// Returns the value of the attribute with this name, or `None` if it is not present.
     pub fn get(&self, name: &str) -> Option<&Attribute> {
         self.values.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
@@ -130,7 +130,7 @@ impl Attribute {
 }
 
 impl<'a> Call<'a> {
-    /// Creates a call. Backends use this function to call a handler.
+    /// Creates a call, which a backend passes to [`Handler::call`](super::Handler::call).
     ///
     /// # Errors
     ///

@@ -52,7 +52,7 @@ impl ExecuteContext {
         Ok(())
     }
 
-    /// Returns the user data of this type.
+    /// Returns the user data of this type, or `None` if the context does not contain any.
     pub fn get(&self, type_id: i64) -> Option<UserData> {
         self.list().iter().find(|data| data.type_id == type_id).copied()
     }

@@ -135,7 +135,8 @@ impl Registry {
         }
     }
 
-    /// Returns the handler of a target on a platform. The case of the platform's name does not matter.
+    /// Returns the handler of a target on a platform, or `None` if no handler is registered. The case of the platform's
+    /// name does not matter.
     pub fn handler(&self, target: &str, platform: &str) -> Option<Handler> {
         self.content().handlers.get(&(target.to_owned(), platform.to_lowercase())).cloned()
     }
@@ -153,8 +154,8 @@ impl Registry {
         self.content().types.get(name).copied()
     }
 
-    /// Registers a type of user data and returns its id: the requested id or, if `id` is `None`, a new id greater than
-    /// 0. Registering the same name again returns the same id.
+    /// Registers a type of user data and returns its id: the requested id or, if `id` is `None`, a new positive id.
+    /// Registering the same name again returns the same id.
     ///
     /// # Errors
     ///

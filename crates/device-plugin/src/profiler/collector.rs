@@ -21,13 +21,13 @@ use super::recorder;
 use crate::{NamedValue, Result, Value};
 
 thread_local! {
-    /// The subscriber of this thread that the profile's subscriber replaces.
+    /// The subscriber that the profile's subscriber replaces on this thread.
     static OUTER: RefCell<Option<Dispatch>> = const { RefCell::new(None) };
-    /// Ids of the spans that this thread has entered, with the times of entry.
+    /// Ids of the spans that this thread has entered and not exited, with the times of entry.
     static ENTERED: RefCell<Vec<(u64, Instant)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Begins a profile, which also records `tracing` spans and events.
+/// Begins a profile that also records `tracing` spans and events.
 ///
 /// # Errors
 ///
@@ -36,7 +36,7 @@ pub(crate) fn begin() -> Result<()> {
     recorder::begin(Dispatch::new(Collector::default()))
 }
 
-/// A period in which a profile records a thread's spans and events; see [`scope`](super::scope).
+/// A period in which a profile records a thread's spans and events. [`scope`](super::scope) begins a period.
 #[must_use = "the scope ends when this is dropped"]
 pub struct Scope {
     entered: Option<Entered>,
@@ -95,7 +95,7 @@ struct Open {
     name: &'static str,
     stats: Vec<NamedValue>,
     references: usize,
-    /// The span that forwards this span to the replaced subscriber.
+    /// The replaced subscriber and the id of its own span, if this subscriber is interested in the span.
     outer: Option<(Dispatch, Id)>,
 }
 
@@ -111,7 +111,7 @@ impl Collector {
         self.spans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the span of the replaced subscriber that corresponds to this id.
+    /// Returns the replaced subscriber and the id of its own span for the span with this id.
     fn outer_of(&self, id: &Id) -> Option<(Dispatch, Id)> {
         self.spans().get(&id.into_u64())?.outer.clone()
     }

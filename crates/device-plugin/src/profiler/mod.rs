@@ -4,7 +4,8 @@
 //! `jax.profiler.trace` and TensorBoard. While a profile runs, the SDK records:
 //!
 //! - framework calls that compile, transfer or execute, on the line of their thread, under the name of the C function;
-//! - executions and transfers, on their device, from the call until their event is ready;
+//! - executions, on their device, from the call until their event is ready;
+//! - transfers of whole arrays between host and device, on their device, while the backend performs them;
 //! - `tracing` spans and events of the backend within these calls, and on the backend's own threads within a [`scope`];
 //! - activities that the backend records itself: a [`span`] around work on the host, or [`record`] for work that the
 //!   device timed.
@@ -20,10 +21,11 @@
 //! # `tracing` and the application's subscriber
 //!
 //! The application owns the `tracing` subscriber of the process, and this crate never sets it. While a profile runs, a
-//! subscriber of the SDK replaces the application's subscriber on the calling thread during each call. It records spans
-//! and events, and forwards them to the replaced subscriber, so that the application's subscriber misses nothing. A
-//! plugin in a shared library is recorded, too, although its own copy of `tracing` has no subscriber. (An event with an
-//! explicit parent is forwarded with the SDK's id of the parent, so it may appear without its span.)
+//! subscriber of the SDK replaces the application's subscriber on the calling thread during each call. The SDK's
+//! subscriber records spans and events, and forwards them to the replaced subscriber, so that the application's
+//! subscriber misses nothing. A plugin in a shared library is recorded, too, although its own copy of `tracing` has no
+//! subscriber. (An event with an explicit parent is forwarded with the SDK's id of the parent, so it may appear without
+//! its span.)
 //!
 //! Only one profile runs at a time in a process, for all plugins that share this crate. The profile of a plugin
 //! contains the calls of this plugin and the records of all backends.
@@ -91,7 +93,7 @@ pub fn scope() -> Scope {
     Scope::enter()
 }
 
-/// An activity that is being recorded; see [`span`].
+/// An activity that is being recorded. [`span`] creates it.
 #[must_use = "the span ends when this is dropped"]
 #[derive(Debug)]
 pub struct Span(Option<Box<OpenSpan>>, PhantomData<*const ()>);

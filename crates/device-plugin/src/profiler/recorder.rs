@@ -21,7 +21,7 @@ static LOGS: Mutex<Vec<Arc<Log>>> = Mutex::new(Vec::new());
 static PROFILE: AtomicU64 = AtomicU64::new(0);
 /// Number of activities in the profile, including those beyond [`LIMIT`].
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// Maximum number of activities in a profile. They occupy about 200 MB.
+/// Maximum number of activities in a profile. This number of activities occupies about 200 MB.
 const LIMIT: usize = 1_000_000;
 
 struct Running {
@@ -186,9 +186,10 @@ impl Recording {
         });
         let dropped = COUNT.load(Ordering::Relaxed).saturating_sub(LIMIT);
         drop(running);
-        // Without the lock, because this may drop other subscribers, whose destructors may run arbitrary code.
+        // Drop `dispatch` after the lock is released, because this may drop other subscribers, whose destructors may
+        // run arbitrary code.
         drop(dispatch);
-        // Lets `tracing` disable the spans of the plugin again, so that they cost almost nothing.
+        // Let `tracing` disable the spans of the plugin again, so that they cost almost nothing.
         tracing::callsite::rebuild_interest_cache();
         Some(Self { start, start_ns, end, threads, programs, dropped })
     }

@@ -73,7 +73,7 @@ impl Names {
         id
     }
 
-    /// Appends the entries of the map from ids to metadata.
+    /// Appends the entries of a map from ids to metadata. `map` is the field number of the map.
     fn write(&self, out: &mut Vec<u8>, map: u8) {
         let mut names: Vec<_> = self.0.iter().map(|(name, id)| (*id, name)).collect();
         names.sort_unstable();
@@ -83,7 +83,8 @@ impl Names {
     }
 }
 
-/// Appends an entry of the map from ids to metadata. `stats` contains encoded fields.
+/// Appends one entry of a map from ids to metadata. `map` is the field number of the map. `stats` contains encoded
+/// fields.
 fn write_metadata(out: &mut Vec<u8>, map: u8, id: u64, name: &str, stats: &[u8]) {
     let (mut metadata, mut entry) = (Vec::new(), Vec::new());
     number(&mut metadata, field::METADATA_ID, id);

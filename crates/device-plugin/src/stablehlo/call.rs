@@ -9,8 +9,8 @@ use crate::ffi::{Attribute, Attributes};
 const MAX_LIST: usize = 1 << 16;
 
 /// Returns the attributes of a custom call for its handler. They come from `backend_config`, or from the attribute
-/// `mhlo.backend_config`, which JAX writes if `backend_config` is empty. An attribute is omitted if [`Attribute`]
-/// cannot represent its value. Returns `None` if the op is not a custom call.
+/// `mhlo.backend_config`, which JAX writes if `backend_config` is empty and which takes precedence. An attribute is
+/// omitted if [`Attribute`] cannot represent its value. Returns `None` if the op is not a custom call.
 pub fn call_attributes(op: &Op) -> Option<Attributes> {
     let OpKind::CustomCall { backend_config, .. } = &op.kind else { return None };
     Some(config_attributes(backend_config, &op.attributes))
@@ -38,7 +38,8 @@ pub fn config_attributes(backend_config: &ir::Attribute, discardable: &ir::Attri
     }
 }
 
-/// Returns the type of an integer or float attribute, unless it is `S64` or `F64`.
+/// Returns the type of an integer or float attribute. Returns `None` for `S64`, `F64` and types that buffers do not
+/// support, and for other attributes.
 fn number_type(value: &ir::Attribute) -> Option<ElementType> {
     let (ir::Attribute::Integer(_, ty) | ir::Attribute::Float(_, ty)) = value else { return None };
     super::types::element_type(*ty).ok().filter(|ty| !matches!(ty, ElementType::S64 | ElementType::F64))
@@ -63,7 +64,8 @@ fn attribute(value: &ir::Attribute) -> Option<Attribute> {
     })
 }
 
-/// Returns the values of a list of floats, or `None` for another attribute.
+/// Returns the values of a list of floats. Returns `None` for another attribute, and for a splat of more than
+/// [`MAX_LIST`] elements.
 fn floats(list: &ir::Attribute) -> Option<Vec<f64>> {
     let literal = match list {
         ir::Attribute::DenseArray(literal) | ir::Attribute::Tensor(literal) => literal,

@@ -52,7 +52,7 @@ fn mode(all: &[Attributes], ty: &Type, what: &str, index: usize) -> Result<Layou
 ///
 /// # Errors
 ///
-/// Returns the errors of [`entry`], and `INVALID_ARGUMENT` if a layout is not valid for its array.
+/// Returns the errors of [`entry`] and [`shape`], and `INVALID_ARGUMENT` if a layout is not valid for its array.
 pub fn layout_modes(module: &Module) -> Result<(Vec<LayoutMode>, Vec<LayoutMode>)> {
     let main = entry(module)?;
     let arguments = main.args().iter().enumerate();

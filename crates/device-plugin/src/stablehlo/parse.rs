@@ -20,7 +20,7 @@ const fn numbers(Version(major, minor, patch): Version) -> [i64; 3] {
 /// `HloModuleProtoWithConfig`).
 ///
 /// `level` selects the checks of the verifier. [`VerifyLevel::STRUCTURE`] suffices for programs of frameworks, which
-/// check the other rules themselves, and makes the plugin smaller. [`VerifyLevel::FULL`] checks all rules.
+/// check the other rules themselves. It also makes the plugin smaller. [`VerifyLevel::FULL`] checks all rules.
 ///
 /// # Errors
 ///

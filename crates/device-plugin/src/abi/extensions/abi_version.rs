@@ -10,7 +10,7 @@ use crate::abi::table::ffi_read::{self, handles};
 use crate::features::functions;
 use crate::{Backend, Error, Result};
 
-/// The object behind a `PJRT_RuntimeAbiVersion*` and a `PJRT_ExecutableAbiVersion*`: the serialized version.
+/// The object behind a `PJRT_RuntimeAbiVersion*` or a `PJRT_ExecutableAbiVersion*`. It holds the serialized version.
 pub(crate) struct Version(Vec<u8>);
 
 handles! {

@@ -2,7 +2,7 @@
 //! devices.
 //!
 //! The extension has two interfaces. Frameworks use the older interface, which exchanges descriptors, only if the newer
-//! interface is not implemented. The functions of the older interface therefore only return `UNIMPLEMENTED`.
+//! interface is not implemented. The functions of the older interface therefore only report `UNIMPLEMENTED`.
 
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;

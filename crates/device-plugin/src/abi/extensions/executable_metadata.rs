@@ -57,7 +57,7 @@ unsafe extern "C" fn get<P: DevicePlugin>(
         if args.is_null() || !args.is_aligned() {
             return Err(Error::argument("args is null or not aligned"));
         }
-        // SAFETY: V1 (argument structs); the struct has the same size in all versions.
+        // SAFETY: V1 (argument structs): the struct has the same size in all versions.
         let handle = unsafe { (*args).executable };
         // SAFETY: V2 (handles).
         let executable: &Executable<P::Backend> =
@@ -85,7 +85,7 @@ unsafe extern "C" fn get<P: DevicePlugin>(
 ///
 /// V1 (argument structs) and V2 (handles) hold for `args`.
 unsafe extern "C" fn destroy(args: *mut PJRT_ExecutableMetadata_DestroySerializedMetadata_Args) {
-    // SAFETY: V1 (argument structs); the struct has the same size in all versions.
+    // SAFETY: V1 (argument structs): the struct has the same size in all versions.
     let metadata = unsafe { args.as_ref() }.map_or(null_mut(), |args| args.metadata);
     if !metadata.is_null() {
         // SAFETY: V2 (handles): `get` boxed the metadata, and the framework no longer uses it.

@@ -2,8 +2,8 @@
 //! builds an `XLA_FFI_CallFrame` for each call.
 //!
 //! The structs follow `xla/ffi/api/c_api.h`, versions 0.1 to 0.5, which share one frame layout. A handler can use
-//! buffers, attributes and errors. The API functions that require a runtime (streams, state, threads, futures) return
-//! `UNIMPLEMENTED`.
+//! buffers, attributes and errors. The API functions that require XLA's runtime (streams, state, threads, futures)
+//! return `UNIMPLEMENTED`.
 
 use std::any::Any;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -84,7 +84,7 @@ extern "C" fn error_create(args: *const CreateArgs) -> *mut ForeignError {
     let message = if message.is_null() {
         c"".to_owned()
     } else {
-        // SAFETY: V3 (arrays and text); the message ends with a NUL byte.
+        // SAFETY: V3 (arrays and text): the message ends with a NUL byte.
         unsafe { CStr::from_ptr(message) }.to_owned()
     };
     Box::into_raw(Box::new(ForeignError { code, message }))
@@ -103,7 +103,7 @@ extern "C" fn error_destroy(args: *mut ErrorArgs) {
     // SAFETY: V1 (argument structs).
     let error = unsafe { (*args).error };
     if !error.is_null() {
-        // SAFETY: V2 (handles), V5 (opaque types), `error_create` or `unimplemented` boxed the error, and the handler
+        // SAFETY: V2 (handles), V5 (opaque types): `error_create` or `unimplemented` boxed the error, and the handler
         // no longer uses it.
         drop(unsafe { Box::from_raw(error) });
     }
@@ -234,7 +234,7 @@ fn alignment(ty: ElementType) -> usize {
 }
 
 /// Encodes an integer as an element of type `ty`, in the low bytes of the result. Returns an error if `value` is out of
-/// range.
+/// range, or if `ty` is neither a boolean nor an integer type of 8 to 64 bits.
 fn integer(name: &str, value: i64, ty: ElementType) -> Result<[u8; 8]> {
     use ElementType as E;
     let fits = match ty {
@@ -258,7 +258,7 @@ fn integer(name: &str, value: i64, ty: ElementType) -> Result<[u8; 8]> {
 }
 
 /// Encodes a float as an element of type `ty`, in the low bytes of the result. Returns an error if `value` is out of
-/// range.
+/// range, or if `ty` is neither `f32` nor `f64`.
 fn float(name: &str, value: f64, ty: ElementType) -> Result<[u8; 8]> {
     match ty {
         ElementType::F64 => Ok(value.to_le_bytes()),
@@ -306,7 +306,8 @@ impl Arena {
         self.keep(ByteSpan { data, len })
     }
 
-    /// Builds the operands or results of a call. `kind` is the word for a buffer in error messages.
+    /// Builds the operands or results of a call. `parts` contains the shape and the address of each buffer. `kind` is
+    /// the word for a buffer in error messages.
     fn buffers(&mut self, kind: &str, parts: Vec<(&Shape, *mut c_void)>) -> Result<Buffers> {
         let size = count(parts.len());
         let types = self.list(vec![BUFFER; parts.len()]);
@@ -335,7 +336,8 @@ impl Arena {
         Ok(Buffers { struct_size: size_of::<Buffers>(), extension_start: ptr::null(), size, types, buffers })
     }
 
-    /// Builds the attributes, sorted by name, because handlers expect this order.
+    /// Builds the attributes, sorted by name, because handlers expect this order. `types` contains the element types of
+    /// integers and floats in `values`, at the same indices.
     fn attributes(&mut self, values: &[(String, Attribute)], types: &[Option<ElementType>]) -> Result<Attrs> {
         let mut order: Vec<usize> = (0..values.len()).collect();
         order.sort_by_key(|&index| &values[index].0);

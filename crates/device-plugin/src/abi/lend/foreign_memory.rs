@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::abi::table::ffi_read;
 
-/// Memory that another library allocated. Dropping the last clone returns the memory to this library.
+/// Memory that another library allocated. Dropping the last clone returns the memory to the library that allocated it.
 #[derive(Clone)]
 pub struct ForeignMemory(Arc<Allocation>);
 
@@ -56,7 +56,7 @@ impl ForeignMemory {
         Self(Arc::new(Allocation { data, size, stream, readable, release }))
     }
 
-    /// Drops this clone, and returns whether it was the last clone. In this case, `release` is never called.
+    /// Drops this clone, and returns whether it was the last clone. If it was, `release` is never called.
     pub(crate) fn give_up(self) -> bool {
         Arc::try_unwrap(self.0).map(|mut foreign| foreign.release = None).is_ok()
     }

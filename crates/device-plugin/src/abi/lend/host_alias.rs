@@ -63,7 +63,7 @@ impl AliasSource {
     ///
     /// V3 (arrays and text) holds for the data, until the event of [`AliasSource::done`] is ready.
     pub(crate) unsafe fn new(data: *const u8, size: usize) -> Result<Self> {
-        // SAFETY: V3 (arrays and text), which the caller promises; this call only checks the pointer.
+        // SAFETY: V3 (arrays and text), which the caller promises. This call only checks the pointer.
         unsafe { ffi_read::slice(data, size, "data") }?;
         Ok(Self { data, size, made: OnceCell::new() })
     }

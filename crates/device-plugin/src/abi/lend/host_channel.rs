@@ -37,7 +37,7 @@ struct RecvCallback(PJRT_RecvCallbackInfo);
 unsafe impl Send for SendCallback {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for SendCallback {}
-// SAFETY: the reason for `Send` of the type above also applies here.
+// SAFETY: the reason for `Send` of `SendCallback` also applies here.
 unsafe impl Send for RecvCallback {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for RecvCallback {}
@@ -91,8 +91,8 @@ impl HostChannels {
         Ok((Self(Some(Arc::new(channels))), event))
     }
 
-    /// Closes the channels. No further callback is called, and the event becomes ready when the last running callback
-    /// ends.
+    /// Closes the channels. No further callback is called, and the event becomes ready with `result` when the last
+    /// running callback ends.
     pub(crate) fn close(&self, result: Result<()>) {
         let open = self.0.as_ref().and_then(|channels| lock(&channels.open).take());
         if let Some(open) = open {
@@ -142,7 +142,7 @@ impl HostChannels {
             deleter_arg: owner.cast(),
         };
         let mut make_error: PJRT_CallbackError = Some(make_error);
-        // SAFETY: V4 (callbacks); the callback deletes the chunk.
+        // SAFETY: V4 (callbacks): the callback deletes the chunk.
         let error = unsafe { callback(&raw mut chunk, &raw mut make_error, total, done.into(), info.user_arg) };
         match NonNull::new(error.cast::<ErrorHandle>()) {
             None => Ok(()),
@@ -155,8 +155,8 @@ impl HostChannels {
     ///
     /// # Errors
     ///
-    /// Returns `INVALID_ARGUMENT` if the channel does not exist or if `total` is not a multiple of `granule`, and
-    /// `FAILED_PRECONDITION` if the execution has ended.
+    /// Returns `INVALID_ARGUMENT` if the channel does not exist, if `granule` is 0 or if `total` is not a multiple of
+    /// `granule`, and `FAILED_PRECONDITION` if the execution has ended.
     pub fn recv(&self, channel: i64, total: usize, granule: usize) -> Result<CopyToDeviceStream> {
         let (channels, _open) = self.open()?;
         let info = channels.recv.iter().map(|callback| &callback.0).find(|info| info.channel_id == channel);
@@ -169,7 +169,7 @@ impl HostChannels {
         }
         let stream = Arc::new(Stream { total, granule, state: Mutex::default(), changed: Condvar::new() });
         let raw = Arc::into_raw(Arc::clone(&stream)).cast_mut().cast();
-        // SAFETY: V4 (callbacks); the framework destroys the stream.
+        // SAFETY: V4 (callbacks): the framework destroys the stream.
         unsafe { callback(raw, info.user_arg) };
         Ok(CopyToDeviceStream(stream))
     }
@@ -185,7 +185,7 @@ pub(crate) struct Callbacks {
     pub(crate) num_recv: usize,
 }
 
-/// The channels of a launch, until the backend has started the launch.
+/// The open channels of a launch. This value exists until the backend has started the launch.
 pub(crate) struct Opened {
     pub(crate) channels: HostChannels,
     event: Option<Event>,
@@ -213,8 +213,8 @@ impl Callbacks {
 }
 
 impl Opened {
-    /// Passes the channels to the execution. Returns an event that is ready when the execution and all callbacks have
-    /// ended.
+    /// Passes the channels to the execution, whose event is `done`. Returns an event that is ready when the execution
+    /// and all callbacks have ended.
     pub(crate) fn hand_over(mut self, done: &Event) -> Event {
         let channels = self.channels.clone();
         done.on_ready(move |result| channels.close(result.clone()));
@@ -301,7 +301,7 @@ pub struct HostChunk {
     done: Option<Completer>,
 }
 
-// SAFETY: V3 (arrays and text) and V4 (callbacks), the plugin owns the chunk until it calls the deleter, which any
+// SAFETY: V3 (arrays and text) and V4 (callbacks): the plugin owns the chunk until it calls the deleter, which any
 // thread may do.
 unsafe impl Send for HostChunk {}
 // SAFETY: the reason for `Send` of this type also applies here.
@@ -442,11 +442,11 @@ entries! {
         if args.chunk.is_null() || !args.chunk.is_aligned() {
             return Err(Error::argument("chunk is null or not aligned"));
         }
-        // SAFETY: V3 (arrays and text); the plugin owns the chunk from here on.
+        // SAFETY: V3 (arrays and text): the plugin owns the chunk from here on.
         let raw = unsafe { args.chunk.read() };
         let (event, done) = Event::pending();
         let piece = HostChunk { raw, done: Some(done) };
-        // SAFETY: V3 (arrays and text); this call only checks the pointer.
+        // SAFETY: V3 (arrays and text): this call only checks the pointer.
         unsafe { ffi_read::slice(raw.data.cast::<u8>().cast_const(), raw.size, "chunk->data") }?;
         if let Err((mut piece, error)) = stream.add(piece)
             && let Some(done) = piece.done.take()

@@ -21,8 +21,8 @@ impl HostDestination {
         (Self { memory: Some(memory), gone: Some(completer) }, gone)
     }
 
-    /// Returns the memory that the read fills, in the size of the array. The data is dense and row-major, with one byte
-    /// per element for sub-byte types. The initial contents are unspecified.
+    /// Returns the memory that the read fills. Its size is the size of the array on the host. The data is dense and
+    /// row-major, with one byte per element for sub-byte types. The initial contents are unspecified.
     pub fn bytes(&mut self) -> &mut [u8] {
         let Some(memory) = &mut self.memory else { return &mut [] };
         // SAFETY: V3 (arrays and text): the plugin may write to the memory until the event of the framework's call is

@@ -156,7 +156,7 @@ unsafe fn take_value(
     // SAFETY: V3 (arrays and text), which the caller promises.
     let copy = unsafe { ffi_read::slice(value.cast::<u8>().cast_const(), size, "value") }.map(<[u8]>::to_vec);
     if let Some(deleter) = deleter.filter(|_| !value.is_null()) {
-        // SAFETY: V4 (callbacks); the value is not used after this call.
+        // SAFETY: V4 (callbacks): the value is not used after this call.
         unsafe { deleter(value) };
     }
     copy

@@ -46,8 +46,8 @@ impl Drop for Open {
     }
 }
 
-/// The enabled callbacks of one call of `PJRT_LoadedExecutable_Execute`, until the backend has received all launches of
-/// the call.
+/// The enabled callbacks of one call of `PJRT_LoadedExecutable_Execute`. This value exists until the backend has
+/// received all launches of the call.
 pub(crate) struct Opened {
     callbacks: OutputCallbacks,
     event: Option<Event>,
@@ -73,7 +73,8 @@ impl OutputCallbacks {
         Ok(Self(Some(Arc::new(Callbacks { infos, open: Mutex::new(None) }))))
     }
 
-    /// Enables the callbacks. Returns `None` if the execution has no output callbacks.
+    /// Enables the callbacks, so that the program can call them. Returns `None` if the execution has no output
+    /// callbacks.
     pub(crate) fn open(&self) -> Option<Opened> {
         let callbacks = self.0.as_ref()?;
         let (event, completer) = Event::pending();
@@ -125,7 +126,7 @@ impl OutputCallbacks {
         let element_type = PJRT_Buffer_Type(shape.element_type.as_raw());
         let data = value.bytes().as_ptr().cast();
         let (dims, rank) = (dimensions.as_ptr(), dimensions.len());
-        // SAFETY: V4 (callbacks); the data, the extents and the rank describe one array, which lives until the call
+        // SAFETY: V4 (callbacks): the data, the extents and the rank describe one array, which lives until the call
         // returns.
         unsafe { callback(replica, partition, data, dims, rank, element_type, index, info.0.user_arg) };
         Ok(())
@@ -133,8 +134,8 @@ impl OutputCallbacks {
 }
 
 impl Opened {
-    /// Passes the callbacks to the execution. Returns an event that is ready when all launches and callbacks have
-    /// ended.
+    /// Passes the callbacks to the launches, whose events are `done`. Returns an event that is ready when all launches
+    /// and callbacks have ended.
     pub(crate) fn hand_over(mut self, done: &[Event]) -> Event {
         let callbacks = self.callbacks.clone();
         Event::all(done.iter().cloned()).on_ready(move |result| callbacks.close(result.clone()));
@@ -144,7 +145,7 @@ impl Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        // The callbacks were not passed to an execution, so the framework's call fails. The framework may free its
+        // The callbacks were not passed to the launches, so the framework's call fails. The framework may free its
         // callbacks when the call returns. Therefore wait for callbacks that are still running.
         if let Some(event) = self.event.take() {
             self.callbacks.close(Ok(()));

@@ -30,7 +30,7 @@ impl Callback {
 
     fn call(self, result: &Result<()>) {
         let error = result.as_ref().map_or_else(|error| error_into_raw(error.clone()), |()| null_mut());
-        // SAFETY: V4 (callbacks); the callback owns the error.
+        // SAFETY: V4 (callbacks): the callback owns the error.
         unsafe { (self.function)(error, self.user_arg) };
     }
 }

@@ -7,7 +7,7 @@ use crate::abi::objects::opaque_tokens::OpaqueTokens;
 use crate::contain::contain;
 use crate::{Error, ErrorCode, Result};
 
-/// The rest of an operation, which runs when the framework calls back.
+/// The continuation of an operation, which runs when the framework calls back.
 type Resume = Box<dyn FnOnce(Result<*mut c_void>) + Send>;
 
 struct Promise {

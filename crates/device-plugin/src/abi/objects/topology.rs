@@ -51,7 +51,7 @@ impl Topology {
         }
         for (i, MemoryInfo { kind, kind_id, devices, .. }) in info.memories.iter().enumerate() {
             let stranger = devices.iter().find(|id| info.devices.iter().all(|device| device.id != **id));
-            // All these errors share one format string, because each additional format string would add some hundred
+            // All these errors share one format string, because each additional format string would add a few hundred
             // bytes to every plugin.
             let mut why = match stranger {
                 _ if devices.is_empty() => "is not attached to any device",
@@ -93,7 +93,7 @@ impl Topology {
         })
     }
 
-    /// Returns the index of the device with that id.
+    /// Returns the index of the device with this id.
     pub(crate) fn device_of_id(&self, id: i64) -> Result<usize> {
         let find = self.descriptions.iter().position(|device| i64::from(device.info.id) == id);
         find.ok_or_else(|| {

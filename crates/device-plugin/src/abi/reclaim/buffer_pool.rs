@@ -4,7 +4,7 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::Cell;
 use std::ptr::{NonNull, null_mut};
 
-/// The layout of all blocks. A free block can be reused for any object that fits into it, also by another thread than
+/// The layout of all blocks. A free block can be reused for any object that fits into it, even by a thread other than
 /// the one that allocated it.
 const BLOCK: Layout = match Layout::from_size_align(192, 16) {
     Ok(layout) => layout,
@@ -99,7 +99,7 @@ fn allocate<T>() -> NonNull<u8> {
 /// V7 (counting): `value` came from [`new`], and the caller does not use it again.
 #[inline]
 pub(crate) unsafe fn free<T>(value: NonNull<T>) {
-    // Frees the memory even if the destructor panics. It may be vendor code.
+    // The guard frees the memory even if the destructor of the value, which may be vendor code, panics.
     let _memory = Memory(value);
     // SAFETY: V7 (counting), which the caller promises.
     unsafe { value.drop_in_place() };

@@ -39,7 +39,7 @@
 //! # Counting outputs
 //!
 //! The outputs of executions hold no counted references to their client, because an atomic addition for each output
-//! would be too slow, too. Each thread counts in its slots how many outputs it created and how many it destroyed. A
+//! would also be too slow. Each thread counts in its slots how many outputs it created and how many it destroyed. A
 //! client may be freed if it has no counted reference and both sums over all threads are equal. The sums matter only
 //! after the last counted reference is dropped ([`HazardDomain::close`]). From then on no output can be created,
 //! because an execution needs an executable, and each executable holds a counted reference. Every thread that destroys
@@ -171,7 +171,7 @@ impl Drop for LocalSlots {
         self.domain.set(null());
         let all = std::mem::take(&mut *self.all.borrow_mut());
         for slots in all {
-            // After this store, another thread may claim the slots. It continues their counters.
+            // After this store, another thread may claim the slots. That thread continues their counters.
             slots.taken.store(false, Ordering::Release);
             slots.domain.free_if_unused();
         }

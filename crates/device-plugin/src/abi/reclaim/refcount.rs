@@ -17,7 +17,7 @@ pub(crate) struct Counted<T> {
     first_word: *const (),
     count: AtomicUsize,
     /// Pointer to the allocation of this object, derived from its `Box`. It is used to free the object, because a
-    /// pointer derived from a shared reference must not do so.
+    /// pointer derived from a shared reference must not be used for this.
     own: NonNull<Self>,
     value: T,
 }
@@ -215,7 +215,7 @@ unsafe impl<T: Sync> Sync for Counted<T> {}
 unsafe impl<T: Reclaimed + Send + Sync> Send for Ref<T> {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl<T: Reclaimed + Send + Sync> Sync for Ref<T> {}
-// SAFETY: the reason for `Send` of the type above also applies here.
+// SAFETY: the reason for `Send` of `Ref` also applies here.
 unsafe impl<T: Reclaimed + Send + Sync> Send for OwnerRef<T> {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl<T: Reclaimed + Send + Sync> Sync for OwnerRef<T> {}

@@ -117,8 +117,8 @@ type Local = [u64; 32];
 /// The C function in slot `S` of the table.
 ///
 /// The argument struct of a framework with another API version may be shorter or longer than ours. `entry` copies the
-/// bytes that both versions define into a zeroed local, and copies them back on success. A panic becomes an error with
-/// the function's name.
+/// bytes that both versions define into a zeroed local. On success, it copies them back if the function has outputs. A
+/// panic becomes an error with the function's name, except in a function that destroys an object.
 ///
 /// Functions that frameworks call for each execution are compiled separately. All other functions share one body,
 /// because a plugin has about 150 of them and a body for each would increase its code size.

@@ -43,7 +43,7 @@ pub(crate) unsafe fn get<'a>(event: *mut PJRT_Event) -> Result<EventRef<'a>> {
     if event.cast_const().cast() == &raw const READY {
         return Ok(EventRef::Ready);
     }
-    // SAFETY: V2 (handles) and V5 (opaque types), a pointer that is neither null nor the address of `READY` points to
+    // SAFETY: V2 (handles) and V5 (opaque types): a pointer that is neither null nor the address of `READY` points to
     // an `EventHandle`.
     let handle = unsafe { event.cast::<EventHandle>().as_ref() };
     handle.map(EventRef::State).ok_or_else(|| Error::argument("event is null"))

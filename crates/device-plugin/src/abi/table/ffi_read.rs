@@ -21,7 +21,7 @@ pub(crate) unsafe trait Handle<P> {
     type Target: 'static;
 }
 
-/// `*const T` or `*mut T`. The header uses both for handles.
+/// A raw pointer, `*const T` or `*mut T`. The header uses both types for handles.
 pub(crate) trait Pointer {
     type To;
     fn to_const(self) -> *const Self::To;
@@ -41,7 +41,7 @@ impl<T> Pointer for *mut T {
     }
 }
 
-/// Returns the object behind a handle.
+/// Returns the object behind a handle, or an error that names `field` if the handle is null.
 ///
 /// # Safety
 ///
@@ -50,7 +50,7 @@ pub(crate) unsafe fn handle<'a, P, H: Pointer<To: Handle<P>>>(
     handle: H,
     field: &str,
 ) -> Result<&'a <H::To as Handle<P>>::Target> {
-    // SAFETY: V2 (handles) and V5 (opaque types), a handle that is not null points to a live target.
+    // SAFETY: V2 (handles) and V5 (opaque types): a handle that is not null points to a live target.
     let target = unsafe { handle.to_const().cast::<<H::To as Handle<P>>::Target>().as_ref() };
     target.ok_or_else(|| no_object(field, true))
 }
@@ -66,7 +66,7 @@ fn no_object(field: &str, null: bool) -> Error {
 macro_rules! handles {
     ($($raw:ident => $target:ty;)*) => {
         $(
-            // SAFETY: V5 (opaque types); the plugin creates pointers of the C type only from values of this target
+            // SAFETY: V5 (opaque types): the plugin creates pointers of the C type only from values of this target
             // type.
             unsafe impl<P: $crate::DevicePlugin> $crate::abi::table::ffi_read::Handle<P> for ::pjrt_sys::$raw {
                 type Target = $target;
@@ -292,7 +292,7 @@ unsafe fn read_layout<'a>(
     if layout.is_null() {
         return Ok(None);
     }
-    // SAFETY: V3 (arrays and text), which the caller promises; every bit pattern is a valid `PJRT_Buffer_MemoryLayout`.
+    // SAFETY: V3 (arrays and text), which the caller promises. Every bit pattern is a valid `PJRT_Buffer_MemoryLayout`.
     let layout = unsafe { layout.read() };
     Ok(Some(match layout.type_ {
         PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled => {

@@ -7,11 +7,11 @@ use pjrt_sys::{AbiStruct, Extension, PJRT_Extension_Base, PJRT_Profiler_Extensio
 use crate::profiler;
 
 thread_local! {
-    /// Whether [`record`] makes the next call on this thread. Such a call is already recorded.
+    /// Whether [`record`] makes the next call on this thread. The entry point must not record that call again.
     static PASS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns whether the entry point must record the current call.
+/// Returns whether the entry point must record the current call. Resets [`PASS`] if a profile is running.
 #[inline]
 pub(crate) fn is_due() -> bool {
     profiler::is_recording() && !PASS.try_with(|pass| pass.replace(false)).unwrap_or(true)
@@ -61,7 +61,7 @@ pub(crate) unsafe fn context_id<S: Slot>(args: *mut S::Args) -> Option<i64> {
     // SAFETY: V1 (argument structs): the size covers the second word, which points to the extensions in all argument
     // structs.
     let mut node = unsafe { args.cast::<*const PJRT_Extension_Base>().wrapping_add(1).read() };
-    // The limit ends the search in a circular chain.
+    // The limit ends the search in a circular list.
     for _ in 0..16 {
         if node.is_null() || !node.is_aligned() {
             return None;

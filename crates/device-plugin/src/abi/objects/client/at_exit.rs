@@ -109,7 +109,7 @@ fn register() {
     let _ = unsafe { atexit(run) };
 }
 
-/// Does nothing, because other systems end the threads of a process before they run exit functions.
+/// Does nothing, because systems other than Unix end the threads of a process before they run exit functions.
 #[cfg(not(unix))]
 fn register() {}
 
@@ -153,7 +153,7 @@ mod tests {
         Some(Box::new(move || eprintln!("hook {text}")))
     }
 
-    /// Runs one of these tests in a child process and returns the lines that its hooks wrote.
+    /// Runs the test `test` of this module in a child process and returns the lines that its hooks wrote.
     #[expect(clippy::unwrap_used, reason = "a test")]
     fn said(test: &str) -> Vec<String> {
         let mut command = Command::new(std::env::current_exe().unwrap());

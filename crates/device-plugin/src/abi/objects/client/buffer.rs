@@ -99,8 +99,8 @@ impl<B: Backend> Clone for Value<B> {
 const DELETED: usize = 1 << (usize::BITS - 1);
 /// The framework destroyed the handle. The end of the last use frees it.
 const DESTROYED: usize = 1 << (usize::BITS - 2);
-/// The buffer is in [`RetiredBuffers`], because an execution may still use its value. The value is dropped later or
-/// together with the handle.
+/// The buffer is in [`RetiredBuffers`], because an execution may still use its value. The value is dropped when no
+/// execution uses it any more, or together with the handle.
 const RETIRED: usize = 1 << (usize::BITS - 3);
 const USES: usize = RETIRED - 1;
 
@@ -275,7 +275,8 @@ impl<B: Backend> BufferHandle<B> {
         1 << ((std::ptr::from_ref(self).addr() >> 6) & 63)
     }
 
-    /// Drops the value of a deleted buffer without uses, or retires the buffer if an execution may use it.
+    /// Drops the value of a deleted buffer without uses, or retires the buffer if an execution other than that of `own`
+    /// may use it.
     ///
     /// # Safety
     ///
@@ -302,7 +303,8 @@ impl<B: Backend> BufferHandle<B> {
         unsafe { &*self.value.get() }
     }
 
-    /// Takes the value of an argument and deletes the buffer. Returns `None` if the buffer was deleted before.
+    /// Takes the value of an argument and deletes the buffer. Returns `None` if the buffer was deleted before or has no
+    /// value.
     ///
     /// # Safety
     ///
@@ -377,7 +379,7 @@ impl<B: Backend> BufferHandle<B> {
         // In the usual cases, only the framework uses the buffer, or the buffer is deleted and unused. These cases need
         // no further atomic operation.
         if matches!(buffer.state.load(Ordering::Acquire), 1 | DELETED) {
-            // SAFETY: V2 (handles) and V7 (counting), `BufferHandle::new` allocated the handle, and no other use
+            // SAFETY: V2 (handles) and V7 (counting): `BufferHandle::new` allocated the handle, and no other use
             // exists.
             return unsafe { buffer_pool::free(this) };
         }
@@ -476,7 +478,8 @@ impl<'a, B: Backend> LaunchArguments<'a, B> {
         unsafe { self.handles.get(index)?.value() }.get()
     }
 
-    /// Takes the value of a donated argument and deletes its buffer.
+    /// Takes the value of a donated argument and deletes its buffer. Returns `None` if the argument is not donated or
+    /// was taken.
     pub(crate) fn take(&mut self, index: usize) -> Option<B::Buffer> {
         let handle = self.handles.get(index).filter(|_| self.is_donated(index))?;
         // SAFETY: a donated buffer occurs only once among the arguments, and `&mut self` proves that no reference to
@@ -554,7 +557,7 @@ pub(crate) struct RetiredBuffers<B: Backend> {
     buffers: Mutex<Vec<NonNull<BufferHandle<B>>>>,
 }
 
-// SAFETY: the list holds buffers, which any thread may use; a buffer is removed from the list before it is freed.
+// SAFETY: the list holds buffers, which any thread may use, and a buffer is removed from the list before it is freed.
 unsafe impl<B: Backend> Send for RetiredBuffers<B> {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl<B: Backend> Sync for RetiredBuffers<B> {}

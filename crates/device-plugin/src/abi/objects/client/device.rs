@@ -21,7 +21,7 @@ pub(crate) struct Device {
     pub(crate) index: usize,
     pub(crate) memory_indices: Vec<usize>,
     memories: OnceLock<Pointers<PJRT_Memory>>,
-    /// The client, which owns the device.
+    /// The client, which owns the device. Null until [`Device::link_client`] is called.
     client: AtomicPtr<()>,
 }
 

@@ -1,4 +1,4 @@
-//! The functions of `PJRT_Device` that control a device: statistics, poisoning and tracking.
+//! The functions of `PJRT_Device` that reset memory statistics, poison executions and create tracking events.
 
 use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read;

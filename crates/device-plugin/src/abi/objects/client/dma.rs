@@ -6,7 +6,7 @@ use crate::abi::table::entry::entries;
 use crate::features::FeatureCalls;
 use crate::{Error, Result};
 
-/// The mapped ranges, in order of their addresses.
+/// The mapped ranges, sorted by address.
 #[derive(Default)]
 pub(crate) struct Mappings(Mutex<Vec<Mapping>>);
 
@@ -65,8 +65,8 @@ impl Mappings {
     }
 }
 
-/// A change of a range's state during a call of the backend. If the backend fails or panics, the range gets its former
-/// state again.
+/// A change of a range's state during a call of the backend. If the backend fails or panics, the range returns to its
+/// former state.
 struct Change<'a> {
     mappings: &'a Mappings,
     address: usize,

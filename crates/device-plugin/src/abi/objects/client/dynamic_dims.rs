@@ -49,8 +49,8 @@ fn ask<B: Backend>(backend: &B, value: &B::Buffer, shape: &Shape) -> Result<Exte
     Ok(extents)
 }
 
-/// Waits until a buffer is ready and returns its actual extents. Returns `None` if the buffer has no dynamic
-/// dimensions, so that its extents are those of its shape.
+/// Waits until a buffer is ready and returns its actual extents. Returns `None` if the buffer has no dynamic dimensions
+/// or is not row-major. In both cases, its extents are those of its shape.
 pub(crate) fn of<B: Backend>(buffer: &BufferHandle<B>) -> Result<Option<Arc<Extents>>> {
     if !buffer.is_dynamic || buffer.form.stored().is_some() {
         return Ok(None);
@@ -80,14 +80,15 @@ pub(crate) fn are_open<B: Backend>(buffer: &BufferHandle<B>) -> bool {
     buffer.is_dynamic && buffer.form.stored().is_none() && !buffer.ready.is_ready()
 }
 
-/// Returns the layout of a value that is ready, with its actual extents.
+/// Returns the row-major layout of a value that is ready, with the actual extents of the value.
 pub(crate) fn form_of<B: Backend>(backend: &B, value: &B::Buffer, shape: &Shape) -> Result<ArrayLayout> {
     let extents = ask(backend, value, shape)?;
     Ok(ArrayLayout::row_major(&Shape::new(shape.element_type, extents.unpadded)))
 }
 
-/// Returns the layout of the array that a read of the buffer returns, with the actual extents. If the extents cannot be
-/// determined, returns the declared layout, and the read reports the error.
+/// Returns the layout of the array that a read of the buffer returns, with the actual extents. If the buffer has no
+/// dynamic dimensions or its extents cannot be determined, returns the declared layout. In the latter case, the read
+/// reports the error.
 pub(crate) fn readable<B: Backend>(buffer: &BufferHandle<B>) -> Cow<'_, ArrayLayout> {
     match of(buffer) {
         Ok(Some(extents)) => {

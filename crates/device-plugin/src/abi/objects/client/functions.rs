@@ -50,8 +50,8 @@ fn count(n: i32, field: &str) -> Result<usize> {
 ///
 /// V1 (argument structs) and V3 (arrays and text) hold for the list.
 unsafe fn process_infos(list: *const PJRT_ProcessInfo, len: usize) -> Result<Option<Vec<ProcessInfo>>> {
-    // In the first version, the struct begins with a process id and padding instead of the size. A size outside this
-    // range shows that the struct has this version.
+    // In the first version, the struct begins with a process id and padding instead of the size. A first word outside
+    // this range shows that the struct is of the first version.
     const SIZES: RangeInclusive<usize> = PJRT_ProcessInfo::STRUCT_SIZE..=4096;
     let mut read = Vec::new();
     let mut at = list;
@@ -90,8 +90,8 @@ entries! {
         // SAFETY: V1 (argument structs) and V3 (arrays and text).
         let values = unsafe { ffi_read::named_values(args.create_options, args.num_options, "create_options") }?;
         let mut options = ClientOptions::new(values);
-        // A framework with a single process leaves the key-value callbacks uninitialized. Only the presence of these
-        // options shows that the callbacks are set.
+        // A framework with a single process leaves the key-value callbacks uninitialized. Only the presence of the
+        // options `node_id` and `num_nodes` shows that the callbacks are set.
         if options.get("node_id").is_some() && options.get("num_nodes").is_some() {
             // SAFETY: V4 (callbacks): the options show that this is a distributed run, in which the callbacks are set.
             options = options.with_key_value(unsafe { KeyValueStore::new(args) });
@@ -219,7 +219,7 @@ entries! {
             return Err(Error::argument("executable is null"));
         }
         let executable = args.executable.cast_const().cast::<Executable<P::Backend>>();
-        // SAFETY: V2 (handles) and V5 (opaque types); `Arc::from_raw` below takes the new reference.
+        // SAFETY: V2 (handles) and V5 (opaque types): `Arc::from_raw` below takes the new reference.
         unsafe { Arc::increment_strong_count(executable) };
         // SAFETY: the previous line added the reference.
         let executable = unsafe { Arc::from_raw(executable) };

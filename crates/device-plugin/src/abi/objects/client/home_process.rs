@@ -8,9 +8,9 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 /// The process in which a client or an event was created.
 ///
 /// A forked process has copies of its parent's clients and locks, in their state at the moment of the fork, but not the
-/// threads of its parent. A backend with threads or locks should keep a `HomeProcess`. It should return an error from
-/// calls in another process, because such a call could wait forever. [`HomeProcess::is_current`] is one load from
-/// memory, so it is cheap enough for every call.
+/// threads of its parent. A backend with threads or locks should keep a `HomeProcess`. The backend should return an
+/// error from calls in another process, because such a call could wait forever. [`HomeProcess::is_current`] is one load
+/// from memory, so it is cheap enough for every call.
 ///
 /// On Unix, `HomeProcess` detects the C library's `fork`, but not a raw `clone` system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ fn register() {
     }
 }
 
-/// Does nothing, because other systems do not support forks.
+/// Does nothing, because systems other than Unix do not support forks.
 #[cfg(not(unix))]
 fn register() {}
 

@@ -25,7 +25,7 @@ pub(crate) struct Memory {
     user_data: Mutex<Vec<UserData>>,
 }
 
-// SAFETY: the function table is a constant; all other fields never change or have their own synchronization.
+// SAFETY: the function table is a constant, and all other fields never change or have their own synchronization.
 unsafe impl Send for Memory {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for Memory {}
@@ -53,7 +53,7 @@ struct UserData {
 impl Drop for UserData {
     fn drop(&mut self) {
         if let Some(destroy) = self.destroy {
-            // SAFETY: V4 (callbacks); the data is not used after this call.
+            // SAFETY: V4 (callbacks): the data is not used after this call.
             unsafe { destroy(self.data) };
         }
     }

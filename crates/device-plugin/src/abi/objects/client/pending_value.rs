@@ -12,8 +12,8 @@ use crate::contain::drop_contained;
 use crate::{Backend, Completer, Event, Placement, Result};
 
 /// The producer of a buffer whose value is set later: the cell for the value, and the completer of the buffer's event.
-/// `None` after the value or an error has been set, or after [`PendingValue::take`]. If the producer kept the cell, it
-/// would keep the value alive after the framework has deleted the buffer.
+/// The field is `None` after the value or an error has been set, or after [`PendingValue::take`]. If the producer kept
+/// the cell, it would keep the value alive after the framework has deleted the buffer.
 pub(crate) struct PendingValue<B: Backend>(Option<(Arc<OnceLock<B::Buffer>>, Completer)>);
 
 impl<B: Backend> PendingValue<B> {

@@ -13,7 +13,8 @@ use crate::contain::{contain, drop_contained};
 use crate::features::FeatureCalls;
 use crate::{Backend, Error, Event, Placement, Result};
 
-/// An alias buffer: a buffer that waits until the framework names another buffer, whose data it takes over.
+/// The SDK's part of an alias buffer. An alias buffer takes over the data of another buffer, which the framework names
+/// later.
 pub(crate) struct PlaceholderBuffer<B: Backend> {
     late: PendingValue<B>,
     form: ArrayLayout,

@@ -42,7 +42,7 @@ pub(crate) struct Client<B: Backend> {
     pub(crate) retired: RetiredBuffers<B>,
     /// Launches that wait for their arguments.
     pub(crate) deferred: DeferredLaunches<B>,
-    /// Ensures that all devices receive launches on several devices in the same order.
+    /// Prevents deferred launches on several devices from overlapping with other launches on several devices.
     pub(crate) order: Order,
     pub(crate) mappings: Mappings,
     /// Alias buffers, which wait for the framework to name the buffer whose data they take over.
@@ -63,7 +63,7 @@ impl<B: Backend> Reclaimed for Client<B> {
 
 impl<B: Backend> Client<B> {
     /// Creates a client. Its first word is the address of the plugin's function table, so that other code of the
-    /// process can call the plugin with only a client. XLA's clients have this first word since May 2026.
+    /// process can call the plugin with only a client. XLA's clients have had this first word since May 2026.
     pub(crate) fn create<P: DevicePlugin<Backend = B>>(
         table: *const PJRT_Api,
         options: &ClientOptions,
@@ -179,7 +179,8 @@ impl<B: Backend> Client<B> {
         Ok(Placement { device, memory: *memory })
     }
 
-    /// Returns the layout of an array: the layout that the framework requested, or else the default layout.
+    /// Returns the layout of an array: the layout that the framework requested, or else the default layout. `field` is
+    /// the name of the layout in error messages.
     ///
     /// # Safety
     ///

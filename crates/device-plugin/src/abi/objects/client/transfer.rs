@@ -122,7 +122,8 @@ fn when_ready<B: Backend>(
 }
 
 /// Creates a buffer from the value of another buffer, at once if that buffer is ready, or else when it becomes ready.
-/// Also waits if the backend has the feature `queued`: `make` returns no event, so it must receive a ready buffer.
+/// Also waits if the backend has the feature `queued`, because `make` returns no event and must therefore receive a
+/// ready buffer.
 fn derive<B: Backend>(
     buffer: &BufferHandle<B>,
     form: &ArrayLayout,
@@ -173,7 +174,8 @@ struct Upload {
     lends: bool,
 }
 
-/// A value that the backend created, its event, and the event after which the framework may reuse its memory.
+/// The result of an upload: the value, the event of the value, and the event after which the framework may reuse the
+/// memory of the host data.
 struct Uploaded<B: Backend> {
     value: Value<B>,
     ready: Event,
@@ -181,7 +183,7 @@ struct Uploaded<B: Backend> {
 }
 
 impl Upload {
-    /// Reads and checks the arguments.
+    /// Reads and checks the arguments of the call.
     ///
     /// # Safety
     ///
@@ -203,7 +205,8 @@ impl Upload {
         Ok(Self { form, shape, to, data: args.data.cast(), size, strided, lends })
     }
 
-    /// Passes the data to the backend.
+    /// Uploads the data as a dense array. Lends the framework's memory to the backend if the framework allows it and
+    /// the data is dense.
     ///
     /// # Safety
     ///
@@ -218,7 +221,7 @@ impl Upload {
         let bytes = unsafe { ffi_read::slice(self.data, self.size, "data") }?;
         let host = HostArray::new(&self.shape, bytes)?;
         if self.lends {
-            // SAFETY: V3 (arrays and text), which the caller promises; with these semantics, the framework lends the
+            // SAFETY: V3 (arrays and text), which the caller promises. With these semantics, the framework lends the
             // data until the event is ready.
             unsafe { self.lend(client, host) }
         } else {
@@ -240,7 +243,8 @@ impl Upload {
         Ok(dense)
     }
 
-    /// Lets the backend copy the data during the call.
+    /// Creates a buffer from a dense array. The backend copies the array during the call, or keeps an alias if the
+    /// array has one.
     fn make<B: Backend>(&self, client: &Client<B>, host: HostArray<'_>) -> Result<Uploaded<B>> {
         let value = client.backend.buffer_from_host(host, self.to)?;
         let ready = client.backend.ready(&value);

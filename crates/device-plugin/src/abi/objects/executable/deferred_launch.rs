@@ -165,7 +165,7 @@ impl<B: Backend> Call<B> {
     }
 }
 
-/// A deferred call, until one thread takes the call to run it or to fail it.
+/// A deferred call. The field `call` is empty after one thread has taken the call to run it or to fail it.
 struct Deferred<B: Backend> {
     number: u64,
     call: Mutex<Option<Call<B>>>,
@@ -268,8 +268,8 @@ pub(crate) struct Results<'a> {
     pub(crate) events: &'a mut [*mut PJRT_Event],
 }
 
-/// Defers launches until `missing` is ready. The launches then start on a thread of the SDK. The output buffers and
-/// their events are stored in `results` at once.
+/// Defers launches until `missing`, the event of the pending arguments, is ready. The launches then start on a thread
+/// of the SDK. The output buffers and their events are stored in `results` at once.
 ///
 /// # Safety
 ///

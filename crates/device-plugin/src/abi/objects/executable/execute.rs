@@ -95,7 +95,8 @@ impl<'a, B: Backend> Call<'a, B> {
         Ok(ready)
     }
 
-    /// Runs a program on one device, with default options except for the launch id.
+    /// Runs a program on one device, with default options except for the launch id. Continues in [`Call::run_all`] if
+    /// an argument is not ready.
     ///
     /// # Safety
     ///
@@ -178,6 +179,7 @@ impl<'a, B: Backend> Call<'a, B> {
     }
 
     /// Runs a program with all options that the framework passed. Records the call if a profile is being recorded.
+    /// `talks` specifies whether the framework passed send or receive callbacks.
     ///
     /// # Safety
     ///
@@ -214,7 +216,7 @@ impl<'a, B: Backend> Call<'a, B> {
     }
 }
 
-/// Returns for each parameter whether its argument is donated. `kept` contains the indices of the arguments that the
+/// Returns, for each parameter, whether its argument is donated. `kept` contains the indices of the arguments that the
 /// framework does not donate.
 fn donations<'a, B: Backend>(executable: &'a LoadedExecutable<B>, kept: &[i64]) -> Cow<'a, [bool]> {
     let mut donated = Cow::Borrowed(executable.donated.as_slice());

@@ -91,8 +91,7 @@ pub(crate) unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Re
 ///
 /// # Safety
 ///
-/// V1 (argument structs) and V3 (arrays and text) hold for the options. Their struct is longer than the oldest
-/// supported struct.
+/// V1 (argument structs) and V3 (arrays and text) hold for the options, and `size` is the size of their struct.
 #[inline]
 unsafe fn has_more(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
     const CALLBACKS: usize = offset_of!(PJRT_ExecuteOptions, num_hlo_output_callbacks) + size_of::<usize>();
@@ -125,7 +124,7 @@ unsafe fn has_more(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
     !location.is_null() && unsafe { location.read() } != 0
 }
 
-/// Reads all options that the backend can query.
+/// Reads all options that the backend can query. Returns an error if `multi_slice_config` is set.
 ///
 /// # Safety
 ///
@@ -141,7 +140,7 @@ pub(crate) unsafe fn read_all(options: *const PJRT_ExecuteOptions) -> Result<Exe
         )
         .unnamed());
     }
-    // SAFETY: V2 (handles) and V5 (opaque types), a context that is not null points to an `ExecuteContext`.
+    // SAFETY: V2 (handles) and V5 (opaque types): a context that is not null points to an `ExecuteContext`.
     let context = unsafe { options.context.cast::<ExecuteContext>().as_ref() }.cloned();
     // SAFETY: V3 (arrays and text).
     let tasks = unsafe { ffi_read::slice(options.task_ids.cast_const(), options.num_tasks, "options->task_ids") }?;
@@ -150,7 +149,7 @@ pub(crate) unsafe fn read_all(options: *const PJRT_ExecuteOptions) -> Result<Exe
     let incarnations = unsafe { ffi_read::slice(incarnations, options.num_tasks, "options->incarnation_ids") }?;
     let incarnation =
         |(task_id, incarnation): (&i32, &i64)| TaskIncarnation { task_id: *task_id, incarnation: *incarnation };
-    // SAFETY: V3 (arrays and text) and V4 (callbacks); the callbacks end before the execution's event is ready.
+    // SAFETY: V3 (arrays and text) and V4 (callbacks): the callbacks end before the execution's event is ready.
     let outputs = unsafe { OutputCallbacks::read(options.hlo_output_callbacks, options.num_hlo_output_callbacks) }?;
     let (custom, num_custom) = (options.custom_options, options.num_custom_options);
     // SAFETY: V3 (arrays and text).

@@ -21,8 +21,8 @@ use crate::{Backend, Error, Program, Result};
 /// First bytes of a serialized executable. The digit is the version of the format.
 const MAGIC: &[u8] = b"device-plugin executable 2\n";
 
-/// Serializes the program as received and its compile options. If the backend supports serialization, the result also
-/// contains the backend's compiled form of the program.
+/// Serializes the program as received and its compile options. If the backend serializes the compiled program, the
+/// result also contains this serialized form.
 fn serialize<B: Backend>(executable: &Executable<B>) -> Result<Vec<u8>> {
     let native = B::serialize(&executable.compiled)?;
     let mut out = Writer::new(MAGIC);

@@ -1,5 +1,5 @@
-//! The launches of one call of `PJRT_LoadedExecutable_Execute`: prepares the arguments for the backend, and passes the
-//! outputs to the framework.
+//! Starts the launches of one call of `PJRT_LoadedExecutable_Execute`: prepares the arguments for the backend, and
+//! passes the outputs to the framework.
 
 use std::cell::Cell;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -69,7 +69,8 @@ pub(crate) struct Launches<'a, B: Backend> {
 
 impl<B: Backend> Launches<'_, B> {
     /// Passes the launches to the backend and stores the outputs in `lists`. Returns one event for each launch. The
-    /// outputs of a launch become ready together with its event, and never before `arguments` is ready.
+    /// outputs of a launch become ready together with its event. Unless the launch fails, this event waits for
+    /// `arguments`, the event of the arguments that are still pending.
     ///
     /// # Errors
     ///
@@ -195,9 +196,10 @@ impl<B: Backend> Drop for ReclaimAfterLaunch<'_, B> {
     }
 }
 
-/// Ensures that all devices receive launches on several devices in the same order.
+/// Prevents deferred launches on several devices from overlapping with other launches on several devices, so that all
+/// devices receive them in the same order.
 ///
-/// A device with a queue runs launches in the order in which it receives them. If the members of a launch wait for each
+/// A device with a queue runs launches in the order in which it receives them. If the devices of a launch wait for each
 /// other, all devices must receive such launches in the same order. Otherwise two launches could each block a device
 /// that the other launch needs. If a framework calls `Execute` on one thread only, all devices receive the launches in
 /// the order of the calls. But the SDK starts deferred launches on its own threads. A deferred launch therefore never

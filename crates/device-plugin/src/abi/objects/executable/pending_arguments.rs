@@ -26,7 +26,8 @@ pub(crate) fn is_ready<B: Backend>(index: usize, argument: &BufferHandle<B>) -> 
     }
 }
 
-/// Returns the arguments of all launches of a call that are not ready and for which `choose` returns true.
+/// Returns the pending arguments for which `choose` returns true, from all launches of a call. Of consecutive arguments
+/// with the same event, returns only the first.
 fn unready<B: Backend>(
     lists: &[&[&BufferHandle<B>]],
     choose: impl Fn(&BufferHandle<B>) -> bool,

@@ -300,7 +300,8 @@ pub(crate) fn parse_options(options: &[u8]) -> Result<CompileOptions> {
     CompileOptions::decode(options).map_err(|error| Error::argument(error.to_string()))
 }
 
-/// Returns the device assignment or the device ordinal that the options contain. If they contain neither, assigns the
+/// Returns the device assignment of the options. Without an assignment, assigns the device of the options' device
+/// ordinal if the ordinal is set and the program has one replica and one partition. In all other cases, assigns the
 /// first devices, or with `present` the first addressable devices.
 pub(crate) fn assign(topology: &Topology, options: &CompileOptions, present: bool) -> Result<DeviceAssignment> {
     let known = topology.descriptions.len();
