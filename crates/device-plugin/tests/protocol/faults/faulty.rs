@@ -55,12 +55,12 @@ fn enter(method: &str) -> Result<()> {
     }
 }
 
-/// Like [`enter`], for a method that cannot return an error.
+/// Does the same as [`enter`] for a method that cannot return an error. Panics if [`arm`] requested an error.
 fn enter_or_panic(method: &str) {
     enter(method).expect("a method without an error was told to return one");
 }
 
-/// Work of the framework in a callback. It runs at most once.
+/// A function that the framework runs in a callback. It runs at most once.
 type Callback = RefCell<Option<Box<dyn FnOnce()>>>;
 
 thread_local! {

@@ -1,4 +1,4 @@
-//! Functions of the mandatory extensions.
+//! Cases for the functions of the extensions that every plugin has.
 
 use pjrt_sys::*;
 
