@@ -50,7 +50,7 @@ fn index(value: &ValueId) -> usize {
     value.0 as usize
 }
 
-/// Sends a value in two chunks.
+/// Sends a value in two chunks, with the fault that `HOST_TRANSFERS_PLUGIN` selects.
 fn send(channels: &HostChannels, channel: i64, value: &[u8]) -> Result<()> {
     let fault = fault();
     let mut value = value.to_vec();

@@ -1,5 +1,5 @@
-//! A plugin whose clients find each other. Each process has one device, which the other processes list but cannot
-//! address.
+//! A plugin whose clients find each other through a key-value store. Each process has one device, which the other
+//! processes list but cannot address.
 //!
 //! The options are `node_id` (rank of the process), `num_nodes` (number of processes), `name` (the name that the other
 //! processes see) and `timeout_ms` (how long to wait for each of the other processes).

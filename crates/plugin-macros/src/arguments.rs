@@ -145,7 +145,7 @@ pub(crate) fn of_export(tokens: TokenStream, errors: &mut Errors) -> (Option<Typ
     }
 }
 
-/// Passes each known argument to `each`. Reports unknown and repeated arguments.
+/// Passes each known argument to `each` at its first occurrence. Reports unknown and repeated arguments as errors.
 fn take(
     list: List,
     known: &[&str],

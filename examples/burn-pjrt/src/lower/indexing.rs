@@ -6,7 +6,7 @@ use stablehlo::ir::{ElementType, Precision};
 
 use super::{Lower, Result};
 
-/// Returns the number of elements.
+/// Returns the number of elements of a tensor with this shape.
 fn count(shape: &[i64]) -> u64 {
     shape.iter().product::<i64>().unsigned_abs()
 }
