@@ -7,7 +7,7 @@ use std::io::Write;
 
 use device_plugin::{Backend, DevicePlugin, OptionSchema, device_plugin};
 
-/// The plugin.
+/// The plugin type, which `#[device_plugin]` exports.
 pub struct Closing;
 
 #[device_plugin(export)]

@@ -11,7 +11,7 @@ use device_plugin::{
     device_plugin, stablehlo,
 };
 
-/// The plugin.
+/// The plugin type, which `#[device_plugin]` exports.
 pub struct HostTransfers;
 
 #[device_plugin(export)]

@@ -12,7 +12,7 @@ use device_plugin::{
     Backend, ClientOptions, DevicePlugin, Error, HostArray, Manifest, Placement, Result, device_plugin,
 };
 
-/// The plugin.
+/// The plugin type, which `#[device_plugin]` exports.
 pub struct Odd;
 
 #[device_plugin(export)]

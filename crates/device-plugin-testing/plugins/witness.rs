@@ -14,7 +14,7 @@ use device_plugin::{
     device_plugin,
 };
 
-/// The plugin.
+/// The plugin type, which `#[device_plugin]` exports.
 pub struct Witness;
 
 #[device_plugin(export)]
@@ -29,7 +29,7 @@ impl DevicePlugin for Witness {
     }
 }
 
-/// The device.
+/// A device in host memory that rejects all programs.
 pub struct WitnessDevice;
 
 impl Backend for WitnessDevice {

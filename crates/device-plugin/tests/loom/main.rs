@@ -246,8 +246,8 @@ fn threads_that_end_leave_their_pages() {
         let make = |thing: Ref<Thing>| thread::spawn(move || outputs::<1>(&thing));
         let one = make(first.share());
         let [output] = one.join().unwrap();
-        // The next thread takes over the slots of the first one, while this thread destroys the output that was counted
-        // in them.
+        // The second thread takes over the hazard slots of the first thread, in which `output` was counted. Meanwhile,
+        // this thread destroys `output`.
         let two = make(first.share());
         drop(output);
         drop(first);

@@ -31,7 +31,7 @@ static SENT: Mutex<Vec<Sent>> = Mutex::new(Vec::new());
 static RUNNING: Mutex<Option<Completer>> = Mutex::new(None);
 /// Completes the transfer that receives an array with the key 1.
 static ARRIVING: Mutex<Option<Completer>> = Mutex::new(None);
-/// Only one test at a time may use these statics.
+/// A lock that each test holds, because the tests share the statics above.
 static EXCLUSIVE: Exclusive = Exclusive::new();
 
 impl Backend for Office {

@@ -23,7 +23,7 @@ thread_local! {
     static IS_DRIVERS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Names of methods that were called on a thread of the driver.
+/// Names of backend methods that the SDK called on a thread of the driver. It must not call any.
 static VIOLATIONS: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
 fn check(method: &'static str) {

@@ -254,7 +254,8 @@ impl Framework {
         Ok((args.event, args.dst_size))
     }
 
-    /// Executes a program on the device for which it was compiled.
+    /// Executes a program with `outputs` outputs on the device for which it was compiled. Returns the output buffers
+    /// and the event of the execution.
     pub fn execute(&self, executable: Loaded, arguments: &[Buffer], outputs: usize) -> Answer<(Vec<Buffer>, Event)> {
         self.execute_keeping(executable, arguments, outputs, &[])
     }

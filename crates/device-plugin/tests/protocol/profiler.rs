@@ -127,7 +127,7 @@ impl Profile {
     }
 }
 
-/// Only one profile can run at a time.
+/// A lock that each test holds, because only one profile can run at a time.
 pub static EXCLUSIVE: Exclusive = Exclusive::new();
 
 /// Compiles and runs a program. Its execution passes a trace context id, as frameworks do.

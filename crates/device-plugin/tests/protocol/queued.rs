@@ -28,7 +28,7 @@ type Work = Box<dyn FnOnce() + Send>;
 /// The submitted operations. The tests decide when each operation runs.
 static QUEUE: Mutex<VecDeque<Work>> = Mutex::new(VecDeque::new());
 static SUBMITTED: Condvar = Condvar::new();
-/// Only one test at a time may use the queue.
+/// A lock that each test holds, because the tests share the queue.
 static EXCLUSIVE: Exclusive = Exclusive::new();
 
 fn submit(work: impl FnOnce() + Send + 'static) {

@@ -168,7 +168,7 @@ fn foreign_release_calls_plugin() {
     came.recv().unwrap();
 }
 
-/// Handles that threads share, as frameworks do.
+/// Handles that several threads use, as in frameworks.
 #[derive(Clone, Copy)]
 struct Shared {
     client: Client,

@@ -54,7 +54,7 @@ impl Log {
         look(&self.state.lock().unwrap())
     }
 
-    /// Waits until a condition is true.
+    /// Waits until `is_so` returns `true` for the state.
     pub fn wait(&self, is_so: impl Fn(&State) -> bool) {
         drop(self.changed.wait_while(self.state.lock().unwrap(), |state| !is_so(state)).unwrap());
     }
@@ -63,7 +63,7 @@ impl Log {
         self.change(|state| state.released = true);
     }
 
-    /// Completes the asynchronous programs that have started.
+    /// Completes the asynchronous programs that have started, with `result`.
     pub fn finish(&self, result: Result<()>) {
         let running = self.change(|state| std::mem::take(&mut state.running));
         running.into_iter().for_each(|run| run.complete(result.clone()));

@@ -26,7 +26,7 @@ thread_local! {
     static FAULTS: RefCell<Vec<(&'static str, Kind)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Makes the next call of a method fail.
+/// Makes the next call of `method` on this thread fail in the way that `kind` names.
 pub fn arm(method: &'static str, kind: Kind) {
     FAULTS.with_borrow_mut(|faults| faults.push((method, kind)));
 }
