@@ -1,5 +1,5 @@
-//! Tests that the commands in the book's chapter on processes print the output that the chapter shows. Skips the
-//! commands that need a launcher, such as `mpirun`.
+//! Tests that the commands in the book's chapter on processes print the output that the chapter shows. Runs only the
+//! commands that start the example with `env -i`.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -47,7 +47,7 @@ fn processes_chapter_matches_plans() {
     std::fs::write(folder.join("example.json"), blocks(&chapter, "json").first().unwrap()).unwrap();
     let mut run = 0;
     for (command, expected) in blocks(&chapter, "text").into_iter().flat_map(commands) {
-        // Skip the commands that use a launcher, because it may not be installed.
+        // Skip the other commands. They build programs, or use launchers and servers that may not be installed.
         if !command.starts_with("env -i ") {
             continue;
         }

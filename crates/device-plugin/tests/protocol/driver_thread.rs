@@ -23,7 +23,7 @@ thread_local! {
     static IS_DRIVERS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Names of backend methods that the SDK called on a thread of the driver. It must not call any.
+/// Names of backend methods that the SDK called on a thread of the driver. It must not call any method there.
 static VIOLATIONS: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
 fn check(method: &'static str) {

@@ -328,7 +328,7 @@ fn executions_of_nothing() {
         assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}");
         assert_message!("garbage::execute", case, fault.message);
     }
-    // The options may list arguments that do not exist as not donatable.
+    // The options may declare arguments that do not exist as non-donatable.
     for kept in [&[-1i64][..], &[1], &[i64::MAX, i64::MIN], &[0, 0, 0]] {
         let (outputs, event) = toy().execute_keeping(executable, &[buffer], 1, kept).unwrap();
         toy().wait(event).unwrap();

@@ -148,7 +148,7 @@ pub enum Age {
     Future(usize),
     /// An invalid announced size. Only the bytes of the current size are readable.
     Lies(usize),
-    /// A size that is smaller than any that frameworks passed. Only so many bytes are readable.
+    /// A size that is smaller than any that frameworks passed. Only this many bytes are readable.
     Short(usize),
 }
 

@@ -1,4 +1,4 @@
-//! Cases for the functions of the extensions that every plugin has.
+//! Cases for the functions of the extensions that the SDK adds to every plugin.
 
 use pjrt_sys::*;
 
