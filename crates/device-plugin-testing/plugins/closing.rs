@@ -1,5 +1,5 @@
-//! A test plugin that exports a C function for its shutdown. The function appends a line to the file that
-//! `CLOSING_PLUGIN_LOG` names.
+//! A test plugin that exports a C function for its shutdown. The function and the plugin's shutdown hook each append a
+//! line to the file that the environment variable `CLOSING_PLUGIN_LOG` names.
 
 #![allow(missing_debug_implementations, reason = "a test plugin")]
 
@@ -7,7 +7,7 @@ use std::io::Write;
 
 use device_plugin::{Backend, DevicePlugin, OptionSchema, device_plugin};
 
-/// The plugin.
+/// The plugin type, which `#[device_plugin]` exports.
 pub struct Closing;
 
 #[device_plugin(export)]
@@ -33,7 +33,7 @@ impl Backend for ClosingDevice {
     device_plugin_testing::no_programs!();
 }
 
-/// Shuts the plugin down.
+/// Logs `closed`, in place of shutting down a library.
 // SAFETY: the library contains no other function of this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn closing_plugin_shutdown() {

@@ -11,7 +11,7 @@ use device_plugin::{
     device_plugin, stablehlo,
 };
 
-/// The plugin.
+/// The plugin type, which `#[device_plugin]` exports.
 pub struct HostTransfers;
 
 #[device_plugin(export)]
@@ -50,7 +50,7 @@ fn index(value: &ValueId) -> usize {
     value.0 as usize
 }
 
-/// Sends a value in two chunks.
+/// Sends a value in two chunks, with the fault that `HOST_TRANSFERS_PLUGIN` selects.
 fn send(channels: &HostChannels, channel: i64, value: &[u8]) -> Result<()> {
     let fault = fault();
     let mut value = value.to_vec();

@@ -12,7 +12,7 @@ use device_plugin::{
     Backend, ClientOptions, DevicePlugin, Error, HostArray, Manifest, Placement, Result, device_plugin,
 };
 
-/// The plugin.
+/// The plugin type, which `#[device_plugin]` exports.
 pub struct Odd;
 
 #[device_plugin(export)]
@@ -39,7 +39,7 @@ fn mode() -> String {
     std::env::var("ODD_PLUGIN").unwrap_or_default()
 }
 
-/// Whether no process has called this function before. The file `ODD_FILE` records the first call.
+/// Returns whether no process has called this function before. The file `ODD_FILE` records the first call.
 fn first_time() -> bool {
     let path = std::env::var_os("ODD_FILE").expect("the test names a file");
     std::fs::File::options().write(true).create_new(true).open(path).is_ok()
@@ -51,8 +51,8 @@ fn hang() -> ! {
     }
 }
 
-/// Starts processes that outlive this process: one in its process group and one in a new session. They and this process
-/// keep the pipe `ODD_PIPE` open, so that its reader notices when the last of them has ended.
+/// Starts two processes that would outlive this process: one in its process group and one in a new session. They and
+/// this process keep the pipe `ODD_PIPE` open, so that its reader notices when the last of them has ended.
 #[allow(clippy::zombie_processes, reason = "the test checks that these processes do not outlive the command")]
 fn start_children() {
     let path = std::env::var_os("ODD_PIPE").expect("the test names a pipe");

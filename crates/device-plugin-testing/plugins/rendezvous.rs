@@ -1,5 +1,5 @@
-//! A plugin whose clients find each other. Each process has one device, which the other processes list but cannot
-//! address.
+//! A plugin whose clients find each other through a key-value store. Each process has one device, which the other
+//! processes list but cannot address.
 //!
 //! The options are `node_id` (rank of the process), `num_nodes` (number of processes), `name` (the name that the other
 //! processes see) and `timeout_ms` (how long to wait for each of the other processes).
@@ -15,7 +15,7 @@ use device_plugin::{
     ProcessPlan, Result, device_plugin,
 };
 
-/// The plugin.
+/// The plugin type, which `#[device_plugin]` exports.
 pub struct Rendezvous;
 
 #[device_plugin(export)]
@@ -41,7 +41,7 @@ impl DevicePlugin for Rendezvous {
     }
 }
 
-/// The device of this process.
+/// A backend that lists one device for each process. Only the device of its own process is addressable.
 pub struct RendezvousDevice {
     node: i32,
     /// Names of all processes, in the order of their ranks.

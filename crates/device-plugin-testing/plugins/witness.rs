@@ -1,5 +1,5 @@
-//! A plugin that reports the data that a framework sends. It rejects all programs with an error that contains the
-//! StableHLO version of the program. Its profiles show the transfers.
+//! A plugin that reports what a framework sends. It rejects each program with an error that states the program's
+//! format, its StableHLO version, and its numbers of replicas and partitions. Its profiles show the transfers.
 //!
 //! The environment variable `WITNESS_STABLEHLO` sets the version that the plugin claims to read, such as `1.9.0`. By
 //! default it reports no version.
@@ -14,7 +14,7 @@ use device_plugin::{
     device_plugin,
 };
 
-/// The plugin.
+/// The plugin type, which `#[device_plugin]` exports.
 pub struct Witness;
 
 #[device_plugin(export)]
@@ -29,7 +29,7 @@ impl DevicePlugin for Witness {
     }
 }
 
-/// The device.
+/// A device in host memory that rejects all programs.
 pub struct WitnessDevice;
 
 impl Backend for WitnessDevice {

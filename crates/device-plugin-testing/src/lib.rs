@@ -204,7 +204,7 @@ impl Exclusive {
 ///
 /// # Panics
 ///
-/// If the library cannot be built, or if the test program is not in cargo's target folder.
+/// Panics if the library cannot be built, or if the test program is not in cargo's target folder.
 #[expect(clippy::expect_used, reason = "for tests, which fail with this message")]
 pub fn library(name: &str) -> PathBuf {
     let program = std::env::current_exe().expect("the path of the test");

@@ -34,11 +34,12 @@ impl ServerKind {
         }
     }
 
-    /// Starts a server on a free port. If the program is not installed, prints a line and returns `None`.
+    /// Starts a server on a free port. If the program is not installed, prints that `test` is skipped and returns
+    /// `None`.
     ///
     /// # Panics
     ///
-    /// If the server does not start in five attempts.
+    /// Panics if the server does not start in five attempts.
     pub fn start(self, test: &str) -> Option<Server> {
         // Another program may take the port before the server binds it.
         for _ in 0..5 {
@@ -55,7 +56,7 @@ impl ServerKind {
         panic!("{} does not start", self.program());
     }
 
-    /// Starts a server on the given port, with further arguments.
+    /// Starts a server on the given port, with further arguments for its program.
     ///
     /// # Errors
     ///
@@ -126,7 +127,7 @@ impl Server {
     ///
     /// # Panics
     ///
-    /// If the signal cannot be sent.
+    /// Panics if the signal cannot be sent.
     pub fn signal(&self, name: &str) {
         let kill = format!("kill -{name} {}", self.process.id());
         let status = Command::new("sh").args(["-c", &kill]).status().expect("there is a shell");
@@ -146,7 +147,7 @@ impl Drop for Server {
 ///
 /// # Panics
 ///
-/// If the host has no free port.
+/// Panics if the host has no free port.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there is a free port");
     listener.local_addr().expect("the listener has an address").port()

@@ -3,8 +3,8 @@
 //! The benchmark alternates between batches of both plugins in one process, and compares the medians of their times.
 //! `cc` builds the C plugin when the benchmark runs. Without a compiler, the benchmark reports this and fails.
 //!
-//! Run `cargo bench -p device-plugin --bench null_plugin`. With `--check`, it fails if a ratio exceeds 1.0. With
-//! `ONLY=1`, it measures only programs with one argument, which is useful under a profiler.
+//! Run `cargo bench -p device-plugin --bench null_plugin`. With `--check`, it fails if a ratio exceeds 1.0. The
+//! environment variable `ONLY=N` selects programs with N arguments, which is useful under a profiler.
 #![allow(
     missing_docs,
     clippy::undocumented_unsafe_blocks,
@@ -69,7 +69,7 @@ impl Backend for NullDevice {
 
 type Function<A> = unsafe extern "C" fn(*mut A) -> *mut PJRT_Error;
 
-/// The plugin functions that a round trip calls, and their arguments.
+/// The plugin functions that a round trip calls, and the objects that it passes to them.
 struct Plugin {
     execute: Function<PJRT_LoadedExecutable_Execute_Args>,
     event_await: Function<PJRT_Event_Await_Args>,

@@ -11,7 +11,7 @@ use device_plugin::{
     HostArray, Launch, Placement, Program, Result, Shape, device_plugin,
 };
 
-/// The plugin.
+/// The plugin type, which `#[device_plugin]` exports.
 #[derive(Debug)]
 pub struct Echo;
 
@@ -21,7 +21,7 @@ impl DevicePlugin for Echo {
     type Backend = EchoDevice;
 }
 
-/// The device.
+/// A device in host memory whose programs return their arguments.
 #[derive(Debug)]
 pub struct EchoDevice;
 

@@ -1,8 +1,8 @@
 //! Prints the topology of this process, how the SDK detected it, and the result of a plan for this topology.
 //!
 //! `cargo run -p device-plugin --example topology -- tpu` reads the environment in which it is started. `cuda`, `rocm`,
-//! `neuron` and `tpu` are plans of the SDK. To use your own plan, pass the path of a JSON file instead. If the next
-//! argument is `one`, each process uses one device.
+//! `neuron` and `tpu` are plans of the SDK. To use your own plan, pass the path of a JSON file instead. Without an
+//! argument, the plan is empty. If the second argument is `one`, each process uses one device.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

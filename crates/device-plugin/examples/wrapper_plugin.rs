@@ -3,7 +3,7 @@
 
 use device_plugin::{DevicePlugin, Library, Ownership, device_plugin};
 
-/// The plugin.
+/// The plugin type, which `#[device_plugin]` exports.
 #[derive(Debug)]
 pub struct Example;
 

@@ -1,11 +1,12 @@
-//! Tests that the commands in the book's chapter on processes print the output that the chapter shows.
+//! Tests that the commands in the book's chapter on processes print the output that the chapter shows. Runs only the
+//! commands that start the example with `env -i`.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Returns the path of the example, which cargo builds together with this test.
+/// Returns the path of the example `topology`, which cargo builds together with this test.
 fn example() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let profile = test.parent().and_then(Path::parent).unwrap();
@@ -14,7 +15,7 @@ fn example() -> PathBuf {
     path
 }
 
-/// Returns the code blocks in the given language.
+/// Returns the contents of the chapter's code blocks in the given language.
 fn blocks<'a>(chapter: &'a str, language: &str) -> Vec<&'a str> {
     let opening = format!("```{language}\n");
     chapter.split(&opening).skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
@@ -46,7 +47,7 @@ fn processes_chapter_matches_plans() {
     std::fs::write(folder.join("example.json"), blocks(&chapter, "json").first().unwrap()).unwrap();
     let mut run = 0;
     for (command, expected) in blocks(&chapter, "text").into_iter().flat_map(commands) {
-        // Skip the commands that use a launcher, because it may not be installed.
+        // Skip the other commands. They build programs, or use launchers and servers that may not be installed.
         if !command.starts_with("env -i ") {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Tests the exported symbols of plugins in shared libraries by name and by calling them.
+//! Tests the symbols that plugin libraries export: their names, and the results of calling them.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -112,8 +112,8 @@ fn run(command: &mut Command) -> Option<String> {
     Some(text(&output.stdout))
 }
 
-/// Writes the header of a plugin with the given name and checks that C and C++ compilers accept it. Returns `None` if a
-/// compiler is missing.
+/// Writes the header of a plugin with the given name and exported symbols, and checks that C and C++ compilers accept
+/// it. Returns `None` if a compiler is missing.
 fn checked_header(folder: &Path, name: &str, symbols: &[&str]) -> Option<()> {
     let mut manifest = Manifest::new(name);
     manifest.description = "Ends a comment */ begins one /* and continues a line \\ ??/".to_owned();

@@ -1,5 +1,4 @@
-//! Tests how JAX uses the data that a plugin returns: the StableHLO version for which JAX serializes programs, and
-//! profiles.
+//! Tests how JAX uses the StableHLO version and the profiles that a plugin reports.
 #![allow(unreachable_pub, missing_docs, clippy::unwrap_used, reason = "tests")]
 
 #[path = "support/xspace.rs"]
@@ -12,12 +11,13 @@ use prost::Message;
 
 use crate::xspace::Space;
 
-/// Returns the path of the plugin that reports its inputs.
+/// Returns the path of the witness plugin, which reports in an error which program it received.
 fn witness() -> PathBuf {
     device_plugin_testing::library("witness_plugin")
 }
 
-/// Returns the path of a Python with this version of JAX, if `cargo xtask test --all` has installed it.
+/// Returns the path of a Python with JAX `version`. If `cargo xtask test --all` has not installed it, prints that
+/// `test` is skipped and returns `None`.
 fn python(test: &str, version: &str) -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
     let python = target.join(format!("venv-jax-{version}/bin/python"));
@@ -28,7 +28,8 @@ fn python(test: &str, version: &str) -> Option<PathBuf> {
     None
 }
 
-/// Runs a Python program with the plugin as JAX's first platform, and returns its output.
+/// Runs a Python program with the witness plugin as JAX's first platform, and returns its output. The plugin reports
+/// the StableHLO version `stablehlo`. The program receives `argument` on its command line.
 fn run(python: &Path, program: &str, stablehlo: Option<&str>, argument: &Path) -> String {
     let mut command = Command::new(python);
     command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", env!("CARGO_TARGET_TMPDIR"));
@@ -54,7 +55,8 @@ try:
 except jax.errors.JaxRuntimeError as error:
     print(error)
 ";
-    // JAX's own version is 1.17.0. If the plugin does not report a version, JAX uses one that is 12 weeks older.
+    // The tested JAX contains StableHLO 1.17.0. If the plugin does not report a version, JAX serializes for the version
+    // of 12 weeks earlier.
     for (says, gets) in [
         (Some("1.16.0"), "1.16.0"),
         (Some("1.9.0"), "1.9.0"),

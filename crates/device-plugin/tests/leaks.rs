@@ -1,7 +1,7 @@
 //! Tests that no allocation remains after a framework has destroyed its objects, even after many repetitions.
 //!
-//! A first round fills the caches that are kept on purpose, such as each thread's free blocks. After that, each round
-//! frees exactly as many allocations and bytes as it makes, and the process does not grow.
+//! Warm-up repetitions fill the caches that are kept on purpose, such as each thread's free blocks. The repetitions
+//! after them must free every allocation and byte that they allocate, and the process must grow by less than 4 MiB.
 #![allow(
     unreachable_pub,
     missing_docs,
@@ -43,13 +43,15 @@ fn in_use() -> (isize, isize) {
     (difference(stats.allocations, stats.deallocations), bytes)
 }
 
-/// Returns the size of the process's physical memory in bytes, or `None` if the system does not report it.
+/// Returns the size of the process's physical memory in bytes, for pages of 4 KiB. Returns `None` if the system does
+/// not report it in `/proc`.
 fn resident() -> Option<usize> {
     let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
     Some(pages.split(' ').nth(1)?.parse::<usize>().ok()? * 4096)
 }
 
-/// Runs `work` a few times to warm up, then `count` times. Compares the allocations before and after the `count` calls.
+/// Calls `work` 20 to 200 times to warm up, then `count` times. Panics if the allocations or bytes in use differ before
+/// and after the `count` calls, or if the process has grown by 4 MiB.
 fn flat(name: &str, count: usize, mut work: impl FnMut(usize)) {
     let warm = (count / 10).clamp(20, 200);
     (0..warm).for_each(&mut work);
@@ -69,7 +71,7 @@ fn ints(client: Client) -> Buffer {
     toy().ints(client, &[1, 2])
 }
 
-/// Executes a program and destroys its outputs.
+/// Executes a program, waits for its end and destroys its outputs, which it writes to `results`.
 fn execute(executable: Loaded, arguments: &[Buffer], results: &mut [Buffer]) {
     let mut options = execute_options(&[]);
     let mut event = null_mut();
@@ -138,7 +140,7 @@ fn transfers(client: Client) {
             (args.shape_specs, args.num_shape_specs) = (&raw mut spec, 1);
         });
         let manager = manager.unwrap().transfer_manager;
-        // Only every second buffer receives its data.
+        // Only every second buffer receives its data. The other managers are destroyed before their transfers.
         if i.is_multiple_of(2) {
             let done = toy().ask::<slot::PJRT_AsyncHostToDeviceTransferManager_TransferData>(|args| {
                 (args.transfer_manager, args.buffer_index, args.data) = (manager, 0, data.as_ptr().cast());
@@ -196,7 +198,7 @@ fn nothing_is_left() {
         set(event, u32::from(i.is_multiple_of(2)));
         toy().on_ready(event, ignore, null_mut()).unwrap();
         toy().destroy_event(event);
-        // An event that is never set, with a registered callback.
+        // Destroy an event that is never set, with a registered callback.
         let event = self::event();
         toy().on_ready(event, ignore, null_mut()).unwrap();
         toy().destroy_event(event);

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Returns the rows of the tables under a heading: the first cell, and the rest of the row.
+/// Returns the table rows under a heading whose first cell is code. Each row is a pair of that code and the other
+/// cells.
 fn rows<'a>(chapter: &'a str, heading: &str) -> Vec<(&'a str, &'a str)> {
     let section = chapter.split(heading).nth(1).unwrap();
     let section = section.split("\n## ").next().unwrap();
@@ -54,7 +55,8 @@ fn sources(folder: &Path, into: &mut Vec<String>) {
     }
 }
 
-/// Whether a line of source code declares `name` with one of the keywords, after an optional visibility.
+/// Returns whether a line of source code declares `name` with one of the keywords. The keyword may follow `pub`, and a
+/// function's keyword may follow `const`.
 fn declares(line: &str, keywords: &[&str], name: &str) -> bool {
     let line = line.trim_start();
     let line = line.strip_prefix("pub ").unwrap_or(line);
@@ -64,7 +66,8 @@ fn declares(line: &str, keywords: &[&str], name: &str) -> bool {
     end.is_some_and(|end| !end.starts_with(|next: char| next.is_alphanumeric() || next == '_'))
 }
 
-/// Returns the declaration of a type and the bodies of its implementations.
+/// Returns the source of each public declaration of a type or trait, and of each `impl` block whose first line names
+/// it.
 fn bodies<'a>(files: &'a [String], name: &str) -> Vec<&'a str> {
     let mut bodies = Vec::new();
     for file in files {

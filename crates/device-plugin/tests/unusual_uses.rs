@@ -15,8 +15,8 @@ pub mod inner {
     pub struct Example;
 }
 
-// A type with a path, a condition on the whole implementation, a name that is not a literal, and every member of the
-// trait.
+// This implementation has a type with a path, a condition on the whole `impl`, a name that is not a literal, and every
+// member of the trait.
 #[device_plugin(export, prefix = "first", register = false)]
 #[cfg(all())]
 impl device_plugin::DevicePlugin for inner::Example {

@@ -29,7 +29,7 @@ pub extern "C" fn dp_discovery_new() -> *mut dp_discovery {
 
 /// Creates settings for a search of the file system below the folder `root`, with an empty environment and without a
 /// home folder. Use it for tests, and for programs that choose the searched folders themselves. Paths in variables or
-/// files are used unchanged.
+/// files are used unchanged, even if they are not below `root`.
 ///
 /// # Safety
 ///
@@ -57,6 +57,8 @@ pub unsafe extern "C" fn dp_discovery_free(discovery: *mut dp_discovery) {
     unsafe { guard::free(discovery) }
 }
 
+/// Runs the body of a function that changes the settings. `change` returns the new settings.
+///
 /// # Safety
 ///
 /// The caller must keep the contracts K1 to K4 of [`pjrt::contracts`].
@@ -111,7 +113,8 @@ pub unsafe extern "C" fn dp_discovery_set_home(
     unsafe { change("dp_discovery_set_home", discovery, error, set) }
 }
 
-/// Sets whether the search includes Python environments. It reads their files and does not run Python. On by default.
+/// Sets whether the search includes Python environments. It reads their files and does not run Python. The default is
+/// true.
 ///
 /// # Safety
 ///
@@ -126,7 +129,7 @@ pub unsafe extern "C" fn dp_discovery_set_python(
     unsafe { change("dp_discovery_set_python", discovery, error, |discovery| Ok(discovery.python(read))) }
 }
 
-/// Sets whether the search includes conventional folders and file names. On by default.
+/// Sets whether the search includes conventional folders and file names. The default is true.
 ///
 /// # Safety
 ///
@@ -142,7 +145,7 @@ pub unsafe extern "C" fn dp_discovery_set_conventional(
 }
 
 /// Sets whether the search compares each library with the sha256 in its manifest. The comparison reads the whole
-/// library. Off by default.
+/// library. The default is false.
 ///
 /// # Safety
 ///

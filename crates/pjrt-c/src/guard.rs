@@ -1,4 +1,5 @@
-//! The entry points of the C interface: every function uses [`call`], [`run`], [`change`], [`get`] or [`free`].
+//! The helpers through which the C functions run their bodies and free objects: [`call`], [`run`], [`change`], [`get`]
+//! and [`free`].
 //!
 //! Only this module catches panics, converts failures to `dp_error`, and writes outputs. It writes outputs only on
 //! success. Opaque objects are parameters of type `Option<&T>`, which is a nullable pointer in C, so that reading them
@@ -128,7 +129,7 @@ pub(crate) unsafe fn free<T>(pointer: *mut T) {
     }
 }
 
-/// Returns the element at an index that the caller passed.
+/// Returns the element at an index that the caller passed, or an `OUT_OF_RANGE` failure.
 pub(crate) fn at<T>(items: &[T], index: usize) -> Outcome<&T> {
     items.get(index).ok_or_else(|| {
         Failure::new(ErrorCode::OUT_OF_RANGE, format!("`index` is {index}, but the list has {} items", items.len()))
@@ -161,6 +162,8 @@ pub(crate) unsafe fn array<'a, T: Copy>(pointer: *const T, len: usize, parameter
     Ok(unsafe { std::slice::from_raw_parts(pointer, len) })
 }
 
+/// Reads a C string, or returns a failure if the pointer is null.
+///
 /// # Safety
 ///
 /// The caller must keep contract K4 (strings end in NUL) for the pointer, during `'a`.

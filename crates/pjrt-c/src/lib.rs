@@ -3,8 +3,8 @@
 //! A program in C or C++ links the library that `cargo xtask c-library` builds from this crate. It includes the header,
 //! which cbindgen generates from the source files of this crate. A Rust program uses `plugin_registry` instead.
 //!
-//! Each type of object has its own module. Every function calls the functions of `guard`. Callers must keep the
-//! contracts K1 to K7 of [`pjrt::contracts`], whose names are those of the C interface.
+//! Each type of object has its own module. Every function that uses an object or a pointer calls the functions of
+//! `guard`. Callers must keep the contracts K1 to K7 of [`pjrt::contracts`], whose names are those of the C interface.
 //!
 //! # Features
 //!

@@ -154,6 +154,8 @@ pub unsafe extern "C" fn dp_options_free(options: *mut dp_options) {
     unsafe { guard::free(options) }
 }
 
+/// Runs the body of a function that sets an option. `value` reads the option's value from the caller.
+///
 /// # Safety
 ///
 /// The caller must keep the contracts K1 to K4 of [`pjrt::contracts`].

@@ -155,7 +155,7 @@ pub unsafe extern "C" fn dp_plan_at(
     unsafe { guard::run("dp_plan_at", error, body) }
 }
 
-/// Returns the plan's options for the client, borrowed from the plan, or NULL for NULL.
+/// Returns the plan's options for the client, borrowed from the plan. Returns NULL if `plan` is NULL.
 ///
 /// # Safety
 ///
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn dp_plan_to_string(plan: Option<&dp_plan>) -> dp_string 
 /// Sets the plan's variables in this process. Call it at the start of the program, before it starts threads. C code
 /// reads variables without a lock, so no other code may read or set a variable during the call. For a child process,
 /// set the variables in the environment of the child instead. Returns `DP_FAILED_PRECONDITION` if the plugin is already
-/// loaded.
+/// loaded, or if it was disabled, replaced or removed after the plan was created.
 ///
 /// # Safety
 ///

@@ -398,8 +398,9 @@ pub unsafe extern "C" fn dp_plugin_capabilities(
     unsafe { guard::call("dp_plugin_capabilities", out, error, body) }
 }
 
-/// Creates a plan with the environment that the plugin needs in a process with this topology: variables, options and a
-/// coordinator. Does not set the variables. NULL for `topology` means a single process.
+/// Creates a plan for a process with this topology. The plan contains the variables, the client options and the
+/// coordinator that the plugin needs. This function does not set the variables. NULL for `topology` means a single
+/// process.
 ///
 /// # Safety
 ///
@@ -480,9 +481,9 @@ pub unsafe extern "C" fn dp_plugin_api_version(
 }
 
 /// Returns the options for `PJRT_Client_Create`: first the options of the plan, then the options that were found with
-/// the plugin, then `given`. The options are checked against the plugin's schema and converted to the schema's types.
-/// Defaults of the schema are added. If options are invalid, returns `DP_INVALID_ARGUMENT`, and the error names all of
-/// them. `plan` and `given` may be NULL.
+/// the plugin, then `given`. A later option replaces an earlier option with the same name. The options are checked
+/// against the plugin's schema and converted to the schema's types. Defaults of the schema are added. If options are
+/// invalid, returns `DP_INVALID_ARGUMENT`, and the error names all of them. `plan` and `given` may be NULL.
 ///
 /// # Safety
 ///

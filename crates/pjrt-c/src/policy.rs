@@ -47,6 +47,9 @@ pub unsafe extern "C" fn dp_policy_free(policy: *mut dp_policy) {
     unsafe { guard::free(policy) }
 }
 
+/// Runs the body of a function that adds a preference for a name. `first` creates the first preference of a policy, and
+/// `next` adds a preference after the others.
+///
 /// # Safety
 ///
 /// The caller must keep the contracts K1 to K4 of [`pjrt::contracts`].
@@ -120,7 +123,7 @@ pub unsafe extern "C" fn dp_policy_any(policy: Option<&mut dp_policy>, error: *m
 }
 
 /// Sets whether `PJRT_DEVICE` and `JAX_PLATFORMS` take precedence over the preferences. If the user has set a variable,
-/// only the plugins that it names are considered. Off by default.
+/// only the plugins that it names are considered. The default is false.
 ///
 /// # Safety
 ///

@@ -18,7 +18,7 @@ use crate::policy::dp_policy;
 
 /// The plugins that a program can use: plugins that the program links or registers, that its user names, or that are
 /// found on the machine. Creating a registry only reads files. Only `dp_plugin_load` loads a library. The plugins are
-/// shut down when all handles of the registry, handles of its plugins and leases have been freed.
+/// shut down when all handles of the registry, all handles of its plugins and all their leases have been freed.
 pub struct dp_registry {
     inner: PluginRegistry,
 }
@@ -212,8 +212,8 @@ pub unsafe extern "C" fn dp_registry_shutdown_within(
     unsafe { run("dp_registry_shutdown_within", registry, error, body) }
 }
 
-/// Returns the plugins of the registry, including plugins that cannot be used, with the reasons. The list does not
-/// change when the registry changes.
+/// Returns a list of the registry's plugins, including plugins that cannot be used. The list does not change when the
+/// registry changes.
 ///
 /// # Safety
 ///
@@ -356,8 +356,9 @@ pub unsafe extern "C" fn dp_registry_register_api(
     unsafe { update("dp_registry_register_api", registry, out, error, body) }
 }
 
-/// Replaces a plugin with the plugin of this description. Their names may differ. Handles of the replaced plugin become
-/// stale. Clients of the replaced plugin remain usable. `out` receives a handle of the new plugin and may be NULL.
+/// Replaces `plugin` with the plugin that `descriptor` describes. The names of the two plugins may differ. Handles of
+/// the replaced plugin become stale. Clients of the replaced plugin remain usable. `out` receives a handle of the new
+/// plugin and may be NULL.
 ///
 /// # Safety
 ///
@@ -380,7 +381,7 @@ pub unsafe extern "C" fn dp_registry_replace(
 }
 
 /// Disables a plugin. It is no longer selected, and its handles become stale. Its clients remain usable. Errors about
-/// the plugin contain `reason`. `out` receives a handle with which the plugin can be enabled again, and may be NULL.
+/// the plugin contain `reason`. `out` receives a new handle for `dp_registry_enable`, and may be NULL.
 ///
 /// # Safety
 ///

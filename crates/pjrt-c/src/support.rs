@@ -26,7 +26,7 @@ pub const DP_SUPPORT_NONE: u32 = 0;
 pub const DP_SUPPORT_YES: u32 = 1;
 /// The devices cannot run the program.
 pub const DP_SUPPORT_NO: u32 = 2;
-/// This check cannot decide. A more expensive check is needed.
+/// The check cannot decide. A check of greater depth, or a compilation, may decide.
 pub const DP_SUPPORT_MAYBE: u32 = 3;
 
 impl dp_support {

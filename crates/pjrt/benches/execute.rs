@@ -1,5 +1,5 @@
-//! Measures the overhead of this crate compared to C code that calls the plugin's function table. The measured calls
-//! are a query, and runs with 1 and 32 arguments of four floats and the same number of outputs.
+//! Measures the overhead of `pjrt` compared to C code that calls the plugin's function table. The measured calls are a
+//! query, and runs with 1 and 32 arguments of four floats and the same number of outputs.
 //!
 //! Run it with `[PJRT_TEST_PLUGINS=…] cargo bench -p pjrt-rs --bench execute [-- --assert 1.05]`. Batches of C calls
 //! and Rust calls alternate in one process, with the same plugin, program and arguments. The benchmark measures first a
@@ -23,7 +23,7 @@ const BATCHES: usize = 400;
 /// Numbers of arguments of the measured programs, each of which has the same number of outputs.
 const COUNTS: [usize; 2] = [1, 32];
 
-/// Number of queries in place of one run, in the benchmark of queries. One query is too short to measure.
+/// Number of queries that the benchmark of queries makes in place of each run. One query is too short to measure.
 const QUERIES: u32 = 50;
 
 /// Returns the source of a program with `count` arguments and `count` outputs.

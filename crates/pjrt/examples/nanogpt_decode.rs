@@ -3,8 +3,8 @@
 //!
 //! The weights are pseudorandom, so the text has no meaning, but it is the same in each run. One function builds all
 //! programs. The program `prefill` reads the whole prompt, and the program `decode` generates one token. At the end,
-//! the example computes the scores of the whole text in one step and compares them with the scores of the incremental
-//! steps. If the cache were written or masked wrongly, the scores would differ.
+//! the example reads the whole text in one step and compares the scores of the next token with those of the last
+//! incremental step. If the cache were written or masked wrongly, the scores would differ.
 //!
 //! The example runs on the embedded CPU device, or on the plugin that the environment variable `PJRT_PLUGIN` names.
 
@@ -44,7 +44,7 @@ fn linear(f: &FunctionBuilder, x: Value, matrix: Value) -> Built<Value> {
     f.dot_general(x, matrix, DotGeneral::new().contracting([1], [0]))
 }
 
-/// Scales each row to mean 0 and variance 1.
+/// Shifts and scales each of the `rows` rows to mean 0 and variance 1.
 fn normalize(f: &FunctionBuilder, x: Value, rows: i64) -> Built<Value> {
     let mean = |x| {
         let sum = f.reduce(x, f.constant(0f32)?, &[1], |a, b| f.add(a, b))?;
@@ -68,8 +68,9 @@ fn attend(f: &FunctionBuilder, queries: Value, keys: Value, values: Value, mask:
     f.dot_general(weights, values, DotGeneral::new().batching([0], [0]).contracting([2], [1]))
 }
 
-/// Builds a program that reads `rows` tokens, of which the first is at `position`. The program returns the caches with
-/// the keys and values of these tokens, the most likely next token, and the scores of all tokens of the vocabulary.
+/// Builds a program that reads `rows` tokens. Its argument `position` is the position of the first of them in the text.
+/// The program returns the caches with the keys and values of these tokens, the most likely next token, and a score for
+/// each token of the vocabulary.
 fn step(name: &str, rows: i64) -> Built<pjrt::stablehlo::ir::Module> {
     let module = ModuleBuilder::new(name);
     module.function("main", |f| {
@@ -207,7 +208,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{} steps updated one cache in place", CONTEXT - 4);
     }
 
-    // Compute the scores of the whole text in one step, starting with empty caches.
+    // Read the whole text in one step, starting with empty caches.
     let whole = compile("whole", CONTEXT)?;
     let tokens = client.buffer_from_host(&text, &[CONTEXT])?;
     let checked = model.run(&whole, empty(&client)?, empty(&client)?, &tokens, 0)?;

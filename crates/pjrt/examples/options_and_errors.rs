@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let add = client.compile(&Program::mlir(ADD), &CompileOptions::default())?;
     let x = client.buffer_from_host(&[1.0f32; 4], &[4])?;
 
-    // This crate rejects a wrong number of arguments before it calls the plugin.
+    // `pjrt` rejects a wrong number of arguments before it calls the plugin.
     let error = add.execute(&[&x]).expect_err("one argument is missing");
     println!("{error}");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);

@@ -1,5 +1,5 @@
-//! Upload a large tensor in chunks, with a transfer manager. The host holds only a few chunks at a time, and never the
-//! whole tensor.
+//! Upload a large tensor in chunks, with a transfer manager. During the upload, the host holds only a few chunks at a
+//! time, and never the whole tensor.
 //!
 //! The example runs on the embedded CPU device, or on the plugin that the environment variable `PJRT_PLUGIN` names.
 

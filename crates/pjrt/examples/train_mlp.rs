@@ -22,7 +22,7 @@ fn f32s(shape: &[i64]) -> TensorType {
     TensorType::new(shape.to_vec(), ElementType::F32)
 }
 
-/// Sums `x` over the samples. The sum is a matrix with one row.
+/// Sums `x` over the samples. The sum is a matrix with one row of `columns` elements.
 fn sum(f: &FunctionBuilder, x: Value, columns: i64) -> Built<Value> {
     let sum = f.reduce(x, f.constant(0f32)?, &[0], |a, b| f.add(a, b))?;
     f.reshape(sum, &[1, columns])

@@ -161,7 +161,7 @@ mod process {
         let _ = EXITING.get().unwrap().send(());
     }
 
-    /// Registers an exit handler. It runs before the handlers of this crate, because it is registered later. Returns a
+    /// Registers an exit handler. It runs before the handlers of `pjrt`, because it is registered later. Returns a
     /// receiver that receives a message when the handler runs.
     fn exit_handler() -> Receiver<()> {
         let (sender, receiver) = channel();
@@ -178,7 +178,7 @@ mod process {
         fake
     }
 
-    /// The exit handler of this crate waits for operations that another thread started.
+    /// The exit handler of `pjrt` waits for operations that another thread started.
     #[test]
     fn ends_after_callbacks_of_other_threads() {
         if std::env::var_os(CHILD).is_none() {
@@ -197,7 +197,8 @@ mod process {
         std::process::exit(0);
     }
 
-    /// If a thread that started operations calls `exit`, it waits for the operations before any exit handler runs.
+    /// If a thread that started operations calls `exit`, the call waits for the operations before any exit handler
+    /// runs.
     #[cfg(any(all(target_os = "linux", target_env = "gnu"), target_vendor = "apple"))]
     #[test]
     fn waits_for_its_callbacks_before_exit_handlers() {
@@ -240,7 +241,7 @@ mod process {
         std::process::exit(0);
     }
 
-    /// Each client registers exit handlers. All handlers together wait at most for the time limit.
+    /// Each client registers exit handlers. All handlers together wait no longer than the time limit.
     #[test]
     fn handlers_share_one_limit() {
         const LIMIT: Duration = Duration::from_secs(1);
@@ -289,7 +290,7 @@ mod process {
         });
     }
 
-    /// Starts runs and ends this process while they are pending.
+    /// Starts runs of the plugin at `path`, and ends this process while they are pending. `way` is one of [`WAYS`].
     fn pending(way: &str, path: &str) {
         const SQUARE: &str = "
         func.func @main(%x: tensor<512x512xf32>) -> tensor<512x512xf32> {
@@ -333,8 +334,7 @@ mod limits {
 
     use super::*;
 
-    /// The largest numbers that this crate accepts cause a result or an error of the plugin, but do not abort the
-    /// process.
+    /// The largest numbers that `pjrt` accepts cause a result or an error of the plugin, but do not abort the process.
     #[test]
     fn real_plugins_survive_accepted_counts() {
         if let Ok(path) = std::env::var(CHILD) {

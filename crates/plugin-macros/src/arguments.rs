@@ -14,7 +14,7 @@ const ATTRIBUTE_HELP: &str =
 const EXPORT: &[&str] = &["prefix", "descriptor_only"];
 const EXPORT_HELP: &str = "write `export!(path::Plugin)`, optionally followed by `prefix = \"…\"` or `descriptor_only`";
 
-/// The parsed arguments.
+/// The parsed arguments of `#[device_plugin]` or `export!`.
 pub(crate) struct Arguments {
     /// Whether to define the C functions.
     pub(crate) export: bool,
@@ -55,7 +55,7 @@ impl Parse for Argument {
 
 type List = syn::punctuated::Punctuated<Argument, Token![,]>;
 
-/// Parses the arguments of the attribute.
+/// Parses the arguments of the attribute. Reports invalid arguments to `errors`, and returns the valid ones.
 pub(crate) fn of_attribute(tokens: TokenStream, errors: &mut Errors) -> Arguments {
     let mut arguments = Arguments::default();
     let list = match List::parse_terminated.parse2(tokens) {
@@ -145,7 +145,7 @@ pub(crate) fn of_export(tokens: TokenStream, errors: &mut Errors) -> (Option<Typ
     }
 }
 
-/// Passes each known argument to `each`. Reports unknown and repeated arguments.
+/// Passes each known argument to `each` at its first occurrence. Reports unknown and repeated arguments as errors.
 fn take(
     list: List,
     known: &[&str],

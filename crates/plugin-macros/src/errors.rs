@@ -30,7 +30,8 @@ impl Errors {
     }
 }
 
-/// Returns `; did you mean …?` if a known name is similar to `written`, and otherwise `; ` and the help.
+/// Returns `; did you mean …?` if a known name is similar to `written` or begins it. Otherwise returns `; ` and the
+/// help.
 pub(crate) fn hint<'a>(written: &str, known: impl IntoIterator<Item = &'a str>, help: &str) -> String {
     let distance = |name: &&str| strsim::osa_distance(written, name);
     match known.into_iter().min_by_key(distance) {

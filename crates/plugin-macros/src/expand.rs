@@ -40,7 +40,7 @@ pub(crate) fn export(tokens: TokenStream) -> TokenStream {
     quote! { #functions #errors }
 }
 
-/// Creates the functions for programs that embed the plugin.
+/// Creates the method `descriptor` and, if there is a backend, `api`. Programs that embed the plugin call them.
 fn embedding(plugin: &Plugin, arguments: &Arguments) -> TokenStream {
     let (ty, conditions, krate) = (&plugin.item.self_ty, &plugin.conditions, &arguments.krate);
     let api = plugin.backend.then(|| {
@@ -70,7 +70,8 @@ fn embedding(plugin: &Plugin, arguments: &Arguments) -> TokenStream {
     }
 }
 
-/// Creates the exported C functions and the registration of the plugin.
+/// Creates the exported C functions and the registration, unless the arguments omit them. Also creates checks at
+/// compile time of the plugin's names and, if there is a backend, of its features.
 fn linking(plugin: &Plugin, arguments: &Arguments) -> TokenStream {
     let (ty, conditions, krate) = (&plugin.item.self_ty, &plugin.conditions, &arguments.krate);
     let functions = arguments.export.then(|| functions(ty, arguments, plugin.backend, conditions));
@@ -130,8 +131,8 @@ fn functions(ty: &Type, arguments: &Arguments, table: bool, conditions: &[Attrib
             }
         };
 
-        // All exported macros of a crate share one namespace. A second macro of this name therefore causes an error,
-        // even in another module.
+        // This macro makes a second export of the same symbol a compile error. All exported macros of a crate share one
+        // namespace, so the error occurs even in another module.
         #(#conditions)*
         #[doc(hidden)]
         #[macro_export]

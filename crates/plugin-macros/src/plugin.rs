@@ -39,7 +39,8 @@ pub(crate) struct Plugin {
     pub(crate) conditions: Vec<Attribute>,
 }
 
-/// Parses the item. If it is not a usable implementation, returns the tokens of it that compile, as the error.
+/// Parses the item. If it is not a usable implementation, the error contains the tokens to keep: the whole item if it
+/// compiles without the attribute, and otherwise none.
 pub(crate) fn read(item: TokenStream, krate: &TokenStream, errors: &mut Errors) -> Result<Plugin, TokenStream> {
     let mut item = match implementation(item.clone()) {
         Ok(item) => item,
@@ -107,7 +108,7 @@ fn implementation(item: TokenStream) -> Result<ItemImpl, (Error, bool)> {
     Ok(item)
 }
 
-/// Returns all tokens of a tree, including those within groups.
+/// Returns all tokens of a tree, including those within groups. Omits the delimiters of groups.
 fn flat(tree: proc_macro2::TokenTree) -> Vec<proc_macro2::TokenTree> {
     match tree {
         proc_macro2::TokenTree::Group(group) => group.stream().into_iter().flat_map(flat).collect(),

@@ -1,5 +1,5 @@
-//! Compares the run times of this backend with those of Burn's own CPU backend: medians of alternating runs, each of
-//! which ends with a read.
+//! Compares the run times of `burn-pjrt` with those of Burn's own CPU backend. The runs of the two backends alternate,
+//! and each run ends with a read. The example prints the medians.
 //!
 //! ```sh
 //! cargo run --release --example ratios -- cpu

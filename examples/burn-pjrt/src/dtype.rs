@@ -99,7 +99,7 @@ impl Types {
         self.capabilities.layout.minor_to_major(shape)
     }
 
-    /// Returns the uses of a type that the device supports.
+    /// Returns the ways in which the device can use a Burn type: storage and arithmetic, or none.
     pub(crate) fn usage(&self, dtype: DType) -> DTypeUsageSet {
         if self.stored(dtype).is_ok() { DTypeUsage::Storage | DTypeUsage::Arithmetic } else { DTypeUsageSet::empty() }
     }

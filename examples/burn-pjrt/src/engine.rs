@@ -139,7 +139,8 @@ impl Engine {
         Ok(id)
     }
 
-    /// Records an operation. If the number of recorded operations reaches the limit, runs them.
+    /// Records an operation. If the number of recorded operations reaches the limit, runs them. Does not record drops,
+    /// which release a tensor at once, and initializations, which compute nothing.
     pub(crate) fn record(&self, op: OperationIr) -> Result<(), Error> {
         let mut state = self.state();
         match &op {
@@ -189,7 +190,7 @@ impl Engine {
         Ok(self.client.synchronize(Duration::MAX)?)
     }
 
-    /// Runs the recorded operations.
+    /// Runs the recorded operations that contribute to tensors in use, and discards the others.
     fn run(&self, state: &mut State) -> Result<(), Error> {
         let recorded = std::mem::take(&mut state.recorded);
         state.read.clear();

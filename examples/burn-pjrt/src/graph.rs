@@ -8,7 +8,7 @@ use burn_ir::{OperationIr, TensorId, TensorIr};
 use crate::key::KeyWriter;
 use crate::scalars;
 
-/// A graph to compile and run.
+/// The recorded operations that one program computes.
 #[derive(Debug)]
 pub(crate) struct Graph {
     /// The operations, in the order in which they were recorded.
@@ -17,7 +17,7 @@ pub(crate) struct Graph {
     pub(crate) inputs: Vec<TensorIr>,
     /// The results that Burn still uses.
     pub(crate) outputs: Vec<TensorIr>,
-    /// For each input, the index of the output that may reuse its memory.
+    /// For each input, the index of the output that may reuse the input's memory, or `None`.
     pub(crate) donations: Vec<Option<usize>>,
 }
 

@@ -74,7 +74,7 @@ fn assert_close(found: &[f32], expected: &[f32], tolerance: f32) {
     }
 }
 
-/// Returns the message with which a function panics.
+/// Runs a function on another thread and returns the message of its panic.
 fn panic_of(function: impl FnOnce() + Send + 'static) -> String {
     let panic = std::thread::spawn(function).join().expect_err("a panic");
     *panic.downcast::<String>().expect("a message")
@@ -90,7 +90,7 @@ fn dense_gather_replaces_gathers() {
     assert_eq!((sparse.get("gather"), dense.get("gather")), (Some(&1), None));
     assert_eq!(dense["dot_general"], sparse["dot_general"] + 1);
     assert_eq!(sparse.get("scatter"), dense.get("scatter"));
-    // The device gathers sparsely along dimensions of more than ten times the factor.
+    // The device gathers sparsely along dimensions that exceed ten times the dense gather factor.
     let device = described("large", plain().into_builder().dense_gather_factor(1).build());
     let x = Tensor::<Pjrt, 1, Int>::arange(0..11, &device).float();
     let _ = x.select(0, Tensor::from_data([10, 0], &device)).into_data();

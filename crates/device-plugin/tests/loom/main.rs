@@ -3,8 +3,8 @@
 //!
 //! `src/abi/reclaim/hazard.rs` and `src/abi/reclaim/refcount.rs` are compiled here unchanged, with the checker's
 //! atomics, locks and thread-local values. The checker treats sequentially consistent accesses as acquire and release
-//! accesses, but it supports sequentially consistent fences. Here, a fence therefore follows each sequentially
-//! consistent access, as in machine code.
+//! accesses, but it supports sequentially consistent fences. The atomics of these tests therefore add a fence after
+//! each sequentially consistent access.
 #![allow(
     unreachable_pub,
     missing_docs,
@@ -43,7 +43,7 @@ use abi::reclaim::refcount::{OwnerRef, Reclaimed, Ref};
 use loom::cell::UnsafeCell;
 use loom::thread;
 
-/// Explores a model with at most `preemptions` preemptions, and returns the number of executions.
+/// Explores a model with at most `preemptions` preemptions, and returns the number of explored executions.
 fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) -> usize {
     let count = Arc::new(Counter::new(0));
     let mut builder = loom::model::Builder::new();
@@ -97,7 +97,7 @@ fn touch(thing: &Thing) {
 
 const DELETED: usize = 1;
 
-/// The state of a buffer that executions and deletions both access.
+/// The fields of a buffer that both executions and deletions access.
 struct Buffer {
     state: abi::reclaim::sync::AtomicUsize,
     /// `None` after the value is dropped.
@@ -190,7 +190,8 @@ fn last_owner_frees_once() {
         });
         drop(first);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        // Like the destruction of another client, this frees a client that both threads overlooked.
+        // If each of the two threads left the client to the other, nobody has freed it yet. This call frees it, as the
+        // destruction of another client does.
         free_unused();
         assert_eq!(ends.load(SeqCst), 1);
     });
@@ -245,8 +246,8 @@ fn threads_that_end_leave_their_pages() {
         let make = |thing: Ref<Thing>| thread::spawn(move || outputs::<1>(&thing));
         let one = make(first.share());
         let [output] = one.join().unwrap();
-        // The next thread takes over the slots of the first one, while this thread destroys the output that was counted
-        // in them.
+        // The second thread takes over the hazard slots of the first thread, in which `output` was counted. Meanwhile,
+        // this thread destroys `output`.
         let two = make(first.share());
         drop(output);
         drop(first);

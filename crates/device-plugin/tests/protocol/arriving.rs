@@ -23,7 +23,8 @@ struct Dma {
     under_way: Wire,
 }
 
-/// An array of two integers: the data in transit, and a cell that is set when the data has arrived.
+/// An array of two integers: the data in transit, a cell that is set when the data has arrived, and the event of the
+/// arrival.
 #[derive(Clone)]
 struct Buffer {
     data: Arc<Vec<u8>>,
@@ -31,10 +32,10 @@ struct Buffer {
     event: Event,
 }
 
-/// Transfers in progress of each client, with the value of its option `test`.
+/// The value of each client's option `test`, with the client's transfers in progress.
 static WIRES: Mutex<Vec<(String, Wire)>> = Mutex::new(Vec::new());
 
-/// Completes the oldest transfer of the client with this option `test`.
+/// Completes the oldest transfer of one client with `result`. The client's option `test` has the value `test`.
 fn arrive(test: &str, result: Result<()>) {
     let wires = WIRES.lock().unwrap();
     let wire = Arc::clone(&wires.iter().find(|(name, _)| name == test).expect("a client").1);

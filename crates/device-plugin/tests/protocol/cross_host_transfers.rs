@@ -1,4 +1,5 @@
-//! Tests the extension for transfers between processes, with two devices, of which one belongs to another process.
+//! Tests the extension for transfers between processes. Each client has two devices. One of them belongs to another
+//! process.
 
 use std::ffi::{c_char, c_void};
 use std::ptr::null_mut;
@@ -30,7 +31,7 @@ static SENT: Mutex<Vec<Sent>> = Mutex::new(Vec::new());
 static RUNNING: Mutex<Option<Completer>> = Mutex::new(None);
 /// Completes the transfer that receives an array with the key 1.
 static ARRIVING: Mutex<Option<Completer>> = Mutex::new(None);
-/// Only one test at a time may use these statics.
+/// A lock that each test holds, because the tests share the statics above.
 static EXCLUSIVE: Exclusive = Exclusive::new();
 
 impl Backend for Office {
@@ -104,7 +105,7 @@ fn put(client: Client, bytes: [u8; 2]) -> Buffer {
     post().put(client, &shape(), &bytes, 0).unwrap()
 }
 
-/// Sends buffers with the given keys to device 1. Returns the events.
+/// Sends buffers with the given transfer keys to device 1. Returns the event of each transfer.
 fn send(client: Client, buffers: &[Buffer], keys: &[i64]) -> Answer<Vec<*mut PJRT_Event>> {
     let mut buffers = buffers.to_vec();
     let mut events = vec![garbage_pointer(); keys.len()];
@@ -175,7 +176,7 @@ fn errors_of_sends_are_those_of_their_events() {
     let codes: Vec<_> = events.iter().map(|event| post().wait(*event).map_err(|fault| fault.code)).collect();
     assert_eq!(codes, [Err(ErrorCode::DATA_LOSS), Err(ErrorCode::INTERNAL), Ok(())]);
     assert_eq!(sent().len(), 1);
-    // If one transfer of a call is rejected, none of its transfers begins.
+    // If one transfer of a call is rejected, none of the call's transfers begins.
     let deleted = put(client, [3, 4]);
     post().delete(deleted);
     let other = post().client(&[]).unwrap();
@@ -217,7 +218,7 @@ fn descriptors_are_not_supported() {
     });
     assert_eq!(make.map(drop).unwrap_err().code, ErrorCode::UNIMPLEMENTED);
 
-    /// Stores the code of the error with which it was called in `user_arg`.
+    /// Stores the code of its argument `error` in the memory to which `user_arg` points.
     unsafe extern "C" fn done(error: *mut PJRT_Error, enqueued: Bool, user_arg: *mut c_void) {
         assert!(!enqueued.get());
         let code = post().check(error).unwrap_err().code;

@@ -1,5 +1,5 @@
-//! Tests operations that continue in a callback. The framework calls it once, twice, never, or after the client was
-//! destroyed.
+//! Tests operations that end when the framework calls a callback of the plugin. The framework calls the callback once,
+//! twice, never, or after the client was destroyed.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -17,7 +17,7 @@ fn copy_later(buffer: Buffer, offset: i64, size: i64) -> Answer<PJRT_Buffer_Copy
     })
 }
 
-/// Calls the callback of a copy with a destination, or with an error if `code` is not 0.
+/// Calls the callback of a copy with the destination `to`, and with an error if `code` is not 0.
 fn tell(copy: &PJRT_Buffer_CopyRawToHostFuture_Args, to: *mut c_void, code: u32) {
     let mut args = garbage::<PJRT_Buffer_CopyRawToHostFuture_Callback_Args>();
     (args.callback_data, args.dst, args.error_code) = (copy.callback_data, to, PJRT_Error_Code(code));
@@ -98,7 +98,7 @@ fn donate(buffer: Buffer) -> Answer<PJRT_Buffer_DonateWithControlDependency_Args
     toy().ask::<slot::PJRT_Buffer_DonateWithControlDependency>(|args| args.buffer = buffer)
 }
 
-/// Calls the callback of a donation when the dependency is ready, or has failed if `code` is not 0.
+/// Calls the callback of a donation. It reports that the dependency is ready, or has failed if `code` is not 0.
 fn end(donation: &PJRT_Buffer_DonateWithControlDependency_Args, code: u32) {
     let mut args = garbage::<PJRT_Buffer_DonateWithControlDependency_Callback_Args>();
     (args.callback_data, args.error_code) = (donation.callback_data, PJRT_Error_Code(code));

@@ -23,7 +23,7 @@ thread_local! {
     static IS_DRIVERS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Names of methods that were called on a thread of the driver.
+/// Names of backend methods that the SDK called on a thread of the driver. It must not call any method there.
 static VIOLATIONS: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
 fn check(method: &'static str) {
@@ -32,7 +32,7 @@ fn check(method: &'static str) {
     }
 }
 
-/// Memory of the device, which the driver frees.
+/// Memory of the device. Freeing it calls the driver.
 struct Memory(OnceLock<Vec<u8>>);
 
 impl Drop for Memory {
@@ -167,8 +167,8 @@ unsafe extern "C" fn destroys(error: *mut PJRT_Error, called: *mut c_void) {
     called.said.send(IS_DRIVERS.get()).unwrap();
 }
 
-/// Tests one execution. Before the driver has completed it, the output is requested through each function that can
-/// wait.
+/// Tests one execution, which `end` completes on a thread of the driver. `succeeds` states whether that completes it
+/// without an error. Before its completion, the output is requested through each function that can wait.
 fn test(end: fn(Completer), succeeds: bool) {
     let client = plugin().client(&[]).unwrap();
     let work = WORK.lock().unwrap().take().unwrap();
@@ -201,7 +201,7 @@ fn test(end: fn(Completer), succeeds: bool) {
         (args.dims, args.num_dims) = (shape.dimensions.as_ptr(), 1);
     });
     let (copy, cast) = (copy.unwrap().dst_buffer, cast.unwrap().out_buffer);
-    // A deferred launch, and a second launch that waits for the output of the first.
+    // Create a deferred launch, and a second launch that waits for the output of the first.
     let (next, next_event) = plugin().execute(echo, &[output], 1).unwrap();
     let (last, last_event) = plugin().execute(echo, &[next[0]], 1).unwrap();
     let (said, says) = channel();
@@ -242,7 +242,8 @@ fn test(end: fn(Completer), succeeds: bool) {
     assert!(violations.is_empty(), "called on the driver's thread: {violations:?}");
 }
 
-/// Destroys everything except a pending read. The client is freed when the read ends.
+/// Destroys everything except a pending read. Then completes the execution with `end`. The client is freed when the
+/// read ends.
 fn test_last(end: fn(Completer)) {
     let client = plugin().client(&[]).unwrap();
     let work = WORK.lock().unwrap().take().unwrap();
@@ -265,7 +266,7 @@ fn test_last(end: fn(Completer)) {
     assert!(violations.is_empty(), "called on the driver's thread: {violations:?}");
 }
 
-/// Use a single test, because `WORK` holds the work of one client at a time.
+/// This is a single test, because `WORK` holds the work of one client at a time.
 #[test]
 fn nobody_calls_the_backend_there() {
     test(|completer| completer.complete(Ok(())), true);

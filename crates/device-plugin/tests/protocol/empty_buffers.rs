@@ -10,7 +10,7 @@ use recorded_messages::assert_message;
 use crate::framework::{Answer, Buffer, Client, raw_values, toy};
 use crate::toy::open_gate;
 
-/// Sets the element type and the dimensions of the arguments, without a layout.
+/// Sets the element type and the dimensions in the arguments of a call. Sets the layout to null.
 macro_rules! set_shape {
     ($args:ident, $shape:expr) => {
         $args.shape_element_type = PJRT_Buffer_Type($shape.element_type.as_raw());
@@ -101,7 +101,7 @@ fn error_buffers_fail_what_uses_them() {
     let next = toy().execute(echo, &[buffer], 1).unwrap_err();
     assert_eq!(next.code, ErrorCode::RESOURCE_EXHAUSTED);
     assert_message!("empty_buffers::errors", "an execution", next.message);
-    // The error passes on its payloads.
+    // The error of the buffer's ready event has the payloads of the error buffer.
     unsafe extern "C" fn visit(
         key: *const std::ffi::c_char,
         key_size: usize,
@@ -212,7 +212,7 @@ fn alias_awaits_fails_or_is_dropped() {
     let (fails, token) = alias(client, &shape);
     fulfill(client, token, Err(3)).unwrap();
     assert_eq!(toy().read_ints(fails).unwrap_err().message, "not today");
-    // An alias that is destroyed before it is fulfilled.
+    // Destroy an alias before it is fulfilled.
     let (gone, token) = alias(client, &shape);
     toy().destroy(&[gone]);
     fulfill(client, token, Ok(input)).unwrap();

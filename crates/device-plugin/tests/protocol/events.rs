@@ -1,5 +1,5 @@
-//! Tests events that are destroyed while pending, destroyed inside their own callback, or completed on a foreign
-//! thread.
+//! Tests events that are destroyed while pending, destroyed inside their own callback, or completed on a thread of the
+//! backend.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -26,7 +26,7 @@ fn set(event: Event, code: u32, message: &str) -> Answer {
     args.map(drop)
 }
 
-/// The error and the thread that a callback observed.
+/// The event's result that a callback received, and the thread on which the callback ran.
 type Seen = (Answer, std::thread::ThreadId);
 
 struct Told {

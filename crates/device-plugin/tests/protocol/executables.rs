@@ -228,7 +228,7 @@ fn executables_survive_serialization() {
     toy().destroy_client(client);
 }
 
-/// Writes the correct checksum to the end of modified bytes.
+/// Writes the checksum of modified bytes over their last 8 bytes.
 fn seal(bytes: &mut [u8]) {
     let (body, sum) = bytes.split_last_chunk_mut::<8>().unwrap();
     let checksum =
@@ -281,7 +281,7 @@ fn loads_native_code_of_same_version() {
 fn options_nobody_here_knows_are_kept() {
     let client = toy().client(&[]).unwrap();
     let mut options = CompileOptions::default().with_device_ordinal(11).encode();
-    // Field 1999, which this SDK does not define, but a newer framework might send.
+    // Add field 1999. The SDK does not define it, but a newer framework might send it.
     options.extend([0xfa, 0x7c, 3, b'n', b'e', b'w']);
     let loaded = toy().compile_with(client, "op=echo\nin=s32[1]", &options).unwrap();
     let held = executable_of(loaded);

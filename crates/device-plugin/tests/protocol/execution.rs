@@ -1,4 +1,4 @@
-//! Tests executions: asynchronous executions, their errors, and invalid arguments.
+//! Tests asynchronous executions, executions on several devices, errors of executions, and invalid arguments.
 
 use std::ptr::null_mut;
 
@@ -23,7 +23,7 @@ fn inputs_destroyed_after_launch() {
     let mut bytes = [0u8; 12];
     let (read, _) = toy().read_into(outputs[0], bytes.as_mut_ptr(), 12).unwrap();
     assert!(!toy().is_ready(read));
-    // Request a copy, too: the new buffer exists, but its value does not.
+    // Request a copy, too. The new buffer exists at once, but its value does not.
     let memory = toy().memories(client)[1];
     let copy =
         toy().ask::<slot::PJRT_Buffer_CopyToMemory>(|args| (args.buffer, args.dst_memory) = (outputs[0], memory));

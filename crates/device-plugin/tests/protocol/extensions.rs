@@ -1,4 +1,4 @@
-//! Tests the extensions that a backend can implement, through their C tables: streams, raw buffers and custom calls.
+//! Tests the extensions for streams, raw buffers and custom calls by calling the functions in their C tables.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -27,7 +27,7 @@ fn chain(framework: Framework) -> Vec<(u32, usize)> {
     chain
 }
 
-/// Returns the extension of type `E`.
+/// Returns the extension of type `E`. Panics if the plugin does not have it.
 pub fn extension<E: Extension>(framework: Framework) -> &'static E {
     let mut extension = framework.0.extension_start;
     while let Some(node) = unsafe { extension.as_ref() } {

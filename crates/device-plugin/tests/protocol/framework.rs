@@ -121,7 +121,7 @@ impl Framework {
         self.call::<S>(&mut args).map(|()| args)
     }
 
-    /// Reads and destroys an error.
+    /// Reads and destroys an error. Returns `Ok` if it is null.
     pub fn check(&self, error: *mut PJRT_Error) -> Answer {
         if error.is_null() {
             return Ok(());
@@ -189,7 +189,7 @@ impl Framework {
         self.ask::<slot::PJRT_LoadedExecutable_Destroy>(|args| args.executable = executable).unwrap();
     }
 
-    /// Copies dense data to the memory with the given index.
+    /// Copies dense data to the memory with the given index. Returns the new buffer.
     pub fn put(&self, client: Client, shape: &Shape, data: &[u8], memory: usize) -> Answer<Buffer> {
         assert_eq!(data.len(), shape.host_size().unwrap());
         let (buffer, done) = self.put_as(client, shape, data.as_ptr(), None, 1, memory)?;
@@ -254,7 +254,8 @@ impl Framework {
         Ok((args.event, args.dst_size))
     }
 
-    /// Executes a program on the device for which it was compiled.
+    /// Executes a program with `outputs` outputs on the device for which it was compiled. Returns the output buffers
+    /// and the event of the execution.
     pub fn execute(&self, executable: Loaded, arguments: &[Buffer], outputs: usize) -> Answer<(Vec<Buffer>, Event)> {
         self.execute_keeping(executable, arguments, outputs, &[])
     }

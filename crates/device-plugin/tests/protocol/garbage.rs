@@ -43,7 +43,7 @@ fn misaligned<T>(at: *const T) -> *const T {
     at.wrapping_byte_add(1)
 }
 
-/// Calls each function that has a shape as a parameter.
+/// Calls each function that has a shape as a parameter. Returns the name and the result of each call.
 fn each_shape(client: Client, form: Form) -> Vec<(&'static str, Answer)> {
     let data = [0u8; 64];
     let (device, memory) = (toy().devices(client)[0], toy().memories(client)[0]);
@@ -155,7 +155,8 @@ fn strided(client: Client, dims: &[i64], strides: *const i64, num: usize, data: 
 #[test]
 fn strides_that_overlap_or_go_nowhere() {
     let client = toy().client(&[]).unwrap();
-    // Four bytes with no readable memory after them. The first element may be in the middle.
+    // Use four bytes with no readable memory after them. With negative strides, the first element is not the first
+    // byte.
     let cliff = Cliff::new(4);
     let end = cliff.last(4);
     unsafe { end.copy_from_nonoverlapping([1u8, 2, 3, 4].as_ptr(), 4) };
@@ -327,13 +328,13 @@ fn executions_of_nothing() {
         assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}");
         assert_message!("garbage::execute", case, fault.message);
     }
-    // The options exclude arguments from donation that do not exist.
+    // The options may declare arguments that do not exist as non-donatable.
     for kept in [&[-1i64][..], &[1], &[i64::MAX, i64::MIN], &[0, 0, 0]] {
         let (outputs, event) = toy().execute_keeping(executable, &[buffer], 1, kept).unwrap();
         toy().wait(event).unwrap();
         toy().destroy(&outputs);
     }
-    // Pass callbacks without functions.
+    // Pass a null list of callbacks, and a callback without a function.
     let mut send = PJRT_SendCallbackInfo { channel_id: 0, user_arg: null_mut(), send_callback: None };
     let mut sends = [&raw mut send];
     for (callbacks, case) in [(null_mut(), "null send_callbacks"), (sends.as_mut_ptr(), "a null send callback")] {
@@ -352,7 +353,7 @@ fn executions_of_nothing() {
     toy().destroy_client(client);
 }
 
-/// Passes a byte string that ends where readable memory ends.
+/// Calls `pass` with a copy of `text` that ends where readable memory ends.
 fn on_the_edge(text: &[u8], pass: impl FnOnce(*const c_char, usize) -> Answer) -> Answer {
     let cliff = Cliff::new(text.len());
     let at = cliff.last(text.len());
@@ -439,7 +440,7 @@ fn rejects_unterminated_and_invalid_text() {
             assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);
             assert_message!("garbage::text", format_args!("{field} {bytes:?}"), fault.message);
         }
-        // An error message may contain arbitrary bytes, so the call accepts all of these.
+        // An error message may contain arbitrary bytes, so the call accepts every text of the loop.
         on_the_edge(bytes, failed).unwrap();
     }
     toy().destroy_client(client);
@@ -539,7 +540,7 @@ fn compile_options_of_random_bytes() {
         }
     }
     assert!(taken > 0 && refused > 0, "{taken} {refused}");
-    // Nested protobuf groups, and a length that exceeds every limit.
+    // Pass nested protobuf groups, nested messages, and a length that exceeds every limit.
     for bytes in [vec![0x0b; 1 << 16], vec![0x1a; 1 << 16], [vec![0x1a], vec![0xff; 9], vec![1]].concat()] {
         assert_eq!(toy().compile_with(client, code, &bytes).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     }

@@ -11,7 +11,7 @@ use recorded_messages::assert_message;
 use crate::framework::{Answer, Client, Event, execute_options, garbage, toy};
 use crate::toy::{CHANNELS, open_gate};
 
-/// Data that the host sends through its channels, and what it observed.
+/// The host's side of one execution: the data to send to the program, and the observations of the callbacks.
 #[derive(Default)]
 struct Host {
     /// The chunks to send.
@@ -168,7 +168,8 @@ fn channel_error_fails_program() {
     assert_eq!((fault.code, fault.message.as_str()), (ErrorCode::RESOURCE_EXHAUSTED, "full"));
     assert_eq!(refuses.came.lock().unwrap().len(), 1);
     taken(&refuses);
-    // An execution that fails immediately closes its channels, even if threads of the backend still use them.
+    // If an execution fails within its call, its channels are closed when the call returns, even if threads of the
+    // backend still use them.
     let host = pieces(&[&[0; 8]]);
     assert_eq!(run(client, "op=talk_badly\ngate=talk-badly", &host).unwrap_err().message, "talked badly");
     open_gate("talk-badly");

@@ -22,8 +22,9 @@ impl DevicePlugin for Tiles {
     type Backend = TilesDevice;
 }
 
-/// A device that stores matrices in column-major order, in tiles of two. Its programs return their argument. The code
-/// of a program contains the layouts of its parameter and its result as `PARAMETER RESULT`.
+/// A device that by default stores matrices in column-major order, in tiles of two. Its programs return their argument.
+/// The code of a program contains the layouts of its parameter and its result, as `PARAMETER RESULT`. Code without a
+/// space selects the default layouts.
 struct TilesDevice;
 
 /// The shape that the backend received, and the bytes of the array.
@@ -222,7 +223,7 @@ fn uses_device_layouts() {
     assert_eq!(layout_of(tiles(), buffer).to_string(), "{0,1:T(2)}");
     assert_eq!(read(tiles(), buffer, None), COLUMNS);
     assert_eq!(read(tiles(), buffer, Some(&tiled(&[1, 0]))), ROWS);
-    // A layout with another order of dimensions must have the same tiles.
+    // Another order of dimensions is accepted only with the tiles of the device.
     let (order, extents, ranks) = ([1i64, 0], [2i64], [1usize]);
     let mut rows = tiled(&order);
     rows.__bindgen_anon_1.tiled.num_tiles = 1;

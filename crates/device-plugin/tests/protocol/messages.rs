@@ -1,4 +1,4 @@
-//! Records the messages of errors in `tests/messages/errors.txt`. Other tests match only error codes.
+//! Compares the messages of errors with the record in `tests/messages/errors.txt`.
 //!
 //! `UPDATE_EXPECT=1 cargo test -p device-plugin --test protocol messages` updates the file.
 

@@ -1,4 +1,4 @@
-//! Tests the options of an execution, with every size that their struct has had.
+//! Tests the options of an execution. The struct of the options has every size that a framework may pass.
 
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
@@ -33,8 +33,8 @@ pub fn execute(
     Ok((vec![output], event))
 }
 
-/// Runs a program with these options, and returns the options that the backend received. `name` must be unique to the
-/// test.
+/// Runs a program with these options, and returns the options that the backend received. `name` is the program's code,
+/// which must differ from the code of all other tests.
 fn seen(name: &str, options: &mut PJRT_ExecuteOptions) -> Answer<ExecuteOptions> {
     let client = rich().client(&[]).unwrap();
     let program = rich().compile(client, name).unwrap();

@@ -47,7 +47,7 @@ impl Object {
     }
 }
 
-/// Number of callback calls.
+/// Number of calls of [`called`].
 static CALLED: AtomicUsize = AtomicUsize::new(0);
 
 unsafe extern "C" fn called(error: *mut PJRT_Error, _: *mut c_void) {
@@ -59,7 +59,8 @@ unsafe extern "C" fn released(_: *mut c_void, count: *mut c_void) {
     unsafe { &*count.cast::<AtomicUsize>() }.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Creates the objects of a client. Buffers use the memory `lent` in place. Reads write 8 bytes to `to`.
+/// Creates the objects of a client. Two buffers use the memory `lent` in place. `viewed` counts the releases of one of
+/// these uses. A pending read writes 8 bytes to `to`. The pending execution waits for the gate `order-{seed}`.
 fn objects(client: Client, seed: u64, lent: &'static [u8], viewed: &AtomicUsize, to: *mut u8) -> Vec<Object> {
     let mut all = vec![Object::Client(client)];
     let (devices, memories) = (toy().devices(client), toy().memories(client));
@@ -99,7 +100,7 @@ fn objects(client: Client, seed: u64, lent: &'static [u8], viewed: &AtomicUsize,
     all.push(Object::Buffer(cast.unwrap().out_buffer));
     all.push(Object::Event(toy().read_into(pending, to, 8).unwrap().0));
 
-    // Create an alias and a donation that wait for a callback that the framework never makes.
+    // Create an alias that the framework never fulfills, and a donation whose callback it never calls.
     let shape = fixture::DIMS;
     let alias = toy().ask::<slot::PJRT_Client_CreateAliasBuffer>(|args| {
         (args.client, args.memory) = (client, memories[0]);
@@ -150,7 +151,7 @@ fn shuffle<T>(all: &mut [T], random: &mut Random) {
     }
 }
 
-/// Lent memory that is aligned for its element type.
+/// Memory that the framework lends. It is aligned for 32-bit integers.
 static LENT: [u64; 1] = [0x0000_0002_0000_0001];
 
 fn lent() -> &'static [u8] {

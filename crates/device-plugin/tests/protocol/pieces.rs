@@ -23,9 +23,9 @@ struct Board;
 
 /// Offsets and lengths of the uploaded pieces, in the order of the calls.
 static SEEN: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
-/// A barrier for uploads of pieces that begin with 9. Such an upload waits there twice for the test.
+/// A barrier for uploads of pieces that begin with 9. Such an upload waits at the barrier twice.
 static GATE: Mutex<Option<Arc<Barrier>>> = Mutex::new(None);
-/// Only one test at a time may use these statics.
+/// A lock that each test holds, because the tests share the statics above.
 static EXCLUSIVE: Exclusive = Exclusive::new();
 
 fn turn() -> MutexGuard<'static, ()> {

@@ -22,7 +22,7 @@ fn table_of(framework: Framework) -> &'static PLUGIN_Profiler_Api {
     unsafe { &*extension::<PJRT_Profiler_Extension>(framework).profiler_api }
 }
 
-/// Creates arguments as frameworks pass them: even their size is not set.
+/// Creates arguments as frameworks pass them. The size is 0, and all other fields are garbage.
 fn garbage<T: AbiStruct>() -> T {
     let mut args = crate::framework::garbage::<T>();
     unsafe { (&raw mut args).cast::<usize>().write(0) };
@@ -127,10 +127,10 @@ impl Profile {
     }
 }
 
-/// Only one profile can run at a time.
+/// A lock that each test holds, because only one profile can run at a time.
 pub static EXCLUSIVE: Exclusive = Exclusive::new();
 
-/// Compiles and runs a program, with the context id of a trace of the framework.
+/// Compiles and runs a program. Its execution passes a trace context id, as frameworks do.
 fn work(name: &str) {
     let client = rich().client(&[]).unwrap();
     let program = rich().compile(client, name).unwrap();
@@ -162,7 +162,8 @@ fn run(client: Client, program: Loaded) {
     rich().destroy(&[input, output]);
 }
 
-/// Encodes a protobuf message with one field. Its number must be less than 16, and its length less than 128.
+/// Encodes a protobuf message with one length-delimited field. The field number must be less than 16, and the content
+/// shorter than 128 bytes.
 fn message(field: u8, content: &[u8]) -> Vec<u8> {
     [&[field << 3 | 2, u8::try_from(content.len()).unwrap()], content].concat()
 }
@@ -270,7 +271,7 @@ fn profile_shows_all_activities() {
     assert!(host.find(None, "halfway").is_some());
     let call = host.stats(None, "PJRT_LoadedExecutable_Execute").unwrap();
     assert_eq!((call["program"].as_str(), call["context_id"].as_str()), ("profiled", "4242"));
-    // Each call appears once.
+    // Each of these calls appears once.
     let count = |name: &str| {
         let events = host.lines.iter().flat_map(|line| &line.events);
         events.filter(|event| host.events[&event.metadata_id].name == name).count()
@@ -354,7 +355,7 @@ fn profile_may_be_consumed() {
     destroy(profiler);
 }
 
-/// A subscriber of the application. It records the names of spans and the levels of events.
+/// A `tracing` subscriber of the application. It records the names of spans and the levels of events.
 #[derive(Clone, Default)]
 struct Application(Arc<Mutex<Vec<String>>>);
 

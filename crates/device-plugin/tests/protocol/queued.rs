@@ -28,7 +28,7 @@ type Work = Box<dyn FnOnce() + Send>;
 /// The submitted operations. The tests decide when each operation runs.
 static QUEUE: Mutex<VecDeque<Work>> = Mutex::new(VecDeque::new());
 static SUBMITTED: Condvar = Condvar::new();
-/// Only one test at a time may use the queue.
+/// A lock that each test holds, because the tests share the queue.
 static EXCLUSIVE: Exclusive = Exclusive::new();
 
 fn submit(work: impl FnOnce() + Send + 'static) {
@@ -230,8 +230,8 @@ fn late_input_failure_fails_outputs() {
     let [fail, next, early] = ["fail", "", "early"].map(|code| plugin().compile(client, code).unwrap());
     let input = plugin().put(client, &Shape::new(ElementType::U8, [2]), &[3, 4], 0).unwrap();
     let (lost, lost_event) = plugin().execute(fail, &[input], 1).unwrap();
-    // The second execution runs in the order of submission. The third completes before its input, and the fourth
-    // depends on the second.
+    // The second execution waits in the queue behind the first. The third completes before its input, and the fourth
+    // uses the output of the second.
     let (second, second_event) = plugin().execute(next, &[lost[0]], 1).unwrap();
     let (third, third_event) = plugin().execute(early, &[lost[0]], 1).unwrap();
     let (fourth, fourth_event) = plugin().execute(next, &[second[0]], 1).unwrap();

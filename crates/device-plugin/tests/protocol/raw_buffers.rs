@@ -156,7 +156,7 @@ fn copy_callback_destroys_everything() {
     drop(unsafe { Box::from_raw(memory) });
 }
 
-/// A pointer that is shared between threads, as frameworks do.
+/// A pointer that several threads use, as in frameworks.
 #[derive(Clone, Copy)]
 struct Shared<T>(*mut T);
 unsafe impl<T> Send for Shared<T> {}

@@ -23,7 +23,7 @@ struct Reader;
 /// A read that has begun: the device's own clone of the buffer, the destination, and the completer of the read.
 type Begun = (Arc<[u8]>, HostDestination, Completer);
 static BEGUN: Mutex<Vec<Begun>> = Mutex::new(Vec::new());
-/// Only one test at a time may use `BEGUN`.
+/// A lock that each test holds, because the tests share `BEGUN`.
 static EXCLUSIVE: Exclusive = Exclusive::new();
 
 fn next() -> Begun {

@@ -168,7 +168,7 @@ fn foreign_release_calls_plugin() {
     came.recv().unwrap();
 }
 
-/// Handles that threads share, as frameworks do.
+/// Handles that several threads use, as in frameworks.
 #[derive(Clone, Copy)]
 struct Shared {
     client: Client,
@@ -179,7 +179,8 @@ struct Shared {
 unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
-/// Uses a shared buffer in a random way. An error is acceptable only if another thread has deleted the buffer.
+/// Uses a shared buffer in a random way. An error is acceptable only if another thread has deleted or donated the
+/// buffer.
 fn use_shared(shared: &Shared, random: &mut Random) -> Answer {
     let buffer = shared.buffers[random.below(4)];
     match random.below(9) {

@@ -1,7 +1,7 @@
-//! A device that supports every optional extension. The code of a program is one word. A program takes and returns an
-//! array of two 32-bit integers:
+//! A device that supports the extensions for profiles, streams, custom calls and raw buffers, and some features without
+//! an extension. The code of a program is one word. A program takes and returns an array of two 32-bit integers:
 //!
-//! - `echo` returns its argument.
+//! - `echo` and all other words that are not listed here return their argument.
 //! - `narrow` returns an array that occupies only half of its usual size on the device.
 //! - `puts` does the same as `echo`, and also passes its argument to output callback 5.
 //! - `waits` does the same as `puts`, but on another thread and after [`GATE`] has received a message.

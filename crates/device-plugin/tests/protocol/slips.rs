@@ -1,5 +1,5 @@
 //! Tests backends whose answers contradict each other. Each contradiction causes an error that names the wrong value.
-//! The framework never receives such values, because it would end the process.
+//! The framework never receives such values, because frameworks end the process when they do.
 
 use device_plugin::features::{BufferAddresses, Features};
 use device_plugin::*;

@@ -1,12 +1,13 @@
-//! Tests the function table itself: no slot is null, and functions that are not implemented return an error with their
-//! name.
+//! Tests the function table itself: no slot is null, every function is implemented, and null arguments cause an error
+//! that names the function.
 
 use crate::framework::{Answer, read_values, toy};
 use device_plugin::ErrorCode;
 use pjrt_sys::*;
 use recorded_messages::assert_message;
 
-/// Calls a function. Returns `None` for the two functions that do not return an error.
+/// Calls the function in slot `S` and returns its result. Returns `None` for the two functions that do not return an
+/// error.
 fn answer<S: Slot<Table = PJRT_Api>>(args: *mut S::Args) -> Option<Answer> {
     let function = S::get(toy().0).expect(S::NAME);
     if size_of::<S::Return>() == 0 {

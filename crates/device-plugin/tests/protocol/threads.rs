@@ -38,7 +38,7 @@ fn lives_run_side_by_side() {
     });
 }
 
-/// Handles that threads share, as frameworks do.
+/// Handles that several threads use, as in frameworks.
 #[derive(Clone, Copy)]
 struct Shared {
     executable: Loaded,

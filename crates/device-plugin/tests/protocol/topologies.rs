@@ -1,5 +1,5 @@
-//! Tests topologies, whose devices need not be present: compiling for them, loading the programs on a client, and their
-//! memories and layouts.
+//! Tests topologies. Their devices need not be present. The tests compile programs for topologies, load the programs on
+//! a client, serialize topologies, and request their memories and layouts.
 
 use std::ptr::null_mut;
 
@@ -132,7 +132,7 @@ fn rejects_foreign_topologies() {
     let client = toy().client(&[]).unwrap();
     let options = CompileOptions::default();
     let code = "op=echo\nin=s32[1]";
-    // A program for another platform.
+    // Load a program for another platform.
     let there = create("there").unwrap();
     let ahead = compile(there, null_mut(), code, &options).unwrap();
     let deserialized = deserialize(client, &serialize(ahead));
@@ -155,11 +155,11 @@ fn rejects_foreign_topologies() {
     assert_eq!(run(client, loaded, 3), 3);
     toy().destroy_loaded(loaded);
     destroy_executable(ahead);
-    // The backend rejects the program.
+    // Load a program that the backend rejects.
     let ahead = compile(pair, null_mut(), "op=unloadable\nin=s32[1]", &options).unwrap();
     assert_eq!(load(client, ahead).unwrap_err().message, "this program is for other devices");
     destroy_executable(ahead);
-    // The options contradict the topology.
+    // Compile with options that contradict the topology.
     let wide = CompileOptions::default().with_num_partitions(3);
     let fault = compile(pair, null_mut(), code, &wide).unwrap_err();
     assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);

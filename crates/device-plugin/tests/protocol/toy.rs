@@ -94,10 +94,10 @@ impl Drop for Tracked {
     }
 }
 
-/// Executions that end only when they are poisoned.
+/// Executions that end only when they are poisoned or when a test calls [`give_up`].
 static ENDLESS: Mutex<Vec<(usize, i32, Completer)>> = Mutex::new(Vec::new());
 
-/// Ends an execution with an error that would otherwise never end.
+/// Fails the execution of the program `endless` that has this launch id.
 pub fn give_up(launch_id: i32) {
     let mut running = ENDLESS.lock().unwrap();
     let at = running.iter().position(|run| run.1 == launch_id).expect("no such execution");
@@ -121,7 +121,7 @@ pub struct ToyProgram {
 /// Aliases that a failed transfer has kept.
 pub static KEPT: Mutex<Vec<HostAlias>> = Mutex::new(Vec::new());
 
-/// Gates of the running programs, by name.
+/// Gates by name. A gate is an event that programs await and that a test completes.
 #[derive(Default)]
 struct Gates(HashMap<String, (Event, Option<Completer>)>);
 static GATES: Mutex<Option<Gates>> = Mutex::new(None);
@@ -520,7 +520,8 @@ impl AheadOfTime for ToyDevice {
                 info.attributes = vec![NamedValue::new("shape", [2i64])];
                 Ok(info)
             }
-            // A topology with the devices and memories of a client.
+            // These topologies have the devices and memories of a client. The platform version of `here, older` is
+            // older.
             "here" | "here, older" => {
                 let mut info = TopologyInfo::new(devices());
                 info.memories = memories();

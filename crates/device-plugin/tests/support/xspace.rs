@@ -93,7 +93,8 @@ impl Space {
 }
 
 impl Plane {
-    /// Returns the stats of the first event with this name. If `line` is given, only lines with this name are searched.
+    /// Returns the stats of the first event with the name `event`, or `None` if there is no such event. Searches only
+    /// lines with the name `line`, or all lines if it is `None`.
     pub fn stats(&self, line: Option<&str>, event: &str) -> Option<HashMap<String, String>> {
         let (_, found) = self.find(line, event)?;
         let stat = |stat: &Stat| {

@@ -1,4 +1,4 @@
-//! Helpers for the benchmarks of this crate: access to a plugin's function pointers, and alternating time measurements.
+//! Helpers for the benchmarks of `pjrt`: access to a plugin's function pointers, and alternating time measurements.
 
 use std::time::Instant;
 

@@ -145,7 +145,7 @@ unsafe extern "C" fn event_destroy(args: *mut PJRT_Event_Destroy_Args) -> Error 
     null_mut()
 }
 
-/// Returns a program with `count` arguments and `count` outputs, which only this plugin can compile.
+/// Returns a program with `count` arguments and `count` outputs, which only the null plugin can compile.
 pub(crate) fn program(count: usize) -> Program {
     Program::mlir("x".repeat(count))
 }

@@ -82,7 +82,7 @@ unsafe extern "C" fn destroy(args: *mut PJRT_Collectives_Destroy_Args) -> *mut P
 
 unsafe extern "C" fn communicators(args: *mut PJRT_Collectives_CreateCommunicators_Args) -> *mut PJRT_Error {
     let args = unsafe { &mut *args };
-    // If the test passes clique ids, create one communicator too few.
+    // If the test passes clique ids, create one communicator too few, to test that `pjrt` checks the number.
     let missing = usize::from(!args.clique_ids.is_null());
     let ranks = unsafe { std::slice::from_raw_parts(args.rank_ids, args.num_device_ranks - missing) };
     let rank = |rank: &i64| own(Rank { rank: usize::try_from(*rank).unwrap(), size: args.num_device_ids });
@@ -142,7 +142,8 @@ fn plain() -> PJRT_Api {
     unsafe { *Plain::api().as_raw() }
 }
 
-/// Starts an operation on another thread, and returns its event. If the timeout is zero, the operation fails.
+/// Starts an operation on another thread, and returns its event. `results` computes the received elements from the
+/// elements that all ranks sent. If the timeout is zero, the operation fails.
 fn start(
     communicator: *mut PJRT_Collectives_Communicator,
     run: *mut PJRT_Collectives_CpuExecutor,
@@ -173,7 +174,7 @@ fn start(
     args.event
 }
 
-/// Reduces the elements of all devices.
+/// Reduces the arrays of all devices elementwise.
 fn combine(sent: &HashMap<usize, Vec<i32>>, reduction: PJRT_Collectives_ReductionKind) -> Vec<i32> {
     type Kind = PJRT_Collectives_ReductionKind;
     let combine = |a: i32, b: i32| match reduction {
@@ -340,7 +341,7 @@ fn devices_exchange_elements() {
     assert_eq!((all[2].size(), all[2].description().unwrap().as_str()), (3, "rank 2 of 3"));
     assert!(!collectives.as_raw().is_null() && !all[0].as_raw().is_null());
     drop(collectives);
-    // Rank r sends the elements r, r + 10, r + 20 and so on....
+    // Rank r sends the elements r, r + 10, r + 20 and so on.
     let data =
         |rank: usize, len: i32| (0..len).map(|item| i32::try_from(rank).unwrap() + 10 * item).collect::<Vec<_>>();
 
@@ -411,7 +412,7 @@ fn failures_free_all_objects() {
     let error = collectives(&plugin).communicators(&DEVICES, Some(&[b"clique"]), &[0, 1]).unwrap_err();
     assert_message!("collectives", "missing communicator", error);
 
-    // The extension lacks a function. If a destroy function is missing, this crate does not create the object.
+    // The extension lacks a function. If a destroy function is missing, `pjrt` does not create the object.
     let plugin = changed(|functions, _| functions.collectives_destroy = None);
     assert_missing(connect(&plugin).collectives(&PROCESSES, None), "PJRT_Collectives_Extension");
     let plugin = changed(|functions, _| functions.communicator_destroy = None);

@@ -87,7 +87,7 @@ unsafe extern "C" fn receive(args: *mut PJRT_Transfers_PJRT_Client_CrossHostRece
     let (senders, keys) =
         unsafe { (list(args.src_global_device_ids, args.num_shapes), list(args.transfer_keys, args.num_shapes)) };
     if keys.contains(&LOST) {
-        // Let the embedded device create an error: the client in these arguments is null.
+        // Let the plugin `Plain` create an error by passing it a null client.
         let mut name = PJRT_Client_PlatformName_Args::new();
         return unsafe { table().PJRT_Client_PlatformName.unwrap()(&raw mut name) };
     }
@@ -187,7 +187,7 @@ fn failed_receives_are_errors() {
     let receive = |key| Receive { shape: shape.clone(), from: 0, key };
     let error = transfers.receive(&device, &[receive(LOST)], &[]).unwrap_err();
     assert_eq!((error.kind(), error.code()), (ErrorKind::Plugin, ErrorCode::INVALID_ARGUMENT), "{error}");
-    // The call fails, so this crate destroys the buffer that was received.
+    // The call fails, so `pjrt` destroys the buffer that was received.
     MAILBOX.lock().unwrap().insert((1, 50), 3i32.to_ne_bytes().to_vec());
     let error = transfers.receive(&device, &[receive(50), receive(FORGOTTEN)], &[]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Malformed, "{error}");

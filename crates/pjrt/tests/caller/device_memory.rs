@@ -26,8 +26,8 @@ fn bytes(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_ne_bytes()).collect()
 }
 
-/// Compares the message of an error that this crate set and the plugin returned. Only the embedded device is checked,
-/// because other plugins may add text to the message.
+/// Compares the message of an error with the recorded message. `pjrt` set the error on a buffer, and the plugin
+/// returned it. Only the embedded device is checked, because other plugins may add text to the message.
 fn recorded(client: &Client, section: &str, error: &Error) {
     if client.plugin().path().is_none() {
         assert_message!(section, "read", error.message());
@@ -397,7 +397,7 @@ mod events {
         );
     }
 
-    /// If a `SettableEvent` is dropped before it is set, waiting callers get an error.
+    /// If a `SettableEvent` is dropped before it is set, its event ends with an error.
     fn ends_when_dropped(client: &Client) {
         let Some(pending) = supported(client, "create_event", client.create_event()) else { return };
         let (sender, receiver) = std::sync::mpsc::channel();

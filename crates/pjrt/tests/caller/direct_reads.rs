@@ -1,5 +1,5 @@
-//! Tests that this crate reads buffers in host memory directly, without `PJRT_Buffer_ToHostBuffer`, if the plugin
-//! allows it.
+//! Tests that `pjrt` reads buffers in host memory directly, without `PJRT_Buffer_ToHostBuffer`, if the plugin allows
+//! it.
 
 use crate::real;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -65,7 +65,8 @@ fn client(change: impl FnOnce(&mut PJRT_Api)) -> Client {
     plugin.client(&ClientOptions::new()).unwrap()
 }
 
-/// Reads buffers with four different functions, and returns the number of copies that the plugin made.
+/// Makes four reads with different functions and element types. Returns the number of reads for which the plugin made a
+/// copy.
 fn copies(change: impl FnOnce(&mut PJRT_Api)) -> usize {
     let client = client(change);
     COPIES.store(0, Ordering::SeqCst);
@@ -92,7 +93,8 @@ fn plugin_copies_what_host_cannot_read() {
     assert_eq!(copies(|table| table.PJRT_Buffer_IsOnCpu = Some(elsewhere)), 4);
     assert_eq!(copies(|table| table.PJRT_Buffer_IncreaseExternalReferenceCount = None), 4);
     assert_eq!(copies(|table| table.PJRT_Buffer_OpaqueDeviceMemoryDataPointer = Some(no_address)), 4);
-    // A buffer whose size differs from the size of its elements has padding or a header.
+    // A buffer whose size differs from the size of its elements has padding or a header, so `pjrt` does not read it
+    // directly.
     assert_eq!(copies(|table| table.PJRT_Buffer_OnDeviceSizeInBytes = Some(one_byte_more)), 4);
 }
 

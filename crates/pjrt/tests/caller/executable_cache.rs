@@ -301,7 +301,7 @@ fn rejects_directories_others_can_write() {
     assert_eq!(ExecutableCache::in_directory(&file).unwrap_err().kind(), ErrorKind::InvalidArgument);
 }
 
-/// If its directory is deleted, the cache still compiles programs.
+/// A cache still compiles programs after its directory was deleted.
 #[test]
 fn removed_directory_is_tolerated() {
     let (client, folder) = (embedded(), Folder::new());

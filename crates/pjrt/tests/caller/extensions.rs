@@ -20,8 +20,8 @@ use pjrt::{
     LoadedExecutable, Plugin, Program,
 };
 
-/// A plugin whose device supports these extensions. Its programs return their argument, an array of two 32-bit
-/// integers. A run of the program `later` is pending until [`finish`] is called.
+/// A plugin whose device supports the extensions that these tests use. Its programs return their argument, an array of
+/// two 32-bit integers. A run of the program `later` is pending until [`finish`] is called.
 struct All;
 
 #[device_plugin]

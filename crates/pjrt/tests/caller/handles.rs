@@ -59,7 +59,7 @@ fn children_outlive_parent_handles() {
     assert!(fake.all_gone(), "everything was destroyed once");
 }
 
-/// This crate must not hold a lock while it calls the plugin to adopt a client. In this test, the plugin adopts another
+/// `pjrt` must not hold a lock while it calls the plugin to adopt a client. In this test, the plugin adopts another
 /// client during that call.
 #[test]
 fn adoption_calls_the_plugin_without_a_lock() {
@@ -150,7 +150,7 @@ fn only_donated_inputs_are_taken() {
     let new = || client.buffer_from_host(&[1u8], &[1]).unwrap();
     let (a, b) = (new(), new());
     executable.execute(&[&a, &b]).unwrap();
-    // Pass more arguments than this crate stores on the stack, and more than its constant array of argument indices
+    // Pass more arguments than `pjrt` stores on the stack, and more than its constant array of argument indices
     // contains.
     executable.execute(&[&a; 200]).unwrap();
     assert!(!a.is_deleted().unwrap() && !b.is_deleted().unwrap(), "inputs by reference stay");

@@ -49,7 +49,7 @@ fn hazards_never_reach_the_plugin() {
     let client = Fake::new().client_of(&plugin_of(table).unwrap());
     refused(&client);
     assert_eq!(COMPILED.load(SeqCst), 0, "the plugin was asked");
-    // A program that this crate cannot parse is passed to the plugin.
+    // A program that `pjrt` cannot parse is passed to the plugin.
     let unread = client.compile(&Program::mlir("TopK, but not a program"), &CompileOptions::default());
     assert_eq!(unread.map(drop).unwrap_err().kind(), ErrorKind::Malformed);
     assert_eq!(COMPILED.load(SeqCst), 1);

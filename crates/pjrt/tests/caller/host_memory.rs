@@ -72,7 +72,7 @@ fn every_element_type_round_trips() {
             continue;
         };
         let read = buffer.to_host_into_async(vec![0u8; size]).unwrap();
-        // A one-bit signed integer is 0 or -1, and this crate represents -1 as the byte 0xff.
+        // A one-bit signed integer is 0 or -1, and `pjrt` represents -1 as the byte 0xff.
         let expected = vec![if ty == ElementType::S1 { 0xff } else { 1u8 }; size];
         assert_eq!(read.wait().unwrap(), expected, "{ty}");
         assert_eq!(buffer.to_host_bytes_async().unwrap().wait().unwrap(), expected, "{ty}");
@@ -131,8 +131,9 @@ fn strided_bytes_of_every_type() {
     for ty in ElementType::ALL.iter().copied().filter(|ty| *ty != ElementType::Token) {
         let shape = Shape::new(ty, [2, 3]);
         let size = shape.host_size().unwrap() / 6;
-        // The matrix [[0, 1, 0], [1, 1, 0]] in column-major order. An element 1 consists of bytes 1, which are valid
-        // for every type except the one-bit signed integer. Its elements are 0 and -1, the byte 0xff.
+        // Upload the matrix [[0, 1, 0], [1, 1, 0]] in column-major order. Each byte of an element 1 is 1, which is
+        // valid for every type except the one-bit signed integer. The elements of that type are 0 and -1, and -1 is the
+        // byte 0xff.
         let element = |n: u8| vec![if ty == ElementType::S1 { 0u8.wrapping_sub(n) } else { n }; size];
         let list = |elements: [u8; 6]| elements.map(element).concat();
         let columns = list([0, 1, 1, 1, 0, 0]);

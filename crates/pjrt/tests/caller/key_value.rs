@@ -91,7 +91,7 @@ fn plugin_reaches_store_during_client() {
     args.user_arg = create.kv_try_get_user_arg;
     assert!(!unsafe { create.kv_try_get_callback.unwrap()(&mut args) }.is_null());
     assert_eq!(LAST.lock().unwrap().take(), Some((5, "the key-value store has no key \"absent\"".to_owned())));
-    // Without a function that creates errors, the callback returns null.
+    // If the plugin passes no function that creates errors, a failed callback returns null.
     args.callback_error = null_mut();
     assert!(unsafe { create.kv_try_get_callback.unwrap()(&mut args) }.is_null());
 

@@ -33,7 +33,8 @@ mod out_of_memory {
 
     use super::*;
 
-    // The variables are thread-local, because the plugin's functions run on the thread of the test that calls them.
+    // The variables are thread-local, so that tests on other threads do not change them. The plugin's functions run on
+    // the thread of the test that calls them.
     thread_local! {
         /// Number of allocating calls that fail from now on.
         static FAILURES: Cell<usize> = const { Cell::new(0) };
@@ -150,7 +151,7 @@ mod out_of_memory {
     }
 
     unsafe extern "C" fn memory_devices(args: *mut PJRT_Memory_AddressableByDevices_Args) -> *mut PJRT_Error {
-        // One array per thread is enough, because this crate reads the array before the thread makes the next call.
+        // One array per thread is enough, because `pjrt` reads the array before the thread makes the next call.
         thread_local! {
             static DEVICES: Cell<[*mut PJRT_Device; 1]> = const { Cell::new([null_mut()]) };
         }

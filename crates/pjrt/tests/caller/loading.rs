@@ -15,8 +15,8 @@ fn directory() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// Builds a shared library from C source, with the compiler driver `cc` that Rust also uses as its linker. Windows has
-/// no such compiler.
+/// Builds a shared library from C source, with the compiler that the environment variable `CC` names or with `cc`. Rust
+/// also uses `cc` as its linker. Windows has no such compiler.
 #[cfg(unix)]
 fn build(name: &str, source: &str) -> PathBuf {
     let (c, library) = (directory().join(format!("{name}.c")), directory().join(format!("{name}.so")));

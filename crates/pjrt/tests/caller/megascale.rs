@@ -198,7 +198,7 @@ fn configurations_are_read_and_destroyed() {
     drop((config, context, ahead));
     assert_eq!(LIVE.load(SeqCst), 0);
 
-    // If the extension that destroys configurations is missing, this crate does not create a configuration.
+    // If the extension that destroys configurations is missing, `pjrt` does not create a configuration.
     let plugin = both(false);
     let megascale = plugin.extension::<Megascale>().unwrap();
     let topology = self::client(&plugin).topology().unwrap();

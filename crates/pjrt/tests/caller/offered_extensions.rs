@@ -1,5 +1,5 @@
-//! Tests the extensions of a device written with `device-plugin` through the extensions of this crate. The device
-//! provides an extension by listing it in `FEATURES`.
+//! Tests the extensions of a device that is written with `device-plugin`, through the extension types of `pjrt`. The
+//! device provides an extension by listing it in `FEATURES`.
 
 use recorded_messages::assert_message;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

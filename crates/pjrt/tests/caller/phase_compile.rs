@@ -106,7 +106,7 @@ fn lists_and_runs_phases_without_leaks() {
     let options = CompileOptions::default();
     let run = |phases: &[&str]| compiler.run_phases(phases, &[b"one", b""], &options, &topology);
     assert_eq!(run(&["parse", "lower"]).unwrap(), [b"oneparselower".to_vec(), b"parselower".to_vec()]);
-    // Let the plugin create an error: the event in these arguments is null.
+    // Let the plugin create an error by passing it a null event.
     let mut args = PJRT_Event_Await_Args::new();
     let error = unsafe { (*Plain::api().as_raw()).PJRT_Event_Await.unwrap()(&mut args) };
     ERROR.store(error, SeqCst);

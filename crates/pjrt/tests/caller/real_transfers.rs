@@ -52,7 +52,7 @@ fn element_types_round_trip_or_fail() {
     each_client("every_element_type", |client| {
         for ty in ElementType::ALL {
             let shape = Shape::new(*ty, [3]);
-            // A one-bit signed integer is 0 or -1, and this crate represents -1 as the byte 0xff.
+            // A one-bit signed integer is 0 or -1, and `pjrt` represents -1 as the byte 0xff.
             let one = if *ty == ElementType::S1 { 0xff } else { 1u8 };
             let bytes: Vec<u8> = [one, 0, one].iter().flat_map(|byte| vec![*byte; ty.host_size()]).collect();
             match client.buffer_from_bytes(&bytes, &shape, Placement::Default) {

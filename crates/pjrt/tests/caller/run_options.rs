@@ -17,7 +17,7 @@ use pjrt_sys::*;
 
 /// Log of a run, in order: the options that the plugin received, and the calls of callbacks and deleters.
 static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
-/// Whether the plugin lets runs fail.
+/// Whether the plugin returns an error for runs.
 static FAILS: AtomicBool = AtomicBool::new(false);
 
 /// Serializes the tests, because they share the plugin's records. Resets the records.
@@ -95,7 +95,8 @@ unsafe extern "C" fn add_chunk(args: *mut PJRT_CopyToDeviceStream_AddChunk_Args)
     null_mut()
 }
 
-/// Records the options, calls the callbacks of each device, and runs the program.
+/// Records the options and calls the callbacks of each device. Then runs the program, or returns an error if [`FAILS`]
+/// is set.
 unsafe extern "C" fn execute(args: *mut PJRT_LoadedExecutable_Execute_Args) -> *mut PJRT_Error {
     let options = unsafe { &*(*args).options };
     let (tasks, incarnations) =

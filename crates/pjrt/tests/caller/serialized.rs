@@ -1,5 +1,5 @@
-//! Tests which serialized bytes and numbers reach the plugin, and which are rejected before. Plugins trust serialized
-//! bytes without checking them.
+//! Tests which serialized bytes and numbers reach the plugin, and which `pjrt` rejects. The rejection is necessary,
+//! because plugins do not check serialized bytes.
 
 #![allow(clippy::disallowed_methods, reason = "a C plugin, in Rust")]
 

@@ -1,6 +1,5 @@
 //! Tests raw pointers and adopted objects. A simulated framework owns a client and calls the plugin's C functions,
-//! while other code uses the same client through this crate. The tests run on the embedded CPU device and on real
-//! plugins.
+//! while other code uses the same client through `pjrt`. The tests run on the embedded CPU device and on real plugins.
 
 #![allow(clippy::multiple_unsafe_ops_per_block, clippy::undocumented_unsafe_blocks, reason = "a C program, in Rust")]
 
@@ -148,7 +147,7 @@ fn every_object_has_a_raw_pointer() {
     assert!(!add.as_raw().is_null() && !add.executable().as_raw().is_null());
     assert!(!client.topology().unwrap().as_raw().is_null() && !x.ready_event().unwrap().as_raw().is_null());
     assert_eq!(event.as_raw(), event.event().as_raw());
-    // Compare a call of a C function through `Plugin::api` with the function of this crate that wraps it.
+    // Compare a call of a C function through `Plugin::api` with the function of `pjrt` that wraps it.
     let mut args = PJRT_Buffer_OnDeviceSizeInBytes_Args::new();
     args.buffer = x.as_raw();
     unsafe { client.plugin().api().call::<slot::PJRT_Buffer_OnDeviceSizeInBytes>(&mut args) }.unwrap();

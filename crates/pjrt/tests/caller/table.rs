@@ -1,4 +1,4 @@
-//! Tests how this crate handles short, old, new and invalid function tables, and valid and broken extension chains.
+//! Tests how `pjrt` handles short, old, new and invalid function tables, and valid and broken extension chains.
 
 #![allow(
     clippy::multiple_unsafe_ops_per_block,
@@ -102,8 +102,8 @@ fn compile_copies_only_readable_programs() {
     let mut whole = table();
     whole.PJRT_Executable_OptimizedProgram = Some(fake::optimized_program);
     let plugin = plugin_of(whole).unwrap();
-    // This crate copies the optimized program only if it can parse the format. If the first call returns an empty
-    // format, the program must be copied to learn the format.
+    // `pjrt` copies the optimized program only if it can parse the format. If the first call returns an empty format,
+    // the program must be copied to learn the format.
     for (format, copies) in [("mlir", 0), ("stablehlo_v1", 0), ("hlo", 1), ("hlo_with_config", 1), ("", 1)] {
         let fake = Fake::new();
         *fake.program_format.lock().unwrap() = format;

@@ -1,5 +1,4 @@
-//! Tests extensions that no plugin provides which runs without special hardware. The tests implement these extensions
-//! themselves.
+//! Tests extensions that no plugin for ordinary CPUs provides. The tests implement these extensions themselves.
 
 #![allow(clippy::multiple_unsafe_ops_per_block, clippy::undocumented_unsafe_blocks, reason = "a C plugin, in Rust")]
 #![allow(clippy::disallowed_methods, reason = "a C plugin, in Rust")]
@@ -449,7 +448,7 @@ mod tpu_topology {
         let args = unsafe { &mut *args };
         assert_eq!(unsafe { bytes(args.slice_name, args.slice_name_len) }, b"2x2x1");
         let config = unsafe { &mut *args.slice_config };
-        // Report five dimensions, although the struct contains only four. This crate must not read beyond the array.
+        // Report five dimensions, although the struct contains only four. `pjrt` must not read beyond the array.
         config.dim_size = 5;
         config.dimensions = [2, 2, 1, 1];
         config.wrap[1] = true.into();

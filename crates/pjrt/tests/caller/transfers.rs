@@ -90,7 +90,7 @@ fn row_major_data_or_error() {
     let buffer = client.buffer_from_host(&[1u8, 2, 3, 4, 5, 6], &[2, 3]).unwrap();
     fake.no_layouts.store(true, SeqCst);
     assert_eq!(buffer.to_host::<u8>().unwrap(), [1, 2, 3, 4, 5, 6], "the plugin's own layout is row-major");
-    // Like XLA of API 0.81, the fake ignores the requested layout and returns the bytes as they are stored.
+    // Like XLA's plugins of API 0.81, the fake ignores the requested layout and returns the bytes as they are stored.
     let other = client.buffer_from_host(&[1u8, 2, 3, 4, 5, 6], &[2, 3]).unwrap();
     fake.column_major.store(true, SeqCst);
     for no_layouts in [true, false] {
@@ -228,7 +228,7 @@ fn owned_data_lives_until_plugin_releases_it() {
     fake.manual.store(true, SeqCst);
     let dropped = Arc::new(AtomicBool::new(false));
     let data = Watched(vec![1.0, 2.0], dropped.clone());
-    // The upload returns while the plugin still uses the data, because this crate does not wait for the event.
+    // The upload returns while the plugin still uses the data, because `pjrt` does not wait for the event.
     let buffer = client.buffer_from_owned::<f32, _>(data, &[2], Placement::Default).unwrap();
     assert!(!dropped.load(SeqCst));
     drop(buffer);

@@ -22,7 +22,7 @@ use pjrt_sys::*;
 pub(crate) struct Fake {
     /// Whether events become ready only in [`Fake::finish`].
     pub(crate) manual: AtomicBool,
-    /// Error code with which events end, or 0 for success.
+    /// Error code of all events that become ready, or 0 for success.
     pub(crate) event_error: AtomicU32,
     /// Whether `PJRT_Event_OnReady` fails.
     pub(crate) refuse_callbacks: AtomicBool,
@@ -32,7 +32,7 @@ pub(crate) struct Fake {
     pub(crate) column_major: AtomicBool,
     /// Whether buffers report a tiled layout.
     pub(crate) tiled: AtomicBool,
-    /// Byte value that copies to the host write instead of the contents, or -1 to copy the contents.
+    /// Value of all bytes that a copy to the host writes, or -1 to copy the buffer's contents.
     pub(crate) garbage: AtomicI64,
     /// Whether the first output of a run is null.
     pub(crate) null_outputs: AtomicBool,

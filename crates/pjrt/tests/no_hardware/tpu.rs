@@ -95,7 +95,7 @@ pub(crate) fn query_executable(plugin: &Plugin, executable: &Executable) {
     assert_eq!(field("xla_tpu_enable_async_collective_fusion").unwrap(), "true");
     let error = field("no_such_field").unwrap_err();
     assert_eq!((error.kind(), error.code()), (ErrorKind::Plugin, ErrorCode::INVALID_ARGUMENT), "{error}");
-    // A serialized status message with the code 13, `INTERNAL`.
+    // Pass a serialized status message with the code 13, `INTERNAL`.
     assert!(!tpu.is_predetermined_error(&[8, 13]).unwrap());
     println!("serialized program: ok");
 }

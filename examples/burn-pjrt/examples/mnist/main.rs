@@ -1,4 +1,4 @@
-//! Trains a small network on synthetic images of digits. The first argument names the plugin (`cpu`). For comparison,
+//! Trains a small network to classify synthetic images. The first argument names the plugin (`cpu`). For comparison,
 //! the same network is trained on Burn's own CPU backend.
 //!
 //! ```sh

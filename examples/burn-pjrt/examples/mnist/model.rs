@@ -1,6 +1,6 @@
-//! A small convolutional network for images of digits, and its training on synthetic images.
+//! A small convolutional network that classifies images, and its training on synthetic images.
 
-// The derive macro of `Module` refers to this crate by the name `burn`.
+// The derive macro of `Module` refers to the crate `burn_core` by the name `burn`.
 use burn_core as burn;
 
 use burn_core::module::{Module, ModuleMapper, Param};
@@ -59,7 +59,8 @@ impl<B: Backend> ModuleMapper<B> for Weights {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
         let (id, weights, mapper) = param.consume();
         let shape = weights.shape();
-        // The number of inputs per output, for both layouts of weights.
+        // Compute the number of inputs of each output. Outputs are the first dimension of a convolution's weights, and
+        // the second dimension of a linear layer's weights.
         let dims = shape.as_slice();
         let inputs: usize = if dims.len() == 4 { dims[1..].iter().product() } else { dims[0] };
         let scale = (6.0 / inputs as f32).sqrt();
@@ -78,7 +79,8 @@ fn noise(drawn: &mut u32) -> f32 {
     (x >> 8) as f32 / 16_777_216.0
 }
 
-/// Returns images and their classes. An image has noise and a bright bar. The position of the bar depends on the class.
+/// Returns images and their classes. An image has noise and a bright bar. The direction and the position of the bar
+/// depend on the class.
 pub(crate) fn images<B: Backend>(batch: usize, seed: u32, device: &B::Device) -> (Tensor<B, 4>, Tensor<B, 1, Int>) {
     let mut drawn = seed * 1_000_003;
     let (mut pixels, mut classes) = (Vec::with_capacity(batch * SIDE * SIDE), Vec::with_capacity(batch));

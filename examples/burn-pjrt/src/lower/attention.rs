@@ -9,8 +9,8 @@ use super::{Lower, Result};
 use crate::dtype::extents;
 
 impl Lower<'_> {
-    /// Multiplies the values by the softmax of the scaled dot products of queries and keys. If all keys of a query are
-    /// masked, its result is 0.
+    /// Multiplies the values by the softmax of the attention scores. A score is the scaled dot product of a query and a
+    /// key, with the optional soft cap, masks and bias. If all keys of a query are masked, the query's result is 0.
     pub(super) fn attention(&mut self, op: &AttentionOpIr) -> Result<()> {
         let f = self.f;
         let (queries, keys) = (extents(&op.query), extents(&op.key));

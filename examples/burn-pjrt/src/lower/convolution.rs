@@ -91,7 +91,7 @@ impl Lower<'_> {
         self.set(out, result)
     }
 
-    /// Adds a bias to each channel. The channels are the second dimension.
+    /// Adds the bias, if there is one, to each channel. The channels are the second dimension.
     fn biased(&self, x: Value, bias: Option<&TensorIr>) -> Result<Value> {
         let Some(bias) = bias else { return Ok(x) };
         let bias = self.f.broadcast_in_dim(self.value(bias)?, &[1], &self.shape(x)?)?;

@@ -6,7 +6,7 @@ use stablehlo::ir::{ElementType, Precision};
 
 use super::{Lower, Result};
 
-/// Returns the number of elements.
+/// Returns the number of elements of a tensor with this shape.
 fn count(shape: &[i64]) -> u64 {
     shape.iter().product::<i64>().unsigned_abs()
 }
@@ -100,7 +100,7 @@ impl Lower<'_> {
         Ok(f.concatenate(&columns, shape.len())?)
     }
 
-    /// Combines `values` with the elements that [`Self::gather`] would select.
+    /// Combines the elements that [`Self::gather`] would select with `values`, by the operation `update`.
     pub(super) fn scatter(
         &self,
         x: Value,
@@ -131,7 +131,7 @@ impl Lower<'_> {
         self.scatter_points(x, points, values, update)
     }
 
-    /// Combines `values` with the slices that [`Self::take`] would select.
+    /// Combines the slices that [`Self::take`] would select with `values`, by the operation `update`.
     pub(super) fn scatter_rows(
         &self,
         x: Value,
@@ -162,7 +162,7 @@ impl Lower<'_> {
         Ok(f.scatter(x, rows, values, options, |old, new| self.updated(old, new, update))?)
     }
 
-    /// Combines `values` with the slices that [`Self::gather_points`] would select.
+    /// Combines the slices that [`Self::gather_points`] would select with `values`, by the operation `update`.
     pub(super) fn scatter_points(&self, x: Value, points: Value, values: Value, update: Update) -> Result<Value> {
         let (shape, form) = (self.shape(x)?, self.shape(points)?);
         let batch = form.len() - 1;

@@ -259,7 +259,8 @@ impl Lower<'_> {
         Ok(self.f.constant(literal)?)
     }
 
-    /// Returns a scalar of an operation: the next argument of its type if `argument` is `true`, or else a constant.
+    /// Returns a scalar of an operation. If `argument` is `true` and the program has scalar arguments of this type, the
+    /// scalar is the next of them. Otherwise it is a constant.
     fn scalar(&mut self, scalar: ScalarIr, element: ElementType, argument: bool) -> Result<Value> {
         let vector = self.scalars.iter_mut().find(|vector| argument && vector.element == element);
         let Some(vector) = vector else { return self.constant(scalar, element) };

@@ -271,7 +271,8 @@ impl Lower<'_> {
         self.set(&op.out, first)
     }
 
-    /// Raises each element to a constant integer power. Multiplies repeatedly if the exponent is small.
+    /// Raises each element to a constant integer power. Multiplies repeatedly for floats with exponents from -64 to 64,
+    /// and for integers with exponents that are not negative. Otherwise uses the power op.
     pub(super) fn integer_power(&self, x: Value, exponent: i64) -> Result<Value> {
         let f = self.f;
         let float = self.element(x)?.is_float();

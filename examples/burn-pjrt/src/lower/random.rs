@@ -27,7 +27,7 @@ impl Lower<'_> {
         let f = self.f;
         let element = self.types.element(out.dtype)?;
         let shape = extents(out);
-        // The type in which the random numbers are computed.
+        // Float distributions are computed in this type. For integer tensors, it is `f32`.
         let float = if element.is_float() { element } else { ElementType::F32 };
         let count: i64 = shape.iter().product();
         let result = match distribution {

@@ -1,4 +1,4 @@
-//! Burn's own tests of gradients. `BURN_SUITE` is the folder `crates/burn-backend-tests` of Burn 0.21.0.
+//! Runs Burn's own tests of gradients on PJRT. `BURN_SUITE` is the folder `crates/burn-backend-tests` of Burn 0.21.0.
 #![recursion_limit = "256"]
 #![allow(warnings, reason = "most of the code is that of Burn's tests")]
 

@@ -1,4 +1,5 @@
-//! Burn's own tests of tensor operations. `BURN_SUITE` is the folder `crates/burn-backend-tests` of Burn 0.21.0.
+//! Runs Burn's own tests of tensor operations on PJRT. `BURN_SUITE` is the folder `crates/burn-backend-tests` of Burn
+//! 0.21.0.
 #![recursion_limit = "256"]
 #![allow(warnings, reason = "most of the code is that of Burn's tests")]
 

@@ -1,6 +1,6 @@
-//! A device of pairs of integers that records on which threads its programs ran. A program is one line: its operation,
-//! its number of inputs, and further words. For example, `add 2` adds its two inputs. The word `donate` donates all
-//! inputs.
+//! A device whose arrays are pairs of integers. It records on which threads its programs ran. A program is one line:
+//! its operation, its number of inputs, and further words. For example, `add 2` adds its two inputs. The word `donate`
+//! donates all inputs.
 
 use std::ptr::null_mut;
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
@@ -37,7 +37,7 @@ pub struct State {
     pub begun: Vec<(String, ThreadId)>,
     /// Number of donated inputs that had no other owner.
     pub in_place: usize,
-    /// Launches wait within `execute` until this is `true`.
+    /// Launches of the program `hold` wait within `execute` until this is `true`.
     pub released: bool,
     /// Completers of asynchronous programs.
     pub running: Vec<Completer>,
@@ -54,7 +54,7 @@ impl Log {
         look(&self.state.lock().unwrap())
     }
 
-    /// Waits until a condition is true.
+    /// Waits until `is_so` returns `true` for the state.
     pub fn wait(&self, is_so: impl Fn(&State) -> bool) {
         drop(self.changed.wait_while(self.state.lock().unwrap(), |state| !is_so(state)).unwrap());
     }
@@ -63,7 +63,7 @@ impl Log {
         self.change(|state| state.released = true);
     }
 
-    /// Completes the asynchronous programs that have started.
+    /// Completes the asynchronous programs that have started, with `result`.
     pub fn finish(&self, result: Result<()>) {
         let running = self.change(|state| std::mem::take(&mut state.running));
         running.into_iter().for_each(|run| run.complete(result.clone()));
@@ -202,7 +202,7 @@ impl<const Q: bool> Backend for Device<Q> {
 }
 
 impl<const Q: bool> MultiDevice for Device<Q> {
-    /// Pushes the sum of the inputs of all devices as the output of each device.
+    /// Pushes the elementwise sum of the inputs of all devices as the output of each device.
     fn execute_all(&self, program: &Arc<Program>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
         self.log.change(|state| state.begun.push((program.words[0].clone(), std::thread::current().id())));
         let mut sum = vec![0, 0];
@@ -247,7 +247,7 @@ impl Fixture {
         self.framework.compile_with(self.client, program, &options.encode()).unwrap()
     }
 
-    /// Creates a buffer whose data arrives later.
+    /// Creates a buffer in the memory with the given index. Its data arrives later, through the returned manager.
     pub fn arriving(&self, memory: usize) -> (Manager, Buffer) {
         let shape = pair();
         let mut spec = garbage::<PJRT_ShapeSpec>();
@@ -291,7 +291,7 @@ impl Fixture {
         (outputs[0], event)
     }
 
-    /// Executes a program on both devices.
+    /// Executes a program on both devices, with one argument for each device.
     pub fn run_on_both(&self, program: Loaded, arguments: [Buffer; 2]) -> Answer<([Buffer; 2], [RawEvent; 2])> {
         let mut options = execute_options(&[]);
         let (mut out, mut events) = ([null_mut(); 2], [null_mut(); 2]);

@@ -108,7 +108,7 @@ on_both_devices! {
         let (waits, waits_event) = fixture.run(add, &[stuck]);
         let (holds, holds_event) = fixture.run(hold, &[for_first]);
         let (goes_on, goes_on_event) = fixture.run(add, &[for_second]);
-        // A launch without pending arguments runs while a deferred launch never starts.
+        // A launch without pending arguments runs even if an earlier deferred launch never starts.
         let there = plugin.ints(fixture.client, &[1, 2]);
         let (output, event) = fixture.run(add, &[there]);
         plugin.wait(event).unwrap();
@@ -357,7 +357,8 @@ on_both_devices! {
             let mut event = null_mut();
             let mut output = null_mut();
             {
-                // The caller frees all memory of the call when the call returns, except the callback's own argument.
+                // The caller frees all memory of the call when the call returns, except the memory at the callback's
+                // `user_arg`.
                 let user_arg = (&raw mut came).cast();
                 let mut info = PJRT_SendCallbackInfo { channel_id: 2, user_arg, send_callback: Some(take) };
                 let mut sends = [&raw mut info];
@@ -372,7 +373,7 @@ on_both_devices! {
                     args.execute_device = null_mut();
                 });
                 run.map(drop).unwrap();
-                // Overwrite this memory, as later calls of the caller may do.
+                // Overwrite the memory that the caller has freed, as its next calls may do.
                 (sends, options.num_send_ops) = ([null_mut()], usize::MAX);
                 std::hint::black_box((&mut info, &mut sends, &mut options));
             }
@@ -461,7 +462,8 @@ fn does_not_run_on_completing_thread() {
     fixture.end();
 }
 
-/// Tests a process that ends without destroying its client, while a chain of launches waits for data.
+/// Tests a process that ends without destroying its client while launches wait for data. Each launch takes the output
+/// of the launch before it.
 #[cfg(unix)]
 mod end_of_the_process {
     use std::cell::Cell;

@@ -20,7 +20,7 @@ fn alias(fixture: &Fixture) -> *mut PJRT_RawBuffer {
     alias.unwrap().raw_buffer
 }
 
-/// Calls a function with an alias, and destroys the alias even if the call fails.
+/// Calls a function with a new raw alias of the fixture's buffer. Destroys the alias even if the call fails.
 fn with_alias(fixture: &Fixture, call: impl FnOnce(*mut PJRT_RawBuffer) -> Answer) -> Answer {
     let raw = alias(fixture);
     let answer = call(raw);
@@ -74,7 +74,7 @@ const INFALLIBLE: &[Case] = &[
     ("on_device_size", "PJRT_RawBuffer_CopyRawHostToDevice", FALLIBLE[3].2),
 ];
 
-/// Methods of `Profiler`, which do not belong to a client.
+/// Methods of `Profiler`. They do not belong to a client, so they have tests of their own.
 const PROFILE: &[&str] = &["profile_started", "profile_stopping"];
 
 #[test]

@@ -26,7 +26,7 @@ thread_local! {
     static FAULTS: RefCell<Vec<(&'static str, Kind)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Makes the next call of a method fail.
+/// Makes the next call of `method` on this thread fail in the way that `kind` names.
 pub fn arm(method: &'static str, kind: Kind) {
     FAULTS.with_borrow_mut(|faults| faults.push((method, kind)));
 }
@@ -55,12 +55,12 @@ fn enter(method: &str) -> Result<()> {
     }
 }
 
-/// Like [`enter`], for a method that cannot return an error.
+/// Does the same as [`enter`] for a method that cannot return an error. Panics if [`arm`] requested an error.
 fn enter_or_panic(method: &str) {
     enter(method).expect("a method without an error was told to return one");
 }
 
-/// Work of the framework in a callback. It runs at most once.
+/// A function that the framework runs in a callback. It runs at most once.
 type Callback = RefCell<Option<Box<dyn FnOnce()>>>;
 
 thread_local! {

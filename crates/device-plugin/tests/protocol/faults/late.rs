@@ -45,7 +45,7 @@ fn remove_external(buffer: Buffer) {
     plugin().ask::<slot::PJRT_Buffer_DecreaseExternalReferenceCount>(|args| args.buffer = buffer).unwrap();
 }
 
-/// A way to end the life of a buffer: its description, and a function that does it.
+/// A way to end the life of a buffer: its description, and a function that ends the life of the given buffer.
 type End = (&'static str, fn(&Fixture, Buffer));
 
 const ENDS: &[End] = &[

@@ -1,6 +1,7 @@
 //! Tests faults in the vendor's code: a panic in any method, a panic during the clean-up after another panic, an error
-//! from any method, and panics in destructors and clones. The call returns an error with the names of the function and
-//! of the cause. Nothing leaks, and the client remains usable.
+//! from any method, and panics in destructors and clones. The call returns the method's error, or an error that names
+//! the C function and the panic. Destroy functions succeed even if a destructor panics. Nothing leaks, and the client
+//! remains usable.
 //!
 //! The tests read the names of the methods from the source of the traits, so that a new method without a case fails a
 //! test.
@@ -379,14 +380,14 @@ const PLUGIN: &[Case] = &[
     }),
 ];
 
-/// Methods of `DevicePlugin` that the description calls instead of a C function.
+/// Methods of `DevicePlugin` that the exported description calls. No C function calls them.
 const DESCRIPTION: &[&str] = &["library", "capabilities", "options", "process", "ownership", "manifest"];
 const HOOKS: &[&str] = &["configure", "supports", "shutdown"];
 
 /// Name of the vendor code, the C function that reports its panic (if any), and the call.
 type Other = (&'static str, Option<&'static str>, fn(&Fixture) -> Answer);
 
-/// Vendor code other than trait methods that C functions run.
+/// Code of the vendor that C functions run, except for trait methods.
 const OTHERS: &[Other] = &[
     ("Buffer::drop", None, |w| {
         let buffer = w.put().unwrap();
@@ -589,7 +590,7 @@ fn destructors_and_clones_may_panic() {
 #[test]
 fn panic_during_unwind() {
     // If a panic poisons a lock of the vendor, the vendor's destructors may panic, too. The output exists when
-    // `execute` fails.
+    // `execute` fails, so the SDK drops it during the unwinding.
     let _turn = EXCLUSIVE.turn();
     let fixture = Fixture::new();
     for (kind, expected) in [

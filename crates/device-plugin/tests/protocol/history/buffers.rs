@@ -1,4 +1,4 @@
-//! Functions of buffers, except for transfers.
+//! Cases for the functions of buffers, except for transfers.
 
 use std::ptr::{null, null_mut};
 

@@ -7,7 +7,7 @@ use pjrt_sys::*;
 
 use crate::framework::{Framework, garbage, toy};
 
-/// Memory that ends where the readable range ends.
+/// Readable memory. The page after it is not accessible.
 pub struct Cliff {
     start: *mut u8,
     len: usize,
@@ -30,8 +30,8 @@ impl Cliff {
         at
     }
 
-    /// Writes the first `struct_size` bytes of a struct to the end of the memory. Only padding to the alignment may
-    /// follow before the unreadable memory.
+    /// Writes the first `struct_size` bytes of a struct to the end of the memory. Only alignment padding may separate
+    /// the struct from the unreadable memory.
     pub fn put<T: AbiStruct>(&self, value: &T, struct_size: usize) -> *mut T {
         let at = self.last(struct_size.max(size_of::<usize>()).next_multiple_of(align_of::<T>()));
         let known = struct_size.clamp(size_of::<usize>(), T::STRUCT_SIZE);
@@ -103,7 +103,7 @@ mod pages {
     }
 
     pub(super) fn unmap(start: *mut u8, _: usize) {
-        // The size must be 0 if all pages are released.
+        // Windows requires the size 0 to release all pages.
         assert_ne!(unsafe { VirtualFree(start.cast(), 0, RELEASE) }, 0);
     }
 }
@@ -136,7 +136,7 @@ pub struct Caller {
     pub age: Age,
     /// Names of the slots that were called.
     pub called: Vec<&'static str>,
-    /// Whether a function was called because its struct has a size for this age.
+    /// Set to `true` when a function is called. A function is not called if its struct has no size for [`Caller::age`].
     pub more: bool,
 }
 
@@ -144,11 +144,11 @@ pub struct Caller {
 pub enum Age {
     /// The size before the change with this index in the struct's history, or the current size after the last change.
     History(usize),
-    /// A size of this many bytes more than the current size.
+    /// A size that exceeds the current size by this many bytes.
     Future(usize),
-    /// An announced size that is invalid, while only the current bytes are readable.
+    /// An invalid announced size. Only the bytes of the current size are readable.
     Lies(usize),
-    /// A size of fewer bytes than any framework passed. Only these bytes are readable.
+    /// A size that is smaller than any that frameworks passed. Only this many bytes are readable.
     Short(usize),
 }
 
@@ -233,7 +233,7 @@ impl Caller {
                 let fault = answer.expect_err(name);
                 assert!(fault.message.starts_with(name), "{fault:?}");
                 assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}");
-                // The message names the field, its size and the expected size.
+                // The message names the field, the announced size and the current size.
                 for part in ["args->struct_size".to_owned(), format!(" {size},"), format!(" {}", S::Args::STRUCT_SIZE)]
                 {
                     assert!(fault.message.contains(&part), "{fault:?}");

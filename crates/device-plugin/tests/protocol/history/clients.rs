@@ -1,4 +1,4 @@
-//! Functions of errors, events, the plugin, clients, devices and memories.
+//! Cases for the functions of errors, events, the plugin, clients, devices and memories.
 
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicUsize, Ordering};

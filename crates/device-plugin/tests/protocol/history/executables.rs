@@ -1,4 +1,4 @@
-//! Functions of executables.
+//! Cases for the functions of executables.
 
 use std::ptr::{null, null_mut};
 

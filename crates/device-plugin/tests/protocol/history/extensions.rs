@@ -1,4 +1,4 @@
-//! Functions of the mandatory extensions.
+//! Cases for the functions of the extensions that the SDK adds to every plugin.
 
 use pjrt_sys::*;
 

@@ -47,7 +47,7 @@ fn cases() -> Vec<(&'static str, Case)> {
 }
 
 fn ages() -> Vec<Age> {
-    // No struct has changed as often as this.
+    // `every_function_has_case` checks that each struct has changed fewer than 8 times.
     let history = (0..8).map(Age::History);
     let future = [1, 7, 8, 4096, 1 << 20].map(Age::Future);
     let lies = [1 << 40, usize::MAX / 2, usize::MAX - 7, usize::MAX].map(Age::Lies);
@@ -101,7 +101,8 @@ fn frameworks_of_every_age_are_served() {
             calls += usize::from(caller.more);
         }
     }
-    // Each function is called with its current size, nine larger announced sizes and at least three smaller ones.
+    // Each function is called with the current size of its struct, nine larger announced sizes and at least three
+    // smaller ones.
     assert!(calls > cases().len() * 13, "{calls}");
     fixture.end();
 }

@@ -11,7 +11,8 @@ use super::fixture::{CODE, DATA, DIMS, Fixture, S32, shape_spec};
 use crate::framework::{Answer, execute_options, program, raw_values, toy};
 
 /// Passes `value` in every size that frameworks have passed or that newer frameworks may pass, with no readable memory
-/// after it. A size that no framework has passed causes an error that names the field.
+/// after it. Then passes it in smaller sizes than frameworks have ever passed. Each of these causes an error that names
+/// `field`.
 fn each_size<T: AbiStruct>(value: &T, field: &str, mut pass: impl FnMut(*const T) -> Answer) {
     let history = T::HISTORY.iter().map(|(_, size)| *size).chain([T::STRUCT_SIZE]);
     let future = [1, 8, 4096].map(|more| T::STRUCT_SIZE + more);
@@ -134,7 +135,7 @@ fn shape_specs_of_every_age() {
 
 #[test]
 fn arrays_of_longer_structs() {
-    // Two named values of a newer framework, whose structs are 24 bytes longer.
+    // Pass two named values of a newer framework. Its structs are 24 bytes longer.
     const LONGER: usize = PJRT_NamedValue::STRUCT_SIZE + 24;
     let values = [device_plugin::NamedValue::new("name", "of two"), device_plugin::NamedValue::new("flag", true)];
     let raw = raw_values(&values);

@@ -1,4 +1,4 @@
-//! Functions that transfer data between host and device, and between devices.
+//! Cases for the functions that transfer data between host and device, and between devices.
 
 use std::ptr::{null, null_mut};
 

@@ -1,11 +1,12 @@
-//! Atomics, locks and thread-local values of the model checker.
+//! Atomics, locks and thread-local values of the model checker `loom`.
 
 pub use std::sync::atomic::Ordering;
 
 use loom::sync::atomic::fence;
 pub use loom::sync::{Mutex, MutexGuard};
 
-/// Performs an access. A fence follows if the access is sequentially consistent.
+/// Performs an atomic access. If the access is sequentially consistent, a fence follows, because `loom` treats such an
+/// access as weaker than it is.
 fn fenced<T>(sequential: bool, access: impl FnOnce() -> T) -> T {
     let result = access();
     if sequential {
