@@ -31,7 +31,6 @@ mod layer_error;
 pub mod overrides;
 pub mod record;
 mod settings;
-mod thread_id;
 pub mod trace;
 pub mod validate;
 pub mod variables;

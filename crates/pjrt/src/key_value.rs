@@ -113,11 +113,11 @@ unsafe fn store<'a>(user_arg: *mut c_void) -> &'a Arc<dyn KeyValueStore> {
 ///
 /// `make` is null or the pointer that the plugin passed to the callback.
 unsafe fn fail(make: *mut PJRT_CallbackError, code: ErrorCode, message: &str) -> *mut PJRT_Error {
-    if make.is_null() {
+    // SAFETY: this function's contract: `make` is null or valid.
+    let Some(make) = (unsafe { make.as_ref() }).copied().flatten() else {
+        tracing::error!("a callback of the key-value store failed, and the plugin cannot receive its error: {message}");
         return std::ptr::null_mut();
-    }
-    // SAFETY: this function's contract: `make` is valid.
-    let Some(make) = (unsafe { *make }) else { return std::ptr::null_mut() };
+    };
     // SAFETY: C9 (callbacks of a client): the function copies the message.
     unsafe { make(PJRT_Error_Code(code.as_raw()), message.as_ptr().cast::<c_char>(), message.len()) }
 }

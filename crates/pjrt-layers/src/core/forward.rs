@@ -155,7 +155,7 @@ fn reach(call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Error) -> *mut P
     if call.is::<slot::PJRT_Event_OnReady>() { ready::register(call, plugin) } else { plugin(call.args) }
 }
 
-fn missing(state: &State, name: &str) -> LayerError {
+pub(super) fn missing(state: &State, name: &str) -> LayerError {
     let minor = state.plugin_version().1;
     LayerError::new(ErrorCode::UNIMPLEMENTED, format!("the plugin of API 0.{minor} does not have {name}"))
 }

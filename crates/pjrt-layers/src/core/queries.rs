@@ -314,16 +314,17 @@ impl State {
         }
         let deadline = Instant::now() + limit;
         let mut pause = Duration::from_micros(10);
+        // Until the event is ready, the plugin may write to the memory. After an error, the memory therefore stays valid.
+        let mut data = std::mem::ManuallyDrop::new(data);
         while !ask!(&self.plugin, PJRT_Event_IsReady { event: handle(event) })?.is_ready.get() {
             if Instant::now() > deadline {
-                // The plugin may still write to the memory, so it must stay valid.
-                std::mem::forget(data);
                 let message = format!("the contents are not ready after {} s", limit.as_secs());
                 return Err(LayerError::new(ErrorCode::DEADLINE_EXCEEDED, message));
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(10));
         }
+        let data = std::mem::take(&mut *data);
         let failure = self.event_failure(event);
         // An error of the destroy function cannot be handled.
         let _ = ask!(&self.plugin, PJRT_Event_Destroy { event: handle(event) });

@@ -9,7 +9,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use pjrt_record::{Body, Content, End, Hash, PIECE, Process, Selection, Stamp, Writer, encode_piece};
 
 use crate::core::State;
-use crate::thread_id::thread_id;
+use crate::core::thread_id;
 
 /// Destination of a recording, the plugin's path, and an optional limit to one run.
 #[derive(Clone, Debug, Default)]

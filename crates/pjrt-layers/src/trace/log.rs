@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::tally::Counters;
-use crate::thread_id::thread_id;
+use crate::core::thread_id;
 
 /// Number of arguments that a record keeps.
 pub(super) const ARGS: usize = 6;

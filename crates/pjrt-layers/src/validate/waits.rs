@@ -97,10 +97,9 @@ impl Waits {
         loop {
             std::thread::sleep((limit / 4).max(Duration::from_millis(10)));
             let is_long = self.with(|state| {
-                let mut waiting =
-                    state.waiting.values_mut().filter(|one| one.since.elapsed() >= limit && !one.is_reported);
+                let waiting = state.waiting.values_mut().filter(|one| one.since.elapsed() >= limit && !one.is_reported);
                 // A single graph contains all waiting threads.
-                waiting.any(|one| !std::mem::replace(&mut one.is_reported, true))
+                waiting.fold(false, |_, one| !std::mem::replace(&mut one.is_reported, true))
             });
             if is_long {
                 reports.note(&format!("validate: a thread has waited for {} s\n{}", limit.as_secs_f64(), self.graph()));

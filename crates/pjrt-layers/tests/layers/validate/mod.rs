@@ -1,4 +1,4 @@
-//! Tests of the layer `validate`: it reports calls that break a rule, and reports nothing for a correct program.
+//! Tests of the layer `validate`, which reports calls that break a rule, and reports nothing for a correct program.
 
 mod framework;
 mod real_plugins;
