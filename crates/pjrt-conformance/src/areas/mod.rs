@@ -1,4 +1,4 @@
-//! The cases, one file for each area or large subject.
+//! The cases. Each file contains an area or a large subject of an area.
 
 mod abi;
 mod buffers;
