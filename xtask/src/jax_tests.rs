@@ -159,7 +159,7 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Error> {
     }
 }
 
-/// Returns the most recent build of the CPU plugin.
+/// Returns the library of the CPU plugin: the release build if it exists, and the debug build otherwise.
 fn built() -> Result<PathBuf, Error> {
     let name = format!("{}pjrt_plugin_cpu{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
     let candidates = ["release", "debug"].map(|profile| sh::target().join(profile).join(&name));
@@ -169,7 +169,7 @@ fn built() -> Result<PathBuf, Error> {
     })
 }
 
-/// The version of a checkout of JAX's repository, such as `0.10.2`.
+/// Returns the version of a checkout of JAX's repository, such as `0.10.2`.
 fn version_of(checkout: &Path) -> Result<String, Error> {
     let file = checkout.join("jax/version.py");
     let text =
