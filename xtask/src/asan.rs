@@ -1,4 +1,5 @@
-//! `cargo xtask asan`: runs tests of the caller and of the vendor of the C table under the address and leak sanitizers.
+//! `cargo xtask asan`: runs tests of the caller's side and of the vendor's side of the PJRT C API under the address and
+//! leak sanitizers.
 //!
 //! The task omits the embedded CPU device, which is safe Rust. Compiled with the sanitizer and without optimization,
 //! the device's kernels would take longer to compile than everything else. The caller's tests load real XLA plugins,

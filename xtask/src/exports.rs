@@ -35,8 +35,8 @@ pub(crate) fn elf() -> Result<Elf, Error> {
     if cfg!(target_os = "linux") { Ok(Elf) } else { Err("this check needs ELF libraries".into()) }
 }
 
-/// Builds and checks the libraries, and returns how many it checked. Only the CPU plugin is built as users install it,
-/// with optimization, because the symbols and the linker's options do not depend on optimization.
+/// Builds and checks the libraries, and returns how many it checked. The symbols and the linker's options do not depend
+/// on optimization. Therefore, only the CPU plugin is built with optimization, as users install it.
 pub(crate) fn run(_: Elf, workspace: Workspace) -> Result<u64, Error> {
     sh::run(sh::cargo().args(["build", "--quiet", "--release", "-p", "pjrt-cpu-plugin"]))?;
     let libraries = [

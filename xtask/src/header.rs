@@ -13,7 +13,7 @@ struct Header {
     config: &'static str,
     /// Rust files, or folders of Rust files, in the order of their declarations in the header.
     sources: &'static [&'static str],
-    /// Text after the first line, which names the generator.
+    /// Text after the header's first line. The first line names the generator.
     preamble: &'static str,
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct Row {
 }
 
 pub(crate) enum Outcome {
-    /// The numbers of passed and failed tests, the reasons of skipped ones, the errors of failed ones, and pytest's error.
+    /// Numbers of passed and failed tests, output lines about skipped and failed tests, and pytest's error.
     Ran { passed: u64, failed: u64, skipped: Vec<String>, failures: Vec<String>, result: Result<(), String> },
     /// The Python environment for the version is not available.
     Missing(String),
@@ -28,7 +28,8 @@ pub(crate) enum Outcome {
     Left,
 }
 
-/// Returns whether a version is requested. Without `all`, only the oldest version, the newest version and [`MAIN`] are.
+/// Returns whether a version is requested. Without `all`, the requested versions are the oldest, the newest and
+/// [`MAIN`].
 fn is_wanted(jax: &Jax, all: bool) -> bool {
     let ends = [JAX.first(), JAX.last()];
     all || jax.version == MAIN || ends.into_iter().flatten().any(|end| end.version == jax.version)
@@ -50,15 +51,15 @@ pub(crate) struct Libraries<'a> {
     pub(crate) traced: &'a Path,
     /// Library that exchanges DLPack tensors.
     pub(crate) dlpack: &'a Path,
-    /// Library with the layers, which record a program.
+    /// Library with the layers, with which the tests record a program.
     pub(crate) layers: &'a Path,
     /// Paths of real plugins, in the format of `PJRT_TEST_PLUGINS`. Empty if there are none.
     pub(crate) plugins: &'a OsStr,
 }
 
 /// Runs `tests/jax` with the requested versions. Runs as many versions at a time as there are cores, because most tests
-/// use one core. `package` is a folder with the content of the CPU plugin's wheel, for tests of what the wheel adds to
-/// JAX.
+/// use one core. `package` is a folder with the content of the CPU plugin's wheel, for tests of the wheel's additions
+/// to JAX.
 pub(crate) fn run(libraries: &Libraries<'_>, package: &Path, all: bool) -> Vec<Row> {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let (next, outcomes) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));

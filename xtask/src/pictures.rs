@@ -177,13 +177,13 @@ fn call(value: &Value) -> Option<Call<'_>> {
     })
 }
 
-/// Converts a count to a coordinate.
+/// Converts a count to `f64`.
 #[expect(clippy::cast_precision_loss, reason = "the numbers are small")]
 fn number(count: usize) -> f64 {
     count as f64
 }
 
-/// Converts a time to a coordinate in nanoseconds.
+/// Converts a time in nanoseconds to `f64`.
 #[expect(clippy::cast_precision_loss, reason = "the times are far below 2^52 ns")]
 fn nanoseconds(time: u64) -> f64 {
     time as f64

@@ -31,7 +31,7 @@ const SAFE: &[&str] = &[
     "crates/pjrt-cli",
     "xtask",
 ];
-/// Forbidden dependencies: the first package must not depend on the second one, except for its tests.
+/// Forbidden dependencies: the first package must not depend on the second package, except in tests.
 const WALLS: &[(&str, &str)] = &[
     ("pjrt-plugin-minimal", "pjrt-rs"),
     ("pjrt-rs", "device-plugin"),

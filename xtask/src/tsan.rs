@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::cross::toolchain::{StandardLibrary, Toolchain};
 use crate::{Error, sh};
 
-/// Arguments of `cargo test`, which select the tests of one package.
+/// Arguments of `cargo test`. Each list selects the tests of one package.
 const TESTS: &[&[&str]] = &[
     &["-p", "device-plugin", "--lib", "--test", "protocol"],
     &["-p", "process-transport", "--lib", "--test", "local"],

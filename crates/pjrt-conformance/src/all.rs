@@ -4,7 +4,7 @@ use crate::suite::Suite;
 use crate::{areas, data_case};
 
 impl Suite {
-    /// Collects the cases of all areas.
+    /// Creates the suite with the cases of all areas and of the TOML files.
     #[must_use]
     pub fn new() -> Self {
         let mut suite = Self::empty();

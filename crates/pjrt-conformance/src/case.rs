@@ -11,7 +11,7 @@ use crate::stop::Stop;
 /// A group of cases, such as the cases that a framework depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// Cases that every framework depends on: create a client, transfer data, compile, execute.
+    /// Cases that every framework depends on: creating a client, transferring data, compiling, executing.
     Minimal,
     /// Cases that JAX depends on.
     Jax,

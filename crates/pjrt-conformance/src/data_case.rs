@@ -52,7 +52,7 @@ struct Array {
     ty: String,
     dims: Vec<i64>,
     values: Vec<Value>,
-    /// Absolute part of the tolerance. An element may differ from the expected one by `absolute + relative *
+    /// Absolute part of the tolerance. An element may differ from the expected element by `absolute + relative *
     /// abs(expected)`.
     #[serde(default)]
     absolute: f64,

@@ -56,7 +56,7 @@ impl Diff {
         self.changes.iter().any(|change| fails(change.new) && !fails(change.old))
     }
 
-    /// Returns the changes as text, one line for each case, followed by their count.
+    /// Returns the changes as text: one line for each case, and a last line with the number of cases that differ.
     #[must_use]
     pub fn to_text(&self) -> String {
         let name = |outcome: Option<Outcome>| outcome.map_or("-", Outcome::name);

@@ -1,4 +1,4 @@
-//! Descriptions of the plugin, the machine and the time, for reports.
+//! Describes the plugin, the machine and the time for reports.
 
 use std::fs::File;
 use std::io::Read;

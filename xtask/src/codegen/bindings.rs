@@ -1,4 +1,4 @@
-//! `bindings.rs`: the output of bindgen for every PJRT header, with C booleans made safe to read.
+//! Generates `bindings.rs`: the output of bindgen for every PJRT header, with C booleans made safe to read.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -61,7 +61,8 @@ pub(super) fn functions(bindings: &Bindings) -> BTreeMap<String, Function> {
     functions
 }
 
-/// Returns the function in `Option<unsafe extern "C" fn(args: *mut X_Args) -> *mut PJRT_Error>`, which may also return
+/// Returns the function in `Option<unsafe extern "C" fn(args: *mut X_Args) -> *mut PJRT_Error>`. The function may also
+/// return nothing.
 /// nothing.
 fn function(ty: &Type) -> Option<Function> {
     let Type::Path(path) = ty else { return None };
@@ -230,7 +231,8 @@ pub(super) fn plain(name: &str) -> String {
     name.replace('_', "").to_ascii_lowercase()
 }
 
-/// Returns the constants of `PJRT_Extension_Type`. The key is the name without prefix, in the form of [`plain`].
+/// Returns the constants of `PJRT_Extension_Type`. The key is the constant's name without prefix, normalized by
+/// [`plain`].
 pub(super) fn extension_types(bindings: &Bindings) -> BTreeMap<String, String> {
     const PREFIX: &str = "PJRT_Extension_Type_";
     let mut types = BTreeMap::new();

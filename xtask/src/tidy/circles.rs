@@ -261,7 +261,7 @@ impl<'m> Graph<'m> {
         found
     }
 
-    /// Returns the files that import from a module above them, other than the root of the crate, with this module.
+    /// Returns each file that imports from a module above it, together with this module. Ignores the root of the crate.
     fn upward(&self) -> impl Iterator<Item = (&'m Module, &'m Module)> {
         let edges = self.edges.iter().flat_map(|(from, to)| to.iter().map(|to| (*from, *to)));
         edges.filter(|(from, to)| !to.is_empty() && from.starts_with(to))

@@ -19,7 +19,8 @@ const TASKS_ONLY: &[&str] = &["bindgen", "cbindgen"];
 /// depends. An optional dependency is in brackets.
 type Crates = BTreeMap<String, BTreeSet<String>>;
 
-/// Compares the diagram in ARCHITECTURE.md with the crates, and checks which packages use [`TASKS_ONLY`].
+/// Compares the diagram in ARCHITECTURE.md with the crates, and checks that only xtask uses the libraries in
+/// [`TASKS_ONLY`].
 pub(super) fn check(faults: &mut Vec<String>) -> Result<(), Error> {
     let metadata = metadata()?;
     let text = fs::read_to_string(sh::root().join(FILE))?;

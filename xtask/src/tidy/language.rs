@@ -17,7 +17,7 @@ struct Rule {
     /// Whether string literals are checked as well.
     messages: bool,
     remedy: &'static str,
-    /// A sentence that the rule reports, and a better one.
+    /// A sentence that the rule reports, and a better sentence.
     example: (&'static str, &'static str),
     /// More sentences that the rule must report.
     #[cfg_attr(not(test), expect(dead_code, reason = "only the tests read it"))]

@@ -11,7 +11,7 @@ struct Source {
 }
 
 const SOURCES: &[Source] = &[
-    // The order from the bottom up: `table` and `reclaim`, then `lend`, `objects` and `extensions`.
+    // The rooms from the bottom up: `table` and `reclaim`, then `lend`, `objects` and `extensions`.
     Source {
         folder: "crates/device-plugin/src/abi/",
         path: "crate::abi::",
@@ -22,7 +22,7 @@ const SOURCES: &[Source] = &[
             ("objects", &["extensions"]),
         ],
     },
-    // The order from the bottom up: `sharding`, then `engine` and `spmd`, which do not import each other, then `passes`
+    // The rooms from the bottom up: `sharding`, then `engine` and `spmd`, which do not import each other, then `passes`
     // and `compile`.
     Source {
         folder: "crates/stablehlo-cpu/src/",
@@ -34,7 +34,7 @@ const SOURCES: &[Source] = &[
             ("passes", &["spmd", "compile"]),
         ],
     },
-    // The order from the bottom up: `elementwise`, then `kernels`, then `lower`.
+    // The rooms from the bottom up: `elementwise`, then `kernels`, then `lower`.
     Source {
         folder: "crates/stablehlo-cpu/src/engine/",
         path: "crate::engine::",

@@ -83,7 +83,8 @@ fn table(suite: &mut Suite) {
         });
 }
 
-/// Functions that every framework calls without checking the slot. The list was collected from the frameworks' sources.
+/// Functions that every framework calls without checking whether the slot is null. The list was collected from the
+/// frameworks' sources.
 const MINIMAL: &[Function] = &[
     Function::PJRT_Error_Destroy,
     Function::PJRT_Error_Message,
@@ -133,7 +134,7 @@ const MINIMAL: &[Function] = &[
     Function::PJRT_Buffer_ReadyEvent,
 ];
 
-/// Additional functions that JAX and PyTorch/XLA call without checking the slot.
+/// Additional functions that JAX and PyTorch/XLA call without checking whether the slot is null.
 const JAX: &[Function] = &[
     Function::PJRT_Client_LookupAddressableDevice,
     Function::PJRT_Client_DefaultDeviceAssignment,
@@ -203,7 +204,7 @@ fn slots(suite: &mut Suite) {
 
 fn sizes(suite: &mut Suite) {
     for &(name, _, probe) in PROBES {
-        // These two functions return nothing, so they cannot reject a struct.
+        // `PJRT_Error_Destroy` and `PJRT_Error_Message` return nothing, so they cannot reject a struct.
         if ["PJRT_Error_Destroy", "PJRT_Error_Message"].contains(&name) {
             continue;
         }

@@ -602,7 +602,7 @@ fn pointers(suite: &mut Suite) {
             .check(move |cx| {
                 let buffer = cx.floats(&[1.0; 10])?;
                 buffer.wait()?;
-                // Add the padding to offsets at the end, because a device may pad the array.
+                // A device may pad the array. Add the padding to the offset, so that the range ends beyond the buffer.
                 let padding = i64::try_from(buffer.on_device_size()?).unwrap_or(40) - 40;
                 match copy_raw_unchecked(&buffer, if offset < 0 { offset } else { offset + padding }, bytes)? {
                     Err(failure) => {

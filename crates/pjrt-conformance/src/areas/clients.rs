@@ -63,7 +63,7 @@ fn client(suite: &mut Suite) {
         .profiles(Profiles::MINIMAL)
         .without_client()
         .check(|cx| match cx.client() {
-            // Without a client, other cases are skipped with this reason. This case fails.
+            // Without a client, the other cases are skipped. Only this case reports the reason as a failure.
             Err(Stop::Skip(reason)) => Err(Stop::Fail(reason)),
             other => other.map(drop),
         });
@@ -138,7 +138,7 @@ fn client(suite: &mut Suite) {
 /// Names of the platforms of XLA's GPU plugins.
 const GPU_PLATFORMS: [&str; 4] = ["cuda", "rocm", "oneapi", "sycl"];
 
-/// Returns [`Stop::Unsupported`] unless the platform is that of one of XLA's GPU plugins.
+/// Returns [`Stop::Unsupported`] unless `platform` is a platform of XLA's GPU plugins.
 pub(super) fn requires_gpu_platform(platform: &str) -> Result<(), Stop> {
     if GPU_PLATFORMS.contains(&platform) {
         return Ok(());

@@ -10,7 +10,8 @@ use crate::raw::{add_data, calls, compile_triton, found, register_counter, regis
 use crate::stop::Stop;
 use crate::suite::Suite;
 
-/// The `api_version` of a custom call without types. `TYPED` is that of a custom call with the types of XLA's FFI.
+/// The `api_version` of a custom call without types. `TYPED` is the `api_version` of a custom call with the types of
+/// XLA's FFI.
 const UNTYPED: i32 = 1;
 const TYPED: i32 = 4;
 

@@ -241,7 +241,7 @@ fn queries(suite: &mut Suite) {
         .functions(&[Function::PJRT_LoadedExecutable_GetDeviceAssignment])
         .check(|cx| {
             let devices = cx.devices(2)?;
-            // Use an order that differs from the default assignment.
+            // Reverse the order of the devices, so that the assignment differs from the default assignment.
             let ids = vec![i64::from(devices[1].id()?), i64::from(devices[0].id()?)];
             let assignment = DeviceAssignment::new(1, 2, ids)
                 .ok_or_else(|| Stop::Fail("the suite's assignment is not valid".to_owned()))?;

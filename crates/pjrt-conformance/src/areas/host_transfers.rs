@@ -19,8 +19,8 @@ const VALUE: &str = "tensor<4xf32>";
 /// Maximum time that a case waits for the plugin's callback.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Returns the text of the operation that sends a value to the host. Like a framework's programs, the operation has an
-/// attribute with the name of the transfer.
+/// Returns the text of the operation that sends a value to the host. As in the programs of frameworks, an attribute of
+/// the operation contains the name of the transfer.
 fn send(value: &str, token: &str) -> String {
     format!(
         "\"stablehlo.send\"({value}, {token}) {{channel_handle = #stablehlo.channel_handle<handle = {TO_HOST}, type = 2>, \
@@ -71,7 +71,7 @@ fn bytes(data: &[f32]) -> Vec<u8> {
 /// A chunk of a value: its bytes, the size of the whole value in bytes, and whether the chunk is the last one.
 type Piece = (Vec<u8>, usize, bool);
 
-/// Adds a callback to the options that stores the chunks that the program sends.
+/// Adds a callback to `options`, and returns the vector in which the callback stores the chunks that the program sends.
 fn keeping(options: ExecuteOptions) -> (ExecuteOptions, Arc<Mutex<Vec<Piece>>>) {
     let pieces: Arc<Mutex<Vec<Piece>>> = Arc::default();
     let kept = pieces.clone();
@@ -83,7 +83,8 @@ fn keeping(options: ExecuteOptions) -> (ExecuteOptions, Arc<Mutex<Vec<Piece>>>) 
     (options, pieces)
 }
 
-/// Checks that the stored chunks form the expected value, and that their total sizes and end marks are correct.
+/// Checks that the stored chunks form the expected value, that each chunk has the correct total size, and that only the
+/// last chunk is marked as the last one.
 fn whole(pieces: &Mutex<Vec<Piece>>, expected: &[f32]) -> Result<(), Stop> {
     let pieces = std::mem::take(&mut *pieces.lock().unwrap_or_else(PoisonError::into_inner));
     let all: Vec<u8> = pieces.iter().flat_map(|(bytes, ..)| bytes.iter().copied()).collect();

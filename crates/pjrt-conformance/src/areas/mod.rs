@@ -1,4 +1,4 @@
-//! The cases. Each file contains an area or a large subject of an area.
+//! The cases of the suite. Each file contains the cases of an area, or of a large subject in an area.
 
 mod abi;
 mod buffers;

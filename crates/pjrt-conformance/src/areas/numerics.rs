@@ -192,7 +192,7 @@ fn decode(ty: ElementType, bytes: &[u8]) -> Vec<f64> {
     }
 }
 
-/// Creates an array of a float type. Returns the array and its elements.
+/// Creates an array of a float type. Returns the array, and its elements as `f64`.
 fn array(ty: ElementType, values: impl Iterator<Item = f64>) -> Result<(HostArray, Vec<f64>), Stop> {
     let mut bytes = Vec::new();
     let numbers: Vec<f64> = values.map(|value| encode(ty, value, &mut bytes)).collect();

@@ -285,8 +285,8 @@ fn leaks(suite: &mut Suite) {
         .check(|cx| {
             let executable = cx.add_one(2)?;
             let size = executable.executable().serialize()?.payload().len();
-            // Serialize at least 8 MiB in total, so that a leak exceeds the limit. Tiny executables reach the maximum
-            // number of rounds first.
+            // Serialize at least 8 MiB in total, unless the executable is tiny, so that a leak exceeds the limit of 4
+            // MiB.
             let rounds = ((8 << 20) / size.max(1)).clamp(100, 20_000);
             flat(rounds, 4 << 20, || executable.executable().serialize().map(drop).map_err(Stop::from))
         });
@@ -329,8 +329,8 @@ fn leaks(suite: &mut Suite) {
                 drop(client.compile(&program, &CompileOptions::default())?);
                 Ok(())
             };
-            // Choose the number of rounds so that they take about 10 s, because compilers differ in speed by a factor
-            // of 1000.
+            // Choose the number of rounds so that the case takes about 10 s, because compilers differ in speed by a
+            // factor of 1000.
             let start = Instant::now();
             for _ in 0..20 {
                 compile()?;

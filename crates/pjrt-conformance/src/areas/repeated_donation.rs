@@ -7,7 +7,7 @@ use crate::stop::Stop;
 use crate::suite::Suite;
 
 pub(crate) fn declare(suite: &mut Suite) {
-    // The two argument indices at which the shared buffer is passed. The program donates arguments 1 and 2 of its four.
+    // The program has four arguments and donates arguments 1 and 2. Each case passes the same buffer at two indices.
     for (name, places) in [("donated_twice", [1usize, 2]), ("read_and_donated", [0, 1]), ("donated_and_read", [2, 3])] {
         suite
             .case(

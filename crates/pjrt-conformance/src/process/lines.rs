@@ -30,8 +30,8 @@ pub(crate) fn stage(name: &str, begins: bool) {
     tell(&json!({ "stage": name, "begins": begins }));
 }
 
-/// Marks the start of a case on the standard error. The parent cannot use the messages for this, because the standard
-/// output and the standard error arrive independently.
+/// Marks the start of a case on the standard error. The parent reads the standard output and the standard error
+/// independently, so it needs a mark in each of them.
 pub(crate) fn mark_diagnostics(id: &str) {
     // Ignore the error if the reader has closed the pipe.
     let _ = std::io::stderr().lock().write_all(format!("\n{MARK}{id}\n").as_bytes());

@@ -27,9 +27,9 @@ pub(crate) fn host_size(buffer: &Buffer) -> Result<usize, Stop> {
     Ok(args.dst_size)
 }
 
-/// Reads a buffer into memory of `len` bytes, but passes `announced` as the size of the memory, which must not exceed
-/// `len`. The inner result is the outcome that the plugin reported. The memory is leaked, because the plugin may use it
-/// after an error.
+/// Reads a buffer into memory of `len` bytes, but passes `announced` as the size of the memory. `announced` must not
+/// exceed `len`. The inner result is the outcome that the plugin reported. The memory is leaked, because the plugin may
+/// use it after an error.
 pub(crate) fn read_with_size(buffer: &Buffer, len: usize, announced: usize) -> Result<Result<(), Failure>, Stop> {
     let plugin = buffer.client().plugin();
     let memory = Box::leak(vec![0u8; len].into_boxed_slice());
@@ -48,11 +48,11 @@ fn guarded(size: usize) -> &'static mut [u8] {
     Box::leak(vec![GUARD; 2 * size].into_boxed_slice())
 }
 
-/// Initial value of the bytes of a destination. It shows which bytes the plugin has written.
+/// Initial value of the bytes of a destination. The plugin has not written bytes with this value.
 pub(crate) const GUARD: u8 = 0xa5;
 
-/// Reads a buffer of `size` bytes into a destination that is larger. Returns the bytes after the first `size` bytes.
-/// They are all [`GUARD`] if the plugin wrote only `size` bytes.
+/// Reads a buffer of `size` bytes into a destination that is larger. Returns the bytes after the first `size` bytes. If
+/// the plugin wrote only `size` bytes, each of the returned bytes is [`GUARD`].
 pub(crate) fn read_guarded(buffer: &Buffer, size: usize) -> Result<Vec<u8>, Stop> {
     let plugin = buffer.client().plugin();
     let memory = guarded(size);

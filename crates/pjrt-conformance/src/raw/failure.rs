@@ -31,7 +31,7 @@ impl Failure {
         Self { plugin: plugin.clone(), error }
     }
 
-    /// Returns the error code. Returns `None` if the plugin does not report it.
+    /// Returns the error code. Returns `None` if the plugin does not report the code.
     pub(crate) fn code(&self) -> Option<u32> {
         let mut args = PJRT_Error_GetCode_Args::new();
         args.error = self.error.as_ptr();
@@ -40,7 +40,7 @@ impl Failure {
         result.filter(Result::is_ok).map(|_| args.code.0)
     }
 
-    /// Returns the message, and the address where the plugin stores it.
+    /// Returns the message, and the address at which the plugin stores the message.
     pub(crate) fn message(&self) -> (String, usize) {
         let mut args = PJRT_Error_Message_Args::new();
         args.error = self.error.as_ptr();
@@ -49,7 +49,7 @@ impl Failure {
         (text(args.message, args.message_size), args.message.addr())
     }
 
-    /// Returns the keys and values of the payloads. Returns `None` if the plugin does not report them.
+    /// Returns the keys and values of the payloads. Returns `None` if the plugin does not report the payloads.
     pub(crate) fn payloads(&self) -> Option<Vec<(String, Vec<u8>)>> {
         let mut list: Vec<(String, Vec<u8>)> = Vec::new();
         let mut args = PJRT_Error_ForEachPayload_Args::new();
@@ -177,8 +177,8 @@ pub(crate) fn failing_compile(client: &Client) -> Result<Failure, Stop> {
     }
 }
 
-/// Compiles `code` as an MLIR program. In memory, `rest` and a zero byte follow the program, where a plugin that
-/// ignores the size of the program reads them. The inner result is the outcome that the plugin reported.
+/// Compiles `code` as an MLIR program. In memory, `rest` and a zero byte follow the program, so that a plugin that
+/// ignores the program's size reads `rest`, too. The inner result is the outcome that the plugin reported.
 pub(crate) fn compile_followed_by(client: &Client, code: &str, rest: &str) -> Result<Result<(), Failure>, Stop> {
     let mut memory = [code.as_bytes(), rest.as_bytes(), b"\0"].concat();
     let format = *b"mlir";

@@ -12,9 +12,9 @@ use pjrt::{Client, ExecuteContext};
 
 use crate::stop::Stop;
 
-/// `XLA_FFI_Extension_Metadata`.
+/// Value of `XLA_FFI_Extension_Metadata`.
 const METADATA: c_int = 1;
-/// `XLA_FFI_ExecutionStage_EXECUTE`.
+/// Value of `XLA_FFI_ExecutionStage_EXECUTE`.
 const EXECUTE: c_int = 3;
 /// Index of `XLA_FFI_ExecutionContext_Get` among the functions of `XLA_FFI_Api`.
 const CONTEXT_GET: usize = 6;
@@ -68,7 +68,7 @@ struct Frame {
     stage: c_int,
 }
 
-/// `XLA_FFI_ExecutionContext_Get_Args`.
+/// The fields of `XLA_FFI_ExecutionContext_Get_Args`.
 #[repr(C)]
 struct ContextGetArgs {
     struct_size: usize,
@@ -78,12 +78,13 @@ struct ContextGetArgs {
     data: *mut c_void,
 }
 
-/// `XLA_FFI_ExecutionContext_Get`. The functions before it in `XLA_FFI_Api` have other types, and are never called.
+/// Type of `XLA_FFI_ExecutionContext_Get`. The functions before it in `XLA_FFI_Api` have other types, and are never
+/// called.
 type ContextGet = unsafe extern "C" fn(*mut ContextGetArgs) -> *mut c_void;
 
 /// Number of calls of [`count`] and [`count_untyped`] so far.
 static CALLS: AtomicUsize = AtomicUsize::new(0);
-/// Type id of the data that [`read_data`] requests. `FOUND` is the address of the data that it received.
+/// Type id of the data that [`read_data`] requests. `FOUND` is the address of the data that [`read_data`] received.
 static TYPE: AtomicI64 = AtomicI64::new(0);
 static FOUND: AtomicUsize = AtomicUsize::new(0);
 /// Whether the plugin returned an error for the last request of [`read_data`].
@@ -95,8 +96,7 @@ pub(crate) fn calls() -> usize {
 }
 
 /// Returns the call frame if the plugin calls the handler in the execution stage. Returns `None` in all other stages.
-/// If the plugin queries the metadata of the handler, writes the handler's FFI version to the answer and returns
-/// `None`.
+/// If the plugin queries the metadata of the handler, answers with the plugin's own FFI version and returns `None`.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! The report as JSON.
+//! The data of a report, and its conversion to and from JSON.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::outcome::Outcome;
 /// Name and version of the report's format. [`Report::from_json`] rejects reports in another format.
 pub const SCHEMA: &str = "pjrt-conformance-report/1";
 
-/// The outcomes of a run.
+/// The report of a run, with the outcomes of its cases.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Report {
@@ -111,7 +111,8 @@ pub struct CaseResult {
     pub flaky: bool,
     /// Whether the outcome is expected. If no expectation applies to the case, only failures are unexpected.
     pub expected: bool,
-    /// Reason from the expectation that applies to the case. Empty if no expectation applies.
+    /// Reason from the expectation that applies to the case. Empty if no expectation applies or if the case was
+    /// skipped.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub explanation: String,
     /// The clause (requirement) that the case checks.

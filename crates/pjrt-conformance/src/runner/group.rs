@@ -27,7 +27,7 @@ const LINES: usize = 12;
 /// The command that starts a guard, and the plugin that the guard's worker opens.
 #[derive(Clone, Debug)]
 pub struct Launcher {
-    /// Path of the program. With `arguments`, the program must call [`guard::run`](crate::process::guard::run).
+    /// Path of the program. When started with `arguments`, it must call [`guard::run`](crate::process::guard::run).
     pub program: PathBuf,
     /// Arguments that make the program run as a guard.
     pub arguments: Vec<OsString>,
@@ -75,7 +75,8 @@ enum State {
     Between,
     Stage(String, Instant),
     Case(String, Instant, Duration),
-    /// The worker calls `exit` after the check of the case with this id. The check took this many milliseconds.
+    /// The worker calls `exit` after the check of the case with this id. The number is the check's duration in
+    /// milliseconds.
     Exits(String, f64),
     Finished,
 }
