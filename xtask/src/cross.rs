@@ -1,4 +1,5 @@
-//! `cargo xtask cross`: builds libraries and programs for other platforms, and runs them and their tests in an emulator.
+//! `cargo xtask cross`: builds libraries and programs for other platforms, and runs the programs and the libraries'
+//! tests in an emulator.
 
 mod platform;
 mod programs;

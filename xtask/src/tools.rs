@@ -57,8 +57,8 @@ pub(crate) fn deny(checks: &[&str]) -> Result<(), Error> {
     sh::run(&mut deny)
 }
 
-/// Builds the book into `target/book`, with the reports of the conformance suite on the embedded CPU device, and pictures
-/// of a report and of a trace.
+/// Builds the book into `target/book`, with the reports of the conformance suite on the embedded CPU device, and
+/// pictures of a report and of a trace.
 pub(crate) fn book() -> Result<(), Error> {
     let reports = sh::target().join("conformance");
     let names = conformance_reports(&reports)?;

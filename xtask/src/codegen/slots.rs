@@ -63,7 +63,6 @@ pub(super) fn functions(bindings: &Bindings) -> BTreeMap<String, Function> {
 
 /// Returns the function in `Option<unsafe extern "C" fn(args: *mut X_Args) -> *mut PJRT_Error>`. The function may also
 /// return nothing.
-/// nothing.
 fn function(ty: &Type) -> Option<Function> {
     let Type::Path(path) = ty else { return None };
     let PathArguments::AngleBracketed(arguments) = &path.path.segments.last()?.arguments else { return None };

@@ -30,8 +30,8 @@ pub(crate) struct Request {
     pub(crate) no_client: Option<String>,
 }
 
-/// Runs a worker: reads a request from the standard input, opens the plugin, and runs the cases. `parent` is the process
-/// id of the guard. On Linux, this process ends when the guard ends.
+/// Runs a worker: reads a request from the standard input, opens the plugin, and runs the cases. `parent` is the
+/// process id of the guard. On Linux, this process ends when the guard ends.
 ///
 /// # Errors
 ///
