@@ -7,7 +7,7 @@ use syn::{Fields, GenericArgument, Item, PathArguments, Type};
 
 use crate::Error;
 
-/// Fields that each side sets and checks in one place for all structs.
+/// Fields that each side sets and checks with common code for all structs.
 const SHARED: &[&str] = &["struct_size", "extension_start", "priv_", "base", "instance_size"];
 
 /// A function table: the main table, the profiler's table, or the table of an extension.
@@ -117,7 +117,7 @@ impl Declarations {
 }
 
 impl Field {
-    /// Returns whether the field is specific to its struct, which is false for the [`SHARED`] fields and for padding.
+    /// Returns whether the field is specific to its struct. Returns `false` for the [`SHARED`] fields and for padding.
     pub(super) fn is_own(&self) -> bool {
         !SHARED.contains(&self.name.as_str()) && !self.name.starts_with('_')
     }

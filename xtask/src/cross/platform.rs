@@ -141,7 +141,7 @@ impl Platform {
         Err(format!("packages are missing; `apt-get install --no-install-recommends {packages}` as root").into())
     }
 
-    /// Returns Wine if it runs the programs of this platform.
+    /// Returns Wine if the programs of this platform run under Wine.
     pub(super) fn wine(&self) -> Result<Option<Wine>, Error> {
         if self.emulator == WINDOWS.emulator { Wine::prepare(&target(), self.linker).map(Some) } else { Ok(None) }
     }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Accepted circles: the folder and the files of the circle, with the reason in the comment before each.
 const KEPT: &[(&str, &[&str])] = &[
-    // A layer sees the call and the stack of which it is a part, and a stack calls its layers when events become ready.
+    // A layer refers to the call and the stack of which it is a part. A stack calls its layers when events become
+    // ready.
     ("crates/pjrt-layers/src/", &["core/call.rs", "core/gates.rs", "core/ready.rs", "core/state.rs", "layer.rs"]),
     // `Backend` and the types that its methods take refer to each other. A launch is generic over its backend.
     (
@@ -282,7 +283,7 @@ fn absolute(module: &Module, path: &[String], modules: &BTreeSet<Module>) -> Vec
     }
 }
 
-/// Returns the module that defines the item at a path, after following imports. Returns `None` for a path into another
+/// Follows imports to find the module that defines the item at a path. Returns `None` for a path into another crate.
 /// crate.
 fn resolve<'m>(path: &[String], modules: &'m BTreeMap<Module, File<'_>>) -> Option<&'m Module> {
     let mut path = path.to_vec();

@@ -15,8 +15,8 @@ const END: &str = "```\n<!-- End of the written part. -->";
 /// Libraries that only tasks of this repository may use, so that a user's build does not need libclang.
 const TASKS_ONLY: &[&str] = &["bindgen", "cbindgen"];
 
-/// The crates in the folder `crates`, by the name of their folder. The value contains the crates on which a crate
-/// depends. An optional dependency is in brackets.
+/// The crates in the folder `crates`. The key is the name of a crate's folder, and the value contains the crates on
+/// which the crate depends. An optional dependency is in brackets.
 type Crates = BTreeMap<String, BTreeSet<String>>;
 
 /// Compares the diagram in ARCHITECTURE.md with the crates, and checks that only xtask uses the libraries in
@@ -103,7 +103,7 @@ fn replaced(text: &str, diagram: &str) -> Result<String, Error> {
     Ok(format!("{before}{BEGIN}{diagram}{END}{after}"))
 }
 
-/// Returns the packages other than xtask that use a library in [`TASKS_ONLY`], with this library.
+/// Returns the packages other than xtask that use a library in [`TASKS_ONLY`], each with the name of the library.
 fn tasks_only(metadata: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let of = |package: &Value| {

@@ -1,4 +1,4 @@
-//! Checks the names of tests: a short case, in a module that names the subject.
+//! Checks that each test has a short name for its case. The module of the test names the subject.
 
 use std::sync::LazyLock;
 

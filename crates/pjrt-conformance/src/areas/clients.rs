@@ -147,7 +147,8 @@ pub(super) fn requires_gpu_platform(platform: &str) -> Result<(), Stop> {
 }
 
 fn gpu_options(suite: &mut Suite) {
-    /// The name and the value in the case's id, the options of the client, and whether the plugin must accept them.
+    /// The name and the value in the case's id, the options of the client, and whether the plugin must accept these
+    /// options.
     type Options = (&'static str, &'static str, Vec<(&'static str, Value)>, bool);
     let text = |text: &str| Value::String(text.to_owned());
     let options: [Options; 9] = [

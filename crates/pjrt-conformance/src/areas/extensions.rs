@@ -188,7 +188,7 @@ fn others(suite: &mut Suite) {
             let (send, receive) = channel();
             let send = Mutex::new(send);
             callbacks.on_fatal_error(cx.client()?, move |code, message| {
-                // Ignore the error. The receiver is gone if the case has ended.
+                // Ignore the error. The receiver is dropped when the case ends.
                 let _ = send.lock().unwrap_or_else(PoisonError::into_inner).send((code, message.to_owned()));
             })?;
             callbacks.report_fatal_error(cx.client()?, ErrorCode::INTERNAL, "the reason")?;

@@ -108,7 +108,7 @@ fn streaming() -> (ExecuteOptions, Receiver<CopyToDeviceStream>) {
     let (send, streams) = channel();
     let send = Mutex::new(send);
     let options = ExecuteOptions::new().with_recv_callback(FROM_HOST, move |_, stream| {
-        // Ignore the error. The receiver is gone if the case has ended.
+        // Ignore the error. The receiver is dropped when the case ends.
         let _ = send.lock().unwrap_or_else(PoisonError::into_inner).send(stream);
     });
     (options, streams)

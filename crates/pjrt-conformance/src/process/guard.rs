@@ -119,7 +119,7 @@ mod system {
         let _ = set_child_subreaper(Some(getpid()));
     }
 
-    /// Does nothing, because [`end_descendants`] finds all members of the group.
+    /// Does nothing, because [`end_descendants`] also kills all members of the group.
     pub(super) fn end_group(_: u32) {}
 
     /// Kills the children of this process until none is left. When a child is killed, its own children become children

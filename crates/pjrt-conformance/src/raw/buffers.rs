@@ -48,7 +48,7 @@ fn guarded(size: usize) -> &'static mut [u8] {
     Box::leak(vec![GUARD; 2 * size].into_boxed_slice())
 }
 
-/// Initial value of the bytes of a destination. The plugin has not written bytes with this value.
+/// Initial value of the bytes of a destination. The plugin has not written a byte that still has this value.
 pub(crate) const GUARD: u8 = 0xa5;
 
 /// Reads a buffer of `size` bytes into a destination that is larger. Returns the bytes after the first `size` bytes. If

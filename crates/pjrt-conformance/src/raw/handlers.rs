@@ -137,8 +137,8 @@ unsafe extern "C" fn count_untyped(_: *mut c_void, _: *mut *mut c_void, _: *cons
     CALLS.fetch_add(1, SeqCst);
 }
 
-/// An `XLA_FFI_Handler` that requests the user data of the execution context. Returns the plugin's error, if any, so
-/// that the execution fails with it.
+/// An `XLA_FFI_Handler` that requests the user data of the execution context. If the plugin returns an error, returns
+/// the same error, so that the execution fails.
 unsafe extern "C" fn read_data(frame: *mut Frame) -> *mut c_void {
     // SAFETY: C11: the plugin calls the handler with a frame.
     let Some(frame) = (unsafe { execution(frame) }) else { return null_mut() };

@@ -7,7 +7,8 @@ use pjrt_sys::{AbiStruct, Extension, PJRT_Api, Slot, extension_slot, for_each_sl
 use super::failure::{Failure, Returned, call, call_extension};
 use crate::stop::Stop;
 
-/// Function that calls a function of the plugin with a struct whose `struct_size` is `size` and whose other fields are
+/// Function that calls a function of the plugin with a struct whose `struct_size` is the second argument and whose
+/// other fields are zero.
 /// zero.
 pub(crate) type Probe = fn(&Plugin, usize) -> Option<Result<(), Failure>>;
 

@@ -21,7 +21,7 @@ struct Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // Ignore the error. The receiver is gone if the case has ended.
+        // Ignore the error. The receiver is dropped when the case ends.
         let _ = self.given_back.send(());
     }
 }

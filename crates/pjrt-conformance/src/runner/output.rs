@@ -33,7 +33,7 @@ impl Diagnostics {
         let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&bytes);
         let mark = format!("{}{id}\n", lines::MARK);
-        // If the process has since written more than [`MOST`] bytes, the mark may be missing.
+        // If the process wrote more than [`MOST`] bytes after the mark, the mark may be missing.
         last_lines(text.rsplit_once(mark.as_str()).map_or(&*text, |(_, rest)| rest), count)
     }
 
