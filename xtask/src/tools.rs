@@ -1,7 +1,7 @@
 //! Tools that a Rust installation lacks: cargo-deny, which checks dependencies, and mdBook, which builds the book.
 //!
-//! Tasks prefer a tool on the `PATH`. Without one, they download the tool by name, version and hash on x86-64 Linux,
-//! and skip the check on other systems.
+//! Tasks prefer a tool on the `PATH`. If there is none, they download the tool by name, version and hash on x86-64
+//! Linux, and skip the check on other systems.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ pub(crate) fn deny(checks: &[&str]) -> Result<(), Error> {
     let Some(mut deny) = DENY.command() else { return Ok(()) };
     let checks = if checks.is_empty() { &["bans", "licenses", "sources"] } else { checks };
     // Allow several versions of a dependency, because cargo-deny prints a page of text for each. Run `cargo deny check`
-    // to see them.
+    // to see the duplicates.
     deny.args(["--all-features", "check", "--hide-inclusion-graph", "-A", "duplicate"]).args(checks);
     sh::run(&mut deny)?;
     // Also check the Burn backend, which is a workspace of its own.

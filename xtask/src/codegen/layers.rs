@@ -1,5 +1,4 @@
-//! Generates `generated.rs` of `pjrt-layers`: a description of every function and its arguments, and a forwarder for
-//! it.
+//! Generates `generated.rs` of `pjrt-layers`: for every function, a description of its arguments and a forwarder.
 
 mod objects;
 

@@ -56,7 +56,8 @@ struct Scope {
     named: BTreeSet<String>,
     /// Variables of unknown type: parameters of closures, and bindings of patterns.
     unknown: BTreeSet<String>,
-    /// Type aliases in the source, with the struct, or with the argument struct of the function.
+    /// Type aliases in the source. The value is the struct, or the argument struct of the function, that the alias
+    /// names.
     aliases: BTreeMap<String, String>,
 }
 

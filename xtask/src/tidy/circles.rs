@@ -284,7 +284,6 @@ fn absolute(module: &Module, path: &[String], modules: &BTreeSet<Module>) -> Vec
 }
 
 /// Follows imports to find the module that defines the item at a path. Returns `None` for a path into another crate.
-/// crate.
 fn resolve<'m>(path: &[String], modules: &'m BTreeMap<Module, File<'_>>) -> Option<&'m Module> {
     let mut path = path.to_vec();
     // Limit the number of steps, because files may import a name from each other.

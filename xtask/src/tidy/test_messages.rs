@@ -32,8 +32,9 @@ const RECORDED: &str = "tests/messages/cases.txt";
 /// wording.
 const WORDS: usize = 3;
 
-/// Adds a fault for each string that a test searches in a message or compares with a message, if a message of the crate
-/// contains the same words. Ignores words that a test itself defines, such as the error message of its own plugin.
+/// Adds a fault for each string that a test searches for in a message or compares with a message, if a message of the
+/// crate contains the same words. Ignores words that a test itself defines, such as the error message of its own
+/// plugin.
 pub(super) fn check(files: &[(String, String)], faults: &mut Vec<String>) {
     for name in CRATES {
         let folder = format!("crates/{name}/");

@@ -9,7 +9,6 @@ use crate::stop::Stop;
 
 /// Function that calls a function of the plugin with a struct whose `struct_size` is the second argument and whose
 /// other fields are zero.
-/// zero.
 pub(crate) type Probe = fn(&Plugin, usize) -> Option<Result<(), Failure>>;
 
 fn probe<S>(plugin: &Plugin, size: usize) -> Option<Result<(), Failure>>

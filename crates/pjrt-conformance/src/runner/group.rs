@@ -56,7 +56,7 @@ pub(super) enum Message {
     About(Value),
 }
 
-/// Function that handles messages from a worker. A break ends the worker.
+/// Function that handles messages from a worker. Returning a break ends the worker.
 type Handler<'a> = dyn FnMut(Message) -> ControlFlow<()> + 'a;
 
 /// The state of a group after its worker ended.
