@@ -1,5 +1,5 @@
-//! Fuzzes the reader of recordings. Any bytes must result in blocks or an error, with little memory. Checksums stop almost
-//! all changed files, so the target corrects them.
+//! Fuzzes the reader of recordings. Any bytes must result in blocks or an error, without much use of memory. The reader
+//! rejects almost all changed files by their checksums, so the target also reads each input with corrected checksums.
 #![no_main]
 
 use std::io::Cursor;
@@ -7,7 +7,7 @@ use std::io::Cursor;
 use libfuzzer_sys::fuzz_target;
 use pjrt_record::{Body, Content, Reader, Summary, line, with_checksums};
 
-/// Maximum bytes of data that are assembled.
+/// Maximum size of the assembled data, in bytes.
 const LIMIT: u64 = 1 << 22;
 
 fuzz_target!(|bytes: &[u8]| {

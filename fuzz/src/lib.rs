@@ -41,7 +41,7 @@ pub fn round_trip(program: &[u8]) -> Result<(), String> {
     parse(program.to_vec(), VerifyLevel::FULL).map_or(Ok(()), |module| survives(&module))
 }
 
-/// Checks that an accepted module can be printed and written, and is read again as the same module.
+/// Checks that an accepted module can be printed and written, and that reading the output returns the same module.
 fn survives(module: &Module) -> Result<(), String> {
     let text = module.to_string();
     for (generic, locations) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -50,7 +50,7 @@ fn survives(module: &Module) -> Result<(), String> {
         let form = format!("generic {generic}, locations {locations}");
         let printed = module.print(&options);
         let again = parse(printed.clone(), VerifyLevel::FULL).map_err(|e| format!("printed ({form}), then refused: {e}\n{printed}"))?;
-        // Locations are numbered in the order in which they are read.
+        // Do not compare locations. The reader numbers them in the order in which it reads them.
         if !locations {
             same(&format!("printed twice ({form})"), &printed, &again.print(&options))?;
         }
@@ -64,8 +64,9 @@ fn survives(module: &Module) -> Result<(), String> {
     Ok(())
 }
 
-/// The text of a module without the information that StableHLO's own writer loses. It omits the type of a channel,
-/// which follows from the op. In discardable attributes, it writes symbols as strings and arrays as tensors.
+/// Returns the text of a module without the information that StableHLO's own writer loses. The writer omits the type of
+/// a channel, which follows from the op. In discardable attributes, the writer turns symbols into strings and arrays
+/// into tensors.
 fn as_artifacts_keep(module: &Module) -> String {
     fn keep(value: &mut Attribute) {
         match value {
@@ -90,7 +91,7 @@ fn as_artifacts_keep(module: &Module) -> String {
                 match &mut op.kind {
                     OpKind::Composite { composite_attributes, .. } => each(composite_attributes),
                     OpKind::Other { attributes, .. } => each(attributes),
-                    // Artifacts have the types of channels only for `send` and `recv`.
+                    // Artifacts contain the types of channels only for `send` and `recv`.
                     OpKind::AllGather { channel, .. }
                     | OpKind::AllReduce { channel, .. }
                     | OpKind::AllToAll { channel, .. }

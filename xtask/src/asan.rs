@@ -1,11 +1,13 @@
-//! `cargo xtask asan`: tests of both sides of the C table under the address and leak sanitizers.
+//! `cargo xtask asan`: runs tests of the caller's side and of the vendor's side of the PJRT C API under the address and
+//! leak sanitizers.
 //!
-//! It omits the embedded CPU device, which is safe Rust. With the sanitizer's instructions and without optimization,
-//! its kernels take longer to compile than everything else. The caller's side runs real XLA plugins without
-//! instrumentation. They use the sanitizer's allocator, so errors of allocation are found on both sides.
+//! The task omits the embedded CPU device, which is safe Rust. Compiled with the sanitizer and without optimization,
+//! the device's kernels would take longer to compile than everything else. The caller's tests load real XLA plugins,
+//! which are not instrumented. The plugins use the sanitizer's allocator, so the sanitizer finds allocation errors of
+//! the plugins, too.
 //!
-//! The tests need a nightly compiler. Its standard library is not instrumented. An error in it is found only in the
-//! allocator, or in code that it calls.
+//! The tests need a nightly compiler, whose standard library is not instrumented. The sanitizer finds an error of the
+//! standard library only in the allocator, or in instrumented code that the standard library calls.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,7 +15,7 @@ use std::process::Command;
 
 use crate::{Error, package, sh};
 
-/// Intentional leaks.
+/// Intentional leaks, in the format of the leak sanitizer's suppressions.
 const SUPPRESSED: &str = "\
 # Descriptions live as long as the process; two threads that make the same one keep the first.
 leak:plugin_manifest::describe::descriptor::exported
@@ -34,7 +36,7 @@ leak:xla::detail::IndexingMapAttrStorage::construct
 leak:pjrt_c_api_cpu_plugin.so
 ";
 
-/// The nightly compiler.
+/// The nightly toolchain.
 pub(crate) struct Nightly {
     target: String,
 }
@@ -62,19 +64,19 @@ impl Nightly {
         let mut cargo = run(&["cargo"]);
         cargo.args(arguments).args(["--target", &self.target]).current_dir(sh::root());
         cargo.env("CARGO_TARGET_DIR", self.target()).env("RUSTFLAGS", "-Zsanitizer=address -Cforce-frame-pointers=yes");
-        // An allocation larger than memory is an error of the caller, so it must not end the process.
-        // Suppressions match a frame of the test, which the default of 30 frames may cut off.
+        // An allocation that is larger than the memory is an error of the caller. It must return null instead of ending
+        // the process. A suppression matches a stack frame of the test, which the default limit of 30 frames may omit.
         cargo.env(
             "ASAN_OPTIONS",
             "allocator_may_return_null=1:detect_leaks=1:strict_string_checks=1:malloc_context_size=60",
         );
         cargo.env("LSAN_OPTIONS", format!("suppressions={}:print_suppressions=0", suppressions.display()));
-        // These tests catch thousands of panics. Without this, each would be symbolized.
+        // The tests catch thousands of panics. Without this variable, each panic would print a symbolized backtrace.
         cargo.env("RUST_BACKTRACE", "0");
         Ok(cargo)
     }
 
-    /// Runs the tests. `shows` returns whether a line of their output appears.
+    /// Runs the tests. `shows` decides whether a line of the tests' output is printed.
     pub(crate) fn test(&self, mut shows: impl FnMut(&str) -> bool) -> Result<(), Error> {
         let mut protocol = self.cargo(&["test", "-p", "device-plugin", "--lib", "--test", "protocol"])?;
         protocol.args(["--", "--show-output"]);
@@ -88,7 +90,7 @@ impl Nightly {
     }
 }
 
-/// Creates a command of the nightly toolchain, even if another toolchain runs this task.
+/// Creates a command that uses the nightly toolchain, even if another toolchain runs this task.
 fn run(words: &[&str]) -> Command {
     let mut rustup = Command::new("rustup");
     rustup.args(["run", "nightly"]).args(words);

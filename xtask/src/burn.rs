@@ -6,13 +6,13 @@ use std::process::Command;
 use crate::package::PLUGINS;
 use crate::{Error, sh};
 
-/// Burn's tests of operations that the backend does not support. They must fail with an error, and no others may.
+/// Part of the name of Burn's tests for an operation that the backend does not support. No other tests may fail.
 const UNSUPPORTED: &str = "deform_conv2d";
 
-/// The tests that a plugin takes part in. The others use the embedded device.
+/// Integration tests that can run on a plugin. The remaining tests use the embedded device.
 const PLUGIN_TESTS: [&str; 4] = ["floats", "integers", "modules", "training"];
 
-/// Runs `burn` with the arguments after it.
+/// Parses the arguments of `cargo xtask burn`, and runs the task.
 pub(crate) fn arguments(args: &[&str]) -> Result<(), Error> {
     match args {
         [] => run(),
@@ -22,7 +22,7 @@ pub(crate) fn arguments(args: &[&str]) -> Result<(), Error> {
     }
 }
 
-/// A command of cargo in the workspace of the backend.
+/// Creates a cargo command in the workspace of the backend.
 fn cargo(task: &str) -> Command {
     let mut cargo = sh::cargo();
     cargo.current_dir(sh::root().join("examples/burn-pjrt")).env("CARGO_TARGET_DIR", sh::target().join("burn"));
@@ -32,7 +32,7 @@ fn cargo(task: &str) -> Command {
 
 /// Checks the sources, and runs the tests on the embedded device and on the newest XLA CPU plugin.
 fn run() -> Result<(), Error> {
-    // Fails if the lock file is not up to date. The other commands of cargo would update it.
+    // Fails if the lock file is not up to date.
     sh::output(cargo("metadata").args(["--format-version", "1"]))?;
     let mut format = sh::cargo();
     format.current_dir(sh::root().join("examples/burn-pjrt")).args(["fmt", "--all", "--check"]);
@@ -54,7 +54,7 @@ fn run() -> Result<(), Error> {
     }
 }
 
-/// Runs Burn's own backend tests, and fails if the failed tests are not those of unsupported operations.
+/// Runs Burn's own backend tests. Returns an error if a test of a supported operation fails.
 fn suite(checkout: &Path, plugin: Option<&str>) -> Result<(), Error> {
     let folder: PathBuf = std::path::absolute(checkout)?.join("crates/burn-backend-tests");
     if !folder.join("tests/tensor").is_dir() {
@@ -68,7 +68,7 @@ fn suite(checkout: &Path, plugin: Option<&str>) -> Result<(), Error> {
         tests.env("BURN_PJRT_PLUGIN", plugin);
     }
     let (mut passed, mut unsupported, mut failed) = (0u64, 0u64, Vec::new());
-    // The command fails if a test does. The list decides.
+    // The command also fails if only tests of unsupported operations fail, so its status does not decide.
     let outcome = sh::run_watched(&mut tests, |line| match line.strip_prefix("test ") {
         Some(test) if test.ends_with(" ... ok") => passed += 1,
         Some(test) if test.ends_with("... FAILED") && test.contains(UNSUPPORTED) => unsupported += 1,

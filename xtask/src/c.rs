@@ -1,4 +1,4 @@
-//! The part "C and C++" of `cargo xtask test`: tests of libplugin_registry in C and C++ programs.
+//! The section "C and C++" of `cargo xtask test`: tests of libplugin_registry in C and C++ programs.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::c_library::{self, Installed};
 use crate::{Error, sh};
 
-/// Number of tests that ran, and number of skipped tests.
+/// Numbers of passed and failed tests, and descriptions of the skipped tests.
 #[derive(Default)]
 pub(crate) struct Outcome {
     pub(crate) passed: u64,
@@ -78,7 +78,7 @@ fn expect(said: &str, part: &str) -> Result<(), Error> {
     if said.contains(part) { Ok(()) } else { Err(format!("expected {part:?} in:\n{said}").into()) }
 }
 
-/// Creates a command that does not read or write files of the user.
+/// Creates a command that does not read or write the user's files.
 fn clean(program: &Path, home: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("HOME", home).env("PJRT_REGISTRY_LOCK_DIR", home);
@@ -99,7 +99,7 @@ fn exports(library: &Installed) -> Result<(), Error> {
     Ok(())
 }
 
-/// Names of the functions a header declares.
+/// Returns the names of the functions that a header declares.
 fn declared(header: &str) -> impl Iterator<Item = &str> {
     header.lines().filter(|line| !line.starts_with([' ', '/', '#', '}']) && !line.starts_with("typedef")).filter_map(
         |line| {
@@ -155,10 +155,10 @@ fn sanitized(outcome: &mut Outcome, build: &Path, library: &Installed, headers: 
     }
 }
 
-/// Cases of `tests/c/lifetimes.cpp`; the last needs the PJRT headers.
+/// Index of the last case in `tests/c/lifetimes.cpp`, which needs the PJRT headers.
 const CASES: usize = 9;
 
-/// Checks that calls which would leave a dangling pointer do not compile.
+/// Checks that calls that would leave a dangling pointer do not compile.
 fn lifetimes(outcome: &mut Outcome, library: &Installed, headers: Option<&Path>) {
     for compiler in ["c++", "clang++"] {
         if !present(compiler) {
@@ -187,8 +187,8 @@ fn lifetimes(outcome: &mut Outcome, library: &Installed, headers: Option<&Path>)
     }
 }
 
-/// Checks that a shared library that contains the static one exports none of its symbols, with the flags of CMake and
-/// of pkg-config.
+/// Checks that a shared library that links the static library exports none of the static library's symbols. Links with
+/// the flags of CMake and with the flags of pkg-config.
 fn embedding(outcome: &mut Outcome, folder: &Path, library: &Installed) {
     if !cfg!(target_os = "linux") {
         return outcome.skip("exports of a library that contains the static one: checked on Linux only");
@@ -227,7 +227,7 @@ fn has_sanitizers(folder: &Path) -> bool {
         && clean(&program, folder).output().is_ok_and(|out| out.status.success())
 }
 
-/// Builds the C example with the flags of pkg-config, once with each library.
+/// Builds the C example with the flags of pkg-config, once with the shared and once with the static library.
 fn pkg_config(outcome: &mut Outcome, folder: &Path, library: &Installed, home: &Path) {
     if !present("pkg-config") {
         outcome.skip("pkg-config file: there is no `pkg-config`");
@@ -259,8 +259,8 @@ fn flags(library: &Installed, is_static: bool) -> Result<Vec<String>, Error> {
     Ok(said.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Runs the C++ framework on the embedded device and on XLA's CPU plugins, each with its own description and with that
-/// of a TPU.
+/// Runs the C++ framework on the embedded device and on XLA's CPU plugins. Each plugin runs once with its own
+/// description and once with the description of a TPU.
 fn framework(
     outcome: &mut Outcome,
     build: &Path,

@@ -12,19 +12,19 @@ use crate::{Error, sh};
 /// The package that contains the functions of the library.
 const PACKAGE: &str = "pjrt-c";
 
-/// Name of the files that Cargo builds. A Rust library of the same build already has the name [`NAME`].
+/// Name of the library that Cargo builds. A Rust library in the same target folder already has the name [`NAME`].
 const BUILT: &str = "pjrt_c";
 
-/// Name of the installed library and of its pkg-config file. The CMake package has the same name in another spelling.
+/// Name of the installed library and of its pkg-config file. The CMake package is named `PluginRegistry`.
 const NAME: &str = "plugin_registry";
 
-/// Where a library was installed.
+/// The folder in which the library was installed.
 pub(crate) struct Installed {
     pub(crate) prefix: PathBuf,
 }
 
 impl Installed {
-    /// The shared library.
+    /// Returns the path of the shared library.
     pub(crate) fn shared(&self) -> PathBuf {
         self.prefix.join("lib").join(format!("{DLL_PREFIX}{NAME}{DLL_SUFFIX}"))
     }
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Builds and installs; by default below the target folder.
+/// Builds the library and installs it. Without a prefix, installs it below the target folder.
 pub(crate) fn install(prefix: Option<PathBuf>, release: bool) -> Result<Installed, Error> {
     let profile = if release { "release" } else { "debug" };
     let prefix = match prefix {
@@ -80,7 +80,8 @@ pub(crate) fn install(prefix: Option<PathBuf>, release: bool) -> Result<Installe
     Ok(Installed { prefix })
 }
 
-/// Builds both kinds of library. Returns the other libraries that a program with the static one must link.
+/// Builds the shared and the static library. Returns the system libraries that a program with the static library must
+/// link.
 fn build(release: bool, version: &Version) -> Result<Vec<String>, Error> {
     let mut cargo = sh::cargo();
     cargo.args(["rustc", "--quiet", "-p", PACKAGE, "--lib"]);
@@ -94,7 +95,7 @@ fn build(release: bool, version: &Version) -> Result<Vec<String>, Error> {
     } else if cfg!(target_os = "macos") {
         cargo.arg(format!("-Clink-arg=-Wl,-install_name,@rpath/lib{NAME}.{}.dylib", compatible(version)));
     }
-    // Cargo repeats the compiler's output if there is nothing to compile.
+    // If the library is already built, Cargo repeats the compiler's output.
     let said = sh::stderr(&mut cargo)?;
     let line = said.lines().find_map(|line| line.split_once("native-static-libs: "));
     let (_, libs) = line.ok_or_else(|| format!("the compiler did not name the native libraries:\n{said}"))?;
@@ -107,14 +108,14 @@ fn build(release: bool, version: &Version) -> Result<Vec<String>, Error> {
     Ok(known)
 }
 
-/// The version, as Cargo reports it.
+/// Returns the version of the package, as Cargo reports it.
 fn version() -> Result<Version, Error> {
     let id = sh::output(sh::cargo().args(["pkgid", "--offline", "-p", PACKAGE]))?;
     let version = id.trim().rsplit(['#', '@']).next().unwrap_or_default();
     Version::parse(version).map_err(|error| format!("cargo pkgid printed {id:?}: {error}").into())
 }
 
-/// The part of a version that changes with the binary interface: `1` of 1.2.3, `0.1` of 0.1.2.
+/// Returns the components of a version that change with the binary interface: `1` for 1.2.3, `0.1` for 0.1.2.
 fn compatible(version: &Version) -> String {
     if version.major == 0 { format!("0.{}", version.minor) } else { version.major.to_string() }
 }
@@ -148,7 +149,7 @@ fn install_shared(built: &Path, lib: &Path, version: &Version) -> Result<(), Err
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), Error> {
-    // A program may run the old file. A new file under the same name does not change it.
+    // Replace the file instead of overwriting it, because a running program may use the old file.
     if to.symlink_metadata().is_ok() {
         fs::remove_file(to)?;
     }
@@ -156,9 +157,9 @@ fn copy(from: &Path, to: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The linker option that keeps the archive's symbols private to a shared library that contains it, followed by a
-/// space. Empty if the linker has no such option. Without it, such a library exports every Rust function of the
-/// archive.
+/// Returns the linker option that keeps the archive's symbols private to a shared library that contains the archive,
+/// followed by a space. Without this option, such a library exports every Rust function of the archive. Returns an
+/// empty string if the linker does not have the option.
 fn hiding() -> String {
     if cfg!(target_os = "linux") { format!("-Wl,--exclude-libs,lib{NAME}.a ") } else { String::new() }
 }
@@ -210,9 +211,9 @@ unset(_plugin_registry_prefix)
     )
 }
 
-/// Creates a CMake version file that combines `SameMinorVersion` for 0.x and `SameMajorVersion` for later versions.
+/// Creates a CMake version file that applies `SameMinorVersion` to 0.x and `SameMajorVersion` to later versions.
 fn cmake_version(version: &Version) -> String {
-    // `find_package(PluginRegistry 0)` accepts any 0.x, although 0.0.x and 0.1.x are incompatible.
+    // `find_package(PluginRegistry 0)` accepts any 0.x, although for example 0.0.x and 0.1.x are incompatible.
     let compatible = compatible(version).replace('.', "\\\\.");
     let bare = if compatible.starts_with('0') { "|0\\\\.$" } else { "" };
     format!(

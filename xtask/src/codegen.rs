@@ -13,7 +13,7 @@ pub(crate) use headers::headers;
 
 use crate::{Error, sh};
 
-/// Regenerates the files, or compares them with the committed ones.
+/// Writes the generated files. With `check`, compares them with the committed files instead.
 pub(crate) fn run(check: bool) -> Result<(), Error> {
     let headers = headers()?;
     let generated = bindings::generate(&headers)?;

@@ -1,7 +1,9 @@
-//! `cargo xtask coverage` writes `docs/coverage.md`: which functions and fields of the C API each side uses.
+//! `cargo xtask coverage` writes `docs/coverage.md`, which lists the functions and fields of the C API that the
+//! caller's side and the vendor's side use.
 //!
 //! The page is generated from the code. [`declarations`] lists the functions and fields of the generated bindings.
-//! [`uses`] finds their uses in the sources of a side. [`page`] compares both with the table of [`not_wanted`].
+//! [`uses`] finds where the sources of a side use them. [`page`] compares the declarations and the uses with the table
+//! in [`not_wanted`].
 
 mod declarations;
 mod not_wanted;
@@ -16,17 +18,17 @@ use declarations::Declarations;
 use not_wanted::NOT_WANTED;
 use uses::Uses;
 
-/// The generated bindings.
+/// Path of the generated bindings.
 const BINDINGS: &str = "crates/pjrt-sys/src/bindings.rs";
-/// The sources of the caller's side.
+/// Folder with the sources of the caller's side.
 const CALLER: &str = "crates/pjrt/src";
-/// The sources of the vendor's side that implement the table.
+/// Folder with the sources of the vendor's side that implement the table.
 const VENDOR: &str = "crates/device-plugin/src/abi";
-/// The generated page.
+/// Path of the generated page.
 const PAGE: &str = "docs/coverage.md";
 
-/// Writes the page, or compares it with the committed one. A function or field without a use and without a reason is an
-/// error in both cases, and so is a wrong row of [`not_wanted`].
+/// Writes the page. With `check`, compares it with the committed page instead. Returns an error if a function or field
+/// has neither a use nor a reason, or if a row of [`not_wanted`] is wrong.
 pub(crate) fn run(check: bool) -> Result<(), Error> {
     let root = sh::root();
     let declarations = Declarations::parse(&fs::read_to_string(root.join(BINDINGS))?)?;
@@ -69,7 +71,7 @@ fn compare(committed: &str, written: &str) -> Result<(), Error> {
     .into())
 }
 
-/// The uses in all Rust files of a folder, tests excluded.
+/// Returns the functions and fields that the Rust files of a folder use, except in tests.
 fn uses_in(folder: &Path, declarations: &Declarations) -> Result<Uses, Error> {
     let mut uses = Uses::default();
     let mut files = Vec::new();

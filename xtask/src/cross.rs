@@ -1,4 +1,5 @@
-//! `cargo xtask cross`: builds libraries and programs for other platforms, and runs them and their tests in an emulator.
+//! `cargo xtask cross`: builds libraries and programs for other platforms, and runs the programs and the libraries'
+//! tests in an emulator.
 
 mod platform;
 mod programs;
@@ -20,8 +21,8 @@ const FEATURES: &str = "stablehlo-rs/default,plugin-manifest/default,device-plug
 
 const OPTIONS: &[&str] = &["--skip-missing", "--programs"];
 
-/// The arguments of the task: `[--skip-missing] [--programs] PLATFORM ...`. With the first option, a platform whose
-/// tools are missing is a skipped check. With the second one, only programs run, and no tests.
+/// Parses the arguments `[--skip-missing] [--programs] PLATFORM ...`, and runs the task. With `--skip-missing`, a
+/// platform whose tools are missing is a skipped check. With `--programs`, only programs run, and no tests.
 pub(crate) fn arguments(args: &[&str]) -> Result<(), Error> {
     let (options, names): (Vec<&str>, Vec<&str>) = args.iter().partition(|arg| arg.starts_with('-'));
     if let Some(unknown) = options.iter().find(|option| !OPTIONS.contains(option)) {
@@ -54,7 +55,7 @@ pub(crate) fn arguments(args: &[&str]) -> Result<(), Error> {
     report.close()
 }
 
-/// A platform with the tools that build and run its programs.
+/// A platform, with the tools that build and run its programs.
 struct Emulated {
     platform: &'static Platform,
     toolchain: Toolchain,
@@ -75,8 +76,8 @@ impl Emulated {
         cargo
     }
 
-    /// Returns a command of cargo for the packages with tests and for the command `pjrt`.
-    /// Dependencies get the same features in the builds of the programs and of the tests, so that cargo builds them once.
+    /// Returns a command of cargo for the packages with tests and for the command `pjrt`. The builds of the programs
+    /// and of the tests enable the same features of dependencies, so that cargo builds each dependency only once.
     fn packages(&self, task: &str) -> Command {
         let mut cargo = self.cargo(task);
         self.platform.packages.iter().for_each(|package| _ = cargo.args(["-p", package]));
@@ -109,7 +110,7 @@ impl Emulated {
         // The tests of real plugins run on the CPU plugin of this platform.
         let plugin = self.platform.built().join(self.platform.plugin);
         tests.env("PJRT_CPU_PLUGIN", &plugin).env("PJRT_TEST_PLUGINS", &plugin);
-        // Passing tests list their skipped checks. Without this option, the output is hidden.
+        // Passing tests list their skipped checks in their output, which is hidden without this option.
         tests.args(["--", "--show-output"]);
         for (test, why) in self.platform.skipped.iter().chain(platform::FOR_XLA) {
             tests.args(["--skip", test]);
@@ -119,7 +120,7 @@ impl Emulated {
         report.check(&format!("cargo test for {name}"), outcome);
     }
 
-    /// Runs the programs.
+    /// Runs the programs, and reports the outcome of each.
     fn run_programs(&self, report: &mut Report) {
         println!("\n== programs on {}", self.platform.name);
         for program in self.platform.programs {

@@ -10,22 +10,24 @@ use object::{Object, ObjectSection, ObjectSymbol, elf};
 use crate::workspace::Workspace;
 use crate::{Error, c_library, sh};
 
-/// Exports of every plugin.
+/// Symbols that every plugin exports.
 const PLUGIN: [&str; 2] = ["DevicePlugin_GetDescriptor", "GetPjrtApi"];
 
-/// Exports of the library with the layers.
+/// Symbols that the library with the layers exports.
 const LAYERS: [&str; 2] = ["GetPjrtApi", "PjrtLayers_SetTracing"];
 
-/// Libraries that every system with Rust programs has.
+/// Shared libraries that are present on every Linux system with Rust programs.
 const NEEDED: [&str; 5] = ["libc.so.6", "libm.so.6", "libgcc_s.so.1", "libpthread.so.0", "libdl.so.2"];
 
-/// Number of functions that run while a library is loaded: one of the compiler, one for Rust's arguments, and one for
-/// the list of plugins.
+/// Maximum number of functions that run while a library is loaded: one of the compiler, one for Rust's arguments, and
+/// one for the list of plugins.
 const CONSTRUCTORS: u64 = 3;
 
 /// Evidence that libraries are ELF files on this system.
 pub(crate) struct Elf;
 
+/// Returns evidence that libraries are ELF files on this system.
+///
 /// # Errors
 ///
 /// If libraries have another format on this system.
@@ -33,8 +35,8 @@ pub(crate) fn elf() -> Result<Elf, Error> {
     if cfg!(target_os = "linux") { Ok(Elf) } else { Err("this check needs ELF libraries".into()) }
 }
 
-/// Builds and checks the libraries. Returns their number. The symbols and the linker's options do not depend on
-/// optimization, so only the CPU plugin is checked as users install it.
+/// Builds and checks the libraries, and returns how many it checked. The symbols and the linker's options do not depend
+/// on optimization. Therefore, only the CPU plugin is built with optimization, as users install it.
 pub(crate) fn run(_: Elf, workspace: Workspace) -> Result<u64, Error> {
     sh::run(sh::cargo().args(["build", "--quiet", "--release", "-p", "pjrt-cpu-plugin"]))?;
     let libraries = [
@@ -51,7 +53,7 @@ pub(crate) fn run(_: Elf, workspace: Workspace) -> Result<u64, Error> {
     Ok(checked + 1)
 }
 
-/// Functions that the C header declares.
+/// Returns the functions that the C header declares.
 fn declared() -> Result<BTreeSet<String>, Error> {
     let header = fs::read_to_string(sh::root().join("include/device_plugin.h"))?;
     let calls = header.match_indices('(').filter_map(|(at, _)| {
@@ -59,7 +61,7 @@ fn declared() -> Result<BTreeSet<String>, Error> {
         let start = before.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |at| at + 1);
         let name = &before[start..];
         let line = before.rfind('\n').map_or(before, |at| &before[at + 1..]);
-        // Comments name functions, too.
+        // Skip comments, which also contain names of functions.
         let is_code = !line.trim_start().starts_with(['*', '/', '#']);
         (is_code && name.starts_with("dp_")).then(|| name.to_owned())
     });
@@ -80,7 +82,7 @@ fn examine(library: &Path, expected: &BTreeSet<String>) -> Result<(), Error> {
         return Err(fault(format!("exports {more:?}, which is not intended, and lacks {fewer:?}")));
     }
 
-    // Undefined symbols come from libraries that every system has. None of them is a Rust symbol.
+    // Undefined symbols must come from the system's libraries, so they must not be Rust symbols.
     let undefined = file.dynamic_symbols().filter(|symbol| symbol.is_undefined());
     let names: Vec<&str> = undefined.filter_map(|symbol| symbol.name().ok()).collect();
     if let Some(open) =

@@ -18,10 +18,10 @@ const TARGETS: [(&str, &[&str]); 5] = [
     ("record", &["pjrt"]),
 ];
 
-/// Maximum bytes of a seed, because larger seeds slow fuzzing down.
+/// Maximum size of a seed in bytes. Larger seeds slow fuzzing down.
 const LARGEST_SEED: u64 = 6_000;
 
-/// Default number of seconds for each target.
+/// Default time for each target, in seconds.
 const SECONDS: u32 = 10;
 
 /// Compiler options for the coverage that libFuzzer needs.
@@ -29,16 +29,16 @@ const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-l
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares";
 
-/// When a target ends.
+/// The limit at which a target ends.
 #[derive(Clone, Copy)]
 pub(crate) enum Limit {
-    /// After that many seconds.
+    /// Maximum time in seconds.
     Seconds(u32),
-    /// After that many inputs.
+    /// Maximum number of inputs.
     Runs(u64),
 }
 
-/// The arguments of the task: `[--seconds N | --runs N] [TARGET ...]`.
+/// Parses the arguments `[--seconds N | --runs N] [TARGET ...]`, and runs the task.
 pub(crate) fn arguments(args: &[&str]) -> Result<(), Error> {
     let (mut limit, mut only) = (Limit::Seconds(SECONDS), Vec::new());
     let mut args = args.iter();
@@ -67,12 +67,13 @@ pub(crate) fn available() -> Result<(), Error> {
         .map_err(|_| "there is no `c++` to build libFuzzer; install a C++ compiler".into())
 }
 
-/// Builds all targets and runs the named ones, or all, each until the limit. Returns how many targets it ran.
+/// Builds all targets, and runs the targets in `only`, or all targets if `only` is empty. Returns the number of targets
+/// that it ran.
 pub(crate) fn run(limit: Limit, only: &[&str]) -> Result<u64, Error> {
     available()?;
     let target = sh::target().join("fuzz");
     let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    // Short runs do not make up for the time of an optimized build.
+    // In short runs, an optimized build takes more time than it saves.
     let profile = if matches!(limit, Limit::Seconds(..=SECONDS)) { "brief" } else { "release" };
     let mut build = sh::cargo();
     build.args([
@@ -91,7 +92,7 @@ pub(crate) fn run(limit: Limit, only: &[&str]) -> Result<u64, Error> {
     let programs = target.join(&triple).join(profile);
     let targets = Mutex::new(TARGETS.iter().filter(|(name, _)| only.is_empty() || only.contains(name)));
     let passed = AtomicU64::new(0);
-    // A target uses one thread.
+    // Run one target per processor, because a target uses only one thread.
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         let work = || -> Result<(), String> {
@@ -113,7 +114,7 @@ pub(crate) fn run(limit: Limit, only: &[&str]) -> Result<u64, Error> {
     Ok(passed.into_inner())
 }
 
-/// Runs a target in a new folder. Returns how many inputs it ran.
+/// Runs a target in a new folder. Returns a summary with the number of seeds and of inputs.
 fn fuzz(program: &Path, folder: &Path, extensions: &[&str], limit: Limit) -> Result<String, Error> {
     let (seeds, found) = (folder.join("seeds"), folder.join("found"));
     if folder.exists() {
@@ -125,7 +126,7 @@ fn fuzz(program: &Path, folder: &Path, extensions: &[&str], limit: Limit) -> Res
         return Err("has no file to start from".into());
     }
     let mut fuzz = Command::new(program);
-    // New inputs are stored in the first folder. Findings have a separate folder.
+    // libFuzzer stores new inputs in the first folder. Findings have a separate folder.
     fuzz.arg(&seeds).args(["-seed=1", "-timeout=60"]).arg(match limit {
         Limit::Seconds(seconds) => format!("-max_total_time={seconds}"),
         Limit::Runs(runs) => format!("-runs={runs}"),
@@ -154,7 +155,7 @@ fn finding(found: &Path, error: &Error) -> Error {
     .into()
 }
 
-/// Copies the repository's programs with these extensions. Returns their number.
+/// Copies the repository's files with these extensions to a folder. Returns the number of copied files.
 fn copy_seeds(extensions: &[&str], to: &Path) -> Result<usize, Error> {
     fs::create_dir_all(to)?;
     let mut folders: Vec<PathBuf> = ["crates", "examples"].iter().map(|name| sh::root().join(name)).collect();

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 
 use crate::{Error, sh};
 
-/// A header and the Rust files it is generated from.
+/// A header, and the Rust files from which it is generated.
 struct Header {
-    /// The header, relative to the repository's root.
+    /// Path of the header, relative to the repository's root.
     path: &'static str,
-    /// cbindgen's configuration.
+    /// Path of cbindgen's configuration.
     config: &'static str,
-    /// Rust files, or folders of them, in the order of the header.
+    /// Rust files, or folders of Rust files, in the order of their declarations in the header.
     sources: &'static [&'static str],
-    /// Text after the first line, which names the generator.
+    /// Text after the header's first line. The first line names the generator.
     preamble: &'static str,
 }
 
@@ -43,7 +43,7 @@ const HEADERS: &[Header] = &[Header {
  */",
 }];
 
-/// Writes the headers, or compares them with the committed ones.
+/// Writes the headers. With `check`, compares them with the committed headers instead.
 pub(crate) fn run(check: bool) -> Result<(), Error> {
     let mut stale = Vec::new();
     for header in HEADERS {
@@ -101,14 +101,14 @@ impl Header {
     }
 }
 
-/// Drops the section `# Safety` of Rust's documentation, which cites contracts that the header's first comment states.
+/// Removes the sections `# Safety` of Rust's documentation. They cite contracts that the header's first comment states.
 fn without_safety(text: &str) -> String {
     let mut out = String::new();
     let mut dropping = false;
     for line in text.lines() {
         if line.trim() == "* # Safety" {
             dropping = true;
-            // The empty line before the section.
+            // Also remove the empty line before the section.
             if out.ends_with(" *\n") {
                 out.truncate(out.len() - " *\n".len());
                 out.truncate(out.trim_end_matches(' ').len());

@@ -1,4 +1,4 @@
-//! Runs one library with every version of JAX.
+//! Runs the tests in `tests/jax` with several versions of JAX.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -13,28 +13,30 @@ use crate::python::{JAX, Jax, MAIN};
 use crate::workspace::Workspace;
 use crate::{Error, sh};
 
-/// The outcome of the tests with one version.
+/// The outcome of the tests with one version of JAX.
 pub(crate) struct Row {
     pub(crate) version: &'static str,
     pub(crate) outcome: Outcome,
 }
 
 pub(crate) enum Outcome {
-    /// The numbers of passed and failed tests, the reasons of skipped ones, the errors of failed ones, and pytest's error.
+    /// Numbers of passed and failed tests, output lines about skipped and failed tests, and pytest's error.
     Ran { passed: u64, failed: u64, skipped: Vec<String>, failures: Vec<String>, result: Result<(), String> },
-    /// The environment is not available.
+    /// The Python environment for the version is not available.
     Missing(String),
     /// The version was not requested.
     Left,
 }
 
-/// Whether a version is requested: all, or the oldest, the newest and the one that the device's ops are compared with.
+/// Returns whether a version is requested. Without `all`, the requested versions are the oldest, the newest and
+/// [`MAIN`].
 fn is_wanted(jax: &Jax, all: bool) -> bool {
     let ends = [JAX.first(), JAX.last()];
     all || jax.version == MAIN || ends.into_iter().flatten().any(|end| end.version == jax.version)
 }
 
-/// Installs the requested versions, which Rust tests use, too. Unavailable versions are reported when they should run.
+/// Installs the requested versions of JAX, which Rust tests use, too. Ignores errors, because [`run`] reports versions
+/// that are not available.
 pub(crate) fn prepare(all: bool) {
     for jax in JAX.iter().filter(|jax| is_wanted(jax, all)) {
         let _ = jax.python();
@@ -45,18 +47,19 @@ pub(crate) fn prepare(all: bool) {
 pub(crate) struct Libraries<'a> {
     pub(crate) command: &'a Path,
     pub(crate) cpu: &'a Path,
-    /// Records the calls of a framework.
+    /// Plugin library that records the calls of a framework.
     pub(crate) traced: &'a Path,
-    /// Exchanges DLPack tensors.
+    /// Library that exchanges DLPack tensors.
     pub(crate) dlpack: &'a Path,
-    /// The layers, which record a program.
+    /// Library with the layers, with which the tests record a program.
     pub(crate) layers: &'a Path,
-    /// Real plugins, as `PJRT_TEST_PLUGINS` lists them. Empty if there are none.
+    /// Paths of real plugins, in the format of `PJRT_TEST_PLUGINS`. Empty if there are none.
     pub(crate) plugins: &'a OsStr,
 }
 
-/// Runs `tests/jax` with the requested versions, as many at a time as there are cores: most tests use one core. `package`
-/// is a folder with the content of the CPU plugin's wheel, for tests of its additions to JAX.
+/// Runs `tests/jax` with the requested versions. Runs as many versions at a time as there are cores, because most tests
+/// use one core. `package` is a folder with the content of the CPU plugin's wheel, for tests of the wheel's additions
+/// to JAX.
 pub(crate) fn run(libraries: &Libraries<'_>, package: &Path, all: bool) -> Vec<Row> {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let (next, outcomes) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
@@ -79,13 +82,14 @@ pub(crate) fn run(libraries: &Libraries<'_>, package: &Path, all: bool) -> Vec<R
     JAX.iter().enumerate().map(row).collect()
 }
 
-/// Unpacks the wheel of the CPU plugin from `pjrt package`, and returns the folder.
+/// Creates the wheel of the CPU plugin with `pjrt package`, unpacks it, and returns the folder with its content.
 pub(crate) fn package(cpu: &Path) -> Result<PathBuf, Error> {
     package_in("tests/jax-package", cpu, None, false)
 }
 
-/// Unpacks the wheel of a plugin from `pjrt package` in a folder of cargo's target folder, and returns the folder with
-/// its content. With `has_layers`, the wheel's library is the one with the layers, which loads the plugin's.
+/// Creates the wheel of a plugin with `pjrt package`, unpacks it below `folder` in cargo's target folder, and returns
+/// the folder with its content. With `has_layers`, the wheel's library is the library with the layers, which loads the
+/// plugin's library.
 pub(crate) fn package_in(
     folder: &str,
     library: &Path,
@@ -127,7 +131,7 @@ fn under(jax: &Jax, libraries: &Libraries<'_>, package: &Path) -> Outcome {
     pytest.env("PJRT_DLPACK", libraries.dlpack).env("PYTHONDONTWRITEBYTECODE", "1");
     let (mut passed, mut failed, mut skipped, mut failures) = (0, 0, Vec::new(), Vec::new());
     let result = sh::run_filtered(&mut pytest, |line| {
-        // Several versions run at the same time.
+        // Print the version, because several versions run at the same time.
         println!("JAX {}: {line}", jax.version);
         if let Some(counts) = Counts::of(line) {
             (passed, failed) = (counts.passed, counts.failed);
@@ -141,12 +145,12 @@ fn under(jax: &Jax, libraries: &Libraries<'_>, package: &Path) -> Outcome {
     Outcome::Ran { passed, failed, skipped, failures, result: result.map_err(|error| error.to_string()) }
 }
 
-/// Whether a line of pytest's output is part of an error, or names a failed test in the summary.
+/// Returns whether a line of pytest's output is part of an error, or names a failed test in the summary.
 pub(crate) fn is_failure(line: &str) -> bool {
     ["E   ", "FAILED ", "ERROR "].iter().any(|start| line.starts_with(start))
 }
 
-/// pytest's closing line, `1 failed, 5 passed, 1 skipped in 3.21s`.
+/// The counts in pytest's last line, such as `1 failed, 5 passed, 1 skipped in 3.21s`.
 pub(crate) struct Counts {
     pub(crate) passed: u64,
     pub(crate) failed: u64,

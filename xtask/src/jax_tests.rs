@@ -1,8 +1,8 @@
-//! `cargo xtask jax-tests`: JAX's own test files on a plugin.
+//! `cargo xtask jax-tests`: runs JAX's own test files on a plugin.
 //!
 //! The tests come from a checkout of JAX's repository. JAX itself comes from the package registry, in the version of
-//! the checkout. `xtask/jax_tests/run.py` runs them. This module prepares the environment, the plugin's wheel and the
-//! reference.
+//! the checkout. `xtask/jax_tests/run.py` runs the tests. This module prepares the environment, the plugin's wheel and
+//! the reference.
 
 mod layers;
 
@@ -49,7 +49,7 @@ Exit status: with --baseline 1 if a case regressed; without, 1 if a case did not
 also 1 if cases are left to a resumed run.
 ";
 
-/// The options of this module. The runner receives the others unchanged.
+/// The options that this module reads. The runner receives all other options unchanged.
 #[derive(Debug, Default, PartialEq)]
 struct RunOptions {
     checkout: PathBuf,
@@ -159,7 +159,7 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Error> {
     }
 }
 
-/// Returns the most recent build of the CPU plugin.
+/// Returns the library of the CPU plugin: the release build if it exists, and the debug build otherwise.
 fn built() -> Result<PathBuf, Error> {
     let name = format!("{}pjrt_plugin_cpu{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
     let candidates = ["release", "debug"].map(|profile| sh::target().join(profile).join(&name));
@@ -169,7 +169,7 @@ fn built() -> Result<PathBuf, Error> {
     })
 }
 
-/// The version of a checkout of JAX's repository, such as `0.10.2`.
+/// Returns the version of a checkout of JAX's repository, such as `0.10.2`.
 fn version_of(checkout: &Path) -> Result<String, Error> {
     let file = checkout.join("jax/version.py");
     let text =

@@ -1,5 +1,5 @@
-//! `cargo xtask layers`: runs the conformance suite with layers between it and the embedded CPU device, and between it
-//! and XLA's CPU plugins.
+//! `cargo xtask layers`: runs the conformance suite with layers in front of the embedded CPU device, and in front of
+//! XLA's CPU plugins.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,9 @@ use crate::package::PLUGINS;
 use crate::workspace::Workspace;
 use crate::{Error, sh};
 
-/// The areas of the suite that run. The cases of the area `abi` break rules on purpose, which `validate` reports. Those of
-/// `leaks` measure the memory of the process, and `validate` keeps facts about destroyed objects.
+/// Areas of the suite whose cases must not break any rule of `validate`. The area `abi` is omitted because its cases
+/// break rules on purpose. The area `leaks` is omitted because its cases measure the memory of the process, and
+/// `validate` stores facts about destroyed objects.
 const AREAS: [&str; 18] = [
     "buffers",
     "client",
@@ -60,13 +61,13 @@ pub(crate) fn run() -> Result<(), Error> {
     Ok(())
 }
 
-/// A run of the suite.
+/// A run of the suite on one plugin with one selection of layers.
 struct Run<'a> {
     workspace: Workspace,
     layers: &'a str,
     areas: &'a [&'a str],
     plugin: &'a Path,
-    /// The name of the file with the expected outcomes.
+    /// Name of the file with the expected outcomes.
     expectations: &'a str,
 }
 
@@ -96,7 +97,7 @@ impl Run<'_> {
     }
 }
 
-/// Fails if `validate` reported a violation of another rule than the broken ones, or wrote no file.
+/// Fails if `validate` reported a violation of a rule that is not in `broken`, or if it wrote no file.
 fn reports(folder: &Path, broken: &[&str]) -> Result<(), Error> {
     let mut files: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir(folder)? {

@@ -31,7 +31,7 @@ mod workspace;
 
 use std::process::ExitCode;
 
-/// An error of a task, with text for the user.
+/// An error of a task, with a message for the user.
 type Error = Box<dyn std::error::Error>;
 
 const USAGE: &str = "usage: cargo xtask TASK

@@ -1,11 +1,11 @@
-//! `cargo xtask mpi`: builds the transport over MPI and runs its tests. Other builds leave it out, because it needs an
-//! installed MPI and libclang.
+//! `cargo xtask mpi`: builds the transport over MPI and runs its tests. Other builds omit this transport, because it
+//! needs an installed MPI and libclang.
 
 use std::process::{Command, Stdio};
 
 use crate::{Error, sh};
 
-/// The packages with a transport over MPI, and the arguments that choose their tests of it.
+/// Arguments of `cargo test` that select the packages with a transport over MPI, and their tests of this transport.
 const TESTS: &[&[&str]] = &[&["-p", "process-transport-mpi"], &["-p", "pjrt-cpu", "--test", "mpi"]];
 
 /// Builds and tests the packages with the feature `mpi`.

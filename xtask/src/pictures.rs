@@ -1,4 +1,4 @@
-//! The pictures in the book: SVG files of a conformance report and of a recorded trace.
+//! Draws the pictures in the book: SVG files of a conformance report and of a recorded trace.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::Error;
 
-/// The outcomes of the suite with their colours, in the order of a bar.
+/// The outcomes of the suite with their colours, in the order of the segments of a bar.
 const OUTCOMES: [(&str, &str); 6] = [
     ("pass", "#3a9a54"),
     ("fail", "#c9343a"),
@@ -18,10 +18,10 @@ const OUTCOMES: [(&str, &str); 6] = [
 ];
 /// Colours of functions in a timeline.
 const COLOURS: [&str; 8] = ["#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d", "#eeca3b"];
-/// The width of the pictures.
+/// Width of the pictures, in SVG units.
 const WIDTH: f64 = 900.0;
 const ROW: f64 = 22.0;
-/// Where bars begin, right of their labels.
+/// The x coordinate at which bars begin, to the right of their labels.
 const LEFT: f64 = 190.0;
 /// Number of runs in a timeline.
 const RUNS: usize = 16;
@@ -32,7 +32,7 @@ struct Picture(String);
 impl Picture {
     fn text(&mut self, x: f64, y: f64, text: &str) {
         let text = text.replace('&', "&amp;").replace('<', "&lt;");
-        // A text in memory takes any number of bytes.
+        // Ignore the error, because writing to a string cannot fail.
         let _ = writeln!(self.0, r#"<text x="{x:.1}" y="{y:.1}">{text}</text>"#);
     }
 
@@ -45,7 +45,7 @@ impl Picture {
         );
     }
 
-    /// The whole file, with its height.
+    /// Returns the text of the SVG file with this height.
     fn finish(self, height: f64) -> String {
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" font-family=\"sans-serif\" \
@@ -54,7 +54,7 @@ impl Picture {
         )
     }
 
-    /// Squares with the names of colours, in one line.
+    /// Adds a legend: a row of coloured squares with their names.
     fn legend(&mut self, y: f64, entries: &[(&str, &str)]) {
         let mut x = 12.0;
         for (name, colour) in entries {
@@ -65,7 +65,7 @@ impl Picture {
     }
 }
 
-/// The outcomes of each area in a JSON report, with the plugin and the machine.
+/// Draws the outcomes of each area in a JSON report. The title names the plugin and the machine.
 pub(crate) fn conformance(report: &Value) -> Result<String, Error> {
     let results = report["results"].as_array().ok_or("the report has no results")?;
     let mut areas: BTreeMap<&str, [usize; OUTCOMES.len()]> = BTreeMap::new();
@@ -109,7 +109,7 @@ pub(crate) fn conformance(report: &Value) -> Result<String, Error> {
     Ok(picture.finish(y + 8.0))
 }
 
-/// A call in the lines of a trace.
+/// A function call in a trace.
 struct Call<'a> {
     function: &'a str,
     thread: u64,
@@ -117,7 +117,7 @@ struct Call<'a> {
     duration: u64,
 }
 
-/// The threads and calls around the runs in the middle of a trace, which is given as JSON lines.
+/// Draws the calls on each thread during the executions in the middle of a trace. `lines` is the trace as JSON lines.
 pub(crate) fn timeline(lines: &str) -> Result<String, Error> {
     let values: Vec<Value> = lines.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
     let mut calls: Vec<Call<'_>> = values.iter().filter_map(call).collect();
@@ -126,7 +126,7 @@ pub(crate) fn timeline(lines: &str) -> Result<String, Error> {
     let middle = runs.iter().skip(runs.len().saturating_sub(RUNS) / 2).take(RUNS);
     let from = middle.clone().map(|run| run.start).min().ok_or("the trace has no runs")?;
     let to = middle.map(|run| run.start + run.duration).max().ok_or("the trace has no runs")?;
-    // The calls that follow the runs.
+    // Also show the calls that directly follow the executions.
     let to = to + (to - from) / 10;
     calls.retain(|call| call.start + call.duration >= from && call.start < to);
 
@@ -177,13 +177,13 @@ fn call(value: &Value) -> Option<Call<'_>> {
     })
 }
 
-/// A number of things in a picture.
+/// Converts a count to `f64`.
 #[expect(clippy::cast_precision_loss, reason = "the numbers are small")]
 fn number(count: usize) -> f64 {
     count as f64
 }
 
-/// A time in a picture.
+/// Converts a time in nanoseconds to `f64`.
 #[expect(clippy::cast_precision_loss, reason = "the times are far below 2^52 ns")]
 fn nanoseconds(time: u64) -> f64 {
     time as f64

@@ -1,4 +1,4 @@
-//! The second part of `cargo xtask header`: the C header of the CPU plugin, as `pjrt header` writes it.
+//! The second step of `cargo xtask header`: writes the C header of the CPU plugin with `pjrt header`.
 
 use std::process::Command;
 

@@ -1,8 +1,9 @@
-//! `cargo xtask public-api`: the public API of each library as a list of lines, committed in `docs/public-api`.
+//! `cargo xtask public-api`: writes the public API of each library as a list of lines, which is committed in
+//! `docs/public-api`.
 //!
-//! The lists come from rustdoc's JSON output, whose format changes between compilers. One fixed compiler, [`RUSTC`],
-//! creates and compares them. `pjrt-sys` has no list, because it is generated and `cargo xtask codegen --check`
-//! compares it.
+//! The lists come from rustdoc's JSON output, whose format changes between compilers. Therefore, only the compiler
+//! version [`RUSTC`] creates and compares the lists. `pjrt-sys` has no list, because it is generated and `cargo xtask
+//! codegen --check` compares it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,7 +11,7 @@ use std::process::Command;
 
 use crate::{Error, sh};
 
-/// The libraries, by package and by the name of the library.
+/// Package name and library name of each library.
 const LIBRARIES: &[(&str, &str)] = &[
     ("pjrt-types", "pjrt_types"),
     ("pjrt-rs", "pjrt"),
@@ -34,21 +35,21 @@ const LIBRARIES: &[(&str, &str)] = &[
 /// The compiler whose rustdoc writes the format that the crate `public-api` reads.
 const RUSTC: &str = "rustc 1.95.";
 
-/// Paths that may name types of `pjrt-sys`: modules that RELEASING.md exempts from the policy for versions, with their trait
-/// `AsRaw`, and the C library, whose functions take C structs.
+/// Parts of paths whose signatures may contain types of `pjrt-sys`. They are the modules that RELEASING.md exempts from
+/// the version policy, the trait `AsRaw` of these modules, and the C library, whose functions take C structs.
 const RAW: &[&str] =
     &["pjrt::raw::", "device_plugin::raw::", "plugin_manifest::describe::", "pjrt_c::", "::as_raw(&self)", "::Raw = "];
 
-/// The library that is about C structs, and may name them everywhere.
+/// The library whose whole API may contain types of `pjrt-sys`, because it processes C structs.
 const ABOUT_STRUCTS: &str = "pjrt_layers";
 
-/// The one type of `pjrt-sys` that all other paths may name. It does not depend on the header.
+/// The only type of `pjrt-sys` that all other signatures may contain. It does not depend on the PJRT header.
 const OPAQUE: &str = "pjrt_sys::static_api::StaticApi";
 
-/// Maximum number of lines of a difference that are shown.
+/// Maximum number of lines that are shown of a difference.
 const SHOWN: usize = 40;
 
-/// Writes the lists, or compares them with the committed ones.
+/// Writes the lists. With `check`, compares them with the committed lists instead.
 pub(crate) fn run(check: bool) -> Result<(), Error> {
     let rustc = sh::output(Command::new("rustc").arg("--version"))?;
     if !rustc.starts_with(RUSTC) || !cfg!(unix) {
@@ -93,8 +94,8 @@ pub(crate) fn run(check: bool) -> Result<(), Error> {
     }
 }
 
-/// Lets rustdoc describe the workspace's libraries as JSON, with all features. The packages are the same as in the step
-/// that checks the documentation, so that dependencies are not compiled again.
+/// Runs rustdoc for the workspace's libraries with all features and JSON output. The packages are the same as in the
+/// step that checks the documentation, so that dependencies are not compiled again.
 fn document() -> Result<(), Error> {
     let mut cargo = sh::cargo();
     cargo.args(["doc", "--quiet", "--workspace", "--no-deps", "--lib", "--all-features"]);
@@ -103,12 +104,12 @@ fn document() -> Result<(), Error> {
     sh::run(&mut cargo)
 }
 
-/// Whether a line of a public API names a type of `pjrt-sys` where it should not.
+/// Returns whether a line of a public API contains a type of `pjrt-sys` that it must not contain.
 fn leaks(line: &str) -> bool {
     line.replace(OPAQUE, "").contains("pjrt_sys::") && !RAW.iter().any(|exempt| line.contains(exempt))
 }
 
-/// The lines that only one of two lists has.
+/// Returns a message with the lines that are in only one of two lists.
 fn difference(package: &str, old: &str, new: &str) -> String {
     let only = |a: &str, b: &str, sign: char| -> Vec<String> {
         let b: std::collections::HashSet<&str> = b.lines().collect();

@@ -13,7 +13,7 @@ pub(crate) struct Jax {
     python: &'static str,
 }
 
-/// The supported versions, in order. The first and the last are always tested.
+/// The supported versions of JAX, from the oldest to the newest. The first and the last version are always tested.
 pub(crate) const JAX: &[Jax] = &[
     Jax { version: "0.5.3", python: "3.11" },
     Jax { version: "0.7.2", python: "3.11" },
@@ -22,21 +22,22 @@ pub(crate) const JAX: &[Jax] = &[
     Jax { version: "0.12.0.1", python: "3.12" },
 ];
 
-/// The version whose environment also contains other tools for tests, such as `pypjrt`.
+/// The version of JAX whose environment also contains other tools for tests, such as `pypjrt`.
 pub(crate) const MAIN: &str = "0.10.2";
 
 impl Jax {
-    /// Packages of the environment, each with the hash of its file for that Python version.
+    /// Returns the path of the requirements file. The file contains the packages of the environment, and the hash of
+    /// each package file for the Python version.
     fn requirements(&self) -> String {
         format!("tests/jax/requirements-{}.txt", self.version)
     }
 
-    /// Returns the environment's Python. Creates the environment if needed.
+    /// Returns the path of the environment's Python. Creates the environment if needed.
     pub(crate) fn python(&self) -> Result<PathBuf, Error> {
         self.environment(&format!("target/venv-jax-{}", self.version), &[&self.requirements()])
     }
 
-    /// Returns the Python of an environment that also contains the requirements of JAX's own tests.
+    /// Returns the path of Python in an environment that also contains the requirements of JAX's own tests.
     pub(crate) fn python_for_its_tests(&self) -> Result<PathBuf, Error> {
         let files = [self.requirements(), "xtask/jax_tests/requirements.txt".to_owned()];
         self.environment(&format!("target/venv-jax-tests-{}", self.version), &[&files[0], &files[1]])
@@ -67,7 +68,7 @@ impl Jax {
         Ok(python)
     }
 
-    /// Finds an interpreter of the required version: on the path, or in pyenv, which hides versions that are not
+    /// Finds an interpreter of the required Python version on the path or in pyenv, which hides versions that are not
     /// selected.
     fn base(&self) -> Result<PathBuf, Error> {
         let mut candidates = vec![PathBuf::from(format!("python{}", self.python)), PathBuf::from("python3")];

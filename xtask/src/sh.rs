@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::Error;
 
-/// The repository's root folder.
+/// Returns the repository's root folder.
 pub(crate) fn root() -> PathBuf {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().unwrap_or(xtask).to_path_buf()
@@ -19,7 +19,7 @@ pub(crate) fn cargo() -> Command {
     cargo
 }
 
-/// Cargo's target folder.
+/// Returns Cargo's target folder.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
@@ -30,7 +30,7 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Error> {
     if status.success() { Ok(()) } else { Err(format!("{} failed: {status}", show(command)).into()) }
 }
 
-/// Runs a command and returns its output. Its stderr becomes part of the error.
+/// Runs a command and returns its stdout. If the command fails, the error contains its output.
 pub(crate) fn output(command: &mut Command) -> Result<String, Error> {
     let out = command.stdin(Stdio::null()).output().map_err(|e| format!("cannot start {}: {e}", show(command)))?;
     let stdout = String::from_utf8_lossy(&out.stdout).into_owned();
@@ -41,13 +41,13 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Error> {
     Err(format!("{} failed: {}\n{stdout}{stderr}", show(command), out.status).into())
 }
 
-/// Runs a command, and shows its output on our stderr, such as the progress of a download. Its stderr becomes part of
-/// the error.
+/// Runs a command, and shows its stdout, such as the progress of a download, on the stderr of this process. If the
+/// command fails, the error contains its stderr.
 pub(crate) fn shown(command: &mut Command) -> Result<(), Error> {
     stderr(command.stdout(std::io::stderr())).map(drop)
 }
 
-/// Runs a command and returns its stderr, which also becomes part of the error.
+/// Runs a command and returns its stderr. If the command fails, the error contains its stderr.
 pub(crate) fn stderr(command: &mut Command) -> Result<String, Error> {
     let out = command.stdin(Stdio::null()).output().map_err(|e| format!("cannot start {}: {e}", show(command)))?;
     let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
@@ -64,7 +64,7 @@ fn show(command: &Command) -> String {
     words.join(" ")
 }
 
-/// Runs a command, shows its output and passes every line of it to `seen`.
+/// Runs a command, shows its output, and passes every line of the output to `seen`.
 pub(crate) fn run_watched(command: &mut Command, mut seen: impl FnMut(&str)) -> Result<(), Error> {
     run_filtered(command, |line| {
         seen(line);
@@ -93,12 +93,12 @@ pub(crate) fn run_filtered(command: &mut Command, mut shows: impl FnMut(&str) ->
 /// Summarizes an error in one line.
 pub(crate) fn reason(error: &Error) -> String {
     let text = error.to_string();
-    // pip reports its failure in a separate line.
+    // pip prints its error in a separate line.
     let said = text.lines().rfind(|line| line.starts_with("ERROR"));
     said.or_else(|| text.lines().next()).unwrap_or_default().to_owned()
 }
 
-/// Returns the number before a word, or 0 if the text has none.
+/// Returns the number directly before the first occurrence of `word`, or 0 if there is none.
 pub(crate) fn number_before(text: &str, word: &str) -> u64 {
     let Some(end) = text.find(word) else { return 0 };
     let digits: String = text[..end].chars().rev().take_while(char::is_ascii_digit).collect();

@@ -11,7 +11,7 @@ use crate::tsan::ThreadSanitizer;
 use crate::workspace::Workspace;
 use crate::{Error, asan, c, codegen, exports, fuzz, jax, python, sh, vendor};
 
-/// Number of tests that ran, and number of skipped tests.
+/// Counts of passed and failed tests, and messages about skipped and failed ones.
 #[derive(Default)]
 pub(crate) struct Report {
     passed: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Report {
     part: Part,
 }
 
-/// The part of a test program's output that the current line belongs to.
+/// The section of a test program's output to which the current line belongs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Part {
     /// The names of the tests and their results.
@@ -35,7 +35,8 @@ enum Part {
     Failures,
 }
 
-/// Runs the tests. With `all`, also those of every version of JAX, under sanitizers, and of plugins without their hardware.
+/// Runs the tests. With `all`, also runs the tests with every version of JAX, under sanitizers, and of plugins without
+/// their hardware.
 pub(crate) fn run(all: bool) -> Result<(), Error> {
     let mut report = Report::default();
     let headers = report.part("PJRT headers, compared with the C compiler", codegen::headers());
@@ -102,7 +103,7 @@ fn example(workspace: Workspace, name: &str) -> Command {
     example
 }
 
-/// The examples that run on any plugin.
+/// Names of the examples that run on any plugin.
 const PROGRAMS: &[&str] = &[
     "ahead_of_time",
     "async_download",
@@ -118,7 +119,7 @@ const PROGRAMS: &[&str] = &[
     "train_mlp",
 ];
 
-/// Runs the examples that work with every plugin on this one. Returns their number.
+/// Runs the examples in [`PROGRAMS`] on a plugin. Returns the number of examples.
 fn examples_on(workspace: Workspace, plugin: &Path) -> Result<u64, Error> {
     for name in PROGRAMS {
         sh::output(example(workspace, name).env("PJRT_PLUGIN", plugin))?;
@@ -138,7 +139,7 @@ fn wheels(workspace: Workspace, python: &Path, cpu: &Path, plugins: &OsStr, repo
         sh::run_watched(&mut pytest, |line| report.pytest_line(line))
     };
     run(python, "tests/package")?;
-    // The newest version of JAX on the oldest plugin.
+    // Also test the newest version of JAX on the oldest plugin.
     match python::JAX.last().map(python::Jax::python) {
         Some(Ok(newest)) => run(&newest, "tests/package/test_compat.py"),
         _ => Ok(()),
@@ -161,13 +162,13 @@ impl Report {
         if !without_hardware.is_empty() {
             tests.env("PJRT_TEST_PLUGINS_WITHOUT_HARDWARE", without_hardware);
         }
-        // Passing tests list their skipped checks. Without this option, Cargo hides their output.
+        // Passing tests list their skipped checks in their output, which is hidden without this option.
         tests.args(["--", "--show-output"]);
         let outcome = sh::run_filtered(&mut tests, |line| self.cargo_line(line));
         self.check("cargo test", outcome);
     }
 
-    /// Runs the examples of `pjrt`, on the embedded device and on a plugin.
+    /// Runs the examples of `pjrt` on the embedded device, and on the newest plugin if there is one.
     fn examples(&mut self, workspace: Workspace, newest: Option<&PathBuf>) {
         let outcome = examples(workspace).map(|ran| self.passed += ran);
         self.check("the examples of crates/pjrt", outcome);
@@ -224,7 +225,7 @@ impl Report {
         }
     }
 
-    /// Runs the tests with JAX. Returns the table of its versions.
+    /// Runs the tests with JAX. Returns a table of the outcomes with each version.
     fn jax(&mut self, workspace: Workspace, cpu: &Path, plugins: &OsStr, all: bool) -> Result<String, Error> {
         step("JAX on the CPU plugin");
         let libraries = jax::Libraries {
@@ -262,7 +263,7 @@ impl Report {
         self.check("pypjrt.conform", outcome);
     }
 
-    /// Returns the files of the available plugins, also as a list separated by colons.
+    /// Returns the library paths of the available plugins, as a colon-separated list and as a vector.
     fn plugins(&mut self, plugins: &[Plugin]) -> (OsString, Vec<PathBuf>) {
         let (mut list, mut files) = (OsString::new(), Vec::new());
         for plugin in plugins {
@@ -278,7 +279,7 @@ impl Report {
         (list, files)
     }
 
-    /// Returns an available part, or adds a line to the list of skipped checks.
+    /// Returns a prerequisite of a step if it is available. Otherwise, adds a line to the list of skipped checks.
     fn part<T>(&mut self, name: &str, part: Result<T, Error>) -> Option<T> {
         part.map_err(|error| {
             let reason = sh::reason(&error);
@@ -288,7 +289,7 @@ impl Report {
         .ok()
     }
 
-    /// Records a failure of a step.
+    /// Records that a step failed, if `outcome` is an error.
     pub(crate) fn check(&mut self, name: &str, outcome: Result<(), Error>) {
         if let Err(error) = outcome {
             eprintln!("{error}");
@@ -296,7 +297,7 @@ impl Report {
         }
     }
 
-    /// Counts a check as a test.
+    /// Counts the outcome of a check as a test.
     pub(crate) fn count(&mut self, name: &str, outcome: Result<(), Error>) {
         match outcome {
             Ok(()) => self.passed += 1,
@@ -308,13 +309,13 @@ impl Report {
         }
     }
 
-    /// Counts a skipped check.
+    /// Prints and records a skipped check.
     pub(crate) fn skip(&mut self, what: String) {
         println!("SKIPPED {what}");
         self.skipped.push(what);
     }
 
-    /// Counts the tests under each version of JAX.
+    /// Counts the tests with each version of JAX.
     fn rows(&mut self, rows: Vec<jax::Row>) {
         for jax::Row { version, outcome } in rows {
             match outcome {
@@ -334,8 +335,9 @@ impl Report {
         }
     }
 
-    /// Counts `test result: ok. 3 passed; 0 failed; …` and `SKIPPED …`, and keeps the output of failed tests. Returns
-    /// whether to show the line: passing tests print thousands of lines, of which only skipped checks matter.
+    /// Counts the tests in `test result: ok. 3 passed; 0 failed; …`, records the check in `SKIPPED …`, and stores the
+    /// output of failed tests. Returns whether to show the line. Passing tests print thousands of lines, of which only
+    /// skipped checks matter.
     pub(crate) fn cargo_line(&mut self, line: &str) -> bool {
         let is_result = line.starts_with("test result: ");
         match line {
@@ -355,7 +357,8 @@ impl Report {
         self.part != Part::Successes && !line.is_empty() && !(line.starts_with("test ") && line.ends_with(" ... ok"))
     }
 
-    /// Counts pytest's closing line, `5 passed, 1 skipped in 3.21s`.
+    /// Counts the tests in pytest's last line, such as `5 passed, 1 skipped in 3.21s`. Records skipped and failed
+    /// tests.
     fn pytest_line(&mut self, line: &str) {
         if let Some(counts) = jax::Counts::of(line) {
             self.passed += counts.passed;
@@ -396,7 +399,8 @@ fn step(name: &str) {
     println!("\n== {name} (after {} s)", FIRST.get_or_init(Instant::now).elapsed().as_secs());
 }
 
-/// Whether a line belongs to a backtrace: `  12: core::panicking::panic_fmt` or `             at src/lib.rs:3:5`.
+/// Returns whether a line belongs to a backtrace: `  12: core::panicking::panic_fmt` or `             at
+/// src/lib.rs:3:5`.
 fn is_frame(line: &str) -> bool {
     let line = line.trim_start();
     line.starts_with("at ") || line.split_once(": ").is_some_and(|(number, _)| number.parse::<u32>().is_ok())

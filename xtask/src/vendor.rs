@@ -1,5 +1,5 @@
-//! `cargo xtask vendor`: checks the plugin that `pjrt new` creates. Its `ci.sh` builds, tests, packages and runs it
-//! with JAX. Its library and its dependencies must stay within limits.
+//! `cargo xtask vendor`: checks the plugin that `pjrt new` creates. The plugin's `ci.sh` builds, tests and packages the
+//! plugin, and runs it with JAX. The size of its library and the number of its dependencies must stay within limits.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -11,16 +11,16 @@ use std::time::Instant;
 use crate::workspace::Workspace;
 use crate::{Error, sh};
 
-/// The plugin's name. It has an underscore, which package names replace by a hyphen.
+/// Name of the plugin. Package names replace its underscore by a hyphen.
 const NAME: &str = "acme_npu";
 /// Maximum size of the library, in bytes. The reader of portable artifacts, this SDK, unwind tables, and the backtraces
 /// of Rust's standard library take about 15 % each.
 const MAX_SIZE: u64 = 1_000_000;
 /// Maximum number of crates in the library's dependency tree, including those of the SDK and build dependencies.
 ///
-/// Seven are the SDK's own. The types of half precision and complex numbers bring nine, `prost` for compile options six,
-/// the manifest twelve, derived errors and macros seven, `tracing` four, and the reader of programs one. All of them are
-/// part of the SDK's interface or read a documented format, so none is optional.
+/// Seven crates are the SDK's own. The types for half-precision and complex numbers add nine, `prost` for compile
+/// options six, the manifest twelve, derived errors and macros seven, `tracing` four, and the reader of programs one.
+/// All of these crates are part of the SDK's interface or read a documented format, so none of them is optional.
 const MAX_CRATES: usize = 46;
 
 /// A new project and its target folder.
@@ -41,7 +41,7 @@ impl Project {
         sh::run(Command::new(pjrt).args(["new", NAME, "--output"]).arg(&project.folder))?;
         fs::copy(sh::root().join("Cargo.lock"), project.folder.join("Cargo.lock"))?;
         sh::run(&mut project.cargo(&["fetch", "--quiet"]))?;
-        // Cargo also reads the settings of the folders around a project.
+        // Cargo also reads the configuration in the folders above a project.
         fs::create_dir_all(root.join(".cargo"))?;
         fs::write(root.join(".cargo/config.toml"), settings(&source_folders()?)?)?;
         Ok(project)
@@ -78,8 +78,8 @@ impl Project {
     }
 }
 
-/// The folders from which the library is compiled, and what its panic messages call them. The last one that contains a
-/// file applies.
+/// Returns the folders with the library's sources, each with the name that replaces it in panic messages. If several
+/// folders contain a source file, the last one applies.
 fn source_folders() -> Result<Vec<(PathBuf, &'static str)>, Error> {
     let home = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(env::home_dir()?.join(".cargo")));
     let sources = home.ok_or("set CARGO_HOME: this user has no home folder")?.join("registry/src");
@@ -91,7 +91,8 @@ fn source_folders() -> Result<Vec<(PathBuf, &'static str)>, Error> {
     Ok(folders)
 }
 
-/// Settings for cargo with which the paths in a library, and so its size, do not depend on where the folders are.
+/// Returns a cargo configuration that renames the folders in a library's paths, so that the library's size does not
+/// depend on the location of the folders.
 fn settings(folders: &[(PathBuf, &str)]) -> Result<String, Error> {
     let flags = folders.iter().map(|(folder, name)| {
         let folder = folder.to_str().filter(|folder| !folder.contains('\''));
@@ -121,19 +122,19 @@ fn within(size: u64, crates: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks that a new plugin passes its own CI. `shows` returns whether a line of the output appears.
+/// Checks that a new plugin passes its own CI. `shows` decides whether a line of the output is printed.
 pub(crate) fn run(python: Option<&Path>, shows: impl FnMut(&str) -> bool) -> Result<(), Error> {
     let pjrt = Workspace::build()?.command("pjrt");
     let project = Project::new(&pjrt)?;
     let mut ci = project.command("bash");
     ci.arg("ci.sh").env("PJRT", &pjrt);
-    // Without JAX, it prints the skipped checks.
+    // Without JAX, `ci.sh` prints the skipped checks.
     ci.env("PYTHON", python.unwrap_or(Path::new("python3"))).env("PYTHONDONTWRITEBYTECODE", "1");
     sh::run_filtered(&mut ci, shows)?;
     project.check_size()
 }
 
-/// Builds the library of a new plugin from scratch, and prints the times and its size.
+/// Builds the library of a new plugin from scratch, and prints the build times and the library's size.
 pub(crate) fn size() -> Result<(), Error> {
     let project = Project::new(&Workspace::build()?.command("pjrt"))?;
     if project.build.exists() {

@@ -19,22 +19,22 @@ impl Workspace {
         Ok(Self(()))
     }
 
-    /// The path of a command.
+    /// Returns the path of a command.
     pub(crate) fn command(self, name: &str) -> PathBuf {
         debug().join(format!("{name}{EXE_SUFFIX}"))
     }
 
-    /// The path of a shared library.
+    /// Returns the path of a shared library.
     pub(crate) fn library(self, name: &str) -> PathBuf {
         debug().join(format!("{DLL_PREFIX}{name}{DLL_SUFFIX}"))
     }
 
-    /// The path of an example that is a program.
+    /// Returns the path of an example that is a program.
     pub(crate) fn example(self, name: &str) -> PathBuf {
         debug().join("examples").join(format!("{name}{EXE_SUFFIX}"))
     }
 
-    /// The path of an example that is a shared library.
+    /// Returns the path of an example that is a shared library.
     pub(crate) fn example_library(self, name: &str) -> PathBuf {
         debug().join("examples").join(format!("{DLL_PREFIX}{name}{DLL_SUFFIX}"))
     }

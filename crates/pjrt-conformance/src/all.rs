@@ -1,10 +1,10 @@
-//! The whole suite.
+//! The constructor of the complete [`Suite`].
 
 use crate::suite::Suite;
 use crate::{areas, data_case};
 
 impl Suite {
-    /// Collects the cases of all areas.
+    /// Creates the suite with the cases of all areas and of the TOML files.
     #[must_use]
     pub fn new() -> Self {
         let mut suite = Self::empty();
@@ -41,11 +41,11 @@ mod tests {
         }
     }
 
-    /// The ids in the tables of `COVERAGE.md`. A `*` stands for any text.
+    /// Returns the case ids and id patterns in the tables of `COVERAGE.md`. In a pattern, `*` matches any string.
     fn covering() -> Vec<&'static str> {
         let rows = include_str!("../COVERAGE.md").lines().filter(|line| line.starts_with("| "));
         let code = rows.flat_map(|row| row.split('`').skip(1).step_by(2));
-        // The other code in the tables names files.
+        // Code spans without a dot are names of test files, not case ids.
         code.filter(|code| code.contains('.')).collect()
     }
 

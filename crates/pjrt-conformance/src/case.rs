@@ -1,4 +1,4 @@
-//! A case: its id, what it checks, what it needs, and the check.
+//! Conformance cases, their requirements and their profiles.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,26 +8,26 @@ use pjrt::{Function, Plugin};
 use crate::context::Context;
 use crate::stop::Stop;
 
-/// A group of cases, such as those that a framework depends on.
+/// A group of cases, such as the cases that a framework depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// The minimum for every framework: create a client, move data, compile, run.
+    /// Cases that every framework depends on: creating a client, transferring data, compiling, executing.
     Minimal,
-    /// JAX.
+    /// Cases that JAX depends on.
     Jax,
-    /// PyTorch/XLA.
+    /// Cases that PyTorch/XLA depends on.
     TorchXla,
-    /// EXLA, the backend of Nx for Elixir.
+    /// Cases that EXLA, the XLA backend of Nx for Elixir, depends on.
     Exla,
     /// All cases.
     Full,
 }
 
 impl Profile {
-    /// Every profile.
+    /// All profiles.
     pub const ALL: &[Self] = &[Self::Minimal, Self::Jax, Self::TorchXla, Self::Exla, Self::Full];
 
-    /// The name on the command line and in reports.
+    /// Returns the name of the profile on the command line and in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -69,13 +69,13 @@ impl Profiles {
     /// Only the full profile.
     pub const FULL: Self = Self(Profile::Full.bit());
 
-    /// Whether the set contains a profile.
+    /// Returns whether the set contains a profile.
     #[must_use]
     pub const fn contains(self, profile: Profile) -> bool {
         self.0 & profile.bit() != 0
     }
 
-    /// The names of the profiles in the set.
+    /// Returns the names of the profiles in the set.
     #[must_use]
     pub fn names(self) -> Vec<&'static str> {
         Profile::ALL.iter().filter(|profile| self.contains(**profile)).map(|profile| profile.name()).collect()
@@ -88,20 +88,20 @@ impl fmt::Debug for Profiles {
     }
 }
 
-/// The requirements of a case. If the plugin lacks a function or an extension, the outcome is `unsupported`. If the
-/// client has too few devices, the outcome is `skipped`.
+/// The requirements of a case. If the plugin lacks a required function or extension, the outcome is `unsupported`. If
+/// the client has too few devices, the outcome is `skipped`.
 #[derive(Clone, Debug, Default)]
 pub struct Needs {
-    /// Functions of the table or of an extension.
+    /// Required functions of the `PJRT_Api` table or of extensions.
     pub functions: Vec<Function>,
-    /// Numbers of extensions.
+    /// Required extensions, as values of `PJRT_Extension_Type`.
     pub extensions: Vec<u32>,
     /// Minimum number of addressable devices, or 0 if the case needs no client.
     pub devices: usize,
 }
 
 impl Needs {
-    /// Checks the plugin's functions and extensions.
+    /// Checks that the plugin has the required functions and extensions. Does not check the number of devices.
     pub(crate) fn check(&self, plugin: &Plugin) -> Result<(), Stop> {
         if !self.extensions.is_empty() {
             let offered = plugin.extensions();
@@ -121,7 +121,7 @@ impl Needs {
     }
 }
 
-/// The check of a case.
+/// The check function of a case. Returns `Ok` if the plugin passes.
 pub(crate) type Check = Box<dyn Fn(&Context) -> Result<(), Stop> + Send + Sync>;
 
 /// The thread that calls `exit` after a case's check.
@@ -131,7 +131,7 @@ pub(crate) enum Exit {
     Worker,
 }
 
-/// A case of the suite.
+/// A conformance case: a requirement and the function that checks it.
 pub struct Case {
     pub(crate) id: String,
     pub(crate) clause: String,
@@ -145,49 +145,50 @@ pub struct Case {
 }
 
 impl Case {
-    /// The id: `area.subject.case`, and parameters in brackets.
+    /// Returns the id: `area.subject.case`, followed by parameters in brackets if the case has parameters.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The area: the id up to the first dot.
+    /// Returns the area, which is the part of the id before the first dot.
     #[must_use]
     pub fn area(&self) -> &str {
         self.id.split('.').next().unwrap_or_default()
     }
 
-    /// The clause that the case checks, with its source, such as the header.
+    /// Returns the clause (requirement) that the case checks, with its source, such as the PJRT header.
     #[must_use]
     pub fn clause(&self) -> &str {
         &self.clause
     }
 
-    /// Why the clause matters, and to whom.
+    /// Returns the reason why the clause matters, such as the framework code that relies on it.
     #[must_use]
     pub fn why(&self) -> &str {
         &self.why
     }
 
-    /// The profiles that contain the case.
+    /// Returns the profiles that contain the case.
     #[must_use]
     pub fn profiles(&self) -> Profiles {
         self.profiles
     }
 
-    /// The requirements.
+    /// Returns the requirements of the case.
     #[must_use]
     pub fn needs(&self) -> &Needs {
         &self.needs
     }
 
-    /// Whether the case runs in a process without other cases.
+    /// Returns whether the case runs in a process of its own.
     #[must_use]
     pub fn is_isolated(&self) -> bool {
         self.isolated
     }
 
-    /// The case's own time limit, if it differs from the run's.
+    /// Returns the case's own time limit, if it has one. The runner uses this limit or the run's limit, whichever is
+    /// longer.
     #[must_use]
     pub fn time_limit(&self) -> Option<Duration> {
         self.time_limit

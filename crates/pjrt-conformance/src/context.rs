@@ -1,4 +1,4 @@
-//! The plugin under test, as cases see it.
+//! The plugin under test, and helper functions for the cases.
 
 use std::any::Any;
 use std::cell::OnceCell;
@@ -17,9 +17,9 @@ use crate::stop::Stop;
 pub struct Opened {
     /// The plugin.
     pub plugin: Plugin,
-    /// The options of each client.
+    /// Options for each client that the suite creates.
     pub options: ClientOptions,
-    /// An object to keep until the process ends, such as a lease.
+    /// An object that must live as long as the plugin is in use, such as a lease.
     pub keep: Box<dyn Any>,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Debug for Opened {
 pub(crate) struct Context {
     opened: Opened,
     client: OnceCell<Result<Client, String>>,
-    /// The reason why no client can be created, if earlier processes failed to.
+    /// The reason why clients cannot be created, if earlier processes failed to create one.
     blocked: Option<String>,
     pub(crate) seed: u64,
 }
@@ -52,7 +52,7 @@ impl Context {
         &self.opened.options
     }
 
-    /// The client that the cases of this process share.
+    /// Returns the client that the cases of this process share. The first call creates the client.
     pub(crate) fn client(&self) -> Result<&Client, Stop> {
         if let Some(reason) = &self.blocked {
             return Err(Stop::Skip(reason.clone()));
@@ -66,7 +66,7 @@ impl Context {
         client.as_ref().map_err(|error| Stop::Skip(format!("the plugin cannot create a client: {error}")))
     }
 
-    /// Creates a client for one case.
+    /// Creates a client that only one case uses.
     pub(crate) fn new_client(&self) -> Result<Client, Stop> {
         if let Some(reason) = &self.blocked {
             return Err(Stop::Skip(reason.clone()));
@@ -74,7 +74,7 @@ impl Context {
         self.plugin().client(self.options()).map_err(Stop::from)
     }
 
-    /// The addressable devices, at least `count`.
+    /// Returns all addressable devices. Skips the case if the client has fewer than `count` devices.
     pub(crate) fn devices(&self, count: usize) -> Result<Vec<Device>, Stop> {
         let devices = self.client()?.addressable_devices()?;
         if devices.len() < count {
@@ -95,7 +95,7 @@ impl Context {
         Ok(self.device()?.default_memory()?)
     }
 
-    /// Compiles StableHLO text for one device. The plugin receives a portable artifact, as frameworks send it.
+    /// Compiles StableHLO text for one device. Like a framework, this function sends a portable artifact to the plugin.
     pub(crate) fn compile(&self, text: &str) -> Result<LoadedExecutable, Stop> {
         self.compile_with(text, &CompileOptions::default())
     }
@@ -109,32 +109,32 @@ impl Context {
         Ok(self.client()?.buffer_from_bytes(array.bytes(), array.shape(), pjrt::Placement::Default)?)
     }
 
-    /// A buffer of `f32` elements on the default device.
+    /// Uploads `f32` elements to the default device.
     pub(crate) fn floats(&self, data: &[f32]) -> Result<Buffer, Stop> {
         let len = i64::try_from(data.len()).unwrap_or(i64::MAX);
         Ok(self.client()?.buffer_from_host(data, &[len])?)
     }
 
-    /// The program that adds 1 to an `f32` array of this length.
+    /// Compiles a program that adds 1 to each element of an `f32` array of this length.
     pub(crate) fn add_one(&self, len: usize) -> Result<LoadedExecutable, Stop> {
         self.compile(&program::add_one(len))
     }
 }
 
-/// Reads a buffer with `PJRT_Buffer_ToHostBuffer`, even if the host could read the device's memory.
+/// Reads a buffer with `PJRT_Buffer_ToHostBuffer`, even if the host could read the buffer's memory directly.
 pub(crate) fn download(buffer: &Buffer) -> Result<HostArray, Stop> {
     let shape = buffer.shape()?.clone();
     let bytes = buffer.to_host_bytes_async()?.wait()?;
     Ok(HostArray::new(shape, bytes)?)
 }
 
-/// Reads `f32` elements with `PJRT_Buffer_ToHostBuffer`.
+/// Reads the `f32` elements of a buffer with `PJRT_Buffer_ToHostBuffer`.
 pub(crate) fn floats(buffer: &Buffer) -> Result<Vec<f32>, Stop> {
     Ok(buffer.to_host_async::<f32>()?.wait()?)
 }
 
-/// Returns how a case ends after this error. If the error's code means that the plugin does not support the type, the
-/// outcome is `unsupported`.
+/// Converts an error of an operation with elements of type `ty`. If the error's code may mean that the plugin does not
+/// support the type, the result is [`Stop::Unsupported`].
 pub(crate) fn unsupported_type(ty: ElementType, error: Error) -> Stop {
     use pjrt::ErrorCode;
     let refusal = [ErrorCode::INVALID_ARGUMENT, ErrorCode::UNIMPLEMENTED, ErrorCode::NOT_FOUND];

@@ -1,6 +1,6 @@
-//! Cases from TOML files: a program, its inputs, and the expected outputs with their tolerances.
+//! Cases from TOML files. Each case has a program, its inputs, and the expected outputs with their tolerances.
 //!
-//! `docs/conformance-data.md` documents the format, so that runners in other languages can use the files.
+//! `docs/conformance-data.md` documents the TOML format, so that runners in other languages can use the files.
 
 use half::{bf16, f16};
 use pjrt::{ElementType, HostArray, Shape};
@@ -12,7 +12,7 @@ use crate::context::{Context, download, unsupported_type};
 use crate::stop::Stop;
 use crate::suite::Suite;
 
-/// The names and contents of the files.
+/// Names and contents of the TOML files.
 const FILES: &[(&str, &str)] = &[
     ("control_flow.toml", include_str!("../data/control_flow.toml")),
     ("shapes.toml", include_str!("../data/shapes.toml")),
@@ -44,7 +44,7 @@ fn minimal() -> String {
     "frameworks".to_owned()
 }
 
-/// An array. If it is an expected output, it has a tolerance.
+/// An input or an expected output. Only expected outputs use the tolerance.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Array {
@@ -52,15 +52,16 @@ struct Array {
     ty: String,
     dims: Vec<i64>,
     values: Vec<Value>,
-    /// Largest absolute difference.
+    /// Absolute part of the tolerance. An element may differ from the expected element by `absolute + relative *
+    /// abs(expected)`.
     #[serde(default)]
     absolute: f64,
-    /// Largest difference, relative to the expected number.
+    /// Relative part of the tolerance, as a factor of the expected element's absolute value.
     #[serde(default)]
     relative: f64,
 }
 
-/// Declares the cases of all files.
+/// Declares the cases of all TOML files.
 pub(crate) fn declare(suite: &mut Suite) {
     for (name, text) in FILES {
         match toml::from_str::<File>(text) {
@@ -133,14 +134,14 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// Appends an element.
+/// Appends the bytes of `value` as an element of type `ty`. Returns `None` if the conversion is not possible.
 fn encode(ty: ElementType, value: &Value, bytes: &mut Vec<u8>) -> Option<()> {
     macro_rules! integer {
         ($($name:ident: $int:ty),*) => {
             match ty {
                 $(ElementType::$name => bytes.extend(<$int>::try_from(value.as_integer()?).ok()?.to_ne_bytes()),)*
                 ElementType::U64 => bytes.extend(match value {
-                    // Numbers above TOML's largest integer are strings.
+                    // The TOML files contain integers above TOML's maximum of 2^63 - 1 as strings.
                     Value::String(text) => text.parse::<u64>().ok()?.to_ne_bytes(),
                     other => u64::try_from(other.as_integer()?).ok()?.to_ne_bytes(),
                 }),
@@ -168,7 +169,8 @@ fn encode(ty: ElementType, value: &Value, bytes: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// The elements of a float or complex array as numbers, or `None` for other types.
+/// Returns the elements of a float array, or the real and imaginary parts of a complex array's elements. Returns `None`
+/// for other element types.
 fn numbers(array: &HostArray) -> Option<Vec<f64>> {
     let bytes = array.bytes();
     Some(match array.shape().element_type {
@@ -196,7 +198,7 @@ fn compare(found: &HostArray, expected: &HostArray, tolerance: &Array) -> Result
     for (at, (found, expected)) in numbers_found.iter().zip(&numbers_expected).enumerate() {
         let same = found == expected || found.is_nan() && expected.is_nan();
         let bound = tolerance.absolute + tolerance.relative * expected.abs();
-        // If one of the numbers is NaN, or both are infinite, the difference is NaN, and the comparison is false.
+        // The difference is NaN, and the comparison false, if a number is NaN or if both are the same infinity.
         let close = bound > 0.0 && (found - expected).abs() <= bound;
         if !same && !close {
             return Err(format!("element {at} is {found}, expected {expected} within {bound}"));

@@ -5,17 +5,17 @@ use serde::Serialize;
 use crate::outcome::Outcome;
 use crate::report::Report;
 
-/// A case whose outcomes differ. The outcome is `None` in a report that does not contain the case.
+/// A case whose outcomes in two reports differ. An outcome is `None` if its report does not contain the case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Change {
     /// Id of the case.
     pub id: String,
-    /// The outcome in the old report.
+    /// Outcome in the old report.
     pub old: Option<Outcome>,
-    /// The outcome in the new report.
+    /// Outcome in the new report.
     pub new: Option<Outcome>,
-    /// The reason in the new report.
+    /// Reason for the outcome in the new report. Empty if the new report does not contain the case.
     pub reason: String,
 }
 
@@ -49,14 +49,14 @@ impl Diff {
         Self { changes }
     }
 
-    /// Whether a case fails that did not fail before.
+    /// Returns whether a case fails in the new report but did not fail in the old report.
     #[must_use]
     pub fn is_worse(&self) -> bool {
         let fails = |outcome: Option<Outcome>| outcome.is_some_and(Outcome::is_failure);
         self.changes.iter().any(|change| fails(change.new) && !fails(change.old))
     }
 
-    /// One line for each change.
+    /// Returns the changes as text: one line for each case, and a last line with the number of cases that differ.
     #[must_use]
     pub fn to_text(&self) -> String {
         let name = |outcome: Option<Outcome>| outcome.map_or("-", Outcome::name);
@@ -72,7 +72,7 @@ impl Diff {
         text
     }
 
-    /// The changes as JSON.
+    /// Returns the changes as JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"

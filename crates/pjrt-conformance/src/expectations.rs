@@ -1,4 +1,4 @@
-//! Files with the known outcomes of a plugin.
+//! Files that list the known outcomes of a plugin's cases, such as known failures.
 //!
 //! ```toml
 //! [[expect]]
@@ -18,49 +18,50 @@ use crate::matching::selects;
 use crate::outcome::Outcome;
 use crate::report::{PluginInfo, Report};
 
-/// The known outcomes of one or more plugins. If no entry names a case, the case is expected not to fail.
+/// The known outcomes of one or more plugins. A case that no entry matches is expected not to fail.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expectations {
-    /// The entries. If several apply to a case, the last one decides.
+    /// The entries of the file. If several entries apply to a case, the last of them decides.
     #[serde(default)]
     pub expect: Vec<Expectation>,
 }
 
-/// An entry: outcomes of cases, and the plugins to which it applies.
+/// An entry of the file: the expected outcomes of some cases, and the plugins to which the entry applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expectation {
-    /// Patterns of case ids.
+    /// Patterns of case ids. An id matches a pattern without `*` if it contains the pattern, as in
+    /// [`Filter`](crate::Filter).
     pub cases: Vec<String>,
-    /// The expected outcomes: more than one if the outcome varies.
+    /// Expected outcomes. There are several if the outcome varies between runs.
     pub outcomes: Vec<Outcome>,
-    /// Why the plugin has these outcomes.
+    /// Reason why the plugin has these outcomes.
     pub reason: String,
-    /// Name of the client's platform.
+    /// Platform name of the client. If it is absent, the entry applies to all platforms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<String>,
-    /// A part of the library's path or of the plugin's name.
+    /// Substring of the library's path or of the plugin's name. If it is absent, the entry applies to all plugins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plugin: Option<String>,
-    /// Versions of the C API: comparisons such as `>=0.80`, separated by commas.
+    /// Comparisons that the plugin's C API version must satisfy, such as `>=0.80, <0.110`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<String>,
 }
 
-/// The plugin to which expectations may apply.
+/// The properties of a plugin that decide which expectations apply to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subject {
-    /// The plugin's name and its path.
+    /// Name of the plugin, and path of its library.
     pub names: [String; 2],
-    /// Name of the client's platform.
+    /// Platform name of the client.
     pub platform: String,
     /// Version of the C API.
     pub api: String,
 }
 
 impl Report {
-    /// Returns the plugin of the report, with which the conditions of expectations are compared.
+    /// Returns the properties of the report's plugin that decide which expectations apply.
     #[must_use]
     pub fn subject(&self) -> Subject {
         Subject::of(&self.plugin)
@@ -77,13 +78,14 @@ impl Subject {
     }
 }
 
-/// Reads a version such as `0.114`.
+/// Parses a version of the C API, such as `0.114`.
 fn version(text: &str) -> Option<(u32, u32)> {
     let (major, minor) = text.trim().split_once('.')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Whether a version satisfies comparisons such as `>=0.80, <0.110`. Returns `None` if they are not valid.
+/// Returns whether a version satisfies all comparisons, such as `>=0.80, <0.110`. Returns `None` if a comparison is not
+/// valid.
 fn satisfies(found: &str, comparisons: &str) -> Option<bool> {
     let found = version(found);
     let mut all = true;
@@ -116,11 +118,11 @@ impl Expectation {
 }
 
 impl Expectations {
-    /// Reads expectations.
+    /// Parses expectations from TOML.
     ///
     /// # Errors
     ///
-    /// If the text does not have the format, or if a comparison in `api` is not valid.
+    /// If the text is not TOML with the fields of [`Expectation`], or if a comparison in `api` is not valid.
     pub fn from_toml(text: &str) -> Result<Self, String> {
         let new: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         for entry in &new.expect {
@@ -133,17 +135,17 @@ impl Expectations {
         Ok(new)
     }
 
-    /// Reads a file of expectations.
+    /// Reads a TOML file of expectations.
     ///
     /// # Errors
     ///
-    /// The same as for [`Expectations::from_toml`], and if the file cannot be read.
+    /// If the file cannot be read, or if [`Expectations::from_toml`] rejects its contents.
     pub fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         Self::from_toml(&text).map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// Writes expectations.
+    /// Serializes the expectations as TOML.
     ///
     /// # Errors
     ///
@@ -152,27 +154,29 @@ impl Expectations {
         toml::to_string(self).map_err(|error| error.to_string())
     }
 
-    /// Adds the entries of another file.
+    /// Appends the entries of `other`. They take precedence over the present entries.
     pub fn extend(&mut self, other: Self) {
         self.expect.extend(other.expect);
     }
 
-    /// Returns whether an outcome is expected, and the reason from the entry that names the case, or an empty text.
+    /// Returns whether an outcome is expected, and the reason from the entry that applies to the case. The reason is
+    /// empty if no entry applies or if the case was skipped.
     #[must_use]
     pub fn judge(&self, subject: &Subject, id: &str, outcome: Outcome) -> (bool, String) {
         let names = |entry: &&Expectation| {
             entry.applies(subject) && entry.cases.iter().any(|pattern| pattern == id || selects(pattern, id))
         };
         match self.expect.iter().rev().find(names) {
-            // A case that cannot run here neither confirms nor contradicts the expectation.
+            // A skipped case neither confirms nor contradicts the expectation.
             Some(_) if outcome == Outcome::Skipped => (true, String::new()),
             Some(entry) => (entry.outcomes.contains(&outcome), entry.reason.clone()),
             None => (!outcome.is_failure(), String::new()),
         }
     }
 
-    /// Returns expectations with which every outcome of the report is expected. Keeps the entries that still hold, and
-    /// those for other plugins. The reason of a new entry is the one that the case reported.
+    /// Returns expectations that match every outcome of the report. Keeps an entry if it matches an outcome of the
+    /// report, if the report contains none of its cases, or if it is for another plugin. A new entry has the reason
+    /// that the case reported.
     #[must_use]
     pub fn updated(&self, report: &Report) -> Self {
         let subject = report.subject();

@@ -2,16 +2,16 @@
 
 use pjrt::{CompileOptions, Program};
 
-/// A family of plugins with one format of serialized executables.
+/// A family of plugins that share a format of serialized executables.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Maker {
-    /// Plugins that are made with the crate `device-plugin`.
+    /// Plugins that are built with the crate `device-plugin`.
     DevicePlugin,
-    /// XLA's own plugins, `ExecutableAndOptionsProto`.
+    /// XLA's own plugins. Their format is a serialized `ExecutableAndOptionsProto`.
     Xla,
 }
 
-/// Serializes a program as a plugin of this family would, for a platform with this name and version.
+/// Serializes a program in the executable format of a plugin family, for a platform with this name and version.
 pub(crate) fn executable(maker: Maker, program: &Program, platform: &str, version: &str) -> Vec<u8> {
     let options = CompileOptions::default().encode();
     match maker {
@@ -23,7 +23,7 @@ pub(crate) fn executable(maker: Maker, program: &Program, platform: &str, versio
                 bytes.extend((field.len() as u64).to_le_bytes());
                 bytes.extend(field);
             }
-            // The executable has no compiled form, only the program.
+            // The length of the compiled form is 0, because this executable contains only the program.
             bytes.extend(0u64.to_le_bytes());
             bytes.extend(checksum(&bytes).to_le_bytes());
             bytes
@@ -31,7 +31,7 @@ pub(crate) fn executable(maker: Maker, program: &Program, platform: &str, versio
         Maker::Xla => {
             let mut bytes = Vec::new();
             for (field, content) in [(1, &program.code()[..]), (2, &options[..]), (3, platform.as_bytes())] {
-                // The content of each field is preceded by its length.
+                // A tag of wire type 2 and the length precede the content of a field.
                 varint(field << 3 | 2, &mut bytes);
                 varint(content.len() as u64, &mut bytes);
                 bytes.extend(content);
@@ -41,12 +41,12 @@ pub(crate) fn executable(maker: Maker, program: &Program, platform: &str, versio
     }
 }
 
-/// FNV-1a.
+/// Computes the 64-bit FNV-1a hash.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// Appends a number as a protobuf does: seven bits in each byte, the lowest first.
+/// Appends an integer as a protobuf varint: seven bits per byte, the lowest bits first.
 fn varint(mut number: u64, to: &mut Vec<u8>) {
     while number >= 0x80 {
         to.push(number.to_le_bytes()[0] | 0x80);
@@ -61,7 +61,8 @@ mod tests {
 
     use super::{Maker, executable};
 
-    /// The embedded device is made with `device-plugin`. It loads an executable in this form if the platform is its own.
+    /// The embedded CPU device is built with `device-plugin`. It must load an executable in this format if the
+    /// executable is for its own platform, and reject it otherwise.
     #[test]
     fn own_platform_is_loaded_and_another_is_refused() {
         let client = Plugin::from_static(pjrt_cpu::Cpu::api()).unwrap().client(&ClientOptions::new()).unwrap();

@@ -22,9 +22,9 @@
 //! }
 //! ```
 //!
-//! The test accepts the arguments of Rust's harness, such as a part of a name, `--exact` and `--list`. Cases that are
-//! unsupported or skipped, and expected failures, are reported as ignored tests. If the package has a file
-//! `conformance.toml`, it contains the expected failures (see [`Expectations`]).
+//! The test accepts the arguments of Rust's own harness, such as a substring of a test name, `--exact` and `--list`.
+//! Unsupported cases, skipped cases and expected failures are reported as ignored tests. If the package has a file
+//! `conformance.toml`, the harness reads the expected failures from this file (see [`Expectations`]).
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -43,12 +43,12 @@ use crate::report::{CaseResult, PluginInfo};
 use crate::runner::{Launcher, Settings, run};
 use crate::suite::Suite;
 
-/// First argument of the process that watches a worker.
+/// First argument of a guard process, which watches a worker (see [`guard`]).
 const GUARD: &str = "__pjrt_conformance_guard";
-/// First argument of a worker.
+/// First argument of a worker process, which runs cases (see [`worker`]).
 const WORKER: &str = "__pjrt_conformance_worker";
 
-/// Runs the cases of a profile as tests. `open` returns the plugin, and is called only in child processes.
+/// Runs the cases of a profile as tests. Only child processes call `open`, which opens the plugin.
 pub fn main<E: Display>(profile: Profile, open: impl Fn() -> Result<Plugin, E>) -> ExitCode {
     match child(&open).or_else(|| Some(tests(profile))) {
         Some(Ok(code)) => code,
@@ -60,7 +60,7 @@ pub fn main<E: Display>(profile: Profile, open: impl Fn() -> Result<Plugin, E>) 
     }
 }
 
-/// If this process is a child process of the harness, does its work. Returns `None` otherwise.
+/// Runs the guard or the worker if this process is a child process of the harness. Returns `None` otherwise.
 fn child<E: Display>(open: &impl Fn() -> Result<Plugin, E>) -> Option<Result<ExitCode, String>> {
     let mut arguments = std::env::args().skip(1);
     let result = match arguments.next()?.as_str() {
@@ -119,7 +119,7 @@ fn tests(profile: Profile) -> Result<ExitCode, String> {
     Ok(conclusion.exit_code())
 }
 
-/// A test that has the outcome of a case.
+/// Creates a test that reports the result of a case.
 fn trial(result: CaseResult) -> Trial {
     let ignored = result.expected && result.outcome != Outcome::Pass;
     Trial::test(result.id.clone(), move || {

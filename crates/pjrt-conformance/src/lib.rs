@@ -1,18 +1,18 @@
 //! A conformance suite for PJRT plugins.
 //!
-//! PJRT is a C table of functions that a plugin provides to frameworks. This crate checks a plugin's table against the
-//! contract in its header, and against the additional expectations of frameworks. It contains:
+//! PJRT is a table of C functions that a plugin provides to frameworks. This crate checks whether a plugin follows the
+//! contract in PJRT's header, and whether it meets the additional expectations of frameworks. The crate contains:
 //!
-//! - [`Suite`]: the cases. Each [`Case`] has an id such as `data.round_trip.host[dtype=bf16]`, the clause that it checks,
-//!   the reason why it matters, its [`Needs`], and the [`Profiles`] that contain it.
-//! - [`runner`]: runs cases in child processes. If a plugin crashes, hangs or ends the process, the case has the
-//!   outcome `crash` or `timeout`, and the run continues with the next case.
-//! - [`Report`]: the outcomes, as JSON. With the feature `reports` also as JUnit XML and as an HTML page.
-//! - [`Expectations`]: files with the known outcomes of a plugin.
+//! - [`Suite`]: the cases. Each [`Case`] has an id such as `data.round_trip.host[dtype=bf16]`, the clause (requirement)
+//!   that it checks, the reason why the clause matters, its [`Needs`], and the [`Profiles`] that contain it.
+//! - [`runner`]: runs cases in child processes. If a plugin crashes, hangs or ends its process, the current case gets
+//!   the outcome `crash` or `timeout`, and the run continues with the next case.
+//! - [`Report`]: the outcomes of a run as JSON and, with the feature `reports`, as JUnit XML and as an HTML page.
+//! - [`Expectations`]: files that list the known outcomes of a plugin's cases.
 //! - [`harness`], with the feature `harness`: runs the cases as tests of `cargo test`.
 //!
-//! The command `pjrt conform` runs the suite. The repository's `docs/conformance-data.md` documents the format of
-//! the cases that consist of a program, its inputs and its outputs.
+//! The command `pjrt conform` runs the suite. Some cases consist of a program, its inputs and its expected outputs. The
+//! repository's `docs/conformance-data.md` documents the TOML format of these cases.
 
 #[macro_use]
 mod stop;
@@ -50,7 +50,7 @@ pub use report::{html, junit, matrix};
 pub use stop::Stop;
 pub use suite::Suite;
 
-/// Tests the examples of the package's README.
+/// Compiles and runs the examples in the package's README as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct PackageReadme;

@@ -1,4 +1,4 @@
-//! Descriptions of the plugin, the machine and the time, for reports.
+//! Describes the plugin, the machine and the time for reports.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use crate::process::lines::tell;
 use crate::report::Machine;
 
-/// Versions, attributes and extensions of a loaded plugin.
+/// Returns the API version, the attributes and the extensions of a loaded plugin.
 pub(crate) fn describe_plugin(plugin: &Plugin) -> Value {
     let attributes: Map<String, Value> = plugin
         .attributes()
@@ -29,7 +29,7 @@ pub(crate) fn describe_plugin(plugin: &Plugin) -> Value {
     })
 }
 
-/// Reports the client's platform and devices. Called once in a process.
+/// Reports the client's platform and devices to the parent process. Only the first call in a process has an effect.
 pub(crate) fn describe_client_once(client: &Client, version: &str) {
     static DONE: AtomicBool = AtomicBool::new(false);
     if DONE.swap(true, Ordering::Relaxed) {
@@ -44,7 +44,7 @@ pub(crate) fn describe_client_once(client: &Client, version: &str) {
     }}));
 }
 
-/// Describes this machine.
+/// Returns a description of the machine that runs the suite.
 pub(crate) fn this_machine() -> Machine {
     let memory = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
@@ -60,7 +60,7 @@ pub(crate) fn this_machine() -> Machine {
     }
 }
 
-/// The size and the SHA-256 hash of a file.
+/// Returns the size in bytes and the hexadecimal SHA-256 hash of a file. Returns `None` if the file cannot be read.
 pub(crate) fn hash(path: &Path) -> Option<(u64, String)> {
     let mut file = File::open(path).ok()?;
     let mut hash = Sha256::new();
@@ -80,7 +80,7 @@ pub(crate) fn hash(path: &Path) -> Option<(u64, String)> {
     Some((size, digits))
 }
 
-/// The time in seconds since 1970.
+/// Returns the current Unix time in seconds.
 pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }

@@ -1,7 +1,9 @@
 //! Patterns that select cases by id.
 
-/// A list of patterns. A pattern without `*` matches the ids that contain it. A `*` stands for any text, and a pattern
-/// with `*` must match the whole id. A pattern that starts with `-` excludes the ids that match the rest of it.
+/// Patterns that select cases by id.
+///
+/// A pattern without `*` matches every id that contains the pattern. A pattern with `*` must match the whole id, and
+/// each `*` matches any string. A pattern with a leading `-` excludes the ids that the rest of the pattern matches.
 ///
 /// ```
 /// use pjrt_conformance::Filter;
@@ -18,7 +20,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Creates a filter. If it has only excluding patterns, it selects all cases that they do not match.
+    /// Creates a filter from patterns. If all patterns exclude ids, the filter selects every other id.
     #[must_use]
     pub fn new(patterns: &[String]) -> Self {
         let mut filter = Self::default();
@@ -31,7 +33,7 @@ impl Filter {
         filter
     }
 
-    /// Whether the filter selects an id.
+    /// Returns whether the filter selects an id.
     #[must_use]
     pub fn matches(&self, id: &str) -> bool {
         let any = |patterns: &[String]| patterns.iter().any(|pattern| selects(pattern, id));
@@ -39,7 +41,7 @@ impl Filter {
     }
 }
 
-/// Whether one pattern selects an id.
+/// Returns whether a pattern without a leading `-` matches an id.
 pub(crate) fn selects(pattern: &str, id: &str) -> bool {
     if pattern.contains('*') { glob(pattern.as_bytes(), id.as_bytes()) } else { id.contains(pattern) }
 }

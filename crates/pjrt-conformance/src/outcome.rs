@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// The plugin meets the clause.
+    /// The plugin meets the requirement that the case checks.
     Pass,
-    /// The plugin violates the clause.
+    /// The plugin violates the requirement that the case checks.
     Fail,
-    /// The process ended during the case: by a signal, by `exit`, or by an uncaught exception.
+    /// The process ended during the case, for example by a signal, by `exit`, or by an uncaught exception.
     Crash,
     /// The case did not end within its time limit. The process was killed.
     Timeout,
@@ -24,10 +24,10 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Every outcome.
+    /// All outcomes.
     pub const ALL: &[Self] = &[Self::Pass, Self::Fail, Self::Crash, Self::Timeout, Self::Unsupported, Self::Skipped];
 
-    /// The name in reports.
+    /// Returns the name of the outcome in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ impl Outcome {
         }
     }
 
-    /// Whether the plugin violated the contract.
+    /// Returns whether the outcome is a failure: `fail`, `crash` or `timeout`.
     #[must_use]
     pub const fn is_failure(self) -> bool {
         matches!(self, Self::Fail | Self::Crash | Self::Timeout)

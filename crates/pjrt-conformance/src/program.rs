@@ -1,4 +1,4 @@
-//! Programs of the cases.
+//! StableHLO programs for the cases.
 
 use pjrt::stablehlo::ForPlugin;
 use pjrt::{Plugin, Program};
@@ -11,18 +11,18 @@ pub(crate) fn for_plugin(text: &str, plugin: &Plugin) -> Result<Program, Stop> {
     Program::for_plugin(&module, plugin).map_err(Stop::from)
 }
 
-/// Reads StableHLO text.
+/// Parses StableHLO text, and verifies its structure.
 pub(crate) fn module(text: &str) -> Result<pjrt::stablehlo::ir::Module, Stop> {
     stablehlo::parse(text.to_owned(), stablehlo::VerifyLevel::STRUCTURE)
         .map_err(|error| Stop::Fail(format!("the suite's program is not valid: {error}")))
 }
 
-/// Writes a function `main` with this body, which has one line for each operation.
+/// Returns the text of a function `main` with these parameters and results. `body` has one line for each operation.
 pub(crate) fn main(parameters: &str, results: &str, body: &str) -> String {
     format!("func.func public @main({parameters}) -> {results} {{\n{body}\n}}\n")
 }
 
-/// Adds 1 to an `f32` array.
+/// Returns a program that adds 1 to each element of an `f32` array of `len` elements.
 pub(crate) fn add_one(len: usize) -> String {
     let ty = format!("tensor<{len}xf32>");
     main(
@@ -36,13 +36,14 @@ pub(crate) fn add_one(len: usize) -> String {
     )
 }
 
-/// Applies an operation with one operand to an array.
+/// Returns a program that applies an operation with one operand. `from` and `to` are the operand's and the result's
+/// type.
 pub(crate) fn unary(op: &str, from: &str, to: &str) -> String {
     let signature = if from == to { from.to_owned() } else { format!("({from}) -> {to}") };
     main(&format!("%x: {from}"), to, &format!("  %y = stablehlo.{op} %x : {signature}\n  return %y : {to}"))
 }
 
-/// Applies an elementwise operation with two operands.
+/// Returns a program that applies an elementwise operation to two operands of type `ty`.
 pub(crate) fn binary(op: &str, ty: &str) -> String {
     main(&format!("%x: {ty}, %y: {ty}"), ty, &format!("  %z = stablehlo.{op} %x, %y : {ty}\n  return %z : {ty}"))
 }

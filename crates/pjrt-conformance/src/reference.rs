@@ -1,25 +1,25 @@
-//! Reference values: the numbers of small float types, and acceptance intervals.
+//! Reference values: the values of small float types, and the accepted errors of float results.
 
 use pjrt::ElementType;
 
-/// Format of a small float type.
+/// Bit layout of a float type with at most 8 bits.
 struct Format {
     exponent_bits: u32,
     mantissa_bits: u32,
     bias: i32,
-    /// How the largest exponent is used.
+    /// How the format encodes infinities and NaNs.
     specials: Specials,
 }
 
 #[derive(PartialEq)]
 enum Specials {
-    /// Infinities and NaNs, as in IEEE 754.
+    /// The largest exponent encodes infinities and NaNs, as in IEEE 754.
     Ieee,
-    /// No infinities. NaN has all bits set.
+    /// There are no infinities. If all exponent and mantissa bits are set, the value is NaN.
     Finite,
-    /// No infinities and no negative zero. NaN has the bits of negative zero.
+    /// There are no infinities and no negative zero. The bit pattern of negative zero is NaN.
     FiniteUnsignedZero,
-    /// All bit patterns are numbers.
+    /// There are no infinities and no NaNs. Every bit pattern is a finite number.
     None,
 }
 
@@ -41,7 +41,7 @@ fn format(ty: ElementType) -> Option<Format> {
     }
 }
 
-/// Small float types whose values this module knows.
+/// Small float types whose bit patterns [`decode`] can convert.
 pub(crate) const SMALL_FLOATS: &[ElementType] = &[
     ElementType::F8E5M2,
     ElementType::F8E4M3,
@@ -56,7 +56,7 @@ pub(crate) const SMALL_FLOATS: &[ElementType] = &[
     ElementType::F8E8M0FNU,
 ];
 
-/// The value of a small float.
+/// Returns the value of a bit pattern of a small float type. Returns `None` if the type is not in [`SMALL_FLOATS`].
 pub(crate) fn decode(ty: ElementType, bits: u8) -> Option<f32> {
     if ty == ElementType::F8E8M0FNU {
         return Some(if bits == 0xff { f32::NAN } else { 2f32.powi(i32::from(bits) - 127) });
@@ -86,13 +86,13 @@ pub(crate) fn decode(ty: ElementType, bits: u8) -> Option<f32> {
     })
 }
 
-/// Number of bit patterns of a small float type.
+/// Returns the number of bit patterns of a small float type.
 pub(crate) fn patterns(ty: ElementType) -> u16 {
     1 << ty.bits()
 }
 
-/// Whether a value is close enough to the exact one. The error may be `ulps` units in the last place of a type whose
-/// mantissa has `mantissa_bits` explicit bits, or less than the type's smallest normal number.
+/// Returns whether `found` is close enough to the exact value. The error may be at most `ulps` units in the last place
+/// of a type whose mantissa has `mantissa_bits` explicit bits. If the exact value is subnormal, `found` may also be 0.
 pub(crate) fn within(found: f64, exact: f64, ulps: f64, mantissa_bits: i32, smallest_normal: f64) -> bool {
     if exact.is_nan() || found.is_nan() {
         return exact.is_nan() && found.is_nan();

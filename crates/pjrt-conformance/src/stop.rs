@@ -9,7 +9,7 @@ pub enum Stop {
     Fail(String),
     /// The plugin does not offer the function, extension or type that the case needs.
     Unsupported(String),
-    /// The case cannot run here, for example because the client has too few devices.
+    /// The case cannot run, for example because the client has too few devices.
     Skip(String),
 }
 
@@ -29,14 +29,14 @@ impl From<String> for Stop {
     }
 }
 
-/// Fails the case with a formatted reason.
+/// Returns `Stop::Fail` with a formatted reason from the current function.
 macro_rules! fail {
     ($($text:tt)*) => {
         return Err($crate::Stop::Fail(format!($($text)*)))
     };
 }
 
-/// Fails the case unless a condition holds.
+/// Fails the case if a condition is false.
 macro_rules! ensure {
     ($condition:expr, $($text:tt)*) => {
         if !$condition {
@@ -45,7 +45,7 @@ macro_rules! ensure {
     };
 }
 
-/// Fails the case unless two values are equal.
+/// Fails the case if two values differ.
 macro_rules! ensure_eq {
     ($found:expr, $expected:expr, $($text:tt)*) => {{
         let (found, expected) = (&$found, &$expected);

@@ -1,4 +1,4 @@
-//! The list of all cases, and the builder with which the areas declare them.
+//! The suite of all cases, and the builder that declares a case.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::case::{Case, Exit, Needs, Profiles};
 use crate::context::Context;
 use crate::stop::Stop;
 
-/// All cases.
+/// The conformance cases for PJRT plugins.
 ///
 /// ```
 /// let suite = pjrt_conformance::Suite::new();
@@ -21,24 +21,25 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// A suite without cases.
+    /// Creates a suite without cases.
     pub(crate) fn empty() -> Self {
         Self { cases: Vec::new() }
     }
 
-    /// The cases, area by area.
+    /// Returns all cases in the order of their declaration.
     #[must_use]
     pub fn cases(&self) -> &[Case] {
         &self.cases
     }
 
-    /// The case with this id.
+    /// Returns the case with this id, if the suite contains it.
     #[must_use]
     pub fn find(&self, id: &str) -> Option<&Case> {
         self.cases.iter().find(|case| case.id == id)
     }
 
-    /// Begins the declaration of a case: its id, the clause that it checks, and why it matters.
+    /// Begins the declaration of a case. `clause` is the requirement that the case checks, and `why` is the reason why
+    /// the requirement matters.
     pub(crate) fn case(
         &mut self,
         id: impl Into<String>,
@@ -60,7 +61,7 @@ impl Suite {
     }
 }
 
-/// A case that is being declared. [`Declaration::check`] adds it to the suite.
+/// Builder of a case. [`Declaration::check`] adds the case to the suite.
 #[must_use = "call `check` to add the case"]
 pub(crate) struct Declaration<'a> {
     suite: &'a mut Suite,
@@ -68,25 +69,25 @@ pub(crate) struct Declaration<'a> {
 }
 
 impl Declaration<'_> {
-    /// Sets the profiles that contain the case. By default, only the full profile contains it.
+    /// Sets the profiles that contain the case. By default, only the full profile contains the case.
     pub(crate) fn profiles(mut self, profiles: Profiles) -> Self {
         self.case.profiles = profiles;
         self
     }
 
-    /// Adds functions that the case needs.
+    /// Adds functions that the plugin must have for the case to run.
     pub(crate) fn functions(mut self, functions: &[Function]) -> Self {
         self.case.needs.functions.extend(functions);
         self
     }
 
-    /// Adds an extension that the case needs.
+    /// Adds an extension that the plugin must have for the case to run. `number` is its `PJRT_Extension_Type`.
     pub(crate) fn extension(mut self, number: u32) -> Self {
         self.case.needs.extensions.push(number);
         self
     }
 
-    /// Sets the minimum number of devices.
+    /// Sets the minimum number of addressable devices.
     pub(crate) fn devices(mut self, count: usize) -> Self {
         self.case.needs.devices = count;
         self
@@ -97,26 +98,26 @@ impl Declaration<'_> {
         self.devices(0)
     }
 
-    /// Runs the case in a process without other cases.
+    /// Makes the runner execute the case in a process of its own.
     pub(crate) fn isolated(mut self) -> Self {
         self.case.isolated = true;
         self
     }
 
-    /// After the check, ends the process with `exit` on this thread, while the context's objects still exist.
+    /// Makes `thread` call `exit` after the check, while the objects of the [`Context`] still exist.
     pub(crate) fn exits(mut self, thread: Exit) -> Self {
         self.case.isolated = true;
         self.case.exit = Some(thread);
         self
     }
 
-    /// Sets the case's own time limit, in place of the run's.
+    /// Sets a time limit for the case. The limit applies if it is longer than the limit of the run.
     pub(crate) fn time_limit(mut self, limit: Duration) -> Self {
         self.case.time_limit = Some(limit);
         self
     }
 
-    /// Adds the case with its check.
+    /// Sets the check function and adds the case to the suite.
     pub(crate) fn check(mut self, check: impl Fn(&Context) -> Result<(), Stop> + Send + Sync + 'static) {
         self.case.check = Box::new(check);
         self.suite.cases.push(self.case);

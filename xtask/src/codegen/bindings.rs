@@ -1,4 +1,4 @@
-//! `bindings.rs`: the output of bindgen for every PJRT header, with C booleans made safe to read.
+//! Generates `bindings.rs`: the output of bindgen for every PJRT header, with C booleans made safe to read.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::Error;
 pub(crate) struct Bindings {
     /// Formatted source text.
     pub(crate) text: String,
-    /// The parsed text.
+    /// Syntax tree of `text`.
     pub(crate) file: syn::File,
     /// `X_STRUCT_SIZE` of every struct X, as the C compiler computed it.
     pub(crate) struct_sizes: BTreeMap<String, u64>,
@@ -74,7 +74,7 @@ pub(crate) fn generate(headers: &Path) -> Result<Bindings, Error> {
 }
 
 /// Replaces `bool` by `pjrt_sys::Bool`, for which every byte is valid, and makes every struct `Copy`. All structs are
-/// plain C data, but bindgen treats some as C++ classes.
+/// plain C data, but bindgen treats some as C++ classes that cannot be copied.
 struct Tidy;
 
 impl VisitMut for Tidy {

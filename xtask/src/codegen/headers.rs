@@ -1,4 +1,5 @@
-//! The folder of PJRT headers: those of 0.117, and the extensions' headers that only an older package has.
+//! Creates the folder of PJRT headers. It contains the headers of API 0.117, and the headers of extensions that only an
+//! older package contains.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,16 +16,16 @@ const EXTENSIONS: &[&str] = &[
     "xla/pjrt/extensions/host_memory_allocator/host_memory_allocator_extension.h",
 ];
 
-/// XLA's C++ headers that these extensions include.
+/// C++ headers of XLA that the headers in [`EXTENSIONS`] include.
 const CPP_INCLUDES: &[&str] = &["#include \"xla/pjrt/pjrt_client.h\"", "#include \"xla/pjrt/pjrt_common.h\""];
 
-/// XLA's C++ classes that these extensions use, with the C type of the same representation.
+/// C++ classes of XLA that the headers in [`EXTENSIONS`] use, with the C type of the same representation.
 const CPP_TYPES: &[(&str, &str)] = &[("xla::GlobalDeviceId", "int32_t"), ("xla::CrossHostTransferKey", "int64_t")];
 
-/// Header that includes all PJRT headers of the folder.
+/// Name of the generated header that includes all PJRT headers of the folder.
 const ALL: &str = "pjrt_all.h";
 
-/// Folder with the PJRT headers, the API's CHANGELOG, and `pjrt_all.h`, which includes all PJRT headers.
+/// Creates a folder with the PJRT headers, the API's CHANGELOG, and `pjrt_all.h`, which includes all PJRT headers.
 pub(crate) fn headers() -> Result<PathBuf, Error> {
     let older = HEADERS.unpacked()?.join(format!("{}-{}", HEADERS.name, HEADERS.version)).join("vendor");
     let newer = NEWER_HEADERS.unpacked()?.join("tensorflow/include");
@@ -32,7 +33,7 @@ pub(crate) fn headers() -> Result<PathBuf, Error> {
     collect(&older, Path::new(""), &mut files)?;
     for (name, text) in &mut files {
         let newer = newer.join(name);
-        // XLA_FFI has versions of its own.
+        // Do not replace the headers of XLA's FFI, which has version numbers of its own.
         if name.starts_with("xla/pjrt/c/") && newer.is_file() {
             *text = fs::read_to_string(newer)?;
         }
@@ -62,7 +63,7 @@ pub(crate) fn headers() -> Result<PathBuf, Error> {
     Ok(folder)
 }
 
-/// Reads all files below `root/folder`, by their path in `root`.
+/// Adds the contents of all files below `root/folder` to `files`. The keys are paths relative to `root`.
 fn collect(root: &Path, folder: &Path, files: &mut BTreeMap<String, String>) -> Result<(), Error> {
     for entry in fs::read_dir(root.join(folder))? {
         let entry = entry?;
@@ -76,7 +77,7 @@ fn collect(root: &Path, folder: &Path, files: &mut BTreeMap<String, String>) -> 
     Ok(())
 }
 
-/// Removes the C++ parts of an extension's header, which its C declarations do not need.
+/// Removes the C++ includes and the C++ namespace from an extension's header, and replaces C++ classes by C types.
 fn plain(header: &str) -> String {
     let mut text = String::new();
     let mut is_cpp = false;

@@ -1,9 +1,10 @@
-//! The version history: the API minor that added each slot and each later field.
+//! The version history: the minor API version that added each slot, and each field that was added to an existing
+//! struct.
 //!
-//! Slots come from the API's own CHANGELOG, which names most of them. [`SLOTS`] lists those that it describes but
-//! does not name. [`FIELDS`] lists fields that were added to an existing struct. Each entry is checked against the CHANGELOG
-//! section of its minor. The CHANGELOG ends at an older version than the headers; later entries come from comparing the
-//! headers of several packages.
+//! Most versions of slots come from the API's own CHANGELOG. [`SLOTS`] lists the slots that the CHANGELOG describes but
+//! does not name. [`FIELDS`] lists the fields that were added to an existing struct. Each entry of [`FIELDS`] is
+//! checked against the CHANGELOG section of its version. The CHANGELOG ends at an older version than the headers.
+//! Entries of later versions come from a comparison of the headers of several packages.
 
 use std::collections::BTreeMap;
 
@@ -29,11 +30,11 @@ const SLOTS: &[(&str, u64)] = &[
     ("PJRT_TopologyDescription_GetMemorySpaceKindIds", 110),
 ];
 
-/// Marks a field of a version that the CHANGELOG does not describe.
+/// Marks a field of a version that is newer than the CHANGELOG.
 const LATER: &str = "";
 
-/// The first field that a minor version added to a struct: struct, field, minor, and a word of the CHANGELOG section, or
-/// [`LATER`].
+/// The first field that each minor version added to a struct. An entry consists of the struct, the field, the minor
+/// version, and a word of the version's CHANGELOG section or [`LATER`].
 pub(crate) const FIELDS: &[(&str, &str, u64, &str)] = &[
     ("PJRT_Client_Create_Args", "kv_try_get_callback", 61, "PJRT_KeyValueTryGet"),
     ("PJRT_ExecuteOptions", "context", 64, "context"),
@@ -83,17 +84,18 @@ pub(crate) const FIELDS: &[(&str, &str, u64, &str)] = &[
     ("PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args", "num_tasks", 117, LATER),
 ];
 
-/// Structs whose callers announce a smaller size than they have, because the header's size constant was not raised with
-/// the fields. Each entry has the smallest observed size in bytes, the number of bytes that such callers are known to
-/// have, and the first minor version whose header has the right constant.
+/// Structs for which some callers announce too small a size, because the size constant in their header does not include
+/// all fields. An entry consists of the struct, the smallest announced size in bytes, the number of bytes that the
+/// struct of such a caller certainly has, and the first minor version whose header has the correct constant.
 pub(crate) const ANNOUNCED: &[(&str, u64, u64, u64)] = &[
-    // The size ends after `alias_size_in_bytes` in 0.81, although the struct had six more fields.
+    // In 0.81, the announced size ends after `alias_size_in_bytes`, although the struct had six more fields.
     ("PJRT_Executable_GetCompiledMemoryStats_Args", 56, 56, 90),
     // The constant of 0.54 to 0.67 ends at `attributes`, but users read `num_attributes` after it.
     ("PJRT_Plugin_Attributes_Args", 24, 32, 68),
 ];
 
-/// Returns the minor version of every slot. Slots that are older than the CHANGELOG (0.29) get 0.
+/// Returns the minor version that added each slot, or 0 for a slot that is older than the CHANGELOG, which begins with
+/// 0.29.
 pub(crate) fn slots(names: &[String], changelog: &str) -> Result<Vec<u64>, Error> {
     let added = added(changelog)?;
     let mut minors = Vec::new();
@@ -128,11 +130,12 @@ pub(crate) fn check_fields(changelog: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks the order of the minors. Since 0.57 the table grows only at its end, so from there on they must not decrease.
+/// Checks the order of the minor versions. Since 0.57, slots are only added at the end of the table, so the versions of
+/// these slots must not decrease.
 fn check_order(names: &[String], minors: &[u64]) -> Result<(), Error> {
     let mut newest = 0;
     for (name, minor) in names.iter().zip(minors) {
-        // From 0.57 on, the minors do not decrease, except for one older slot, which 0.57 moved.
+        // From 0.57 on, the versions do not decrease. The check below exempts one older slot, which 0.57 moved.
         if *minor >= 57 && *minor < newest {
             return Err(format!("{name} is said to be of 0.{minor}, but follows a slot of 0.{newest}").into());
         }
@@ -163,7 +166,7 @@ fn sections(changelog: &str) -> Result<BTreeMap<u64, String>, Error> {
     Ok(sections)
 }
 
-/// Returns each identifier that a bullet beginning with "Add" names, with the oldest minor that adds it.
+/// Returns the identifiers in bullets that begin with "Add", with the oldest minor version that adds each of them.
 fn added(changelog: &str) -> Result<BTreeMap<String, u64>, Error> {
     let mut added = BTreeMap::new();
     for (minor, text) in sections(changelog)? {
@@ -172,7 +175,7 @@ fn added(changelog: &str) -> Result<BTreeMap<String, u64>, Error> {
             if let Some(bullet) = line.strip_prefix('*') {
                 adds = bullet.trim_start().starts_with("Add");
             }
-            // Later sentences name older functions for comparison.
+            // Later sentences of a bullet name older functions for comparison.
             let (sentence, rest) = line.split_once(". ").unwrap_or((line, ""));
             for word in sentence.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
                 if adds && word.starts_with("PJRT_") {

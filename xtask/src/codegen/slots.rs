@@ -1,4 +1,5 @@
-//! `slots.rs`: one marker type per function of the API and of its extensions, sizes, and the version ledger.
+//! Generates `slots.rs`: a marker type for each function of the API and of its extensions, the sizes of structs, and
+//! the version history.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -36,7 +37,7 @@ pub(crate) fn generate(bindings: &Bindings, changelog: &str) -> Result<String, E
     Ok(format!("{FIRST_LINES}{}", prettyplease::unparse(&file)))
 }
 
-/// The structs that have a `_STRUCT_SIZE`.
+/// Returns the structs for which the headers define a `_STRUCT_SIZE`.
 pub(super) fn structs(bindings: &Bindings) -> Vec<&ItemStruct> {
     let sized = |item: &ItemStruct| bindings.struct_sizes.contains_key(&item.ident.to_string());
     let items = bindings.file.items.iter();
@@ -60,7 +61,8 @@ pub(super) fn functions(bindings: &Bindings) -> BTreeMap<String, Function> {
     functions
 }
 
-/// Recognises `Option<unsafe extern "C" fn(args: *mut X_Args) -> *mut PJRT_Error>`.
+/// Returns the function in `Option<unsafe extern "C" fn(args: *mut X_Args) -> *mut PJRT_Error>`. The function may also
+/// return nothing.
 fn function(ty: &Type) -> Option<Function> {
     let Type::Path(path) = ty else { return None };
     let PathArguments::AngleBracketed(arguments) = &path.path.segments.last()?.arguments else { return None };
@@ -79,7 +81,7 @@ fn function(ty: &Type) -> Option<Function> {
     args.ends_with("_Args").then_some(Function { args, fallible })
 }
 
-/// Name and type of every field.
+/// Returns the name and the type of every field.
 pub(super) fn fields(item: &ItemStruct) -> Vec<(String, String)> {
     let Fields::Named(named) = &item.fields else { return Vec::new() };
     let field = |f: &syn::Field| f.ident.as_ref().map(|i| (i.to_string(), f.ty.to_token_stream().to_string()));
@@ -194,7 +196,7 @@ fn write_extensions(
         extensions.push((table.clone(), id.clone()));
         for (index, (field, ty)) in members.iter().enumerate().skip(1) {
             let Some(function) = functions.get(ty) else { continue };
-            // A marker's args begin with their size.
+            // Only functions whose argument struct begins with `struct_size` have a marker.
             if find(structs, &function.args)
                 .is_some_and(|args| fields(args).first().is_none_or(|f| f.0 != "struct_size"))
             {
@@ -228,7 +230,8 @@ pub(super) fn plain(name: &str) -> String {
     name.replace('_', "").to_ascii_lowercase()
 }
 
-/// Constants of `PJRT_Extension_Type` by their plain name.
+/// Returns the constants of `PJRT_Extension_Type`. The key is the constant's name without prefix, normalized by
+/// [`plain`].
 pub(super) fn extension_types(bindings: &Bindings) -> BTreeMap<String, String> {
     const PREFIX: &str = "PJRT_Extension_Type_";
     let mut types = BTreeMap::new();
@@ -305,7 +308,7 @@ fn write_structs(out: &mut String, bindings: &Bindings, structs: &[&ItemStruct])
     Ok(())
 }
 
-/// Returns each minor that made the struct longer, with the size that older callers send.
+/// Returns each minor version that made the struct longer, with the size that callers of older versions announce.
 fn history(name: &str, fields: &[(String, String)]) -> Vec<String> {
     let mut steps: Vec<(u64, String)> = Vec::new();
     for (owner, field, minor, _) in ledger::FIELDS {

@@ -7,10 +7,10 @@ use syn::{Fields, GenericArgument, Item, PathArguments, Type};
 
 use crate::Error;
 
-/// Fields that the code of both sides sets and checks in one place for all structs.
+/// Fields that each side sets and checks with common code for all structs.
 const SHARED: &[&str] = &["struct_size", "extension_start", "priv_", "base", "instance_size"];
 
-/// A table of functions: the main one, the profiler's, or that of an extension.
+/// A function table: the main table, the profiler's table, or the table of an extension.
 pub(super) struct Table {
     pub(super) name: String,
     pub(super) functions: Vec<Function>,
@@ -18,18 +18,18 @@ pub(super) struct Table {
 
 /// A function of a table.
 pub(super) struct Function {
-    /// The name of its type, which is also the name of its marker.
+    /// Name of the function's type and of its marker.
     pub(super) name: String,
-    /// The name of its field in the table.
+    /// Name of the field in the table.
     pub(super) field: String,
-    /// Its argument struct, if it has one.
+    /// Argument struct of the function, if it has one.
     pub(super) args: Option<String>,
 }
 
 /// A field of a struct.
 pub(super) struct Field {
     pub(super) name: String,
-    /// The struct that the field is, or points to.
+    /// The struct that is the field's type, or to which the field points.
     pub(super) target: Option<String>,
 }
 
@@ -37,11 +37,11 @@ pub(super) struct Field {
 #[derive(Default)]
 pub(super) struct Declarations {
     pub(super) tables: Vec<Table>,
-    /// Names of the structs that are neither a table nor opaque, in order.
+    /// Names of the structs that are neither tables nor opaque, in the order of the headers.
     pub(super) structs: Vec<String>,
-    /// The fields of each struct and union, tables and opaque structs included.
+    /// The fields of each struct and union, including tables and opaque structs.
     pub(super) fields: BTreeMap<String, Vec<Field>>,
-    /// Names of the functions, with the argument struct of each.
+    /// The functions by name, with the argument struct of each.
     pub(super) functions: BTreeMap<String, Option<String>>,
 }
 
@@ -99,17 +99,17 @@ impl Declarations {
         Ok(declarations)
     }
 
-    /// Whether a struct has a field of this name.
+    /// Returns whether a struct has a field of this name.
     pub(super) fn has(&self, name: &str, field: &str) -> bool {
         self.field(name, field).is_some()
     }
 
-    /// A struct's field.
+    /// Returns the field of a struct by its name.
     pub(super) fn field(&self, name: &str, field: &str) -> Option<&Field> {
         self.fields.get(name)?.iter().find(|known| known.name == field)
     }
 
-    /// The structs that are not the arguments of a function, in order.
+    /// Returns the structs that are not the arguments of a function, in the order of the headers.
     pub(super) fn other_structs(&self) -> impl Iterator<Item = &str> {
         let arguments: BTreeSet<&str> = self.functions.values().flatten().map(String::as_str).collect();
         self.structs.iter().map(String::as_str).filter(move |name| !arguments.contains(name))
@@ -117,14 +117,14 @@ impl Declarations {
 }
 
 impl Field {
-    /// Whether the field is specific to its struct: neither one of the [`SHARED`] fields nor padding.
+    /// Returns whether the field is specific to its struct. Returns `false` for the [`SHARED`] fields and for padding.
     pub(super) fn is_own(&self) -> bool {
         !SHARED.contains(&self.name.as_str()) && !self.name.starts_with('_')
     }
 }
 
-/// Recognizes `Option<unsafe extern "C" fn(args: *mut X, …) -> …>`. Returns the struct of its only argument, or an inner
-/// `None` for other signatures.
+/// Returns the argument struct of a type `Option<unsafe extern "C" fn(args: *mut X, …) -> …>`. Returns `None` for other
+/// types, and `Some(None)` for functions with other parameters.
 fn function_argument(ty: &Type) -> Option<Option<String>> {
     let Type::Path(path) = ty else { return None };
     let PathArguments::AngleBracketed(arguments) = &path.path.segments.last()?.arguments else { return None };

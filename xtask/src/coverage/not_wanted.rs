@@ -1,6 +1,6 @@
 //! The functions and fields that a side deliberately does not use, with the reasons.
 
-/// A side of the interface.
+/// A side of the C API.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Side {
     Caller,
@@ -30,11 +30,11 @@ impl Side {
     }
 }
 
-/// Items that a side does not use: `PJRT_X_Extension` for all functions of a table, `PJRT_X` for a function or all
-/// fields of a struct, `PJRT_X_Args::field` for one field.
+/// Functions and fields that a side does not use, with the reason. An item is `PJRT_X_Extension` for all functions of a
+/// table, `PJRT_X` for a function or all fields of a struct, or `PJRT_X_Args::field` for one field.
 pub(super) struct NotWanted {
     pub(super) side: Side,
-    /// A sentence for the page.
+    /// The reason, as a sentence for the page.
     pub(super) reason: &'static str,
     pub(super) items: &'static [&'static str],
 }
@@ -45,7 +45,7 @@ impl NotWanted {
     }
 }
 
-/// The rows of the page's last table, in order.
+/// The rows of the last table on the page, in their order.
 pub(super) const NOT_WANTED: &[NotWanted] = &[
     NotWanted {
         side: Side::Both,

@@ -3,10 +3,12 @@
 //! The search reads tokens instead of a syntax tree, because much of the code is in arguments of macros. It derives the
 //! types of local variables from declarations, struct literals and fields:
 //!
-//! - `let args = X_Args::new()`, `args: &mut X_Args` and `let args = nested(options.field)` give a variable its struct.
-//! - `args.field`, `X { field: … }`, `offset_of!(X, field)` use a field. An assignment sets it, all else reads it.
+//! - `let args = X_Args::new()`, `args: &mut X_Args` and `let args = nested(options.field)` determine the struct of a
+//!   variable.
+//! - `args.field`, `X { field: … }` and `offset_of!(X, field)` use a field. An assignment sets the field, and any other
+//!   use reads it.
 //! - `slot::X` and mentions of `X_Args` use a function. `X::NAME` and `Function::X` alone do not.
-//! - `PJRT_X(args, handle) { … }` implements a function, and `handle` is a field that it reads.
+//! - `PJRT_X(args, handle) { … }` implements a function, and `handle` is a field that the implementation reads.
 //! - In `PJRT_X(X_Args, object: …) => kind(output, …)`, `object` is set and `output` is read. In
 //!   `PJRT_X, X_Args, object`, `object` is set.
 //! - In `item.field`, `item` may be an expression or the parameter of a closure, whose type is not known. The search
@@ -20,7 +22,7 @@ use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use super::declarations::Declarations;
 use crate::Error;
 
-/// How sources use a field.
+/// Whether sources set a field, and whether they read it.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Access {
     pub(super) sets: bool,
@@ -31,7 +33,7 @@ pub(super) struct Access {
 #[derive(Default)]
 pub(super) struct Uses {
     pub(super) functions: BTreeSet<String>,
-    /// By struct and field.
+    /// How each field is used. The key consists of the struct and the field.
     pub(super) fields: BTreeMap<(String, String), Access>,
 }
 
@@ -45,16 +47,17 @@ impl Uses {
     }
 }
 
-/// Local variables and structs that are known at a place in the source.
+/// The names that are known at a position in the source.
 #[derive(Clone, Default)]
 struct Scope {
-    /// The structs of local variables.
+    /// The local variables of known type, with their structs.
     variables: BTreeMap<String, String>,
-    /// The structs that this function has named so far, for variables of unknown type.
+    /// The structs that the current function has named so far. A variable of unknown type is assumed to be one of them.
     named: BTreeSet<String>,
     /// Variables of unknown type: parameters of closures, and bindings of patterns.
     unknown: BTreeSet<String>,
-    /// Names that the source gives to structs, or to functions with the argument struct of each.
+    /// Type aliases in the source. The value is the struct, or the argument struct of the function, that the alias
+    /// names.
     aliases: BTreeMap<String, String>,
 }
 
@@ -94,12 +97,12 @@ fn inner(group: &Group) -> Vec<TokenTree> {
     group.stream().into_iter().collect()
 }
 
-/// Whether a word follows a dot, and not the two dots of a range.
+/// Returns whether a word follows a single dot, and not the two dots of a range.
 fn is_member(tokens: &[TokenTree], at: usize) -> bool {
     at > 0 && is_punct(tokens.get(at - 1), '.') && !(at > 1 && is_punct(tokens.get(at - 2), '.'))
 }
 
-/// Whether an assignment follows, and not a comparison or the arrow of a match.
+/// Returns whether an assignment follows, and not a comparison or the arrow of a match.
 fn is_assigned(tokens: &[TokenTree], at: usize) -> bool {
     is_punct(tokens.get(at), '=') && !is_punct(tokens.get(at + 1), '=') && !is_punct(tokens.get(at + 1), '>')
 }
@@ -166,7 +169,7 @@ impl Search<'_> {
         at + 1
     }
 
-    /// A function: its parameters and variables are unknown outside it.
+    /// Handles a function. Its parameters and variables are unknown outside of it.
     fn function(&mut self, tokens: &[TokenTree], mut at: usize, scope: &Scope) -> usize {
         let mut local = scope.clone();
         while at < tokens.len() && !is_punct(tokens.get(at), ';') {
@@ -179,7 +182,8 @@ impl Search<'_> {
         at
     }
 
-    /// `let name = value;` or `if let Some(name) = value {`: reads the value, and gives the name its struct.
+    /// Handles `let name = value;` and `if let Some(name) = value {`. Searches the value, and determines the struct of
+    /// the variable.
     fn binding(&mut self, tokens: &[TokenTree], start: usize, scope: &mut Scope) -> usize {
         let is_condition = start > 0
             && (is_punct(tokens.get(start - 1), '&')
@@ -210,7 +214,7 @@ impl Search<'_> {
         end
     }
 
-    /// `for name in values {`
+    /// Handles `for name in values {`.
     fn iteration(&mut self, tokens: &[TokenTree], at: usize, scope: &mut Scope) -> usize {
         let (Some(name), Some("in")) = (ident(tokens.get(at + 1)), ident(tokens.get(at + 2)).as_deref()) else {
             return at + 1;
@@ -224,7 +228,7 @@ impl Search<'_> {
         end
     }
 
-    /// `type Name = slot::PJRT_X;` or `type Name = PJRT_Struct;`
+    /// Handles `type Name = slot::PJRT_X;` and `type Name = PJRT_Struct;`.
     fn alias(&mut self, tokens: &[TokenTree], at: usize, scope: &mut Scope) -> usize {
         let end = (at..tokens.len()).find(|end| is_punct(tokens.get(*end), ';')).unwrap_or(tokens.len());
         let target = tokens[at + 1..end].iter().skip(1).find_map(|token| {
@@ -239,7 +243,8 @@ impl Search<'_> {
         at + 1
     }
 
-    /// Guesses the struct of an expression: the first one that a variable, a field or a name in it refers to.
+    /// Guesses the struct of an expression: the first struct that a variable, a field or a name in the expression
+    /// refers to.
     fn target(&self, tokens: &[TokenTree], scope: &Scope) -> Option<String> {
         let mut at = 0;
         while at < tokens.len() {
@@ -290,7 +295,7 @@ impl Search<'_> {
         if let Some(args) = self.declarations.functions.get(name).cloned() {
             return self.marker(name, args, tokens, at, scope);
         }
-        // The profiler's table has no markers in the bindings. The vendor's side defines them without the prefix.
+        // The bindings have no markers for the profiler's table. The vendor's side defines markers without the prefix.
         let profiler = format!("PLUGIN_Profiler_{name}");
         if let Some(args) = self.declarations.functions.get(&profiler).cloned() {
             return self.marker(&profiler, args, tokens, at, scope);
@@ -303,7 +308,7 @@ impl Search<'_> {
         {
             return self.struct_name(&target, tokens, at, scope);
         }
-        // `name: &mut X_Args`, a parameter.
+        // A parameter, such as `name: &mut X_Args`.
         if is_punct(tokens.get(at + 1), ':') && !is_punct(tokens.get(at + 2), ':') {
             let end = (at + 2..tokens.len()).find(|end| is_punct(tokens.get(*end), ',')).unwrap_or(tokens.len());
             let ty = (at + 2..end).filter_map(|at| ident(tokens.get(at)));
@@ -346,7 +351,7 @@ impl Search<'_> {
         }
         // `field: Marker` lists a function in a table.
         let is_listed = is_punct(tokens.get(at + 1), ',') || at + 1 == tokens.len();
-        // `Function::PJRT_X` names a function, to ask whether a plugin has it.
+        // `Function::PJRT_X` only identifies a function, for example to query whether a plugin has it.
         let is_path = at > 2
             && is_punct(tokens.get(at - 1), ':')
             && is_punct(tokens.get(at - 2), ':')
@@ -390,7 +395,7 @@ impl Search<'_> {
         let functions = self.declarations.functions.iter();
         let of = functions.filter(|(_, args)| args.as_deref() == Some(name)).map(|(function, _)| function.clone());
         self.uses.functions.extend(of);
-        // Not a literal: `-> X { body }`, `for X { items }`, `impl X { items }`.
+        // These are types and not literals: `-> X { body }`, `for X { items }`, `impl X { items }`.
         let before = ident(at.checked_sub(1).and_then(|at| tokens.get(at)));
         let is_type = at > 0 && is_punct(tokens.get(at - 1), '>')
             || matches!(before.as_deref(), Some("for" | "impl" | "struct" | "enum"))
@@ -410,13 +415,14 @@ impl Search<'_> {
         at + 2
     }
 
-    /// Handles `.a.b.c` after an expression of the struct `target`, or of an unknown type. Returns the index after it.
+    /// Handles `.a.b.c` after an expression of the struct `target`, or of an unknown type. Returns the index after the
+    /// chain.
     fn chain(&mut self, target: Option<String>, tokens: &[TokenTree], mut at: usize, scope: &Scope) -> usize {
         let mut target = target;
         while is_punct(tokens.get(at), '.')
             && let Some(name) = ident(tokens.get(at + 1))
         {
-            // A method, also with type arguments.
+            // A call of a method, with or without type arguments.
             let is_method = group(tokens.get(at + 2), Delimiter::Parenthesis).is_some()
                 || is_punct(tokens.get(at + 2), ':') && is_punct(tokens.get(at + 3), ':');
             if is_method {
@@ -429,7 +435,7 @@ impl Search<'_> {
             });
             let Some(of) = of else { return at + 2 };
             let sets = is_assigned(tokens, at + 2);
-            // `args.inner.field = value` sets `field` only; `inner` is counted as set, too, because it is an input.
+            // `args.inner.field = value` sets `field`. The field `inner` counts as set, too, because it is an input.
             let sets_inner = is_punct(tokens.get(at + 2), '.') && {
                 let mut end = at + 2;
                 while is_punct(tokens.get(end), '.') && ident(tokens.get(end + 1)).is_some() {
@@ -445,7 +451,7 @@ impl Search<'_> {
         at
     }
 
-    /// The structs that a function has named, and the structs that their fields point to, two levels deep.
+    /// Returns the structs that a function has named, and the structs that their fields point to, two levels deep.
     fn in_sight(&self, scope: &Scope) -> BTreeSet<String> {
         let mut all: BTreeSet<String> = scope.named.iter().chain(scope.variables.values()).cloned().collect();
         for _ in 0..2 {
@@ -456,8 +462,8 @@ impl Search<'_> {
         all
     }
 
-    /// Returns the candidate if there is only one. If two candidates have the field, such as the structs for sending
-    /// and receiving, records the field of both.
+    /// Returns the only candidate. If two candidates have the field, such as the structs for sending and receiving,
+    /// returns the first candidate and records a read of the second candidate's field.
     fn shared(&mut self, candidates: Vec<String>, field: &str) -> Option<String> {
         match candidates.as_slice() {
             [one] => Some(one.clone()),
@@ -469,7 +475,7 @@ impl Search<'_> {
         }
     }
 
-    /// The fields that a tuple assignment sets.
+    /// Records the fields that a tuple assignment sets.
     fn tuple(&mut self, content: &[TokenTree], scope: &Scope) {
         for at in 0..content.len() {
             if let (Some(variable), Some(field)) = (ident(content.get(at)), ident(content.get(at + 2)))
@@ -500,7 +506,8 @@ impl Search<'_> {
     }
 }
 
-/// Remembers the parameters of a closure, and returns the index after the first `|`. Parameters with a type are variables.
+/// Records the parameters of a closure as variables of unknown type, and returns the index after the first `|`. If a
+/// parameter has a type, the search later finds its struct.
 fn closure_parameters(tokens: &[TokenTree], at: usize, scope: &mut Scope) -> usize {
     let mut end = at + 1;
     while end < tokens.len() && !is_punct(tokens.get(end), '|') && !is_punct(tokens.get(end), ';') {
@@ -518,7 +525,7 @@ fn closure_parameters(tokens: &[TokenTree], at: usize, scope: &mut Scope) -> usi
     at + 1
 }
 
-/// Whether `#[cfg(test)]` begins at a token.
+/// Returns whether `#[cfg(test)]` begins at a token.
 fn is_test(tokens: &[TokenTree], at: usize) -> bool {
     is_punct(tokens.get(at), '#')
         && group(tokens.get(at + 1), Delimiter::Bracket).is_some_and(|group| {
@@ -532,7 +539,7 @@ fn group_text(token: Option<&TokenTree>) -> Option<String> {
     Some(group(token, Delimiter::Parenthesis)?.stream().to_string())
 }
 
-/// The index after the item that begins at a token.
+/// Returns the index after the item that begins at a token.
 fn after_item(tokens: &[TokenTree], at: usize) -> usize {
     let end = (at..tokens.len())
         .find(|end| is_punct(tokens.get(*end), ';') || group(tokens.get(*end), Delimiter::Brace).is_some());

@@ -1,4 +1,4 @@
-//! The platforms, and the programs that run their programs here.
+//! The platforms, and the emulators that run their programs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,14 +8,14 @@ use super::toolchain::{StandardLibrary, Toolchain};
 use super::wine::Wine;
 use crate::{Error, sh};
 
-/// A platform whose programs are built here.
+/// A platform for which this task builds programs.
 pub(super) struct Platform {
-    /// The argument of `cargo xtask cross`.
+    /// Name of the platform in the arguments of `cargo xtask cross`.
     pub(super) name: &'static str,
     triple: &'static str,
     linker: &'static str,
     pub(super) standard_library: StandardLibrary,
-    /// The words of a command that runs a program.
+    /// Command that runs a program of the platform.
     emulator: &'static [&'static str],
     /// The files that the linker and the emulator need.
     needs: &'static [Need],
@@ -27,12 +27,12 @@ pub(super) struct Platform {
     pub(super) tests: &'static [&'static str],
     /// The plugin libraries that the tests load. A test cannot build them in an emulator.
     pub(super) libraries: &'static [&'static str],
-    /// The file of the command `pjrt`.
+    /// File name of the command `pjrt`.
     pub(super) command: &'static str,
-    /// The file of the CPU plugin.
+    /// File name of the CPU plugin.
     pub(super) plugin: &'static str,
     pub(super) programs: &'static [Program],
-    /// The tests that cannot pass here, by a part of their path, and the reason.
+    /// Tests that cannot pass in the emulator: a part of their path, and the reason.
     pub(super) skipped: &'static [(&'static str, &'static str)],
 }
 
@@ -80,7 +80,7 @@ const AARCH64: Platform = Platform {
     triple: "aarch64-unknown-linux-gnu",
     linker: "/usr/bin/aarch64-linux-gnu-gcc",
     standard_library: StandardLibrary::Packaged,
-    // Tests that compile C read `CC`.
+    // Set `CC` for tests that compile C code.
     emulator: &["/usr/bin/qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", "-E", "CC=/usr/bin/aarch64-linux-gnu-gcc"],
     needs: &[
         Need { file: "/usr/bin/aarch64-linux-gnu-gcc", package: "gcc-aarch64-linux-gnu" },
@@ -162,7 +162,7 @@ impl Platform {
         Err(format!("packages are missing; `apt-get install --no-install-recommends {packages}` as root").into())
     }
 
-    /// Returns Wine if it runs the programs of this platform.
+    /// Returns Wine if the programs of this platform run under Wine.
     pub(super) fn wine(&self) -> Result<Option<Wine>, Error> {
         if self.emulator == WINDOWS.emulator { Wine::prepare(&target(), self.linker).map(Some) } else { Ok(None) }
     }
@@ -173,11 +173,12 @@ impl Platform {
         cargo.args([task, "--target", self.triple]).env("RUSTC", toolchain.rustc());
         cargo.env("CARGO_TARGET_DIR", target()).env("CARGO_INCREMENTAL", "0");
         cargo.env(self.variable("LINKER"), self.linker);
-        // The stable compiler accepts `build-std` only with this variable. If only one platform had it, procedural macros and
-        // everything that uses them would be built again after each change of platform.
+        // The stable compiler accepts `build-std` only with this variable. Set it for every platform. Otherwise, cargo
+        // would rebuild procedural macros and everything that uses them after each change of platform.
         cargo.env("RUSTC_BOOTSTRAP", "1");
         if self.standard_library == StandardLibrary::Built {
-            // Cargo adds the crate `test` for tests. Without it, programs would not share dependencies with tests.
+            // Build the crate `test`, too, which cargo adds for tests. Otherwise, programs and tests would not share
+            // dependencies.
             cargo.args(["-Z", "build-std=std,panic_unwind,test"]);
         }
         for package in self.optimized {
@@ -196,22 +197,22 @@ impl Platform {
     }
 
     fn emulator_words(&self) -> Vec<&'static str> {
-        // A program that hangs must not use up the time of all others.
+        // Limit the time of each program, so that a program that hangs does not block the programs after it.
         [TIMEOUT, self.emulator].concat()
     }
 
-    /// The folder with the programs and libraries that cargo built.
+    /// Returns the folder with the programs and libraries that cargo built.
     pub(super) fn built(&self) -> PathBuf {
         target().join(self.triple).join("debug")
     }
 
-    /// The name of a variable of cargo for this target.
+    /// Returns the name of a cargo environment variable for this target.
     fn variable(&self, name: &str) -> String {
         format!("CARGO_TARGET_{}_{name}", self.triple.replace('-', "_").to_uppercase())
     }
 }
 
-/// Cargo's target folder for all other platforms.
+/// Returns cargo's target folder for all other platforms.
 fn target() -> PathBuf {
     sh::target().join("cross")
 }

@@ -1,19 +1,19 @@
-//! Programs that run in the emulator: the command `pjrt` with the embedded CPU device, and with the same device as a
-//! plugin library.
+//! Programs that run in the emulator. They are calls of the command `pjrt`, with the embedded CPU device or with the
+//! plugin library of this device.
 
-/// A call of the command `pjrt`.
+/// A call of the command `pjrt` with arguments.
 pub(super) struct Program {
     pub(super) arguments: &'static [&'static str],
-    /// A part of the output.
+    /// Text that the output must contain.
     pub(super) prints: &'static str,
 }
 
-/// An argument that stands for the path of the CPU plugin.
+/// Placeholder for the path of the CPU plugin in the arguments.
 pub(super) const PLUGIN: &str = "<the CPU plugin>";
 
 const AXPY: &str = "examples/programs/axpy.mlir";
 
-/// The third result of this program needs all inputs.
+/// Third result of the program, which depends on all inputs.
 const RESULT: &str = "10.0, 12.0, 14.0, 16.0";
 
 const LIST: Program = Program { arguments: &["list"], prints: "cpu" };
@@ -23,10 +23,10 @@ const RUN: Program = Program { arguments: &["run", AXPY, "f32=2", "f32[4]=0,1,2,
 const RUN_ON_PLUGIN: Program =
     Program { arguments: &["run", "--plugin", PLUGIN, AXPY, "f32=2", "f32[4]=0,1,2,3", "f32[4]=10"], prints: RESULT };
 
-/// Starts child processes, and ends those that exceed the time limit.
+/// A call of `pjrt doctor`, which starts child processes and ends those that exceed the time limit.
 const DOCTOR: Program = Program { arguments: &["doctor", "--plugin", PLUGIN, "--timeout", "2m"], prints: "ok" };
 
-/// Not `doctor`, because an emulated process cannot start another one.
+/// Programs for 64-bit ARM. They exclude `doctor`, because an emulated process cannot start another one.
 pub(super) const AARCH64: &[Program] = &[LIST, RUN, RUN_ON_PLUGIN];
 
 pub(super) const WINDOWS: &[Program] = &[LIST, RUN, RUN_ON_PLUGIN, DOCTOR];

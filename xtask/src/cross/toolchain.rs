@@ -1,8 +1,8 @@
-//! The Rust toolchain that Debian maintains for web browsers. Unlike a toolchain of rustup, it is a package of the
-//! distribution. It comes with the standard library for 64-bit ARM, and with the source of the standard library.
+//! The Rust toolchain that Debian maintains for web browsers. Unlike a toolchain of rustup, it consists of packages of
+//! the distribution. They include the standard library for 64-bit ARM, and the source of the standard library.
 //!
-//! The packages are downloaded with `apt-get download`, which checks their signatures and needs no privileges, and
-//! unpacked under `target/parts`. Nothing is installed.
+//! `apt-get download` downloads the packages, checks their signatures, and needs no privileges. The task unpacks the
+//! packages under `target/parts`, and does not install them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use std::process::{Command, Stdio};
 
 use crate::{Error, sh};
 
-/// Where the standard library of a platform comes from.
+/// Origin of the standard library of a platform.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StandardLibrary {
-    /// From a package of Debian.
+    /// The standard library is in a Debian package.
     Packaged,
-    /// Cargo builds it from its source.
+    /// Cargo builds the standard library from its source.
     Built,
 }
 
-/// A package and the paths in it that are needed.
+/// A Debian package, and the paths that are unpacked from it.
 struct Part {
     package: &'static str,
     architecture: &'static str,
@@ -28,7 +28,7 @@ struct Part {
 
 const VERSION: &str = "1.96.0";
 
-/// The names of packages and paths contain versions, so change them together with [`VERSION`].
+/// Packages of the compiler. Their names and paths contain versions, so change them together with [`VERSION`].
 const PARTS: &[Part] = &[
     Part { package: "rustc-web", architecture: "amd64", paths: &["./usr/bin/rustc"] },
     Part { package: "libstd-rust-web-1.96", architecture: "amd64", paths: &["./usr/lib"] },
@@ -37,7 +37,7 @@ const PARTS: &[Part] = &[
     Part { package: "libstd-rust-web-dev", architecture: "arm64", paths: &["./usr/lib/rustlib"] },
 ];
 
-/// The runtime library of the thread sanitizer.
+/// Package with the runtime library of the thread sanitizer.
 const THREAD_SANITIZER: &[Part] =
     &[Part { package: "libclang-rt-19-dev", architecture: "amd64", paths: &["./usr/lib/llvm-19/lib/clang"] }];
 
@@ -53,7 +53,8 @@ pub(crate) struct Toolchain {
 }
 
 impl Toolchain {
-    /// Returns the toolchain. Downloads it and, if needed, the source of the standard library.
+    /// Returns the toolchain. If they are missing, downloads the compiler and, for [`StandardLibrary::Built`], the
+    /// source of the standard library.
     pub(crate) fn fetch(standard_library: StandardLibrary) -> Result<Self, Error> {
         if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
             return Err("cross builds are set up for Debian on x86-64".into());
@@ -82,7 +83,7 @@ impl Toolchain {
         Ok(self.folder.join("usr/lib/llvm-19/lib/clang/19/lib/linux/libclang_rt.tsan-x86_64.a"))
     }
 
-    /// Downloads and unpacks packages, checks that the compiler runs, and creates a file when this is done.
+    /// Downloads and unpacks packages, and checks that the compiler runs. Then creates the file `complete`.
     fn add(&self, parts: &[Part], download: &Path, complete: &str) -> Result<(), Error> {
         if download.exists() {
             fs::remove_dir_all(download)?;
@@ -98,14 +99,14 @@ impl Toolchain {
         Ok(())
     }
 
-    /// The compiler.
+    /// Returns the path of the script that starts the compiler.
     pub(crate) fn rustc(&self) -> PathBuf {
         self.folder.join("rustc")
     }
 
     /// Writes a script that starts the compiler with its libraries.
     fn write_rustc(&self) -> Result<(), Error> {
-        // The folder may be moved.
+        // The script finds the libraries relative to its own path, because the folder may be moved.
         let script = "#!/bin/sh\nusr=$(dirname \"$0\")/usr\n\
                       LD_LIBRARY_PATH=$usr/lib/x86_64-linux-gnu exec \"$usr/bin/rustc\" \"$@\"\n";
         fs::write(self.rustc(), script)?;
@@ -123,7 +124,7 @@ impl Toolchain {
 }
 
 impl Part {
-    /// Returns the downloaded file.
+    /// Returns the path of the downloaded package.
     fn file(&self, folder: &Path) -> Result<PathBuf, Error> {
         let (start, end) = (format!("{}_", self.package), format!("_{}.deb", self.architecture));
         for entry in fs::read_dir(folder)? {
@@ -137,8 +138,8 @@ impl Part {
     }
 }
 
-/// Downloads the packages. Uses package lists of its own, because those of this computer may lack 64-bit ARM, and only
-/// the administrator can update them.
+/// Downloads the packages. Uses separate package lists, because the lists of this computer may not include 64-bit ARM,
+/// and only the administrator can update them.
 fn download_into(folder: &Path, parts: &[Part]) -> Result<(), Error> {
     let lists = folder.join("lists");
     fs::create_dir_all(lists.join("partial"))?;
@@ -147,7 +148,7 @@ fn download_into(folder: &Path, parts: &[Part]) -> Result<(), Error> {
         apt.current_dir(folder).arg("-qq");
         apt.arg("-o").arg(format!("Dir::State::lists={}", lists.display()));
         apt.arg("-o").arg(format!("Dir::Cache={}", folder.join("cache").display()));
-        // The user who runs this task owns the folders, and not apt's own user.
+        // Disable apt's own user, because the user who runs this task owns the folders.
         for option in ["APT::Architectures=amd64,arm64", "APT::Sandbox::User="] {
             apt.args(["-o", option]);
         }
@@ -160,7 +161,7 @@ fn download_into(folder: &Path, parts: &[Part]) -> Result<(), Error> {
     sh::shown(apt().arg("download").args(names))
 }
 
-/// Unpacks files of a package.
+/// Unpacks paths of a package into a folder.
 fn unpack(package: &Path, folder: &Path, paths: &[&str]) -> Result<(), Error> {
     let mut tar = Command::new("dpkg-deb").arg("--fsys-tarfile").arg(package).stdout(Stdio::piped()).spawn()?;
     let stdout = tar.stdout.take().ok_or("no pipe to dpkg-deb")?;

@@ -1,4 +1,4 @@
-//! Wine, which runs programs for Windows here.
+//! Wine, which runs Windows programs on this machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,14 @@ use std::process::{Command, Stdio};
 
 use crate::{Error, sh};
 
-/// A folder with the files of an installation of Windows, and one with a library that Wine may lack.
+/// The folder of Wine's Windows installation, and a folder with a library that Wine may lack.
 pub(super) struct Wine {
     prefix: PathBuf,
     libraries: PathBuf,
 }
 
 impl Wine {
-    /// Creates the folders if needed.
+    /// Creates the folders if needed, builds the library, and starts Wine's server.
     pub(super) fn prepare(target: &Path, compiler: &str) -> Result<Self, Error> {
         let folder = target.join("wine");
         let wine = Self { prefix: folder.join("prefix"), libraries: folder.join("libraries") };
@@ -28,20 +28,21 @@ impl Wine {
         Ok(wine)
     }
 
-    /// Starts Wine's server, which runs until this value is dropped. A server that Wine starts ends soon after a program, and
-    /// the next program may still try to connect to it.
+    /// Starts Wine's server, which runs until this value is dropped. A server that Wine itself starts ends soon after a
+    /// program, while the next program may still try to connect to it.
     fn start_server(&self) -> Result<(), Error> {
         self.stop_server();
         let mut server = self.server();
         sh::run(server.arg("--persistent").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()))
     }
 
-    /// Creates the files of Windows if needed, and starts the services, which run as long as the server.
+    /// Creates the Windows installation if needed, and starts its services, which run as long as the server.
     fn boot(&self, log: &Path) -> Result<(), Error> {
         let mut boot = Command::new("timeout");
         boot.args(["300", "/usr/bin/wine", "wineboot", "--init"]);
         self.set_variables(&mut boot);
-        // The services inherit the output. If it were a pipe, reading it would end only when they end.
+        // Write the output to a file, because the services inherit it. A read from a pipe would end only when the
+        // services end.
         let output = fs::File::create(log)?;
         boot.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         sh::run(&mut boot).map_err(|error| {
@@ -50,10 +51,10 @@ impl Wine {
         })
     }
 
-    /// Stops the server, if one runs, and waits for its end.
+    /// Stops the server, if it runs, and waits for its end.
     fn stop_server(&self) {
         for action in ["--kill", "--wait"] {
-            // The command fails if no server runs.
+            // Ignore the error, because the command fails if no server runs.
             let _ = self.server().arg(action).stderr(Stdio::null()).status();
         }
     }
@@ -67,9 +68,9 @@ impl Wine {
     /// Sets the variables that Wine reads.
     pub(super) fn set_variables(&self, command: &mut Command) {
         command.env("WINEPREFIX", &self.prefix).env("WINEPATH", windows_path(&self.libraries)).env("WINEDEBUG", "-all");
-        // Wine reads the names of files in the encoding of the locale.
+        // Wine decodes file names in the encoding of the locale.
         command.env("LC_ALL", "C.UTF-8");
-        // No window asks whether to install .NET and a browser.
+        // Prevent dialogs that offer to install .NET and a browser engine.
         command.env("WINEDLLOVERRIDES", "mscoree=;mshtml=").env_remove("DISPLAY");
     }
 }
@@ -80,7 +81,7 @@ impl Drop for Wine {
     }
 }
 
-/// The path under which programs for Windows find a file of this computer.
+/// Returns the path under which Windows programs find a file of this computer.
 pub(super) fn windows_path(path: &Path) -> String {
     format!("Z:{}", path.display()).replace('/', "\\")
 }

@@ -1,4 +1,4 @@
-//! `--layers`: layers between JAX and the plugin, and what the layer `validate` reported.
+//! The option `--layers`: puts layers between JAX and the plugin, and summarizes the reports of the layer `validate`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,12 +8,13 @@ use serde_json::json;
 
 use crate::{Error, sh};
 
-/// The folder for the files that the layers write.
+/// Returns the folder for the files that the layers write.
 pub(super) fn output() -> PathBuf {
     sh::target().join("jax-tests/layers")
 }
 
-/// Changes the unpacked wheel from `pjrt package --compat` so that its library loads `layers`, and empties their folder.
+/// Changes the unpacked wheel from `pjrt package --compat` so that its library loads `layers`, and empties the folder
+/// for the layers' files.
 pub(super) fn select(package: &Path, layers: &str) -> Result<(), Error> {
     let folder = output();
     if folder.exists() {
@@ -28,7 +29,7 @@ pub(super) fn select(package: &Path, layers: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The layers' settings in the package's folder, which is the only one in `content` that has them.
+/// Returns the path of the layers' settings. Only the package's folder in `content` contains such a file.
 fn settings(content: &Path) -> Result<Option<PathBuf>, Error> {
     for folder in fs::read_dir(content)? {
         let file = folder?.path().join("pjrt_layers.json");
@@ -39,7 +40,8 @@ fn settings(content: &Path) -> Result<Option<PathBuf>, Error> {
     Ok(None)
 }
 
-/// Prints the findings of `validate` in all processes, and returns their number. A finding is a rule with a function.
+/// Prints the findings of `validate` in all processes, and returns the total number of reports. A finding is a broken
+/// rule, together with the function that broke it.
 pub(super) fn summarize() -> Result<usize, Error> {
     let (mut processes, mut all) = (0, BTreeMap::new());
     for file in fs::read_dir(output())? {
@@ -62,8 +64,8 @@ pub(super) fn summarize() -> Result<usize, Error> {
     Ok(total)
 }
 
-/// The findings of a process and how often each was reported. The last summary in the file has them. A process that ended
-/// without a summary has only its first reports, each of which begins with the rule in brackets.
+/// Returns the findings of a process, with the number of reports of each. The last summary in the file contains them. A
+/// process that ended without a summary wrote only its first reports, each of which begins with the rule in brackets.
 fn findings(text: &str) -> BTreeMap<String, usize> {
     let mut findings = BTreeMap::new();
     if let Some((_, summary)) = text.rsplit_once("validate: ") {

@@ -1,10 +1,11 @@
-//! Files that import each other, directly or through others, and modules whose children import from them.
+//! Checks that files do not import each other in a circle, and that files do not import from a module above them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Circles that stay: the folder and the files in it, with the reason before each.
+/// Accepted circles: the folder and the files of the circle, with the reason in the comment before each.
 const KEPT: &[(&str, &[&str])] = &[
-    // A layer sees the call and the stack of which it is a part, and a stack calls its layers when events become ready.
+    // A layer refers to the call and the stack of which it is a part. A stack calls its layers when events become
+    // ready.
     ("crates/pjrt-layers/src/", &["core/call.rs", "core/gates.rs", "core/ready.rs", "core/state.rs", "layer.rs"]),
     // `Backend` and the types that its methods take refer to each other. A launch is generic over its backend.
     (
@@ -52,7 +53,7 @@ const KEPT: &[(&str, &[&str])] = &[
             "topology.rs",
         ],
     ),
-    // Each kind of error may contain the other.
+    // Each of the two error types may contain the other.
     ("crates/pjrt/src/", &["error.rs", "load_error.rs"]),
     // Recursive descent: an op prints its regions, which print their ops.
     ("crates/stablehlo/src/", &["print/fields.rs", "print/generic.rs", "print/printer.rs"]),
@@ -67,7 +68,7 @@ type Module = Vec<String>;
 struct File<'t> {
     path: &'t str,
     imports: Vec<Import>,
-    /// Whether it defines an item, other than a child module.
+    /// Whether the file defines an item other than a child module.
     defines: bool,
 }
 
@@ -75,12 +76,12 @@ struct File<'t> {
 #[derive(Debug)]
 struct Import {
     name: String,
-    /// From the root of the crate. The first part is empty if the path leads into another crate.
+    /// Path from the root of the crate. The first element is empty if the path leads into another crate.
     path: Vec<String>,
     exported: bool,
 }
 
-/// Checks the crates' sources, given by path and text. The imports of tests do not count.
+/// Checks the crates' sources, given by path and text. Ignores the imports of tests.
 pub(super) fn check(files: &[(String, String)], faults: &mut Vec<String>) {
     for folder in folders(files) {
         let modules = modules(folder, files);
@@ -109,7 +110,7 @@ pub(super) fn check(files: &[(String, String)], faults: &mut Vec<String>) {
     }
 }
 
-/// The folders of sources of the crates and of this program.
+/// Returns the source folders of the crates and of xtask.
 fn folders(files: &[(String, String)]) -> BTreeSet<&str> {
     let folder = |path: &'_ str| path.find("/src/").map(|at| at + "/src/".len());
     let crates = files.iter().filter(|(path, _)| path.starts_with("crates/") || path.starts_with("xtask/"));
@@ -132,7 +133,7 @@ fn modules<'t>(folder: &str, files: &'t [(String, String)]) -> BTreeMap<Module, 
     sources.iter().map(file).collect()
 }
 
-/// Whether a line begins an item of the file itself, other than a child module.
+/// Returns whether a line begins an item of the file itself, other than a child module.
 fn is_item(line: &str) -> bool {
     let words = line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
     let mut words =
@@ -145,7 +146,7 @@ fn is_test(path: &str) -> bool {
     path.contains("tests/") || path.ends_with("tests.rs")
 }
 
-/// The text before the test module of the file.
+/// Returns the text before the test module of the file.
 fn without_tests(text: &str) -> &str {
     text.split("\nmod tests {").next().unwrap_or(text)
 }
@@ -160,7 +161,7 @@ fn module(path: &str) -> Module {
     parts
 }
 
-/// The paths that the `use` declarations of a file import, with each brace list written out.
+/// Returns the paths that the `use` declarations of a file import. Each brace list is expanded.
 fn imports(text: &str) -> Vec<Import> {
     let code: String = text.lines().map(|line| line.split("//").next().unwrap_or(line)).fold(String::new(), join);
     let mut imports = Vec::new();
@@ -181,7 +182,7 @@ fn join(mut code: String, line: &str) -> String {
     code
 }
 
-/// Writes out a tree of imports, such as `a::{b, c::d as e}`.
+/// Expands a tree of imports, such as `a::{b, c::d as e}`.
 fn expand(before: &[String], tree: &str, exported: bool, imports: &mut Vec<Import>) {
     let (path, list) = match tree.split_once('{') {
         Some((path, list)) => (path, list.rsplit_once('}').map(|(list, _)| list)),
@@ -216,7 +217,7 @@ fn expand(before: &[String], tree: &str, exported: bool, imports: &mut Vec<Impor
     }
 }
 
-/// Which file imports which.
+/// The graph of imports between files.
 struct Graph<'m> {
     edges: BTreeMap<&'m Module, BTreeSet<&'m Module>>,
 }
@@ -225,7 +226,8 @@ impl<'m> Graph<'m> {
     fn new(modules: &'m BTreeMap<Module, File<'_>>) -> Self {
         let mut edges: BTreeMap<&Module, BTreeSet<&Module>> = BTreeMap::new();
         for (module, file) in modules {
-            // A parent without items only passes its children's names on, so it is on no way between two files.
+            // Ignore imports with which a parent only re-exports the names of its children. They do not connect two
+            // files.
             let passes_on = |import: &&Import| import.path.starts_with(module) && (import.exported || !file.defines);
             let own = file.imports.iter().filter(|import| !passes_on(import));
             let to = own.filter_map(|import| resolve(&import.path, modules)).filter(|to| *to != module);
@@ -234,7 +236,7 @@ impl<'m> Graph<'m> {
         Self { edges }
     }
 
-    /// The sets of files that reach each other.
+    /// Returns the sets of files that import each other, directly or through other files.
     fn circles(&self) -> Vec<Vec<&'m Module>> {
         let reachable: BTreeMap<&Module, BTreeSet<&Module>> =
             self.edges.keys().map(|module| (*module, self.reachable(module))).collect();
@@ -260,14 +262,14 @@ impl<'m> Graph<'m> {
         found
     }
 
-    /// Files that import from a module above them, other than the root of the crate.
+    /// Returns each file that imports from a module above it, together with this module. Ignores the root of the crate.
     fn upward(&self) -> impl Iterator<Item = (&'m Module, &'m Module)> {
         let edges = self.edges.iter().flat_map(|(from, to)| to.iter().map(|to| (*from, *to)));
         edges.filter(|(from, to)| !to.is_empty() && from.starts_with(to))
     }
 }
 
-/// The path from the root of the crate.
+/// Converts the path of an import to a path from the root of the crate.
 fn absolute(module: &Module, path: &[String], modules: &BTreeSet<Module>) -> Vec<String> {
     let ups = path.iter().take_while(|name| *name == "super").count();
     let first = path.first().map(String::as_str).unwrap_or_default();
@@ -281,10 +283,10 @@ fn absolute(module: &Module, path: &[String], modules: &BTreeSet<Module>) -> Vec
     }
 }
 
-/// The module that defines what a path names, through other imports. Returns `None` for a path into another crate.
+/// Follows imports to find the module that defines the item at a path. Returns `None` for a path into another crate.
 fn resolve<'m>(path: &[String], modules: &'m BTreeMap<Module, File<'_>>) -> Option<&'m Module> {
     let mut path = path.to_vec();
-    // Ends if files import a name from each other.
+    // Limit the number of steps, because files may import a name from each other.
     for _ in 0..16 {
         if path.first().is_some_and(String::is_empty) {
             return None;

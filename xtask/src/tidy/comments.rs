@@ -6,19 +6,19 @@ use regex::{Captures, Regex};
 
 use super::prose::{Kind, Paragraph, code, regex};
 
-/// The rules for comments and strings.
+/// Languages with the same syntax of comments and strings.
 #[derive(Clone, Copy)]
 pub(super) enum Language {
     Python,
-    /// Also C++.
+    /// C and C++.
     C,
     Toml,
-    /// Also YAML. Strings are ignored.
+    /// Shell scripts and YAML. Strings are ignored.
     Shell,
 }
 
 impl Language {
-    /// The language of a file, from its name.
+    /// Returns the language of a file, according to its name.
     pub(super) fn of(name: &str) -> Option<Self> {
         if name == ".ci/run" {
             return Some(Self::Shell);
@@ -32,8 +32,9 @@ impl Language {
         }
     }
 
-    /// Matches a comment or a string. Its text is in one of three groups: `block`, a comment or a documentation string
-    /// that may have several lines, `line`, a comment that ends with its line, or `string`.
+    /// Returns the pattern of a comment or a string. The text of a match is in one of three groups: `block` for a
+    /// comment or a documentation string that may have several lines, `line` for a comment that ends with its line, or
+    /// `string`.
     fn tokens(self) -> &'static Regex {
         static PYTHON: LazyLock<Regex> = LazyLock::new(|| {
             regex(
@@ -58,10 +59,10 @@ impl Language {
     }
 }
 
-/// Paragraphs of comments and string literals.
+/// Returns the paragraphs of comments and string literals.
 pub(super) fn paragraphs(source: &str, language: Language) -> Vec<Paragraph> {
     let mut found = Vec::new();
-    // The lines of adjacent comments that have no code beside them, and the line after them.
+    // A paragraph of adjacent line comments without code on the same line, and the number of the line after it.
     let mut adjacent: Option<(Paragraph, usize)> = None;
     for token in language.tokens().captures_iter(source) {
         let Some((kind, text, line)) = part(source, &token) else { continue };
@@ -96,14 +97,15 @@ pub(super) fn paragraphs(source: &str, language: Language) -> Vec<Paragraph> {
     found
 }
 
-/// The group that matched, and the line on which it starts.
+/// Returns the name and the text of the group that matched, and the line on which the text starts.
 fn part<'a>(source: &str, token: &Captures<'a>) -> Option<(&'static str, regex::Match<'a>, usize)> {
     let found = |name: &'static str| Some((name, token.name(name)?));
     let (name, text) = found("line").or_else(|| found("block")).or_else(|| found("string"))?;
     Some((name, text, source[..text.start()].matches('\n').count() + 1))
 }
 
-/// Adds the paragraphs of a comment or documentation string of several lines, without the `*` that open its lines.
+/// Adds the paragraphs of a comment or documentation string of several lines, without the `*` at the start of its
+/// lines.
 fn block(text: &str, first: usize, found: &mut Vec<Paragraph>) {
     let mut current: Option<Paragraph> = None;
     for (line, text) in (first..).zip(text.lines()) {

@@ -1,4 +1,4 @@
-//! The crates and what they depend on, as `cargo metadata` reports it, for the diagram in ARCHITECTURE.md.
+//! The diagram of the crates and their dependencies in ARCHITECTURE.md, from the output of `cargo metadata`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,17 +9,18 @@ use crate::{Error, sh};
 
 /// The file with the diagram.
 const FILE: &str = "ARCHITECTURE.md";
-/// The lines around the diagram.
+/// The text before the diagram. [`END`] is the text after it.
 const BEGIN: &str = "<!-- Written by `cargo xtask tidy --update` from `cargo metadata`. -->\n```text\n";
 const END: &str = "```\n<!-- End of the written part. -->";
 /// Libraries that only tasks of this repository may use, so that a user's build does not need libclang.
 const TASKS_ONLY: &[&str] = &["bindgen", "cbindgen"];
 
-/// The crates of the folder `crates`, by folder, with their dependencies on each other. An optional dependency is in
-/// brackets.
+/// The crates in the folder `crates`. The key is the name of a crate's folder, and the value contains the crates on
+/// which the crate depends. An optional dependency is in brackets.
 type Crates = BTreeMap<String, BTreeSet<String>>;
 
-/// Compares the diagram in ARCHITECTURE.md with the crates, and checks which packages use [`TASKS_ONLY`].
+/// Compares the diagram in ARCHITECTURE.md with the crates, and checks that only xtask uses the libraries in
+/// [`TASKS_ONLY`].
 pub(super) fn check(faults: &mut Vec<String>) -> Result<(), Error> {
     let metadata = metadata()?;
     let text = fs::read_to_string(sh::root().join(FILE))?;
@@ -46,12 +47,12 @@ fn metadata() -> Result<Value, Error> {
     Ok(serde_json::from_str(&sh::output(&mut cargo)?)?)
 }
 
-/// The elements of a list in a JSON object.
+/// Returns the elements of a list in a JSON object.
 fn list<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
     value[name].as_array().into_iter().flatten()
 }
 
-/// The name of a folder within `crates`.
+/// Returns the folder name of a package in `crates`. `path` is the folder or the manifest of the package.
 fn folder(path: &str) -> Option<String> {
     let (parent, name) = path.trim_end_matches("/Cargo.toml").rsplit_once('/')?;
     (parent.ends_with("/crates") && name != "device-plugin-testing").then(|| name.to_owned())
@@ -80,7 +81,8 @@ fn draw(crates: &Crates) -> String {
         };
         let layer: Vec<_> = crates.iter().filter(is_next).collect();
         if layer.is_empty() {
-            // Cargo accepts only dependencies of tests in a circle.
+            // The remaining crates form a circle. Cargo accepts a circle only of test dependencies, which `crates` does
+            // not contain.
             break;
         }
         for (name, on) in layer {
@@ -94,14 +96,14 @@ fn draw(crates: &Crates) -> String {
     lines
 }
 
-/// The text with this diagram.
+/// Returns the text with a new diagram.
 fn replaced(text: &str, diagram: &str) -> Result<String, Error> {
     let parts = text.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
     let (before, after) = parts.ok_or_else(|| format!("{FILE}: the lines around the crate diagram are missing"))?;
     Ok(format!("{before}{BEGIN}{diagram}{END}{after}"))
 }
 
-/// Packages other than xtask that use a library of [`TASKS_ONLY`].
+/// Returns the packages other than xtask that use a library in [`TASKS_ONLY`], each with the name of the library.
 fn tasks_only(metadata: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let of = |package: &Value| {

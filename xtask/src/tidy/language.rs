@@ -11,13 +11,13 @@ struct Rule {
     name: &'static str,
     /// The pattern that is matched against each sentence.
     pattern: &'static str,
-    /// The exceptions. A match of `pattern` that overlaps with a match of this is good English. Empty if there are
-    /// none.
+    /// The pattern of the exceptions. A match of `pattern` is not reported if it overlaps with a match of `except`.
+    /// Empty if there are no exceptions.
     except: &'static str,
     /// Whether string literals are checked as well.
     messages: bool,
     remedy: &'static str,
-    /// A sentence that the rule reports, and a better one.
+    /// A sentence that the rule reports, and a better sentence.
     example: (&'static str, &'static str),
     /// More sentences that the rule must report.
     #[cfg_attr(not(test), expect(dead_code, reason = "only the tests read it"))]
@@ -242,7 +242,7 @@ const RULES: &[Rule] = &[
     },
 ];
 
-/// One use of a pattern.
+/// A sentence that matches the pattern of a rule.
 #[derive(Debug)]
 pub(super) struct Finding {
     pub(super) line: usize,
@@ -286,7 +286,7 @@ pub(super) fn check(paragraphs: &[Paragraph]) -> Vec<Finding> {
 }
 
 impl Compiled {
-    /// The positions at which the pattern matches, outside the exceptions.
+    /// Returns the positions at which the pattern matches, outside of the exceptions.
     fn matches(&self, sentence: &str) -> Vec<usize> {
         let allowed: Vec<_> =
             self.except.iter().flat_map(|except| except.find_iter(sentence)).map(|found| found.range()).collect();

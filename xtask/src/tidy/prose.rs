@@ -28,7 +28,7 @@ pub(super) struct Paragraph {
 }
 
 impl Paragraph {
-    /// The sentences, each with the line on which it starts.
+    /// Returns the sentences, each with the line on which it starts.
     pub(super) fn sentences(&self) -> Vec<(usize, &str)> {
         static END: LazyLock<Regex> = LazyLock::new(|| regex(r#"[.!?]['")]*\s+|\x01"#));
         let mut sentences = Vec::new();
@@ -59,14 +59,14 @@ pub(super) fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).unwrap()
 }
 
-/// Paragraphs of comments, doc comments and string literals of a Rust file.
+/// Returns the paragraphs of comments, doc comments and string literals in a Rust file.
 pub(super) fn rust(source: &str) -> Vec<Paragraph> {
     static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| regex(r"\{[^{}\n]*\}"));
     static CONTINUED: LazyLock<Regex> = LazyLock::new(|| regex(r"\\\n[ \t]*"));
     let mut paragraphs = Vec::new();
     let mut block = Block::default();
     let (mut offset, mut line) = (0, 1);
-    // The last line with something other than a comment.
+    // The last line that contains code.
     let mut code_line = 0;
     for token in tokenize(source, FrontmatterAllowed::No) {
         let text = &source[offset..offset + token.len as usize];
@@ -111,7 +111,7 @@ fn is_inner(style: DocStyle) -> bool {
 /// Adjacent comment lines of one style.
 #[derive(Default)]
 struct Block {
-    /// Whether doc comments are inner ones, or `None` for plain comments.
+    /// Whether the lines are inner doc comments, or `None` for plain comments.
     doc: Option<bool>,
     start: usize,
     next: usize,
@@ -137,7 +137,7 @@ impl Block {
     }
 }
 
-/// Paragraphs, list items, table cells and headings of a Markdown text, without its code blocks.
+/// Returns the paragraphs, list items, table cells and headings of a Markdown text, without its code blocks.
 pub(super) fn markdown(source: &str) -> Vec<Paragraph> {
     let mut paragraphs: Vec<Paragraph> = Vec::new();
     let mut current: Option<Paragraph> = None;
@@ -180,7 +180,7 @@ pub(super) fn markdown(source: &str) -> Vec<Paragraph> {
     paragraphs
 }
 
-/// A text with inline code replaced.
+/// Replaces inline code by a placeholder.
 pub(super) fn code(text: &str) -> String {
     static CODE: LazyLock<Regex> = LazyLock::new(|| regex(r"`[^`\n]*`"));
     CODE.replace_all(text, "`_`").into_owned()

@@ -1,17 +1,17 @@
-//! Checks the folders of some crates, which are called rooms here: which folders may import each other, and which items
-//! a `mod.rs` may define.
+//! Checks the imports between the source folders of some crates, and the items that a `mod.rs` in these folders
+//! defines. Such a folder is called a room here.
 
-/// A folder of sources with rooms.
+/// A source folder that contains rooms.
 struct Source {
     folder: &'static str,
-    /// The folder as a path in the crate.
+    /// Module path of the folder in its crate.
     path: &'static str,
     /// Pairs of a room and the rooms that its files must not import.
     rooms: &'static [(&'static str, &'static [&'static str])],
 }
 
 const SOURCES: &[Source] = &[
-    // The order from the bottom up: `table` and `reclaim`, then `lend`, `objects` and `extensions`.
+    // The rooms from the bottom up: `table` and `reclaim`, then `lend`, `objects` and `extensions`.
     Source {
         folder: "crates/device-plugin/src/abi/",
         path: "crate::abi::",
@@ -22,7 +22,7 @@ const SOURCES: &[Source] = &[
             ("objects", &["extensions"]),
         ],
     },
-    // The order from the bottom up: `sharding`, then `engine` and `spmd`, which do not import each other, then `passes`
+    // The rooms from the bottom up: `sharding`, then `engine` and `spmd`, which do not import each other, then `passes`
     // and `compile`.
     Source {
         folder: "crates/stablehlo-cpu/src/",
@@ -34,7 +34,7 @@ const SOURCES: &[Source] = &[
             ("passes", &["spmd", "compile"]),
         ],
     },
-    // The order from the bottom up: `elementwise`, then `kernels`, then `lower`.
+    // The rooms from the bottom up: `elementwise`, then `kernels`, then `lower`.
     Source {
         folder: "crates/stablehlo-cpu/src/engine/",
         path: "crate::engine::",
@@ -43,8 +43,9 @@ const SOURCES: &[Source] = &[
             ("kernels", &["graph", "program", "lower"]),
         ],
     },
-    // The IR must not import any other room. The verifier and the printer do not import the readers, and the readers do
-    // not import each other. `hlo` also writes, and HLO contains attributes as text.
+    // The IR must not import any other room. The printer must not import the readers `bytecode`, `text` and `hlo`. The
+    // readers do not import each other, except that `hlo` may import `text`, because HLO contains attributes as text.
+    // `hlo` may also import `print`, because it writes such attributes.
     Source {
         folder: "crates/stablehlo/src/",
         path: "crate::",
@@ -61,7 +62,8 @@ const SOURCES: &[Source] = &[
     },
 ];
 
-/// Items that a `mod.rs` of the rooms must not define, because its children would import them from above.
+/// Items that a `mod.rs` of the rooms must not define, because its children would import them from the module above
+/// them.
 const ITEMS: &[&str] = &["fn ", "struct ", "enum ", "trait ", "const ", "static ", "type ", "impl", "macro_rules!"];
 
 /// The contracts of docs/safety.md that `device-plugin` and `plugin-manifest` cite, each with its short name.

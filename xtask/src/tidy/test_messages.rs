@@ -1,4 +1,4 @@
-//! Checks that tests match kinds, codes and fields of errors, and leave the wording to the recorded messages.
+//! Checks that tests compare kinds, codes and fields of errors. Only the recorded messages may compare the wording.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -26,13 +26,15 @@ const CRATES: &[&str] = &[
     "stablehlo-cpu",
     "stablehlo-jit",
 ];
-/// The file with the messages that `recorded_messages::assert_message!` compares.
+/// The file with the messages to which `recorded_messages::assert_message!` compares.
 const RECORDED: &str = "tests/messages/cases.txt";
-/// This many words in a row, found both in a message of a crate and in its tests, are the wording of the message.
+/// Number of consecutive words that must be in a message of a crate and in a test's string to count as the message's
+/// wording.
 const WORDS: usize = 3;
 
-/// Adds a fault for each string that a test searches in a message, or compares with one, if the crate has the same words
-/// in a message of its own. A test may search for its own text, such as that with which its own plugin fails.
+/// Adds a fault for each string that a test searches for in a message or compares with a message, if a message of the
+/// crate contains the same words. Ignores words that a test itself defines, such as the error message of its own
+/// plugin.
 pub(super) fn check(files: &[(String, String)], faults: &mut Vec<String>) {
     for name in CRATES {
         let folder = format!("crates/{name}/");
@@ -60,8 +62,8 @@ pub(super) fn check(files: &[(String, String)], faults: &mut Vec<String>) {
     }
 }
 
-/// Adds a fault for each recorded section that no source of its crate contains. `recorded` has each such file with its
-/// path.
+/// Adds a fault for each recorded section that no source of its crate contains. `recorded` contains the path and the
+/// text of each file.
 pub(super) fn check_sections(recorded: &[(String, String)], files: &[(String, String)], faults: &mut Vec<String>) {
     for (path, text) in recorded {
         let Some(folder) = path.strip_suffix(RECORDED) else { continue };
@@ -76,19 +78,19 @@ pub(super) fn check_sections(recorded: &[(String, String)], files: &[(String, St
     }
 }
 
-/// The code and the tests of a file.
+/// Splits a file into its code and its tests.
 fn split<'t>(path: &str, text: &'t str) -> (&'t str, &'t str) {
     let all = path.contains("/tests/") || path.ends_with("tests.rs") || path.ends_with("/messages.rs");
     let at = if all { 0 } else { text.find("\nmod tests {").unwrap_or(text.len()) };
     text.split_at(at)
 }
 
-/// The string literals with at least two words.
+/// Returns the string literals with at least two words.
 fn strings(source: &str) -> Vec<String> {
     prose::rust(source).into_iter().filter(|found| found.kind == Kind::Message).map(|found| found.text).collect()
 }
 
-/// All rows of [`WORDS`] words in a text, with only spaces between the words.
+/// Returns all sequences of [`WORDS`] words in a text, with only spaces between the words.
 fn runs(text: &str) -> Vec<String> {
     let parts = text.split(|c: char| !c.is_alphabetic() && !c.is_whitespace() && c != '\'');
     let runs = parts.flat_map(|part| {
@@ -107,7 +109,7 @@ static COMPARISON: LazyLock<Regex> = LazyLock::new(|| {
     regex(r#"assert_eq!\(\s*[^;"]*(?:message\b|message\(\)|to_string\(\))[^;"]*,\s*\(?[^;"]*"((?:[^"\\]|\\.)*)""#)
 });
 
-/// The strings that tests search for or compare with messages, each with its position.
+/// Returns the strings that tests search for or compare with messages, each with its position.
 fn matches(test: &str) -> impl Iterator<Item = (usize, &str)> {
     let found = SEARCH.captures_iter(test).chain(COMPARISON.captures_iter(test));
     found.filter_map(|found| found.get(1)).map(|text| (text.start(), text.as_str()))

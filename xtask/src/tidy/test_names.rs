@@ -1,4 +1,4 @@
-//! Checks the names of tests: a short case, in a module that names the subject.
+//! Checks that each test has a short name for its case. The module of the test names the subject.
 
 use std::sync::LazyLock;
 
@@ -6,12 +6,12 @@ use regex::Regex;
 
 use super::prose::regex;
 
-/// Maximum length of a name.
+/// Maximum length of a test's name, in characters.
 const MAX_LENGTH: usize = 50;
 
-/// Adds a fault for each test of a file whose name is long, or opens like a sentence.
+/// Adds a fault for each test of a file whose name is too long or begins like a sentence.
 pub(super) fn check(file: &str, text: &str, faults: &mut Vec<String>) {
-    // Between the attribute and the function are other attributes.
+    // Other attributes may be between `#[test]` and the function.
     static TEST: LazyLock<Regex> = LazyLock::new(|| regex(r"#\[test\]\s+(?:#\[[^\n]*\]\s+)*(?:pub )?fn (\w+)"));
     static SENTENCE: LazyLock<Regex> = LazyLock::new(|| regex(r"^(a|an|the|what|who|it|there)_"));
     for found in TEST.captures_iter(text) {

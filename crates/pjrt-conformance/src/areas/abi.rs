@@ -1,4 +1,4 @@
-//! The table: its versions, struct sizes, slots, extensions and attributes.
+//! Cases for the `PJRT_Api` table: its versions, struct sizes, slots, extensions and attributes.
 
 use std::collections::BTreeSet;
 
@@ -83,7 +83,8 @@ fn table(suite: &mut Suite) {
         });
 }
 
-/// The functions that a framework calls without checking the slot. Collected from the frameworks' callers.
+/// Functions that every framework calls without checking whether the slot is null. The list was collected from the
+/// frameworks' sources.
 const MINIMAL: &[Function] = &[
     Function::PJRT_Error_Destroy,
     Function::PJRT_Error_Message,
@@ -133,7 +134,7 @@ const MINIMAL: &[Function] = &[
     Function::PJRT_Buffer_ReadyEvent,
 ];
 
-/// Functions that JAX calls in addition.
+/// Additional functions that JAX and PyTorch/XLA call without checking whether the slot is null.
 const JAX: &[Function] = &[
     Function::PJRT_Client_LookupAddressableDevice,
     Function::PJRT_Client_DefaultDeviceAssignment,
@@ -203,7 +204,7 @@ fn slots(suite: &mut Suite) {
 
 fn sizes(suite: &mut Suite) {
     for &(name, _, probe) in PROBES {
-        // These two functions return nothing. The others of this list create objects from no arguments.
+        // `PJRT_Error_Destroy` and `PJRT_Error_Message` return nothing, so they cannot reject a struct.
         if ["PJRT_Error_Destroy", "PJRT_Error_Message"].contains(&name) {
             continue;
         }
@@ -332,7 +333,7 @@ fn extensions(suite: &mut Suite) {
     }
 }
 
-/// The name of an extension without the parts in which the header's names of types and of structs differ.
+/// Normalizes the name of an extension. The header spells the same name differently in extension types and in structs.
 fn plain(name: &str) -> String {
     let name = name.strip_prefix("PJRT_").unwrap_or(name);
     name.strip_suffix("_Extension").unwrap_or(name).replace('_', "").to_ascii_lowercase()

@@ -1,4 +1,4 @@
-//! Buffers: deletion, donation, aliasing, host-buffer semantics, references, raw copies.
+//! Cases for buffers: deletion, donation, aliasing, host-buffer semantics, references, raw copies.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -39,7 +39,7 @@ fn deletion(suite: &mut Suite) {
         .check(|cx| {
             let buffer = cx.floats(&[1.0, 2.0])?;
             raw::delete(&buffer)?;
-            // Whether this is an error is not specified.
+            // The header does not specify whether a second deletion is an error.
             let _ = raw::delete(&buffer);
             ensure!(raw::is_deleted(&buffer)?, "a deleted buffer reports that it is not deleted");
             Ok(())
@@ -60,7 +60,7 @@ fn deletion(suite: &mut Suite) {
         .check(|cx| {
             let buffer = cx.floats(&[1.0, 2.0])?;
             buffer.delete()?;
-            // An error, or an event that ends. Not a crash.
+            // The plugin may return an error, or an event that becomes ready. It must not crash.
             if let Ok(event) = buffer.ready_event() {
                 let _ = event.wait();
             }
@@ -170,7 +170,7 @@ fn deletion(suite: &mut Suite) {
         });
 }
 
-/// Adds 1 to an array whose memory the result may reuse.
+/// Returns a program that adds 1 to its argument. `attribute` allows the program to reuse the argument's memory.
 fn donating(len: usize, attribute: &str) -> String {
     crate::program::main(
         &format!("%x: tensor<{len}xf32> {{{attribute}}}"),
@@ -301,7 +301,7 @@ fn donation(suite: &mut Suite) {
         });
 }
 
-/// Host memory that reports when it is released.
+/// Host memory that sends a message when it is released.
 struct Watched {
     data: Vec<f32>,
     released: Sender<()>,
@@ -315,7 +315,7 @@ impl AsRef<[f32]> for Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        // Changes the memory before it is freed, so that a later use by the plugin is visible.
+        // Overwrite the memory before it is freed, so that a later read by the plugin returns wrong elements.
         self.data.fill(-1.0);
         let _ = self.released.send(());
     }
@@ -390,7 +390,7 @@ fn semantics(suite: &mut Suite) {
                     let data = Watched { data: vec![f32::from(at); 100_000], released };
                     let buffer = cx.client()?.buffer_from_owned_with(data, &[100_000], Placement::Default, &options)?;
                     if semantics != ImmutableZeroCopy {
-                        // The memory has been overwritten when this returns.
+                        // The memory has been overwritten when this message arrives.
                         ensure!(receive.recv().is_ok(), "the host's memory was not released");
                     }
                     ensure!(
@@ -533,7 +533,7 @@ fn pointers(suite: &mut Suite) {
             let buffer = hosted(cx)?;
             let executable = cx.compile(&donating(1000, "tf.aliasing_output = 0 : i32"))?;
             with_reference(&buffer, 4000, |read| {
-                // The plugin may refuse the donation, or use other memory for the result.
+                // The plugin may refuse the donation, or use other memory for the output.
                 if let Ok(outputs) = execute_keeping(&executable, &[&buffer], 1, &[])? {
                     let _ = outputs[0].wait();
                 }
@@ -602,7 +602,7 @@ fn pointers(suite: &mut Suite) {
             .check(move |cx| {
                 let buffer = cx.floats(&[1.0; 10])?;
                 buffer.wait()?;
-                // A device may pad the array.
+                // A device may pad the array. Add the padding to the offset, so that the range ends beyond the buffer.
                 let padding = i64::try_from(buffer.on_device_size()?).unwrap_or(40) - 40;
                 match copy_raw_unchecked(&buffer, if offset < 0 { offset } else { offset + padding }, bytes)? {
                     Err(failure) => {

@@ -1,4 +1,4 @@
-//! Clients: creation, options, and clients that form one distributed program.
+//! Cases for clients: creation, options, and clients that form one distributed program.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -63,7 +63,7 @@ fn client(suite: &mut Suite) {
         .profiles(Profiles::MINIMAL)
         .without_client()
         .check(|cx| match cx.client() {
-            // The other cases are skipped for this reason.
+            // Without a client, the other cases are skipped. Only this case reports the reason as a failure.
             Err(Stop::Skip(reason)) => Err(Stop::Fail(reason)),
             other => other.map(drop),
         });
@@ -111,7 +111,7 @@ fn client(suite: &mut Suite) {
         .isolated()
         .check(|cx| {
             let options = cx.options().clone().with("pjrt_conformance_no_such_option", 1i64);
-            // Plugins may ignore or reject it.
+            // A plugin may ignore or reject an unknown option, but must not crash.
             if let Ok(client) = cx.plugin().client(&options) {
                 client.platform_name()?;
             }
@@ -138,7 +138,7 @@ fn client(suite: &mut Suite) {
 /// Names of the platforms of XLA's GPU plugins.
 const GPU_PLATFORMS: [&str; 4] = ["cuda", "rocm", "oneapi", "sycl"];
 
-/// Ends a case about XLA's GPU plugins on the other plugins.
+/// Returns [`Stop::Unsupported`] unless `platform` is a platform of XLA's GPU plugins.
 pub(super) fn requires_gpu_platform(platform: &str) -> Result<(), Stop> {
     if GPU_PLATFORMS.contains(&platform) {
         return Ok(());
@@ -147,7 +147,8 @@ pub(super) fn requires_gpu_platform(platform: &str) -> Result<(), Stop> {
 }
 
 fn gpu_options(suite: &mut Suite) {
-    /// The option that the case is about, its value, the options of the client, and whether the plugin accepts them.
+    /// The name and the value in the case's id, the options of the client, and whether the plugin must accept these
+    /// options.
     type Options = (&'static str, &'static str, Vec<(&'static str, Value)>, bool);
     let text = |text: &str| Value::String(text.to_owned());
     let options: [Options; 9] = [
@@ -204,7 +205,7 @@ fn gpu_options(suite: &mut Suite) {
     }
 }
 
-/// A key-value store for the clients of this process.
+/// A key-value store in memory, for clients in this process.
 #[derive(Default)]
 struct InProcess {
     values: Mutex<HashMap<String, Vec<u8>>>,
@@ -231,7 +232,7 @@ impl KeyValueStore for InProcess {
     }
 }
 
-/// Creates the clients of a distributed program of two processes, both in this process.
+/// Creates the two clients of a distributed program with two nodes. Both clients are in this process.
 fn two_nodes(cx: &Context) -> Result<[Client; 2], Stop> {
     let store: Arc<InProcess> = Arc::default();
     let options = |node: i64| -> ClientOptions {
@@ -307,7 +308,7 @@ fn nodes(suite: &mut Suite) {
     }
 }
 
-/// Sends arrays from the client of the first process to a device of the second one.
+/// Sends `count` arrays from the client of the first node to a device of the second node.
 fn move_between(cx: &Context, count: i64) -> Result<(), Stop> {
     let [sender, receiver] = two_nodes(cx)?;
     let transfers = cx

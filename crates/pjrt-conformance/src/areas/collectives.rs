@@ -1,4 +1,4 @@
-//! Programs on several devices, which communicate.
+//! Cases for collective operations, in programs on several devices.
 
 use pjrt::{CompileOptions, ExecuteOptions, Input, Placement};
 
@@ -7,7 +7,7 @@ use crate::context::{Context, floats};
 use crate::stop::Stop;
 use crate::suite::Suite;
 
-/// Runs a program on one array for each of `count` replicas.
+/// Executes a program with a replica for each array in `inputs`. Returns the first output of each replica.
 fn replicas(cx: &Context, text: &str, inputs: &[Vec<f32>]) -> Result<Vec<Vec<f32>>, Stop> {
     let count = inputs.len();
     cx.devices(count)?;

@@ -1,4 +1,4 @@
-//! Custom calls of the framework, and kernels that a plugin compiles for them.
+//! Cases for custom calls with handlers of the framework, and for the compilation of Triton kernels.
 
 use pjrt::extensions::{Ffi, GpuCustomCalls};
 use pjrt::{ExecuteContext, ExecuteOptions, Function, Input, LoadedExecutable, Value};
@@ -10,7 +10,8 @@ use crate::raw::{add_data, calls, compile_triton, found, register_counter, regis
 use crate::stop::Stop;
 use crate::suite::Suite;
 
-/// Versions of custom calls in programs: without types, and with the types of XLA's FFI.
+/// The `api_version` of a custom call without types. `TYPED` is the `api_version` of a custom call with the types of
+/// XLA's FFI.
 const UNTYPED: i32 = 1;
 const TYPED: i32 = 4;
 
@@ -20,7 +21,7 @@ pub(crate) fn declare(suite: &mut Suite) {
     triton(suite);
 }
 
-/// Compiles a program that calls a target and ignores its result.
+/// Compiles a program with a custom call to `target`, whose result the program ignores.
 fn compile(cx: &Context, target: &str, version: i32) -> Result<LoadedExecutable, Stop> {
     let config = if version == TYPED { "{}" } else { "\"\"" };
     cx.compile(&crate::program::main(
@@ -33,7 +34,7 @@ fn compile(cx: &Context, target: &str, version: i32) -> Result<LoadedExecutable,
     ))
 }
 
-/// Runs a program that calls a counting handler, and compares the number of calls.
+/// Executes a program three times, and checks that its custom call ran a counting handler three times.
 fn counts(cx: &Context, target: &str, version: i32) -> Result<(), Stop> {
     let executable = compile(cx, target, version)?;
     let input = cx.floats(&[1.0, 2.0])?;
@@ -111,7 +112,7 @@ fn gpu(suite: &mut Suite) {
     }
 }
 
-/// Copies a number, in Triton's dialect.
+/// A kernel in Triton's MLIR dialect that copies one `f32` element.
 const KERNEL: &str = "module {
   tt.func public @pjrt_conformance_copy(%from: !tt.ptr<f32>, %to: !tt.ptr<f32>) {
     %value = tt.load %from : !tt.ptr<f32>

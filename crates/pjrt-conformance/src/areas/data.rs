@@ -1,4 +1,4 @@
-//! Data: element types, ranks, strides, layouts and outputs.
+//! Cases for data: element types, ranks, strides, layouts and outputs.
 
 use pjrt::{ElementType, ErrorCode, Function, HostArray, Layout, Placement, Shape};
 
@@ -13,7 +13,7 @@ use crate::suite::Suite;
 const UPLOAD: &str = "pjrt_c_api.h, PJRT_Client_BufferFromHostBuffer: copies a host buffer to a device buffer";
 const DOWNLOAD: &str = "pjrt_c_api.h, PJRT_Buffer_ToHostBuffer: copies the buffer to dst, in the buffer's own layout if host_layout is null";
 
-/// The types that most programs use.
+/// Returns whether most programs use the element type.
 fn is_common(ty: ElementType) -> bool {
     use ElementType::{F32, Pred, S32, S64, U8, U32};
     matches!(ty, Pred | S32 | S64 | U8 | U32 | F32)
@@ -34,7 +34,8 @@ fn profiles(ty: ElementType) -> Profiles {
     }
 }
 
-/// Bytes that are valid elements of a type: every bit pattern of small types, and different numbers of others.
+/// Returns the bytes of `count` valid elements of a type. For types of at most 8 bits, the elements run through all bit
+/// patterns. For larger types, they are pseudo-random.
 fn elements(ty: ElementType, count: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = move || {
@@ -51,12 +52,13 @@ fn elements(ty: ElementType, count: usize, seed: u64) -> Vec<u8> {
             8 => bytes.push(at),
             bits @ 1..8 => {
                 let value = at & ((1 << bits) - 1);
-                // A signed integer fills its byte with copies of its sign.
+                // On the host, a small signed integer is sign-extended to a byte.
                 let signed = matches!(ty, ElementType::S4 | ElementType::S2 | ElementType::S1);
                 let negative = signed && value >> (bits - 1) == 1;
                 bytes.push(if negative { value | !((1 << bits) - 1) } else { value });
             }
-            // Any bit pattern with a small exponent. It is not a NaN, whose bits a copy may change.
+            // A random bit pattern, in which one bit of the exponent is 0. The element is therefore not a NaN, whose
+            // bits a copy may change.
             _ => {
                 let mut element: Vec<u8> = (0..ty.host_size()).map(|_| next()).collect();
                 let part = if matches!(ty, ElementType::C64 | ElementType::C128) {
@@ -74,7 +76,7 @@ fn elements(ty: ElementType, count: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// Uploads an array, or reports that the plugin does not know the type.
+/// Uploads an array. Returns [`Stop::Unsupported`] if the plugin does not support the element type.
 fn upload(cx: &Context, array: &HostArray) -> Result<pjrt::Buffer, Stop> {
     let ty = array.shape().element_type;
     let buffer = cx.client()?.buffer_from_bytes(array.bytes(), array.shape(), Placement::Default);
@@ -174,7 +176,7 @@ fn types(suite: &mut Suite) {
             });
     }
     for &ty in ElementType::ALL {
-        // StableHLO has no such types.
+        // StableHLO has no tensors with these element types.
         if matches!(ty, ElementType::Token | ElementType::S1 | ElementType::U1) {
             continue;
         }
@@ -225,7 +227,7 @@ fn types(suite: &mut Suite) {
     }
 }
 
-/// Converts every bit pattern of a small float type to `f32`.
+/// Converts every bit pattern of a small float type to `f32`, and checks the results.
 fn every_pattern(cx: &Context, ty: ElementType) -> Result<(), Stop> {
     let count = patterns(ty);
     let bytes: Vec<u8> = (0..count).map(|bits| u8::try_from(bits).unwrap_or(0)).collect();
@@ -309,7 +311,7 @@ fn words(dimensions: &[i64]) -> String {
     dimensions.iter().map(ToString::to_string).collect::<Vec<_>>().join("x")
 }
 
-/// Elements for the cases with strides.
+/// Source array of the cases with strides: the numbers from 0 to 63.
 static COUNTING: [f32; 64] = {
     let mut data = [0.0; 64];
     let mut at = 0u8;
@@ -323,7 +325,7 @@ static COUNTING: [f32; 64] = {
 fn strides(suite: &mut Suite) {
     const CLAUSE: &str = "pjrt_c_api.h, PJRT_Client_BufferFromHostBuffer: byte_strides is the number of bytes between \
                           elements, per dimension; null means dense row-major";
-    // Name, dimensions, strides in bytes, expected elements.
+    // Name, dimensions, strides in bytes, and the source index of the element in a given row and column.
     type Strided = (&'static str, &'static [i64], &'static [i64], fn(i64, i64) -> i64);
     let cases: [Strided; 6] = [
         ("row_major", &[4, 3], &[12, 4], |row, column| 3 * row + column),

@@ -1,4 +1,4 @@
-//! Devices, memories, and programs on several devices.
+//! Cases for devices, memories, and programs on several devices.
 
 use std::collections::BTreeSet;
 

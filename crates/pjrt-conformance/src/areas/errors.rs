@@ -1,4 +1,4 @@
-//! Errors: codes, messages, payloads, and rejection of wrong requests.
+//! Cases for errors: codes, messages, payloads, and the rejection of invalid requests.
 
 use pjrt::{CompileOptions, ElementType, ErrorCode, Function, NamedValue, Program, Value};
 
@@ -269,7 +269,7 @@ fn lookups(suite: &mut Suite) {
             }
             Ok(())
         });
-    // Name, replicas, partitions, and room for the assignment.
+    // Name, number of replicas, number of partitions, and size of the assignment's memory in elements.
     let assignments = [
         ("zero", 0, 1, 1),
         ("negative", -1, 1, 1),
@@ -345,7 +345,7 @@ fn arguments(suite: &mut Suite) {
 
 type Outcome = Result<Vec<pjrt::Buffer>, crate::raw::Failure>;
 
-/// Requires that a run fails: the call, or all of its outputs.
+/// Checks that an execution failed. Either the call must return an error, or every output must have an error.
 fn ended(outcome: Outcome, what: &str) -> Result<(), Stop> {
     match outcome {
         Err(failure) => {

@@ -1,4 +1,4 @@
-//! Events: waiting, callbacks, destruction and errors.
+//! Cases for events: waiting, callbacks, destruction and errors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -12,7 +12,7 @@ use crate::raw::RawEvent;
 use crate::stop::Stop;
 use crate::suite::Suite;
 
-/// Functions of events that the caller sets.
+/// The functions with which a caller creates and sets its own events.
 const SETTABLE: &[Function] = &[Function::PJRT_Event_Create, Function::PJRT_Event_Set];
 
 pub(crate) fn declare(suite: &mut Suite) {
@@ -22,7 +22,7 @@ pub(crate) fn declare(suite: &mut Suite) {
     destruction(suite);
 }
 
-/// The event of a run that takes a while.
+/// Returns the ready event of an output that takes a while to compute.
 fn of_run(cx: &Context) -> Result<RawEvent, Stop> {
     let executable = cx.compile(&crate::program::main(
         "%x: tensor<256x256xf32>",
@@ -371,7 +371,7 @@ fn failed(suite: &mut Suite) {
             for _ in 0..3 {
                 let send = send.clone();
                 event.on_ready(move |result| {
-                    // Each callback destroys its own error.
+                    // Each callback owns an error object of its own, and destroys it here.
                     let _ = send.send(result.err().and_then(|failure| failure.code()));
                 })?;
             }

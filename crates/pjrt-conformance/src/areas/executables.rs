@@ -1,4 +1,4 @@
-//! Executables: queries, formats and versions of programs, and topologies.
+//! Cases for executables: queries, formats and versions of programs, and topologies.
 
 use pjrt::{
     CompileOptions, Device, DeviceAssignment, ElementType, ExecuteContext, ExecuteOptions, Function, Input, NamedValue,
@@ -241,7 +241,7 @@ fn queries(suite: &mut Suite) {
         .functions(&[Function::PJRT_LoadedExecutable_GetDeviceAssignment])
         .check(|cx| {
             let devices = cx.devices(2)?;
-            // In another order than the default assignment.
+            // Reverse the order of the devices, so that the assignment differs from the default assignment.
             let ids = vec![i64::from(devices[1].id()?), i64::from(devices[0].id()?)];
             let assignment = DeviceAssignment::new(1, 2, ids)
                 .ok_or_else(|| Stop::Fail("the suite's assignment is not valid".to_owned()))?;
@@ -505,7 +505,7 @@ fn topology(suite: &mut Suite) {
         .functions(&[Function::PJRT_TopologyDescription_Create])
         .isolated()
         .check(|cx| {
-            // Plugins may ignore the name.
+            // A plugin may ignore or reject the name, but must not crash.
             if let Ok(topology) = TopologyDescription::create(cx.plugin(), "no such topology", &[]) {
                 topology.platform_name()?;
             }

@@ -1,4 +1,4 @@
-//! Extensions of the C API.
+//! Cases for extensions of the C API.
 
 use std::sync::mpsc::channel;
 use std::sync::{Mutex, PoisonError};
@@ -22,7 +22,7 @@ pub(super) fn extension<E: pjrt::extensions::PluginExtension>(cx: &Context) -> R
         .ok_or_else(|| Stop::Fail("the plugin lists the extension, but its table cannot be used".to_owned()))
 }
 
-/// Reads the order of the dimensions from a layout such as `{1,0:T(8,128)}`.
+/// Parses the order of the dimensions from a layout such as `{1,0:T(8,128)}`.
 fn minor_to_major(text: &str) -> Result<Vec<usize>, Stop> {
     let wrong = || Stop::Fail(format!("{text:?} is not a layout such as {{1,0}}"));
     let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).ok_or_else(wrong)?;
@@ -188,7 +188,7 @@ fn others(suite: &mut Suite) {
             let (send, receive) = channel();
             let send = Mutex::new(send);
             callbacks.on_fatal_error(cx.client()?, move |code, message| {
-                // The case may have ended.
+                // Ignore the error. The receiver is dropped when the case ends.
                 let _ = send.lock().unwrap_or_else(PoisonError::into_inner).send((code, message.to_owned()));
             })?;
             callbacks.report_fatal_error(cx.client()?, ErrorCode::INTERNAL, "the reason")?;

@@ -1,4 +1,4 @@
-//! Memory that the caller lends to the device: views of memory and registered memory.
+//! Cases for memory that the caller lends to the device: views of memory, and registered memory.
 
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
@@ -22,7 +22,7 @@ pub(crate) fn declare(suite: &mut Suite) {
     mappings(suite);
 }
 
-/// Ends a case if devices do not compute on memory of the host.
+/// Returns [`Stop::Unsupported`] if devices do not use host memory.
 fn requires_host_memory(cx: &Context) -> Result<(), Stop> {
     if cx.floats(&[1.0])?.is_on_cpu()? {
         return Ok(());
@@ -30,13 +30,13 @@ fn requires_host_memory(cx: &Context) -> Result<(), Stop> {
     Err(Stop::Unsupported("the device's memory is not the host's".to_owned()))
 }
 
-/// A view of the numbers 0, 1, 2, … in memory of the host.
+/// Creates a view of host memory that contains the numbers 0, 1, 2, and so on.
 fn view(cx: &Context) -> Result<View, Stop> {
     requires_host_memory(cx)?;
     view_of(cx.client()?, &cx.memory()?)
 }
 
-/// The results of a program that adds one to the numbers of a view.
+/// Returns the expected outputs of a program that adds 1 to each element of a view.
 fn sums(numbers: &[f32]) -> Vec<f32> {
     numbers.iter().map(|number| number + 1.0).collect()
 }
@@ -111,7 +111,8 @@ fn more_views(suite: &mut Suite) {
             Function::PJRT_Buffer_OpaqueDeviceMemoryDataPointer,
         ])
         .check(|cx| {
-            // XLA's CPU plugins require aligned memory, and may keep small arrays in memory that is not.
+            // Use a large array. XLA's CPU plugins require aligned memory for a view, and may keep small arrays in
+            // unaligned memory.
             let data: Vec<f32> = (0..1024u16).map(f32::from).collect();
             let buffer = cx.floats(&data)?;
             buffer.wait()?;

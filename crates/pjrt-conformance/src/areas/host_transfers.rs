@@ -1,4 +1,4 @@
-//! Values that a program sends to the host, and receives from it, while it runs.
+//! Cases for values that a program sends to the host, or receives from the host, while it runs.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,15 +11,16 @@ use crate::program::main;
 use crate::stop::Stop;
 use crate::suite::Suite;
 
-/// Channels of the programs.
+/// Channel on which programs send values to the host. `FROM_HOST` is the channel for the opposite direction.
 const TO_HOST: i64 = 5;
 const FROM_HOST: i64 = 6;
-/// The type of the values.
+/// Type of the transferred values.
 const VALUE: &str = "tensor<4xf32>";
-/// A limit for each wait of a case.
+/// Maximum time that a case waits for the plugin's callback.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The operation that sends a value to the host. Frameworks name the transfer by its attributes.
+/// Returns the text of the operation that sends a value to the host. As in the programs of frameworks, an attribute of
+/// the operation contains the name of the transfer.
 fn send(value: &str, token: &str) -> String {
     format!(
         "\"stablehlo.send\"({value}, {token}) {{channel_handle = #stablehlo.channel_handle<handle = {TO_HOST}, type = 2>, \
@@ -28,7 +29,7 @@ fn send(value: &str, token: &str) -> String {
     )
 }
 
-/// The operation that receives a value from the host.
+/// Returns the text of the operation that receives a value from the host.
 fn receive(token: &str) -> String {
     format!(
         "\"stablehlo.recv\"({token}) {{channel_handle = #stablehlo.channel_handle<handle = {FROM_HOST}, type = 3>, \
@@ -37,14 +38,14 @@ fn receive(token: &str) -> String {
     )
 }
 
-/// Sends its argument to the host, and returns it.
+/// Compiles a program that sends its argument to the host, and returns the argument.
 fn sender(cx: &Context) -> Result<LoadedExecutable, Stop> {
     let body =
         format!("  %t = stablehlo.create_token : !stablehlo.token\n  %s = {}\n  return %x : {VALUE}", send("%x", "%t"));
     cx.compile(&main(&format!("%x: {VALUE}"), VALUE, &body))
 }
 
-/// Returns a value that it receives from the host.
+/// Compiles a program that receives a value from the host, and returns the value.
 fn receiver(cx: &Context) -> Result<LoadedExecutable, Stop> {
     let body = format!(
         "  %t = stablehlo.create_token : !stablehlo.token\n  %r:2 = {}\n  return %r#0 : {VALUE}",
@@ -53,7 +54,7 @@ fn receiver(cx: &Context) -> Result<LoadedExecutable, Stop> {
     cx.compile(&main("", VALUE, &body))
 }
 
-/// Receives a value from the host, sends it back, and returns it.
+/// Compiles a program that receives a value from the host, sends the value back, and returns it.
 fn echo(cx: &Context) -> Result<LoadedExecutable, Stop> {
     let body = format!(
         "  %t = stablehlo.create_token : !stablehlo.token\n  %r:2 = {}\n  %s = {}\n  return %r#0 : {VALUE}",
@@ -67,10 +68,10 @@ fn bytes(data: &[f32]) -> Vec<u8> {
     data.iter().flat_map(|value| value.to_ne_bytes()).collect()
 }
 
-/// A piece of a value: its bytes, the size of the whole value, and whether it is the last one.
+/// A chunk of a value: its bytes, the size of the whole value in bytes, and whether the chunk is the last one.
 type Piece = (Vec<u8>, usize, bool);
 
-/// Options with a callback that keeps what the program sends.
+/// Adds a callback to `options`, and returns the vector in which the callback stores the chunks that the program sends.
 fn keeping(options: ExecuteOptions) -> (ExecuteOptions, Arc<Mutex<Vec<Piece>>>) {
     let pieces: Arc<Mutex<Vec<Piece>>> = Arc::default();
     let kept = pieces.clone();
@@ -82,7 +83,8 @@ fn keeping(options: ExecuteOptions) -> (ExecuteOptions, Arc<Mutex<Vec<Piece>>>) 
     (options, pieces)
 }
 
-/// Compares the pieces of a value with the value.
+/// Checks that the stored chunks form the expected value, that each chunk has the correct total size, and that only the
+/// last chunk is marked as the last one.
 fn whole(pieces: &Mutex<Vec<Piece>>, expected: &[f32]) -> Result<(), Stop> {
     let pieces = std::mem::take(&mut *pieces.lock().unwrap_or_else(PoisonError::into_inner));
     let all: Vec<u8> = pieces.iter().flat_map(|(bytes, ..)| bytes.iter().copied()).collect();
@@ -96,23 +98,23 @@ fn whole(pieces: &Mutex<Vec<Piece>>, expected: &[f32]) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Adds a chunk, without waiting for its transfer.
+/// Adds a chunk to the stream, without waiting for the transfer of the chunk.
 fn add(stream: &mut CopyToDeviceStream, chunk: Vec<u8>) -> Result<(), pjrt::Error> {
     stream.add_chunk(chunk).map(drop)
 }
 
-/// Options with a callback that passes the stream of each value on.
+/// Returns options with a callback that sends the stream of each value to the returned receiver.
 fn streaming() -> (ExecuteOptions, Receiver<CopyToDeviceStream>) {
     let (send, streams) = channel();
     let send = Mutex::new(send);
     let options = ExecuteOptions::new().with_recv_callback(FROM_HOST, move |_, stream| {
-        // The case may have ended.
+        // Ignore the error. The receiver is dropped when the case ends.
         let _ = send.lock().unwrap_or_else(PoisonError::into_inner).send(stream);
     });
     (options, streams)
 }
 
-/// Options with a callback that answers each request with a value, in chunks of `pieces` parts.
+/// Returns options with a callback that answers each request of the program with `data`, in `pieces` chunks.
 fn answering(data: &[f32], pieces: usize) -> ExecuteOptions {
     let data = bytes(data);
     ExecuteOptions::new().with_recv_callback(FROM_HOST, move |_, mut stream| {
@@ -224,7 +226,7 @@ fn receives(suite: &mut Suite) {
             let executable = receiver(cx)?;
             let (options, streams) = streaming();
             let data = [4.0, 3.0, 2.0, 1.0];
-            // The plugin may run the program within the call.
+            // Add the chunks on another thread, because the plugin may run the program within the call.
             let host = std::thread::spawn(move || {
                 let mut stream = streams.recv_timeout(PATIENCE).ok()?;
                 std::thread::sleep(Duration::from_millis(50));

@@ -1,4 +1,4 @@
-//! The cases, one file for each area or large subject.
+//! The cases of the suite. Each file contains the cases of an area, or of a large subject in an area.
 
 mod abi;
 mod buffers;

@@ -1,4 +1,4 @@
-//! Numbers: elementwise operations, whose results must be within an interval around the exact result.
+//! Cases for elementwise operations, whose results must be within an interval around the exact result.
 
 use half::{bf16, f16};
 use pjrt::{ElementType, HostArray};
@@ -25,7 +25,8 @@ const FLOATS: [Float; 4] = [
     Float { ty: ElementType::Bf16, mantissa_bits: 7, smallest_normal: f32::MIN_POSITIVE as f64 },
 ];
 
-/// An operation, the exact function, the tolerance in units in the last place, and the arguments.
+/// An operation, the exact function, the tolerance in units in the last place, and the function that maps [`arguments`]
+/// to the operation's domain.
 type Unary = (&'static str, fn(f64) -> f64, f64, fn(f64) -> f64);
 
 fn all(x: f64) -> f64 {
@@ -48,7 +49,7 @@ fn moderate(x: f64) -> f64 {
     x / 12.0
 }
 
-/// XLA's own tests accept errors of this size.
+/// The unary operations. XLA's own tests accept errors of the same size.
 const UNARY: &[Unary] = &[
     ("abs", f64::abs, 0.0, all),
     ("negate", |x| -x, 0.0, all),
@@ -98,7 +99,7 @@ const INTEGERS: &[Integer] = &[
     ("xor", |x, y| x ^ y),
 ];
 
-/// Number of elements of the arrays.
+/// Number of elements in each array.
 const COUNT: usize = 301;
 
 pub(crate) fn declare(suite: &mut Suite) {
@@ -147,7 +148,7 @@ pub(crate) fn declare(suite: &mut Suite) {
     }
 }
 
-/// Arguments between -250 and 250, without 0.
+/// Returns the arguments, which are between -250 and 250 and never 0.
 fn arguments() -> impl Iterator<Item = f64> {
     (0..COUNT).map(|at| {
         let at = f64::from(u16::try_from(at).unwrap_or(0));
@@ -155,7 +156,7 @@ fn arguments() -> impl Iterator<Item = f64> {
     })
 }
 
-/// Rounds a number to a type, and returns the bytes and the number that they represent.
+/// Rounds a number to a float type, appends the bytes of the rounded number, and returns the rounded number.
 fn encode(ty: ElementType, value: f64, bytes: &mut Vec<u8>) -> f64 {
     match ty {
         #[expect(clippy::cast_possible_truncation, reason = "the nearest number of the type")]
@@ -191,7 +192,7 @@ fn decode(ty: ElementType, bytes: &[u8]) -> Vec<f64> {
     }
 }
 
-/// Arrays of a type, and the numbers in them.
+/// Creates an array of a float type. Returns the array, and its elements as `f64`.
 fn array(ty: ElementType, values: impl Iterator<Item = f64>) -> Result<(HostArray, Vec<f64>), Stop> {
     let mut bytes = Vec::new();
     let numbers: Vec<f64> = values.map(|value| encode(ty, value, &mut bytes)).collect();
@@ -199,7 +200,7 @@ fn array(ty: ElementType, values: impl Iterator<Item = f64>) -> Result<(HostArra
     Ok((HostArray::new(shape(ty, &[len]), bytes)?, numbers))
 }
 
-/// Runs a program with one output.
+/// Compiles and executes a program with one output, and reads the output.
 fn run(cx: &Context, text: &str, inputs: &[&HostArray]) -> Result<HostArray, Stop> {
     let program = crate::program::for_plugin(text, cx.plugin())?;
     let compiled = cx.client()?.compile(&program, &pjrt::CompileOptions::default());
@@ -215,7 +216,7 @@ fn tensor(ty: ElementType) -> String {
     format!("tensor<{COUNT}x{}>", ty.stablehlo_name())
 }
 
-/// The exact value rounded to the type, so that overflow is infinity in both.
+/// Returns infinity with the sign of `value` if `value` overflows in the type. Otherwise, returns `value` itself.
 fn rounded(ty: ElementType, value: f64) -> f64 {
     if encode(ty, value, &mut Vec::new()).is_infinite() { value.signum() * f64::INFINITY } else { value }
 }
@@ -223,7 +224,7 @@ fn rounded(ty: ElementType, value: f64) -> f64 {
 fn accept(float: Float, found: f64, exact: f64, ulps: f64) -> bool {
     let Float { ty, mantissa_bits, smallest_normal } = float;
     let exact_in_type = rounded(ty, exact);
-    // The result itself is rounded, which adds half a unit.
+    // The plugin also rounds the result to the type, which adds an error of half a unit.
     within(found, exact_in_type, ulps + 0.5, mantissa_bits, smallest_normal)
         || encode(ty, exact, &mut Vec::new()) == found
 }
@@ -263,7 +264,7 @@ fn check_binary(cx: &Context, float: Float, op: &str, exact: fn(f64, f64) -> f64
 fn check_integer(cx: &Context, ty: ElementType, op: &str, exact: fn(i64, i64) -> i64) -> Result<(), Stop> {
     let size = ty.host_size();
     let signed = matches!(ty, ElementType::S8 | ElementType::S16 | ElementType::S32 | ElementType::S64);
-    // Sign extension or zero extension of the lowest bytes.
+    // Keeps the lowest `size` bytes of a number, and extends them with the sign or with zeros.
     let shift = 64 - 8 * u32::try_from(size).unwrap_or(8);
     let wrap = |value: i64| {
         if signed {
@@ -286,7 +287,7 @@ fn check_integer(cx: &Context, ty: ElementType, op: &str, exact: fn(i64, i64) ->
     let first = HostArray::new(shape(ty, &[len]), bytes(&xs))?;
     let second = HostArray::new(shape(ty, &[len]), bytes(&ys))?;
     let found = run(cx, &binary(op, &tensor(ty)), &[&first, &second])?;
-    // Unsigned 64-bit numbers do not fit the signed arithmetic of this function.
+    // The functions in `INTEGERS` compare signed numbers, so compare unsigned 64-bit numbers here.
     let compare_unsigned = ty == ElementType::U64;
     let expected: Vec<i64> = xs
         .iter()

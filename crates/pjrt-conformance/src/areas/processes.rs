@@ -1,4 +1,4 @@
-//! Threads, leaks, teardown, limits and the state of the process.
+//! Cases for threads, leaks, teardown, limits and the state of the process.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
@@ -20,7 +20,7 @@ pub(crate) fn declare(suite: &mut Suite) {
     state(suite);
 }
 
-/// Runs a function on several threads and returns the first failure.
+/// Runs a function on `count` threads, and returns the first failure.
 fn on_threads(count: usize, run: impl Fn(usize) -> Result<(), Stop> + Sync) -> Result<(), Stop> {
     std::thread::scope(|scope| {
         let run = &run;
@@ -135,7 +135,7 @@ fn threads(suite: &mut Suite) {
         });
 }
 
-/// Resident memory of this process in bytes.
+/// Returns the resident memory of this process in bytes, for pages of 4 KiB.
 fn resident() -> Result<u64, Stop> {
     let text = std::fs::read_to_string("/proc/self/statm")
         .map_err(|_| Stop::Skip("this system does not report a process's memory".to_owned()))?;
@@ -143,7 +143,8 @@ fn resident() -> Result<u64, Stop> {
     Ok(pages * 4096)
 }
 
-/// Checks that memory stays flat while a function runs `rounds` times, after as many rounds to warm up.
+/// Checks that resident memory grows by at most `allowed` bytes while a function runs `rounds` times. To warm up, the
+/// function first runs `rounds / 4` times.
 fn flat(rounds: usize, allowed: u64, mut run: impl FnMut() -> Result<(), Stop>) -> Result<(), Stop> {
     for _ in 0..rounds / 4 {
         run()?;
@@ -284,7 +285,8 @@ fn leaks(suite: &mut Suite) {
         .check(|cx| {
             let executable = cx.add_one(2)?;
             let size = executable.executable().serialize()?.payload().len();
-            // At least 8 MiB in all, so that a leak exceeds the limit.
+            // Serialize at least 8 MiB in total, unless the executable is tiny, so that a leak exceeds the limit of 4
+            // MiB.
             let rounds = ((8 << 20) / size.max(1)).clamp(100, 20_000);
             flat(rounds, 4 << 20, || executable.executable().serialize().map(drop).map_err(Stop::from))
         });
@@ -327,7 +329,8 @@ fn leaks(suite: &mut Suite) {
                 drop(client.compile(&program, &CompileOptions::default())?);
                 Ok(())
             };
-            // As many rounds as take about 10 s, because compilers differ in speed by a factor of 1000.
+            // Choose the number of rounds so that the case takes about 10 s, because compilers differ in speed by a
+            // factor of 1000.
             let start = Instant::now();
             for _ in 0..20 {
                 compile()?;
@@ -370,7 +373,7 @@ fn leaks(suite: &mut Suite) {
         });
 }
 
-/// Objects with pending work, for cases that end the process.
+/// Returns buffers with pending runs, for cases that end the process.
 fn busy(cx: &Context) -> Result<Vec<pjrt::Buffer>, Stop> {
     let executable = cx.add_one(100_000)?;
     let mut buffers = vec![cx.floats(&vec![1.0; 100_000])?];
@@ -490,7 +493,7 @@ fn limits(suite: &mut Suite) {
                 let shape = crate::context::shape(pjrt::ElementType::F32, &[elements]);
                 let created = cx.client()?.create_uninitialized_buffer(&shape, None, &cx.memory()?);
                 match created.and_then(|buffer| buffer.wait()) {
-                    // A system may promise memory that it does not have.
+                    // An operating system may overcommit memory, so an allocation of a terabyte may succeed.
                     Ok(()) if name == "terabyte" => Ok(()),
                     Ok(()) => Err(Stop::Fail("the plugin allocated an exabyte".to_owned())),
                     Err(error) if error.code() == ErrorCode::UNIMPLEMENTED => Err(error.into()),
@@ -613,7 +616,8 @@ fn state(suite: &mut Suite) {
                 let line = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
                 let line = line.ok_or_else(|| Stop::Skip("this system does not list signal handlers".to_owned()))?;
                 let signals = u64::from_str_radix(line.trim(), 16).map_err(|error| Stop::Skip(error.to_string()))?;
-                // glibc itself handles the signals 32 and 33, from the first thread on.
+                // Ignore signals 32 and 33, for which glibc installs handlers when the process creates its first
+                // thread.
                 Ok(signals & !(0b11 << 31))
             };
             let before = caught()?;
@@ -634,7 +638,7 @@ fn state(suite: &mut Suite) {
             let probe = || {
                 let (one, tiny, subnormal) =
                     (std::hint::black_box(1.0f64), std::hint::black_box(1e-16f64), std::hint::black_box(1e-310f64));
-                // Compare bits, because in a flushing mode a subnormal number also equals 0.
+                // Compare the bits. In a flushing mode, a subnormal number compares equal to 0.
                 [one + tiny, one + 2.5 * tiny, subnormal * one].map(f64::to_bits)
             };
             let before = probe();

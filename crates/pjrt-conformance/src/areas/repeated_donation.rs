@@ -1,4 +1,4 @@
-//! Runs that donate a buffer and use it in another argument, too.
+//! Cases for executions that donate a buffer and also pass it as another argument.
 
 use crate::case::Profiles;
 use crate::context::floats;
@@ -7,7 +7,7 @@ use crate::stop::Stop;
 use crate::suite::Suite;
 
 pub(crate) fn declare(suite: &mut Suite) {
-    // The positions of the buffer among four arguments, of which the second and the third are donated.
+    // The program has four arguments and donates arguments 1 and 2. Each case passes the same buffer at two indices.
     for (name, places) in [("donated_twice", [1usize, 2]), ("read_and_donated", [0, 1]), ("donated_and_read", [2, 3])] {
         suite
             .case(

@@ -1,4 +1,4 @@
-//! Serialized executables.
+//! Cases for serialized executables.
 
 use pjrt::{CompileOptions, Device, DeviceAssignment, Function, LoadOptions, Placement, SerializedExecutable};
 
@@ -9,7 +9,7 @@ use crate::program::add_one;
 use crate::stop::Stop;
 use crate::suite::Suite;
 
-/// The functions of serialization.
+/// Functions that serialize an executable, and load a serialized executable.
 pub(super) const SERIALIZE: &[Function] =
     &[Function::PJRT_Executable_Serialize, Function::PJRT_Executable_DeserializeAndLoad];
 
@@ -139,7 +139,7 @@ pub(crate) fn declare(suite: &mut Suite) {
                 }
                 match crate::raw::load_bytes(cx.client()?, &bytes)? {
                     Err(_) => Ok(()),
-                    // Bytes after the end may be ignored.
+                    // A plugin may ignore bytes after the end of the executable.
                     Ok(()) if name == "extended" => Ok(()),
                     Ok(()) => Err(Stop::Fail(format!("the plugin loaded {name} bytes"))),
                 }

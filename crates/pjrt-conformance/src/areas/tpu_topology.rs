@@ -1,4 +1,4 @@
-//! The extension that describes the chips and processes of a TPU topology.
+//! Cases for the extension that describes the chips and processes of a TPU topology.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ const CLAUSE: &str =
     "pjrt_c_api_tpu_topology_extension.h: describes the processes, chips and logical devices of a topology";
 const WHY: &str = "frameworks choose the devices of a mesh, and of its parts, by these numbers";
 
-/// A case on the topology of the client.
+/// Declares a case that checks the topology of the client.
 fn case(
     suite: &mut Suite,
     name: &str,

@@ -1,4 +1,4 @@
-//! Transfers whose data arrives in pieces, and runs whose arguments arrive later.
+//! Cases for transfers whose data arrives in chunks, and for executions whose arguments arrive later.
 
 use pjrt::{
     AsyncHostToDeviceTransferManager, ElementType, ErrorCode, ExecuteOptions, Function, Input, Layout, NamedValue,
@@ -299,7 +299,7 @@ pub(crate) fn declare(suite: &mut Suite) {
             if let Some(layout) = buffer.memory_layout()? {
                 ensure_eq!(layout.minor_to_major, vec![1, 0, 2], "order of the dimensions");
             }
-            // The pieces are bytes of the buffer in its layout.
+            // `transfer_last_data` expects bytes in the layout of the buffer.
             manager.transfer_last_data(0, 0, bytes(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]))?.wait()?;
             ensure_eq!(floats(&buffer)?, vec![0.0, 4.0, 1.0, 5.0, 2.0, 6.0, 3.0, 7.0], "row-major contents");
             Ok(())
@@ -314,7 +314,8 @@ pub(crate) fn declare(suite: &mut Suite) {
         .check(|cx| {
             let mapping = cx.client()?.dma_map(vec![0u8; 1 << 16])?;
             drop(mapping);
-            // An allocator usually returns the same memory for the same size. Mapping it fails if it is still mapped.
+            // An allocator usually returns the same memory for the same size. Mapping it again fails if the first
+            // mapping still exists.
             drop(cx.client()?.dma_map(vec![0u8; 1 << 16])?);
             Ok(())
         });

@@ -1,10 +1,10 @@
-//! The process between a program and a child that runs a plugin's code. It ends the processes that the plugin started
-//! when the program ends.
+//! The guard process between a program and a child that runs a plugin's code. When the program or the child ends, the
+//! guard kills the processes that the plugin started.
 //!
-//! The program starts a guard, and the guard starts the child and waits until the child ends, or until its own standard
-//! input is closed. The system closes that input when the program ends for any reason. Then the guard kills the
-//! remaining processes. On Linux the guard adopts processes whose parents ended, so it also finds those that left the
-//! child's process group and session. The guard never runs a plugin's code.
+//! The program starts the guard, and the guard starts the child. The guard waits until the child ends or until its own
+//! standard input is closed. The operating system closes this input when the program ends for any reason. The guard
+//! then kills the remaining processes. On Linux, the guard adopts processes whose parents ended, so it also finds
+//! processes that left the child's process group and session. The guard never runs a plugin's code.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, ExitStatus, Stdio};
@@ -18,8 +18,8 @@ use crate::process::lines::tell;
 /// Interval at which the guard checks the state of the child.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Starts a command in a process group of its own. Signals from the terminal then reach only this process, which ends
-/// the command.
+/// Configures a command to start in a process group of its own. Signals from the terminal then reach only the current
+/// process, which must end the command's process. Has no effect on systems other than Unix.
 pub fn apart(command: &mut Command) {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
@@ -27,8 +27,9 @@ pub fn apart(command: &mut Command) {
     let _ = command;
 }
 
-/// Runs a guard: starts this program again with `arguments` and the guard's process id, and passes the first line of the
-/// standard input on to it. When the child ends, writes a line with `ended` and `success` (see [`lines`](super::lines)).
+/// Runs a guard. Starts this program again as the child, with `arguments` and the guard's process id, and passes the
+/// first line of the standard input to the child. When the child ends, writes a message with the fields `ended` and
+/// `success` (see [`lines`](super::lines)).
 ///
 /// # Errors
 ///
@@ -44,13 +45,13 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
     apart(&mut command);
     let mut child = command.spawn().map_err(failed)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // If a child does not read its input, its exit status reveals the failure.
+        // Ignore the error. If the child does not read its input, its exit status reveals the failure.
         let _ = stdin.write_all(request.as_bytes());
     }
     let (open, closed) = channel::<()>();
     std::thread::spawn(move || {
         let _open = open;
-        // The program sends nothing more. This returns when the program closes its end.
+        // The program sends no more input. `copy` returns when the program closes its end of the pipe.
         let _ = std::io::copy(&mut input, &mut std::io::sink());
     });
     let ended = loop {
@@ -63,7 +64,7 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
     };
     if ended.is_none() {
         system::end_group(child.id());
-        // The child may have ended by itself in the meantime.
+        // Ignore the errors, because the child may have ended by itself in the meantime.
         let _ = child.kill();
         let _ = child.wait();
     }
@@ -74,7 +75,7 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// Describes an exit status in words, with a signal's name.
+/// Describes an exit status, for example `SIGSEGV` or `exit code 1`.
 pub fn words(status: ExitStatus) -> String {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
@@ -94,7 +95,7 @@ pub fn words(status: ExitStatus) -> String {
     status.code().map_or_else(|| status.to_string(), |code| format!("exit code {code}"))
 }
 
-/// Asks the system to kill this process when its parent ends. Only Linux supports this.
+/// Requests that the system kill this process when its parent ends. Has no effect on systems other than Linux.
 ///
 /// # Errors
 ///
@@ -113,19 +114,21 @@ mod system {
     };
 
     pub(super) fn adopt_orphans() {
-        // Kernels before 3.4 do not support this. On such a kernel, the guard finds only direct children.
+        // Ignore the error. Kernels before 3.4 do not support subreapers. On such a kernel, the guard finds only direct
+        // children.
         let _ = set_child_subreaper(Some(getpid()));
     }
 
-    /// [`end_descendants`] finds all members of the group.
+    /// Does nothing, because [`end_descendants`] also kills all members of the group.
     pub(super) fn end_group(_: u32) {}
 
-    /// Kills this process's children until there are none. Children of a killed process become children of this one.
+    /// Kills the children of this process until none is left. When a child is killed, its own children become children
+    /// of this process.
     pub(super) fn end_descendants() {
         loop {
             let mut killed = false;
             for child in children() {
-                // A child that now belongs to another user cannot be killed.
+                // Killing a child fails if the child now belongs to another user.
                 if kill_process(child, Signal::KILL).is_ok() {
                     let _ = waitpid(Some(child), WaitOptions::empty());
                     killed = true;
@@ -143,7 +146,8 @@ mod system {
         let numbers = processes.filter_map(|process| process.file_name().to_str()?.parse::<i32>().ok());
         let parent = |process: &i32| {
             let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-            // The name is in parentheses and may itself contain parentheses. The state and the parent follow it.
+            // The process name is in parentheses and may itself contain parentheses. The state and the parent's id
+            // follow the name.
             stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<i32>().ok()
         };
         numbers.filter(|process| parent(process) == Some(this)).filter_map(Pid::from_raw).collect()
@@ -152,7 +156,7 @@ mod system {
     pub(super) fn die_with(parent: u32) -> Result<(), String> {
         let failed = |error: rustix::io::Errno| format!("cannot watch the parent process: {error}");
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(failed)?;
-        // The parent may have ended before the call.
+        // The parent may have ended before the death signal was set.
         let now = getppid().and_then(|parent| u32::try_from(parent.as_raw_nonzero().get()).ok());
         if now == Some(parent) { Ok(()) } else { Err("the parent process ended".to_owned()) }
     }
@@ -164,10 +168,10 @@ mod system {
 
     pub(super) fn adopt_orphans() {}
 
-    /// On this system, processes that left the group are not found.
+    /// Kills the process group of the child. On this system, processes that left the group are not found.
     pub(super) fn end_group(leader: u32) {
         if let Some(group) = i32::try_from(leader).ok().and_then(Pid::from_raw) {
-            // The group may be empty.
+            // Ignore the error, because the group may be empty.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }

@@ -1,35 +1,37 @@
-//! The lines that a worker and its guard write for the program that started them.
+//! The messages that a worker and its guard write for the program that started them.
 //!
-//! Each line is a mark followed by a JSON object. The mark distinguishes these lines from the plugin's own output.
+//! Each message is a line that consists of a mark and a JSON object. The mark distinguishes messages from the plugin's
+//! own output.
 
 use std::io::Write;
 
 use serde_json::{Value, json};
 
-/// Start of each line that a child writes for its parent.
+/// Prefix of each line that is a message.
 pub const MARK: &str = "\u{1}pjrt-probe ";
 
-/// Writes a line for the parent process.
+/// Writes a message for the parent process to the standard output.
 pub fn tell(line: &Value) {
-    // One write, so that output of the plugin's threads does not split the line.
+    // Write the line at once, so that output of the plugin's threads does not split it.
     let line = format!("\n{MARK}{line}\n");
     let mut out = std::io::stdout().lock();
     // Ignore the error if the reader has closed the pipe.
     let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
 }
 
-/// Reads a line that [`tell`] wrote.
+/// Parses a line that [`tell`] wrote. Returns `None` for other lines.
 #[must_use]
 pub fn read(line: &str) -> Option<Value> {
     serde_json::from_str(line.trim_end().strip_prefix(MARK)?).ok()
 }
 
-/// Reports that a stage begins or has ended.
+/// Reports to the parent process that a stage, such as `load`, begins or has ended.
 pub(crate) fn stage(name: &str, begins: bool) {
     tell(&json!({ "stage": name, "begins": begins }));
 }
 
-/// Marks the start of a case on the standard error, because the two outputs of a process arrive independently.
+/// Marks the start of a case on the standard error. The parent reads the standard output and the standard error
+/// independently, so it needs a mark in each of them.
 pub(crate) fn mark_diagnostics(id: &str) {
     // Ignore the error if the reader has closed the pipe.
     let _ = std::io::stderr().lock().write_all(format!("\n{MARK}{id}\n").as_bytes());

@@ -14,24 +14,24 @@ use crate::process::lines::{mark_diagnostics, stage, tell};
 use crate::stop::Stop;
 use crate::suite::Suite;
 
-/// A function that opens the plugin of a target.
+/// Function that opens a plugin. Its argument is the `target` of the [`Launcher`](crate::runner::Launcher).
 pub type Opener<'a> = dyn Fn(&Value) -> Result<Opened, String> + 'a;
 
-/// The task of a worker, which it reads from its standard input as one line.
+/// The task of a worker. The worker reads it as one line from its standard input.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Request {
-    /// The plugin, in the form that the opener reads.
+    /// Description of the plugin, which is the argument of the [`Opener`].
     pub(crate) target: Value,
-    /// Ids of the cases, in order.
+    /// Ids of the cases, in the order in which they run.
     pub(crate) cases: Vec<String>,
-    /// Seed of the cases that choose data.
+    /// Seed for the pseudo-random data of cases.
     pub(crate) seed: u64,
-    /// The reason why no client can be created, if earlier processes failed to.
+    /// The reason why clients cannot be created, if earlier processes failed to create one.
     pub(crate) no_client: Option<String>,
 }
 
-/// Runs a worker: reads a request from the standard input, opens the plugin, and runs the cases. `parent` is the process
-/// id of the guard. On Linux, this process ends when the guard ends.
+/// Runs a worker: reads a request from the standard input, opens the plugin, and runs the cases. `parent` is the
+/// process id of the guard. On Linux, this process ends when the guard ends.
 ///
 /// # Errors
 ///
@@ -96,7 +96,7 @@ fn exit(thread: Exit) -> ! {
     if thread == Exit::Worker
         && let Ok(exiting) = std::thread::Builder::new().spawn(|| std::process::exit(0))
     {
-        // The process ends before the thread does.
+        // `join` does not return, because the thread ends the process.
         let _ended = exiting.join();
     }
     std::process::exit(0)

@@ -1,4 +1,4 @@
-//! `PJRT_Client_DefaultDeviceAssignment` with counts and sizes that `pjrt` would reject.
+//! Calls of `PJRT_Client_DefaultDeviceAssignment` with counts and sizes that `pjrt` would reject.
 
 use pjrt::Client;
 use pjrt::raw::AsRaw;
@@ -7,13 +7,13 @@ use pjrt_sys::{AbiStruct, PJRT_Client_DefaultDeviceAssignment_Args, slot};
 use super::failure::{Failure, call, called};
 use crate::stop::Stop;
 
-/// The value of numbers that the plugin has not written.
+/// Initial value of the assignment's elements. The plugin has not written an element that still has this value.
 const UNWRITTEN: i32 = -77;
-/// Numbers of memory behind the announced ones.
+/// Number of additional elements after those that the plugin may write.
 const BEHIND: usize = 1 << 12;
 
-/// Asks for the default assignment, and announces memory for `room` numbers. The inner result is the plugin's. Fails if the
-/// plugin wrote behind this memory.
+/// Requests the default device assignment, and passes memory for `room` device ids. The inner result is the outcome
+/// that the plugin reported. Fails the case if the plugin wrote beyond this memory.
 pub(crate) fn default_assignment(
     client: &Client,
     replicas: i32,
@@ -27,7 +27,7 @@ pub(crate) fn default_assignment(
     args.num_partitions = partitions;
     args.default_assignment_size = room;
     args.default_assignment = memory.as_mut_ptr();
-    // SAFETY: C2: the client is live, and the list has the announced length.
+    // SAFETY: C2: the client is live, and the memory has at least the announced length.
     let result = unsafe { call::<slot::PJRT_Client_DefaultDeviceAssignment>(&client.plugin(), &raw mut args) };
     let outcome = called(result, "PJRT_Client_DefaultDeviceAssignment")?;
     ensure!(

@@ -1,4 +1,4 @@
-//! Transfers and runs with arguments that `pjrt` would reject.
+//! Transfers and executions with arguments that `pjrt` would reject.
 
 use std::ptr::null_mut;
 
@@ -16,7 +16,7 @@ use super::events::RawEvent;
 use super::failure::{Failure, call, called};
 use crate::stop::Stop;
 
-/// Asks `PJRT_Buffer_ToHostBuffer` for the size of a buffer on the host, by passing a null destination.
+/// Queries the size of a buffer on the host with `PJRT_Buffer_ToHostBuffer` and a null destination.
 pub(crate) fn host_size(buffer: &Buffer) -> Result<usize, Stop> {
     let plugin = buffer.client().plugin();
     let mut args = PJRT_Buffer_ToHostBuffer_Args::new();
@@ -27,8 +27,9 @@ pub(crate) fn host_size(buffer: &Buffer) -> Result<usize, Stop> {
     Ok(args.dst_size)
 }
 
-/// Reads a buffer into memory of `len` bytes, but announces only `announced` bytes, which must not exceed `len`.
-/// Returns the error of the call, if any. The memory is leaked, because the plugin may use it after an error.
+/// Reads a buffer into memory of `len` bytes, but passes `announced` as the size of the memory. `announced` must not
+/// exceed `len`. The inner result is the outcome that the plugin reported. The memory is leaked, because the plugin may
+/// use it after an error.
 pub(crate) fn read_with_size(buffer: &Buffer, len: usize, announced: usize) -> Result<Result<(), Failure>, Stop> {
     let plugin = buffer.client().plugin();
     let memory = Box::leak(vec![0u8; len].into_boxed_slice());
@@ -41,17 +42,17 @@ pub(crate) fn read_with_size(buffer: &Buffer, len: usize, announced: usize) -> R
     called(result, "PJRT_Buffer_ToHostBuffer")
 }
 
-/// Memory of `size` bytes, and as many bytes behind it that nothing may write. The memory is leaked, because the plugin
-/// may use it after an error.
+/// Allocates `size` bytes, followed by `size` bytes that the plugin must not write. All bytes have the value [`GUARD`].
+/// The memory is leaked, because the plugin may use it after an error.
 fn guarded(size: usize) -> &'static mut [u8] {
     Box::leak(vec![GUARD; 2 * size].into_boxed_slice())
 }
 
-/// The value of bytes that the plugin has not written.
+/// Initial value of the bytes of a destination. The plugin has not written a byte that still has this value.
 pub(crate) const GUARD: u8 = 0xa5;
 
-/// Reads a buffer of `size` bytes into memory that is larger. Returns the bytes behind the first `size`, of which each
-/// should be [`GUARD`].
+/// Reads a buffer of `size` bytes into a destination that is larger. Returns the bytes after the first `size` bytes. If
+/// the plugin wrote only `size` bytes, each of the returned bytes is [`GUARD`].
 pub(crate) fn read_guarded(buffer: &Buffer, size: usize) -> Result<Vec<u8>, Stop> {
     let plugin = buffer.client().plugin();
     let memory = guarded(size);
@@ -66,7 +67,8 @@ pub(crate) fn read_guarded(buffer: &Buffer, size: usize) -> Result<Vec<u8>, Stop
     Ok(memory[size..].to_vec())
 }
 
-/// Copies `size` bytes from a buffer with `PJRT_Buffer_CopyRawToHost`, as [`read_guarded`] does.
+/// Copies `size` bytes from a buffer with `PJRT_Buffer_CopyRawToHost` into a destination that is larger. Like
+/// [`read_guarded`], returns the bytes after the first `size` bytes.
 pub(crate) fn copy_raw_guarded(buffer: &Buffer, offset: i64, size: usize) -> Result<Vec<u8>, Stop> {
     let plugin = buffer.client().plugin();
     let memory = guarded(size);
@@ -82,8 +84,9 @@ pub(crate) fn copy_raw_guarded(buffer: &Buffer, offset: i64, size: usize) -> Res
     Ok(memory[size..].to_vec())
 }
 
-/// Copies `size` bytes from `offset` with `PJRT_Buffer_CopyRawToHost` into memory of that size. The inner result is the
-/// plugin's: of the call, or of its event. The memory is leaked, because the plugin may use it after an error.
+/// Copies `size` bytes from `offset` with `PJRT_Buffer_CopyRawToHost`, without checking the range. The inner result is
+/// the error of the call, or the outcome of its event. The memory is leaked, because the plugin may use it after an
+/// error.
 pub(crate) fn copy_raw_unchecked(buffer: &Buffer, offset: i64, size: i64) -> Result<Result<(), Failure>, Stop> {
     let plugin = buffer.client().plugin();
     let memory = guarded(usize::try_from(size).unwrap_or(0));
@@ -117,24 +120,24 @@ pub(crate) fn fail_copy(buffer: &Buffer, size: i64, code: u32, message: &str) ->
     outcome.error_code = PJRT_Error_Code(code);
     outcome.error_message = message.as_ptr().cast();
     outcome.error_message_size = message.len();
-    // SAFETY: C2, C5: the function is called once, with the argument that came with it, and the text lives through the
-    // call.
+    // SAFETY: C2, C5: the callback is called once, with the `callback_data` of this copy, and the message is readable
+    // during the call.
     unsafe { callback(&raw mut outcome) };
     event.wait()
 }
 
-/// Releases an external reference. The inner result is the plugin's.
+/// Decreases the external reference count of a buffer. The inner result is the outcome that the plugin reported.
 pub(crate) fn release_reference(buffer: &Buffer) -> Result<Result<(), Failure>, Stop> {
     let mut args = PJRT_Buffer_DecreaseExternalReferenceCount_Args::new();
     args.buffer = buffer.as_raw();
     let plugin = buffer.client().plugin();
-    // SAFETY: C2: the buffer is live. A case may call this without a reference, which the plugin must refuse.
+    // SAFETY: C2: the buffer is live. A case may call this without holding a reference, which the plugin must reject.
     let result = unsafe { call::<slot::PJRT_Buffer_DecreaseExternalReferenceCount>(&plugin, &raw mut args) };
     called(result, "PJRT_Buffer_DecreaseExternalReferenceCount")
 }
 
-/// Takes an external reference to a buffer in host memory, and passes a function that reads the first `len` bytes of the
-/// memory to `run`. Releases the reference afterwards.
+/// Holds an external reference to a buffer in host memory while it calls `run`. The argument of `run` is a function
+/// that reads the first `len` bytes of the memory.
 pub(crate) fn with_reference<T>(
     buffer: &Buffer,
     len: usize,
@@ -155,7 +158,7 @@ pub(crate) fn with_reference<T>(
     let memory = address.device_memory_ptr.cast_const().cast::<u8>();
     let read = || {
         let mut copy = vec![0; len];
-        // SAFETY: C5: the memory is readable for the buffer's size, because of the reference.
+        // SAFETY: C5: the reference keeps the memory readable, and the memory has at least `len` bytes.
         unsafe { std::ptr::copy_nonoverlapping(memory, copy.as_mut_ptr(), len) };
         copy
     };
@@ -164,14 +167,15 @@ pub(crate) fn with_reference<T>(
     outcome
 }
 
-/// Writes to the memory of a buffer that nothing else uses, and waits.
+/// Writes bytes to the memory of a buffer and waits for the end of the write. Nothing else may use the buffer
+/// meanwhile.
 pub(crate) fn write_raw(alias: &pjrt::extensions::RawBuffer, offset: usize, bytes: Vec<u8>) -> Result<(), Stop> {
     // SAFETY: C5: the case that owns the buffer uses it only before and after this call.
     let event = unsafe { alias.write(offset, bytes) }?;
     Ok(event.wait()?)
 }
 
-/// Uploads `f32` elements with strides in bytes. `data` contains every element that the strides reach.
+/// Uploads `f32` elements with strides in bytes. Fails the case if the strides reach beyond the end of `data`.
 pub(crate) fn write_with_stride(
     client: &Client,
     data: &'static [f32],
@@ -202,9 +206,10 @@ pub(crate) fn write_with_stride(
     Ok(unsafe { own_buffer(client, args.buffer) }?)
 }
 
-/// Runs a program for one device, with any number of arguments. `outputs` is the number of the program's outputs.
+/// Executes a program for one device with any number of arguments, and without donation. `outputs` is the number of the
+/// program's outputs.
 ///
-/// The inner result is the plugin's.
+/// The inner result is the outcome that the plugin reported.
 pub(crate) fn execute_unchecked(
     executable: &LoadedExecutable,
     arguments: &[&Buffer],
@@ -214,7 +219,8 @@ pub(crate) fn execute_unchecked(
     execute_keeping(executable, arguments, outputs, &kept)
 }
 
-/// The same as [`execute_unchecked`], with the positions of the arguments that must not be donated.
+/// Executes a program like [`execute_unchecked`], but prevents donation only for the arguments whose indices are in
+/// `kept`.
 pub(crate) fn execute_keeping(
     executable: &LoadedExecutable,
     arguments: &[&Buffer],
@@ -245,22 +251,22 @@ pub(crate) fn execute_keeping(
     }
     let mut buffers = Vec::new();
     for buffer in results {
-        // SAFETY: C7, A2: the plugin filled each place with a new buffer, which this function owns.
+        // SAFETY: C7, A2: the plugin wrote a new buffer to each element, which this function owns.
         buffers.push(unsafe { own_buffer(&client, buffer) }?);
     }
     Ok(Ok(buffers))
 }
 
-/// The plugin's own version of the struct, because some plugins accept only that size.
+/// Sets the struct size to that of the plugin's API version, because some plugins accept no other size.
 fn set_size<T: AbiStruct>(args: &mut T, minor: i32) {
     let size = T::size_at(u32::try_from(minor).unwrap_or(0));
     // SAFETY: `AbiStruct`: the struct begins with its size.
     unsafe { std::ptr::from_mut(args).cast::<usize>().write(size) };
 }
 
-/// Loads bytes as an executable and destroys it. The inner result is the plugin's.
+/// Loads bytes as an executable, and destroys the executable. The inner result is the outcome that the plugin reported.
 pub(crate) fn load_bytes(client: &Client, bytes: &[u8]) -> Result<Result<(), String>, Stop> {
-    // SAFETY: P2: the bytes may be damaged. The case runs in a process of its own, and reports a crash.
+    // SAFETY: P2: the bytes may be damaged. The case runs in a process of its own, and the runner reports a crash.
     let loaded = unsafe { client.deserialize_and_load_unchecked(bytes) };
     Ok(loaded.map(drop).map_err(|error| error.to_string()))
 }

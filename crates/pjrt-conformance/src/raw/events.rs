@@ -14,7 +14,7 @@ use pjrt_sys::{
 use super::failure::{Failure, call};
 use crate::stop::Stop;
 
-/// An event that is destroyed when this value is dropped.
+/// Owner of a plugin's event. Dropping it destroys the event.
 pub(crate) struct RawEvent {
     plugin: Plugin,
     event: NonNull<PJRT_Event>,
@@ -27,7 +27,7 @@ unsafe impl Sync for RawEvent {}
 
 type Callback = Box<dyn FnOnce(Result<(), Failure>) + Send>;
 
-/// The argument of a callback.
+/// The `user_arg` of a callback.
 struct Pending {
     plugin: Plugin,
     callback: Callback,
@@ -38,13 +38,13 @@ fn missing<T>(called: Option<Result<T, Failure>>, function: &str) -> Result<T, S
 }
 
 impl RawEvent {
-    /// Takes over an event that a function of the plugin returned.
+    /// Takes ownership of an event that the plugin's `function` returned.
     pub(super) fn of(plugin: &Plugin, event: *mut PJRT_Event, function: &str) -> Result<Self, Stop> {
         let event = NonNull::new(event).ok_or_else(|| Stop::Fail(format!("{function} returned a null event")))?;
         Ok(Self { plugin: plugin.clone(), event })
     }
 
-    /// The event of a buffer's contents.
+    /// Returns the event that becomes ready when the contents of a buffer are ready.
     pub(crate) fn of_buffer(buffer: &Buffer) -> Result<Self, Stop> {
         let plugin = buffer.client().plugin();
         let mut args = PJRT_Buffer_ReadyEvent_Args::new();
@@ -55,7 +55,7 @@ impl RawEvent {
         Self::of(&plugin, args.event, "PJRT_Buffer_ReadyEvent")
     }
 
-    /// An event that the caller sets.
+    /// Creates an event that becomes ready when [`RawEvent::set`] is called.
     pub(crate) fn create(plugin: &Plugin) -> Result<Self, Stop> {
         let mut args = PJRT_Event_Create_Args::new();
         // SAFETY: C2: the function has no inputs.
@@ -64,7 +64,7 @@ impl RawEvent {
         Self::of(plugin, args.event, "PJRT_Event_Create")
     }
 
-    /// Sets the event, with an error unless the code is 0.
+    /// Makes the event ready. Unless `code` is 0, the event then has an error with this code and message.
     pub(crate) fn set(&self, code: u32, message: &str) -> Result<(), Stop> {
         let mut args = PJRT_Event_Set_Args::new();
         args.event = self.event.as_ptr();
@@ -76,7 +76,7 @@ impl RawEvent {
         missing(called, "PJRT_Event_Set")
     }
 
-    /// Whether the event is ready.
+    /// Returns whether the event is ready.
     pub(crate) fn is_ready(&self) -> Result<bool, Stop> {
         let mut args = PJRT_Event_IsReady_Args::new();
         args.event = self.event.as_ptr();
@@ -86,7 +86,7 @@ impl RawEvent {
         Ok(args.is_ready.get())
     }
 
-    /// Waits. The inner result is the outcome of the operation.
+    /// Waits until the event is ready. The inner result is the outcome of the event's operation.
     pub(crate) fn wait(&self) -> Result<Result<(), Failure>, Stop> {
         let mut args = PJRT_Event_Await_Args::new();
         args.event = self.event.as_ptr();
@@ -95,7 +95,7 @@ impl RawEvent {
         called.ok_or_else(|| Stop::Unsupported("the plugin lacks PJRT_Event_Await".to_owned()))
     }
 
-    /// The error of an event that is ready.
+    /// Returns the outcome of an event that is ready. The inner result is the event's error, if any.
     pub(crate) fn error(&self) -> Result<Result<(), Failure>, Stop> {
         let mut args = PJRT_Event_Error_Args::new();
         args.event = self.event.as_ptr();
@@ -104,7 +104,7 @@ impl RawEvent {
         called.ok_or_else(|| Stop::Unsupported("the plugin lacks PJRT_Event_Error".to_owned()))
     }
 
-    /// Registers a callback.
+    /// Registers a callback that the plugin calls when the event is ready.
     pub(crate) fn on_ready(&self, callback: impl FnOnce(Result<(), Failure>) + Send + 'static) -> Result<(), Stop> {
         let pending = Box::into_raw(Box::new(Pending { plugin: self.plugin.clone(), callback: Box::new(callback) }));
         let mut args = PJRT_Event_OnReady_Args::new();
@@ -126,7 +126,7 @@ impl Drop for RawEvent {
     }
 }
 
-/// `PJRT_Event_OnReadyCallback`: runs the callback that `user_arg` owns.
+/// `PJRT_Event_OnReadyCallback` that runs the callback to which `user_arg` points.
 unsafe extern "C" fn fire(error: *mut PJRT_Error, user_arg: *mut c_void) {
     // SAFETY: C6: a callback is called at most once, with the argument that `on_ready` registered.
     let pending = unsafe { Box::from_raw(user_arg.cast::<Pending>()) };

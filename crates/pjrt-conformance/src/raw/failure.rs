@@ -1,4 +1,4 @@
-//! Errors as the plugin returned them.
+//! The plugin's own error objects.
 
 use std::ffi::{c_char, c_void};
 use std::fmt;
@@ -15,21 +15,23 @@ use pjrt_sys::{
 use super::table::{extension_function, function};
 use crate::stop::Stop;
 
-/// An error object of a plugin, which is destroyed when this value is dropped.
+/// Owner of a plugin's error object. Dropping it destroys the object.
 pub(crate) struct Failure {
     plugin: Plugin,
     error: NonNull<PJRT_Error>,
 }
 
 impl Failure {
+    /// Takes ownership of an error object.
+    ///
     /// # Safety
     ///
-    /// `error` is a live error of this plugin that the caller owns.
+    /// `error` must be a live error of `plugin` that the caller owns.
     pub(super) unsafe fn new(plugin: &Plugin, error: NonNull<PJRT_Error>) -> Self {
         Self { plugin: plugin.clone(), error }
     }
 
-    /// The code.
+    /// Returns the error code. Returns `None` if the plugin does not report the code.
     pub(crate) fn code(&self) -> Option<u32> {
         let mut args = PJRT_Error_GetCode_Args::new();
         args.error = self.error.as_ptr();
@@ -38,7 +40,7 @@ impl Failure {
         result.filter(Result::is_ok).map(|_| args.code.0)
     }
 
-    /// The message, and the address of its text.
+    /// Returns the message, and the address at which the plugin stores the message.
     pub(crate) fn message(&self) -> (String, usize) {
         let mut args = PJRT_Error_Message_Args::new();
         args.error = self.error.as_ptr();
@@ -47,7 +49,7 @@ impl Failure {
         (text(args.message, args.message_size), args.message.addr())
     }
 
-    /// Keys and values of the payloads.
+    /// Returns the keys and values of the payloads. Returns `None` if the plugin does not report the payloads.
     pub(crate) fn payloads(&self) -> Option<Vec<(String, Vec<u8>)>> {
         let mut list: Vec<(String, Vec<u8>)> = Vec::new();
         let mut args = PJRT_Error_ForEachPayload_Args::new();
@@ -84,7 +86,7 @@ impl Drop for Failure {
     }
 }
 
-/// The result of a function: success, or an error that the caller owns.
+/// Return type of a function in the `PJRT_Api` table: nothing, or an error that the caller owns.
 pub(super) trait Returned {
     fn into_failure(self, plugin: &Plugin) -> Result<(), Failure>;
 }
@@ -99,17 +101,17 @@ impl Returned for *mut PJRT_Error {
     fn into_failure(self, plugin: &Plugin) -> Result<(), Failure> {
         match NonNull::new(self) {
             None => Ok(()),
-            // SAFETY: C2: an error that a function returned is live and the caller's.
+            // SAFETY: C2: an error that a function returned is live, and the caller owns it.
             Some(error) => Err(unsafe { Failure::new(plugin, error) }),
         }
     }
 }
 
-/// Calls a function of the table. Returns `None` if the plugin lacks it.
+/// Calls a function of the `PJRT_Api` table. Returns `None` if the table does not contain the function.
 ///
 /// # Safety
 ///
-/// `args` points to arguments that keep the header's contract for the size they announce.
+/// `args` must point to a struct that meets the header's contract for the size in its `struct_size` field.
 pub(super) unsafe fn call<S>(plugin: &Plugin, args: *mut S::Args) -> Option<Result<(), Failure>>
 where
     S: Slot<Table = PJRT_Api>,
@@ -121,11 +123,11 @@ where
     Some(returned.into_failure(plugin))
 }
 
-/// Calls a function of an extension. Returns `None` if the plugin lacks it.
+/// Calls a function of an extension. Returns `None` if the plugin does not have the function.
 ///
 /// # Safety
 ///
-/// `args` points to arguments that keep the header's contract for the size they announce.
+/// `args` must point to a struct that meets the header's contract for the size in its `struct_size` field.
 pub(super) unsafe fn call_extension<S>(plugin: &Plugin, args: *mut S::Args) -> Option<Result<(), Failure>>
 where
     S: Slot<Table: Extension>,
@@ -137,24 +139,24 @@ where
     Some(returned.into_failure(plugin))
 }
 
-/// The result of a function that the plugin may lack.
+/// Converts `None`, which means that the plugin lacks `function`, to [`Stop::Unsupported`].
 pub(super) fn called<T>(result: Option<T>, function: &str) -> Result<T, Stop> {
     result.ok_or_else(|| Stop::Unsupported(format!("the plugin lacks {function}")))
 }
 
-/// Copies text that a plugin lends.
+/// Copies a string that the plugin owns.
 fn text(data: *const c_char, len: usize) -> String {
     String::from_utf8_lossy(&bytes(data, len)).into_owned()
 }
 
 fn bytes(data: *const c_char, len: usize) -> Vec<u8> {
     let mut copy = vec![0u8; if data.is_null() { 0 } else { len }];
-    // SAFETY: C3: the text lives as long as the error, and has this length.
+    // SAFETY: C3: the string lives as long as the error, and has this length.
     unsafe { std::ptr::copy_nonoverlapping(data.cast::<u8>(), copy.as_mut_ptr(), copy.len()) };
     copy
 }
 
-/// `PJRT_Error_PayloadVisitor`: appends to the list that `user_arg` points to.
+/// `PJRT_Error_PayloadVisitor` that appends the payload to the vector to which `user_arg` points.
 unsafe extern "C" fn visit(
     key: *const c_char,
     key_size: usize,
@@ -175,7 +177,8 @@ pub(crate) fn failing_compile(client: &Client) -> Result<Failure, Stop> {
     }
 }
 
-/// Compiles a text behind which other text lies in memory, up to a zero byte. Returns the plugin's error if it refuses.
+/// Compiles `code` as an MLIR program. In memory, `rest` and a zero byte follow the program, so that a plugin that
+/// ignores the program's size reads `rest`, too. The inner result is the outcome that the plugin reported.
 pub(crate) fn compile_followed_by(client: &Client, code: &str, rest: &str) -> Result<Result<(), Failure>, Stop> {
     let mut memory = [code.as_bytes(), rest.as_bytes(), b"\0"].concat();
     let format = *b"mlir";
@@ -191,7 +194,7 @@ pub(crate) fn compile_followed_by(client: &Client, code: &str, rest: &str) -> Re
     args.compile_options = options.as_ptr().cast();
     args.compile_options_size = options.len();
     let plugin = client.plugin();
-    // SAFETY: C2, P1: the client is live, and the texts are readable during the call.
+    // SAFETY: C2, P1: the client is live, and the program and the options are readable during the call.
     match unsafe { call::<slot::PJRT_Client_Compile>(&plugin, &raw mut args) } {
         None => return Err(Stop::Unsupported("the plugin lacks PJRT_Client_Compile".to_owned())),
         Some(Err(failure)) => return Ok(Err(failure)),

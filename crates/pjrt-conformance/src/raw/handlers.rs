@@ -1,6 +1,6 @@
 //! Handlers of custom calls, which the plugin calls through XLA's FFI.
 //!
-//! The structs follow `xla/ffi/api/c_api.h`. All versions of that interface begin with these fields.
+//! The structs follow `xla/ffi/api/c_api.h`. In all versions of XLA's FFI, the structs begin with these fields.
 #![allow(dead_code, reason = "the structs have the fields of the interface, of which the handlers read some")]
 
 use std::ffi::{c_int, c_void};
@@ -12,11 +12,11 @@ use pjrt::{Client, ExecuteContext};
 
 use crate::stop::Stop;
 
-/// `XLA_FFI_Extension_Metadata`.
+/// Value of `XLA_FFI_Extension_Metadata`.
 const METADATA: c_int = 1;
-/// `XLA_FFI_ExecutionStage_EXECUTE`.
+/// Value of `XLA_FFI_ExecutionStage_EXECUTE`.
 const EXECUTE: c_int = 3;
-/// Position of `XLA_FFI_ExecutionContext_Get` among the functions.
+/// Index of `XLA_FFI_ExecutionContext_Get` among the functions of `XLA_FFI_Api`.
 const CONTEXT_GET: usize = 6;
 
 #[repr(C)]
@@ -68,7 +68,7 @@ struct Frame {
     stage: c_int,
 }
 
-/// `XLA_FFI_ExecutionContext_Get_Args`.
+/// The fields of `XLA_FFI_ExecutionContext_Get_Args`.
 #[repr(C)]
 struct ContextGetArgs {
     struct_size: usize,
@@ -78,28 +78,29 @@ struct ContextGetArgs {
     data: *mut c_void,
 }
 
-/// `XLA_FFI_ExecutionContext_Get`. The other functions before it have other types, and are not called.
+/// Type of `XLA_FFI_ExecutionContext_Get`. The functions before it in `XLA_FFI_Api` have other types, and are never
+/// called.
 type ContextGet = unsafe extern "C" fn(*mut ContextGetArgs) -> *mut c_void;
 
-/// Calls of [`count`] and of [`count_untyped`] so far.
+/// Number of calls of [`count`] and [`count_untyped`] so far.
 static CALLS: AtomicUsize = AtomicUsize::new(0);
-/// The type of the data that [`read_data`] asks for, and the address that it found.
+/// Type id of the data that [`read_data`] requests. `FOUND` is the address of the data that [`read_data`] received.
 static TYPE: AtomicI64 = AtomicI64::new(0);
 static FOUND: AtomicUsize = AtomicUsize::new(0);
-/// Whether the plugin refused to answer.
+/// Whether the plugin returned an error for the last request of [`read_data`].
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// Number of calls of the handlers that this module registered, except those that read data.
+/// Returns the number of calls of the counting handlers so far.
 pub(crate) fn calls() -> usize {
     CALLS.load(SeqCst)
 }
 
-/// The frame of a call that executes the handler's work. Returns `None` for other calls, after it has answered a question
-/// for the handler's version.
+/// Returns the call frame if the plugin calls the handler in the execution stage. Returns `None` in all other stages.
+/// If the plugin queries the metadata of the handler, answers with the plugin's own FFI version and returns `None`.
 ///
 /// # Safety
 ///
-/// `frame` is the argument of a handler.
+/// `frame` must be the argument with which the plugin called a handler.
 unsafe fn execution<'a>(frame: *mut Frame) -> Option<&'a Frame> {
     // SAFETY: C11: the frame is valid during the call.
     let frame = unsafe { &*frame };
@@ -108,11 +109,11 @@ unsafe fn execution<'a>(frame: *mut Frame) -> Option<&'a Frame> {
         // SAFETY: C11: every extension begins with its base.
         let base = unsafe { &*next };
         if base.kind == METADATA {
-            // SAFETY: C11: the plugin's own version, to which the handler adapts.
+            // SAFETY: C11: the frame points to the plugin's FFI table. The handler adapts to the version of this table.
             let version = unsafe { (*frame.api).version };
-            // SAFETY: C11: an extension of this type has this form.
+            // SAFETY: C11: an extension of type `METADATA` is a `MetadataExtension`.
             let metadata = unsafe { (*next.cast::<MetadataExtension>()).metadata };
-            // SAFETY: C11: the plugin lends the struct for the answer.
+            // SAFETY: C11: the plugin provides this struct for the answer.
             let answer = unsafe { &mut *metadata };
             (answer.version.major, answer.version.minor) = (version.major, version.minor);
             return None;
@@ -131,12 +132,13 @@ unsafe extern "C" fn count(frame: *mut Frame) -> *mut c_void {
     null_mut()
 }
 
-/// A custom call of XLA's GPU plugins without types that counts its calls.
+/// A handler without types for custom calls of XLA's GPU plugins. Counts its calls.
 unsafe extern "C" fn count_untyped(_: *mut c_void, _: *mut *mut c_void, _: *const u8, _: usize) {
     CALLS.fetch_add(1, SeqCst);
 }
 
-/// An `XLA_FFI_Handler` that asks for the data of the run. Returns the plugin's error, if any, which the run reports.
+/// An `XLA_FFI_Handler` that requests the user data of the execution context. If the plugin returns an error, returns
+/// the same error, so that the execution fails.
 unsafe extern "C" fn read_data(frame: *mut Frame) -> *mut c_void {
     // SAFETY: C11: the plugin calls the handler with a frame.
     let Some(frame) = (unsafe { execution(frame) }) else { return null_mut() };
@@ -151,7 +153,7 @@ unsafe extern "C" fn read_data(frame: *mut Frame) -> *mut c_void {
         data: null_mut(),
     };
     let Some(get) = api.functions[CONTEXT_GET] else { return null_mut() };
-    // SAFETY: C11: the function of the plugin's table, with the context of this call.
+    // SAFETY: C11: the function is from the plugin's table, and the context is that of this call.
     let error = unsafe { get(&raw mut args) };
     FOUND.store(args.data.addr(), SeqCst);
     REFUSED.store(!error.is_null(), SeqCst);
@@ -162,21 +164,21 @@ fn pointer(function: *mut c_void) -> Result<NonNull<c_void>, Stop> {
     NonNull::new(function).ok_or_else(|| Stop::Fail("a function of the suite is null".to_owned()))
 }
 
-/// The name of a client's platform for the registration of handlers.
+/// Returns the platform name under which handlers for a client's platform are registered.
 fn platform(client: &Client) -> Result<String, Stop> {
     let name = client.platform_name()?;
-    // XLA's CPU plugins register handlers for the platform of the host.
+    // XLA's CPU plugins register handlers for the platform `Host`.
     Ok(if name == "cpu" { "Host".to_owned() } else { name })
 }
 
-/// Registers a handler that counts its calls.
+/// Registers an FFI handler that counts its calls.
 pub(crate) fn register_counter(ffi: &Ffi, client: &Client, target: &str) -> Result<(), Stop> {
     let handler = pointer(count as *mut c_void)?;
     // SAFETY: the handler is a function of this library, which stays loaded, and adapts to the plugin's version.
     Ok(unsafe { ffi.register_handler(target, &platform(client)?, handler, HandlerTraits::default()) }?)
 }
 
-/// Registers a handler that counts its calls with the extension of XLA's GPU plugins.
+/// Registers a handler that counts its calls through the extension of XLA's GPU plugins.
 pub(crate) fn register_gpu_counter(calls: &GpuCustomCalls, target: &str, typed: bool) -> Result<(), Stop> {
     if !typed {
         let function = pointer(count_untyped as *mut c_void)?;
@@ -189,7 +191,7 @@ pub(crate) fn register_gpu_counter(calls: &GpuCustomCalls, target: &str, typed: 
     Ok(unsafe { calls.register(target, handlers, HandlerTraits::default()) }?)
 }
 
-/// Registers a handler that asks for the data of type `type_id`.
+/// Registers a handler that requests the user data of type `type_id`.
 pub(crate) fn register_reader(ffi: &Ffi, client: &Client, target: &str, type_id: i64) -> Result<(), Stop> {
     TYPE.store(type_id, SeqCst);
     let handler = pointer(read_data as *mut c_void)?;
@@ -197,7 +199,7 @@ pub(crate) fn register_reader(ffi: &Ffi, client: &Client, target: &str, type_id:
     Ok(unsafe { ffi.register_handler(target, &platform(client)?, handler, HandlerTraits::default()) }?)
 }
 
-/// Adds data of this type to a context. Returns the address of the data.
+/// Adds user data of type `type_id` to an execution context. Returns the address of the data.
 pub(crate) fn add_data(ffi: &Ffi, context: &ExecuteContext, type_id: i64) -> Result<usize, Stop> {
     static DATA: u64 = 7;
     let data = pointer(std::ptr::from_ref(&DATA).cast_mut().cast())?;
@@ -206,7 +208,8 @@ pub(crate) fn add_data(ffi: &Ffi, context: &ExecuteContext, type_id: i64) -> Res
     Ok(data.addr().get())
 }
 
-/// The address that the handler of [`register_reader`] found last. Returns `None` if the plugin refused to answer.
+/// Returns the address of the data that the handler of [`register_reader`] received last. Returns `None` if the plugin
+/// returned an error instead.
 pub(crate) fn found() -> Option<usize> {
     (!REFUSED.load(SeqCst)).then(|| FOUND.load(SeqCst))
 }

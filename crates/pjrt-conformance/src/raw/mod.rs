@@ -1,8 +1,8 @@
 //! Calls that the safe crate `pjrt` does not make: with other struct sizes, on raw events and errors, and with
-//! arguments that `pjrt` would reject. All unsafe code of this crate is in this folder.
+//! arguments that `pjrt` would reject. Apart from tests, all unsafe code of this crate is in this folder.
 //!
-//! The worker loads a plugin on behalf of the person who requested its test, and runs it in a process of its own. A plugin
-//! that breaks contracts C1 to C11 of `docs/safety.md` may damage this process. The parent process then reports a crash.
+//! The plugin under test runs in a worker process. A plugin that breaks contracts C1 to C11 of `docs/safety.md` may
+//! damage this process. The parent process then reports a crash.
 
 mod assignment;
 mod buffers;

@@ -1,5 +1,5 @@
-//! Queries and deletions of buffers and executables that reach the plugin in any case. The objects of `pjrt` remember what
-//! they have seen, and answer some questions themselves.
+//! Queries and deletions of buffers and executables that always call the plugin. The objects of `pjrt` remember some
+//! answers of the plugin, and then return them without a call.
 
 use pjrt::raw::AsRaw;
 use pjrt::{Buffer, Client, Device, LoadedExecutable};
@@ -14,7 +14,7 @@ use super::events::RawEvent;
 use super::failure::{Failure, call, called};
 use crate::stop::Stop;
 
-/// Whether a buffer is on a device.
+/// Returns whether the plugin reports that a buffer is on a device.
 pub(crate) fn is_on(buffer: &Buffer, device: &Device) -> Result<bool, Stop> {
     let mut args = PJRT_Buffer_Device_Args::new();
     args.buffer = buffer.as_raw();
@@ -24,7 +24,7 @@ pub(crate) fn is_on(buffer: &Buffer, device: &Device) -> Result<bool, Stop> {
     Ok(args.device == device.as_raw())
 }
 
-/// Deletes a buffer, even if `pjrt` knows of users.
+/// Deletes a buffer, even if `pjrt` would refuse because the buffer is in use.
 pub(crate) fn delete(buffer: &Buffer) -> Result<(), Stop> {
     let mut args = PJRT_Buffer_Delete_Args::new();
     args.buffer = buffer.as_raw();
@@ -33,7 +33,7 @@ pub(crate) fn delete(buffer: &Buffer) -> Result<(), Stop> {
     Ok(called(result, "PJRT_Buffer_Delete")??)
 }
 
-/// Whether the plugin reports that a buffer is deleted.
+/// Returns whether the plugin reports that a buffer is deleted.
 pub(crate) fn is_deleted(buffer: &Buffer) -> Result<bool, Stop> {
     let mut args = PJRT_Buffer_IsDeleted_Args::new();
     args.buffer = buffer.as_raw();
@@ -43,8 +43,8 @@ pub(crate) fn is_deleted(buffer: &Buffer) -> Result<bool, Stop> {
     Ok(args.is_deleted.get())
 }
 
-/// Reads `size` bytes of a buffer and waits. The inner result is the plugin's. The memory is leaked, because the plugin may
-/// use it after an error.
+/// Reads `size` bytes of a buffer and waits. The inner result is the outcome that the plugin reported. The memory is
+/// leaked, because the plugin may use it after an error.
 pub(crate) fn read(buffer: &Buffer, size: usize) -> Result<Result<Vec<u8>, Failure>, Stop> {
     let plugin = buffer.client().plugin();
     let memory = Box::leak(vec![0u8; size].into_boxed_slice());
@@ -61,7 +61,7 @@ pub(crate) fn read(buffer: &Buffer, size: usize) -> Result<Result<Vec<u8>, Failu
     Ok(done.map(|()| memory.to_vec()))
 }
 
-/// The arguments of an upload of `f32` elements to the default device.
+/// Returns the arguments of an upload of `f32` elements to the default device.
 fn upload(
     client: &Client,
     data: &'static [f32],
@@ -85,7 +85,8 @@ fn destroy(client: &Client, buffer: *mut pjrt_sys::PJRT_Buffer) -> Result<(), St
     Ok(called(result, "PJRT_Buffer_Destroy")??)
 }
 
-/// Uploads an array with these semantics. Returns whether the plugin reports when it no longer uses the host's memory.
+/// Uploads an array with the given host-buffer semantics. Returns whether the plugin returned a `done_with_host_buffer`
+/// event.
 pub(crate) fn upload_reports_end(client: &Client, semantics: pjrt::HostBufferSemantics) -> Result<bool, Stop> {
     static DATA: [f32; 64] = [1.0; 64];
     let dims = [64];
@@ -103,7 +104,7 @@ pub(crate) fn upload_reports_end(client: &Client, semantics: pjrt::HostBufferSem
     Ok(true)
 }
 
-/// Uploads an array, starts to read it, destroys the buffer, and waits for the read. Returns the bytes.
+/// Uploads an array, starts a read of the buffer, destroys the buffer, and waits for the read. Returns the bytes.
 pub(crate) fn read_destroyed(client: &Client, data: &'static [f32]) -> Result<Vec<u8>, Stop> {
     let plugin = client.plugin();
     let dims = [i64::try_from(data.len()).unwrap_or(0)];
@@ -127,7 +128,7 @@ pub(crate) fn read_destroyed(client: &Client, data: &'static [f32]) -> Result<Ve
     Ok(memory.to_vec())
 }
 
-/// Asks for the executable of a loaded executable, and destroys it.
+/// Gets the `PJRT_Executable` of a loaded executable, and destroys that object.
 pub(crate) fn get_executable(executable: &LoadedExecutable) -> Result<(), Stop> {
     let plugin = executable.client().plugin();
     let mut get = PJRT_LoadedExecutable_GetExecutable_Args::new();
@@ -137,12 +138,12 @@ pub(crate) fn get_executable(executable: &LoadedExecutable) -> Result<(), Stop> 
     called(result, "PJRT_LoadedExecutable_GetExecutable")??;
     let mut destroy = PJRT_Executable_Destroy_Args::new();
     destroy.executable = get.executable;
-    // SAFETY: C3: the executable is this function's, which does not use it afterwards.
+    // SAFETY: C3: this function owns the executable, and does not use it afterwards.
     let result = unsafe { call::<slot::PJRT_Executable_Destroy>(&plugin, &raw mut destroy) };
     Ok(called(result, "PJRT_Executable_Destroy")??)
 }
 
-/// Deletes an executable without the knowledge of `pjrt`.
+/// Deletes a loaded executable with a direct call, of which `pjrt` is not aware.
 pub(crate) fn delete_executable(executable: &LoadedExecutable) -> Result<(), Stop> {
     let mut args = PJRT_LoadedExecutable_Delete_Args::new();
     args.executable = executable.as_raw();
@@ -152,7 +153,7 @@ pub(crate) fn delete_executable(executable: &LoadedExecutable) -> Result<(), Sto
     Ok(called(result, "PJRT_LoadedExecutable_Delete")??)
 }
 
-/// Whether the plugin reports that an executable is deleted.
+/// Returns whether the plugin reports that an executable is deleted.
 pub(crate) fn is_executable_deleted(executable: &LoadedExecutable) -> Result<bool, Stop> {
     let mut args = PJRT_LoadedExecutable_IsDeleted_Args::new();
     args.executable = executable.as_raw();

@@ -7,7 +7,8 @@ use pjrt_sys::{AbiStruct, Extension, PJRT_Api, Slot, extension_slot, for_each_sl
 use super::failure::{Failure, Returned, call, call_extension};
 use crate::stop::Stop;
 
-/// Calls a function with a struct that announces `size` bytes and is zero otherwise.
+/// Function that calls a function of the plugin with a struct whose `struct_size` is the second argument and whose
+/// other fields are zero.
 pub(crate) type Probe = fn(&Plugin, usize) -> Option<Result<(), Failure>>;
 
 fn probe<S>(plugin: &Plugin, size: usize) -> Option<Result<(), Failure>>
@@ -17,8 +18,8 @@ where
 {
     let mut args = S::Args::new();
     write_size(&mut args, size);
-    // SAFETY: C2: the struct announces less than a pointer's argument, so a function that reads only the announced bytes
-    // finds no pointer.
+    // SAFETY: C2: the announced size is too small for a pointer field, so a function that reads only the announced
+    // bytes finds no pointer.
     unsafe { call::<S>(plugin, &raw mut args) }
 }
 
@@ -29,12 +30,12 @@ where
 {
     let mut args = S::Args::new();
     write_size(&mut args, size);
-    // SAFETY: C2: the struct announces less than a pointer's argument, so a function that reads only the announced bytes
-    // finds no pointer.
+    // SAFETY: C2: the announced size is too small for a pointer field, so a function that reads only the announced
+    // bytes finds no pointer.
     unsafe { call_extension::<S>(plugin, &raw mut args) }
 }
 
-/// Functions of the extension for versions of the ABI that read bytes, and their probes.
+/// Probes of the functions in the ABI version extension that parse a serialized version.
 pub(crate) const ABI_VERSION_PROBES: &[(&str, Probe)] = &[
     ("runtime", probe_extension::<extension_slot::PJRT_RuntimeAbiVersion_FromProto> as Probe),
     ("executable", probe_extension::<extension_slot::PJRT_ExecutableAbiVersion_FromProto> as Probe),
@@ -47,7 +48,7 @@ fn write_size<T: AbiStruct>(args: &mut T, size: usize) {
 
 macro_rules! probes {
     ($($slot:ident),* $(,)?) => {
-        /// Every function of the table that can return an error, the version that added it, and its probe.
+        /// Every function of the `PJRT_Api` table, the minor API version that added it, and its probe.
         pub(crate) const PROBES: &[(&str, u32, Probe)] =
             &[$((slot::$slot::NAME, slot::$slot::SINCE, probe::<slot::$slot> as Probe),)*];
     };
@@ -61,7 +62,8 @@ struct Longer<T> {
     more: [u64; 8],
 }
 
-/// Calls a query with a struct that is 64 bytes longer than the newest known one. The additional bytes are zero.
+/// Calls a function with a struct that is 64 bytes longer than in the newest known header. The additional bytes are
+/// zero. Fails the case if the plugin changes them.
 fn longer<S>(plugin: &Plugin, fill: impl FnOnce(&mut S::Args)) -> Result<S::Args, Stop>
 where
     S: Slot<Table = PJRT_Api>,
@@ -77,7 +79,7 @@ where
     Ok(args.args)
 }
 
-/// Objects for the calls with longer structs.
+/// Objects that the calls with other struct sizes receive as arguments.
 pub(crate) struct Newer<'a> {
     pub(crate) client: &'a Client,
     pub(crate) device: &'a Device,
@@ -126,20 +128,21 @@ newer_calls! {
     PJRT_LoadedExecutable_IsDeleted: executable as executable;
 }
 
-/// Names of the functions that [`newer`] calls with longer structs.
+/// Returns the name of each function in `NEWER`, and a call of the function with a longer struct.
 pub(crate) fn newer() -> impl Iterator<Item = (&'static str, NewerCall)> {
     NEWER.iter().copied()
 }
 
-/// A struct that has grown: its function, and a call with the size that callers of an older version announce.
+/// A function whose argument struct has grown, and a call with the struct size of an older API version.
 pub(crate) struct Older {
     pub(crate) name: &'static str,
-    /// The version of the caller, and the size it announces.
+    /// The older minor API versions, each with the struct size that its callers announce.
     pub(crate) sizes: fn() -> Vec<(u32, usize)>,
     pub(crate) call: fn(&Newer<'_>, usize) -> Result<(), Stop>,
 }
 
-/// The sizes of all older versions, without those that a plugin cannot support because the table had another order.
+/// Returns the former sizes of a struct, each with the last minor API version that had this size. Omits versions before
+/// 57, because their table has another order, which the suite does not support.
 fn history<T: AbiStruct>() -> Vec<(u32, usize)> {
     let of_minor = |(since, size): &(u32, usize)| (since.saturating_sub(1), *size);
     T::HISTORY.iter().map(of_minor).filter(|(minor, _)| *minor >= 57).collect()
@@ -159,7 +162,7 @@ where
     Ok(args)
 }
 
-/// The structs that have grown, and whose functions a case can call without other functions.
+/// The functions whose structs have grown and that a case can call with only the objects of [`Newer`].
 pub(crate) const OLDER: &[Older] = &[
     Older {
         name: "PJRT_Plugin_Attributes",
@@ -190,7 +193,7 @@ pub(crate) const OLDER: &[Older] = &[
     },
 ];
 
-/// Runs a program with execute options of another size.
+/// Executes a program with a `PJRT_ExecuteOptions` that announces `size` bytes.
 fn execute_with_options_of(objects: &Newer<'_>, size: usize) -> Result<(), Stop> {
     let mut options = pjrt_sys::PJRT_ExecuteOptions::new();
     write_size(&mut options, size);
@@ -208,7 +211,7 @@ fn execute_with_options_of(objects: &Newer<'_>, size: usize) -> Result<(), Stop>
     };
     let full = pjrt_sys::PJRT_LoadedExecutable_Execute_Args::STRUCT_SIZE;
     sized::<slot::PJRT_LoadedExecutable_Execute>(&objects.client.plugin(), full, fill)?;
-    // SAFETY: C7, A2: the plugin filled the place with a new buffer, which this function owns.
+    // SAFETY: C7, A2: the plugin wrote a new buffer to the element, which this function owns.
     let output = unsafe { pjrt::raw::own_buffer(objects.client, results[0]) }?;
     Ok(output.wait()?)
 }

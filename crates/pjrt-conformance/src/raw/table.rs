@@ -1,9 +1,9 @@
-//! Access to a plugin's own table.
+//! Direct access to a plugin's table and its extensions.
 
 use pjrt::Plugin;
 use pjrt_sys::{Extension, PJRT_Api, PJRT_Extension_Base, Slot};
 
-/// A function of the table.
+/// Type of a function in the table.
 pub(super) type Raw<S> = unsafe extern "C" fn(*mut <S as Slot>::Args) -> <S as Slot>::Return;
 
 /// Returns a function of the plugin's table, if the table contains it.
@@ -29,7 +29,7 @@ pub(super) fn extension_function<S: Slot<Table: Extension>>(plugin: &Plugin) -> 
     unsafe { slot.cast::<Option<Raw<S>>>().read() }
 }
 
-/// An extension in the chain, as the plugin announces it.
+/// An extension in the plugin's chain, with the type and the size that the plugin announces.
 pub(crate) struct Node {
     pub(crate) number: u32,
     pub(crate) size: usize,
@@ -39,7 +39,8 @@ pub(crate) struct Node {
 /// Maximum number of extensions that [`chain`] follows.
 pub(crate) const MOST: usize = 256;
 
-/// Follows the chain of extensions. Does not stop at extensions that are too short, unlike `Plugin::extensions`.
+/// Returns the extensions in the plugin's chain. Unlike `Plugin::extensions`, does not stop at an extension that is too
+/// short.
 pub(crate) fn chain(plugin: &Plugin) -> Vec<Node> {
     let mut nodes = Vec::new();
     let at = std::mem::offset_of!(PJRT_Api, extension_start);

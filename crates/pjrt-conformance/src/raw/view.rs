@@ -1,4 +1,4 @@
-//! Views of memory that the suite owns.
+//! Buffers that are views of existing memory.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -13,7 +13,7 @@ const LEN: u8 = 64;
 #[repr(align(64))]
 struct Aligned([f32; LEN as usize]);
 
-/// Owns the memory of a view, and reports when the plugin gives it back.
+/// Owner of a view's memory. Sends a message when the plugin no longer needs the memory.
 struct Owner {
     data: Box<Aligned>,
     given_back: Sender<()>,
@@ -21,12 +21,12 @@ struct Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // The case may have ended.
+        // Ignore the error. The receiver is dropped when the case ends.
         let _ = self.given_back.send(());
     }
 }
 
-/// A buffer in memory of the suite.
+/// A buffer that is a view of the suite's memory, and the expected elements.
 pub(crate) struct View {
     pub(crate) buffer: Buffer,
     pub(crate) expected: Vec<f32>,
@@ -34,13 +34,13 @@ pub(crate) struct View {
     pub(crate) given_back: Receiver<()>,
 }
 
-/// Creates a view of 64 numbers of type `f32` in host memory. `memory` must be memory that the host can address.
+/// Creates a view of 64 `f32` elements in host memory. `memory` must be memory that the host can address.
 pub(crate) fn view_of(client: &Client, memory: &Memory) -> Result<View, Stop> {
     Ok(view_from(client, memory, 0)?)
 }
 
-/// The same as [`view_of`], from the number at `first` to the end. Each number has 4 bytes, and the first one has the
-/// alignment that plugins require.
+/// Creates a view like [`view_of`], but of the elements from index `first` to the end. Only element 0 is certain to
+/// have the alignment that plugins require, because an element has 4 bytes.
 pub(crate) fn view_from(client: &Client, memory: &Memory, first: u8) -> Result<View, pjrt::Error> {
     let first = first.min(LEN);
     let mut data = Box::new(Aligned([0.0; LEN as usize]));
@@ -52,8 +52,8 @@ pub(crate) fn view_from(client: &Client, memory: &Memory, first: u8) -> Result<V
     let owner = Owner { data, given_back: send };
     let address = std::ptr::from_ref(&owner.data.0[usize::from(first)..]).cast_mut().cast();
     let shape = Shape::new(ElementType::F32, [i64::from(LEN - first)]);
-    // SAFETY: A4: the owner keeps the memory, which has the size of the shape, and no code writes it. The cases do not
-    // donate the buffer.
+    // SAFETY: A4: the owner keeps the memory alive. The memory has the size of the shape, and no code writes it. The
+    // cases do not donate the buffer.
     let buffer = unsafe { client.create_view_of_device_buffer(address, &shape, None, memory, None, owner) }?;
     Ok(View { buffer, expected, given_back })
 }
@@ -63,8 +63,8 @@ pub(crate) fn with_view_of<T>(buffer: &Buffer, run: impl FnOnce(&Buffer) -> Resu
     let reference = buffer.external_reference()?;
     let (shape, memory) = (buffer.shape()?.clone(), buffer.memory()?);
     let address = reference.address()?;
-    // SAFETY: A4: the reference keeps the memory, which has the size of the shape, and no code writes it. The cases do not
-    // donate the buffer, and wait for their reads.
+    // SAFETY: A4: the reference keeps the memory alive. The memory has the size of the shape, and no code writes it.
+    // The cases do not donate the buffer, and wait for their reads.
     let view = unsafe { buffer.client().create_view_of_device_buffer(address, &shape, None, &memory, None, ()) }?;
     let outcome = run(&view);
     drop(view);

@@ -1,4 +1,4 @@
-//! Reports as one HTML page without other files.
+//! Writes a report as a self-contained HTML page.
 
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, context};
@@ -9,7 +9,7 @@ use crate::report::Report;
 
 const PAGE: &str = include_str!("report.html");
 
-/// Counts of an area, or of a profile.
+/// Number of cases with each outcome in an area or in a profile.
 #[derive(Serialize)]
 struct Row {
     name: String,
@@ -17,18 +17,18 @@ struct Row {
     all: usize,
 }
 
-/// Creates the environment of the templates, which escapes all values.
+/// Creates the template environment, which escapes all values for HTML.
 pub(super) fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     environment
 }
 
-/// Writes a report as an HTML page. It needs no other files and no network.
+/// Writes a report as an HTML page. The page needs no other files and no network.
 ///
 /// # Errors
 ///
-/// If the template fails, which is a bug in this crate.
+/// If the template cannot be rendered, which is a bug in this crate.
 pub fn to_html(report: &Report) -> Result<String, String> {
     let counts = |totals: &crate::report::Totals| Outcome::ALL.iter().map(|outcome| totals.of(*outcome)).collect();
     let areas: Vec<Row> = report

@@ -7,12 +7,12 @@ use quick_junit::{NonSuccessKind, Report as Junit, TestCase, TestCaseStatus, Tes
 use crate::outcome::Outcome;
 use crate::report::{CaseResult, Report};
 
-/// Writes a report as JUnit XML. Each area is a test suite. Cases that are unsupported or skipped, and expected
-/// failures, are skipped tests.
+/// Writes a report as JUnit XML. Each area is a test suite. Unsupported cases, skipped cases and expected failures are
+/// reported as skipped tests.
 ///
 /// # Errors
 ///
-/// If XML cannot represent a text.
+/// If XML cannot represent a string of the report.
 pub fn to_xml(report: &Report) -> Result<String, String> {
     let mut junit = Junit::new(format!("pjrt-conformance {}", report.plugin.name));
     junit.set_time(seconds(report.run.seconds));

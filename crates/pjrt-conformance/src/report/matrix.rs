@@ -1,4 +1,4 @@
-//! Several reports side by side.
+//! A table that compares several reports.
 
 use minijinja::context;
 use minijinja::value::Serde;
@@ -10,12 +10,12 @@ use crate::report::html::environment;
 
 const PAGE: &str = include_str!("matrix.html");
 
-/// Reports of several plugins, or of several versions of one.
+/// Table of the outcomes of several plugins, or of several versions of one plugin.
 #[derive(Clone, Debug, Serialize)]
 pub struct Matrix {
-    /// A heading for each report.
+    /// Heading for each report.
     columns: Vec<String>,
-    /// The number of cases with each outcome, for each report.
+    /// For each report, a summary such as `5 pass, 1 fail`.
     totals: Vec<String>,
     rows: Vec<Row>,
 }
@@ -23,14 +23,14 @@ pub struct Matrix {
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     id: String,
-    /// The outcome in each report, or `-`.
+    /// Outcome in each report, or `-` if the report does not contain the case.
     outcomes: Vec<&'static str>,
-    /// Whether the outcomes differ.
+    /// Whether the reports have different outcomes for this case.
     differs: bool,
 }
 
 impl Matrix {
-    /// Joins reports by the ids of their cases.
+    /// Creates a table with a row for each case id and a column for each report.
     #[must_use]
     pub fn of(reports: &[Report]) -> Self {
         let heading = |report: &Report| {
@@ -56,7 +56,7 @@ impl Matrix {
         }
     }
 
-    /// Lists the cases that fail in a report, or whose outcomes differ, one line each.
+    /// Lists the cases that fail in any report or whose outcomes differ, one line per case.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = String::new();
@@ -71,11 +71,11 @@ impl Matrix {
         text
     }
 
-    /// The matrix as an HTML page without other files.
+    /// Returns the table as a self-contained HTML page.
     ///
     /// # Errors
     ///
-    /// If the template fails, which is a bug in this crate.
+    /// If the template cannot be rendered, which is a bug in this crate.
     pub fn to_html(&self) -> Result<String, String> {
         environment().render_str(PAGE, context! { matrix => Serde(self) }).map_err(|error| error.to_string())
     }

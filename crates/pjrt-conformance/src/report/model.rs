@@ -1,4 +1,4 @@
-//! The report as JSON.
+//! The data of a report, and its conversion to and from JSON.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,39 +7,39 @@ use serde::{Deserialize, Serialize};
 
 use crate::outcome::Outcome;
 
-/// Name and version of the report's format. A reader rejects reports of another version.
+/// Name and version of the report's format. [`Report::from_json`] rejects reports in another format.
 pub const SCHEMA: &str = "pjrt-conformance-report/1";
 
-/// The outcomes of a run.
+/// The report of a run, with the outcomes of its cases.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// [`SCHEMA`].
+    /// Format of the report, which is [`SCHEMA`].
     pub schema: String,
     /// Whether the run is complete. An interrupted run can be resumed from its report.
     pub complete: bool,
-    /// Version of the suite.
+    /// Version of the conformance suite.
     pub suite_version: String,
-    /// The plugin.
+    /// The plugin under test.
     pub plugin: PluginInfo,
-    /// The machine.
+    /// The machine that ran the suite.
     pub machine: Machine,
     /// The settings of the run.
     pub run: RunInfo,
-    /// The cases, in the suite's order.
+    /// Results of the cases, in the suite's order.
     pub results: Vec<CaseResult>,
-    /// Processes that failed outside a case, for example while they exited, in words.
+    /// Descriptions of process failures outside of any case, for example during exit.
     pub faults: Vec<String>,
 }
 
-/// A plugin.
+/// Description of a plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct PluginInfo {
-    /// The name or path that the user passed.
+    /// Name or path of the plugin, as the user passed it.
     pub name: String,
-    /// The path of the library. Empty if the plugin is linked into the program.
+    /// Path of the library. Empty if the plugin is linked into the program.
     pub path: String,
     /// Size of the library in bytes.
     pub size: u64,
@@ -47,26 +47,26 @@ pub struct PluginInfo {
     pub sha256: String,
     /// Version of the C API, such as `0.114`.
     pub api_version: String,
-    /// Attributes of the plugin, as text.
+    /// Attributes of the plugin, with their values as strings.
     pub attributes: BTreeMap<String, String>,
-    /// Numbers of the extensions.
+    /// Extensions of the plugin, as values of `PJRT_Extension_Type`.
     pub extensions: Vec<u32>,
-    /// Name of the client's platform.
+    /// Platform name of the client.
     pub platform_name: String,
-    /// Version of the platform.
+    /// Platform version of the client.
     pub platform_version: String,
     /// Kind of each addressable device.
     pub device_kinds: Vec<String>,
 }
 
-/// A machine.
+/// Description of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// Operating system.
     pub os: String,
     /// Processor architecture.
     pub arch: String,
-    /// Version of the kernel.
+    /// Version of the operating system's kernel. Empty if it is unknown.
     pub kernel: String,
     /// Number of processors that the run may use.
     pub processors: usize,
@@ -77,7 +77,7 @@ pub struct Machine {
 /// The settings of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RunInfo {
-    /// Seed of the cases that choose data.
+    /// Seed for the pseudo-random data of cases.
     pub seed: u64,
     /// Number of worker processes.
     pub jobs: usize,
@@ -89,13 +89,13 @@ pub struct RunInfo {
     pub profile: Option<String>,
     /// Options of the client, as `NAME=VALUE`.
     pub options: Vec<String>,
-    /// Start of the run, in seconds since 1970.
+    /// Start of the run, as a Unix time in seconds.
     pub started: u64,
     /// Duration of the run in seconds.
     pub seconds: f64,
 }
 
-/// The outcome of a case.
+/// The result of a case.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CaseResult {
     /// Id of the case.
@@ -104,19 +104,20 @@ pub struct CaseResult {
     pub outcome: Outcome,
     /// The reason for an outcome other than `pass`.
     pub reason: String,
-    /// Duration in milliseconds.
+    /// Duration of the first run in milliseconds.
     pub ms: f64,
-    /// Whether repeated runs had different outcomes.
+    /// Whether a repeated run had another outcome than the first run.
     #[serde(default)]
     pub flaky: bool,
-    /// Whether the outcome is expected. Without expectations, failures are unexpected.
+    /// Whether the outcome is expected. If no expectation applies to the case, only failures are unexpected.
     pub expected: bool,
-    /// Why a failure is expected.
+    /// Reason from the expectation that applies to the case. Empty if no expectation applies or if the case was
+    /// skipped.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub explanation: String,
-    /// The clause that the case checks.
+    /// The clause (requirement) that the case checks.
     pub clause: String,
-    /// Why the clause matters, and to whom.
+    /// The reason why the clause matters, such as the framework code that relies on it.
     pub why: String,
     /// The profiles that contain the case.
     pub profiles: Vec<String>,
@@ -133,18 +134,18 @@ pub struct CaseResult {
 /// A repeated run of a case.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Attempt {
-    /// The outcome.
+    /// Outcome of the repeated run.
     pub outcome: Outcome,
-    /// The reason.
+    /// Reason for an outcome other than `pass`.
     pub reason: String,
 }
 
 impl Report {
-    /// Reads a report from JSON.
+    /// Parses a report from JSON.
     ///
     /// # Errors
     ///
-    /// If the text is not a report, or a report of another [`SCHEMA`].
+    /// If the text is not a report, or if the report's schema is not [`SCHEMA`].
     pub fn from_json(text: &str) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Head {
@@ -162,26 +163,27 @@ impl Report {
     ///
     /// # Errors
     ///
-    /// The same as for [`Report::from_json`], and if the file cannot be read.
+    /// If the file cannot be read, or if [`Report::from_json`] rejects its contents.
     pub fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         Self::from_json(&text).map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// Writes the report as JSON.
+    /// Serializes the report as JSON.
     ///
     /// # Errors
     ///
-    /// If JSON cannot represent a number.
+    /// If the report cannot be serialized.
     pub fn to_json(&self) -> Result<String, String> {
         serde_json::to_string_pretty(self).map(|text| text + "\n").map_err(|error| error.to_string())
     }
 
-    /// Writes the report to a file. The file is replaced as a whole.
+    /// Writes the report to a file as JSON. The file is written under another name and then renamed, so that readers
+    /// never see a partial report.
     ///
     /// # Errors
     ///
-    /// If the file cannot be written.
+    /// If the report cannot be serialized, or if the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), String> {
         let mut new = path.as_os_str().to_owned();
         new.push(".new");
@@ -190,13 +192,13 @@ impl Report {
         std::fs::rename(&new, path).map_err(failed)
     }
 
-    /// The result of a case.
+    /// Returns the result of the case with this id.
     #[must_use]
     pub fn find(&self, id: &str) -> Option<&CaseResult> {
         self.results.iter().find(|result| result.id == id)
     }
 
-    /// Whether the plugin has unexpected failures or faults.
+    /// Returns whether the report contains an unexpected outcome or a fault.
     #[must_use]
     pub fn is_failure(&self) -> bool {
         !self.faults.is_empty() || self.results.iter().any(|result| !result.expected)

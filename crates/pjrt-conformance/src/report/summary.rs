@@ -1,4 +1,4 @@
-//! Counts of a report.
+//! Counts of the outcomes in a report.
 
 use std::collections::BTreeMap;
 
@@ -6,26 +6,26 @@ use crate::case::Profile;
 use crate::outcome::Outcome;
 use crate::report::Report;
 
-/// Numbers of outcomes.
+/// Number of cases with each outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     counts: BTreeMap<Outcome, usize>,
 }
 
 impl Totals {
-    /// The number of cases with an outcome.
+    /// Returns the number of cases with an outcome.
     #[must_use]
     pub fn of(&self, outcome: Outcome) -> usize {
         self.counts.get(&outcome).copied().unwrap_or(0)
     }
 
-    /// The number of cases.
+    /// Returns the number of all cases.
     #[must_use]
     pub fn all(&self) -> usize {
         self.counts.values().sum()
     }
 
-    /// Counts and names of the outcomes that occurred, such as `5 pass, 1 fail`.
+    /// Returns the counts and names of the outcomes that occurred, such as `5 pass, 1 fail`.
     #[must_use]
     pub fn words(&self) -> String {
         let parts = Outcome::ALL.iter().filter(|outcome| self.of(**outcome) > 0);
@@ -37,19 +37,19 @@ impl Totals {
     }
 }
 
-/// The outcomes of a profile's cases.
+/// The outcomes of the cases in a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileSummary {
-    /// The profile's name.
+    /// Name of the profile.
     pub profile: &'static str,
-    /// The outcomes of its cases.
+    /// Number of the profile's cases with each outcome.
     pub totals: Totals,
-    /// Ids of the cases that fail or are unsupported.
+    /// Ids of the profile's cases that fail or are unsupported.
     pub missing: Vec<String>,
 }
 
 impl Report {
-    /// The outcomes of all cases.
+    /// Counts the outcomes of all cases.
     #[must_use]
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
@@ -59,7 +59,7 @@ impl Report {
         totals
     }
 
-    /// The outcomes of each area, in the suite's order.
+    /// Counts the outcomes in each area. The areas are in the suite's order.
     #[must_use]
     pub fn areas(&self) -> Vec<(String, Totals)> {
         let mut areas: Vec<(String, Totals)> = Vec::new();
@@ -75,7 +75,7 @@ impl Report {
         areas
     }
 
-    /// The outcomes of each profile's cases.
+    /// Counts the outcomes of each profile's cases.
     #[must_use]
     pub fn profiles(&self) -> Vec<ProfileSummary> {
         let summary = |profile: &Profile| {

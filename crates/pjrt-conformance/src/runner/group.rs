@@ -1,4 +1,4 @@
-//! One worker process and its group of cases.
+//! Runs one worker process with its group of cases.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -16,23 +16,24 @@ use crate::process::worker::Request;
 use crate::runner::output::Diagnostics;
 use crate::suite::Suite;
 
-/// How long a guard may take to end a worker. A process within a call of a driver may end late.
+/// Maximum time for a guard to end its worker. A killed process ends late if it is blocked in a call of a device
+/// driver.
 const GRACE: Duration = Duration::from_secs(5);
-/// Minimum time limit for loading the plugin, for creating a client and for destroying it.
+/// Minimum time limit for loading the plugin, for creating a client, and for destroying the client.
 const LEAST_STAGE: Duration = Duration::from_secs(60);
-/// Lines of diagnostics that are kept for a failed case.
+/// Maximum number of output lines that are kept for a failed case.
 const LINES: usize = 12;
 
-/// How to start a guard, and the plugin that its worker opens.
+/// The command that starts a guard, and the plugin that the guard's worker opens.
 #[derive(Clone, Debug)]
 pub struct Launcher {
-    /// The program. It calls [`guard::run`](crate::process::guard::run) if it is started with these arguments.
+    /// Path of the program. When started with `arguments`, it must call [`guard::run`](crate::process::guard::run).
     pub program: PathBuf,
-    /// Arguments that make the program a guard.
+    /// Arguments that make the program run as a guard.
     pub arguments: Vec<OsString>,
     /// Environment variables that the plugin needs.
     pub variables: Vec<(OsString, OsString)>,
-    /// The plugin, in the form that the worker's opener reads.
+    /// Description of the plugin, which the worker passes to its [`Opener`](crate::process::worker::Opener).
     pub target: Value,
 }
 
@@ -46,26 +47,26 @@ pub(super) struct RawResult {
     pub(super) output: Vec<String>,
 }
 
-/// A message of a worker.
+/// A message from a worker.
 #[derive(Clone, Debug)]
 pub(super) enum Message {
-    /// A case has a result.
+    /// The result of a case.
     Result(RawResult),
     /// A description of the plugin or of its client.
     About(Value),
 }
 
-/// Handles messages. A break ends the worker.
+/// Function that handles messages from a worker. Returning a break ends the worker.
 type Handler<'a> = dyn FnMut(Message) -> ControlFlow<()> + 'a;
 
-/// The end of a worker.
+/// The state of a group after its worker ended.
 #[derive(Debug, Default)]
 pub(super) struct GroupEnd {
-    /// Cases that did not run.
+    /// Ids of the cases that did not run.
     pub(super) rest: Vec<String>,
-    /// The stage in which the worker ended or failed, and the reason.
+    /// The stage, such as `load`, in which the worker ended or failed, and the reason.
     pub(super) stage: Option<(String, String)>,
-    /// A failure of the process outside a case.
+    /// Description of a process failure outside of any case, for example during exit.
     pub(super) fault: Option<String>,
 }
 
@@ -74,12 +75,13 @@ enum State {
     Between,
     Stage(String, Instant),
     Case(String, Instant, Duration),
-    /// The case called `exit` on purpose.
+    /// The worker calls `exit` after the check of the case with this id. The number is the check's duration in
+    /// milliseconds.
     Exits(String, f64),
     Finished,
 }
 
-/// Runs a group. Calls `on_message` after each case.
+/// Runs a group of cases in a new worker. Calls `on_message` for each result and each description of the plugin.
 pub(super) fn run(
     launcher: &Launcher,
     request: &Request,
@@ -95,7 +97,7 @@ pub(super) fn run(
     let mut lifeline = child.stdin.take();
     let line = serde_json::to_string(request).map_err(|error| error.to_string())?;
     if let Some(stdin) = &mut lifeline {
-        // If the guard does not read its input, the reason is known when it ends.
+        // Ignore the error. If the guard has already ended, `conclude` reports the reason.
         let _ = stdin.write_all(format!("{line}\n").as_bytes());
     }
     let diagnostics = Diagnostics::default();
@@ -116,7 +118,7 @@ pub(super) fn run(
     watch.follow(&lines, on_message);
     close(&mut child, lifeline);
     if let Some(closed) = stderr {
-        // A process that the plugin started may keep the pipe open.
+        // Wait only for a short time, because a process that the plugin started may keep the pipe open.
         let _ = closed.recv_timeout(Duration::from_millis(500));
     }
     watch.conclude(on_message);
@@ -124,7 +126,7 @@ pub(super) fn run(
     Ok(watch.end)
 }
 
-/// Closes the guard's input, so that it ends its processes, and waits for it.
+/// Closes the guard's standard input, so that the guard ends its worker, and waits until the guard ends.
 fn close(child: &mut Child, lifeline: Option<ChildStdin>) {
     drop(lifeline);
     let end = Instant::now() + GRACE;
@@ -134,7 +136,7 @@ fn close(child: &mut Child, lifeline: Option<ChildStdin>) {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    // The guard does not react. On Linux, its worker ends with it.
+    // The guard did not end in time. On Linux, the worker also ends when the guard is killed.
     let _ = child.kill();
     let _ = child.wait();
 }
@@ -147,15 +149,15 @@ struct Watch<'a> {
     /// Number of cases that have a result.
     done: usize,
     end: GroupEnd,
-    /// How the worker ended, in words, and whether it succeeded.
+    /// Description of the worker's exit status, and whether the status is a success.
     ended: Option<(String, bool)>,
     timed_out: bool,
-    /// Whether a handler ended the worker.
+    /// Whether the message handler requested the end of the worker.
     stopped: bool,
 }
 
 impl Watch<'_> {
-    /// The time at which the current state must have ended.
+    /// Returns the time by which the current state must end.
     fn deadline(&self) -> Instant {
         let stage = self.time_limit.max(LEAST_STAGE);
         match &self.state {
@@ -183,7 +185,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Handles a line. Returns whether it is the last one.
+    /// Handles a message line of the worker or the guard. Returns whether to stop reading lines.
     fn line(&mut self, line: &Value, on_message: &mut Handler<'_>) -> bool {
         let ms = line["ms"].as_f64().unwrap_or(0.0);
         if let Some(how) = line["ended"].as_str() {
@@ -214,7 +216,7 @@ impl Watch<'_> {
 
     fn stage(&mut self, stage: &str, begins: bool) {
         let case = match std::mem::replace(&mut self.state, State::Between) {
-            // The time to create the shared client does not count towards the case's time.
+            // The time to create the shared client does not count towards the time limit of the case.
             State::Case(id, _, limit) if !begins => Some((id, limit)),
             State::Case(id, _, limit) => {
                 self.state = State::Case(id, Instant::now() + self.time_limit.max(LEAST_STAGE), limit);
@@ -239,7 +241,8 @@ impl Watch<'_> {
         self.stopped |= on_message(Message::Result(result)).is_break();
     }
 
-    /// Gives the case during which the worker ended its outcome.
+    /// Reports the outcome of the case during which the worker ended. Outside of a case, records the failed stage or
+    /// the fault.
     fn conclude(&mut self, on_message: &mut Handler<'_>) {
         if self.stopped {
             return;

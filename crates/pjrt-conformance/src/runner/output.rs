@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use crate::process::lines;
 
-/// Maximum bytes of diagnostics that are kept.
+/// Maximum number of bytes of diagnostics that are kept.
 const MOST: usize = 256 << 10;
-/// Maximum length of a line that is reported.
+/// Maximum length of a reported line, in characters.
 const LONGEST: usize = 400;
 
-/// The diagnostics of a process: the last bytes of its standard error, and of its standard output without the worker's
-/// lines.
+/// The diagnostics of a process: the last bytes of its standard error, and of its standard output without the messages
+/// of the worker.
 #[derive(Clone, Default)]
 pub(super) struct Diagnostics(Arc<Mutex<Vec<u8>>>);
 
@@ -28,22 +28,22 @@ impl Diagnostics {
         }
     }
 
-    /// The last lines since the start of a case.
+    /// Returns the last `count` lines that the process wrote since the start of a case.
     pub(super) fn of_case(&self, id: &str, count: usize) -> Vec<String> {
         let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&bytes);
         let mark = format!("{}{id}\n", lines::MARK);
-        // If the process wrote more than the maximum, the mark was dropped.
+        // If the process wrote more than [`MOST`] bytes after the mark, the mark may be missing.
         last_lines(text.rsplit_once(mark.as_str()).map_or(&*text, |(_, rest)| rest), count)
     }
 
-    /// The last lines.
+    /// Returns the last `count` lines.
     pub(super) fn tail(&self, count: usize) -> Vec<String> {
         let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         last_lines(&String::from_utf8_lossy(&bytes), count)
     }
 
-    /// Reads a pipe on a thread until it is closed.
+    /// Copies a pipe to the diagnostics on a new thread. The receiver disconnects when the pipe is closed.
     pub(super) fn follow(&self, mut pipe: impl Read + Send + 'static) -> Receiver<()> {
         let (open, closed) = channel::<()>();
         let kept = self.clone();
@@ -57,7 +57,8 @@ impl Diagnostics {
         closed
     }
 
-    /// Reads the worker's lines from a pipe on a thread, until it is closed. Other text is diagnostics.
+    /// Reads a pipe on a new thread until it is closed. Returns the receiver of the worker's messages, and adds all
+    /// other output to the diagnostics.
     pub(super) fn lines(&self, pipe: impl Read + Send + 'static) -> Receiver<Value> {
         let (send, receive) = channel();
         let kept = self.clone();
@@ -66,7 +67,7 @@ impl Diagnostics {
             let mut line = Vec::new();
             loop {
                 line.clear();
-                // A plugin may write a very long line.
+                // Limit the length, because a plugin may write a very long line.
                 let limit = u64::try_from(MOST).unwrap_or(u64::MAX);
                 match reader.by_ref().take(limit).read_until(b'\n', &mut line) {
                     Ok(0) | Err(_) => break,

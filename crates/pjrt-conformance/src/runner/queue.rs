@@ -7,10 +7,11 @@ use crate::suite::Suite;
 
 /// Maximum number of cases in a group.
 const GROUP: usize = 40;
-/// Number of workers that may fail in a stage before the remaining cases are skipped.
+/// Number of failures in a stage after which the remaining cases are skipped.
 const STRIKES: usize = 2;
 
-/// The groups, and the reasons why workers for them would fail.
+/// The waiting groups of cases. Also contains the reasons why the plugin does not load or cannot create a client, if
+/// known.
 #[derive(Default)]
 pub(super) struct Queue(Mutex<State>);
 
@@ -24,7 +25,8 @@ struct State {
 }
 
 impl Queue {
-    /// Groups the cases of an area. Isolated cases are groups of their own, at the end.
+    /// Creates groups of consecutive cases of the same area. Isolated cases form groups of their own at the end of the
+    /// queue.
     pub(super) fn new(suite: &Suite, ids: &[String]) -> Self {
         let mut groups: VecDeque<Vec<String>> = VecDeque::new();
         let mut alone = Vec::new();
@@ -49,23 +51,23 @@ impl Queue {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the next group, the reason why it cannot run if there is one, and the reason why no client can be
-    /// created if there is one.
+    /// Returns the next group, the reason why the plugin does not load, and the reason why no client can be created. A
+    /// reason is `None` unless several workers failed in that stage.
     pub(super) fn next(&self) -> Option<(Vec<String>, Option<String>, Option<String>)> {
         let mut state = self.state();
         let group = state.groups.pop_front()?;
         Some((group, state.not_loaded.clone(), state.no_client.clone()))
     }
 
-    /// Returns the cases that a worker did not run.
+    /// Puts the cases that a worker did not run at the front of the queue.
     pub(super) fn put_back(&self, rest: Vec<String>) {
         if !rest.is_empty() {
             self.state().groups.push_front(rest);
         }
     }
 
-    /// Counts a worker that failed in a stage. Returns whether the remaining cases are now skipped because the plugin
-    /// does not load. Nothing else would report this as a failure, because no case runs.
+    /// Counts a worker that failed in a stage. Returns `true` once, when the plugin has failed to load so often that
+    /// the remaining cases are skipped. The caller must then report a failure, because skipped cases are not failures.
     pub(super) fn failed(&self, stage: &str, reason: &str) -> bool {
         let mut state = self.state();
         if stage == "client" {

@@ -1,4 +1,4 @@
-//! A run: workers, repetitions of failures, and the report.
+//! Runs the workers, repeats failures, and creates the report.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -27,23 +27,23 @@ const MOST_REPEATED: usize = 60;
 pub struct Settings {
     /// Number of workers.
     pub jobs: usize,
-    /// Time limit of a case. Cases that need more time have their own.
+    /// Time limit of a case. Cases that need more time have a longer limit of their own.
     pub time_limit: Duration,
-    /// Seed of the cases that choose data.
+    /// Seed for the pseudo-random data of cases.
     pub seed: u64,
     /// How often an unexpected failure is repeated, to detect flaky cases.
     pub repeats: usize,
     /// Whether the run stops at the first unexpected outcome.
     pub fail_fast: bool,
-    /// Patterns that selected the cases, for the report.
+    /// Patterns that selected the cases. Only the report uses them.
     pub filter: Vec<String>,
-    /// Profile that selected the cases, for the report.
+    /// Profile that selected the cases. Only the report uses it.
     pub profile: Option<String>,
-    /// Options of the client, for the report.
+    /// Options of the client. Only the report uses them.
     pub options: Vec<String>,
-    /// Results of an earlier run, which are kept.
+    /// Report of an earlier run. Its results are kept, and its cases do not run again.
     pub earlier: Option<Report>,
-    /// The command that reproduces a case, without the id.
+    /// Command that runs a single case if the id of the case is appended.
     pub reproduce: String,
 }
 
@@ -68,7 +68,7 @@ impl Default for Settings {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Update<'a> {
-    /// A case has a result.
+    /// A case ended with this result.
     Result(&'a CaseResult),
     /// A group has ended. The report contains the results so far.
     Partial(&'a Report),
@@ -86,11 +86,12 @@ struct Run<'a> {
     start: Instant,
 }
 
-/// Runs cases and returns the report. `plugin` has the name, and the path if the plugin is a file.
+/// Runs the cases with the given ids and returns the report. `plugin` contains the name of the plugin and, if the
+/// plugin is a file, its path.
 ///
 /// # Errors
 ///
-/// If no worker can be started, or if the earlier results are those of another plugin.
+/// If a worker cannot be started, or if the earlier report is about another plugin library.
 pub fn run(
     launcher: &Launcher,
     suite: &Suite,
@@ -166,7 +167,7 @@ pub fn run(
     Ok(report)
 }
 
-/// Puts results into the suite's order.
+/// Sorts results in the order of the suite.
 fn sort(suite: &Suite, results: &mut [CaseResult]) {
     let order: HashMap<&str, usize> = suite.cases().iter().enumerate().map(|(at, case)| (case.id(), at)).collect();
     results.sort_by_key(|result| order.get(result.id.as_str()).copied().unwrap_or(usize::MAX));
@@ -177,7 +178,7 @@ impl Run<'_> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs groups until there are none.
+    /// Runs groups of cases until the queue is empty or the run stops.
     fn work(&self, queue: &Queue) -> Result<(), String> {
         while let Some((cases, not_loaded, no_client)) = queue.next() {
             if self.stopped.load(Ordering::Relaxed) {
@@ -219,13 +220,13 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Adds a failure outside a case.
+    /// Adds a failure outside of any case to the report. Stops the run if `fail_fast` is set.
     fn fault(&self, fault: String) {
         self.report().faults.push(fault);
         self.stopped.fetch_or(self.settings.fail_fast, Ordering::Relaxed);
     }
 
-    /// Adds a result. Breaks if the run stops.
+    /// Adds a result to the report. Returns a break if the run must stop.
     fn add(&self, raw: RawResult) -> ControlFlow<()> {
         let case = self.suite.find(&raw.id);
         let result = CaseResult {
@@ -253,12 +254,12 @@ impl Run<'_> {
         self.flow()
     }
 
-    /// Breaks if the run stops.
+    /// Returns a break if the run must stop.
     fn flow(&self) -> ControlFlow<()> {
         if self.stopped.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    /// Stores the description of the plugin that a worker reported.
+    /// Stores the description of the plugin or of its client that a worker reported.
     fn learn(&self, about: &Value) -> ControlFlow<()> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let mut report = self.report();
@@ -277,7 +278,7 @@ impl Run<'_> {
         self.flow()
     }
 
-    /// Compares the outcomes with the expectations.
+    /// Marks each result as expected or unexpected.
     fn judge(&self) {
         let mut report = self.report();
         let subject = report.subject();

@@ -8,24 +8,24 @@ use syn::{Fields, GenericArgument, ItemStruct, PathArguments, ReturnType, Type, 
 use super::super::slots;
 use crate::Error;
 
-/// The types of objects that have a table of their own.
+/// Object types that begin with a pointer to a function table.
 const OBJECTS: &[&str] =
     &["PJRT_Error", "PJRT_Memory", "PJRT_RawBuffer", "PJRT_DeviceEvent", "PJRT_DeviceEventPromise"];
 
-/// Whether an object of this type begins with the address of a table.
+/// Returns whether an object of this type begins with a pointer to a function table.
 pub(super) fn has_table(name: &str) -> bool {
     OBJECTS.contains(&name)
 }
 
 /// A function in the table of an object. Its parameters are not in a struct.
 pub(super) struct ObjectFunction {
-    /// The type of the object.
+    /// Name of the object's type.
     object: String,
-    /// The field of the table.
+    /// Name of the field in the function table.
     field: String,
     /// Names and types of the parameters.
     parameters: Vec<(String, String)>,
-    /// The type of the result.
+    /// Type of the result.
     result: String,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn functions(structs: &[&ItemStruct]) -> Result<Vec<ObjectFunction>, 
     Ok(all)
 }
 
-/// Recognises `Option<unsafe extern "C" fn(...) -> ...>`.
+/// Returns the function type in `Option<unsafe extern "C" fn(...) -> ...>`.
 fn pointer(ty: &Type) -> Option<&TypeBareFn> {
     let Type::Path(path) = ty else { return None };
     let PathArguments::AngleBracketed(arguments) = &path.path.segments.last()?.arguments else { return None };
@@ -69,7 +69,7 @@ impl ObjectFunction {
         Self { object: object.to_owned(), field, parameters, result }
     }
 
-    /// The struct with the parameters and the result.
+    /// Returns the name of the struct that contains the parameters and the result.
     fn args(&self) -> String {
         format!("{}_{}_Args", self.object, self.field)
     }
@@ -86,11 +86,12 @@ impl ObjectFunction {
         let name = "result".to_owned();
         let result = Some((&name, &self.result, true)).filter(|(_, ty, _)| *ty != "()" && !self.is_fallible());
         for (at, (field, ty, output)) in parameters.chain(result).enumerate() {
-            // The functions of events take the second half of a `PJRT_DeviceEvent`, the first of which is the table.
+            // The first argument of an event's function is the second half of a `PJRT_DeviceEvent`. The first half is
+            // the table.
             let kind = match ty.as_str() {
                 _ if at == 0 => format!("Kind::Handle(\"{}\")", self.object),
                 "isize" | ":: core :: ffi :: c_int" => "Kind::Integer".to_owned(),
-                // Neither is a handle: the caller owns the memory.
+                // These arguments are not handles, because the caller owns the memory to which they point.
                 "* mut PJRT_DeviceEvent" | "* mut PJRT_DeviceEventVector" => "Kind::Pointer".to_owned(),
                 _ => super::kind(ty, structs),
             };
@@ -105,7 +106,7 @@ impl ObjectFunction {
     }
 }
 
-/// Writes the structs of parameters and the forwarders. `first` is the position of the first function.
+/// Writes the structs of parameters and the forwarders. `first` is the id of the first forwarder.
 pub(super) fn forwarders(out: &mut String, functions: &[ObjectFunction], first: usize) -> Result<(), Error> {
     out.push_str("object_functions! {\n");
     for (at, function) in functions.iter().enumerate() {
@@ -121,7 +122,7 @@ pub(super) fn forwarders(out: &mut String, functions: &[ObjectFunction], first: 
     Ok(())
 }
 
-/// The text of a type, whose paths resolve in `pjrt-layers`.
+/// Returns a type as Rust source whose paths resolve in `pjrt-layers`.
 fn text(ty: &Type) -> String {
     ty.to_token_stream().to_string().replace("crate :: Bool", "Bool")
 }
