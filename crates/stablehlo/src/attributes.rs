@@ -222,7 +222,7 @@ pub(crate) fn float_attribute(bits: u64, element: ElementType) -> Attribute {
     }
 }
 
-/// Returns whether an attribute is the type `none`, which means "absent".
+/// Returns whether an attribute is the type `none`, which portable artifacts store if a type is absent.
 pub(crate) fn is_none_type(attribute: &Attribute) -> bool {
     matches!(attribute, Attribute::Type(Type::Other(text)) if text == "none")
 }
@@ -287,20 +287,21 @@ fn spent() -> Error {
 }
 
 impl Attribute {
-    /// Returns the value of an integer or boolean attribute.
+    /// Returns the value of an integer or boolean attribute. Returns `None` for any other attribute.
     #[must_use]
     pub fn as_integer(&self) -> Option<i64> {
         integer(self)
     }
 
     /// Returns the values of a list of integers or booleans in any of MLIR's forms: `[1, 2]`, `array<i64: 1, 2>` or
-    /// `dense<[1, 2]>`.
+    /// `dense<[1, 2]>`. Flattens an array of arrays. Returns `None` for any other attribute.
     #[must_use]
     pub fn as_integers(&self) -> Option<Vec<i64>> {
         ints(self)
     }
 
-    /// Returns the value of a string attribute if it is valid UTF-8, or the name of a symbol.
+    /// Returns the value of a string attribute, or the name of a symbol. Returns `None` for a string that is not valid
+    /// UTF-8, and for any other attribute.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         match self {

@@ -26,9 +26,9 @@ impl FunctionBuilder {
         self.many(at, kind, &operands, callee.results())
     }
 
-    /// Adds an op of another library, such as `chlo.erf` or `my.attention`. The decomposition is a function that
-    /// computes the same results from the same operands. Devices that do not support the op call the decomposition
-    /// instead.
+    /// Adds a composite, which represents an op of another library, such as `chlo.erf` or `my.attention`. The
+    /// decomposition is a function that computes the same results from the same operands. Devices that do not support
+    /// the op call the decomposition instead.
     ///
     /// ```
     /// use stablehlo::builder::ModuleBuilder;

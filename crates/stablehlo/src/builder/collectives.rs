@@ -10,8 +10,8 @@ use crate::error::{ErrorKind, Result};
 use crate::ir::*;
 
 impl FunctionBuilder {
-    /// Concatenates the operands of a group's devices along a dimension. If the number of devices cannot be inferred
-    /// from the groups, use [`Self::all_gather_to`] and pass the types of the results.
+    /// Concatenates the values that an operand has on the devices of a group, along a dimension. If the number of
+    /// devices cannot be inferred from the groups, use [`Self::all_gather_to`] and pass the types of the results.
     ///
     /// # Errors
     ///

@@ -14,7 +14,7 @@ fn types(element: Option<ElementType>) -> Types {
 }
 
 impl FunctionBuilder {
-    /// Multiplies matrices or vectors: contracts the last dimension of `x` with the first dimension of `y`. Adds a
+    /// Multiplies matrices or vectors. Contracts the last dimension of `x` with the first dimension of `y`. Adds a
     /// `dot_general`, which replaces the op `dot` of earlier StableHLO versions.
     ///
     /// # Errors
@@ -110,7 +110,8 @@ impl FunctionBuilder {
         self.one(Location::caller(), kind, &[operand, start_indices], Types::Inferred)
     }
 
-    /// Computes the Cholesky decomposition of a batch of matrices. Reads and returns the lower or the upper triangle.
+    /// Computes the Cholesky decomposition of a batch of matrices. Reads and returns the lower triangles if `lower` is
+    /// true, and the upper triangles otherwise.
     ///
     /// # Errors
     ///
@@ -120,8 +121,9 @@ impl FunctionBuilder {
         self.one(Location::caller(), OpKind::Cholesky { lower }, &[x], Types::Inferred)
     }
 
-    /// Solves linear equations with triangular matrices: `op(a) * x = b` if `left_side` is true, otherwise `x * op(a) =
-    /// b`. `transpose_a` selects `op`.
+    /// Solves linear equations with triangular matrices: `op(a) * x = b` if `left_side` is true, otherwise
+    /// `x * op(a) = b`. `transpose_a` selects `op`. `lower` selects the triangle of `a` that is read. If
+    /// `unit_diagonal` is true, the elements on the diagonal of `a` are taken to be 1.
     ///
     /// # Errors
     ///

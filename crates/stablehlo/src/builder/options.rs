@@ -363,8 +363,8 @@ enum Groups {
 }
 
 impl Collective {
-    /// Creates a single group of all replicas. For ops in which [`Self::groups`] takes partition ids, it contains all
-    /// partitions.
+    /// Creates a single group of all replicas. For ops in which [`Self::groups`] takes partition ids, the group
+    /// contains all partitions instead.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -372,7 +372,7 @@ impl Collective {
 
     /// Creates groups from a list of the member ids of each group.
     ///
-    /// Without a channel, these are replica ids. With a channel, the ids are partition ids in `all_to_all`,
+    /// Without a channel, the ids are replica ids. With a channel, the ids are partition ids in `all_to_all`,
     /// `collective_broadcast` and `collective_reduce`. In other collectives with a channel, the ids are replica ids,
     /// and each group contains all partitions of its replicas. With [`Self::use_global_device_ids`], the ids are global
     /// device ids.

@@ -179,7 +179,8 @@ impl<'a> Cursor<'a> {
         Ok(start..start + length)
     }
 
-    /// Reads an integer of this bit width. The file does not store the width, because the type determines it.
+    /// Reads an integer of this bit width. The file does not store the width, because the type determines it. Returns
+    /// only the lowest 64 bits of a wider integer.
     pub(super) fn int_of_width(&mut self, width: u32) -> Result<i64> {
         match width {
             0 => Ok(0),

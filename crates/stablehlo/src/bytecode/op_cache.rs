@@ -31,7 +31,8 @@ impl OpCache {
         self.known.get((*position? as usize).checked_sub(1)?).filter(|known| known.name == name)
     }
 
-    /// Adds the kind of the first op with these properties.
+    /// Adds the kind of an op with these properties. Does nothing if the cache already has an entry for these
+    /// properties.
     pub(super) fn add(&mut self, properties: Option<usize>, known: CachedOp) {
         let (list, index) = match properties {
             Some(properties) => (&mut self.by_properties, properties),
