@@ -51,7 +51,7 @@ pub(super) fn leaf_count(shape: &proto::Shape) -> usize {
 }
 
 /// Finds the subshape that an index path refers to. Returns the position of its first leaf and the number of its
-/// leaves.
+/// leaves. A leaf is an array or a token.
 pub(super) fn part(shape: &proto::Shape, index: &[i64]) -> Result<(usize, usize)> {
     let (mut shape, mut start) = (shape, 0);
     for &step in index {
@@ -247,7 +247,7 @@ fn unpacked(raw: Bytes, ty: &TensorType) -> Bytes {
     normalise(ty.element, raw)
 }
 
-/// Returns the elements of a literal with another memory order in row-major order.
+/// Returns the elements of a literal in row-major order. `minor_to_major` is the order of the dimensions in `data`.
 fn reorder(data: &[u8], ty: &TensorType, minor_to_major: &[i64]) -> Result<Bytes> {
     let wrong = || Error::new(ErrorKind::Encoding, format_args!("{minor_to_major:?} is not a layout of {ty}"));
     let rank = ty.rank();

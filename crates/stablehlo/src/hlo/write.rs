@@ -112,7 +112,8 @@ struct Computation<'a> {
 /// Defines how the computation of a region takes arguments and returns results.
 #[derive(Clone, Copy)]
 enum CallingConvention<'a> {
-    /// One parameter for each argument. A single result is returned directly, several results as a tuple.
+    /// One parameter for each argument. A single result is returned directly, and several results are returned as a
+    /// tuple.
     Plain,
     /// One tuple parameter with the arguments and these outer values. The results are returned as in `Plain`.
     Condition(&'a [ValueId]),

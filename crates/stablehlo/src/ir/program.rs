@@ -42,7 +42,7 @@ pub struct Func {
     pub results: Vec<Type>,
     /// Attributes of each result. The length is the number of results.
     pub result_attributes: Vec<Attributes>,
-    /// Discardable attributes.
+    /// Discardable attributes, and `sym_visibility` if it is declared as `public` or `nested`.
     pub attributes: Attributes,
     /// Body. Its block arguments are the function's arguments, and its last op is [`OpKind::Return`].
     pub body: Region,
@@ -72,7 +72,7 @@ pub struct Op {
     pub results: ValueIds,
     /// Regions in the specification's order (`while`: cond, body).
     pub regions: Vec<Region>,
-    /// Discardable attributes.
+    /// Discardable attributes, and inherent attributes for which `kind` has no field.
     pub attributes: Attributes,
     /// Source location.
     pub location: LocationId,
