@@ -65,8 +65,8 @@ pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<
     Ok((own, discardable))
 }
 
-/// Checks the form of dimension numbers that are not an inherent attribute of an op, for example because they are
-/// nested in another attribute. The form must be the same as in an inherent attribute. Accepts every other attribute.
+/// Checks the form of dimension numbers in an attribute of a module. They must have the same form as in an inherent
+/// attribute of an op. Accepts every other attribute.
 pub(super) fn check(value: &Attribute) -> Result<()> {
     let Attribute::Other(text) = value else { return Ok(()) };
     let known: &[&str] = match text.strip_prefix("#stablehlo.").and_then(|rest| rest.split_once('<')) {
