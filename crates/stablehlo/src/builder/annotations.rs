@@ -1,4 +1,4 @@
-//! Attributes of a function's arguments and results: donation, shardings and memory kinds.
+//! Attributes of a function's arguments and results, such as donation, shardings, memory kinds and layouts.
 
 use std::fmt::Write;
 
@@ -199,8 +199,8 @@ impl Sharding {
         Self::gspmd("{replicated}")
     }
 
-    /// Creates a sharding in GSPMD's form that splits each dimension into this many tiles. The tiles are assigned to
-    /// the devices in row-major order.
+    /// Creates a sharding in GSPMD's form that splits each dimension `d` into `parts[d]` tiles. The tiles are assigned
+    /// to the devices in row-major order.
     #[must_use]
     pub fn tiled(parts: &[u32]) -> Self {
         let list: Vec<String> = parts.iter().map(u32::to_string).collect();

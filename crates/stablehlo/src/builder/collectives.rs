@@ -21,7 +21,7 @@ impl FunctionBuilder {
         self.gathered(Location::caller(), operands, dimension, collective, Types::Inferred)
     }
 
-    /// Works like [`Self::all_gather`], with results of these types.
+    /// Works like [`Self::all_gather`], but takes the types of the results instead of inferring them.
     ///
     /// # Errors
     ///
@@ -108,7 +108,7 @@ impl FunctionBuilder {
         self.scattered(Location::caller(), operands, dimension, collective, Types::Inferred, body)
     }
 
-    /// Works like [`Self::reduce_scatter`], with results of these types.
+    /// Works like [`Self::reduce_scatter`], but takes the types of the results instead of inferring them.
     ///
     /// # Errors
     ///

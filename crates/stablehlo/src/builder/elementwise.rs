@@ -156,7 +156,8 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// Returns an error in the same cases as [`Self::compare`].
+    /// Returns an error in the same cases as [`Self::compare`], and if numbers that are not floating-point numbers are
+    /// compared in weak order.
     #[track_caller]
     pub fn compare_as(
         &self,
@@ -198,7 +199,8 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// Returns an error if the types of the operands differ.
+    /// Returns an error if the element types of the operands differ, or if `min` or `max` is neither a scalar nor of
+    /// the shape of `x`.
     #[track_caller]
     pub fn clamp(&self, min: Value, x: Value, max: Value) -> Result<Value> {
         let at = Location::caller();

@@ -17,12 +17,12 @@ use crate::ops::Opcode;
 
 /// Builds one function. The methods that add ops have the names of StableHLO's ops in snake case.
 ///
-/// Each method checks its op and infers the types of the results. If the op is not valid, the method returns an error
-/// that names the op and the caller's source location. The method also records the caller's source location as the
-/// location of the op. If a function of yours has the attribute `#[track_caller]`, the ops that it adds get the
+/// Each of these methods checks its op and infers the types of the results. If the op is not valid, the method returns
+/// an error that names the op and the caller's source location. The method also records the caller's source location as
+/// the location of the op. If a function of yours has the attribute `#[track_caller]`, the ops that it adds get the
 /// location of its caller.
 ///
-/// A method takes `&self`, so calls can be nested. The closures that build regions can use the builder and the values
+/// The methods take `&self`, so calls can be nested. The closures that build regions can use the builder and the values
 /// from outside the region.
 ///
 /// ```
@@ -210,7 +210,8 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// Returns an error if a result belongs to another function or is not in scope.
+    /// Returns an error if a result belongs to another function or is not in scope, or if [`Self::output`] was called
+    /// for a result that does not exist.
     #[track_caller]
     pub fn finish(self, results: impl Values) -> Result<FinishedFunction> {
         let at = Location::caller();

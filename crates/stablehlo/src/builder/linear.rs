@@ -142,7 +142,7 @@ impl FunctionBuilder {
         self.one(Location::caller(), kind, &[a, b], Types::Inferred)
     }
 
-    /// Computes the Fourier transform along the last one to three dimensions. `fft_length` has the length of each
+    /// Computes the Fourier transform along the last one to three dimensions. `fft_length` contains the length of each
     /// transformed dimension.
     ///
     /// # Errors
@@ -195,10 +195,11 @@ impl FunctionBuilder {
     }
 
     /// Normalizes a batch for inference. `scale`, `offset`, `mean` and `variance` have one element for each feature.
+    /// `epsilon` is added to the variance, and `feature_index` is the feature dimension of `x`.
     ///
     /// # Errors
     ///
-    /// Returns an error if one of these operands does not have one element for each feature.
+    /// Returns an error if `scale`, `offset`, `mean` or `variance` does not have one element for each feature.
     #[track_caller]
     #[expect(clippy::too_many_arguments, reason = "the operands of the specification")]
     pub fn batch_norm_inference(

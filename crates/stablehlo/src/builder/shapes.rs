@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
 impl FunctionBuilder {
-    /// Adds a tensor of this type. Each element equals its index along `dimension`.
+    /// Creates a tensor of this type. Each element equals its index along `dimension`.
     ///
     /// # Errors
     ///

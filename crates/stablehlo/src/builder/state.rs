@@ -17,7 +17,7 @@ pub(super) type At = &'static panic::Location<'static>;
 /// The results of an op.
 pub(super) type Results = SmallVec<[Value; 2]>;
 
-/// The types of an op's results.
+/// Source of the types of an op's results.
 #[derive(Debug)]
 pub(super) enum Types {
     /// The types are inferred from the operands, attributes and regions.
@@ -29,7 +29,7 @@ pub(super) enum Types {
 }
 
 impl Types {
-    /// Creates the type of an op with one result.
+    /// States the type of an op's only result.
     pub(super) fn one(ty: impl Into<Type>) -> Self {
         Self::Stated(SmallVec::from_iter([ty.into()]))
     }

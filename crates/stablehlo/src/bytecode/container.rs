@@ -10,7 +10,7 @@ use crate::version::MAGIC;
 /// Newest bytecode version that this reader supports.
 const NEWEST: u64 = 6;
 
-/// Section ids.
+/// Ids of the sections in MLIR's bytecode format.
 mod id {
     pub(super) const STRINGS: usize = 0;
     pub(super) const DIALECTS: usize = 1;

@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn varints_of_every_length() {
         assert_eq!(cursor(&[2 * 5 + 1]).varint().unwrap(), 5);
-        // 300 << 2 | 0b10 in two bytes.
+        // The two bytes are `300 << 2 | 0b10` in little-endian order.
         assert_eq!(cursor(&[0xB2, 0x04]).varint().unwrap(), 300);
         for extra in 1..8u32 {
             let value = (1u64 << (7 * (extra + 1))) - 1;

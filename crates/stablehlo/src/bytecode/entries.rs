@@ -268,7 +268,7 @@ impl<'a> Tables<'a> {
             8 => self.integer(cursor, depth)?,
             9 => self.float(cursor, depth)?,
             10 | 11 | 12 | 13 | 14 | 15 | 22 => {
-                // A location used as an attribute. The IR does not keep its fields.
+                // The attribute is a location. The IR does not keep the fields of locations that occur in attributes.
                 cursor.take(cursor.remaining())?;
                 Attribute::Other("loc(unknown)".to_owned())
             }
@@ -419,7 +419,8 @@ impl<'a> Tables<'a> {
         })
     }
 
-    /// Appends the text of an attribute that the IR keeps as text.
+    /// Reads the fields of the VHLO attribute with this code, and appends its MLIR text. The IR keeps such an attribute
+    /// as text.
     fn vhlo_text(&mut self, out: &mut String, cursor: &mut Cursor<'_>, depth: usize, code: u64) -> Result<()> {
         let pattern = match code {
             10 => {

@@ -1,4 +1,4 @@
-//! Reads functions.
+//! Reads the functions of a portable artifact.
 
 use super::cursor::Cursor;
 use super::ir_section::{Head, Scope, Walk, finished, symbol};
