@@ -3,7 +3,7 @@
 //! Each table is a macro. It takes the name of another macro as its argument, and passes its rows to that macro. From
 //! the rows, the crate generates the IR ([`OpKind`](crate::ir::OpKind)), the opcodes and names, the operand, result and
 //! region counts that the verifier checks, the attributes of portable artifacts (for reading and writing), the
-//! attributes of MLIR's generic form, and most ops' own text forms (for reading and printing).
+//! attributes of MLIR's generic form, and the custom text forms of most ops (for reading and printing).
 //!
 //! A row of `op_table!` has this form:
 //!

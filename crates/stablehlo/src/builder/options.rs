@@ -383,7 +383,7 @@ impl Collective {
         Self { groups: Groups::Listed(listed), ..Self::default() }
     }
 
-    /// Creates groups along these axes of a mesh of the module. Requires StableHLO 1.21.
+    /// Creates groups along these axes of a mesh of the module. Requires StableHLO 1.16.
     #[must_use]
     pub fn mesh_axes(mesh: &str, axes: &[&str]) -> Self {
         let axes: Vec<String> = axes.iter().map(|axis| format!("#stablehlo.axis_ref<name = \"{axis}\">")).collect();

@@ -469,7 +469,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Reads an op without its regions.
+    /// Appends an ordinary op to `ops`, without its regions. `head` contains the op's other fields.
     #[inline]
     fn shallow(
         &mut self,

@@ -16,7 +16,7 @@ pub(super) struct CachedOp {
 pub(super) struct OpCache {
     /// Index in `known` plus one for each index of properties, or 0 if there is no entry.
     by_properties: Vec<u32>,
-    /// Index in `known` plus one for each op name, for ops without properties. 0 if there is no entry.
+    /// Index in `known` plus one for each op name, or 0 if there is no entry. Used for ops without properties.
     by_name: Vec<u32>,
     known: Vec<CachedOp>,
 }

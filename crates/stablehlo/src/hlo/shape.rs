@@ -157,8 +157,8 @@ pub(super) fn tuple(tuple_shapes: Vec<proto::Shape>) -> proto::Shape {
     proto::Shape { element_type: TUPLE, tuple_shapes, ..proto::Shape::default() }
 }
 
-/// Returns the layout's dimensions from minor to major, unless the layout is equivalent to the default layout. The
-/// position of a dimension with the extent 1 does not matter.
+/// Returns the layout's dimensions from minor to major. Returns `None` if the shape has no layout, or if the layout is
+/// equivalent to the default layout. The position of a dimension with the extent 1 does not matter.
 pub(super) fn permuted(shape: &proto::Shape) -> Option<&[i64]> {
     let order = &shape.layout.as_ref()?.minor_to_major[..];
     let extent = |d: i64| usize::try_from(d).ok().and_then(|d| shape.dimensions.get(d)).copied();

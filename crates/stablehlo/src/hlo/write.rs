@@ -296,7 +296,7 @@ impl<'m> Writer<'m> {
         }
         let i = match &op.kind {
             OpKind::Select | OpKind::Clamp => {
-                // In HLO, all operands of these ops have the shape of the result.
+                // In HLO, all operands of `select` and `clamp` have the shape of the result.
                 let shape = shape::of_type(func.ty(op.results[0]))?;
                 for (id, &operand) in operands.iter_mut().zip(&op.operands) {
                     let own = shape::of_type(func.ty(operand))?;
@@ -312,7 +312,7 @@ impl<'m> Writer<'m> {
                 kernel.and_then(|kernel| fields::convolution(&op.kind, kernel)).ok_or_else(no_form)?
             }
             OpKind::Rng { .. } => {
-                // HLO infers the shape from the result, so drop the shape operand.
+                // In HLO, the result type gives the shape of the random numbers, so drop the shape operand.
                 operands.truncate(2);
                 fields::instruction(op)?.ok_or_else(no_form)?
             }

@@ -1,4 +1,4 @@
-//! Attributes.
+//! MLIR attributes of modules, functions and ops.
 
 use bytes::Bytes;
 

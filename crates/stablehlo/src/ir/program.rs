@@ -8,7 +8,7 @@ use super::ops::OpKind;
 use super::types::Type;
 use super::values::{ValueId, ValueIds, ValueTypes};
 
-/// A program.
+/// A StableHLO program: functions, other top-level ops, and attributes.
 #[derive(Clone, Debug, Default)]
 pub struct Module {
     /// Symbol name, such as `jit_step`.

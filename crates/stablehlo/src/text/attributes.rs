@@ -166,7 +166,7 @@ impl<'a> Parser<'a> {
         if self.peek() == b'{' { self.dictionary() } else { Ok(Attributes::new()) }
     }
 
-    /// Parses `name = attribute, ...` up to the end of this parser's text, which is the body of a structured attribute.
+    /// Parses `name = attribute, ...` up to the end of the parser's text, which is the body of a structured attribute.
     pub(super) fn fields(&mut self) -> Result<Attributes> {
         let mut fields = Attributes::new();
         while !self.at_end() {

@@ -111,7 +111,7 @@ impl Encoder {
         self.vhlo_literal(&Literal { ty, data: data.into(), splat: false })
     }
 
-    /// Adds the data of a constant.
+    /// Adds a constant as a VHLO attribute.
     pub(super) fn vhlo_literal(&mut self, literal: &Literal) -> Result<usize> {
         let ty = self.vhlo_tensor(&literal.ty.shape, literal.ty.element)?;
         Ok(self.literal(Dialect::Vhlo, 15, ty, literal))
