@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use stablehlo::builder::{DotGeneral, ModuleBuilder, Value};
 use stablehlo::ir::{ElementType, Module, TensorType};
 
-/// Time for one op at which a thousand ops take 1 ms.
+/// Time limit for one op, which is 1 ms for a thousand ops.
 const LIMIT: Duration = Duration::from_micros(1);
 
 fn main() -> ExitCode {

@@ -39,7 +39,7 @@ impl<'a> Named<'a> {
         }
     }
 
-    /// Reads a list of integers.
+    /// Reads a list of integers. The attribute must be present.
     pub(crate) fn ints(self, name: &str) -> Result<Vec<i64>> {
         self.required(name, "a list of integers", ints)
     }
@@ -49,7 +49,7 @@ impl<'a> Named<'a> {
         self.or(name, "a list of integers", default.into(), ints)
     }
 
-    /// Reads a list of dimension indices.
+    /// Reads a list of dimension indices. The attribute must be present.
     pub(crate) fn dims<L: FromIterator<usize>>(self, name: &str) -> Result<L> {
         self.required(name, "a list of dimensions", dims)
     }
@@ -93,12 +93,12 @@ impl<'a> Named<'a> {
         self.or(name, "an integer", default, integer)
     }
 
-    /// Reads an integer.
+    /// Reads an integer. The attribute must be present.
     pub(crate) fn int(self, name: &str) -> Result<i64> {
         self.required(name, "an integer", integer)
     }
 
-    /// Reads a nonnegative integer, such as the index of a dimension.
+    /// Reads a nonnegative integer, such as the index of a dimension. The attribute must be present.
     pub(crate) fn dim(self, name: &str) -> Result<usize> {
         self.required(name, "an integer that is not negative", |a| usize::try_from(integer(a)?).ok())
     }
@@ -109,7 +109,7 @@ impl<'a> Named<'a> {
         self.or(name, "an integer that is not negative", 0, |a| usize::try_from(integer(a)?).ok())
     }
 
-    /// Reads a number of bits.
+    /// Reads a number of bits. The attribute must be present.
     pub(crate) fn bits(self, name: &str) -> Result<u32> {
         self.required(name, "a number of bits", |a| u32::try_from(integer(a)?).ok())
     }
@@ -129,7 +129,7 @@ impl<'a> Named<'a> {
         })
     }
 
-    /// Reads a string, or the name of a symbol.
+    /// Reads a string, or the name of a symbol. The attribute must be present.
     pub(crate) fn text(self, name: &str) -> Result<String> {
         self.required(name, "a string", text)
     }
@@ -140,7 +140,7 @@ impl<'a> Named<'a> {
         self.or(name, "an enumeration", default, word)
     }
 
-    /// Reads an enumeration attribute. Returns only its keyword, as [`Self::word_or`] does.
+    /// Reads an enumeration attribute, which must be present. Returns only its keyword, as [`Self::word_or`] does.
     pub(crate) fn word(self, name: &str) -> Result<&'a str> {
         self.required(name, "an enumeration", word)
     }
@@ -222,7 +222,7 @@ pub(crate) fn float_attribute(bits: u64, element: ElementType) -> Attribute {
     }
 }
 
-/// Returns whether an attribute is the type `none`, which means "absent".
+/// Returns whether an attribute is the type `none`, which portable artifacts store if a type is absent.
 pub(crate) fn is_none_type(attribute: &Attribute) -> bool {
     matches!(attribute, Attribute::Type(Type::Other(text)) if text == "none")
 }
@@ -265,7 +265,7 @@ impl Budget {
         Self { left: program_bytes.saturating_mul(128).saturating_add(1 << 20) }
     }
 
-    /// Subtracts `bytes` from the budget. Returns an error if the budget is exhausted.
+    /// Subtracts `bytes` from the budget. Returns an error if fewer bytes remain.
     #[inline]
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<()> {
         match self.left.checked_sub(bytes) {
@@ -287,20 +287,21 @@ fn spent() -> Error {
 }
 
 impl Attribute {
-    /// Returns the value of an integer or boolean attribute.
+    /// Returns the value of an integer or boolean attribute. Returns `None` for any other attribute.
     #[must_use]
     pub fn as_integer(&self) -> Option<i64> {
         integer(self)
     }
 
     /// Returns the values of a list of integers or booleans in any of MLIR's forms: `[1, 2]`, `array<i64: 1, 2>` or
-    /// `dense<[1, 2]>`.
+    /// `dense<[1, 2]>`. Flattens an array of arrays. Returns `None` for any other attribute.
     #[must_use]
     pub fn as_integers(&self) -> Option<Vec<i64>> {
         ints(self)
     }
 
-    /// Returns the value of a string attribute if it is valid UTF-8, or the name of a symbol.
+    /// Returns the value of a string attribute, or the name of a symbol. Returns `None` for a string that is not valid
+    /// UTF-8, and for any other attribute.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         match self {

@@ -2,7 +2,7 @@
 
 use crate::ir::{DYNAMIC, ElementType, Type};
 
-/// Returns whether two shapes have the same rank and no two extents contradict each other.
+/// Returns whether two shapes have the same rank and their extents agree in every dimension. See [`extents_agree`].
 pub(crate) fn agree(a: &[i64], b: &[i64]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(&a, &b)| extents_agree(a, b))
 }
@@ -12,8 +12,9 @@ pub(crate) fn extents_agree(a: i64, b: i64) -> bool {
     a == b || a == DYNAMIC || b == DYNAMIC
 }
 
-/// Returns whether two types are equal, if a dynamic extent of a tensor is equal to every extent. A value with a static
-/// shape may be used where a dynamic shape is expected.
+/// Returns whether a value of one type may be used where the other type is expected. Two types are compatible if they
+/// are equal, or if they are tensor types that differ only in extents that are dynamic in one of the types. For tensor
+/// types that the IR keeps as text, see [`loosely`].
 pub(crate) fn compatible(a: &Type, b: &Type) -> bool {
     // Most values share one allocation per type, so compare the addresses first.
     if std::ptr::eq(a, b) {
@@ -29,7 +30,7 @@ pub(crate) fn compatible(a: &Type, b: &Type) -> bool {
 
 /// Returns whether a tensor type with bounds or quantized elements, given as text, is compatible with `other`. Two
 /// types that are kept as text must be equal, or at least one must have a dynamic extent. If `other` is an ordinary
-/// tensor type, the element types must be equal and the shapes must agree.
+/// tensor type, the element types must be equal and the shapes must agree. No type of another kind is compatible.
 #[cold]
 fn loosely(text: &str, other: &Type) -> bool {
     match other {
@@ -41,8 +42,9 @@ fn loosely(text: &str, other: &Type) -> bool {
     }
 }
 
-/// Returns the shape and the element type of `tensor<4x?xf32, …>`. Returns `None` if the element type is not an
-/// [`ElementType`], for example if it is quantized.
+/// Returns the shape and the element type of a tensor type that is given as text, such as `tensor<4x?xf32, …>`. Ignores
+/// the bounds after the comma. Returns `None` if the text is not a tensor type, if an extent exceeds 64 bits, or if the
+/// element type is not an [`ElementType`], for example if it is quantized.
 pub(crate) fn unbounded(text: &str) -> Option<(Vec<i64>, ElementType)> {
     let inner = text.strip_prefix("tensor<")?;
     // Search for bytes instead of `str` patterns, which compile to more code. Every plugin contains this function.

@@ -128,7 +128,7 @@ impl Error {
         self.0.kind
     }
 
-    /// Returns the message, without the position.
+    /// Returns the message, without the name of the op and without the position.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message

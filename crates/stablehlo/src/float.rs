@@ -78,8 +78,8 @@ fn format(element: ElementType) -> Option<FloatFormat> {
 
 /// Returns the bit pattern of `value` rounded to nearest, ties to even. Returns `None` if the type is not a real
 /// floating-point type, or if `value` is NaN and the format cannot represent NaN. A value that is too large becomes
-/// infinity. If the format lacks infinities, the value becomes NaN, or the largest finite value if the format also
-/// lacks NaN.
+/// infinity. If the format lacks infinities, such a value becomes NaN, or the largest finite value if the format also
+/// lacks NaN. For `f8E8M0FNU`, a value with a minus sign becomes NaN, and 0.0 becomes 2^-127.
 pub(crate) fn encode(value: f64, element: ElementType) -> Option<u64> {
     match element {
         ElementType::F64 => return Some(value.to_bits()),
@@ -159,7 +159,8 @@ pub(crate) fn decode(bits: u64, element: ElementType) -> Option<f64> {
             let fraction = (magnitude & ((1 << f.mantissa_bits) - 1)) as f64;
             let hidden = if exponent == 0 { 0.0 } else { (1u64 << f.mantissa_bits) as f64 };
             let scale = exponent.max(1) - f.bias - f.mantissa_bits as i32;
-            // Apply the scale in two steps, because 2 to the power of `scale` can be too small for an `f64`.
+            // Apply the scale in two steps, as `encode` does. Both steps are exact, because they multiply by powers of
+            // two.
             (hidden + fraction) * (2f64).powi(scale / 2) * (2f64).powi(scale - scale / 2)
         }
     };
@@ -167,7 +168,7 @@ pub(crate) fn decode(bits: u64, element: ElementType) -> Option<f64> {
 }
 
 /// Rounds a value to `f8E8M0FNU`. The format represents only powers of two, stores only the exponent, and uses 0xFF for
-/// NaN.
+/// NaN. Negative values and infinities become NaN.
 fn encode_e8m0(value: f64) -> u64 {
     if value.is_nan() || value < 0.0 {
         return 0xFF;

@@ -71,7 +71,7 @@ pub fn hazards(module: &Module) -> Vec<Hazard> {
 fn of_func(func: &Func) -> Vec<Hazard> {
     let mut found = Vec::new();
     let mut sizes = HashMap::new();
-    // Visit the ops in program order. A region can only use outer values that are defined before the region.
+    // Visit the ops in program order, so that the constant size of an operand is known before an op uses it.
     walk(&func.body, &mut |op| match &op.kind {
         OpKind::Constant(literal) if literal.ty.shape.is_empty() => {
             if let (Some(values), Some(result)) = (literal.integers(), op.results.first()) {

@@ -38,8 +38,8 @@ const MAX_DEPTH: usize = 96;
 ///
 /// # Errors
 ///
-/// Returns an error if the module has no entry function, if calls are nested too deeply, or if the inlined module has
-/// too many ops.
+/// Returns an error if the module has no entry function, if calls and regions are nested too deeply, if the inlined
+/// module has too many ops, or if a call does not match the function that it references.
 pub fn inline(module: &Module, keep: &[&str]) -> Result<Module> {
     let main = module.entry().ok_or_else(|| {
         Error::new(ErrorKind::Structure, "the module has no function `main`, nor a single public one")
@@ -77,7 +77,7 @@ struct Inliner<'m> {
     kept: Vec<String>,
 }
 
-/// New value ids of a function, indexed by the old ids. `None` for a value that is not defined yet.
+/// New id of each value of a function, indexed by the old id, or `None` if the value is not defined yet.
 type Map = Vec<Option<ValueId>>;
 
 impl<'m> Inliner<'m> {
@@ -153,7 +153,8 @@ impl<'m> Inliner<'m> {
         Ok(())
     }
 
-    /// Appends the ops of a function to `to`. Returns the new ids of the operands of the function's `return` op.
+    /// Appends the ops of a function to `to`, except for its `return` op. Returns the new ids of the operands of the
+    /// `return` op.
     fn call(&mut self, callee: &str, operands: &[ValueId], to: &mut Vec<Op>) -> Result<Vec<ValueId>> {
         let func = self.module.func(callee).ok_or_else(|| unknown(callee))?;
         if func.args().len() != operands.len() {

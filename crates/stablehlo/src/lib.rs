@@ -97,7 +97,8 @@ pub use write::write;
 ///
 /// # Errors
 ///
-/// Returns an error if the program is malformed, or if [`verify`](verify()) rejects the program at this level.
+/// Returns an error if the program is malformed, if it is text and the feature `text` is disabled, or if
+/// [`verify`](verify()) rejects the program at this level.
 pub fn parse(program: impl Into<Bytes>, level: VerifyLevel) -> Result<ir::Module> {
     let program = program.into();
     let module = if is_artifact(&program) { bytecode::parse(&program)? } else { parse_text(&program)? };

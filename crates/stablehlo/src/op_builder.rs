@@ -22,7 +22,7 @@ pub(crate) struct UntypedOp<'a> {
     pub(crate) name: &'a str,
     pub(crate) attributes: Named<'a>,
     pub(crate) operands: &'a [ValueId],
-    /// Types of all values that the function has defined so far, including the op's results.
+    /// Types of all values that the function has defined so far, including the op's operands.
     pub(crate) values: &'a ValueTypes,
 }
 
@@ -43,6 +43,7 @@ impl UntypedOp<'_> {
 }
 
 /// Returns the rank of a tensor type that the IR keeps as text, because its elements are quantized or it has bounds.
+/// Returns `None` for an unranked tensor type, and for any other type.
 fn rank_of_text(ty: &Type) -> Option<usize> {
     let Type::Other(text) = ty else { return None };
     let extents = text.strip_prefix("tensor<").filter(|rest| !rest.starts_with('*'))?.split('x');
@@ -50,7 +51,7 @@ fn rank_of_text(ty: &Type) -> Option<usize> {
     Some(extents.take_while(is_extent).count())
 }
 
-/// Returns the op's kind, and the attributes for which the kind has no field.
+/// Returns the op's kind, and the inherent attributes for which the kind has no field.
 pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
     let a = raw.attributes;
     let mut extra = Attributes::new();
@@ -105,7 +106,7 @@ pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
                 ));
             }
             window.padding.clear();
-            // Some producers wrote more strides than the convolution has spatial dimensions.
+            // Some producers wrote more strides than the convolution has spatial dimensions. Ignore the excess strides.
             window.strides.truncate(dimensions.input_spatial.len());
             let precision = precision(a)?;
             OpKind::DynamicConv { dimensions, window, feature_group_count, batch_group_count, precision }
@@ -166,7 +167,8 @@ pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
                     }
                 }
             }
-            // If either list of layouts is present and not empty, keep both lists.
+            // If either list of layouts is present and not empty, keep both lists, because the specification allows the
+            // lists only together.
             let layouts = ["operand_layouts", "result_layouts"];
             let stated = |attribute: &Attribute| !matches!(attribute, Attribute::Array(items) if items.is_empty());
             if layouts.iter().filter_map(|name| a.find(name)).any(stated) {
@@ -214,7 +216,8 @@ macro_rules! read_ops {
 
 op_table!(read_ops);
 
-/// Copies the named attributes to `extra`. Omits empty lists and the default accuracy, because they equal the default.
+/// Copies the named attributes to `extra`. Omits empty lists and the default accuracy, because an absent attribute has
+/// the same meaning.
 fn keep(a: Named<'_>, extra: &mut Attributes, names: &[&str]) {
     for &name in names {
         match a.find(name) {
@@ -331,6 +334,7 @@ fn dot_general_dimensions(a: Named<'_>) -> Result<DotDimensions> {
 }
 
 /// Returns the attribute `algorithm` in MLIR's text form. Artifacts store the algorithm as seven separate attributes.
+/// Returns `None` if the op does not specify an algorithm.
 fn dot_algorithm(a: Named<'_>) -> Result<Option<(String, Attribute)>> {
     if let Some(whole) = a.find("algorithm") {
         return Ok(Some(("algorithm".into(), whole.clone())));
@@ -361,8 +365,8 @@ fn or_default<T: Clone>(list: Vec<T>, default: T, count: usize) -> Vec<T> {
     if list.is_empty() { vec![default; count] } else { list }
 }
 
-/// Reads the attributes that `convolution` and `dynamic_conv` share, except for the precision: dimension numbers,
-/// window, feature group count and batch group count.
+/// Reads the dimension numbers, the window, the feature group count and the batch group count of `convolution` or
+/// `dynamic_conv`.
 fn convolution(a: Named<'_>) -> Result<(Box<ConvDimensions>, Box<Window>, i64, i64)> {
     let mut d = Box::<ConvDimensions>::default();
     let fields = &mut [

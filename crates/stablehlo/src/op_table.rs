@@ -1,9 +1,9 @@
 //! The tables of ops, elementwise ops and enumerations.
 //!
-//! Each table is a macro. It passes its rows to the macro whose name is its argument. From the rows, the crate
-//! generates the IR ([`OpKind`](crate::ir::OpKind)), the opcodes and names, the operand, result and region counts that
-//! the verifier checks, the attributes of portable artifacts (for reading and writing), the attributes of MLIR's
-//! generic form, and most ops' own text forms (for reading and printing).
+//! Each table is a macro. It takes the name of another macro as its argument, and passes its rows to that macro. From
+//! the rows, the crate generates the IR ([`OpKind`](crate::ir::OpKind)), the opcodes and names, the operand, result and
+//! region counts that the verifier checks, the attributes of portable artifacts (for reading and writing), the
+//! attributes of MLIR's generic form, and the custom text forms of most ops (for reading and printing).
 //!
 //! A row of `op_table!` has this form:
 //!
@@ -373,9 +373,10 @@ macro_rules! enumeration_table {
             }
             /// `rng_distribution` of `rng`.
             RngDistribution "rng_distribution" "random number distribution" or Uniform {
-                /// Uniform distribution from the lower bound (inclusive) to the upper bound (exclusive).
+                /// Uniform distribution. The first two operands hold the lower bound (inclusive) and the upper bound
+                /// (exclusive).
                 Uniform "UNIFORM";
-                /// Normal distribution. The operands hold the mean and the standard deviation.
+                /// Normal distribution. The first two operands hold the mean and the standard deviation.
                 Normal "NORMAL";
             }
             /// `fft_type` of `fft`.

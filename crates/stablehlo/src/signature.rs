@@ -4,7 +4,8 @@ use crate::compatible::{all_compatible, unbounded};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Attribute, Attributes, TensorType, Type, function_text};
 
-/// Returns the attributes of a function without a body.
+/// Returns the attributes of the `func.func` op of a function without a body. `lists` holds the attributes of each
+/// argument and of each result.
 pub(crate) fn declaration(
     name: &str,
     ty: String,
@@ -75,7 +76,8 @@ pub(crate) fn split(text: &str) -> Option<(Vec<&str>, Vec<&str>)> {
     Some((inputs, results))
 }
 
-/// Calls `each` with each element of a list that ends in a closing parenthesis. Returns the text after the list.
+/// Calls `each` with each element of a list that ends in a closing parenthesis. Returns the text after the list, or
+/// `None` if the brackets are not balanced.
 fn items<'t>(list: &'t str, each: &mut dyn FnMut(&'t str)) -> Option<&'t str> {
     let (mut start, mut depth, mut last) = (0, 0usize, 0);
     for (at, byte) in list.bytes().enumerate() {
@@ -101,7 +103,8 @@ fn items<'t>(list: &'t str, each: &mut dyn FnMut(&'t str)) -> Option<&'t str> {
     None
 }
 
-/// Keeps a declared visibility that the field `public` of a function cannot represent.
+/// Adds a declared visibility of `public` or `nested` to a function's attributes. The field `public` of a function does
+/// not distinguish these visibilities from an absent one.
 pub(crate) fn keep_visibility(visibility: Option<&str>, attributes: &mut Attributes) {
     if let Some(stated @ ("public" | "nested")) = visibility {
         attributes.push(("sym_visibility".to_owned(), Attribute::String(stated.as_bytes().to_vec().into())));

@@ -1,4 +1,4 @@
-//! Every type of MLIR, including the types that values cannot have.
+//! The types that an MLIR program can contain, including element types and function types, which values cannot have.
 
 use crate::attributes::type_weight;
 use crate::ir::{ElementType, Type, function_text};

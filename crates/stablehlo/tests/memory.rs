@@ -8,7 +8,7 @@ mod common;
 
 use common::{XorShift, mutate};
 
-/// Number of bytes that are currently allocated, and its maximum since the last reset.
+/// Number of bytes that are currently allocated. `PEAK` is its maximum since the last reset.
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 

@@ -11,8 +11,8 @@ fn read(text: &str) -> Module {
     parse(text.to_owned(), VerifyLevel::FULL).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
-/// Checks that printing a module in both forms does not change it. Also checks this for writing it in each of several
-/// versions that can represent it.
+/// Checks that a module does not change if it is printed in either form and read again. Also checks that it does not
+/// change if it is written in each of several versions that can represent it, and read again.
 fn survives(module: &Module) {
     let text = module.to_string();
     let mut generic = PrintOptions::default();

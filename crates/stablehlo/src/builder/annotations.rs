@@ -1,4 +1,4 @@
-//! Attributes of a function's arguments and results: donation, shardings and memory kinds.
+//! Attributes of a function's arguments and results, such as donation, shardings, memory kinds and layouts.
 
 use std::fmt::Write;
 
@@ -41,8 +41,8 @@ impl Argument {
         Self { ty: ty.into(), attributes: Attributes::new() }
     }
 
-    /// Donates the buffer of the argument to the result with this index, which must have the same size
-    /// (`tf.aliasing_output`).
+    /// Donates the buffer of the argument to the result with this index (`tf.aliasing_output`). The result must have
+    /// the same size as the argument.
     #[must_use]
     pub fn donated_to(self, result: u32) -> Self {
         self.attribute("tf.aliasing_output", Attribute::Integer(result.into(), ElementType::I32))
@@ -153,7 +153,8 @@ pub struct Sharding(Form);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Form {
-    /// Name of the mesh, the axes of each dimension, and the axes along which the tensor is replicated.
+    /// Sharding over a mesh: the name of the mesh, the axes that shard each dimension, and the axes along which the
+    /// tensor is replicated.
     Mesh { mesh: String, dimensions: Vec<Vec<String>>, replicated: Vec<String> },
     /// Sharding in XLA's text form.
     Gspmd(String),
@@ -198,8 +199,8 @@ impl Sharding {
         Self::gspmd("{replicated}")
     }
 
-    /// Creates a sharding in GSPMD's form that splits each dimension into this many tiles. The tiles are assigned to
-    /// the devices in row-major order.
+    /// Creates a sharding in GSPMD's form that splits each dimension `d` into `parts[d]` tiles. The tiles are assigned
+    /// to the devices in row-major order.
     #[must_use]
     pub fn tiled(parts: &[u32]) -> Self {
         let list: Vec<String> = parts.iter().map(u32::to_string).collect();
@@ -213,7 +214,7 @@ impl Sharding {
         matches!(self.0, Form::Mesh { .. })
     }
 
-    /// Returns the name of the attribute.
+    /// Returns the name of the attribute that holds the sharding.
     pub(super) fn name(&self) -> &'static str {
         if self.is_shardy() { "sdy.sharding" } else { "mhlo.sharding" }
     }

@@ -1,4 +1,5 @@
-//! Calls, composites, custom calls, tuples, tokens, and transfers.
+//! Calls, composites, custom calls, sharding constraints, tuples, tokens, transfers, and ops on the extent of a
+//! dimension.
 
 use std::panic::Location;
 
@@ -12,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
 impl FunctionBuilder {
-    /// Calls a function of this module.
+    /// Calls a function of the same module.
     ///
     /// # Errors
     ///
@@ -26,9 +27,9 @@ impl FunctionBuilder {
         self.many(at, kind, &operands, callee.results())
     }
 
-    /// Adds an op of another library, such as `chlo.erf` or `my.attention`. The decomposition is a function that
-    /// computes the same results from the same operands. Devices that do not support the op call the decomposition
-    /// instead.
+    /// Adds a composite, which represents an op of another library, such as `chlo.erf` or `my.attention`. The
+    /// decomposition is a function that computes the same results from the same operands. Devices that do not support
+    /// the op call the decomposition instead. `attributes` are the attributes of the op, and `version` is its version.
     ///
     /// ```
     /// use stablehlo::builder::ModuleBuilder;
@@ -76,7 +77,7 @@ impl FunctionBuilder {
         Ok(self.push_op(at, &operands, NewOp { kind, regions: Vec::new(), attributes, types })?.into_vec())
     }
 
-    /// Calls a custom-call target of the device. The results have these types.
+    /// Calls a custom-call target of the device. `results` contains the types of the results.
     ///
     /// # Errors
     ///
@@ -127,7 +128,7 @@ impl FunctionBuilder {
         self.single(at, &[x], NewOp { kind, regions: Vec::new(), attributes, types: Types::one(ty) })
     }
 
-    /// Returns the operands unchanged, and prevents the compiler from moving ops across this op.
+    /// Returns the operands unchanged, and prevents the compiler from moving ops across the barrier.
     ///
     /// # Errors
     ///
@@ -184,7 +185,8 @@ impl FunctionBuilder {
         self.one(Location::caller(), OpKind::AfterAll, tokens, Types::Inferred)
     }
 
-    /// Receives tensors of these types from the host. Returns the tensors and a token.
+    /// Receives tensors of these types from the host. Returns the tensors and a token. The device defines the meaning
+    /// of `infeed_config`.
     ///
     /// # Errors
     ///
@@ -202,7 +204,7 @@ impl FunctionBuilder {
         self.with_token("infeed", at, kind, token, types)
     }
 
-    /// Sends tensors to the host. Returns a token.
+    /// Sends tensors to the host. Returns a token. The device defines the meaning of `outfeed_config`.
     ///
     /// # Errors
     ///

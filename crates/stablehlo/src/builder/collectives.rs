@@ -10,8 +10,8 @@ use crate::error::{ErrorKind, Result};
 use crate::ir::*;
 
 impl FunctionBuilder {
-    /// Concatenates the operands of a group's devices along a dimension. If the number of devices cannot be inferred
-    /// from the groups, use [`Self::all_gather_to`] and pass the types of the results.
+    /// Concatenates the values that an operand has on the devices of a group, along a dimension. If the number of
+    /// devices cannot be inferred from the groups, use [`Self::all_gather_to`] and pass the types of the results.
     ///
     /// # Errors
     ///
@@ -21,7 +21,7 @@ impl FunctionBuilder {
         self.gathered(Location::caller(), operands, dimension, collective, Types::Inferred)
     }
 
-    /// Works like [`Self::all_gather`], with results of these types.
+    /// Works like [`Self::all_gather`], but takes the types of the results instead of inferring them.
     ///
     /// # Errors
     ///
@@ -108,7 +108,7 @@ impl FunctionBuilder {
         self.scattered(Location::caller(), operands, dimension, collective, Types::Inferred, body)
     }
 
-    /// Works like [`Self::reduce_scatter`], with results of these types.
+    /// Works like [`Self::reduce_scatter`], but takes the types of the results instead of inferring them.
     ///
     /// # Errors
     ///

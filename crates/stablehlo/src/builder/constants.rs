@@ -179,8 +179,8 @@ fn write_number(value: f64, element: ElementType, bytes: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// Returns the bits of an integer or a boolean, extended to 64 bits. Returns `None` if the value is a fraction or out
-/// of range.
+/// Converts a number to an integer or a boolean, and returns its bits, extended to 64 bits. Returns `None` if the
+/// number is a fraction, is not finite, or is out of range.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the value is an integer in range")]
 fn integer(value: f64, element: ElementType) -> Option<u64> {
     let width = element.bit_width();
@@ -192,7 +192,7 @@ fn integer(value: f64, element: ElementType) -> Option<u64> {
 }
 
 impl FunctionBuilder {
-    /// Adds a constant. A number becomes a scalar, and a [`Literal`] becomes a tensor of its type.
+    /// Adds a constant. A number or a `bool` becomes a scalar, and a [`Literal`] becomes a tensor of its type.
     ///
     /// # Errors
     ///

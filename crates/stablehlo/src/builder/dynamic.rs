@@ -197,7 +197,8 @@ impl QuantizedType {
         Self { storage, expressed, axis: None, steps: vec![(scale, zero_point)] }
     }
 
-    /// Creates a type with one scale and zero point for each slice along a dimension.
+    /// Creates a type with one scale and zero point for each index of the dimension `axis`. `steps` holds these pairs
+    /// in the order of the indices.
     #[must_use]
     pub fn per_axis(
         storage: ElementType,

@@ -145,7 +145,8 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// Returns an error if the types of the operands differ, or if `direction` orders complex numbers.
+    /// Returns an error if the types of the operands differ, or if the operands are complex and `direction` is neither
+    /// `Eq` nor `Ne`.
     #[track_caller]
     pub fn compare(&self, x: Value, direction: ComparisonDirection, y: Value) -> Result<Value> {
         self.compare_at(Location::caller(), x, direction, y, ComparisonType::NoType)
@@ -155,7 +156,8 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// Returns an error in the same cases as [`Self::compare`].
+    /// Returns an error in the same cases as [`Self::compare`], and if numbers that are not floating-point numbers are
+    /// compared in weak order.
     #[track_caller]
     pub fn compare_as(
         &self,
@@ -192,11 +194,13 @@ impl FunctionBuilder {
         self.one(at, OpKind::Select, &operands, Types::Inferred)
     }
 
-    /// Limits each element to the range from `min` to `max`. These operands are scalars or have the shape of `x`.
+    /// Limits each element of `x` to the range from `min` to `max`. `min` and `max` are scalars or have the shape of
+    /// `x`.
     ///
     /// # Errors
     ///
-    /// Returns an error if the types of the operands differ.
+    /// Returns an error if the element types of the operands differ, or if `min` or `max` is neither a scalar nor of
+    /// the shape of `x`.
     #[track_caller]
     pub fn clamp(&self, min: Value, x: Value, max: Value) -> Result<Value> {
         let at = Location::caller();

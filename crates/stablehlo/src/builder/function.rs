@@ -1,4 +1,5 @@
-//! A function under construction: arguments, regions and results. The methods that add ops are in the sibling modules.
+//! A function under construction: arguments, regions and results. The sibling modules contain the methods that add the
+//! ops of StableHLO.
 
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
@@ -16,11 +17,12 @@ use crate::ops::Opcode;
 
 /// Builds one function. The methods that add ops have the names of StableHLO's ops in snake case.
 ///
-/// Each method checks its op and infers the types of the results. It returns an error that names the op, the operand
-/// and the caller's source location. This source location is also recorded as the location of the op. If a function of
-/// yours has the attribute `#[track_caller]`, the ops that it adds get the location of its caller.
+/// Each of these methods checks its op and infers the types of the results. If the op is not valid, the method returns
+/// an error that names the op and the caller's source location. The method also records the caller's source location as
+/// the location of the op. If a function of yours has the attribute `#[track_caller]`, the ops that it adds get the
+/// location of its caller.
 ///
-/// A method takes `&self`, so calls can be nested. The closures that build regions can use the builder and the values
+/// The methods take `&self`, so calls can be nested. The closures that build regions can use the builder and the values
 /// from outside the region.
 ///
 /// ```
@@ -208,7 +210,8 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// Returns an error if a result belongs to another function or is not in scope.
+    /// Returns an error if a result belongs to another function or is not in scope, or if [`Self::output`] was called
+    /// for a result that does not exist.
     #[track_caller]
     pub fn finish(self, results: impl Values) -> Result<FinishedFunction> {
         let at = Location::caller();
@@ -311,10 +314,11 @@ fn placed(error: Error, op: &str, function: &str, at: At) -> Error {
     error.with_op(op).with_func(function).with_location(at.to_string())
 }
 
-/// Closes the regions of a closure or leaves its scope, even if the closure fails or panics.
+/// Closes the regions that a closure opened, or leaves the name scope that [`FunctionBuilder::named`] entered. The
+/// guard does so even if the closure fails or panics.
 struct Guard<'a> {
     state: &'a RefCell<State>,
-    /// Number of regions that stay open. `None` for a scope.
+    /// Number of regions that stay open, or `None` if the guard leaves a name scope.
     depth: Option<usize>,
 }
 

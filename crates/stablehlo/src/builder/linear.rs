@@ -14,7 +14,7 @@ fn types(element: Option<ElementType>) -> Types {
 }
 
 impl FunctionBuilder {
-    /// Multiplies matrices or vectors: contracts the last dimension of `x` with the first dimension of `y`. Adds a
+    /// Multiplies matrices or vectors. Contracts the last dimension of `x` with the first dimension of `y`. Adds a
     /// `dot_general`, which replaces the op `dot` of earlier StableHLO versions.
     ///
     /// # Errors
@@ -110,7 +110,8 @@ impl FunctionBuilder {
         self.one(Location::caller(), kind, &[operand, start_indices], Types::Inferred)
     }
 
-    /// Computes the Cholesky decomposition of a batch of matrices. Reads and returns the lower or the upper triangle.
+    /// Computes the Cholesky decomposition of a batch of matrices. Reads and returns the lower triangles if `lower` is
+    /// true, and the upper triangles otherwise.
     ///
     /// # Errors
     ///
@@ -120,8 +121,9 @@ impl FunctionBuilder {
         self.one(Location::caller(), OpKind::Cholesky { lower }, &[x], Types::Inferred)
     }
 
-    /// Solves linear equations with triangular matrices: `op(a) * x = b` if `left_side` is true, otherwise `x * op(a) =
-    /// b`. `transpose_a` selects `op`.
+    /// Solves linear equations with triangular matrices: `op(a) * x = b` if `left_side` is true, otherwise
+    /// `x * op(a) = b`. `transpose_a` selects `op`. `lower` selects the triangle of `a` that is read. If
+    /// `unit_diagonal` is true, the elements on the diagonal of `a` are taken to be 1.
     ///
     /// # Errors
     ///
@@ -140,7 +142,7 @@ impl FunctionBuilder {
         self.one(Location::caller(), kind, &[a, b], Types::Inferred)
     }
 
-    /// Computes the Fourier transform along the last one to three dimensions. `fft_length` has the length of each
+    /// Computes the Fourier transform along the last one to three dimensions. `fft_length` contains the length of each
     /// transformed dimension.
     ///
     /// # Errors
@@ -193,10 +195,11 @@ impl FunctionBuilder {
     }
 
     /// Normalizes a batch for inference. `scale`, `offset`, `mean` and `variance` have one element for each feature.
+    /// `epsilon` is added to the variance, and `feature_index` is the feature dimension of `x`.
     ///
     /// # Errors
     ///
-    /// Returns an error if one of these operands does not have one element for each feature.
+    /// Returns an error if `scale`, `offset`, `mean` or `variance` does not have one element for each feature.
     #[track_caller]
     #[expect(clippy::too_many_arguments, reason = "the operands of the specification")]
     pub fn batch_norm_inference(

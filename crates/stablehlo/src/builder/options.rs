@@ -48,8 +48,8 @@ impl DotGeneral {
         self
     }
 
-    /// Sets the batching dimensions of the left and of the right operand. Slices along these dimensions are multiplied
-    /// separately.
+    /// Sets the batching dimensions of the left and of the right operand. The op multiplies the slices at each index of
+    /// these dimensions separately.
     #[must_use]
     pub fn batching(mut self, lhs: impl AsRef<[usize]>, rhs: impl AsRef<[usize]>) -> Self {
         (self.dimensions.lhs_batching, self.dimensions.rhs_batching) = (dims(lhs), dims(rhs));
@@ -118,9 +118,9 @@ pub struct Convolution {
 }
 
 impl Convolution {
-    /// Creates a convolution over this many spatial dimensions, with strides and dilations of 1 and without padding. In
-    /// the input and the output, the batch dimension is the first and the feature dimension is the last (NHWC). In the
-    /// kernel, the input features and then the output features are the last dimensions (HWIO).
+    /// Creates the options of a convolution over `spatial` spatial dimensions, with strides and dilations of 1 and
+    /// without padding. In the input and the output, the batch dimension is the first and the feature dimension is the
+    /// last (NHWC). In the kernel, the input features and then the output features are the last dimensions (HWIO).
     #[must_use]
     pub fn new(spatial: usize) -> Self {
         Self::with_dimensions(ConvDimensions {
@@ -154,7 +154,8 @@ impl Convolution {
         })
     }
 
-    /// Creates a convolution with these dimension numbers, strides and dilations of 1 and no padding.
+    /// Creates the options of a convolution with these dimension numbers, with strides and dilations of 1 and without
+    /// padding.
     #[must_use]
     pub fn with_dimensions(dimensions: ConvDimensions) -> Self {
         let spatial = dimensions.input_spatial.len();
@@ -243,7 +244,7 @@ pub struct Scatter {
 }
 
 impl Scatter {
-    /// Creates a scatter without window dimensions.
+    /// Creates the options of a scatter whose updates have no window dimensions.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -338,7 +339,7 @@ impl CustomCall {
         api_version(api_version): i64;
     }
 
-    /// Sets another attribute, such as `called_computations`, `output_operand_aliases` or `mhlo.sharding`.
+    /// Adds an attribute, such as `called_computations`, `output_operand_aliases` or `mhlo.sharding`.
     #[must_use]
     pub fn attribute(mut self, name: &str, value: Attribute) -> Self {
         self.attributes.push((name.to_owned(), value));
@@ -363,8 +364,8 @@ enum Groups {
 }
 
 impl Collective {
-    /// Creates a single group of all replicas. For ops in which [`Self::groups`] takes partition ids, it contains all
-    /// partitions.
+    /// Creates a single group of all replicas. For ops in which [`Self::groups`] takes partition ids, the group
+    /// contains all partitions instead.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -372,7 +373,7 @@ impl Collective {
 
     /// Creates groups from a list of the member ids of each group.
     ///
-    /// Without a channel, these are replica ids. With a channel, the ids are partition ids in `all_to_all`,
+    /// Without a channel, the ids are replica ids. With a channel, the ids are partition ids in `all_to_all`,
     /// `collective_broadcast` and `collective_reduce`. In other collectives with a channel, the ids are replica ids,
     /// and each group contains all partitions of its replicas. With [`Self::use_global_device_ids`], the ids are global
     /// device ids.
@@ -382,7 +383,7 @@ impl Collective {
         Self { groups: Groups::Listed(listed), ..Self::default() }
     }
 
-    /// Creates groups along these axes of a mesh of the module. Requires StableHLO 1.21.
+    /// Creates groups along these axes of a mesh of the module. Requires StableHLO 1.16.
     #[must_use]
     pub fn mesh_axes(mesh: &str, axes: &[&str]) -> Self {
         let axes: Vec<String> = axes.iter().map(|axis| format!("#stablehlo.axis_ref<name = \"{axis}\">")).collect();

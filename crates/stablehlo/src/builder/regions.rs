@@ -189,7 +189,8 @@ impl FunctionBuilder {
         self.single(at, &[operand, source, init], new)
     }
 
-    /// Repeats `body` while `condition` returns true. Both closures take the state, and `body` returns the next state.
+    /// Repeats `body` while `condition` returns true. Both closures take the loop-carried values, which are initially
+    /// `init`. `body` returns their next values.
     ///
     /// ```
     /// use stablehlo::builder::ModuleBuilder;
@@ -212,8 +213,8 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// Returns an error if a closure returns an error, if `condition` does not return a boolean, or if `body` returns a
-    /// state of other types.
+    /// Returns an error if a closure returns an error, if `condition` does not return a boolean, or if `body` returns
+    /// values of other types.
     #[track_caller]
     pub fn while_<V: Values>(
         &self,
@@ -251,8 +252,8 @@ impl FunctionBuilder {
         self.structured(name, at, vec![predicate], new_op(OpKind::If, vec![first, second]), &form)
     }
 
-    /// Executes the branch with the index `index`, a scalar of type `i32`. If the index is out of range, the last
-    /// branch is executed. The closure receives a branch index and builds this branch.
+    /// Executes one of `branches` branches. `index` is a scalar of type `i32` that selects the branch. If it is out of
+    /// range, the last branch is executed. The closure receives the index of a branch and builds that branch.
     ///
     /// # Errors
     ///
@@ -315,7 +316,8 @@ impl FunctionBuilder {
         Ok(self.push_op(at, &[future], new)?.into_vec())
     }
 
-    /// Builds a region that takes two scalars for each of these tensors.
+    /// Builds a region that takes one scalar for each tensor in `first`, and then one scalar for each tensor in
+    /// `second`.
     pub(super) fn reducer<V: Values, R: Values>(
         &self,
         op: &str,
@@ -350,7 +352,7 @@ impl FunctionBuilder {
         })
     }
 
-    /// Adds an op, and returns its results in the form of another structure.
+    /// Adds an op, and returns its results as a structure of the same form as `form`.
     pub(super) fn structured<V: Values>(
         &self,
         op: &str,

@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
 impl FunctionBuilder {
-    /// Adds a tensor of this type. Each element equals its index along `dimension`.
+    /// Creates a tensor of this type. Each element equals its index along `dimension`.
     ///
     /// # Errors
     ///
@@ -19,7 +19,7 @@ impl FunctionBuilder {
         self.one(Location::caller(), OpKind::Iota { iota_dimension: dimension }, &[], Types::one(ty))
     }
 
-    /// Returns the id of this device's partition, as a scalar of type `ui32`.
+    /// Returns the partition id of the device that runs the op, as a scalar of type `ui32`.
     ///
     /// # Errors
     ///
@@ -29,7 +29,7 @@ impl FunctionBuilder {
         self.one(Location::caller(), OpKind::PartitionId, &[], Types::Inferred)
     }
 
-    /// Returns the id of this device's replica, as a scalar of type `ui32`.
+    /// Returns the replica id of the device that runs the op, as a scalar of type `ui32`.
     ///
     /// # Errors
     ///
@@ -100,7 +100,7 @@ impl FunctionBuilder {
         self.one(at, OpKind::Reshape, &[x], Types::one(ty))
     }
 
-    /// Permutes the dimensions: dimension `d` of the result is dimension `permutation[d]` of the operand.
+    /// Permutes the dimensions. Dimension `d` of the result is dimension `permutation[d]` of the operand.
     ///
     /// # Errors
     ///
@@ -187,7 +187,7 @@ impl FunctionBuilder {
         self.one(Location::caller(), kind, &[x], Types::Inferred)
     }
 
-    /// Returns the type of a value with another shape. Keeps the scales of quantized types.
+    /// Returns the type of `x` with its shape replaced by `shape`. Keeps the element type, which may be quantized.
     pub(super) fn with_shape(&self, op: &str, at: super::state::At, x: Value, shape: &[i64]) -> Result<Type> {
         let ty = self.types_of(op, at, &[x])?.remove(0);
         match ty {
@@ -202,7 +202,7 @@ impl FunctionBuilder {
     }
 }
 
-/// Returns the text of a tensor type with another shape and without bounds.
+/// Returns the text of a tensor type with its shape replaced by `shape` and without bounds.
 fn reshaped(text: &str, shape: &[i64]) -> String {
     let mut rest = &text["tensor<".len()..];
     while let Some((extent, after)) = rest.split_once('x')
@@ -216,7 +216,7 @@ fn reshaped(text: &str, shape: &[i64]) -> String {
     for &extent in shape {
         new.push_str(&if extent == DYNAMIC { "?x".to_owned() } else { format!("{extent}x") });
     }
-    // A quantized element type contains angle brackets, which must be closed, too.
+    // Trimming the text also removed the closing angle brackets of the element type, such as a quantized type.
     let brackets = 1 + element.matches('<').count() - element.matches('>').count();
     new + element + &">".repeat(brackets)
 }

@@ -17,7 +17,7 @@ pub(super) type At = &'static panic::Location<'static>;
 /// The results of an op.
 pub(super) type Results = SmallVec<[Value; 2]>;
 
-/// The types of an op's results.
+/// Source of the types of an op's results.
 #[derive(Debug)]
 pub(super) enum Types {
     /// The types are inferred from the operands, attributes and regions.
@@ -29,7 +29,7 @@ pub(super) enum Types {
 }
 
 impl Types {
-    /// Creates the type of an op with one result.
+    /// States the type of an op's only result.
     pub(super) fn one(ty: impl Into<Type>) -> Self {
         Self::Stated(SmallVec::from_iter([ty.into()]))
     }
@@ -66,8 +66,8 @@ pub(super) struct State {
     open: Vec<bool>,
     /// Index of each type in the interned types of `func.values`.
     types: HashMap<Arc<Type>, u32>,
-    /// Bit set for each interned type. A set bit means that an elementwise op is valid if its operands and result have
-    /// the type.
+    /// Bit set for each interned type, with one bit for each elementwise op. A set bit means that the op is valid if
+    /// its operands and its result have the type.
     sound: Vec<u64>,
     places: Places,
 }
@@ -77,10 +77,10 @@ pub(super) struct State {
 struct Places {
     /// All locations. The first location is `Unknown`.
     listed: Vec<Location>,
-    /// Ids of the known locations, by the address of the caller's location and the id of the enclosing scope.
+    /// Ids of the known locations, by the address of the caller's location and the id of the innermost name scope.
     known: HashMap<(usize, u32), LocationId>,
     last: Option<(usize, LocationId)>,
-    /// Joined names of each enclosing scope and the scopes around it, with the id of the scope.
+    /// For each enclosing name scope, its name joined to the names of the outer scopes, and its id.
     names: Vec<(String, u32)>,
     named: u32,
 }
@@ -269,8 +269,8 @@ impl State {
         check_op(&self.func, op)
     }
 
-    /// Adds an elementwise op. If all operands have the same type, each combination of op and type is checked only
-    /// once.
+    /// Adds an elementwise op. If the operands and the result have the same type, each combination of op and type is
+    /// checked only once.
     pub(super) fn elementwise(&mut self, at: At, operands: &[Value], kind: OpKind, bit: usize) -> Result<Results> {
         let ids = self.resolve(operands).map_err(|e| e.with_op(&kind.name()))?;
         let position = self.func.values.position(ids[0]);
@@ -315,7 +315,8 @@ impl State {
         Ok((depth, values))
     }
 
-    /// Ends the innermost region with a return op that returns these values.
+    /// Ends the innermost region with a return op that returns these values. The region stays open until
+    /// [`Self::close`] is called.
     pub(super) fn end(&mut self, at: At, returned: &[Value]) -> Result<Region> {
         let ids = self.resolve(returned).map_err(|e| e.with_op("stablehlo.return"))?;
         let mut op = Op::new(OpKind::Return, ids, ValueIds::new());
@@ -328,7 +329,7 @@ impl State {
         Ok(region)
     }
 
-    /// Closes all regions but the outermost `depth` ones.
+    /// Closes all regions except for the outermost `depth` regions.
     pub(super) fn close(&mut self, depth: usize) {
         for frame in self.frames.drain(depth.min(self.frames.len())..) {
             self.open[frame.region as usize] = false;
@@ -365,7 +366,7 @@ impl State {
         check_op(&self.func, op).map_err(|e| e.with_op(&op.kind.name()))
     }
 
-    /// Enters a scope. Its name becomes part of the locations of the ops that are added in the scope.
+    /// Enters a name scope. Its name becomes part of the locations of the ops that are added in the scope.
     pub(super) fn enter(&mut self, name: &str) {
         let places = &mut self.places;
         places.named += 1;
@@ -377,7 +378,7 @@ impl State {
         places.names.push((name, places.named));
     }
 
-    /// Leaves the innermost scope.
+    /// Leaves the innermost name scope.
     pub(super) fn leave(&mut self) {
         self.places.names.pop();
         self.places.last = None;

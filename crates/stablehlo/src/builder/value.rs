@@ -23,9 +23,9 @@ impl Value {
 
 /// A structure of values: one [`Value`], an array, a `Vec`, a tuple, or your own type.
 ///
-/// Ops with several operands take such a structure, pass a structure of the same form to their regions, and return one.
-/// Implement the trait for a type of your own, such as the state of a training loop, to pass this type to
-/// [`while_`](super::FunctionBuilder::while_).
+/// Ops with several operands take such a structure, pass a structure of the same form to their regions, and return a
+/// structure of the same form. Implement the trait for a type of your own, such as the state of a training loop, to
+/// pass this type to [`while_`](super::FunctionBuilder::while_).
 ///
 /// ```
 /// use stablehlo::builder::{Value, Values};

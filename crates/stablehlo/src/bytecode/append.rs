@@ -1,4 +1,4 @@
-//! Appends MLIR text to attributes that the IR keeps as text.
+//! Builds the MLIR text of attributes that the IR keeps as text.
 
 use std::fmt::{self, Write};
 
@@ -6,7 +6,7 @@ use super::cursor::Cursor;
 use crate::error::Result;
 use crate::ir::Attribute;
 
-/// Appends the text of an attribute that the IR keeps as text.
+/// Appends the text of an attribute that the IR keeps as text. Returns an error for any other attribute.
 pub(super) fn append_other(out: &mut String, attribute: &Attribute, cursor: &Cursor<'_>) -> Result<()> {
     match attribute {
         Attribute::Other(text) => {

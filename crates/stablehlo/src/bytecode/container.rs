@@ -10,7 +10,7 @@ use crate::version::MAGIC;
 /// Newest bytecode version that this reader supports.
 const NEWEST: u64 = 6;
 
-/// Section ids.
+/// Ids of the sections in MLIR's bytecode format.
 mod id {
     pub(super) const STRINGS: usize = 0;
     pub(super) const DIALECTS: usize = 1;
@@ -26,7 +26,7 @@ mod id {
 /// Section id of the nested regions of an isolated op.
 pub(super) const IR_SECTION: u8 = 4;
 
-/// The dialects whose encodings this reader supports.
+/// The dialects that the reader distinguishes. The reader rejects encoded attributes and types of all other dialects.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Dialect {
     Builtin,
@@ -46,7 +46,7 @@ pub(super) struct Entry {
     pub(super) range: Range<usize>,
 }
 
-/// One op name.
+/// The name of an op, as the dialect section of the file lists it.
 pub(super) struct OpName {
     /// Full name, such as `vhlo.add_v1`.
     pub(super) full: String,

@@ -179,7 +179,8 @@ impl<'a> Cursor<'a> {
         Ok(start..start + length)
     }
 
-    /// Reads an integer of this bit width. The file does not store the width, because the type determines it.
+    /// Reads an integer of this bit width. The file does not store the width, because the type determines it. Returns
+    /// only the lowest 64 bits of a wider integer.
     pub(super) fn int_of_width(&mut self, width: u32) -> Result<i64> {
         match width {
             0 => Ok(0),
@@ -234,7 +235,7 @@ mod tests {
     #[test]
     fn varints_of_every_length() {
         assert_eq!(cursor(&[2 * 5 + 1]).varint().unwrap(), 5);
-        // 300 << 2 | 0b10 in two bytes.
+        // The two bytes are `300 << 2 | 0b10` in little-endian order.
         assert_eq!(cursor(&[0xB2, 0x04]).varint().unwrap(), 300);
         for extra in 1..8u32 {
             let value = (1u64 << (7 * (extra + 1))) - 1;

@@ -32,7 +32,7 @@ pub(super) struct Tables<'a> {
     budget: Budget,
 }
 
-/// The type of a value.
+/// A type that values can have, and its position among the interned types of a function.
 #[derive(Clone)]
 struct ValueType {
     ty: Arc<Type>,
@@ -65,18 +65,18 @@ impl<'a> Tables<'a> {
         self.loaded.get((*self.attributes.get(index)? as usize).checked_sub(1)?)
     }
 
-    /// Returns the cost of copying a decoded attribute.
+    /// Returns the cost of copying a decoded attribute, or 0 if the attribute is not decoded yet.
     pub(super) fn weight(&self, index: usize) -> usize {
         self.find(index).map_or(0, |(_, weight)| *weight)
     }
 
-    /// Returns a decoded attribute.
+    /// Returns the attribute with this index, which [`Self::load`] must have decoded.
     pub(super) fn loaded(&self, index: usize) -> &Attribute {
         const MISSING: &Attribute = &Attribute::Unit;
         self.find(index).map_or(MISSING, |(attribute, _)| attribute)
     }
 
-    /// Returns the type with this index as the type of a value.
+    /// Returns the type with this index. Returns an error if a value cannot have this type.
     pub(super) fn value_type(&mut self, offset: usize, index: usize) -> Result<&Arc<Type>> {
         Ok(&self.shared_type(offset, index)?.ty)
     }
@@ -122,8 +122,8 @@ impl<'a> Tables<'a> {
         Ok(position)
     }
 
-    /// Returns the index of the type in the type attribute with this index. Returns `None` if the attribute is not a
-    /// type.
+    /// Returns the index of the type that a type attribute contains. `index` is the index of the attribute. Returns
+    /// `None` if the attribute is not a type attribute of VHLO.
     pub(super) fn type_of_attribute(&self, index: usize) -> Option<usize> {
         let entry = self.container.attributes.get(index)?;
         let mut cursor = Cursor::new(self.container.file, entry.range.clone());
@@ -132,7 +132,8 @@ impl<'a> Tables<'a> {
         (is_type && cursor.is_empty()).then_some(ty)
     }
 
-    /// Returns the inputs and results of the type with this index, if it is a function type.
+    /// Returns the input types and the result types of the function type with this index. Returns `Ok(None)` if the
+    /// type is not a function type.
     pub(super) fn function_type(&mut self, offset: usize, index: usize) -> Result<Option<(&[Type], &[Type])>> {
         if !matches!(self.types.get(index), Some(Some(_))) {
             self.type_at(offset, index, 0)?;
@@ -148,7 +149,7 @@ impl<'a> Tables<'a> {
         self.budget.charge(weight).map_err(|e| e.with_offset(offset))
     }
 
-    /// Returns the undecoded attribute with this index.
+    /// Returns the encoded attribute with this index.
     pub(super) fn attribute_entry(&self, offset: usize, index: usize) -> Result<super::container::Entry> {
         let entries = &self.container.attributes;
         entries.get(index).cloned().ok_or_else(|| {
@@ -220,7 +221,7 @@ impl<'a> Tables<'a> {
         cursor.list(|cursor| self.child(cursor, depth))
     }
 
-    /// Reads the index of a string attribute, and returns its value.
+    /// Reads the index of a string attribute or of a symbol, and returns its text.
     pub(super) fn child_text(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<String> {
         match self.child(cursor, depth)? {
             // The attribute's bytes are a slice of the program, but the returned string is a copy, so charge for it.
@@ -267,7 +268,7 @@ impl<'a> Tables<'a> {
             8 => self.integer(cursor, depth)?,
             9 => self.float(cursor, depth)?,
             10 | 11 | 12 | 13 | 14 | 15 | 22 => {
-                // A location used as an attribute. The IR does not keep its fields.
+                // The attribute is a location. The IR does not keep the fields of locations that occur in attributes.
                 cursor.take(cursor.remaining())?;
                 Attribute::Other("loc(unknown)".to_owned())
             }
@@ -337,7 +338,7 @@ impl<'a> Tables<'a> {
         })
     }
 
-    /// Reads a dense constant. Its data is a slice of the program.
+    /// Reads a dense constant. Its data is a slice of the program, unless its elements are narrower than a byte.
     fn dense(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
         let ty = self.tensor_type(cursor, depth)?;
         let offset = cursor.pos();
@@ -387,7 +388,7 @@ impl<'a> Tables<'a> {
                 format_args!("an array of {count} {element} holds {} bytes", raw.len()),
             ));
         }
-        // Dense arrays are not packed: every boolean takes one byte.
+        // Dense arrays are not packed. Every boolean takes one byte.
         let literal = Literal::new(TensorType::new([count], element), raw).map_err(|e| e.with_offset(offset))?;
         Ok(Attribute::DenseArray(literal))
     }
@@ -418,7 +419,8 @@ impl<'a> Tables<'a> {
         })
     }
 
-    /// Appends the text of an attribute that the IR keeps as text.
+    /// Reads the fields of the VHLO attribute with this code, and appends its MLIR text. The IR keeps such an attribute
+    /// as text.
     fn vhlo_text(&mut self, out: &mut String, cursor: &mut Cursor<'_>, depth: usize, code: u64) -> Result<()> {
         let pattern = match code {
             10 => {
@@ -477,7 +479,8 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// The enumerations: code, name, and the keywords of the values from 0.
+/// The enumerations. Each row contains the code of the attribute, the name of the enumeration, and the keywords of the
+/// values in ascending order, starting at the value 0.
 const ENUMERATIONS: &[(u64, &str, &str)] = &[
     (3, "comparison_direction", "EQ NE GE GT LE LT"),
     (4, "comparison_type", "NOTYPE FLOAT TOTALORDER SIGNED UNSIGNED WEAKORDER"),

@@ -1,4 +1,4 @@
-//! Reads functions.
+//! Reads the functions of a portable artifact.
 
 use super::cursor::Cursor;
 use super::ir_section::{Head, Scope, Walk, finished, symbol};
@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 use crate::signature::{declaration, declared_results, keep_visibility};
 
-/// The attributes of a function.
+/// The attributes of a function. `own` contains the inherent attributes.
 struct FuncAttributes {
     own: Attributes,
     /// Index of the function's type, if the file stores `function_type` as a type attribute. Otherwise the type is in

@@ -83,7 +83,7 @@ impl Numbers {
     }
 }
 
-/// The fields of an op before its regions.
+/// The fields of an op that precede its regions in the file.
 pub(super) struct Head {
     pub(super) offset: usize,
     name: usize,
@@ -105,7 +105,7 @@ pub(super) struct Head {
 pub(super) struct Gathered {
     /// Names and indices of the attributes in the op's properties.
     pub(super) own: SmallVec<[(&'static str, usize); 8]>,
-    /// The op's own attributes in files without properties, which store them by name.
+    /// The op's inherent attributes in files without properties, which store them by name.
     pub(super) named: Attributes,
     pub(super) discardable: Attributes,
 }
@@ -288,7 +288,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Separates the op's own attributes from its discardable attributes, and decodes all of them.
+    /// Separates the op's inherent attributes from its discardable attributes. Decodes all of them except for the type
+    /// of a function.
     pub(super) fn gather(&mut self, head: &Head) -> Result<Gathered> {
         const POSITIONAL: Names = Names(
             "attr0 attr1 attr2 attr3 attr4 attr5 attr6 attr7 attr8 attr9 attr10 attr11 attr12 attr13 attr14 attr15 \
@@ -468,7 +469,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Reads an op without its regions.
+    /// Appends an ordinary op to `ops`, without its regions. `head` contains the op's other fields.
     #[inline]
     fn shallow(
         &mut self,
@@ -516,11 +517,13 @@ impl<'a> Walk<'a> {
         head.properties.is_some() || head.dictionary.is_none() || self.tables.container.bytecode_version >= 5
     }
 
-    /// Builds the kind of the first op with its name and properties, and caches the kind.
+    /// Builds the kind of an op that is not in the cache. Caches the kind if all ops with the same name and the same
+    /// properties have the same kind.
     fn kind(&mut self, scope: &Scope, head: &Head) -> Result<(OpKind, Attributes)> {
         let gathered = self.gather(head)?;
         let name = &self.names[head.name];
-        // Do not cache constants, which all differ, and ops whose kind depends on the ranks of their operands.
+        // Do not cache constants, because they all differ. Do not cache ops whose kind depends on the ranks of their
+        // operands.
         let lasting = !matches!(
             name.code,
             Opcode::Constant

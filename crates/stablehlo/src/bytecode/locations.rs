@@ -19,11 +19,12 @@ pub(super) struct ArtifactLocations {
     program: Bytes,
     attributes: Vec<Entry>,
     strings: Vec<Range<usize>>,
-    /// Whether the total size of all names in locations is proportional to the file size. Computed at the first use.
+    /// Whether the names of all locations fit into the budget (see `is_modest`). Computed at the first use.
     modest: OnceLock<bool>,
 }
 
-/// Reads the index of a location attribute and returns its id, if an attribute with this index exists.
+/// Reads the index of a location attribute, and returns the id of the location. Returns an error if no attribute has
+/// this index. `attributes` is the number of attributes in the file.
 #[inline]
 pub(super) fn read(cursor: &mut Cursor<'_>, attributes: usize) -> Result<LocationId> {
     let index = cursor.index()?;
@@ -44,8 +45,8 @@ impl ArtifactLocations {
     }
 
     /// Returns whether the names of all locations fit into a budget that is proportional to the file size. A small
-    /// malicious file can refer to one long string many times. All locations of such a file are unknown, because each
-    /// would copy the string.
+    /// malicious file can refer to one long string many times. All locations of such a file are treated as unknown,
+    /// because each location would copy the string.
     fn is_modest(&self) -> bool {
         let mut budget = Budget::new(self.program.len());
         let name = |entry| {
@@ -99,7 +100,8 @@ impl ArtifactLocations {
                 let file = self.text(cursor)?;
                 let numbers = cursor.list(Cursor::varint)?;
                 let at = |i: usize| numbers.get(i).copied().unwrap_or(0);
-                // Four numbers are the start line, start column, end line and end column.
+                // The first two numbers are the start line and the start column. The numbers for the end of the range
+                // are not used.
                 Location::File { file, line: at(0), column: at(1) }
             }
             _ => Location::Unknown,

@@ -1,7 +1,8 @@
-//! Reader for portable artifacts: MLIR bytecode of all versions of the VHLO dialect.
+//! Reader for portable artifacts, which are MLIR bytecode of a version of the VHLO dialect.
 //!
 //! [`container`] indexes the sections, [`entries`] decodes attributes and types at their first use, and [`ir_section`]
-//! reads the ops. The data of constants is not copied, but stays a slice of the program.
+//! reads the ops. The data of a constant is a slice of the program, unless its elements are narrower than a byte and
+//! must be unpacked.
 
 mod append;
 mod container;

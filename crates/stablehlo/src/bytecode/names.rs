@@ -17,13 +17,13 @@ pub(super) enum Role {
     Op,
 }
 
-/// One op name.
+/// The name of an op in the file, and the properties that the reader derives from it.
 pub(super) struct Name {
     /// Name without the version, such as `stablehlo.add` or `sdy.mesh`.
     pub(super) full: String,
     pub(super) role: Role,
     pub(super) code: Opcode,
-    /// The op's attributes in the order of its properties, if the order is known.
+    /// Names of the op's inherent attributes in the order of its properties, if the order is known.
     pub(super) attributes: Option<Names>,
     pub(super) vhlo: bool,
 }

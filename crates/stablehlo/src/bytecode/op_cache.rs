@@ -16,7 +16,7 @@ pub(super) struct CachedOp {
 pub(super) struct OpCache {
     /// Index in `known` plus one for each index of properties, or 0 if there is no entry.
     by_properties: Vec<u32>,
-    /// Index in `known` plus one for each op name, for ops without properties. 0 if there is no entry.
+    /// Index in `known` plus one for each op name, or 0 if there is no entry. Used for ops without properties.
     by_name: Vec<u32>,
     known: Vec<CachedOp>,
 }
@@ -31,7 +31,8 @@ impl OpCache {
         self.known.get((*position? as usize).checked_sub(1)?).filter(|known| known.name == name)
     }
 
-    /// Adds the kind of the first op with these properties.
+    /// Adds the kind of an op with these properties. Does nothing if the cache already has an entry for these
+    /// properties.
     pub(super) fn add(&mut self, properties: Option<usize>, known: CachedOp) {
         let (list, index) = match properties {
             Some(properties) => (&mut self.by_properties, properties),

@@ -8,9 +8,9 @@ use super::proto::{Instruction, IotaReplicaGroups, MeshAxesReplicaGroups, decode
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
-/// Maximum number of devices in compact replica groups.
+/// Maximum number of devices in replica groups in XLA's iota form, such as `[2,4]<=[8]`.
 const MAX_MEMBERS: usize = 1 << 16;
-/// Maximum rank of the device array that is transposed.
+/// Maximum rank of the device array in the iota form.
 const MAX_RANK: usize = 64;
 
 /// Returns the StableHLO op that corresponds to the instruction.
@@ -77,7 +77,8 @@ fn groups(i: &Instruction) -> Result<Vec<Vec<i64>>> {
     Ok(listed.iter().map(|group| group.replica_ids.clone()).collect())
 }
 
-/// Converts groups along axes of a mesh. The transposition moves the axes of the groups to the end.
+/// Converts replica groups along axes of a mesh to the iota form. The transposition moves the axes of the groups to the
+/// end.
 fn along_axes(encoded: &Bytes) -> Result<IotaReplicaGroups> {
     let groups: MeshAxesReplicaGroups = decode(encoded.clone())?;
     if groups.encoded_len() != encoded.len() {
@@ -101,7 +102,8 @@ fn along_axes(encoded: &Bytes) -> Result<IotaReplicaGroups> {
     Ok(IotaReplicaGroups { groups, devices_per_group, reshape_dims, transpose_perm })
 }
 
-/// Expands compact replica groups: lists the device ids, and reshapes, transposes and splits the list.
+/// Returns the device ids of each replica group in the iota form. Reshapes the list of all ids to an array, transposes
+/// the array, and splits it into groups of equal size.
 fn expand(iota: &IotaReplicaGroups) -> Result<Vec<Vec<i64>>> {
     let wrong = || Error::new(ErrorKind::Encoding, "the numbers of the compact replica groups contradict each other");
     let size = |n: i64| usize::try_from(n).ok().filter(|&n| n > 0).ok_or_else(wrong);

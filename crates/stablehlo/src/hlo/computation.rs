@@ -305,8 +305,8 @@ impl Reader {
         Ok(Converted { kind, operands, regions, attributes: Attributes::new() })
     }
 
-    /// Converts any other instruction. Its computations become regions of the op. For a custom call, they become
-    /// functions.
+    /// Converts an instruction that is not a call, a loop or a conditional. The computations that it refers to become
+    /// regions of its op, or functions if the instruction is a custom call.
     fn operation(
         &mut self,
         body: &mut Body<'_>,

@@ -80,7 +80,8 @@ pub(super) fn kind(i: &mut Instruction) -> Result<(OpKind, Attributes)> {
         | "all-to-all"
         | "collective-permute"
         | "collective-broadcast" => collective::kind(i)?,
-        // StableHLO has no op for these opcodes. By convention, they are custom calls of these targets.
+        // StableHLO has no op for these opcodes. By convention, they become custom calls of targets that start with
+        // `mhlo.`.
         "topk" => {
             let fields = vec![("k".to_owned(), int(i.k)), ("largest".to_owned(), Attribute::Bool(i.largest))];
             extra.push(("mhlo.attributes".to_owned(), Attribute::Dictionary(fields)));
@@ -318,7 +319,8 @@ fn custom_call(i: &mut Instruction, extra: &mut Attributes) -> Result<OpKind> {
     })
 }
 
-/// Returns the configuration of a custom call: a parsed dictionary for the typed FFI, and bytes otherwise.
+/// Returns the configuration of a custom call. For the typed FFI, this is the parsed dictionary. For other API
+/// versions, or if the text is not a dictionary, it is the bytes.
 fn backend_config(bytes: Bytes, api_version: i64) -> Attribute {
     let text = std::str::from_utf8(&bytes).ok().map(str::trim).filter(|_| api_version == TYPED_FFI);
     match text.map(crate::text::dictionary) {

@@ -19,7 +19,8 @@ pub(super) fn synchronous(mut i: Box<Instruction>) -> Result<(Box<Instruction>, 
     Ok((i, shape))
 }
 
-/// Returns the opcode of the operation that an asynchronous opcode starts, and the shape of its result.
+/// Returns the opcode of the operation that an asynchronous opcode starts, and the shape of its result. Returns
+/// `Ok(None)` for any other opcode.
 fn started(opcode: &str, shape: &Shape) -> Result<Option<(&'static str, Shape)>> {
     let opcode = match opcode {
         // The shape of `all-reduce-start` is the shape of the result. The shapes of the other opcodes are tuples that

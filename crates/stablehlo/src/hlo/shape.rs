@@ -51,7 +51,7 @@ pub(super) fn leaf_count(shape: &proto::Shape) -> usize {
 }
 
 /// Finds the subshape that an index path refers to. Returns the position of its first leaf and the number of its
-/// leaves.
+/// leaves. A leaf is an array or a token.
 pub(super) fn part(shape: &proto::Shape, index: &[i64]) -> Result<(usize, usize)> {
     let (mut shape, mut start) = (shape, 0);
     for &step in index {
@@ -157,8 +157,8 @@ pub(super) fn tuple(tuple_shapes: Vec<proto::Shape>) -> proto::Shape {
     proto::Shape { element_type: TUPLE, tuple_shapes, ..proto::Shape::default() }
 }
 
-/// Returns the layout's dimensions from minor to major, unless the layout is equivalent to the default layout. The
-/// position of a dimension with the extent 1 does not matter.
+/// Returns the layout's dimensions from minor to major. Returns `None` if the shape has no layout, or if the layout is
+/// equivalent to the default layout. The position of a dimension with the extent 1 does not matter.
 pub(super) fn permuted(shape: &proto::Shape) -> Option<&[i64]> {
     let order = &shape.layout.as_ref()?.minor_to_major[..];
     let extent = |d: i64| usize::try_from(d).ok().and_then(|d| shape.dimensions.get(d)).copied();
@@ -247,7 +247,7 @@ fn unpacked(raw: Bytes, ty: &TensorType) -> Bytes {
     normalise(ty.element, raw)
 }
 
-/// Returns the elements of a literal with another memory order in row-major order.
+/// Returns the elements of a literal in row-major order. `minor_to_major` is the order of the dimensions in `data`.
 fn reorder(data: &[u8], ty: &TensorType, minor_to_major: &[i64]) -> Result<Bytes> {
     let wrong = || Error::new(ErrorKind::Encoding, format_args!("{minor_to_major:?} is not a layout of {ty}"));
     let rank = ty.rank();

@@ -112,7 +112,8 @@ struct Computation<'a> {
 /// Defines how the computation of a region takes arguments and returns results.
 #[derive(Clone, Copy)]
 enum CallingConvention<'a> {
-    /// One parameter for each argument. A single result is returned directly, several results as a tuple.
+    /// One parameter for each argument. A single result is returned directly, and several results are returned as a
+    /// tuple.
     Plain,
     /// One tuple parameter with the arguments and these outer values. The results are returned as in `Plain`.
     Condition(&'a [ValueId]),
@@ -295,7 +296,7 @@ impl<'m> Writer<'m> {
         }
         let i = match &op.kind {
             OpKind::Select | OpKind::Clamp => {
-                // In HLO, all operands of these ops have the shape of the result.
+                // In HLO, all operands of `select` and `clamp` have the shape of the result.
                 let shape = shape::of_type(func.ty(op.results[0]))?;
                 for (id, &operand) in operands.iter_mut().zip(&op.operands) {
                     let own = shape::of_type(func.ty(operand))?;
@@ -311,7 +312,7 @@ impl<'m> Writer<'m> {
                 kernel.and_then(|kernel| fields::convolution(&op.kind, kernel)).ok_or_else(no_form)?
             }
             OpKind::Rng { .. } => {
-                // HLO infers the shape from the result, so drop the shape operand.
+                // In HLO, the result type gives the shape of the random numbers, so drop the shape operand.
                 operands.truncate(2);
                 fields::instruction(op)?.ok_or_else(no_form)?
             }

@@ -1,11 +1,11 @@
-//! Attributes.
+//! MLIR attributes of modules, functions and ops.
 
 use bytes::Bytes;
 
 use super::literal::Literal;
 use super::types::{ElementType, Type};
 
-/// An MLIR attribute. The crate keeps it without interpreting it.
+/// An MLIR attribute. The IR keeps an attribute in this form if the [`OpKind`](super::OpKind) has no field for it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each name is MLIR's own")]

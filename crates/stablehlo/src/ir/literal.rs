@@ -7,8 +7,8 @@ use bytes::Bytes;
 use super::types::{ElementType, TensorType};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Maximum number of elements of a splat that is expanded. A splat in an op attribute has one element for each
-/// dimension.
+/// Maximum number of elements to which [`Literal::integers`] expands a splat. A splat in an op's attribute is far
+/// shorter, because its length is proportional to the rank of an operand.
 const MAX_LIST: usize = 4096;
 
 /// A constant tensor. `data` holds the elements in row-major order, little-endian. Each element takes whole bytes.
@@ -97,8 +97,8 @@ fn integer(bytes: &[u8], signed: bool) -> i64 {
     i64::from_le_bytes(wide)
 }
 
-/// Returns one byte per boolean. MLIR packs eight booleans into a byte, least significant bit first, and writes a splat
-/// as 0x00 or 0xFF. Some producers wrote one byte per boolean.
+/// Returns one byte per boolean, or a single byte for a splat. MLIR packs eight booleans into a byte, least significant
+/// bit first, and writes a splat as 0x00 or 0xFF. Some producers wrote one byte per boolean.
 fn unpack_booleans(ty: &TensorType, raw: Bytes) -> Result<Bytes> {
     let Some(count) = ty.num_elements() else { return Ok(raw) };
     let packed = count.div_ceil(8);

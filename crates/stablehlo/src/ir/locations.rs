@@ -1,4 +1,5 @@
-//! The location table. It holds decoded locations, or an artifact's encoded locations, which are decoded on request.
+//! The location table. It holds the encoded locations of an artifact, which are decoded on request, and decoded
+//! locations.
 
 use std::borrow::Cow;
 use std::fmt;

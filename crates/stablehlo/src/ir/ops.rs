@@ -18,7 +18,7 @@ macro_rules! elementwise_ops {
             }
 
             impl $kind {
-                /// All kinds of ops.
+                /// All ops of the enum, in declaration order.
                 pub const ALL: &[Self] = &[$(Self::$variant),*];
             }
         )*
@@ -114,7 +114,7 @@ pub struct ScatterDimensions {
     pub index_vector_dim: usize,
 }
 
-/// Dimension numbers of `convolution`.
+/// Dimension numbers of `convolution` and `dynamic_conv`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each name is the specification's own")]
 pub struct ConvDimensions {
@@ -140,7 +140,7 @@ pub struct Window {
     pub window_dilations: Vec<i64>,
     /// Low and high padding of each dimension.
     pub padding: Vec<(i64, i64)>,
-    /// Dimensions along which the kernel of a `convolution` is reversed. Empty for other ops.
+    /// Whether the kernel of a `convolution` is reversed along each dimension. Empty for other ops.
     pub reversal: Vec<bool>,
 }
 
@@ -182,7 +182,8 @@ macro_rules! op_kinds {
 op_table!(op_kinds);
 
 impl OpKind {
-    /// Returns the replica groups of a collective. Returns `None` for other ops.
+    /// Returns the replica groups of a collective. Returns `None` for ops without replica groups, such as
+    /// `collective_permute`.
     #[must_use]
     pub fn replica_groups(&self) -> Option<&ReplicaGroups> {
         match self {
@@ -197,7 +198,8 @@ impl OpKind {
         }
     }
 
-    /// Returns the replica groups of a collective for modification. Returns `None` for other ops.
+    /// Returns the replica groups of a collective for modification. Returns `None` for ops without replica groups, such
+    /// as `collective_permute`.
     pub fn replica_groups_mut(&mut self) -> Option<&mut ReplicaGroups> {
         match self {
             Self::AllGather { replica_groups, .. }
@@ -211,7 +213,7 @@ impl OpKind {
         }
     }
 
-    /// Returns the channel of a collective, `send` or `recv`. Returns `None` for other ops.
+    /// Returns the channel of a collective, `send` or `recv`. Returns `None` for ops without a channel.
     #[must_use]
     pub fn channel(&self) -> Option<ChannelHandle> {
         match self {

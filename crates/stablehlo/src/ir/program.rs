@@ -8,7 +8,7 @@ use super::ops::OpKind;
 use super::types::Type;
 use super::values::{ValueId, ValueIds, ValueTypes};
 
-/// A program.
+/// A StableHLO program: functions, other top-level ops, and attributes.
 #[derive(Clone, Debug, Default)]
 pub struct Module {
     /// Symbol name, such as `jit_step`.
@@ -42,7 +42,7 @@ pub struct Func {
     pub results: Vec<Type>,
     /// Attributes of each result. The length is the number of results.
     pub result_attributes: Vec<Attributes>,
-    /// Discardable attributes.
+    /// Discardable attributes, and `sym_visibility` if it is declared as `public` or `nested`.
     pub attributes: Attributes,
     /// Body. Its block arguments are the function's arguments, and its last op is [`OpKind::Return`].
     pub body: Region,
@@ -72,7 +72,7 @@ pub struct Op {
     pub results: ValueIds,
     /// Regions in the specification's order (`while`: cond, body).
     pub regions: Vec<Region>,
-    /// Discardable attributes.
+    /// Discardable attributes, and inherent attributes for which `kind` has no field.
     pub attributes: Attributes,
     /// Source location.
     pub location: LocationId,

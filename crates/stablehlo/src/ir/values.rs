@@ -81,7 +81,7 @@ impl ValueTypes {
     ///
     /// # Panics
     ///
-    /// If the function has more than 2^32 values, because a [`ValueId`] has 32 bits.
+    /// Panics if the function has more than 2^32 values, because a [`ValueId`] has 32 bits.
     pub fn push(&mut self, ty: impl Into<Arc<Type>>) {
         let position = self.place(ty.into());
         self.positions.push(position);
@@ -122,7 +122,8 @@ impl ValueTypes {
         self.into_iter()
     }
 
-    /// Adds a type, and returns its index for [`Self::push_interned`].
+    /// Adds a type, and returns its index for [`Self::push_interned`]. Pass `true` as `sole` if at most one value will
+    /// use the index.
     pub(crate) fn intern(&mut self, ty: Arc<Type>, sole: bool) -> u32 {
         let position = number(self.types.len());
         self.types.push(Entry { ty, sole });
@@ -136,7 +137,7 @@ impl ValueTypes {
         self.positions.push(position);
     }
 
-    /// Keeps only the first `len` values. Their types stay.
+    /// Keeps only the first `len` values. The types of the removed values stay in `types`.
     #[cfg(feature = "builder")]
     pub(crate) fn truncate(&mut self, len: usize) {
         self.positions.truncate(len);
@@ -242,7 +243,7 @@ impl<'a> IntoIterator for &'a mut ValueTypes {
     type IntoIter = IterMut<'a>;
 
     fn into_iter(self) -> IterMut<'a> {
-        // Gives each value its own entry in `types`, in the order of the values.
+        // Give each value its own entry in `types`, so that changing one type does not affect other values.
         let types = &self.types;
         let own = |&at: &u32| Entry { ty: types[at as usize].ty.clone(), sole: true };
         self.types = self.positions.iter().map(own).collect();

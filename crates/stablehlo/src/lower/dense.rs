@@ -14,7 +14,9 @@ struct IndexedDimension {
     indices: TensorType,
 }
 
-/// Returns the indexed dimension if the index vectors have only one component.
+/// Returns the indexed dimension if the index vectors have only one component, the indices are integers with a static
+/// shape, and the slices or windows omit exactly this dimension. `map` and `removed` are the corresponding dimension
+/// numbers of the gather or scatter.
 fn along(indices: &TensorType, map: &[usize], removed: &[usize], vector_dim: usize) -> Option<IndexedDimension> {
     let &[dimension] = map else { return None };
     let mut shape = indices.shape.clone();
@@ -28,7 +30,7 @@ fn along(indices: &TensorType, map: &[usize], removed: &[usize], vector_dim: usi
     one.then(|| IndexedDimension { dimension, indices: TensorType::new(shape, indices.element) })
 }
 
-/// Returns whether multiplications by the mask are exact for elements of this type.
+/// Returns whether multiplications by the mask are exact for elements of this type, and the shape is static.
 fn multiplies(ty: &TensorType) -> bool {
     ty.is_static() && (ty.element.is_float() || ty.element.is_integer())
 }
@@ -53,6 +55,7 @@ impl Rewrite<'_> {
     }
 
     /// Adds a mask with a row of `extent` elements for each index. The row has a one at the index, and zeros elsewhere.
+    /// If `clamped` is true, limits each index to the valid range first.
     fn mask(
         &mut self,
         indices: ValueId,

@@ -1,4 +1,4 @@
-//! Replaces element types.
+//! Replaces element types, and checks whether the device supports them.
 
 use super::rules::DeviceRules;
 use crate::error::{Error, ErrorKind, Result};

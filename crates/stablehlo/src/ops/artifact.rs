@@ -2,8 +2,9 @@
 
 use crate::ir::{OpKind, Version};
 
-/// Returns the attributes of one version of an op in portable artifacts, in the order of its properties. Returns `None`
-/// for ops without attributes, because the table does not list them.
+/// Returns the names of the inherent attributes of one version of an op in portable artifacts, in the order of its
+/// properties. Returns `None` for ops without attributes and for unknown versions, because the table does not list
+/// them.
 pub(crate) fn vhlo_attributes(op: &str, version: u32) -> Option<Names> {
     versions(op).find(|row| row.version() == version).map(|row| row.attributes())
 }
@@ -18,7 +19,8 @@ pub(super) fn artifact_names() -> impl Iterator<Item = &'static str> {
     ROWS.iter().map(|row| row.name())
 }
 
-/// Returns whether an attribute that has no field in `kind` belongs to the op, so that it is not discardable.
+/// Returns whether an attribute that has no field in `kind` is an inherent attribute of the op. Other attributes
+/// without a field are discardable.
 pub(crate) fn is_own(kind: &OpKind, name: &str) -> bool {
     match kind {
         OpKind::Unary(_) => name == "result_accuracy",

@@ -263,7 +263,8 @@ pub(crate) fn value_of<T: Enumeration>(word: &str) -> Result<T> {
     T::from_word(word).ok_or_else(|| unknown(T::WHAT, word))
 }
 
-/// This function is not generic, because formatting a message compiles to much code.
+/// Creates the error for an unknown keyword. This function is not generic, because formatting a message compiles to
+/// much code.
 #[cold]
 fn unknown(what: &str, word: &str) -> Error {
     Error::new(ErrorKind::Attribute, format_args!("unknown {what} `{word}`"))

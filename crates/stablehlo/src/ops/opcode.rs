@@ -60,7 +60,7 @@ macro_rules! opcodes {
             $own:ident $own_name:literal ($($own_counts:tt)*) { $($own_fields:tt)* };
         )* }
     ) => {
-        /// Op that a name refers to. The readers resolve each name only once.
+        /// Op that a name refers to. The bytecode reader resolves each name only once.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub(crate) enum Opcode {
             Unary(Unary),
@@ -150,7 +150,7 @@ mod tests {
     fn every_op_has_a_name() {
         let names: Vec<_> = op_names().collect();
         assert!(names.len() > 110, "{}", names.len());
-        // `func` is not an op of StableHLO, and the readers convert `broadcast` and `dot`.
+        // Every name has an opcode, including `broadcast` and `dot`, which the readers convert to other ops.
         let untyped: Vec<_> = names.iter().filter(|name| Opcode::from_name(name) == Opcode::Other).collect();
         assert!(untyped.is_empty(), "without a variant of OpKind: {untyped:?}");
         for name in ["add", "tan", "while", "all_reduce", "uniform_quantize", "dot_general", "return"] {

@@ -20,7 +20,8 @@ impl Printer<'_> {
         self.push(">");
     }
 
-    /// Prints an integer without `fmt`, which is slow. A program contains many integers, most of them in shapes.
+    /// Prints an integer. A program contains many small integers, most of them in shapes. A single digit is therefore
+    /// printed without `fmt`, which is slow.
     pub(super) fn integer(&mut self, value: i64) {
         match u8::try_from(value) {
             Ok(digit @ 0..=9) => self.out.push(char::from(b'0' + digit)),

@@ -6,7 +6,8 @@ use crate::float::decode;
 use crate::ir::ElementType;
 
 /// Formats a number from its bits. Uses the exponent form if six digits identify the number. Otherwise prints as many
-/// digits as the type needs. Prints infinities, NaN, and numbers that would look like integers, in hexadecimal.
+/// digits as the type needs. Prints a number in hexadecimal if it is infinite or NaN, or if its decimal form would look
+/// like an integer.
 pub(crate) fn float_text(bits: u64, element: ElementType) -> String {
     let hexadecimal = || format!("0x{bits:0width$X}", width = element.bit_width().div_ceil(4) as usize);
     let Some(value) = decode(bits, element).filter(|v| v.is_finite()) else { return hexadecimal() };
@@ -42,7 +43,8 @@ impl Binary {
         Self { whole: fraction | 1 << 52, exponent: i32::try_from(biased).unwrap_or(0) - 1075 }
     }
 
-    /// Returns the integer for another exponent, which is at most slightly smaller than `self.exponent`.
+    /// Returns the integer that represents the same number with another exponent. That exponent must be at most
+    /// `self.exponent`, and at least `self.exponent - 8`.
     fn at(self, exponent: i32) -> u64 {
         if self.whole == 0 { 0 } else { self.whole << (self.exponent - exponent).clamp(0, 8) }
     }
@@ -126,7 +128,7 @@ fn digits(value: f64, count: usize) -> (Vec<u8>, i32) {
     let zeros = significand.trailing_zeros().min(63);
     significand >>= zeros;
     exponent += i32::try_from(zeros).unwrap_or(0);
-    // From here on, the number is `whole * 10^exponent`.
+    // Multiply by powers of 2 or 5, so that the number becomes `whole * 10^exponent`.
     let mut whole = Whole::new(significand);
     for _ in 0..exponent.abs() {
         whole.multiply(if exponent > 0 { 2 } else { 5 });
@@ -262,8 +264,8 @@ mod tests {
     use super::*;
     use crate::float::encode;
 
-    /// Checks that parsing the text returns the printed value, and that the long form is only used if the short form is
-    /// inexact.
+    /// Checks that `is_nearest` returns true for the digits of a number exactly if parsing these digits returns the
+    /// number.
     #[test]
     fn text_round_trip() {
         let mut state = 1u64;

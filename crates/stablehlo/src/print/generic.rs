@@ -14,7 +14,7 @@ use crate::ops::fields::{
 };
 use crate::ops::is_own;
 
-/// Returns an op's own attributes, and its discardable attributes.
+/// Returns an op's inherent attributes, and its discardable attributes.
 pub(super) fn attributes(op: &Op) -> (Attributes, Attributes) {
     let (mut own, rest): (Attributes, Attributes) =
         op.attributes.iter().cloned().partition(|(name, _)| is_own(&op.kind, name));

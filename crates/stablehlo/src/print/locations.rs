@@ -3,7 +3,7 @@
 use super::printer::Printer;
 use crate::ir::{Location, LocationId};
 
-/// Maximum length of a chain of nested locations, because the locations of a malicious program may be cyclic.
+/// Maximum nesting depth of locations. A limit is necessary because the locations of a malicious program may be cyclic.
 const MAX_DEPTH: usize = 256;
 
 impl Printer<'_> {

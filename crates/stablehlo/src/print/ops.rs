@@ -419,7 +419,8 @@ impl Printer<'_> {
         true
     }
 
-    /// Prints ops of Shardy.
+    /// Prints the custom form of an op of Shardy. Returns `false` if the op has no custom form, or if the custom form
+    /// cannot represent it.
     fn other(&mut self, func: &Func, op: &Op, name: &str, attributes: &Attributes) -> bool {
         let find = |name: &str| attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value);
         if op.regions.len() == 1 && name == "sdy.manual_computation" {

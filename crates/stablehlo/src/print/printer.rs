@@ -24,9 +24,9 @@ fn piece(print: impl FnOnce(&mut Printer<'_>)) -> String {
 }
 
 impl Op {
-    /// Returns the op's own attributes under the specification's names, as in MLIR's generic form. Omits attributes
-    /// that have their default value. Dimension numbers form a single attribute, which contains MLIR text. Creates a
-    /// new list on each call.
+    /// Returns the op's inherent attributes under the specification's names, as in MLIR's generic form. Omits
+    /// attributes that have their default value. Dimension numbers form a single attribute, which contains MLIR text.
+    /// Creates a new list on each call.
     #[must_use]
     pub fn own_attributes(&self) -> Attributes {
         generic::attributes(self).0
@@ -41,10 +41,11 @@ pub struct PrintOptions {
     pub generic: bool,
     /// Prints the source locations of functions and ops as aliases. The aliases are defined at the end of the text.
     pub locations: bool,
-    /// Prints constants with more elements than this as `dense_resource<__elided__>`. Use this option only for text
-    /// that people read. The text does not contain the elements, so readers reject it.
+    /// Prints constants with more elements than this as `dense_resource<__elided__>`, unless all elements are equal.
+    /// Use this option only for text that people read. The text does not contain the elements, so readers reject it.
     pub elide_elements_above: Option<usize>,
-    /// Prints constants with more elements than this in hexadecimal. MLIR's own limit is 100.
+    /// Prints constants with more elements than this in hexadecimal, except for booleans and constants whose elements
+    /// are all equal. The default is MLIR's limit, which is 100.
     pub hex_elements_above: usize,
 }
 
@@ -110,7 +111,7 @@ impl<'a> Printer<'a> {
         self.display(&value);
     }
 
-    /// This function is not generic, because formatting compiles to much code.
+    /// Appends a formatted value. This function is not generic, because formatting compiles to much code.
     fn display(&mut self, value: &dyn fmt::Display) {
         use fmt::Write;
         // Writing to a string cannot fail.

@@ -83,7 +83,7 @@ impl Printer<'_> {
     }
 
     /// Prints `(%0 init: %1) applies stablehlo.add across dimensions = [0] : ...`, or the form with an explicit
-    /// reducer.
+    /// reducer. Returns whether one of the two forms can represent the op.
     pub(super) fn reduce_op(&mut self, func: &Func, op: &Op, dimensions: &[usize]) -> bool {
         let inputs = op.operands.len() / 2;
         let [region] = &op.regions[..] else { return false };
@@ -151,7 +151,8 @@ impl Printer<'_> {
         (commutes && plain && wired && same && fits && placed && op.operands.len() == 2).then_some(binary)
     }
 
-    /// Prints Shardy's ops with a region: `(%0) in_shardings=[...] out_shardings=[...] (%arg1: T) {...} : (T) -> T`.
+    /// Prints `name(%0) in_shardings=[...] out_shardings=[...] manual_axes={...} (%arg1: T) {...} : (T) -> T`, the
+    /// custom form of Shardy's op with a region. Returns whether the form can represent the op.
     pub(super) fn shardy_region_op(&mut self, func: &Func, op: &Op, name: &str, attributes: &Attributes) -> bool {
         let find = |name: &str| attributes.iter().find(|(n, _)| n == name).map(|(_, a)| a);
         let inside = |name: &str, prefix: &str| match find(name) {

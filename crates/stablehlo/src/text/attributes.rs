@@ -25,7 +25,7 @@ impl<'a> Parser<'a> {
         attribute
     }
 
-    /// Parses this parser's whole text as an attribute, without surrounding white space.
+    /// Parses the parser's whole text as an attribute. Rejects any text after the attribute, even white space.
     pub(super) fn whole_attribute(mut self) -> Result<Attribute> {
         let attribute = self.attribute()?;
         if self.pos == self.text.len() { Ok(attribute) } else { Err(self.expected("the end of the attribute")) }
@@ -166,7 +166,7 @@ impl<'a> Parser<'a> {
         if self.peek() == b'{' { self.dictionary() } else { Ok(Attributes::new()) }
     }
 
-    /// Parses `name = attribute, ...` up to the end of this parser's text, which is the body of a structured attribute.
+    /// Parses `name = attribute, ...` up to the end of the parser's text, which is the body of a structured attribute.
     pub(super) fn fields(&mut self) -> Result<Attributes> {
         let mut fields = Attributes::new();
         while !self.at_end() {
@@ -228,7 +228,8 @@ impl<'a> Parser<'a> {
         id
     }
 
-    /// Returns the location id of an alias. The alias may be defined later in the text.
+    /// Returns the location id of an alias. The alias may be defined later in the text, so the first use reserves an
+    /// id.
     pub(super) fn location_alias(&mut self, name: &'a str) -> Result<LocationId> {
         if let Some(&id) = self.location_aliases.get(name) {
             return Ok(id);

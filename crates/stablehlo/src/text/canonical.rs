@@ -7,15 +7,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Attribute, Attributes};
 use crate::ops::{Opcode, is_attribute};
 
-/// Splits an op's attributes into its own attributes, under their names in portable artifacts, and its discardable
+/// Splits an op's attributes into its inherent attributes, under their names in portable artifacts, and its discardable
 /// attributes.
 ///
 /// `listed` are the attributes from `<{...}>` or from keywords of the op's custom form. `rest` are the attributes from
-/// the op's dictionary, which may contain both own and discardable attributes.
+/// the op's dictionary, which may contain both inherent and discardable attributes.
 pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<(Attributes, Attributes)> {
     let Some(base) = name.strip_prefix("stablehlo.") else {
-        // An op of another dialect has the own attributes `listed`. If `listed` is empty, all attributes in its
-        // dictionary are its own.
+        // The inherent attributes of an op of another dialect are `listed`. If `listed` is empty, all attributes in the
+        // op's dictionary are treated as inherent.
         return Ok(if listed.is_empty() { (rest, listed) } else { (listed, rest) });
     };
     let mut own = Attributes::with_capacity(listed.len());
@@ -25,7 +25,8 @@ pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<
     let listed = listed.into_iter().map(|entry| (entry, !known));
     for ((attribute, value), own_anyway) in listed.chain(rest.into_iter().map(|entry| (entry, false))) {
         match attribute.as_str() {
-            // The attributes of an unknown op cannot be interpreted, so `listed` decides which of them are its own.
+            // The names of an unknown op's inherent attributes are not known, so exactly the attributes in `listed` are
+            // inherent.
             _ if !known && own_anyway => own.push((attribute, value)),
             _ if !known => discardable.push((attribute, value)),
             "operandSegmentSizes" | "resultSegmentSizes" | "operand_segment_sizes" | "result_segment_sizes" => {}
@@ -64,7 +65,8 @@ pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<
     Ok((own, discardable))
 }
 
-/// Checks the form of dimension numbers that are not an op's own attribute. The form must be the same as in an op.
+/// Checks the form of dimension numbers in an attribute of a module. They must have the same form as in an inherent
+/// attribute of an op. Accepts every other attribute.
 pub(super) fn check(value: &Attribute) -> Result<()> {
     let Attribute::Other(text) = value else { return Ok(()) };
     let known: &[&str] = match text.strip_prefix("#stablehlo.").and_then(|rest| rest.split_once('<')) {

@@ -1,4 +1,4 @@
-//! Reads programs as text, in StableHLO's pretty form and in MLIR's generic form.
+//! Reads programs as text, in StableHLO's pretty form (MLIR's custom assembly format) and in MLIR's generic form.
 //!
 //! This is a recursive-descent parser. [`parser`] stores its state and reads tokens, [`ops`] parses the syntax that all
 //! ops share, and [`pretty`] parses the keywords of each op's pretty form.

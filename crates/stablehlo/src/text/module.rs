@@ -146,7 +146,7 @@ impl<'a> Parser<'a> {
         inner.resource_entries(&mut self.resources, 0)
     }
 
-    /// Parses `key: { ... }` or `key: "0x..."`, nested up to three levels deep, up to the closing bracket.
+    /// Parses `key: { ... }` or `key: "0x..."`, nested up to four levels deep, up to the closing bracket.
     fn resource_entries(
         &mut self,
         resources: &mut std::collections::HashMap<&'a str, bytes::Bytes>,
@@ -334,7 +334,8 @@ impl<'a> Parser<'a> {
         Ok(args.to_vec())
     }
 
-    /// Parses a module or a function in generic form: `"func.func"() <{...}> ({...}) : () -> ()`.
+    /// Parses a module, a function or another top-level op in generic form, such as
+    /// `"func.func"() <{...}> ({...}) : () -> ()`.
     fn generic_top_level(&mut self, module: &mut Module, outermost: bool) -> Result<()> {
         let start = self.pos;
         let name = self.op_name()?.to_owned();

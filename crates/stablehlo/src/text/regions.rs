@@ -239,7 +239,8 @@ impl<'a> Parser<'a> {
         Ok(args)
     }
 
-    /// Consumes text between balanced brackets of any kind.
+    /// Consumes a text in `[...]` or `{...}`, and returns it with the brackets. Every bracket that is opened inside, of
+    /// any kind, must be closed.
     fn balanced(&mut self) -> Result<&'a str> {
         if !matches!(self.peek(), b'[' | b'{') {
             return Err(self.expected("`[` or `{`"));

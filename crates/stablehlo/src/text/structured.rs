@@ -19,7 +19,7 @@ impl Parser<'_> {
         }))
     }
 
-    /// Returns the normalized body of `#stablehlo.name<...>`. This parser's text is the body without brackets. Returns
+    /// Returns the normalized body of `#stablehlo.name<...>`. The parser's text is the body without brackets. Returns
     /// `None` if the text is kept unchanged.
     fn structured(mut self, name: &str) -> Result<Option<String>> {
         let body = match name {
@@ -56,7 +56,7 @@ impl Parser<'_> {
         self.list("[", "]", Self::integer)
     }
 
-    /// Parses attributes with the same prefix in square brackets.
+    /// Parses a list in square brackets. The text of each element must start with `prefix`.
     fn attributes_of(&mut self, prefix: &str) -> Result<String> {
         let items = self.list("[", "]", |p| p.attribute_of(prefix))?;
         Ok(format!("[{}]", items.join(", ")))

@@ -90,7 +90,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Returns the text of a tensor type that contains no alias, so that its meaning depends only on the text. Returns
-    /// an empty string if any other type comes next.
+    /// an empty string if any other type comes next, or if the text is longer than 128 bytes.
     fn plain_type(&self) -> &'a str {
         let rest = &self.bytes()[self.pos..];
         if !rest.starts_with(b"tensor<") {
@@ -113,7 +113,7 @@ impl<'a> Parser<'a> {
         ""
     }
 
-    /// Parses this parser's whole text as a type.
+    /// Parses the parser's whole text as a type.
     pub(super) fn whole_type(mut self) -> Result<Ty> {
         let ty = self.ty()?;
         if self.at_end() { Ok(ty) } else { Err(self.expected("the end of the type")) }

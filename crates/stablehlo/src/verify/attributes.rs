@@ -58,7 +58,7 @@ pub(super) fn op(op: &Op) -> Result<()> {
     }
 }
 
-/// Checks the form of an attribute that belongs to the op but has no field in its [`OpKind`].
+/// Checks the form of an inherent attribute that has no field in its op's [`OpKind`].
 fn own(name: &str, value: &Attribute) -> Result<()> {
     let begins = |prefix: &str| matches!(value, Attribute::Other(text) if text.starts_with(prefix));
     let (sound, form) = match name {
@@ -71,7 +71,8 @@ fn own(name: &str, value: &Attribute) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether an op has an attribute with this name, in portable artifacts or in text.
+/// Returns whether an op has an inherent attribute with this name, in portable artifacts or in text. Returns `false`
+/// for an [`OpKind::Other`], whose inherent attributes are not known.
 fn is_of_op(kind: &OpKind, name: &str) -> bool {
     if matches!(kind, OpKind::Other { .. }) {
         return false;

@@ -6,8 +6,8 @@ use super::site::ensure;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
-/// Maximum length of a chain of calls. The stack of a device that follows calls recursively is proportional to this
-/// length.
+/// Maximum depth of nested calls. A device that follows calls recursively needs a stack whose size is proportional to
+/// this depth.
 const MAX_CALL_DEPTH: usize = 256;
 
 /// Checks the call graph. `calls` are the ops of each function that call other functions.
@@ -24,8 +24,8 @@ pub(super) fn verify(module: &Module, calls: &[Vec<&Op>]) -> Result<()> {
         collect(module, &by_name, calls, func, &mut callees).map_err(|e| e.with_func(&func.name))?;
         edges.push(callees);
     }
-    // Depth-first search with an explicit stack of (function, next callee). `height` is the length of the longest chain
-    // of calls that starts at a function.
+    // Depth-first search with an explicit stack of (function, next callee). `height` is the maximum number of functions
+    // on a path of calls that starts at a function.
     let mut height = vec![None; edges.len()];
     let mut on_path = vec![false; edges.len()];
     for root in 0..edges.len() {

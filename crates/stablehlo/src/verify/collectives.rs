@@ -28,7 +28,7 @@ struct Rules<'s, 'a> {
     channel: ChannelHandle,
     /// Attribute `use_global_device_ids`.
     global: bool,
-    /// Number of operands after the data operands. It is 1 for a dynamic root.
+    /// Number of operands after the data operands: 1 if the root is dynamic, and 0 otherwise.
     roots: usize,
 }
 

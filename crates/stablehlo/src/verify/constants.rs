@@ -13,7 +13,8 @@ const MAX_ELEMENTS: usize = 2 * super::shapes::MAX_RANK;
 pub(crate) struct Constants(OnceCell<HashMap<ValueId, Vec<i64>>>);
 
 impl Constants {
-    /// Returns the elements of an integer constant of `func`. Returns `None` for any other value.
+    /// Returns the elements of an integer constant of `func`. Returns `None` for any other value, and for a constant
+    /// with too many elements.
     pub(super) fn find(&self, func: &Func, value: ValueId) -> Option<&[i64]> {
         self.0.get_or_init(|| collect(func)).get(&value).map(Vec::as_slice)
     }

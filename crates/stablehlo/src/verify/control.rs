@@ -219,10 +219,10 @@ fn promotes(from: &TensorType, to: &TensorType) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the inputs and initial values fit the reducer's arguments, and that the results have the types that the
-/// reducer returns.
+/// Checks that values of the inputs' or initial values' types can be accumulated in the types of the reducer's
+/// arguments, and that the results have the element types of these arguments.
 ///
-/// The inputs or initial values are the operands from index `first` on.
+/// The inputs or initial values are the `count` operands from index `first` on.
 fn accumulates(region: &Region, site: &Site<'_>, first: usize, count: usize) -> Result<()> {
     let inputs = site.operands().skip(first).take(count);
     for ((&value, input), result) in region.args.iter().zip(inputs).zip(site.results()) {
@@ -236,7 +236,8 @@ fn accumulates(region: &Region, site: &Site<'_>, first: usize, count: usize) -> 
     Ok(())
 }
 
-/// Returns scalar types with the element types of these tensors. Each type occurs `copies` times.
+/// Returns scalar types with the element types of these tensors. Each type occurs `copies` times. The type of a
+/// quantized tensor is returned unchanged.
 fn element_types(site: &Site<'_>, tensors: &[ValueId], copies: usize) -> Result<Vec<Type>> {
     let mut types = Vec::with_capacity(tensors.len() * copies);
     for &value in tensors {
@@ -277,7 +278,8 @@ fn reducer(region: &Region, site: &Site<'_>, inputs: usize) -> Result<()> {
     yields(region, site, first.iter().copied(), "the reducer")
 }
 
-/// Checks a reducer that all operands share. The reducer takes two scalars and returns one.
+/// Checks the reducer in the region with the index `region`, and the types in which it accumulates. The reducer takes
+/// two scalars for each of `inputs` inputs, and returns one.
 pub(super) fn region_reduces(site: &Site<'_>, region: usize, inputs: usize) -> Result<()> {
     match site.op.regions.get(region) {
         Some(region) => {

@@ -58,8 +58,8 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     }
 }
 
-/// Checks that each layout is a permutation of its value's dimensions. The layout of a value that is not a tensor is
-/// empty.
+/// Checks that each layout is a permutation of its value's dimensions. The layout of a token must be empty, and a tuple
+/// cannot have a layout. The layouts of types that the IR keeps as text are not checked.
 fn layouts<'t>(types: impl ExactSizeIterator<Item = &'t Type>, layouts: &[Attribute], name: &str) -> Result<()> {
     ensure!(
         Attribute,

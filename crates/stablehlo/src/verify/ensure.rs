@@ -1,4 +1,4 @@
-//! The macro with which rules report violations.
+//! The macro that rules use to report violations.
 
 /// Returns an error of this kind, unless the condition is true.
 macro_rules! ensure {

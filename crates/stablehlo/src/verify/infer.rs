@@ -166,7 +166,8 @@ fn from_module(module: &Module, func: &Func, op: &Op) -> Result<Vec<Type>> {
             asked(func, op)?;
             Ok(vec![tensor(shape, element)?])
         }
-        // A type that the IR keeps as text, such as the type of a quantized tensor.
+        // If the IR keeps the operand's type as text, for example because it is quantized, the result has the same
+        // type.
         OpKind::Unary(unary) if !matches!(unary, Unary::IsFinite | Unary::Real | Unary::Imag) => {
             opaque(operands().next()).map_or_else(|| inferred(func, op), |ty| Ok(vec![ty]))
         }

@@ -5,7 +5,6 @@
 //! to a callee. `shapes` and `contractions` compute the shape of each op's results, and check dimension numbers and
 //! element types. To add a rule, add a match arm in one of these two modules. `elements` defines the sets of element
 //! types. [`VerifyLevel`] selects the rules.
-//! every caller needs.
 
 mod asynchronous;
 mod attributes;

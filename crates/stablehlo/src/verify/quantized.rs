@@ -52,7 +52,7 @@ impl<'t> Quantized<'t> {
             }
             None => (rest.unwrap_or_default(), None),
         };
-        // `u8` and `ui8` are the same type. A signed type has no prefix `s`: its name is, for example, `i8`.
+        // `u8` and `ui8` are the same type. A signed type has no prefix, as in `i8`.
         let signed = storage.starts_with('i');
         let width = storage.strip_prefix("ui").or_else(|| storage.strip_prefix(['i', 'u']));
         let bits: u32 = width.and_then(|width| width.parse().ok()).unwrap_or(0);
@@ -94,7 +94,7 @@ impl<'t> Quantized<'t> {
 }
 
 /// Checks a quantized type. The specification must support the width of the integers, the zero points must be in the
-/// range of the integers, and there must be one scale for each slice.
+/// range of the integers, and there must be one scale for each slice. Also checks the bounds of a tensor type.
 pub(super) fn verify_type(ty: &Type) -> Result<()> {
     if let Type::Other(text) = ty {
         bounds(text)?;

@@ -16,7 +16,8 @@ pub(super) type Extents = SmallVec<[i64; 8]>;
 /// Maximum rank of a tensor. Some checks, and many devices, take time quadratic in the rank.
 pub(super) const MAX_RANK: usize = 128;
 
-/// Checks that the rank is supported, no extent is negative, and the tensor's size does not exceed the address space.
+/// Checks a type. The rank of a tensor must be supported, no extent may be negative, and the tensor's size must not
+/// exceed the address space. Types that the IR keeps as text are checked only at level [`VerifyLevel::FULL`].
 pub(super) fn verify_type(ty: &Type, level: VerifyLevel) -> Result<()> {
     match ty {
         Type::Tensor(tensor) => {
@@ -243,8 +244,8 @@ fn clamp(site: &Site<'_>) -> Result<()> {
     elements::of(operand, ANY, "the operand")
 }
 
-/// Checks that complex numbers are not ordered. The comparison type is not checked, because producers combine it with
-/// any element type.
+/// Checks that complex numbers are not ordered. Except for `WEAKORDER`, the comparison type is not checked, because
+/// producers combine it with any element type.
 fn comparable(operand: &TensorType, direction: ComparisonDirection, compare_type: ComparisonType) -> Result<()> {
     if compare_type == ComparisonType::WeakOrder {
         elements::of(operand, FLOATS, "operands compared as WEAKORDER")?;

@@ -10,7 +10,7 @@ use crate::ir::*;
 pub(super) struct Site<'a> {
     pub(super) func: &'a Func,
     pub(super) op: &'a Op,
-    /// Module that contains the op. `None` for a function under construction.
+    /// Module that contains the op. `None` for a function under construction, and during inference.
     pub(super) module: Option<&'a Module>,
     /// Integer constants of the function, for the rules of level
     /// [`VerifyLevel::FULL`](super::level::VerifyLevel::FULL).
@@ -48,8 +48,8 @@ impl<'a> Site<'a> {
         tensor(self.operand(index)?, "operand", index)
     }
 
-    /// Returns the tensor type of a result. Returns `None` for a type that the IR keeps as text, which the rules do not
-    /// check.
+    /// Returns the tensor type of a result. Returns `None` during inference, and for a type that the IR keeps as text,
+    /// which the rules do not check.
     pub(super) fn result_tensor(&self, index: usize) -> Result<Option<&'a TensorType>> {
         // During inference, there is no result type, so rules that need it do not apply.
         if self.wanted.is_some() {
@@ -58,7 +58,7 @@ impl<'a> Site<'a> {
         tensor(self.result(index)?, "result", index)
     }
 
-    /// Returns the slot of a result.
+    /// Returns the slot of a result. Returns `None` if the IR keeps the result's type as text.
     pub(super) fn slot(&self, index: usize) -> Result<Option<Slot<'a>>> {
         match self.wanted {
             Some(wanted) => Ok(Some(Slot::Wanted(wanted, index))),

@@ -47,7 +47,7 @@ pub(super) fn list_field(text: &str, name: &str) -> Option<Vec<i64>> {
     inside.split(',').map(str::trim).filter(|i| !i.is_empty()).map(|i| i.parse().ok()).collect()
 }
 
-/// Checks that tolerances are not negative, and that they are zero unless the mode is `TOLERANCE`.
+/// Checks that tolerances are not negative, and that they are zero if the mode is `HIGHEST`.
 fn accuracy(text: &str) -> Result<()> {
     let highest = text.contains("<HIGHEST>") || text.contains("mode HIGHEST");
     for name in ["atol", "rtol", "ulps"] {
@@ -103,7 +103,8 @@ fn algorithm(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether a name has the form `namespace.op` and consists of letters, digits, `_` and `$`.
+/// Returns whether a name has the form `namespace.op`. The namespace starts with a letter, and consists of letters,
+/// digits and `_`. The parts after it may also contain `$`, and start with any of these characters.
 fn is_namespaced(name: &str) -> bool {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut parts = name.split('.');

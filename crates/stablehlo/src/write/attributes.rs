@@ -11,7 +11,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Attribute, Attributes, ElementType, Literal, TensorType, Type, Version};
 use crate::text::fields;
 
-/// Enumerations: StableHLO's name, the code in artifacts, and the keywords in the order of their numbers.
+/// The enumerations. Each row contains StableHLO's name, the code in artifacts, and the keywords in the order of their
+/// numbers.
 const ENUMERATIONS: [(&str, u64, &[&str]); 7] = [
     ("comparison_direction", 3, &["EQ", "NE", "GE", "GT", "LE", "LT"]),
     ("comparison_type", 4, &["NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED", "WEAKORDER"]),
@@ -59,7 +60,7 @@ impl Encoder {
         self.vhlo_put(17, |b| b.size(ty))
     }
 
-    /// Returns the type attribute that represents an absent attribute.
+    /// Adds a type attribute of the type `none`, which represents an absent attribute. Returns its index.
     pub(super) fn vhlo_absent(&mut self) -> Result<usize> {
         let none = self.vhlo_none()?;
         Ok(self.vhlo_type_attribute(none))
@@ -110,7 +111,7 @@ impl Encoder {
         self.vhlo_literal(&Literal { ty, data: data.into(), splat: false })
     }
 
-    /// Adds the data of a constant.
+    /// Adds a constant as a VHLO attribute.
     pub(super) fn vhlo_literal(&mut self, literal: &Literal) -> Result<usize> {
         let ty = self.vhlo_tensor(&literal.ty.shape, literal.ty.element)?;
         Ok(self.literal(Dialect::Vhlo, 15, ty, literal))
@@ -227,7 +228,7 @@ impl Encoder {
                 }
             }));
         }
-        // A number that the IR keeps as text: a NaN, or an integer whose width no [`ElementType`] has.
+        // The IR keeps a NaN as the text of its bit pattern.
         if let Some((bits, element)) = text.strip_prefix("0x").and_then(|rest| rest.split_once(" : "))
             && let (Ok(bits), Some(element)) = (u64::from_str_radix(bits, 16), ElementType::from_name(element))
         {

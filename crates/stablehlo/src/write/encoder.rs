@@ -211,7 +211,8 @@ impl Encoder {
         buffer
     }
 
-    /// Returns the sizes of attributes and types, grouped into runs of the same dialect, and their bytes.
+    /// Returns the sizes of attributes and types, and their bytes. The sizes of consecutive entries of the same dialect
+    /// form a group.
     fn entry_sections(&self, dialects: &[Dialect]) -> (Buffer, Vec<u8>) {
         let mut offsets = Buffer::default();
         let tables = [&self.attributes.entries, &self.types.entries];

@@ -4,7 +4,7 @@ use super::bytes::Buffer;
 use super::encoder::{Dialect, Encoder};
 use crate::ir::{Location, LocationId, Module};
 
-/// Maximum length of a chain of nested locations, because the locations of a malicious program may be cyclic.
+/// Maximum nesting depth of locations. A limit is necessary because the locations of a malicious program may be cyclic.
 const MAX_DEPTH: usize = 64;
 
 /// Attribute index of each location that is already written.

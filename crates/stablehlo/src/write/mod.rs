@@ -1,4 +1,4 @@
-//! Writes programs as portable artifacts: MLIR bytecode with the VHLO dialect of a chosen version.
+//! Writes programs as portable artifacts: MLIR bytecode in a chosen version of the VHLO dialect.
 //!
 //! [`encoder`] stores the tables of the file, and [`types`] and [`attributes`] add to them. [`ops`] selects the version
 //! of each op and writes all its attributes. [`module`] writes functions, regions and values.

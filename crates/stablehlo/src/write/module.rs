@@ -9,7 +9,7 @@ use crate::ir::{function_text, *};
 use crate::text::function_type;
 use crate::verify::VerifyLevel;
 
-/// Own attributes of `func.func`, which are not discardable.
+/// Inherent attributes of `func.func`. All other attributes are discardable.
 const FUNC_OWN: [&str; 5] = ["arg_attrs", "function_type", "res_attrs", "sym_name", "sym_visibility"];
 
 /// Verifies a module, and writes it as a portable artifact of this StableHLO version. The version must be between
@@ -129,7 +129,7 @@ impl<'a> Writer<'a> {
         Ok(self.encoder.finish(&ir.0))
     }
 
-    /// Writes the fields of an op before its regions.
+    /// Writes the fields of an op that precede its regions.
     fn record(&self, out: &mut Buffer, record: &Record) {
         out.size(record.name);
         let has = |present: bool, bit: u8| if present { bit } else { 0 };
@@ -170,8 +170,8 @@ impl<'a> Writer<'a> {
         self.locations.number(self.module, &mut self.encoder, id)
     }
 
-    /// Returns the properties and the dictionary of a VHLO op. In bytecode versions without properties, the op's own
-    /// attributes are in the dictionary.
+    /// Adds the dictionary and the properties of a VHLO op to the tables, and returns their indices. In bytecode
+    /// versions without properties, the op's inherent attributes are in the dictionary.
     fn own_and_discardable(
         &mut self,
         own: &[(&'static str, usize)],
@@ -231,7 +231,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Creates the record of a function from its own attributes and its type.
+    /// Creates the record of a function from its attributes and its type.
     fn func_record(
         &mut self,
         attributes: &Attributes,
@@ -426,7 +426,8 @@ impl<'a> Writer<'a> {
         }
         record.operands = operands;
         record.regions = op.regions.len();
-        // In old StableHLO versions, a composite has no regions.
+        // Write a composite without regions if its regions contain no ops, because old StableHLO versions do not allow
+        // regions in a composite.
         if matches!(op.kind, OpKind::Composite { .. }) && op.regions.iter().all(|r| r.ops.is_empty()) {
             record.regions = 0;
         }

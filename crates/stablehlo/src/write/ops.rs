@@ -102,7 +102,8 @@ impl Encoder {
         Ok(self.vhlo_array(&items))
     }
 
-    /// Adds the attributes of an op that has an [`OpKind`]. Returns whether the second version of the op is written.
+    /// Adds the inherent attributes of an op that is not an [`OpKind::Other`]. Returns whether the second version of
+    /// the op is written.
     fn own(&mut self, base: &str, func: &Func, op: &Op, put: &mut Named) -> Result<bool> {
         let variadic = (op.operands.len() != 1 || op.results.len() != 1).then_some("more than one operand or result");
         if self.table_attributes(&op.kind, put)? {
@@ -220,7 +221,8 @@ impl Encoder {
         Ok(false)
     }
 
-    /// Adds the attributes that `gather` and `dynamic_gather` share.
+    /// Adds the attributes that `gather` and `dynamic_gather` share. Returns whether the second version of the op is
+    /// written.
     pub(super) fn gather(&mut self, base: &str, d: &GatherDimensions, sorted: bool, put: &mut Named) -> Result<bool> {
         let batched = !d.operand_batching_dims.is_empty() || !d.start_indices_batching_dims.is_empty();
         let second = self.has_second(base, batched.then_some("a batching dimension"))?;
@@ -268,7 +270,8 @@ impl Encoder {
             let value = match &fields {
                 None => self.vhlo_absent()?,
                 Some(fields) => match find(fields, name) {
-                    // Several primitive operations for 8-bit floating-point types.
+                    // Algorithms with several primitive operations for 8-bit floating-point types require a newer
+                    // version.
                     Some(value)
                         if name == "num_primitive_operations"
                             && value.as_integer() > Some(1)

@@ -337,7 +337,7 @@ fn round_trip() {
         let module = added.and_then(|_| module.build()).unwrap_or_else(|e| panic!("{name}: {e}"));
         let mut found = BTreeSet::new();
         names(&module.funcs[0].body, &mut found);
-        // The builder replaces these two ops, as the readers do.
+        // The builder replaces `broadcast` and `dot`, as the readers do.
         let expected = match name {
             "broadcast" => "broadcast_in_dim",
             "dot" => "dot_general",
@@ -347,7 +347,7 @@ fn round_trip() {
         expect_round_trip(&module, name);
         assert!(built.insert(name), "{name} is built twice");
     }
-    // The methods of these ops require another function.
+    // The methods for `composite` and `call` require another function.
     let module = calls();
     let mut found = BTreeSet::new();
     module.funcs.iter().for_each(|func| names(&func.body, &mut found));

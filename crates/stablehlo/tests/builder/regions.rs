@@ -8,7 +8,7 @@ use stablehlo::ir::*;
 
 use super::{build, expect_round_trip, floats, tensor};
 
-/// State of a loop, as a framework might define it.
+/// The loop-carried values of a training loop, as a framework might define them.
 struct Training {
     step: Value,
     weights: Vec<Value>,

@@ -1,7 +1,7 @@
 //! Tests that the error of a wrong call names the op, the operand, what is expected, and the position of the call.
 //! `tests/messages/builder.txt` lists the messages.
 //!
-//! To update this file, run `UPDATE_EXPECT=1 cargo test -p stablehlo-rs --test builder`.
+//! To update `builder.txt`, run `UPDATE_EXPECT=1 cargo test -p stablehlo-rs --test builder`.
 
 use std::fmt::Write;
 

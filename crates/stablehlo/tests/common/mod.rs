@@ -19,7 +19,8 @@ impl XorShift {
     }
 }
 
-/// Randomly flips bits, and overwrites, removes, repeats or inserts a few bytes.
+/// Changes a program in one to four random places. Each change flips a bit, overwrites a byte, removes, repeats or
+/// inserts bytes, or inserts one of `words`.
 pub(crate) fn mutate(rng: &mut XorShift, program: &[u8], words: &[&[u8]]) -> Vec<u8> {
     let mut bytes = program.to_vec();
     for _ in 0..1 + rng.below(4) {

@@ -1,7 +1,7 @@
 //! Tests well-formed but invalid programs. `tests/messages/programs.txt` lists the message for each program. The tests
 //! also check the kind, the op, the function and the position of the errors.
 //!
-//! To update this file, run `UPDATE_EXPECT=1 cargo test -p stablehlo-rs --test rejected`.
+//! To update `programs.txt`, run `UPDATE_EXPECT=1 cargo test -p stablehlo-rs --test rejected`.
 
 mod ops;
 mod rules;

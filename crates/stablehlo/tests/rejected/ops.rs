@@ -101,7 +101,8 @@ pub(crate) fn ops_without_kind(messages: &mut Messages) {
     }
 }
 
-/// Returns an op whose reducer takes scalars of the type `reducer`. `types` are the types of the op.
+/// Returns an op whose reducer takes tensors of the type `reducer`, such as `i16` or `4xi32`. `types` are the types of
+/// the op.
 fn reducing(op: &str, reducer: &str, types: &str) -> String {
     format!(
         "%0 = \"stablehlo.{op}\"(%m, %i) ({{ ^bb0(%a: tensor<{reducer}>, %b: tensor<{reducer}>): stablehlo.return %a : tensor<{reducer}> }}) {{dimensions = array<i64: 0>, window_dimensions = array<i64: 4, 4>}} : {types}"
