@@ -198,8 +198,8 @@ fn compare(found: &HostArray, expected: &HostArray, tolerance: &Array) -> Result
     for (at, (found, expected)) in numbers_found.iter().zip(&numbers_expected).enumerate() {
         let same = found == expected || found.is_nan() && expected.is_nan();
         let bound = tolerance.absolute + tolerance.relative * expected.abs();
-        // The difference is NaN, and the comparison false, if a number is NaN or if both are the same infinity.
-        let close = bound > 0.0 && (found - expected).abs() <= bound;
+        // An infinite number is close to no other number. The comparison is false if a number is NaN.
+        let close = expected.is_finite() && (found - expected).abs() <= bound;
         if !same && !close {
             return Err(format!("element {at} is {found}, expected {expected} within {bound}"));
         }
@@ -209,7 +209,26 @@ fn compare(found: &HostArray, expected: &HostArray, tolerance: &Array) -> Result
 
 #[cfg(test)]
 mod tests {
-    use super::{FILES, File};
+    use pjrt::HostArray;
+
+    use super::{Array, FILES, File, compare};
+
+    #[test]
+    fn only_finite_numbers_have_a_tolerance() {
+        let tolerance = |relative| {
+            toml::from_str::<Array>(&format!("type = \"f32\"\ndims = [1]\nvalues = [0]\nrelative = {relative}"))
+                .unwrap()
+        };
+        let numbers = |x: f32| HostArray::from_elements(&[x], &[1]).unwrap();
+        let agree =
+            |found, expected, relative| compare(&numbers(found), &numbers(expected), &tolerance(relative)).is_ok();
+        assert!(agree(1.0, 1.001, 0.01) && !agree(1.0, 1.1, 0.01) && agree(1.0, 1.0, 0.0));
+        assert!(agree(f32::INFINITY, f32::INFINITY, 0.01) && agree(f32::NAN, f32::NAN, 0.01));
+        for found in [0.0, f32::NEG_INFINITY, f32::NAN] {
+            assert!(!agree(found, f32::INFINITY, 0.01), "{found}");
+        }
+        assert!(!agree(f32::INFINITY, 1.0, 0.01) && !agree(f32::NAN, 1.0, 0.01));
+    }
 
     #[test]
     fn files_are_valid() {

@@ -135,12 +135,23 @@ fn threads(suite: &mut Suite) {
         });
 }
 
-/// Returns the resident memory of this process in bytes, for pages of 4 KiB.
+/// Returns the resident memory of this process in bytes.
 fn resident() -> Result<u64, Stop> {
     let text = std::fs::read_to_string("/proc/self/statm")
         .map_err(|_| Stop::Skip("this system does not report a process's memory".to_owned()))?;
     let pages: u64 = text.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
-    Ok(pages * 4096)
+    Ok(pages * page_size())
+}
+
+#[cfg(unix)]
+fn page_size() -> u64 {
+    rustix::param::page_size() as u64
+}
+
+/// Returns any size, because other systems do not report their pages in `/proc`.
+#[cfg(not(unix))]
+fn page_size() -> u64 {
+    4096
 }
 
 /// Checks that resident memory grows by at most `allowed` bytes while a function runs `rounds` times. To warm up, the

@@ -46,6 +46,11 @@ fn is_own(error: usize) -> bool {
     COUNT.load(Ordering::Acquire) > 0 && LIVE.lock().unwrap_or_else(PoisonError::into_inner).contains(&error)
 }
 
+/// Creates the error of a function that a plugin of this minor API version does not have.
+pub(super) fn missing(minor: u32, name: &str) -> LayerError {
+    LayerError::new(ErrorCode::UNIMPLEMENTED, format!("the plugin of API 0.{minor} does not have {name}"))
+}
+
 /// Converts an error to a handle for the framework, which must destroy it.
 pub(super) fn into_raw(error: LayerError) -> *mut PJRT_Error {
     let raw = Box::into_raw(Box::new(OwnError { base: PJRT_Error { vtable: FUNCTIONS }, error }));

@@ -5,7 +5,6 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 use pjrt_sys::{AbiStruct, PJRT_Error, slot};
-use pjrt_types::ErrorCode;
 
 use super::call::Call;
 use super::contain::contain;
@@ -15,7 +14,6 @@ use super::state::{Hook, State};
 use super::{client_table, errors, gates, ready};
 use crate::function::ForwardedFunction;
 use crate::layer::{Outcome, Step};
-use crate::layer_error::LayerError;
 
 /// Identifies a stack of layers in this process. The functions of a table have no argument that identifies the stack,
 /// so each instance has its own functions. A library needs one instance, and tests use several.
@@ -107,7 +105,7 @@ unsafe fn forward_in<S: ForwardedFunction>(state: &'static State, args: *mut S::
         }
         // Frameworks abort the process if a query of an error fails, so this call succeeds and reports no payload.
         None if errors::is_error_function::<S>() => null_mut(),
-        None => errors::into_raw(missing(state, S::NAME)),
+        None => errors::into_raw(errors::missing(state.plugin_version().1, S::NAME)),
     };
     if args.is_null() {
         return S::Return::from_error(plugin(args.cast()));
@@ -153,9 +151,4 @@ fn reach(call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Error) -> *mut P
         return error;
     }
     if call.is::<slot::PJRT_Event_OnReady>() { ready::register(call, plugin) } else { plugin(call.args) }
-}
-
-pub(super) fn missing(state: &State, name: &str) -> LayerError {
-    let minor = state.plugin_version().1;
-    LayerError::new(ErrorCode::UNIMPLEMENTED, format!("the plugin of API 0.{minor} does not have {name}"))
 }

@@ -8,7 +8,6 @@ use pjrt_sys::{AbiStruct, PJRT_Error, PJRT_Event_OnReady_Args, PJRT_Event_OnRead
 use super::call::Call;
 use super::contain::contain;
 use super::errors;
-use super::forward::missing;
 use super::object_tables::ObjectKind;
 use super::quiet::Quiet;
 use super::send::send;
@@ -97,7 +96,8 @@ pub(super) unsafe fn register_late(
     (args.callback, args.user_arg) = (Some(ours), registration.cast());
     // SAFETY: L10 (queries): the event is live by this function's contract.
     let error = unsafe { send::<slot::PJRT_Event_OnReady>(&state.plugin, &mut args) };
-    let error = error.unwrap_or_else(|| errors::into_raw(missing(state, slot::PJRT_Event_OnReady::NAME)));
+    let error = error
+        .unwrap_or_else(|| errors::into_raw(errors::missing(state.plugin_version().1, slot::PJRT_Event_OnReady::NAME)));
     if !error.is_null() {
         // SAFETY: L5 (callbacks): a failed registration never calls back, so this is the callback's only call.
         unsafe { run(error, registration.cast()) };
