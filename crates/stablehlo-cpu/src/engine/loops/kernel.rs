@@ -19,7 +19,7 @@ pub(super) struct LoopKernel {
     pub(super) frame: usize,
     /// The steps that the interpreter runs.
     pub(super) steps: Vec<HostWork>,
-    /// Maximum work of an iteration. `None` if there is no fixed maximum.
+    /// Maximum work of an iteration, in statements of the compiled program. `None` if there is no fixed maximum.
     pub(super) iteration_work: Option<u64>,
 }
 
