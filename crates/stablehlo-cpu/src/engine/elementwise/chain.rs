@@ -89,7 +89,7 @@ pub(crate) enum SecondOperand {
     Same,
 }
 
-/// A step of a chain: applies `function` to the current value and another operand.
+/// A step of a chain: applies `function` to the current value and the second operand `with`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
     pub(crate) function: F32,
@@ -127,10 +127,10 @@ pub(crate) fn run(links: &[Link], operands: &[Operand<'_>], out: &mut [f32]) {
     out.copy_from_slice(&result[..out.len()]);
 }
 
-/// Vectors per block. Eight independent additions hide the latency of an addition, and eight vectors fit in 16
-/// registers together with their operands.
+/// Number of vectors per block. Eight independent additions hide the latency of an addition, and eight vectors fit in
+/// 16 registers together with their operands.
 const BLOCK: usize = 8;
-/// Elements of a block with the longest vectors, which have 512 bits.
+/// Number of elements of a block with the longest vectors, which have 512 bits.
 const SHORT: usize = BLOCK * 16;
 /// Maximum number of operands of a chain.
 pub(crate) const MAX_READS: usize = 12;
@@ -245,7 +245,7 @@ pub(crate) const fn lanes<S: Simd>() -> usize {
     size_of::<S::f32s>() / size_of::<f32>()
 }
 
-/// Loads a block.
+/// Loads a block from a slice with the elements of one block.
 #[inline(always)]
 fn load<S: Simd>(s: S, from: &[f32]) -> [S::f32s; BLOCK] {
     match S::as_simd_f32s(from).0 {

@@ -64,14 +64,14 @@ pub(super) fn exp_m1(x: f32) -> f32 {
     let small = p * (a * b) + (a * b - 1.0);
     let large = (1.0 + p) * a * b;
     let y = if n > 64 { large } else { small };
-    // Return x itself if it is too small to matter. This preserves -0.0 and subnormal numbers.
+    // Return x itself if |x| is so small that e^x - 1 rounds to x. This preserves -0.0 and subnormal numbers.
     if x.is_nan() || x.abs() < 1e-8 { x } else { y }
 }
 
-/// Hyperbolic tangent, computed as `x` times a quotient of polynomials in `x * x`. Both polynomials are 1 at 0, so
-/// small numbers, signs and NaN are preserved. Their coefficients minimize the largest relative error for |x| up to 9,
-/// which is 2.2e-8. For larger |x|, the result is 1 or -1. This takes half as many instructions as a formula with
-/// `exp`.
+/// Returns the hyperbolic tangent, computed as `x` times a quotient of polynomials in `x * x`. Both polynomials are 1
+/// at 0, so small numbers, signs and NaN are preserved. Their coefficients minimize the largest relative error for |x|
+/// up to 9, which is 2.2e-8. For larger |x|, the result is 1 or -1. The quotient takes half as many instructions as a
+/// formula with `exp`.
 #[inline(always)]
 pub(super) fn tanh(x: f32) -> f32 {
     let x = if x > 9.0 { 9.0 } else { x };
@@ -91,8 +91,8 @@ pub(super) fn tanh(x: f32) -> f32 {
     if y < -1.0 { -1.0 } else { y }
 }
 
-/// The error function, computed in the same way as [`tanh`] for |x| up to 4. The largest relative error of the quotient
-/// is 2.6e-8.
+/// Returns the error function of `x`, computed in the same way as [`tanh`] for |x| up to 4. The largest relative error
+/// of the quotient is 2.6e-8.
 #[inline(always)]
 pub(super) fn erf(x: f32) -> f32 {
     let x = if x > 4.0 { 4.0 } else { x };
