@@ -3,7 +3,8 @@
 //!
 //! With one loop per function, every function reads and writes the first-level cache. A chain instead processes a block
 //! of several vectors completely before it stores the result. Cheap functions then cost little more than reading their
-//! other operand. Measured on one core, a chain of nine functions with one `tanh` is three times as fast as nine loops.
+//! second operand. Measured on one core, a chain of nine functions with one `tanh` is three times as fast as nine
+//! loops.
 //!
 //! Functions of many instructions, such as `exp`, need the registers for their own intermediate values, so they process
 //! a block on the stack. The chain still makes only one pass over memory, so the loads of the next block overlap with
@@ -142,7 +143,7 @@ struct Run<'a> {
     out: &'a mut [f32],
 }
 
-/// Applies `$f` to a block and the other operand of a link, vector by vector.
+/// Applies `$f` to a block and the second operand of a link, vector by vector.
 ///
 /// `two`, `one` and `long` are macros rather than functions. A block that a function takes or returns, by value or by
 /// reference, stays in memory, which makes additions two to three times slower.

@@ -36,8 +36,8 @@ macro_rules! from {
 /// type.
 ///
 /// Narrow floats are converted through `f32`. Narrow integers are bytes with fewer bits in use. Complex numbers are
-/// converted to other types through the real type of their parts, and the imaginary part is dropped. This avoids a
-/// separate loop for each pair of types.
+/// converted to other types through the real type of their parts, and the imaginary part is dropped. These intermediate
+/// steps avoid a separate loop for each pair of types.
 pub(crate) fn convert(from: DType, to: DType) -> Option<Vec<(Loop, DType)>> {
     let mut steps = Vec::new();
     push_steps(from, to, &mut steps)?;

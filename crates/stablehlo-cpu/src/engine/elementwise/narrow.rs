@@ -55,7 +55,7 @@ impl Format {
             NonFinite::Ieee => sign | self.infinity() | 1 << (self.mantissa - 1),
             NonFinite::Fn => sign | ((1 << self.width()) - 1),
             NonFinite::Fnuz => 1 << self.width(),
-            // The format has no NaN. Use negative zero, like other implementations.
+            // The format has no NaN. Use negative zero, as other implementations of the format do.
             NonFinite::Finite => 1 << self.width(),
         }
     }

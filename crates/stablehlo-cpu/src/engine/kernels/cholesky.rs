@@ -1,4 +1,5 @@
-//! Cholesky factorization. Large matrices are factorized by blocks of columns, which uses matrix multiplications.
+//! Cholesky factorization. Large matrices are factorized by blocks of columns, so that matrix multiplications do most
+//! of the work.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use faer::dyn_stack::{MemBuffer, MemStack};

@@ -45,7 +45,8 @@ pub(crate) enum Kind {
     },
     AllToAll(Vec<AllToAll>),
     RaggedAllToAll(RaggedAllToAll),
-    /// For each member, the flattened ID of the member from which it receives.
+    /// For each member, the flattened ID of the member that sends to it. The results of a member without a source are
+    /// zeros.
     Permute {
         sources: Vec<Option<usize>>,
     },

@@ -21,7 +21,8 @@ const COLUMNS: usize = 16;
 /// Number of elements below which `rustfft` may compute two transforms at a time.
 const PAIRED: usize = 64;
 
-/// The transform of a batch. Outputs are complex, except those of an inverse real transform (`IRFFT`).
+/// A Fourier transform of each signal of a batch. The outputs are complex, except those of an inverse real transform
+/// (`IRFFT`).
 pub(crate) struct Fft<T: FftNum> {
     /// Extents of the transformed dimensions of the real or complex signal.
     lengths: Vec<usize>,

@@ -16,7 +16,7 @@ pub(crate) struct Windows {
     /// Number of windows.
     pub(crate) count: usize,
     /// For each component of an index vector, the largest start at which the window is still inside the tensor, and the
-    /// stride.
+    /// stride of the component's dimension.
     pub(crate) parts: Vec<(usize, usize)>,
     /// The offset of each window along the batching dimensions. Empty if there are no batching dimensions.
     pub(crate) base: Vec<usize>,

@@ -67,8 +67,8 @@ pub(crate) trait Kernel: Any + Send + Sync {
         None
     }
 
-    /// Runs at most `iterations` iterations of a loop that can pause, or all of any other kernel. Returns whether the
-    /// step has ended. If it has not, `outs` hold its state, and the next call continues from this state.
+    /// Runs at most `iterations` iterations of a loop that can pause. Other kernels run to their end. Returns whether
+    /// the step has ended. If it has not, `outs` hold its state, and the next call continues from this state.
     fn run_part(
         &self,
         iterations: u64,

@@ -141,7 +141,7 @@ impl Sort {
         let mut less = vec![0u8; n];
         let mut width = 1;
         while width < n {
-            // Each element searches its position in the other run of the two runs that are merged.
+            // Each element searches for its position in the other one of the two runs that are merged.
             for (at, (low, high)) in low.iter_mut().zip(&mut high).enumerate() {
                 let left = at / (2 * width) * (2 * width);
                 let middle = (left + width).min(n);

@@ -136,12 +136,12 @@ impl<'a> SplitReduction<'a> {
         Ok(results)
     }
 
-    /// Returns the index of this process.
+    /// Returns the index of this process in `processes`.
     fn own(&self) -> usize {
         self.processes.iter().position(|process| process.is_own).unwrap_or_default()
     }
 
-    /// Returns the other processes, with their indices.
+    /// Returns the other processes of the group, with their indices in `processes`.
     fn others(&self) -> impl Iterator<Item = (usize, &'a GroupProcess)> {
         self.processes.iter().enumerate().filter(|(_, process)| !process.is_own)
     }

@@ -128,7 +128,7 @@ impl Translator<'_> {
         }
         for (&result, &home) in arrays.iter().zip(homes) {
             match away.get(&result) {
-                // The result may already be at its own place.
+                // A result of several carried values may already be at the place of this carried value.
                 Some(_) if self.place(result) == Some(home) => {}
                 Some(&place) => {
                     let kept = self.representations.insert(result, Representation::Array(place));

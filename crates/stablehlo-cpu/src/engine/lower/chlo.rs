@@ -167,8 +167,8 @@ impl<'m> LoweringContext<'_, 'm> {
     }
 
     /// Broadcasts the operands to equal extents. `dimensions` maps the dimensions of the operand of smaller rank to
-    /// those of the result. Without `dimensions`, the last dimensions are aligned. If `select` is set, `dimensions` is
-    /// ignored, because only the predicate may have a smaller rank, and it is then a scalar.
+    /// those of the result. Without `dimensions`, the last dimensions are aligned. `select` ignores `dimensions`,
+    /// because a scalar predicate needs no alignment.
     fn broadcast_together(
         &mut self,
         operands: Vec<TypedValue>,

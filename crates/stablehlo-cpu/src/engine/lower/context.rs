@@ -384,7 +384,7 @@ impl<'m> LoweringContext<'_, 'm> {
         }
     }
 
-    /// Returns the error for an op that is not supported with these types.
+    /// Returns the error for the current op, which is not supported at all or not with its types and attributes.
     pub(super) fn unsupported(&self) -> CompileError {
         CompileError::unsupported(op_name(&self.op.kind))
     }

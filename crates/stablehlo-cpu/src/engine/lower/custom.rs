@@ -216,8 +216,8 @@ impl<'m> LoweringContext<'_, 'm> {
             .or_else(|| within(find_attribute(attributes, "mhlo.attributes")?))
     }
 
-    /// Returns the first `kept` elements of each row in sorted order. The result is exact, so it satisfies every recall
-    /// target.
+    /// Returns the first `kept` elements along `dimension` in sorted order. The result is exact, so it satisfies every
+    /// recall target of `ApproxTopK`.
     fn first_sorted(
         &mut self,
         inputs: &[TypedValue],

@@ -56,7 +56,8 @@ impl LoweringContext<'_, '_> {
     }
 
     /// Computes the results of a kernel on constants of few elements, such as those of shape computations. Returns
-    /// `None` if the kernel cannot run at compile time.
+    /// `None` if an input is not such a constant, a result has too many elements, or the kernel must not run at compile
+    /// time.
     pub(super) fn fold_kernel(
         &mut self,
         kernel: &impl Kernel,

@@ -14,7 +14,8 @@ use crate::engine::stop::Stop;
 /// Minimum number of multiplications per block if there are more blocks than threads. With more blocks than threads,
 /// one slow thread does not delay the others.
 const PIECE: usize = 32 << 20;
-/// Maximum number of multiplications between two checks for a stop request. They take a second or two.
+/// Maximum number of multiplications between two checks for a stop request. This many multiplications take one or two
+/// seconds.
 const LONG: usize = 64 << 30;
 /// Minimum number of rows and of columns of a block of the output. If threads would otherwise be idle, `ROWS` rows
 /// suffice.

@@ -291,8 +291,8 @@ impl<W: Wide> Panels<'_, W> {
         let (lines_a, lines_b) = (rows.next_multiple_of(mr), columns.next_multiple_of(nr));
         let own = |panel: Option<&[W]>, lines: usize| if panel.is_some() { 0 } else { lines * self.kc };
         let (own_a, own_b) = (own(self.a, lines_a), own(self.b, lines_b));
-        // Compute the block in a separate buffer and copy it row by row. Without this buffer, each write of a tile's
-        // short rows would wait for memory, because the output's rows are far apart.
+        // Compute the block in a separate buffer and copy it row by row. Without this buffer, each write of a register
+        // block's short rows would wait for memory, because the output's rows are far apart.
         with_panel(&BLOCK, lines_a * lines_b + own_a + own_b, |corner: &mut [W]| {
             let (block, own) = corner.split_at_mut(lines_a * lines_b);
             let (own_a, own_b) = own.split_at_mut(own_a);

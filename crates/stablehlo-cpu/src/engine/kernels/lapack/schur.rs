@@ -2,9 +2,9 @@
 //! They make a real matrix quasi-triangular, with 1x1 and 2x2 blocks on the diagonal.
 //!
 //! A Schur form is not unique. The shifts, convergence tests and signs are those of LAPACK's `lahqr` and `lanv2`, which
-//! LAPACK uses for matrices of up to 75 rows. Tests compare real forms of up to 4 rows with LAPACK's. For larger
+//! LAPACK uses for matrices of up to 75 rows. Tests compare real forms of up to 4 rows with those of LAPACK. For larger
 //! matrices and for complex matrices, the form is also valid, but the order of eigenvalues, the signs and the phases
-//! may differ from LAPACK's.
+//! may differ from those of LAPACK.
 
 use super::packed::hessenberg;
 use super::precision::Precision;
