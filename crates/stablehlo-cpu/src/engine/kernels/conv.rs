@@ -1,7 +1,7 @@
 //! `convolution`, computed as a matrix product of the kernel and the patches of the input. A patch consists of the
-//! input elements under the window at one output position. Only one panel of patches is materialized at a time. Integer
-//! and depthwise convolutions use simpler loops without packing. Packing a panel applies the padding, the dilation and
-//! the order of dimensions.
+//! input elements under the window at one output position. Only one panel of patches is materialized at a time. Packing
+//! a panel applies the padding, the dilation and the order of dimensions. Integer and depthwise convolutions use
+//! simpler loops without packing.
 
 use std::ops::Range;
 

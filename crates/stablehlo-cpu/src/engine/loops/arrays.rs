@@ -21,8 +21,8 @@ use crate::engine::view::View;
 
 /// Maximum number of elements that a loop computes one by one. For more elements, the interpreter's vector code is faster.
 const MAX_ELEMENTS: usize = 128;
-/// Number of calls of functions with many instructions, such as `exp`, from which on the interpreter's vector code is
-/// faster than a loop over elements.
+/// Minimum number of calls of functions with many instructions, such as `exp`, for which the interpreter's vector code
+/// replaces a loop over elements. The vector code is then faster.
 const MAX_CALLS: usize = 64;
 /// Maximum number of bytes to copy in a step. For larger arrays, the interpreter moves buffers instead.
 const MAX_COPIED: usize = 4096;

@@ -155,7 +155,7 @@ struct Blocking {
     down: usize,
     across: usize,
     alone: Alone,
-    /// The work that [`parallel::each_until`] receives. It is the maximum if the product uses several threads, and 0
+    /// The work to pass to [`parallel::each_until`]. It is `usize::MAX` if the product uses several threads, and 0
     /// otherwise. `pieces` is the number of pieces into which a panel is divided for packing.
     spread: usize,
     pieces: usize,
