@@ -3,7 +3,8 @@
 //!
 //! With one loop per function, every function reads and writes the first-level cache. A chain instead processes a block
 //! of several vectors completely before it stores the result. Cheap functions then cost little more than reading their
-//! other operand. Measured on one core, a chain of nine functions with one `tanh` is three times as fast as nine loops.
+//! second operand. Measured on one core, a chain of nine functions with one `tanh` is three times as fast as nine
+//! loops.
 //!
 //! Functions of many instructions, such as `exp`, need the registers for their own intermediate values, so they process
 //! a block on the stack. The chain still makes only one pass over memory, so the loads of the next block overlap with
@@ -89,7 +90,7 @@ pub(crate) enum SecondOperand {
     Same,
 }
 
-/// A step of a chain: applies `function` to the current value and another operand.
+/// A step of a chain: applies `function` to the current value and the second operand `with`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
     pub(crate) function: F32,
@@ -127,10 +128,10 @@ pub(crate) fn run(links: &[Link], operands: &[Operand<'_>], out: &mut [f32]) {
     out.copy_from_slice(&result[..out.len()]);
 }
 
-/// Vectors per block. Eight independent additions hide the latency of an addition, and eight vectors fit in 16
-/// registers together with their operands.
+/// Number of vectors per block. Eight independent additions hide the latency of an addition, and eight vectors fit in
+/// 16 registers together with their operands.
 const BLOCK: usize = 8;
-/// Elements of a block with the longest vectors, which have 512 bits.
+/// Number of elements of a block with the longest vectors, which have 512 bits.
 const SHORT: usize = BLOCK * 16;
 /// Maximum number of operands of a chain.
 pub(crate) const MAX_READS: usize = 12;
@@ -142,7 +143,7 @@ struct Run<'a> {
     out: &'a mut [f32],
 }
 
-/// Applies `$f` to a block and the other operand of a link, vector by vector.
+/// Applies `$f` to a block and the second operand of a link, vector by vector.
 ///
 /// `two`, `one` and `long` are macros rather than functions. A block that a function takes or returns, by value or by
 /// reference, stays in memory, which makes additions two to three times slower.
@@ -245,7 +246,7 @@ pub(crate) const fn lanes<S: Simd>() -> usize {
     size_of::<S::f32s>() / size_of::<f32>()
 }
 
-/// Loads a block.
+/// Loads a block from a slice with the elements of one block.
 #[inline(always)]
 fn load<S: Simd>(s: S, from: &[f32]) -> [S::f32s; BLOCK] {
     match S::as_simd_f32s(from).0 {

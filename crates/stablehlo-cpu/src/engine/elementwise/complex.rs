@@ -26,7 +26,7 @@ pub(super) fn narrow(z: C64) -> C32 {
 fn abs(z: C32) -> f32 {
     let (re, im) = (f64::from(z.re), f64::from(z.im));
     let root = (re * re + im * im).sqrt() as f32;
-    // The absolute value is infinite even if the other part is a NaN.
+    // If one part is infinite, the absolute value is infinite even if the other part is a NaN.
     if z.re.is_infinite() || z.im.is_infinite() { f32::INFINITY } else { root }
 }
 
@@ -374,8 +374,8 @@ pub(crate) fn clamp(dtype: DType) -> Option<Loop> {
     }
 }
 
-/// Returns the loop of `convert` between the two complex types, or from a real type of the same width with a zero
-/// imaginary part.
+/// Returns the loop of `convert` between the two complex types, or from a real type to the complex type with parts of
+/// this type. The imaginary part is then zero.
 pub(crate) fn convert(from: DType, to: DType) -> Option<Loop> {
     let f: One = match (from, to) {
         (DType::C64, DType::C128) => |a, o| scalar1::<C32, C64>(a, o, wide),

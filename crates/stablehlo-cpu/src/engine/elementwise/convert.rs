@@ -36,8 +36,8 @@ macro_rules! from {
 /// type.
 ///
 /// Narrow floats are converted through `f32`. Narrow integers are bytes with fewer bits in use. Complex numbers are
-/// converted to other types through the real type of their parts, and the imaginary part is dropped. This avoids a
-/// separate loop for each pair of types.
+/// converted to other types through the real type of their parts, and the imaginary part is dropped. These intermediate
+/// steps avoid a separate loop for each pair of types.
 pub(crate) fn convert(from: DType, to: DType) -> Option<Vec<(Loop, DType)>> {
     let mut steps = Vec::new();
     push_steps(from, to, &mut steps)?;
@@ -51,7 +51,8 @@ fn push_steps(from: DType, to: DType, steps: &mut Vec<(Loop, DType)>) -> Option<
     let step = match (from, to) {
         (_, _) if complex::convert(from, to).is_some() => complex::convert(from, to),
         _ if to.part().is_some() => {
-            // Convert through a float that represents the number exactly, so that precision is preserved.
+            // Convert to a real float first. This float is `f32` if the result is `complex<f32>` and the operand is not
+            // `f64`. Otherwise it is `f64`.
             let part = if to == DType::C64 && from != DType::F64 { DType::F32 } else { DType::F64 };
             push_steps(from, part, steps)?;
             let made = if part == DType::F32 { DType::C64 } else { DType::C128 };

@@ -32,7 +32,8 @@ impl From<Loop> for Map {
     }
 }
 
-/// The op that an elementwise function implements. Element types are those of the operands.
+/// The op that an elementwise function implements. Element types are those of the operands. `Convert` also contains the
+/// element type of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Meaning {
     Unary(Unary, DType),
@@ -57,7 +58,7 @@ pub(crate) enum Loop {
 }
 
 impl Loop {
-    /// Runs the loop. Extra operands are ignored.
+    /// Runs the loop. Ignores operands that the loop does not read.
     #[inline]
     pub(crate) fn run(&self, a: &[u8], b: &[u8], c: &[u8], out: &mut [u8]) {
         match self {

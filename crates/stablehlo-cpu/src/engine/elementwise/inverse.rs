@@ -46,8 +46,8 @@ fn arcs(x: f64, y: f64) -> (f64, f64, f64) {
     }
     let a = 0.5 * (r + s);
     let b = x / a;
-    // `(r - (1 + x)) + (s + (1 - x))`. The first difference would suffer from cancellation, so `y * y` is divided by
-    // the corresponding sum instead.
+    // Compute `(r - (1 + x)) + (s + (1 - x))`. The first difference would suffer from cancellation, so divide `y * y`
+    // by the corresponding sum instead.
     let near = if x <= 1.0 { y * y / (r + x + 1.0) + (s + (1.0 - x)) } else { 0.0 };
     let (asin, acos) = if b <= 0.6417 {
         (b.asin(), b.acos())
@@ -137,7 +137,7 @@ fn conj(z: C64) -> C64 {
     z.conj()
 }
 
-/// Returns the loop of the complex function `name`.
+/// Returns the loop of the complex function called `name`. Returns `None` for other names and for real types.
 pub(crate) fn complex_special(name: &str, dtype: DType) -> Option<Loop> {
     macro_rules! of {
         ($f:path) => {

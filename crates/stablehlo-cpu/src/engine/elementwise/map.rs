@@ -5,13 +5,14 @@ use std::sync::LazyLock;
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use pulp::{Arch, NullaryFnOnce};
 
-/// Returns the vector instructions of this machine.
+/// Returns the vector instructions of the current machine.
 pub(crate) fn arch() -> Arch {
     static ARCH: LazyLock<Arch> = LazyLock::new(Arch::new);
     *ARCH
 }
 
-/// Runs a plain loop that is compiled once for each set of vector instructions, in the copy for this machine.
+/// Runs a plain loop. The loop is compiled once for each set of vector instructions, and this function runs the copy
+/// for the current machine.
 ///
 /// A build with debug assertions compiles only one copy. Without optimization, the other copies are not faster, and
 /// they double the build time of this crate.
@@ -80,12 +81,14 @@ pub(crate) fn map3<S: Pod, T: Pod, R: Pod>(s: &[u8], a: &[u8], b: &[u8], o: &mut
     vectorized(Three(s, a, b, cast_slice_mut::<u8, R>(o), f));
 }
 
-/// [`map1`] for functions that call the standard library or cannot be vectorized. It is compiled only once.
+/// Like [`map1`], but for functions that call the standard library or cannot be vectorized. The loop is compiled only
+/// once.
 pub(crate) fn scalar1<T: Pod, R: Pod>(a: &[u8], o: &mut [u8], f: impl Fn(T) -> R) {
     One(cast_slice::<u8, T>(a), cast_slice_mut::<u8, R>(o), f).call();
 }
 
-/// [`map2`] for functions that cannot be vectorized. It is compiled only once.
+/// Like [`map2`], but for functions that call the standard library or cannot be vectorized. The loop is compiled only
+/// once.
 pub(crate) fn scalar2<T: Pod, R: Pod>(a: &[u8], b: &[u8], o: &mut [u8], f: impl Fn(T, T) -> R) {
     Two(cast_slice::<u8, T>(a), cast_slice::<u8, T>(b), cast_slice_mut::<u8, R>(o), f).call();
 }

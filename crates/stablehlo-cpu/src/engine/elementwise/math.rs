@@ -42,8 +42,9 @@ fn exp_parts(x: f32) -> (f32, i32) {
 /// Returns e^x.
 #[inline(always)]
 pub(super) fn exp(x: f32) -> f32 {
-    // Beyond these limits, the result is 0 or infinite, whatever the remaining code computes. Use comparisons rather
-    // than `clamp`, because each comparison takes one instruction and also replaces NaN by a number.
+    // Limit `x` to the range from -104 to 89, because the result for numbers outside of this range is 0 or infinite
+    // anyway. Use comparisons rather than `clamp`, because each comparison takes one instruction and also replaces NaN
+    // by a number.
     let low = if x > -104.0 { x } else { -104.0 };
     let (p, n) = exp_parts(if low < 89.0 { low } else { 89.0 });
     // Multiply by two factors, because 2^n itself is not a normal number for the smallest results and for n = 128.
@@ -64,14 +65,14 @@ pub(super) fn exp_m1(x: f32) -> f32 {
     let small = p * (a * b) + (a * b - 1.0);
     let large = (1.0 + p) * a * b;
     let y = if n > 64 { large } else { small };
-    // Return x itself if it is too small to matter. This preserves -0.0 and subnormal numbers.
+    // Return x itself if |x| is so small that e^x - 1 rounds to x. This preserves -0.0 and subnormal numbers.
     if x.is_nan() || x.abs() < 1e-8 { x } else { y }
 }
 
-/// Hyperbolic tangent, computed as `x` times a quotient of polynomials in `x * x`. Both polynomials are 1 at 0, so
-/// small numbers, signs and NaN are preserved. Their coefficients minimize the largest relative error for |x| up to 9,
-/// which is 2.2e-8. For larger |x|, the result is 1 or -1. This takes half as many instructions as a formula with
-/// `exp`.
+/// Returns the hyperbolic tangent, computed as `x` times a quotient of polynomials in `x * x`. Both polynomials are 1
+/// at 0, so small numbers, signs and NaN are preserved. Their coefficients minimize the largest relative error for |x|
+/// up to 9, which is 2.2e-8. For larger |x|, the result is 1 or -1. The quotient takes half as many instructions as a
+/// formula with `exp`.
 #[inline(always)]
 pub(super) fn tanh(x: f32) -> f32 {
     let x = if x > 9.0 { 9.0 } else { x };
@@ -91,8 +92,8 @@ pub(super) fn tanh(x: f32) -> f32 {
     if y < -1.0 { -1.0 } else { y }
 }
 
-/// The error function, computed in the same way as [`tanh`] for |x| up to 4. The largest relative error of the quotient
-/// is 2.6e-8.
+/// Returns the error function of `x`, computed in the same way as [`tanh`] for |x| up to 4. The largest relative error
+/// of the quotient is 2.6e-8.
 #[inline(always)]
 pub(super) fn erf(x: f32) -> f32 {
     let x = if x > 4.0 { 4.0 } else { x };
@@ -156,7 +157,8 @@ pub(super) fn ln_1p(x: f32) -> f32 {
 mod tests {
     use super::*;
 
-    /// Returns the largest error, in units in the last place, over a sweep of all bit patterns.
+    /// Returns the largest error, in units in the last place, over a sample of all bit patterns. Checks results that
+    /// are not normal numbers separately.
     fn worst(f: fn(f32) -> f32, exact: fn(f64) -> f64, domain: impl Fn(f32) -> bool) -> f64 {
         let mut worst = 0.0f64;
         for bits in (0..u32::MAX).step_by(9973) {

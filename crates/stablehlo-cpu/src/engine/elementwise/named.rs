@@ -60,7 +60,7 @@ pub(crate) fn complex(part: DType) -> Option<Map> {
     super::complex::complex(part).map(Map::from)
 }
 
-/// Returns a function of complex numbers that frameworks call by name.
+/// Returns the function of complex numbers called `name`.
 pub(crate) fn complex_special(name: &str, dtype: DType) -> Option<Map> {
     inverse::complex_special(name, dtype).map(Map::from)
 }

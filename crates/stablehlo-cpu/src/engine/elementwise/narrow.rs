@@ -55,7 +55,7 @@ impl Format {
             NonFinite::Ieee => sign | self.infinity() | 1 << (self.mantissa - 1),
             NonFinite::Fn => sign | ((1 << self.width()) - 1),
             NonFinite::Fnuz => 1 << self.width(),
-            // The format has no NaN. Use negative zero, like other implementations.
+            // The format has no NaN. Use negative zero, as other implementations of the format do.
             NonFinite::Finite => 1 << self.width(),
         }
     }
@@ -98,7 +98,7 @@ impl Format {
         if x >= 1e30 {
             return beyond;
         }
-        // The exponent of x, at least that of the smallest normal number.
+        // Use the exponent of x, but at least that of the smallest normal number.
         let own = i32::try_from(x.to_bits() >> 52).unwrap_or(0) - 1023;
         let exponent = own.max(1 - self.bias);
         let steps = (x * 2f64.powi(self.mantissa.cast_signed() - exponent)).round_ties_even();

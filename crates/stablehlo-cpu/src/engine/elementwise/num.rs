@@ -91,7 +91,7 @@ macro_rules! int {
             fn pow(self, o: Self) -> Self {
                 #[allow(unused_comparisons, reason = "never true for the unsigned types")]
                 if $signed && o < 0 {
-                    // 1 / self^-o, rounded toward zero.
+                    // Return 1 / self^-o, rounded toward zero.
                     return match self {
                         1 => 1,
                         _ if self == !0 => if o & 1 == 0 { 1 } else { !0 },
@@ -367,7 +367,7 @@ pub(crate) trait Narrow: Sized {
 impl Narrow for bf16 {
     #[inline(always)]
     fn narrow(x: f32) -> Self {
-        // Branch-free, so that loops over it are vectorized.
+        // Avoid branches, so that loops over this function are vectorized.
         let bits = x.to_bits();
         let rounded = bits.wrapping_add(0x7FFF + ((bits >> 16) & 1)) >> 16;
         let quiet = (bits >> 16) | 0x40;

@@ -1,6 +1,7 @@
 //! CHLO functions, which frameworks call by name. They are not part of the StableHLO specification.
 //!
-//! All functions are computed in `f64` and rounded once for narrower types, except `erf` of `f32`.
+//! Most functions are computed in `f64` and rounded once for narrower types. `next_after`, `mulhi` and `erf` of `f32`
+//! are computed in the element type.
 
 use half::{bf16, f16};
 
@@ -110,13 +111,13 @@ pub(crate) fn multiply_high(dtype: DType) -> Option<Loop> {
     Some(Loop::Two(f))
 }
 
-/// Inverse hyperbolic sine. Uses the absolute value, so that the function is exactly odd.
+/// Returns the inverse hyperbolic sine. Uses the absolute value, so that the function is exactly odd.
 fn asinh(x: f64) -> f64 {
     libm::asinh(x.abs()).copysign(x)
 }
 
-/// Inverse hyperbolic cosine. `libm::acosh` also returns numbers for arguments below 1, for which the result must be
-/// NaN.
+/// Returns the inverse hyperbolic cosine. `libm::acosh` also returns numbers for arguments below 1, for which the
+/// result must be NaN.
 fn acosh(x: f64) -> f64 {
     if x < 1.0 { f64::NAN } else { libm::acosh(x) }
 }
@@ -126,7 +127,7 @@ fn lgamma(x: f64) -> f64 {
     if x.is_infinite() { f64::INFINITY } else { libm::lgamma(x) }
 }
 
-/// Inverse of the error function.
+/// Returns the inverse of the error function.
 fn erf_inv(x: f64) -> f64 {
     let rest = 1.0 - x.abs();
     if x.is_nan() || rest < 0.0 {
@@ -157,7 +158,8 @@ fn erf_inv(x: f64) -> f64 {
     y.copysign(x)
 }
 
-/// Digamma: the logarithmic derivative of the gamma function. The result is NaN at the poles of the gamma function.
+/// Returns digamma, the logarithmic derivative of the gamma function. The result is NaN at the poles of the gamma
+/// function.
 fn digamma(x: f64) -> f64 {
     if x.is_nan() || x == f64::NEG_INFINITY || (x <= 0.0 && x == x.floor()) {
         return f64::NAN;
@@ -175,7 +177,7 @@ fn digamma(x: f64) -> f64 {
     if x > 1e17 {
         return x.ln();
     }
-    // The coefficients of x^-2k in the asymptotic series: the Bernoulli numbers B(2k) divided by 2k.
+    // The coefficients of x^-2k in the asymptotic series are the Bernoulli numbers B(2k) divided by 2k.
     const SERIES: [f64; 7] =
         [1.0 / 12.0, -1.0 / 120.0, 1.0 / 252.0, -1.0 / 240.0, 1.0 / 132.0, -691.0 / 32760.0, 1.0 / 12.0];
     let z = 1.0 / (x * x);
@@ -183,9 +185,9 @@ fn digamma(x: f64) -> f64 {
     sum + x.ln() - 0.5 / x - tail
 }
 
-/// The Hurwitz zeta function, computed by the Euler-Maclaurin formula.
+/// Returns the Hurwitz zeta function, computed by the Euler-Maclaurin formula.
 fn zeta(x: f64, q: f64) -> f64 {
-    /// Maximum number of terms to sum one by one, if `q` is far below zero.
+    /// Maximum number of terms to sum one by one. It limits the time if `q` is far below zero.
     const MOST: u32 = 1 << 16;
     if x.is_nan() || q.is_nan() || x < 1.0 {
         return f64::NAN;
@@ -216,7 +218,7 @@ fn zeta(x: f64, q: f64) -> f64 {
         return sum;
     }
     sum += power * a / (x - 1.0) + 0.5 * power;
-    // B(2k) / (2k)!
+    // The coefficients are B(2k) / (2k)!, where B(2k) is a Bernoulli number.
     const SERIES: [f64; 10] = [
         1.0 / 12.0,
         -1.0 / 720.0,
@@ -242,7 +244,7 @@ fn zeta(x: f64, q: f64) -> f64 {
     sum
 }
 
-/// Polygamma: the derivative of order `n` of [`digamma`].
+/// Returns polygamma, the derivative of order `n` of [`digamma`].
 fn polygamma(n: f64, x: f64) -> f64 {
     if n == 0.0 {
         return digamma(x);
@@ -254,7 +256,7 @@ fn polygamma(n: f64, x: f64) -> f64 {
     sign * libm::tgamma(n + 1.0) * zeta(n + 1.0, x)
 }
 
-/// The modified Bessel function of the first kind of order one, times `e^-|x|`.
+/// Returns the modified Bessel function of the first kind of order one, times `e^-|x|`.
 fn bessel_i1e(x: f64) -> f64 {
     let y = x.abs();
     if x.is_nan() || y == 0.0 {
@@ -271,7 +273,7 @@ fn bessel_i1e(x: f64) -> f64 {
         }
         sum * (-y).exp()
     } else {
-        // The asymptotic series 1 - 3 / (8 y) + .. Term k is term k - 1 times -(4 - (2k - 1)^2) / (8 k y).
+        // Sum the asymptotic series 1 - 3 / (8 y) + ... Term k is term k - 1 times -(4 - (2k - 1)^2) / (8 k y).
         let (mut term, mut sum, mut k) = (1.0, 1.0, 1.0);
         while k < 40.0 {
             let odd: f64 = 2.0 * k - 1.0;

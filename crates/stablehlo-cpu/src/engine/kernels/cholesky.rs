@@ -1,4 +1,5 @@
-//! Cholesky factorization. Large matrices are factorized by blocks of columns, which uses matrix multiplications.
+//! Cholesky factorization. Large matrices are factorized by blocks of columns, so that matrix multiplications do most
+//! of the work.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use faer::dyn_stack::{MemBuffer, MemStack};
@@ -16,7 +17,8 @@ const BLOCK: usize = 32;
 /// Minimum number of rows for a factorization by blocks. Smaller matrices are factorized element by element.
 const SMALL: usize = 32;
 
-/// Cholesky factorizations of a batch of `n x n` matrices. The other triangle of each result is zero.
+/// Cholesky factorizations of a batch of `n x n` matrices. The kernel reads only the triangle that `lower` selects, and
+/// fills the other triangle of each result with zeros.
 pub(crate) struct Cholesky {
     pub(crate) n: usize,
     pub(crate) lower: bool,

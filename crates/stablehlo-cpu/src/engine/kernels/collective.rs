@@ -1,8 +1,9 @@
-//! The collectives: the values that each member of a group contributes, and the results that it receives.
+//! Runs collectives. Each member of a group contributes values and receives results.
 //!
-//! Members exchange values by reference count, without copies. A result that is the same for the whole group is
-//! computed once, on all cores, and shared. Reductions combine the contributions in the order of the members in the
-//! group. Results therefore do not depend on the order in which members arrive.
+//! Members in the same process exchange values by reference count, without copies. Each process computes a result that
+//! is the same for the whole group once, on all cores, and its members share the result. Reductions combine the
+//! contributions in the order of the members in the group. Results therefore do not depend on the order in which
+//! members arrive.
 
 use std::sync::Arc;
 
@@ -44,17 +45,19 @@ pub(crate) enum Kind {
     },
     AllToAll(Vec<AllToAll>),
     RaggedAllToAll(RaggedAllToAll),
-    /// For each member, the flattened ID of the member from which it receives.
+    /// For each member, the flattened ID of the member that sends to it. The results of a member without a source are
+    /// zeros.
     Permute {
         sources: Vec<Option<usize>>,
     },
-    /// All members receive the tensors of the first member of the group. If `rooted` is set, the last input contains
-    /// the root of each tensor: the position in the group of the member that sends the tensor.
+    /// All members receive the tensors of a root, which is the first member of the group by default. If `rooted` is
+    /// set, the last input contains the root of each tensor: the position in the group of the member that sends the
+    /// tensor.
     Broadcast {
         rooted: bool,
     },
-    /// One member receives the reduction of [`Kind::AllReduce`], and the others receive zeros. If `rooted` is set, the
-    /// last input selects the receiving member of each tensor.
+    /// One member, by default the first member of the group, receives the reduction of [`Kind::AllReduce`]. The others
+    /// receive zeros. If `rooted` is set, the last input selects the receiving member of each tensor.
     Reduce {
         sizes: Vec<usize>,
         body: Body,
@@ -83,7 +86,7 @@ impl Collective {
         }
     }
 
-    /// Runs the collective for one member. `bytes` are the sizes of the results.
+    /// Runs the collective for one member. `bytes` are the sizes of the results in bytes.
     pub(crate) fn run(
         &self,
         inputs: Vec<Buffer>,
@@ -115,8 +118,8 @@ impl Collective {
         Exchange { outcome: &outcome, group, place, roots: &roots, bytes, cx }.results(&self.kind)
     }
 
-    /// Exchanges the contributions of this process with the other processes, and computes the results that are the same
-    /// for all members.
+    /// Exchanges the contributions of this process's members with the other processes. Then computes the results that
+    /// are the same for all members, or the results of this process's members if the processes split a reduce-scatter.
     fn outcome(
         &self,
         contributions: Vec<Option<Vec<Buffer>>>,
@@ -195,7 +198,7 @@ struct Exchange<'a> {
     /// The position of this member in the group.
     place: usize,
     roots: &'a [usize],
-    /// Sizes of the results.
+    /// Sizes of the results in bytes.
     bytes: &'a [usize],
     cx: &'a Context<'a>,
 }

@@ -1,4 +1,5 @@
-//! Computes `acc = body(acc, x)` elementwise. This is the inner loop of `scatter` and of window reductions.
+//! Computes `acc = body(acc, x)` elementwise. This is the inner loop of `scatter`, of window reductions and of
+//! reductions between members.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use stablehlo::ir::Binary;
@@ -21,7 +22,7 @@ pub(crate) enum Body {
 }
 
 impl Body {
-    /// Returns the loop of a recognized body, or `None` if the element type has no such loop.
+    /// Returns the loop of a recognized body. Returns `None` if this module has no loop for the op or the element type.
     pub(crate) fn fast(combine: Combine, dtype: DType) -> Option<Body> {
         fn each<T: Num>(acc: &mut [u8], x: &[u8], f: impl Fn(T, T) -> T) {
             for (a, &x) in cast_slice_mut::<u8, T>(acc).iter_mut().zip(cast_slice::<u8, T>(x)) {
@@ -57,7 +58,7 @@ impl Body {
         }
     }
 
-    /// Combines `n` elements. After a stop request, a body without a fast loop returns an error.
+    /// Combines `n` elements of `x` into `acc`. After a stop request, a body without a fast loop returns an error.
     pub(crate) fn apply(
         &self,
         n: usize,

@@ -1,6 +1,7 @@
-//! `convolution` as a matrix product. The first operand consists of the patches of the input under the window. Only one
-//! panel of patches is materialized at a time. Packing a panel applies the padding, the dilation and the order of
-//! dimensions.
+//! `convolution`, computed as a matrix product of the kernel and the patches of the input. A patch consists of the
+//! input elements under the window at one output position. Only one panel of patches is materialized at a time. Packing
+//! a panel applies the padding, the dilation and the order of dimensions. Integer and depthwise convolutions use
+//! simpler loops without packing.
 
 use std::ops::Range;
 
@@ -29,7 +30,7 @@ pub(crate) enum Element {
     I64,
 }
 
-/// A spatial dimension of the input under the window.
+/// A spatial dimension of the input, along which the window slides.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Axis {
     /// Extent of the input in this dimension. `stride` is the distance in elements between consecutive indices.
@@ -53,7 +54,7 @@ impl Axis {
     }
 }
 
-/// Effect of the next output index on the position in the input.
+/// How the position in the input changes from one index of an output dimension to the next index.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PatchStep {
     /// The window moves one step along this axis.
@@ -62,12 +63,12 @@ pub(crate) enum PatchStep {
     Batch(usize),
 }
 
-/// The patches of an input. Each output position has one patch, which consists of all taps of the window and all input
-/// features.
+/// The patches of an input. Each output position has one patch. A tap is one element position of the window, and a
+/// patch contains all input features at each tap.
 pub(crate) struct Patches {
     pub(crate) axes: Vec<Axis>,
-    /// Outer dimensions of the output, outermost first, with their effect on the position of a patch. `lines` are the
-    /// inner dimensions, whose patches are the rows of one matrix.
+    /// Extents of the outer dimensions of the output, outermost first, with their effect on the position of a patch.
+    /// `lines` are the inner dimensions, whose patches are the rows of one matrix.
     pub(crate) outer: Vec<(usize, PatchStep)>,
     pub(crate) lines: Vec<(usize, PatchStep)>,
     /// Offset of each tap along each axis, in the dilated input. `tap_count` is the number of taps.
@@ -104,7 +105,8 @@ impl Patches {
         origin
     }
 
-    /// Returns the origin of the patch at `index` along the output dimensions `dims`, relative to the origin `from`.
+    /// Returns the origin of a patch. `index` is the patch's flattened index in the output dimensions `dims`, and
+    /// `from` is the origin of index 0.
     fn origin(&self, mut from: Origin, dims: &[(usize, PatchStep)], mut index: usize) -> Origin {
         for &(extent, along) in dims.iter().rev() {
             let i = index % extent.max(1);
@@ -134,7 +136,7 @@ impl Patches {
             stride *= extent;
             fits
         });
-        // If an axis has only one output index, this index may be in the padding, which is not part of the input.
+        // Check every axis. An axis with only one output index may read the padding, which is not part of the input.
         let inside = self.axes.iter().all(|axis| axis.first == 0 && axis.base == 1 && axis.size > 0);
         let plain = self.tap_count == 1 && self.feature == 1 && self.taps.iter().all(|&tap| tap == 0);
         plain && inside && follows
@@ -224,7 +226,7 @@ impl<T: Operand + Pod> Source<'_, T> {
     }
 }
 
-/// Packs a strip by copying the elements of patches that differ only in the innermost dimension.
+/// Packs a strip of patches. Copies the elements of consecutive patches along the innermost output dimension together.
 struct Segments<'s, 'a, T: Operand> {
     source: &'s Source<'a, T>,
     lines: (usize, usize),
@@ -266,9 +268,11 @@ impl<T: Operand + Pod> NullaryFnOnce for Segments<'_, '_, T> {
 
 /// Positions in the input that one tap reads for consecutive patches along the innermost dimension of the output.
 enum Positions {
-    /// The patches in `inside` read positions at a constant distance, and all other patches read the padding.
+    /// The patches in `inside` read positions that start at `first` and are `stride` elements apart. All other patches
+    /// read the padding.
     Range { inside: Range<usize>, first: usize, stride: usize },
-    /// The patches move along a dilated axis, on which the first patch is at `place`.
+    /// The patches move along a dilated axis, on which the first patch is at `place`. `first` is the position at index
+    /// 0 of this axis.
     Dilated { first: usize, axis: usize, place: isize },
 }
 
@@ -373,7 +377,8 @@ impl<W: Copy + Default> Rows<'_, W> {
         }
     }
 
-    /// Copies the elements of patches along a dilated axis.
+    /// Copies the elements of patches along a dilated axis. Fills the elements in the padding and in the dilation with
+    /// zeros.
     #[inline(always)]
     fn dilated<T: Operand<Wide = W>>(self, data: &[T], axis: &Axis, place: isize, first: usize, next: usize) {
         let Rows { out, width, at, len } = self;
@@ -416,7 +421,7 @@ impl Kernel for Convolution {
 }
 
 impl Convolution {
-    /// Calls `f` with the kernel as a contiguous array.
+    /// Calls `f` with the convolution's kernel as a contiguous array.
     fn kernel_first<T: Pod>(&self, kernel: &[u8], cx: &Context<'_>, f: impl FnOnce(&[T])) -> Result<(), RunError> {
         if self.kernel.is_contiguous() && self.kernel.offset() == 0 {
             f(&cast_slice(kernel)[..self.kernel.len()]);

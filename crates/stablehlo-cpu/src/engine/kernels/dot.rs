@@ -33,7 +33,8 @@ pub(crate) struct Dot {
 
 pub(crate) type DotFn = fn(&Dot, &[u8], &[u8], &mut [u8], &Context<'_>) -> Result<(), RunError>;
 
-/// Returns the function that computes the product for operands and results of these types.
+/// Returns the function that computes the product for operands and results of these types. Returns `None` if no
+/// function supports the types.
 pub(crate) fn dot_fn(operand: DType, result: DType) -> Option<DotFn> {
     Some(match (operand, result) {
         (DType::F32, DType::F32) => direct::<f32>,
@@ -67,7 +68,7 @@ impl Kernel for Dot {
 
 impl Dot {
     /// Returns the product that computes the transpose of this product, by swapping the operands. Returns `None` for a
-    /// batch, or if the result of this product is not a matrix of `rows x columns`.
+    /// batch of several products, or if the result of this product is not a matrix of `rows x columns`.
     pub(crate) fn swapped(&self, rows: usize, columns: usize) -> Option<Dot> {
         let fits = self.lhs.batch.len() == 1 && (self.m, self.n) == (rows, columns);
         fits.then(|| Dot {
@@ -134,7 +135,7 @@ fn products<T: Operand>(dot: &Dot, a: &[T], b: &[T], out: &mut [T::Wide], stop: 
         return one((0, out));
     }
     let tasks: Vec<_> = out.chunks_exact_mut(size).enumerate().collect();
-    // There are enough matrix products for all cores, so compute each on one core.
+    // If there are enough matrix products for all cores, compute each product on one core.
     if tasks.len() >= 2 * parallel::threads(dot.work()) {
         parallel::each_until(stop, tasks, dot.work(), |task| parallel::alone(|| one(task)));
     } else {
@@ -142,7 +143,7 @@ fn products<T: Operand>(dot: &Dot, a: &[T], b: &[T], out: &mut [T::Wide], stop: 
     }
 }
 
-/// Computes the product for all other element types. Scales rows of B and adds them up, so that the inner loop is
+/// Computes the product for integers and booleans. Scales rows of B and adds them up, so that the inner loop is
 /// contiguous in the output.
 fn plain<T: Pod + Send + Sync + Cast<R>, R: Num>(
     dot: &Dot,

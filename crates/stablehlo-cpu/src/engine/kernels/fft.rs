@@ -18,10 +18,11 @@ use crate::error::RunError;
 const TOGETHER: usize = 2048;
 /// Maximum number of columns that are transformed together. Rows of this many numbers fill at least one cache line.
 const COLUMNS: usize = 16;
-/// Transforms of fewer numbers than this may be computed two at a time.
+/// Number of elements below which `rustfft` may compute two transforms at a time.
 const PAIRED: usize = 64;
 
-/// The transform of a batch. Outputs are complex, except those of an inverse real transform (`IRFFT`).
+/// A Fourier transform of each signal of a batch. The outputs are complex, except those of an inverse real transform
+/// (`IRFFT`).
 pub(crate) struct Fft<T: FftNum> {
     /// Extents of the transformed dimensions of the real or complex signal.
     lengths: Vec<usize>,
@@ -102,7 +103,7 @@ fn forward_rows<T: FftNum + Pod>(plan: &dyn RealToComplex<T>, x: &[T], out: &mut
         let (mut row, mut scratch) = (plan.make_input_vec(), plan.make_scratch_vec());
         let rows = x[start / half * n..].chunks_exact(n);
         for (x, out) in rows.zip(part.chunks_exact_mut(half)) {
-            // The plan overwrites its input.
+            // Copy the row, because the plan overwrites its input.
             row.copy_from_slice(x);
             let fits = plan.process_with_scratch(&mut row, out, &mut scratch);
             debug_assert!(fits.is_ok(), "the plan made these buffers");
@@ -226,9 +227,9 @@ where
 
 /// Transforms consecutive lines in place.
 ///
-/// Without AVX, `rustfft` computes two short transforms of `f32` with the same vector instructions, and the last one of an
-/// odd count with different operations. To get the same bits for each distribution of the lines to threads, this function
-/// adds a line of zeros to an odd count.
+/// Without AVX, `rustfft` computes short transforms of `f32` in pairs with vector instructions. It computes the last
+/// transform of an odd count with different operations. To get the same bits for each distribution of the lines to
+/// threads, this function adds a line of zeros to an odd count of short lines.
 fn transform<T: FftNum>(plan: &dyn rustfft::Fft<T>, lines: &mut [Complex<T>], scratch: &mut [Complex<T>]) {
     let n = plan.len();
     if n >= PAIRED || (lines.len() / n).is_multiple_of(2) {

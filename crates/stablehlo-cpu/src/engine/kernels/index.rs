@@ -9,13 +9,14 @@ use crate::engine::dtype::with_size;
 use crate::engine::parallel;
 use crate::error::RunError;
 
-/// Windows of a tensor, whose positions are read from an index tensor of shape `[windows, parts]`.
+/// Windows of a tensor. Their positions are read from an index tensor of shape `[windows, parts]`, which contains one
+/// index vector per window.
 pub(crate) struct Windows {
     pub(crate) read: ReadIndex,
     /// Number of windows.
     pub(crate) count: usize,
     /// For each component of an index vector, the largest start at which the window is still inside the tensor, and the
-    /// stride.
+    /// stride of the component's dimension.
     pub(crate) parts: Vec<(usize, usize)>,
     /// The offset of each window along the batching dimensions. Empty if there are no batching dimensions.
     pub(crate) base: Vec<usize>,
@@ -61,8 +62,8 @@ impl Windows {
     }
 }
 
-/// `gather` to an array `[windows, window]`. Starts outside the operand are clamped. The inputs are the operand and the
-/// indices.
+/// `gather` to an array of shape `[windows, elements of a window]`. Starts outside the operand are clamped. The inputs
+/// are the operand and the indices.
 pub(crate) struct Gather {
     pub(crate) windows: Windows,
     pub(crate) size: usize,
@@ -96,9 +97,9 @@ impl Kernel for Gather {
 /// Number of windows to scatter between two checks for a stop request.
 const BETWEEN_LOOKS: usize = 1024;
 
-/// `scatter` of an array of updates `[windows, window]`, in order. Skips windows that are not completely inside the
-/// tensor. The inputs are the tensors, which are also the initial contents of the outputs, the indices, one array of
-/// updates per tensor, and the scalars that the body captures.
+/// `scatter` of updates of shape `[windows, elements of a window]`. Applies the updates in order. Skips windows that
+/// are not completely inside the tensor. The inputs are the tensors, which are also the initial contents of the
+/// outputs, the indices, one array of updates per tensor, and the scalars that the body captures.
 pub(crate) struct Scatter {
     pub(crate) windows: Windows,
     pub(crate) sizes: Vec<usize>,

@@ -29,15 +29,15 @@ impl<'r> Context<'r> {
     }
 }
 
-/// A kernel: the code of a step whose shapes are all known.
+/// The code of a step, with all shapes of the step resolved.
 ///
 /// Passes over the graph downcast kernels to find the kernels of one type.
 pub(crate) trait Kernel: Any + Send + Sync {
     /// Computes `outs` from `ins`. An output that starts as a copy of an input already holds this copy. The slice of
     /// such an input may be empty.
     ///
-    /// Kernels that may take long check [`Context::stop`] from time to time. After a stop request they may return
-    /// early, with or without an error. The contents of `outs` are then arbitrary, because no later step reads them.
+    /// Kernels that may run for a long time check [`Context::stop`] from time to time. After a stop request they may
+    /// return early, with or without an error. The contents of `outs` are then arbitrary. No later step reads them.
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError>;
 
     /// Returns whether the step must run even if no later step reads its results.
@@ -61,14 +61,14 @@ pub(crate) trait Kernel: Any + Send + Sync {
         false
     }
 
-    /// Returns the maximum number of scalar operations of an iteration if the step is a loop that can pause between
-    /// iterations.
+    /// Returns the maximum number of scalar operations of an iteration. Returns `None` if the step is not a loop that
+    /// can pause between iterations, or if the number has no maximum.
     fn iteration_work(&self) -> Option<u64> {
         None
     }
 
-    /// Runs at most `iterations` iterations of a loop that can pause. Returns whether the loop has ended. If it has
-    /// not, `outs` hold its state, and the next call continues from this state.
+    /// Runs at most `iterations` iterations of a loop that can pause. Other kernels run to their end. Returns whether
+    /// the step has ended. If it has not, `outs` hold its state, and the next call continues from this state.
     fn run_part(
         &self,
         iterations: u64,

@@ -7,12 +7,12 @@ use crate::engine::pool::Buffer;
 use crate::engine::stop::Stop;
 use crate::error::RunError;
 
-/// Number of bytes of the running result that are processed at a time. They stay in the first-level cache while the
-/// members' tensors are added.
+/// Number of bytes of the running result that are processed at a time. They stay in the first-level cache while they
+/// are combined with the members' tensors.
 pub(super) const STRIP: usize = 8 << 10;
 
-/// `reduce_scatter` of a tensor that is treated as `[outer, group, chunk]`. Each member receives its own index of the
-/// middle dimension.
+/// `reduce_scatter` of a tensor that is treated as `[outer, group, chunk]`. Each member receives the reduced elements
+/// at its own index of the middle dimension.
 pub(crate) struct ReduceScatter {
     pub(crate) outer: usize,
     /// Length of the last dimension in elements.

@@ -1,5 +1,5 @@
-//! Kernels of ops that are not elementwise. Each module contains a family of ops, with their shapes resolved and the
-//! loops that run them.
+//! Kernels of ops that are not elementwise. Each module contains the kernels of a family of ops. A kernel holds the
+//! resolved shapes of an op and runs the loops that compute the op.
 
 pub(crate) mod cholesky;
 pub(crate) mod collective;

@@ -19,7 +19,7 @@ use crate::error::RunError;
 /// cache.
 const TOGETHER: usize = 64;
 
-/// A dimension of the operand under the windows.
+/// A dimension of the operand, along which the windows slide.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Axis {
     /// Extent of the operand in this dimension. `stride` is the distance in elements between consecutive indices.
@@ -46,7 +46,7 @@ impl Axis {
 pub(crate) struct PoolGradient {
     /// Number of images. Windows do not extend over several images.
     pub(crate) images: usize,
-    /// The dimensions of an image under the windows, outermost first.
+    /// The dimensions of an image along which the windows slide, outermost first.
     pub(crate) axes: Vec<Axis>,
     /// Number of contiguous elements at each position of the axes. Each of them has its own windows.
     pub(crate) features: usize,
@@ -74,7 +74,8 @@ macro_rules! selections {
 selections!(Ge >= Gt > Le <= Lt <);
 
 impl PoolGradient {
-    /// Returns the function for a selection by this comparison of floats.
+    /// Returns the function for a selection by this comparison of floats. Returns `None` for other element types and
+    /// for equality comparisons.
     pub(crate) fn run_fn(direction: ComparisonDirection, dtype: DType) -> Option<PoolGradientFn> {
         fn of<T: Num>(direction: ComparisonDirection) -> Option<PoolGradientFn> {
             match direction {
@@ -146,7 +147,7 @@ impl<T: Num, S: Selection<T>> NullaryFnOnce for Image<'_, T, S> {
             if Stop::check(stop).is_err() {
                 return;
             }
-            // The positions of the window's elements inside the operand, in row-major order.
+            // Collect the offsets of the window's elements that are inside the operand, in row-major order.
             positions.clear();
             positions.push(0);
             for (axis, &window) in pool.axes.iter().zip(&index) {

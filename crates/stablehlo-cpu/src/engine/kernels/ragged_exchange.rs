@@ -21,8 +21,8 @@ pub(crate) struct RaggedAllToAll {
 }
 
 impl RaggedAllToAll {
-    /// Copies the member's own output operand to `out`. Then overwrites the rows that the member at `place` of the
-    /// group receives.
+    /// Copies the output operand of the member at `place` of the group to `out`. Then overwrites the rows that this
+    /// member receives. Returns an error if a run of rows is not inside the sender's operand and the output.
     pub(crate) fn run(&self, contributions: &[Vec<Buffer>], place: usize, out: &mut [u8]) -> Result<(), RunError> {
         out.copy_from_slice(contributions[place][OUTPUT].bytes());
         for (sender, inputs) in contributions.iter().enumerate() {

@@ -72,7 +72,7 @@ impl Kernel for Rng {
                 let (a, b) = (cast_slice::<u8, f64>(ins[0])[0], cast_slice::<u8, f64>(ins[1])[0]);
                 parallel::chunks(cast_slice_mut::<u8, f64>(out), 4096, work, |start, part| {
                     for (i, o) in part.iter_mut().enumerate() {
-                        // The Box-Muller transform. The argument of the logarithm is never 0.
+                        // Apply the Box-Muller transform. The argument of the logarithm is never 0.
                         let (u, v) = (1.0 - unit(bits(start + i, 0)), unit(bits(start + i, 1 << 63)));
                         *o = a + b * (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos();
                     }

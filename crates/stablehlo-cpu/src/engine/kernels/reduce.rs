@@ -47,7 +47,7 @@ impl Kernel for Reduce {
     }
 }
 
-/// Element types and the types in which they are accumulated, such as `f32` for narrow floats.
+/// An element type. `Acc` is the type in which the elements are accumulated, such as `f32` for narrow floats.
 trait Accumulate: Pod + Send + Sync {
     type Acc: Num;
     fn widen(self) -> Self::Acc;
@@ -82,7 +82,7 @@ macro_rules! accumulate_narrow {
 
 accumulate_narrow!(bf16 f16);
 
-/// An associative, commutative operation with an identity.
+/// An operation with an identity that a reduction may apply in any order.
 trait Monoid<A>: Send + Sync {
     /// The same operation as a function of `f32`s, which reduces rows with vector instructions.
     const FUNCTION: Option<F32> = None;
@@ -132,7 +132,7 @@ macro_rules! monoids {
 }
 
 monoids! {
-    // Negative zero is the only zero that leaves every float unchanged.
+    // Adding negative zero leaves every float unchanged, but adding positive zero changes negative zero.
     f32: -0.0, 1.0, f32::NEG_INFINITY, f32::INFINITY;
     f64: -0.0, 1.0, f64::NEG_INFINITY, f64::INFINITY;
     i8: 0, 1, i8::MIN, i8::MAX;
@@ -175,7 +175,7 @@ bit_monoids! {
     u8: 0, !0; u16: 0, !0; u32: 0, !0; u64: 0, !0;
 }
 
-/// Returns the loop for a body `op(a, b)` on this element type.
+/// Returns the loop for a body `op(a, b)` on this element type. Returns `None` if there is no such loop.
 pub(crate) fn reduce_fn(op: Binary, dtype: DType) -> Option<ReduceFn> {
     macro_rules! pick {
         ($m:ident, [$($d:ident = $t:ty),*]) => {

@@ -24,8 +24,8 @@ impl<T: Scalar> Panel<T> {
         Self { rows: 0, columns: Vec::new(), tau: Vec::new() }
     }
 
-    /// Copies `count` columns of a matrix with `n` columns, starting at column `first`, without the rows above the
-    /// diagonal.
+    /// Copies `count` columns of a matrix with `n` columns, starting at column `first`, without the rows above row
+    /// `first`.
     pub(super) fn read(&mut self, a: &[T], n: usize, first: usize, count: usize) {
         self.rows = a.len() / n - first;
         self.columns.resize(self.rows * count, T::zeroed());
@@ -75,9 +75,10 @@ impl<T: Scalar> Panel<T> {
         }
     }
 
-    /// Multiplies a matrix by the product of the reflections, or by its adjoint.
+    /// Multiplies `a` from the left by the product of the reflections, or by the adjoint of this product.
     ///
-    /// The product is `I - V T V*` with an upper triangular `T`.
+    /// The product is `I - V T V*`, where the columns of `V` are the vectors of the reflections and `T` is upper
+    /// triangular.
     pub(super) fn multiply(&self, a: MatMut<'_, T>, adjoint: bool) {
         let count = self.tau.len();
         let mut v = self.columns.clone();

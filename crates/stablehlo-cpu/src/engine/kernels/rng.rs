@@ -38,7 +38,7 @@ impl Kernel for RngBits {
         next.copy_from_slice(state);
         match self.generator {
             Generator::Philox => {
-                // With a state of two words, the key is also the upper half of the counter.
+                // With a state of type `u64[2]`, the key is also the upper half of the counter.
                 let first = u128::from(counter) | u128::from(state.get(2).copied().unwrap_or(key)) << 64;
                 let per = if self.size == 8 { 2 } else { 4 };
                 let used = first.wrapping_add(n.div_ceil(per) as u128);
@@ -68,8 +68,8 @@ impl Kernel for RngBits {
 }
 
 impl RngBits {
-    /// Writes elements. Each counter produces `per` elements. `word` returns 32 bits for the index of a counter and the
-    /// index of a word.
+    /// Writes random elements to `out`. Each counter produces `per` elements. `word` returns 32 bits for the index of a
+    /// counter and the index of a word.
     fn fill(&self, out: &mut [u8], per: usize, word: impl Fn(usize, usize) -> u32 + Sync) {
         let size = self.size;
         let work = out.len().saturating_mul(8);

@@ -1,4 +1,4 @@
-//! Ops that only move elements.
+//! Kernels of ops that move elements or reinterpret their bits.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 
@@ -9,7 +9,8 @@ use crate::engine::tile::fill;
 use crate::engine::view::View;
 use crate::error::RunError;
 
-/// Reinterprets the first input as another type. The output starts as a copy of this input.
+/// Reinterprets the bits of the first input as another type. The kernel does nothing, because the output starts as a
+/// copy of the input.
 pub(crate) struct Reinterpret;
 
 impl Kernel for Reinterpret {
@@ -18,7 +19,7 @@ impl Kernel for Reinterpret {
     }
 }
 
-/// Writes a strided view of the input to the output: `transpose` and `reverse`.
+/// Writes a strided view of the input to the output, for ops such as `transpose` and `reverse`.
 pub(crate) struct Gathered {
     pub(crate) view: View,
     pub(crate) size: usize,
@@ -35,7 +36,7 @@ impl Kernel for Gathered {
     }
 }
 
-/// Copies the elements of a view to a buffer, on all cores.
+/// Copies the elements of a view to a buffer. Uses several threads if the buffer is large.
 pub(crate) fn read_all<T: Copy + Send + Sync>(view: &View, src: &[T], dst: &mut [T]) {
     let bytes = size_of_val(dst);
     let threads = parallel::threads(bytes);
@@ -87,7 +88,7 @@ impl Kernel for Concatenate {
 pub(crate) struct Pad {
     /// View of the elements of the operand that remain after negative padding.
     pub(crate) from: View,
-    /// View of these elements in the result.
+    /// View of the result at the positions of the remaining elements.
     pub(crate) to: View,
     pub(crate) size: usize,
 }
@@ -130,7 +131,7 @@ impl ReadIndex {
         self.dtype
     }
 
-    /// Returns element `i`.
+    /// Returns element `i` of `bytes`.
     pub(crate) fn get(self, bytes: &[u8], i: usize) -> i64 {
         macro_rules! read {
             ($t:ty) => {
@@ -149,7 +150,7 @@ impl ReadIndex {
         }
     }
 
-    /// Returns element `i`, clamped to `0..=max`.
+    /// Returns element `i` of `bytes`, clamped to `0..=max`.
     pub(crate) fn clamped(self, bytes: &[u8], i: usize, max: usize) -> usize {
         usize::try_from(self.get(bytes, i).max(0)).unwrap_or(usize::MAX).min(max)
     }
@@ -183,7 +184,8 @@ impl Kernel for DynamicSlice {
     }
 }
 
-/// `dynamic_update_slice`. The inputs are the operand, whose copy is the initial output, the update and the starts.
+/// `dynamic_update_slice`. The inputs are the operand, the update and the starts. The output starts as a copy of the
+/// operand.
 pub(crate) struct DynamicUpdateSlice {
     pub(crate) view: View,
     pub(crate) starts: Vec<Start>,

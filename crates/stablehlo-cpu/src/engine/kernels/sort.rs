@@ -1,4 +1,4 @@
-//! `sort`, which is always stable.
+//! `sort`. The sort is stable even if the op does not require a stable sort.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 
@@ -11,7 +11,7 @@ use crate::engine::stop::Stop;
 use crate::engine::tile::TileProgram;
 use crate::error::RunError;
 
-/// Sorts tensors of shape `[outer, n, inner]` along the middle dimension, all by the same comparator.
+/// Sorts tensors of shape `[outer, n, inner]` along the middle dimension. All tensors are permuted in the same way.
 pub(crate) struct Sort {
     pub(crate) outer: usize,
     pub(crate) n: usize,
@@ -20,11 +20,13 @@ pub(crate) struct Sort {
     pub(crate) order: Order,
 }
 
-/// The comparison of rows.
+/// The order of the elements along the sorted dimension.
 pub(crate) enum Order {
-    /// By a key that is computed from one operand.
+    /// By the elements of one operand, or by a key that the program `key` computes from them. The keys have type
+    /// `dtype`, and `size` is the size of a key in bytes. If `total` is not set, -0 and +0 are equal.
     Key { operand: usize, key: Option<TileProgram>, size: usize, dtype: DType, descending: bool, total: bool },
-    /// By a comparator of two elements of every operand. The arguments of the comparator alternate between the two.
+    /// By a comparator of two elements of every operand. The arguments of the comparator alternate between the two
+    /// elements.
     Comparator(ScalarFn),
 }
 
@@ -35,7 +37,7 @@ impl Kernel for Sort {
         if self.n == 0 || self.inner == 0 {
             return Ok(());
         }
-        // Create one task per outer index, whose elements are contiguous in every output.
+        // Create one task per outer index, because the elements of an outer index are contiguous in every output.
         let mut rest: Vec<&mut [u8]> = outs.iter_mut().map(|o| &mut **o).collect();
         let mut tasks = Vec::with_capacity(self.outer);
         for outer in 0..self.outer {
@@ -105,8 +107,8 @@ impl Sort {
                 let mut pairs: Vec<(u64, u32)> = with_dtype!(*dtype, T => {
                     let zero = T::order(bytemuck::Zeroable::zeroed());
                     cast_slice::<u8, T>(keys).iter().zip(0..).map(|(&k, i)| {
-                        // `T::order` is a total order, in which -0 immediately precedes +0. For any other order, map -0
-                        // to the key of +0.
+                        // `T::order` is a total order, in which -0 immediately precedes +0. If `total` is not set, -0
+                        // and +0 are equal, so map -0 to the key of +0.
                         let order = k.order();
                         let order = if !*total && dtype.is_float() && order.wrapping_add(1) == zero { zero } else { order };
                         (order ^ flip, i)
@@ -120,8 +122,8 @@ impl Sort {
         }
     }
 
-    /// Sorts by merging sorted runs. Finds the position of every element by binary search. All searches of a merge run
-    /// together, so that the comparator processes vectors.
+    /// Sorts by merging sorted runs. Each element finds its position in the other run of a merge by binary search. All
+    /// elements search at the same time, so that one call of the comparator processes many pairs.
     fn merge(
         &self,
         body: &ScalarFn,
@@ -139,7 +141,7 @@ impl Sort {
         let mut less = vec![0u8; n];
         let mut width = 1;
         while width < n {
-            // Each element is searched in the other run of its pair.
+            // Each element searches for its position in the other one of the two runs that are merged.
             for (at, (low, high)) in low.iter_mut().zip(&mut high).enumerate() {
                 let left = at / (2 * width) * (2 * width);
                 let middle = (left + width).min(n);

@@ -4,8 +4,9 @@
 //! then sends its reduced elements to the other processes. If each of n processes has one member, each process sends 2
 //! (n - 1) / n of the data instead of n - 1 times the data.
 //!
-//! The contributions to an element are combined in the order of the group, as in a reduction within one process. Parts
-//! consist of whole strips, so that the vectors and the remainders of loops are also the same as in one process.
+//! The contributions to an element are combined in the order of the group, as in a reduction within one process. In an
+//! all-reduce, each process reduces whole strips of [`STRIP`] bytes. The vectors and the remainders of loops are
+//! therefore also the same as in one process.
 
 use std::ops::Range;
 
@@ -69,7 +70,8 @@ impl Aligned<'_> {
 }
 
 impl<'a> SplitReduction<'a> {
-    /// Returns the reduced arrays. `sizes` are the sizes of their elements.
+    /// Returns the reduced arrays. `sizes` are the sizes of their elements, and `bytes` are the sizes of the arrays, in
+    /// bytes.
     pub(super) fn all_reduce(&self, sizes: &[usize], bytes: &[usize], body: &Body) -> Result<Vec<Buffer>, RunError> {
         let parts = |process: usize| -> Vec<Part> {
             let part = |(array, (&size, &bytes)): (usize, (&usize, &usize))| {
@@ -134,19 +136,19 @@ impl<'a> SplitReduction<'a> {
         Ok(results)
     }
 
-    /// Returns the index of this process.
+    /// Returns the index of this process in `processes`.
     fn own(&self) -> usize {
         self.processes.iter().position(|process| process.is_own).unwrap_or_default()
     }
 
-    /// Returns the other processes, with their indices.
+    /// Returns the other processes of the group, with their indices in `processes`.
     fn others(&self) -> impl Iterator<Item = (usize, &'a GroupProcess)> {
         self.processes.iter().enumerate().filter(|(_, process)| !process.is_own)
     }
 
-    /// Sends each other process the elements that it reduces, then calls `reduce` for each part of this process, with
-    /// the contributions in the order of the group. `parts` contains the parts of each process, and `arrays` is the
-    /// number of arrays.
+    /// Sends each other process the elements that the receiver reduces, then calls `reduce` for each part of this
+    /// process, with the contributions in the order of the group. `parts` contains the parts of each process, and
+    /// `arrays` is the number of arrays.
     fn scatter(
         &self,
         parts: &[Vec<Part>],

@@ -21,8 +21,8 @@ use crate::engine::view::View;
 
 /// Maximum number of elements that a loop computes one by one. For more elements, the interpreter's vector code is faster.
 const MAX_ELEMENTS: usize = 128;
-/// Maximum number of calls of functions with many instructions, such as `exp`, in a loop over elements. For more calls,
-/// the interpreter's vector code is faster.
+/// Minimum number of calls of functions with many instructions, such as `exp`, for which the interpreter's vector code
+/// replaces a loop over elements. The vector code is then faster.
 const MAX_CALLS: usize = 64;
 /// Maximum number of bytes to copy in a step. For larger arrays, the interpreter moves buffers instead.
 const MAX_COPIED: usize = 4096;
@@ -31,7 +31,8 @@ const MAX_COPIED: usize = 4096;
 const MAX_TEMPORARY: usize = 1 << 14;
 /// Maximum size of all temporary arrays in bytes, so that they stay in the processor's cache.
 const MAX_FRAME: usize = 1 << 18;
-/// Maximum number of contiguous runs of a window.
+/// Maximum number of contiguous runs of elements in a window of a gather or scatter. The code contains one loop per
+/// run.
 const MAX_RUNS: usize = 16;
 
 fn signed(n: usize) -> Option<isize> {
@@ -39,7 +40,8 @@ fn signed(n: usize) -> Option<isize> {
 }
 
 impl Translator<'_> {
-    /// Returns the place of an array. Returns `None` for scalars and for constants of equal elements.
+    /// Returns the place of an array in memory. Returns `None` for scalars, for arrays in registers and for constants
+    /// of equal elements.
     pub(super) fn place(&self, v: ValueIndex) -> Option<Place> {
         match self.representations.get(&v) {
             Some(&Representation::Array(place)) => Some(place),
@@ -47,14 +49,14 @@ impl Translator<'_> {
         }
     }
 
-    /// Returns whether a later node may overwrite a place, because no node after node `at` reads the values stored
-    /// there.
+    /// Returns whether the result of node `at` may overwrite a place. The loop must own the place, and no node after
+    /// `at` may read a value that is stored there.
     pub(super) fn is_free(&self, place: Place, at: usize, last: &LastUses) -> bool {
         let dead = |v: &ValueIndex| last.get(v).is_none_or(|&last| last <= at);
         place.owned && self.sharers.get(&place).is_none_or(|sharers| sharers.iter().all(dead))
     }
 
-    /// Reserves memory for a value in the frame.
+    /// Reserves memory for a value in the frame. Returns `None` if the value or the frame becomes too large.
     pub(super) fn temporary(&mut self, v: ValueIndex) -> Option<Place> {
         self.element(v)?;
         let (start, bytes) = (self.used, self.graph_value(v).bytes());
@@ -109,11 +111,12 @@ impl Translator<'_> {
         })
     }
 
-    /// Moves the results of a loop's body to the places from which the next iteration reads the carried values.
+    /// Moves the array results of a loop's body to the places from which the next iteration reads the carried values.
     pub(super) fn settle(&mut self, results: &[ValueIndex], carried: &[ValueIndex], homes: &[Place]) -> Option<()> {
         let arrays: Vec<ValueIndex> =
             results.iter().zip(carried).filter(|&(_, &c)| self.registers(c).is_none()).map(|(&r, _)| r).collect();
-        // First move away each result that is stored at the place of another result.
+        // First copy each result that is stored at the place of another carried value to temporary memory. Otherwise
+        // the move of the other result would overwrite it.
         let mut away: HashMap<ValueIndex, Place> = HashMap::new();
         for (i, &result) in arrays.iter().enumerate() {
             let elsewhere = |place: Place| homes.iter().enumerate().any(|(j, &home)| j != i && home == place);
@@ -125,7 +128,7 @@ impl Translator<'_> {
         }
         for (&result, &home) in arrays.iter().zip(homes) {
             match away.get(&result) {
-                // The result may already be at its own place.
+                // A result of several carried values may already be at the place of this carried value.
                 Some(_) if self.place(result) == Some(home) => {}
                 Some(&place) => {
                     let kept = self.representations.insert(result, Representation::Array(place));
@@ -138,7 +141,7 @@ impl Translator<'_> {
         Some(())
     }
 
-    /// Returns the element of `v` at `index` of a view. Without `index`, returns the only element of the view.
+    /// Returns the element of `v` at position `index` of a view. Without `index`, returns the only element of the view.
     pub(super) fn viewed(&mut self, v: ValueIndex, view: &View, index: Option<Value>) -> Option<Value> {
         let element = self.element(v)?;
         if self.is_in_registers(v) {
@@ -152,7 +155,8 @@ impl Translator<'_> {
         Some(self.define(element, Expression::Load(access)))
     }
 
-    /// Returns the access to the element at `index` of a view of a place.
+    /// Returns the access to the element at position `index` of a view of a place. Without `index`, this is the first
+    /// element of the view.
     fn access(&mut self, place: Place, size: usize, view: &View, index: Option<Value>) -> Option<Access> {
         let mut terms = Vec::with_capacity(view.dims().len());
         if let Some(index) = index {
@@ -173,7 +177,8 @@ impl Translator<'_> {
         Some(Access { array: place.array, offset: place.start + view.offset() * size, terms })
     }
 
-    /// Translates a group of elementwise nodes with equal numbers of elements. Returns the number of nodes.
+    /// Translates the group of elementwise nodes that starts at node `at`. All nodes of a group compute the same number
+    /// of elements. Returns the number of nodes.
     pub(super) fn group(&mut self, nodes: &[Node], at: usize, last: &LastUses) -> Option<usize> {
         let n = self.graph_value(nodes[at].outs[0]).n;
         if n == 0 {
@@ -184,7 +189,8 @@ impl Translator<'_> {
             if !node.is_elementwise() || self.graph_value(node.outs[0]).n != n {
                 return false;
             }
-            // A view may read elements that the loop has not computed yet.
+            // End the group before a view of one of its values. The view may read elements that the loop over elements
+            // has not computed yet.
             let viewed = matches!(node.op, Op::Load(_)) && node.ins.iter().any(|v| made.contains(v));
             made.extend(&node.outs);
             !viewed
@@ -229,7 +235,8 @@ impl Translator<'_> {
         Some(count)
     }
 
-    /// Translates one element of a node of a group.
+    /// Translates the computation of element `index` by a node of a group. `local` contains this element of the earlier
+    /// nodes of the group.
     fn one(&mut self, node: &Node, n: usize, index: Value, local: &HashMap<ValueIndex, Value>) -> Option<Value> {
         let own = self.element(node.outs[0])?;
         let operand = |this: &mut Self, v: ValueIndex, element: Element| {
@@ -267,7 +274,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Translates a kernel.
+    /// Translates a kernel to code, or adds a step in which the interpreter runs the kernel.
     pub(super) fn kernel(
         &mut self,
         kernel: &Arc<dyn Kernel>,
@@ -325,8 +332,8 @@ impl Translator<'_> {
         None
     }
 
-    /// Returns the place of output `o`, which starts as a copy of operand `start`. If nothing reads the operand later,
-    /// the output uses the place of the operand.
+    /// Returns the place of output `o`, which starts as a copy of operand `start`. The output reuses the place of the
+    /// operand if the loop may overwrite this place and no other operand is stored there. Returns `None` for scalars.
     pub(super) fn updated(&mut self, node: &Node, o: usize, start: usize, at: usize, last: &LastUses) -> Option<Place> {
         let (from, out) = (node.ins[start], node.outs[o]);
         if self.graph_value(out).n == 1 {
@@ -347,7 +354,8 @@ impl Translator<'_> {
         Some(place)
     }
 
-    /// Returns the offset of a slice as terms in bytes. The starts are scalars.
+    /// Returns the byte offset of a slice as terms. Each term is a clamped start index and the stride of its dimension
+    /// in bytes. `ins` are the start indices, which are scalars.
     fn starts(&mut self, starts: &[Start], ins: &[ValueIndex], size: usize) -> Option<Vec<(Value, isize)>> {
         let mut terms = Vec::with_capacity(starts.len());
         for (start, &v) in starts.iter().zip(ins) {
@@ -444,7 +452,8 @@ impl Translator<'_> {
         })
     }
 
-    /// Returns component `part` of index vector `window`.
+    /// Returns component `part` of the index vector of a window. `window` is the index of the window, or `None` if
+    /// there is only one window.
     fn index_of(
         &mut self,
         windows: &Windows,

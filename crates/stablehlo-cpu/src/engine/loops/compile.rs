@@ -36,7 +36,8 @@ pub(crate) fn compile(node: &Node, values: &[Value]) -> Option<CompiledLoop> {
     Some(CompiledLoop { kernel: Arc::new(compiled.ok()?), captured })
 }
 
-/// Translates and compiles a loop. Arrays of at most `most` elements are kept in registers.
+/// Translates and compiles a loop. Arrays of at most `most` elements are kept in registers unless the loop accesses
+/// them at computed positions.
 fn translate(node: &Node, values: &[Value], captured: &[ValueIndex], most: usize) -> Option<Result<LoopKernel, Error>> {
     let Op::While { carried, cond, body } = &node.op else { return None };
     let mut floats = Floats::new(values);

@@ -24,7 +24,8 @@ impl Translator<'_> {
         matches!(self.representations.get(&v), Some(Representation::Elements(_)))
     }
 
-    /// Returns element `i` of a value, or the only element of a scalar, reinterpreted as a type of the same size.
+    /// Returns element `i` of a value, reinterpreted as a type of the same size. Every element of a scalar or a
+    /// constant of equal elements is the same.
     pub(super) fn element_at(&mut self, v: ValueIndex, i: usize, element: Element) -> Option<Value> {
         let value = match self.representations.get(&v) {
             Some(&Representation::Elements(first)) => *self.elements.get(first + i)?,
@@ -76,7 +77,7 @@ impl Translator<'_> {
         self.representations.extend(self.stored.drain(..));
     }
 
-    /// Translates an elementwise node, element by element.
+    /// Translates an elementwise node on very small arrays, element by element.
     pub(super) fn small(&mut self, node: &Node) -> Option<()> {
         let out = node.outs[0];
         let (own, n) = (self.element(out)?, self.graph_value(out).n);

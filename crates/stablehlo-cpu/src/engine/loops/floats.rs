@@ -10,8 +10,8 @@ use super::signature::signature;
 use crate::engine::elementwise::Map;
 use crate::engine::graph::{BlockGraph, Node, Op, Value, ValueIndex};
 
-/// Classes of values that may share a register. `votes` is the number of functions that use a class as a float, minus
-/// the number of functions that use the class as another type.
+/// Classes of values that may share a register. For each class, `votes` contains the number of uses of its values as
+/// floats, minus the number of uses as other types.
 pub(super) struct Floats<'g> {
     values: &'g [Value],
     classes: Classes,

@@ -9,7 +9,8 @@ use crate::engine::dtype::DType;
 use crate::engine::elementwise::map::arch;
 use crate::engine::elementwise::num::{Num, Real};
 
-/// A call that is compiled for the vector instructions of this machine, which include a fast fused multiply-add.
+/// A call of a function that is compiled for the vector instructions of the processor it runs on. With these
+/// instructions, a fused multiply-add is fast.
 struct Call<F>(f32, F);
 
 impl<F: Fn(f32) -> f32> NullaryFnOnce for Call<F> {

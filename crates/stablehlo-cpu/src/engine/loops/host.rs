@@ -50,7 +50,8 @@ impl Translator<'_> {
         let mut reads = Vec::with_capacity(node.ins.len());
         for (i, &v) in node.ins.iter().enumerate() {
             let mut part = self.in_memory(v)?;
-            // An output already holds a copy of this operand, perhaps in the memory of the operand.
+            // An output already holds a copy of this operand, perhaps in the memory of the operand. The kernel
+            // therefore does not read the operand.
             if starts.iter().flatten().any(|&start| usize::from(start) == i) {
                 part.bytes = 0;
             }
@@ -59,7 +60,7 @@ impl Translator<'_> {
         self.host(HostWork::Kernel(kernel.clone()), reads, &node.outs, &places)
     }
 
-    /// Adds a step of the interpreter, which computes `outs` in `places`.
+    /// Adds a step that the interpreter runs. The step writes `outs` to `places`.
     fn host(&mut self, work: HostWork, reads: Vec<Part>, outs: &[ValueIndex], places: &[Place]) -> Option<()> {
         let writes = outs.iter().zip(places).map(|(&v, &place)| self.part(v, place)).collect();
         let step = self.program.host_step(HostStep { reads, writes });
@@ -81,7 +82,8 @@ impl Translator<'_> {
         Part { array: place.array, start: place.start, bytes: self.graph_value(v).bytes() }
     }
 
-    /// Returns the memory of a value. Scalars and constants of equal elements are first stored to memory.
+    /// Returns the memory of a value. Scalars, arrays in registers and constants of equal elements are first copied to
+    /// memory.
     fn in_memory(&mut self, v: ValueIndex) -> Option<Part> {
         let place = match self.place(v) {
             Some(place) => place,
@@ -105,7 +107,7 @@ fn first(place: Place) -> Access {
     Access { array: place.array, offset: place.start, terms: Vec::new() }
 }
 
-/// Returns a copy of an elementwise node.
+/// Returns a copy of an elementwise node. Returns `None` for other nodes.
 fn elementwise(node: &Node) -> Option<Node> {
     let op = match &node.op {
         Op::Map(map) => Op::Map(map.clone()),

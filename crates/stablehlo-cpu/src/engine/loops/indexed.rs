@@ -19,7 +19,7 @@ pub(super) struct Indexed<'g> {
 }
 
 impl<'g> Indexed<'g> {
-    /// Collects the nodes of a loop.
+    /// Finds the values that the loop `node` accesses at computed positions.
     pub(super) fn new(values: &'g [Value], node: &Node) -> Self {
         let mut this = Self { values, classes: Classes::default(), found: HashSet::new() };
         this.node(node);

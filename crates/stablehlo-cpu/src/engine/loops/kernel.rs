@@ -19,7 +19,7 @@ pub(super) struct LoopKernel {
     pub(super) frame: usize,
     /// The steps that the interpreter runs.
     pub(super) steps: Vec<HostWork>,
-    /// Maximum work of an iteration. `None` if there is no fixed maximum.
+    /// Maximum work of an iteration, in statements of the compiled program. `None` if there is no fixed maximum.
     pub(super) iteration_work: Option<u64>,
 }
 
@@ -39,7 +39,7 @@ impl HostWork {
     }
 }
 
-/// Runs the interpreter's steps during a run of the loop.
+/// Runs the steps of the interpreter that the compiled loop calls.
 struct Steps<'r> {
     steps: &'r [HostWork],
     cx: &'r Context<'r>,
@@ -62,7 +62,7 @@ impl Host for Steps<'_> {
 
 impl Kernel for LoopKernel {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
-        // No loop runs `u64::MAX` iterations.
+        // Run the loop to its end, because no loop runs `u64::MAX` iterations.
         self.run_part(u64::MAX, ins, outs, cx).map(drop)
     }
 

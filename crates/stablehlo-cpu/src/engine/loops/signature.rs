@@ -26,8 +26,8 @@ pub(super) fn element_of(dtype: DType) -> Option<Element> {
     })
 }
 
-/// The types of the operands and of the result of a function that compiled code can compute. `None` stands for any type
-/// of the element's size.
+/// The types of the operands and of the result of a function that compiled code can compute. `None` stands for a type
+/// that the function does not determine, such as the type of the values that `select` returns.
 pub(super) struct Signature {
     pub(super) operands: Vec<Option<Element>>,
     pub(super) result: Option<Element>,

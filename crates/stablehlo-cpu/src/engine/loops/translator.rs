@@ -1,4 +1,4 @@
-//! Translates the blocks of a loop: scalars, loops and branches.
+//! Translates the blocks of a loop, with their scalars, nested loops and branches.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,7 @@ use crate::engine::elementwise::Map;
 use crate::engine::graph::{self, BlockGraph, Constant, Node, Op, ValueIndex};
 use crate::engine::program::Select;
 
-/// The memory of an array.
+/// The place of an array in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place {
     pub(super) array: Array,
@@ -26,8 +26,8 @@ pub(super) struct Place {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Representation {
     Scalar(Value),
-    /// The elements of a very small array, as the index of the first one in [`Translator::elements`]. The other
-    /// elements follow it.
+    /// A very small array in registers, as the index of its first element in [`Translator::elements`]. Its other
+    /// elements follow the first one.
     Elements(usize),
     Array(Place),
 }
@@ -98,7 +98,8 @@ impl<'g> Translator<'g> {
         (from.size() == element.size()).then(|| self.define(element, Expression::Bits(value)))
     }
 
-    /// Returns the element of a constant with equal elements.
+    /// Returns the bytes of the element of a constant with equal elements. Returns `None` for other values, and if the
+    /// element has more than 8 bytes.
     pub(super) fn constant(&self, v: ValueIndex) -> Option<[u8; 8]> {
         let value = self.graph_value(v);
         let size = usize::from(value.size);
@@ -219,7 +220,7 @@ impl<'g> Translator<'g> {
         last.iter().filter(|&(_, &last)| last > at).map(|(&v, _)| v).collect()
     }
 
-    /// Translates a loop inside the loop.
+    /// Translates a nested loop.
     fn repeat(
         &mut self,
         node: &Node,
@@ -285,8 +286,9 @@ impl<'g> Translator<'g> {
         Some(())
     }
 
-    /// Translates a loop whose arrays in memory are at `homes`. `inside` contains the outer values that the loop or a
-    /// later node reads. Returns the final elements of the carried values in registers.
+    /// Translates a loop. Its carried arrays in memory are at `homes`, and `initial` contains the initial elements of
+    /// its carried values in registers. `inside` contains the outer values that the loop or a later node reads. Returns
+    /// the final elements of the carried values in registers.
     pub(super) fn looped(
         &mut self,
         carried: &[ValueIndex],

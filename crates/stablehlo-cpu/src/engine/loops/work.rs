@@ -5,8 +5,9 @@ use stablehlo_jit::{Block, Expression, Statement};
 /// Cost of a call of a function, in statements.
 const CALL: u64 = 16;
 
-/// Returns the maximum number of statements that one iteration of the only outermost loop of `program` runs. Returns
-/// `None` if there is no fixed maximum, because the loop contains another loop or a step of the interpreter.
+/// Returns the maximum work of one iteration of the only outermost `while` loop of `program`, in statements. Returns
+/// `None` if `program` does not have exactly one such loop. Also returns `None` if the loop contains another `while`
+/// loop or a step of the interpreter, because their work has no fixed maximum.
 pub(super) fn of_iteration(program: &Block) -> Option<u64> {
     let is_loop = |statement: &&Statement| matches!(statement, Statement::While { .. });
     let mut loops = program.statements.iter().filter(is_loop);

@@ -1,4 +1,4 @@
-//! CHLO: the ops of StableHLO's client dialect, which programs in text form may contain.
+//! Lowers ops of CHLO, StableHLO's client dialect. Programs in text form may contain these ops.
 
 use stablehlo::ir::{Attribute, Attributes, Binary, ComparisonDirection, ComparisonType, Unary};
 
@@ -150,7 +150,7 @@ impl<'m> LoweringContext<'_, 'm> {
         self.finish(vec![y])
     }
 
-    /// Compares `a` with `b`.
+    /// Compares `a` with `b` element by element. The result has the element type `Bool`.
     pub(super) fn compared(
         &mut self,
         direction: ComparisonDirection,
@@ -167,8 +167,8 @@ impl<'m> LoweringContext<'_, 'm> {
     }
 
     /// Broadcasts the operands to equal extents. `dimensions` maps the dimensions of the operand of smaller rank to
-    /// those of the result. Without `dimensions`, the last dimensions are aligned. A scalar predicate needs no
-    /// alignment.
+    /// those of the result. Without `dimensions`, the last dimensions are aligned. `select` ignores `dimensions`,
+    /// because a scalar predicate needs no alignment.
     fn broadcast_together(
         &mut self,
         operands: Vec<TypedValue>,
@@ -206,7 +206,8 @@ impl<'m> LoweringContext<'_, 'm> {
     }
 }
 
-/// Returns the last word of an enumeration value such as `#chlo<comparison_direction LT>`.
+/// Returns the last word of an enumeration value such as `#chlo<comparison_direction LT>`. Returns a string attribute
+/// unchanged, and `None` for other attributes.
 fn last_word(attribute: &Attribute) -> Option<String> {
     match attribute {
         Attribute::Other(text) => {

@@ -15,10 +15,10 @@ use crate::engine::view::{View, strides_of};
 use crate::error::CompileError;
 use crate::sharding::mesh_groups;
 
-/// Flattened IDs of the members of each group.
+/// Flattened IDs of the members of each group. The flattened ID of a member is `replica * partitions + partition`.
 type Groups = Vec<Vec<usize>>;
 
-/// Meaning of the IDs in `replica_groups`. The variants have the names of the specification.
+/// Meaning of the IDs in `replica_groups`. The variants have the names that the StableHLO specification uses.
 enum Scope {
     CrossReplica,
     CrossPartition,
@@ -165,12 +165,13 @@ impl<'m> LoweringContext<'_, 'm> {
         })
     }
 
-    /// Returns the groups of an op that has `channel_id`, and the size of the first group. `global` is the op's
-    /// `use_global_device_ids`, or `None` if the op does not have this attribute.
+    /// Returns the groups of an op that has `channel_id`, and the size of the first group. If the op lists no groups,
+    /// all IDs form one group. `global` is the op's `use_global_device_ids`, or `None` if the op does not have this
+    /// attribute.
     ///
     /// Groups without a member of the launch are ignored, because programs may also list groups of other launches. If
-    /// every group has one member, each member without a group gets a group of its own, because XLA removes such
-    /// collectives.
+    /// `covers` is set and every group has one member, each ID without a group gets a group of its own. XLA removes
+    /// such collectives, so they may leave out members.
     pub(super) fn groups(
         &self,
         groups: &ReplicaGroups,
@@ -218,7 +219,8 @@ impl<'m> LoweringContext<'_, 'm> {
         self.ensure(groups.iter().all(|g| g.len() == size), || "groups of different sizes".to_owned())
     }
 
-    /// Compiles a reduction of scalars of one type. The scalars that its body captures become inputs of the collective.
+    /// Compiles the reduction body `region` for scalars of type `dtype`. Adds the scalars that the body captures to
+    /// `ins`, the inputs of the collective.
     fn reducer(&mut self, region: &'m Region, dtype: DType, ins: &mut Vec<ValueIndex>) -> Result<Body> {
         if let Some(fast) = combine(region).and_then(|c| Body::fast(c, dtype)) {
             return Ok(fast);

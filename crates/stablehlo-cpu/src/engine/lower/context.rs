@@ -17,8 +17,8 @@ use crate::engine::view::View;
 use crate::error::{CompileError, CompileErrorKind};
 use crate::op_names::{op_name, place};
 
-/// Maximum number of nodes after inlining. A program that exceeds this limit probably has functions that each call the
-/// next function twice.
+/// Maximum number of ops after inlining. If each function of a chain calls the next function twice, inlining makes a
+/// small program exceed this limit.
 const MAX_NODES: usize = 1 << 20;
 /// Maximum nesting of calls and regions.
 const MAX_DEPTH: usize = 96;
@@ -130,6 +130,7 @@ impl<'m> GraphBuilder<'m> {
     }
 
     /// Sign- or zero-extends a parameter of narrow integers, because the caller may set the unused bits of each byte.
+    /// Returns other parameters unchanged.
     pub(super) fn extended(&mut self, arg: &TypedValue, out: &mut Vec<Node>) -> TypedValue {
         let Some(wrap) = wrap(arg.ty.dtype) else {
             return arg.clone();
@@ -168,7 +169,7 @@ impl<'m> GraphBuilder<'m> {
         Ok(results)
     }
 
-    /// Lowers a region's ops into `out`.
+    /// Lowers a region's ops into `out`. Returns the values that the region returns.
     pub(super) fn region(
         &mut self,
         frame: &mut Frame<'m>,
@@ -220,7 +221,8 @@ impl<'m> GraphBuilder<'m> {
         Err(CompileError::invalid("a region ends without a return"))
     }
 
-    /// Binds the results of an unsupported op to values without a node. Returns `false` if their types are unknown.
+    /// Binds the results of an unsupported op to values without a node. Returns `false` if a type is unknown or is not
+    /// supported.
     pub(super) fn assume(&mut self, frame: &mut Frame<'m>, op: &'m IrOp) -> bool {
         for &id in &op.results {
             let bind = match type_of(frame.func, id) {
@@ -250,7 +252,7 @@ impl<'m> GraphBuilder<'m> {
         copy
     }
 
-    /// Returns the element of a constant whose elements are all equal.
+    /// Returns the element of a constant that is stored as one repeated element. Returns `None` for other values.
     pub(super) fn splat(&self, v: ValueIndex) -> Option<[u8; 16]> {
         match self.values[v as usize].constant {
             Some(Constant::Splat(bytes)) => Some(bytes),
@@ -382,7 +384,7 @@ impl<'m> LoweringContext<'_, 'm> {
         }
     }
 
-    /// Returns the error for an op that is not supported with these types.
+    /// Returns the error for the current op, which is not supported at all or not with its types and attributes.
     pub(super) fn unsupported(&self) -> CompileError {
         CompileError::unsupported(op_name(&self.op.kind))
     }
@@ -450,8 +452,8 @@ impl<'m> LoweringContext<'_, 'm> {
         self.ensure(fits(declared, ty)?, || format!("makes a {ty}, a {declared} is declared"))
     }
 
-    /// Binds all results and checks that their types match the declared types. PyTorch/XLA declares one tuple of all
-    /// results for custom calls.
+    /// Binds all results and checks that their types match the declared types. If the op declares one tuple, binds the
+    /// tuple of all results. PyTorch/XLA declares such a tuple for custom calls.
     pub(super) fn finish(&mut self, results: Vec<TypedValue>) -> Result<()> {
         let (want, got) = (self.op.results.len(), results.len());
         if let [id] = self.op.results[..]
@@ -491,7 +493,8 @@ impl<'m> LoweringContext<'_, 'm> {
         out
     }
 
-    /// Reads `v` through a view. Returns `v` itself if the view is the identity.
+    /// Reads `v` through a view. Returns `v` itself if the view is the identity. Reads constants with equal or few
+    /// elements at compile time.
     pub(super) fn load(&mut self, v: ValueIndex, view: View) -> ValueIndex {
         let value = &self.graph.values[v as usize];
         if let Some(Constant::Splat(bytes)) = value.constant {
@@ -522,7 +525,8 @@ impl<'m> LoweringContext<'_, 'm> {
         out
     }
 
-    /// Adds a node that runs a kernel. Output `o` starts as a copy of input `starts[o]`.
+    /// Adds a node that runs a kernel, or runs the kernel at compile time if all inputs are small constants. Output `o`
+    /// starts as a copy of input `starts[o]`, if `starts` contains such an input.
     pub(super) fn kernel(
         &mut self,
         kernel: impl Kernel + 'static,

@@ -111,8 +111,8 @@ impl<'m> LoweringContext<'_, 'm> {
         self.bind_all(binds)
     }
 
-    /// Returns the index of the branch that a constant selects. Only this branch is compiled, because the other
-    /// branches may be written for other platforms or shapes.
+    /// Returns the index of the branch that a constant selects, or `None` if `index` is not constant. Only the selected
+    /// branch is compiled, because the other branches may be written for other platforms or shapes.
     fn known_branch(&self, index: ValueIndex, select: Select, count: usize) -> Option<usize> {
         let bytes = self.known(index)?;
         Some(match select {

@@ -1,4 +1,5 @@
-//! Lowers `convolution` to a product of the patches under the window and the kernel.
+//! Lowers `convolution` to a product of the patches of the input and the kernel. A patch consists of the input elements
+//! under the window at one output position.
 #![expect(
     clippy::cast_sign_loss,
     clippy::cast_possible_wrap,
@@ -46,7 +47,7 @@ struct Output {
 struct PatchDimensions {
     outer: Vec<(usize, PatchStep)>,
     lines: Vec<(usize, PatchStep)>,
-    /// Whether the feature dimension is the innermost dimension.
+    /// Whether the feature dimension is the innermost dimension, apart from dimensions of extent one.
     features_last: bool,
 }
 
@@ -76,7 +77,7 @@ impl LoweringContext<'_, '_> {
         self.finish(vec![y])
     }
 
-    /// Lowers a convolution with elements of `dtype`.
+    /// Lowers a convolution whose result has elements of `dtype`.
     fn convolved(&mut self, x: TypedValue, k: TypedValue, of: Attributes<'_>, dtype: DType) -> Result<TypedValue> {
         if let Some(part) = dtype.part() {
             return self.by_parts(x, k, dtype, |cx, x, k| cx.convolved(x, k, of, part));
@@ -139,7 +140,7 @@ impl LoweringContext<'_, '_> {
         Ok(reversal)
     }
 
-    /// Returns the window over the spatial dimensions, whose extents are those of the kernel.
+    /// Returns the window over the spatial dimensions. The extents of the window are those of the kernel.
     fn kernel_window(&self, of: Attributes<'_>, k: &TensorType) -> Result<Spec> {
         let spatial = &of.dimensions.kernel_spatial;
         let extents: Vec<i64> = spatial.iter().map(|&s| i64::try_from(k.dims[s]).unwrap_or(i64::MAX)).collect();

@@ -16,7 +16,7 @@ use crate::engine::view::{View, strides_of};
 use crate::order::{Order as StorageOrder, inverse_permutation};
 
 /// Returns the indices of the result and the operand of `#stablehlo.output_operand_alias<output_tuple_indices = [1],
-/// operand_index = 0, …>`. Returns `None` if the operand is inside a tuple.
+/// operand_index = 0, …>`. Returns `None` if the operand is inside a tuple or the text does not have this form.
 fn read_alias(text: &str) -> Option<(usize, usize)> {
     let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     let after = |name: &str| text.split_once(name).map(|(_, rest)| rest);
@@ -117,7 +117,8 @@ impl<'m> LoweringContext<'_, 'm> {
         tokens.into_iter().try_for_each(|i| self.bind(i, Binding::Token))
     }
 
-    /// Returns the storage order of an operand or a result of the call.
+    /// Returns the dimensions of an operand or a result of the call in the order in which they are stored, outermost
+    /// first. `name` is the attribute that contains the layouts. Returns `None` for the row-major order.
     fn order(&self, name: &str, at: usize, ty: &TensorType) -> Result<StorageOrder> {
         let Some(Attribute::Array(layouts)) = find_attribute(&self.op.attributes, name) else { return Ok(None) };
         let Some(layout) = layouts.get(at) else { return Ok(None) };
@@ -160,7 +161,8 @@ impl<'m> LoweringContext<'_, 'm> {
         Ok(aliases)
     }
 
-    /// Converts `x` to the element type in which reflections are computed.
+    /// Converts the matrices `x` to the element type in which reflections are computed. Also returns the field of this
+    /// type, and the numbers of rows and columns.
     fn reflected(&mut self, x: &TypedValue) -> Result<(Field, TypedValue, [usize; 2])> {
         let (field, wide) = self.field(&x.ty)?;
         let &[.., m, n] = &x.ty.dims[..] else {
@@ -214,8 +216,8 @@ impl<'m> LoweringContext<'_, 'm> {
             .or_else(|| within(find_attribute(attributes, "mhlo.attributes")?))
     }
 
-    /// Returns the first `kept` elements of each row in sorted order. The result is exact, so it satisfies every recall
-    /// target.
+    /// Returns the first `kept` elements along `dimension` in sorted order. The result is exact, so it satisfies every
+    /// recall target of `ApproxTopK`.
     fn first_sorted(
         &mut self,
         inputs: &[TypedValue],

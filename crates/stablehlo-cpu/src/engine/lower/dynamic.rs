@@ -24,7 +24,7 @@ impl LoweringContext<'_, '_> {
     pub(super) fn known_ints(&self, x: &TypedValue) -> Option<Vec<i64>> {
         let bytes = self.known(x.value)?;
         let read = ReadIndex::new(x.ty.dtype.computed())?;
-        // Copy to memory that is aligned for every element type.
+        // Copy the bytes to memory that is aligned for every integer type.
         let mut aligned = vec![0u64; bytes.len().div_ceil(8)];
         let aligned: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut aligned)[..bytes.len()];
         aligned.copy_from_slice(&bytes);
@@ -116,7 +116,7 @@ impl LoweringContext<'_, '_> {
             let y = self.sliced(&x, &starts, &limits, &steps)?;
             return self.finish(vec![y]);
         }
-        // The slice has a static size and a dynamic start.
+        // Otherwise, the slice has the size of the result type and a dynamic start.
         let ty = self.result_type(0)?;
         if steps.iter().any(|&s| s != 1) {
             return Err(self.unsupported());

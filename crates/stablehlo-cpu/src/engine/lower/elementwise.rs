@@ -137,7 +137,8 @@ impl LoweringContext<'_, '_> {
         if dtype.computed() == dtype {
             return Err(self.unsupported());
         }
-        // Shift the bits of the narrow type, extended with zeros or copies of the sign bit.
+        // A right shift of a narrow integer runs in a wider type. A logical shift needs an operand that is extended
+        // with zeros, and an arithmetic shift needs an operand that is extended with copies of the sign bit.
         let shifted = match (op, dtype) {
             (Binary::ShiftRightLogical, DType::I2) => DType::U2,
             (Binary::ShiftRightLogical, DType::I4) => DType::U4,
@@ -247,7 +248,7 @@ impl LoweringContext<'_, '_> {
         let ty = self.typed(dtype, &dims)?;
         if from == to {
             let y = TypedValue { value: x.value, ty };
-            // The unused bits of a narrow integer's byte depend on the sign of the integer.
+            // Set the unused bits of each byte as the new type requires. In a narrow integer, they depend on its sign.
             let y = if loops::wrap(y.ty.dtype).is_some() {
                 self.wrapped(y)?
             } else if x.ty.dtype.narrow_bits().is_some() {
@@ -295,8 +296,8 @@ impl LoweringContext<'_, '_> {
         }
         let generator = match algorithm {
             RngAlgorithm::ThreeFry => {
-                // The two words alternate along the first dimension of even extent. If no extent is even, they
-                // alternate along the largest dimension.
+                // The two words of each counter alternate along the first dimension of even extent. If no extent is
+                // even, they alternate along the largest dimension.
                 let even = ty.dims.iter().position(|d| d % 2 == 0);
                 let largest = (0..ty.rank()).rev().max_by_key(|&d| ty.dims[d]);
                 match even.or(largest) {

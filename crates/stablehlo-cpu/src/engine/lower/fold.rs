@@ -23,6 +23,7 @@ impl LoweringContext<'_, '_> {
     }
 
     /// Computes the result of an elementwise op on constants of few elements, such as those of shape computations.
+    /// Returns `None` if an operand is not constant or the result has too many elements.
     pub(super) fn fold_dense(&mut self, map: &Map, ins: &[ValueIndex], ty: &TensorType) -> Option<ValueIndex> {
         let constant = |&v: &ValueIndex| self.graph.values[v as usize].constant.is_some();
         let n = ty.elements();
@@ -54,7 +55,9 @@ impl LoweringContext<'_, '_> {
         self.dense(ty, bytemuck::cast_slice(&result).get(..ty.bytes())?).ok()
     }
 
-    /// Computes the results of a kernel on constants of few elements, such as those of shape computations.
+    /// Computes the results of a kernel on constants of few elements, such as those of shape computations. Returns
+    /// `None` if an input is not such a constant, a result has too many elements, or the kernel must not run at compile
+    /// time.
     pub(super) fn fold_kernel(
         &mut self,
         kernel: &impl Kernel,

@@ -58,7 +58,7 @@ impl<'m> LoweringContext<'_, 'm> {
         } else {
             batch.iter().map(|&b| indices.ty.dims[b]).collect()
         })?;
-        // The offset of each window along the batching dimensions.
+        // Compute the offset of each window along the batching dimensions.
         let mut base = Vec::new();
         if !p.batching.is_empty() {
             base.push(0);
@@ -243,7 +243,7 @@ impl<'m> LoweringContext<'_, 'm> {
     }
 
     /// Returns the sort key of a comparator of the form `key(a) < key(b)` or `key(a) > key(b)`, where `a` and `b` are
-    /// elements of one operand. Also returns the scalars that the key captures.
+    /// elements of one operand. Also returns the scalars that the key captures. Returns `None` for other comparators.
     fn sort_key(&mut self, region: &'m Region, scalars: &[TensorType]) -> Result<Option<(Order, Vec<ValueIndex>)>> {
         let Some((ret, ops)) = region.ops.split_last() else {
             return Ok(None);
@@ -265,7 +265,7 @@ impl<'m> LoweringContext<'_, 'm> {
         let ty = tensor_type(type_of(self.frame.func, a)?)?;
         let dtype = ty.dtype.computed();
         if dtype.size() != ty.dtype.size() || dtype.part().is_some() || compare_type == ComparisonType::WeakOrder {
-            // Narrow floats, complex numbers, and an order in which both zeros are equal have no integer key.
+            // Narrow floats, complex numbers and comparisons in weak order have no integer key.
             return Ok(None);
         }
         let total = compare_type == ComparisonType::TotalOrder;
@@ -294,7 +294,8 @@ impl<'m> LoweringContext<'_, 'm> {
 const MAX_MIRRORED: usize = 256;
 
 /// Returns whether the ops that compute the first value of `made` from the first argument are the same as the ops that
-/// compute the second value from the second argument.
+/// compute the second value from the second argument. `left` is the number of pairs of values that may still be
+/// compared.
 fn mirrored(
     ops: &[stablehlo::ir::Op],
     made: [stablehlo::ir::ValueId; 2],
@@ -319,7 +320,7 @@ fn mirrored(
                     && x.operands.len() == y.operands.len()
                     && pairs.all(|(&p, &q)| mirrored(ops, [p, q], arguments, left)))
         }
-        // Values from outside the region, or arguments of other operands, match only if they are the same constant.
+        // Values from outside the region and arguments of other operands do not match.
         _ => false,
     }
 }

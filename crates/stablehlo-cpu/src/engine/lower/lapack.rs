@@ -1,6 +1,6 @@
 //! LAPACK's routines under the names that JAX uses on the platform `cpu`, such as `lapack_dsyevd_ffi`. Programs that
-//! are exported for this platform call these routines. A plugin's Python package can make JAX emit the same calls for
-//! this device.
+//! are exported for the platform `cpu` call these routines. A plugin's Python package can make JAX emit the same calls
+//! for the plugin's own platform.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use crate::engine::dtype::{DType, TensorType};
 use crate::engine::graph::ValueIndex;
 use crate::engine::kernels::lapack::{Lapack, Precision, Routine};
 
-/// Returns the element type from the letter in a routine's name, and the rest of the name.
+/// Splits a custom-call target into the element type that the letter in the routine's name selects and the rest of the
+/// name. Returns `None` if the target does not have the form of a LAPACK routine.
 fn split(target: &str) -> Option<(DType, &str)> {
     let name = target.strip_prefix("lapack_")?.strip_suffix("_ffi")?;
     let dtype = match name.get(..1)? {
@@ -27,9 +28,10 @@ fn split(target: &str) -> Option<(DType, &str)> {
 impl LoweringContext<'_, '_> {
     /// Lowers a LAPACK routine. Returns `None` if the target is not a LAPACK routine.
     ///
-    /// The layouts of the call are ignored, because they only describe memory and do not change the matrices.
+    /// The operand and result layouts of the custom call are ignored. They describe only how arrays are stored in
+    /// memory.
     pub(super) fn lapack(&mut self, target: &str) -> Option<Result<()>> {
-        // JAX's own variant of LAPACK's `gtsv`.
+        // This routine is JAX's own variant of LAPACK's `gtsv`.
         if target == "tridiagonal_solve_perturbed_ffi" {
             return Some(self.three_diagonals(None));
         }
@@ -43,10 +45,11 @@ impl LoweringContext<'_, '_> {
             "geqrf" => return Some(self.qr()),
             "orgqr" | "ungqr" => return Some(self.householder_product()),
             "syevd" | "heevd" => Routine::Symmetric { lower },
-            // The two routines only differ in their algorithms.
+            // `gesdd` and `gesvd` differ only in their algorithms.
             "gesdd" | "gesvd" => {
                 let vectors = letter("mode") != Some('N');
-                // LAPACK ignores the arrays of vectors that it does not compute. JAX passes arrays of both sizes.
+                // Without vectors, `mode` does not determine the sizes of the arrays of vectors, and JAX declares
+                // arrays of either size.
                 let full = if vectors { letter("mode") == Some('A') } else { self.declares_all_vectors() };
                 Routine::Singular { full, vectors }
             }
@@ -67,15 +70,16 @@ impl LoweringContext<'_, '_> {
         let expected = 1 + usize::from(routine == Routine::PivotedQr);
         let given = self.op.operands.len();
         if given != expected {
-            // XLA checks the operands of a handler only when the call runs, so such a call is an error only if the
-            // program reaches it.
+            // XLA checks the operands of a custom-call handler only when the call runs. A call with wrong operands is
+            // therefore an error only if the program reaches it.
             let error = format!("{given} operands, but the routine takes {expected}");
             return Some(self.handled(target, Arc::new(move |_, _, _| Err(error.clone()))));
         }
         Some(self.factorize(routine, dtype))
     }
 
-    /// Converts `x` to the element type in which factorizations are computed.
+    /// Converts the matrices `x` to double precision, in which factorizations are computed. Also returns the numbers of
+    /// rows and columns.
     fn factored(&mut self, x: &TypedValue) -> Result<(TypedValue, [usize; 2])> {
         let wide = match x.ty.dtype {
             DType::F32 | DType::F64 | DType::Bf16 | DType::F16 => DType::F64,
@@ -88,9 +92,9 @@ impl LoweringContext<'_, '_> {
         Ok((self.converted(x.clone(), wide)?, [m, n]))
     }
 
-    /// Lowers XLA's `Eigh`, which computes eigenvectors and ascending eigenvalues. The first number of the
-    /// configuration selects the triangle, with `1` for the lower triangle. The other numbers limit the iterations of
-    /// an algorithm that this device does not use.
+    /// Lowers XLA's `Eigh`, which computes eigenvectors and ascending eigenvalues. The first value in `backend_config`
+    /// selects the triangle. It is `1` or `true` for the lower triangle, and `0` or `false` for the upper triangle. The
+    /// other values configure XLA's iterative algorithm, and this lowering ignores them.
     pub(super) fn eigh(&mut self) -> Result<()> {
         let [x] = self.take()?;
         let (wide, [m, n]) = self.factored(&x)?;
@@ -125,7 +129,8 @@ impl LoweringContext<'_, '_> {
         self.finish(results)
     }
 
-    /// Lowers a routine whose first operand is a matrix. The routine computes in double precision.
+    /// Lowers a routine whose first operand is a batch of matrices of type `dtype`. The routine computes in double
+    /// precision.
     fn factorize(&mut self, routine: Routine, dtype: DType) -> Result<()> {
         let operands = self.operands()?;
         let Some((x, pivots)) = operands.split_first() else { return Err(self.unsupported()) };
@@ -150,8 +155,8 @@ impl LoweringContext<'_, '_> {
         self.finish_narrow(dtype, outs, types)
     }
 
-    /// Returns whether the declared matrices of singular vectors are square. If they are not, there are as many vectors
-    /// as singular values.
+    /// Returns whether the declared matrices of left and right singular vectors are both square. If they are not, the
+    /// number of vectors on each side equals the number of singular values.
     fn declares_all_vectors(&self) -> bool {
         let is_square = |id| {
             let ty = type_of(self.frame.func, id).and_then(tensor_type);
@@ -160,7 +165,7 @@ impl LoweringContext<'_, '_> {
         self.op.results.get(2..4).is_some_and(|vectors| vectors.iter().all(|&id| is_square(id)))
     }
 
-    /// Checks that the attributes of `gehrd` select all rows and columns of the matrix.
+    /// Checks that the attributes `low` and `high` of `gehrd`, if present, select all rows and columns of the matrix.
     fn check_whole_matrix(&self, n: usize) -> Result<()> {
         let has_value = |name: &str, expected: usize| {
             let value = self.call_attribute(name).and_then(Attribute::as_integer);
@@ -202,14 +207,15 @@ impl LoweringContext<'_, '_> {
             // `three_diagonals` lowers this routine.
             Routine::ThreeDiagonals { .. } => return Err(self.unsupported()),
         };
-        // The status that LAPACK calls `info`.
+        // All routines except `geqp3` also return the status that LAPACK calls `info`.
         if routine != Routine::PivotedQr {
             types.push((DType::I32, Vec::new()));
         }
         types.into_iter().map(|(dtype, dims)| self.typed(dtype, &[batch, &dims].concat())).collect()
     }
 
-    /// Binds results that were computed in double precision, after converting them to the precision of `dtype`.
+    /// Converts results that were computed in double precision to the precision of `dtype`, and binds them to the
+    /// results of the op.
     fn finish_narrow(&mut self, dtype: DType, outs: Vec<ValueIndex>, types: Vec<TensorType>) -> Result<()> {
         let narrow = |of: DType| match (dtype, of) {
             (DType::F32 | DType::C64, DType::F64) => DType::F32,

@@ -124,7 +124,7 @@ impl LoweringContext<'_, '_> {
         Ok((y, batch))
     }
 
-    /// Selects rows of the operand by index, separately for each batch dimension.
+    /// Selects slices of the operand along `dim` by index, separately for each index of the first `batch` dimensions.
     pub(super) fn torch_index_select(&mut self, dim: usize, batch: usize) -> Result<()> {
         let [x, indices] = self.take()?;
         let (rank, index_rank) = (x.ty.rank(), indices.ty.rank());
@@ -146,7 +146,7 @@ impl LoweringContext<'_, '_> {
     }
 }
 
-/// Returns the labels of `term` for `rank` dimensions.
+/// Returns the labels of `term` for `rank` dimensions. Returns `None` if `term` is malformed or does not fit `rank`.
 fn labels(term: &str, rank: usize) -> Option<Vec<Label>> {
     let term: String = term.chars().filter(|c| !c.is_whitespace()).collect();
     let letters = |part: &str| -> Option<Vec<Label>> {

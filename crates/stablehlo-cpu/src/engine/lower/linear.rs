@@ -112,7 +112,8 @@ impl LoweringContext<'_, '_> {
         contract: &[usize],
     ) -> Result<(TypedValue, Side)> {
         self.listable(batch.iter().map(|&d| x.ty.dims[d]))?;
-        // If the operand is a transpose and its dimensions are unchanged, read the original in its own layout.
+        // If the operand is the result of a transpose and was not reshaped, read the operand of the transpose in its
+        // own layout.
         if let Some((source, permutation)) = self.graph.transposed.get(&x.value).cloned()
             && permutation.iter().map(|&p| source.ty.dims[p]).eq(x.ty.dims.iter().copied())
             && source.ty.dtype == x.ty.dtype
@@ -235,7 +236,7 @@ impl LoweringContext<'_, '_> {
         given.extend(&lengths);
         let mut halved = given.clone();
         halved[rank - 1] = lengths[lengths.len() - 1] / 2 + 1;
-        // Extents and types of operand and result.
+        // Determine the element types and the extents of the operand and the result.
         let ((from, operand), (to, result)) = match kind {
             FftType::Fft | FftType::Ifft => ((complex, &given), (complex, &given)),
             FftType::Rfft => ((part, &given), (complex, &halved)),

@@ -1,4 +1,4 @@
-//! `batch_norm_*`, lowered to the ops by which the specification defines them.
+//! Lowers `batch_norm_*` to the ops that define them in the StableHLO specification.
 
 use stablehlo::ir::{Binary, Unary};
 
@@ -7,7 +7,7 @@ use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::view::{View, strides_of};
 
-/// The data that all three ops need: the operand in the type of the computation, and the feature dimension.
+/// The operand in the type of the computation, and the parameters that all three ops need.
 struct Norm {
     x: TypedValue,
     feature: usize,
@@ -41,7 +41,7 @@ impl LoweringContext<'_, '_> {
         Ok(TypedValue { value: v, ty: n.x.ty.clone() })
     }
 
-    /// Sums over all dimensions except the feature dimension.
+    /// Sums `x` over all dimensions except the feature dimension.
     fn per_feature(&mut self, n: &Norm, x: &TypedValue) -> Result<TypedValue> {
         let zero = self.filled(0.0, x.ty.dtype, &[])?;
         let reduced = rest(x.ty.rank(), &[n.feature], &[]);
@@ -122,7 +122,8 @@ impl LoweringContext<'_, '_> {
         let grad_offset = self.per_feature(&n, &gradient)?;
         let weighted = self.bin(Binary::Multiply, &gradient, &normalized)?;
         let grad_scale = self.per_feature(&n, &weighted)?;
-        // scale / deviation * (gradient - mean(gradient) - normalized * mean(gradient * normalized))
+        // The gradient of the operand is scale / deviation * (gradient - mean(gradient) - normalized * mean(gradient *
+        // normalized)).
         let count = self.like(n.count as f64, &grad_offset.ty)?;
         let mean_gradient = self.bin(Binary::Divide, &grad_offset, &count)?;
         let mean_weighted = self.bin(Binary::Divide, &grad_scale, &count)?;

@@ -143,7 +143,8 @@ impl LoweringContext<'_, '_> {
     }
 }
 
-/// Parses a list such as `lhs_ragged_dimensions = [0]` in the string of the attribute.
+/// Parses a list such as `lhs_ragged_dimensions = [0]` in the string of the attribute. Returns an empty list if `text`
+/// does not contain `name`, and `None` if the list is malformed.
 fn dimensions(text: &str, name: &str) -> Option<Vec<usize>> {
     let Some((_, rest)) = text.split_once(name) else { return Some(Vec::new()) };
     let (list, _) = rest.trim_start().strip_prefix('=')?.trim_start().strip_prefix('[')?.split_once(']')?;

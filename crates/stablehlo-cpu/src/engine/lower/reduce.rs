@@ -12,7 +12,8 @@ use crate::engine::scalar_fn::Combine;
 use crate::engine::view::{View, strides_of};
 
 impl<'m> LoweringContext<'_, 'm> {
-    /// Splits the operands into inputs and initial values, which must be scalars of the inputs' types.
+    /// Splits the operands into inputs of equal extents and initial values. Each initial value must be a scalar of its
+    /// input's element type.
     pub(super) fn inputs_and_inits(&self) -> Result<(Vec<TypedValue>, Vec<TypedValue>)> {
         let mut inputs = self.operands()?;
         let count = inputs.len() / 2;
@@ -121,7 +122,8 @@ impl<'m> LoweringContext<'_, 'm> {
     /// Returns `x` in the form `[outer, reduced, inner]`. If the reduced and the kept dimensions alternate more often
     /// than in this form, `x` is rearranged.
     fn three_parts(&mut self, x: &TypedValue, reduced: &[usize], kept: &[usize]) -> Result<(ValueIndex, [usize; 3])> {
-        // Runs of dimensions that are all reduced or all kept. A dimension of extent one can be part of any run.
+        // Find the runs of dimensions that are all reduced or all kept. Skip dimensions of extent one, because they can
+        // be part of any run.
         let mut runs: Vec<(bool, usize)> = Vec::new();
         for (d, &dim) in x.ty.dims.iter().enumerate().filter(|&(_, &dim)| dim != 1) {
             let kind = reduced.contains(&d);

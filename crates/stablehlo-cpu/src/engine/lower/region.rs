@@ -14,7 +14,7 @@ use crate::engine::program::Select;
 use crate::engine::scalar_fn::{Combine, ScalarFn};
 use crate::engine::schedule::Group;
 
-/// Recognizes regions that return `op(a, b)` or `b`.
+/// Recognizes regions that return their second argument, or the result of a commutative op on their two arguments.
 pub(crate) fn combine(region: &Region) -> Option<Combine> {
     let &[a, b] = &region.args[..] else {
         return None;
@@ -66,7 +66,8 @@ impl<'m> LoweringContext<'_, 'm> {
             .scalar_fn(&func.body, types)
     }
 
-    /// Compiles the part of a region that computes `wanted` from the argument `from` alone.
+    /// Compiles the part of a region that computes `wanted` from the argument `from` alone. Returns `None` if `wanted`
+    /// depends on another argument.
     pub(super) fn scalar_cone(
         &mut self,
         region: &'m Region,
@@ -95,8 +96,8 @@ impl<'m> LoweringContext<'_, 'm> {
         self.compiled(&[arg], nodes, vec![result]).map(Some)
     }
 
-    /// Replaces each branch node by the nodes of all its branches and a selection of the results. The ops in these
-    /// branches have no side effects.
+    /// Replaces each branch node by the nodes of all its branches and a selection of the results. All branches may run,
+    /// because the ops in them have no side effects.
     fn without_branches(&mut self, nodes: Vec<Node>) -> Result<Vec<Node>> {
         if !nodes.iter().any(|n| matches!(n.op, Op::Case { .. })) {
             return Ok(nodes);

@@ -1,4 +1,4 @@
-//! Ops that only move elements.
+//! Ops that only move elements, and `get_dimension_size`.
 #![expect(
     clippy::cast_sign_loss,
     clippy::cast_possible_wrap,
@@ -59,7 +59,8 @@ impl LoweringContext<'_, '_> {
         self.finish_one(x.value, ty)
     }
 
-    /// Copies a view of `x` in a separate step. Returns the value of `x` if the view moves no elements.
+    /// Copies a view of `x` in a separate step. Returns the value of `x` without a copy if all elements of `x` are
+    /// known to be equal, or if the view contains all elements of `x` in their order.
     fn gathered(&mut self, x: &TypedValue, view: View) -> u32 {
         if self.graph.splat(x.value).is_some()
             || (view.is_contiguous() && view.len() == x.ty.elements() && view.offset() == 0)
@@ -138,8 +139,8 @@ impl LoweringContext<'_, '_> {
         Ok(TypedValue { value: v, ty })
     }
 
-    /// Returns the start operands of a slice with extents `sizes` of an array with extents `dims`. Each operand must be
-    /// a scalar.
+    /// Returns how to read the start indices of a slice with extents `sizes` of an array with extents `dims`. Each
+    /// start index must be an integer scalar.
     fn starts(&self, operands: &[TypedValue], dims: &[usize], sizes: &[usize]) -> Result<Vec<Start>> {
         self.ensure(operands.len() == dims.len(), || {
             format!("{} start indices for {} dimensions", operands.len(), dims.len())
@@ -288,7 +289,7 @@ pub(super) struct PadPlan {
     pub(super) to: View,
 }
 
-/// Plans the padding. Returns `None` if an extent would be negative or overflow.
+/// Plans the padding of an operand with extents `dims`. Returns `None` if an extent would be negative or overflow.
 pub(super) fn pad_plan(dims: &[usize], low: &[i64], high: &[i64], interior: &[usize]) -> Option<PadPlan> {
     let own = strides_of(dims);
     let mut result = Vec::with_capacity(dims.len());

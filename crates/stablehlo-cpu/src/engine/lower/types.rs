@@ -32,7 +32,7 @@ pub(super) fn type_of(func: &Func, id: ValueId) -> Result<&Type> {
     func.values.get(id.0 as usize).ok_or_else(|| CompileError::invalid(format!("value {} has no type", id.0)))
 }
 
-/// Converts an element type of the IR to the engine's type.
+/// Returns the engine's element type for a tensor type of the IR.
 pub(super) fn dtype_of(ty: &Type) -> Result<DType> {
     match ty {
         Type::Tensor(t) => {
@@ -55,7 +55,7 @@ pub(crate) fn entry_type(ty: &Type) -> Result<TensorType> {
     if matches!(ty, Type::Token) { TensorType::new(DType::Bool, &[0]) } else { tensor_type(ty) }
 }
 
-/// Converts a type of the IR to the engine's type.
+/// Converts a tensor type of the IR with static extents to the engine's type.
 pub(crate) fn tensor_type(ty: &Type) -> Result<TensorType> {
     let dtype = dtype_of(ty)?;
     let Type::Tensor(t) = ty else {

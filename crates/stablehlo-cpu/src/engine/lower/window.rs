@@ -28,8 +28,8 @@ pub(super) struct Spec {
     pub(super) padding: Vec<(i64, i64)>,
 }
 
-/// The padding of a window and the number of elements of the padded tensor, if the window has padding, and the padded
-/// extents.
+/// The padding that a window requires, together with the number of elements of the padded tensor, and the padded
+/// extents. The first item is `None` if the window requires no padding.
 pub(super) type Padded = (Option<(Pad, usize)>, Vec<usize>);
 
 impl LoweringContext<'_, '_> {
@@ -65,7 +65,7 @@ impl LoweringContext<'_, '_> {
         Ok((Some((Pad { from: plan.from, to: plan.to, size }, elements)), plan.dims))
     }
 
-    /// Returns the number of windows along each dimension.
+    /// Returns the number of windows along each dimension of a tensor with the padded extents `padded`.
     pub(super) fn fitting(padded: &[usize], spec: &Spec) -> Vec<usize> {
         let fit = |d: usize| {
             let reach = (spec.dimensions[d].max(1) - 1).checked_mul(spec.dilations[d]).and_then(|r| r.checked_add(1));
@@ -198,7 +198,8 @@ impl LoweringContext<'_, '_> {
     }
 }
 
-/// Returns the direction of the comparison if a region compares two floats.
+/// Returns the direction of the comparison if a region only compares its two arguments, as floats or without a
+/// comparison type.
 fn float_comparison(region: &Region) -> Option<ComparisonDirection> {
     let [compare, ret] = &region.ops[..] else { return None };
     match compare.kind {
@@ -212,8 +213,8 @@ fn float_comparison(region: &Region) -> Option<ComparisonDirection> {
 }
 
 /// Creates the kernel for a `select_and_scatter` that is the gradient of a max or min pooling. `fit` is the number of
-/// windows in each dimension of `x`. Returns `None` if the element type is not supported, or if an image has no
-/// features.
+/// windows in each dimension of `x`. Returns `None` if the kernel does not support the element type, the direction or
+/// the padding, or if an image has no features.
 fn pool_gradient(x: &TensorType, spec: &Spec, fit: &[usize], direction: ComparisonDirection) -> Option<PoolGradient> {
     let run = PoolGradient::run_fn(direction, x.dtype)?;
     let covered = |d: usize| {
@@ -240,8 +241,9 @@ fn pool_gradient(x: &TensorType, spec: &Spec, fit: &[usize], direction: Comparis
     (features > 0).then_some(PoolGradient { images, axes, features, run })
 }
 
-/// Returns the dimension of a running reduction, along which the window of each element reaches back to the start. The
-/// flag is true if the windows reach forward to the end instead.
+/// Returns the dimension of a running reduction, and whether it runs backwards. The window of each element reaches back
+/// to the start of the dimension, or forward to its end if the reduction runs backwards. Returns `None` for other
+/// windows.
 fn running(dims: &[usize], spec: &Spec) -> Option<(usize, bool)> {
     let plain = |d: usize| spec.strides[d] == 1 && spec.base[d] == 1 && spec.dilations[d] == 1;
     let mut found = None;

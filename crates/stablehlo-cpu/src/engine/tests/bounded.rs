@@ -2,7 +2,8 @@
 
 use super::{DType, compile, program, run, tensor};
 
-/// `masked_scatter` in the form of PyTorch/XLA. The selected positions come first, and only these positions are valid.
+/// PyTorch/XLA emits `masked_scatter` in this form. The selected positions come first, and only these positions are
+/// valid.
 #[test]
 fn scatter_skips_padding() {
     let p = program(
@@ -97,7 +98,7 @@ fn parsed(text: &str) -> stablehlo::ir::Module {
     stablehlo::parse(text.to_owned(), stablehlo::VerifyLevel::FULL).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// Returns the extents and the elements of a tensor.
+/// Returns the run-time extents of a tensor and the elements inside these extents.
 fn contents(tensor: &crate::Tensor) -> (Vec<usize>, Vec<i32>) {
     let extents = tensor.extents();
     let elements = tensor.as_slice().expect("numbers")[..extents.iter().product()].to_vec();
@@ -279,7 +280,7 @@ fn control_flow_passes_sizes() {
     );
     assert_eq!(of(1, &body, &rows), (vec![1, 3], vec![0, 2, 4]));
     assert_eq!(of(2, &body, &rows), (vec![2, 3], (0..6).collect()));
-    // Removes a row in each iteration, until two rows are left.
+    // The loop removes a row in each iteration until at most two rows are left.
     let body = format!(
         "%o = stablehlo.constant dense<1> : tensor<i32>
          %t = stablehlo.constant dense<2> : tensor<i32>

@@ -84,7 +84,7 @@ fn top_k_order() {
         "%0:2 = chlo.top_k(%a, k = 2) : tensor<2x4xf8E5M2> -> (tensor<2x2xf8E5M2>, tensor<2x2xi32>)
          return %0#0, %0#1 : tensor<2x2xf8E5M2>, tensor<2x2xi32>",
     );
-    // The numbers 1, 2, -1, 2 and 0, 1, 0, -1.
+    // These bytes represent the numbers 1, 2, -1, 2 and 0, 1, 0, -1.
     let x = [0x3Cu8, 0x40, 0xBC, 0x40, 0x00, 0x3C, 0x00, 0xBC];
     let outputs = p.run(vec![tensor(DType::F8E5M2, &[2, 4], &x)]).expect("it runs");
     assert_eq!(outputs[0].as_slice::<u8>().unwrap(), [0x40, 0x40, 0x3C, 0x00]);
@@ -146,7 +146,8 @@ fn batched_index_select() {
 
 #[test]
 fn scan() {
-    // Running sums along the second dimension, starting from its end, and the number of elements in each sum.
+    // The scan computes running sums along the second dimension, starting from its end, and the number of elements in
+    // each sum.
     let body = "%zero = stablehlo.constant dense<0.0> : tensor<2xf32>
         %none = stablehlo.constant dense<0> : tensor<i32>
         %0:4 = chlo.scan(%x) inits (%zero, %none) dimension = 1 attributes {is_reverse = true} {

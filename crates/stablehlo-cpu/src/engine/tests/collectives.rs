@@ -40,7 +40,8 @@ pub(super) fn results<T: Pod>(program: &Program, inputs: impl Fn(usize) -> Vec<T
     outputs.into_iter().map(one).collect()
 }
 
-/// Returns the attributes for groups, in one of the specification's numbering schemes.
+/// Returns the attributes of a collective with the groups `list`. `channel` and `global` select whether the IDs in the
+/// groups are IDs of replicas, partitions or members.
 pub(super) fn groups(list: &str, channel: bool, global: bool) -> String {
     let rows = list.matches('[').count() - 1;
     let columns = list.split(']').next().map_or(0, |row| row.split(',').count());
@@ -108,7 +109,7 @@ fn every_reducer_and_element_type() {
 
 #[test]
 fn scalar_function_reducer() {
-    // The reducer a + 2 b, whose result depends on the order of the members.
+    // The reducer is a + 2 b, so the result depends on the order of the members.
     let body = format!(
         "%two = stablehlo.constant dense<2> : tensor<i32>
         %0 = \"stablehlo.all_reduce\"(%x) <{{{}}}> ({{
@@ -239,8 +240,8 @@ fn partition_and_replica_id() {
     assert_eq!(results::<u32>(&program, |_| Vec::new()).concat(), [0, 1, 10, 11]);
 }
 
-/// Returns a program that replaces a value by its sum over all members minus one, `rounds` times. The loop contains the
-/// collective in its body.
+/// Returns a program with a loop whose body replaces a value by its sum over all members minus one. `rounds` is the op
+/// that computes the number of iterations.
 fn looping(rounds: &str) -> Program {
     let body = format!(
         "%zero = stablehlo.constant dense<0> : tensor<i32>
@@ -270,7 +271,7 @@ fn looping(rounds: &str) -> Program {
 fn collectives_in_loops() {
     let program = looping("stablehlo.constant dense<20> : tensor<i32>");
     for _ in 0..20 {
-        // The first round computes 0 + 1 - 1 on both members, then v becomes 2 v - 1.
+        // The first iteration computes 0 + 1 - 1 on both members. Each later iteration replaces v by 2 v - 1.
         let want = (1..20).fold(0, |v, _| 2 * v - 1);
         let got = results::<i32>(&program, |id| vec![tensor(DType::I32, &[], &[[0, 1][id]])]);
         assert_eq!(got.concat(), [want; 2]);
@@ -279,7 +280,7 @@ fn collectives_in_loops() {
 
 #[test]
 fn finished_member_releases_others() {
-    // The trip count is the member's own ID, so member 1 waits for member 0, which has already ended.
+    // The number of iterations is the member's own ID. Member 1 therefore waits for member 0, which has already ended.
     let program = looping("stablehlo.add %x, %zero : tensor<i32>");
     let got = launch(&program, |id| vec![tensor(DType::I32, &[], &[[0, 1][id]])]);
     assert!(got[0].is_ok());
@@ -290,7 +291,7 @@ fn finished_member_releases_others() {
 #[test]
 fn failed_member_releases_others() {
     let program = looping("stablehlo.constant dense<2> : tensor<i32>");
-    // The input has the wrong type.
+    // The input of member 1 has the wrong type.
     let got = launch(&program, |id| {
         vec![if id == 0 { tensor(DType::I32, &[], &[1]) } else { tensor(DType::F32, &[], &[1.0f32]) }]
     });

@@ -90,8 +90,8 @@ fn eigenvalues_of_named_triangle() {
             ),
         )
     };
-    // With 1 beside the diagonal, the eigenvalues of the first matrix are 1 and 3. With 2, the eigenvalues of the
-    // second matrix are 0 and 4.
+    // The lower triangle contains 1 below the diagonal, so its eigenvalues are 1 and 3. The upper triangle contains 2
+    // above the diagonal, so its eigenvalues are 0 and 4.
     for (config, expected) in [("1,1,100,1e-6", [1.0f32, 3.0]), ("0,1,100,1e-6", [0.0, 4.0])] {
         let x = tensor(DType::F32, &[2, 2], &[2.0f32, 2.0, 1.0, 2.0]);
         let w = run::<f32>(&eigh(config), vec![x]);
@@ -176,7 +176,8 @@ fn stated_layouts() {
     let x = tensor(DType::I32, &[2, 3], &[0, 1, 2, 3, 4, 5i32]);
     let outputs = p.run(vec![x]).unwrap();
     assert_eq!(bytemuck::cast_slice::<u8, i32>(outputs[0].bytes()), [0, 1, 2, 3, 4, 5]);
-    // The result is stored with the last dimension slowest, then the first dimension, then the second.
+    // The second result is stored with its last dimension outermost, followed by the first dimension and the second
+    // dimension.
     let place = |i: i32, j: i32, k: i32| k * 6 + i * 3 + j;
     let expected = (0..24).map(|n| place(n / 12, n / 4 % 3, n % 4));
     assert_eq!(bytemuck::cast_slice::<u8, i32>(outputs[1].bytes()), expected.collect::<Vec<_>>());

@@ -12,7 +12,7 @@ mod cholesky;
 mod qr;
 mod triangular_solve;
 
-/// The element types of the kernels.
+/// An element type of the kernels.
 trait Number: Scalar {
     const FIELD: Field;
     const EPSILON: f64;

@@ -38,7 +38,7 @@ fn transform(mut data: Vec<Complex<f64>>, dims: &[usize], rank: usize, sign: f64
     data
 }
 
-/// Returns the first half of each line of a spectrum.
+/// Returns the first `n / 2 + 1` elements of each line of a spectrum.
 fn halved(data: &[Complex<f64>], n: usize) -> Vec<Complex<f64>> {
     data.chunks_exact(n).flat_map(|line| line[..n / 2 + 1].to_vec()).collect()
 }
@@ -65,7 +65,8 @@ struct Array {
     values: Vec<f64>,
 }
 
-/// Runs a transform in both precisions, on one thread and on several, and compares the results.
+/// Runs a transform in both precisions. Checks that one thread and several threads return the same bits, and compares
+/// the result with `want`.
 fn check(kind: &str, lengths: &[usize], input: &Array, want: &Array) {
     for double in [false, true] {
         let name = |array: &Array| {
@@ -100,7 +101,7 @@ fn check(kind: &str, lengths: &[usize], input: &Array, want: &Array) {
     }
 }
 
-/// Shapes, and the number of transformed dimensions.
+/// Shapes, each with the number of trailing dimensions to transform.
 const CASES: &[(&[usize], usize)] = &[
     (&[1], 1),
     (&[2], 1),

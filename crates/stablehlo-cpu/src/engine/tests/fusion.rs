@@ -45,7 +45,8 @@ fn multi_result_group_keeps_inputs() {
     assert_eq!(out[1].as_slice::<i32>().unwrap(), differences);
 }
 
-/// A value of the group is broadcast into another group and used again. This takes three steps in the right order.
+/// A value of one group of elementwise ops is broadcast into another group, and a later op of its own size reads it
+/// again. The steps must run in the right order.
 #[test]
 fn broadcast_between_groups_keeps_order() {
     let program = program(

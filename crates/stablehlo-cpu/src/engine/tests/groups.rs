@@ -113,7 +113,7 @@ fn all_reduce_of_several_element_types() {
     for outputs in outputs {
         let outputs = outputs.unwrap();
         assert_eq!(outputs[0].as_slice::<f32>().unwrap(), [11.0, -11.0]);
-        // The conversion must not go through a float, which would round the integer.
+        // The reduction must not convert the integers to floats, which would round them.
         assert_eq!(outputs[1].as_slice::<i32>().unwrap(), [(1 << 24) + 3]);
         assert_eq!(outputs[2].as_slice::<f32>().unwrap(), [11.0]);
     }

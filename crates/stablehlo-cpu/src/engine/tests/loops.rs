@@ -43,7 +43,8 @@ fn same(a: &Tensor, b: &Tensor) -> bool {
     a.ty() == b.ty() && equal == Some(true)
 }
 
-/// Compiles a program with and without compiled loops, checks that both return the same outputs, and returns them.
+/// Compiles a program with and without compiled loops, checks that both return the same outputs, and returns them. If
+/// the compiled program can pause, also checks runs that pause.
 pub(super) fn both(text: &str, inputs: &[Tensor]) -> Vec<Tensor> {
     let (code, steps) = (compiled(text, true), compiled(text, false));
     assert_eq!(interpreted(&code.block), 0, "not compiled: {text}");

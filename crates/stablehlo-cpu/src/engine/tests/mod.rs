@@ -1,4 +1,5 @@
-//! Tests of the engine through its public API: results computed by hand, and the memory use of steps.
+//! Tests of the engine. They compare results with numbers that were computed by hand or by the definition of an op, and
+//! check the number and the memory use of steps.
 
 mod bounded;
 mod chlo;

@@ -67,7 +67,7 @@ fn defined(dims: &[Dimension], x: &[f64], source: &[f64], keeps: fn(f64, f64) ->
     out
 }
 
-/// Returns the region that selects by a comparison.
+/// Returns the ops of a region that selects by a comparison.
 fn compared(direction: &str, name: &str) -> String {
     format!(
         "%c = stablehlo.compare {direction}, %a, %b, FLOAT : (tensor<{name}>, tensor<{name}>) -> tensor<i1>
@@ -75,7 +75,8 @@ fn compared(direction: &str, name: &str) -> String {
     )
 }
 
-/// Returns the gradient of a pooling of floats of type `name`, and its source.
+/// Returns a program that computes the gradient of a pooling of floats of type `name`, and the text of the program's
+/// body.
 fn gradient(dims: &[Dimension], name: &str, select: &str) -> (Program, String) {
     let ty = |f: fn(&Dimension) -> usize| {
         format!("tensor<{}{name}>", dims.iter().map(|d| format!("{}x", f(d))).collect::<String>())
@@ -173,7 +174,7 @@ fn gradients_have_the_bits_of_the_general_kernel() {
         &[whole(2), pooled(7, 3, 1, (1, 1)), pooled(9, 3, 2, (0, 1)), whole(67)],
         &[whole(3), whole(2), pooled(8, 3, 1, (1, 2)), pooled(6, 2, 1, (0, 0))],
         &[pooled(5, 2, 1, (1, 0)), pooled(6, 3, 1, (1, 1)), pooled(4, 2, 2, (-1, 0))],
-        // Enough elements for several threads.
+        // This operand has enough elements for several threads.
         &[whole(16), pooled(40, 3, 2, (0, 1)), pooled(40, 3, 2, (1, 1)), whole(33)],
     ];
     let special = [f64::NAN, -0.0, 0.0, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, 1.0, -1.0, f64::NAN];

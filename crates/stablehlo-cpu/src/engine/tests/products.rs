@@ -169,11 +169,13 @@ fn wide_convolutions_match_definition() {
     compare_convolutions(&mut Random(4), 60, &extents);
 }
 
-/// The gradient of a convolution kernel. The window is as large as the input, and the sums are long enough to be split.
+/// These convolutions compute the gradient of a convolution kernel. The window is about as large as the input, and the
+/// sums are long enough to be split.
 #[test]
 fn kernel_gradients_match_definition() {
     let mut r = Random(5);
-    // Images, extent of an image, features, outputs, extent of the kernel, its stride, and its padding.
+    // Each case consists of the number of images, the extent of an image, the numbers of features and outputs, and the
+    // extent, the stride and the padding of the convolution whose kernel gradient is computed.
     let cases = [
         (8, 24, 5, 7, 3, 1, 1),
         (5, 30, 64, 2, 1, 1, 0),

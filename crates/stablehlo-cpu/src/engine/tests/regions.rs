@@ -3,7 +3,7 @@
 use super::{program, run, tensor};
 use crate::DType;
 
-/// Doubles its first argument in a loop, as often as the second argument specifies.
+/// Ops that double `%x` in a loop, `%y` times. The result is `%w#0`.
 const LOOP: &str = "%n0 = stablehlo.convert %y : (tensor<i32>) -> tensor<i32>
     %w:2 = stablehlo.while(%v = %x, %n = %n0) : tensor<i32>, tensor<i32>
      cond {

@@ -9,7 +9,8 @@ use super::collectives::{all_reduce, groups, program};
 use super::tensor;
 use crate::{Communicator, DType, Message, Pool, Program, RemoteMembers, RunError, Tensor};
 
-/// Receiving process, sending process, ID of the collective, and first member of the group.
+/// The address of a message, which consists of the receiving process, the sending process, the ID of the collective,
+/// and the first member of the group.
 type Address = (usize, usize, u32, usize);
 
 #[derive(Debug, Default)]

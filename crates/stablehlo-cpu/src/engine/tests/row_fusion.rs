@@ -99,7 +99,7 @@ fn intermediate_results() {
     assert_eq!(out[2].as_slice::<i32>().unwrap(), last);
 }
 
-/// A transposed read of an earlier value requires all rows, so it cannot be in the same step.
+/// Each row reads the sums of all rows, so this read cannot be in the same step as the sums.
 #[test]
 fn reads_across_rows_are_not_fused() {
     let program = program(

@@ -4,8 +4,8 @@ use super::{DType, program, run, tensor};
 use crate::Tensor;
 
 /// An update `p - 0.1 * scatter(start, i, u)` of an array of extents `dims`. A scatter that starts from a constant is
-/// fused, and a scatter that starts from the argument `%z` is not. In an array with one dimension, each update is an
-/// element. Otherwise, each update covers the innermost dimension.
+/// fused, and a scatter that starts from the argument `%z` is not. If the array has one dimension, each update window
+/// is one element. Otherwise, each update window covers the innermost dimension.
 struct Update {
     dims: Vec<usize>,
     indices: Vec<i32>,
@@ -44,7 +44,8 @@ impl Update {
         )
     }
 
-    /// Returns the dimensions that indices select, and the dimension of an update, if it has one.
+    /// Returns the extents of the dimensions that the scatter indices select, and the extent of the window dimension.
+    /// If the array has one dimension, there is no window dimension.
     fn split(&self) -> (&[usize], &[usize]) {
         self.dims.split_at(self.dims.len().saturating_sub(1).max(1))
     }
@@ -66,7 +67,7 @@ impl Update {
         ]
     }
 
-    /// Checks that the fused and the unfused program return the same bits.
+    /// Checks that the fused program has one step and the unfused program has two, and that both return the same bits.
     fn check(&self) {
         let (fused, unfused) = (self.program(true), self.program(false));
         assert_eq!((fused.step_count(), unfused.step_count()), (1, 2), "{:?}", self.dims);
@@ -79,7 +80,7 @@ fn numbers(n: usize, seed: usize) -> Vec<f32> {
     (0..n).map(|i| f32::from(u16::try_from(((i + seed) * 40503) % 4001).unwrap()) / 500.0 - 4.0).collect()
 }
 
-/// Returns indices from below zero to above the extent, each of them several times.
+/// Returns `count` indices that repeat at most 40 different values from -3 to `extent + 3`.
 fn indices(count: usize, extent: usize) -> Vec<i32> {
     (0..count).map(|i| i32::try_from((i * 17) % 40 * (extent + 6) / 39).unwrap() - 3).collect()
 }
@@ -152,8 +153,8 @@ fn updates_from_values_of_same_size() {
     assert!(out[0].as_slice::<i32>().unwrap() == want && out[1].as_slice::<i32>().unwrap() == g);
 }
 
-/// An op on an unrelated scalar, such as a loss, does not separate the scatter from the ops that read its result. An op
-/// on an element of the result separates them.
+/// An op on an unrelated scalar, such as a loss, does not prevent the fusion of the scatter with the ops that read its
+/// result. An op on an element of the result prevents the fusion.
 #[test]
 fn scalars_between() {
     let (full, ids, updates) = ("tensor<4096x64xf32>", "tensor<3x1xi32>", "tensor<3x64xf32>");

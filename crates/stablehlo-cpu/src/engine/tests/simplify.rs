@@ -37,7 +37,7 @@ fn transposed_product() {
     }
 }
 
-/// The same subtraction occurs twice. It becomes one value, which is returned twice and read in a loop.
+/// The same subtraction occurs twice. It becomes one value, which is returned and multiplied by itself.
 #[test]
 fn equal_computations_run_once() {
     let ty = "tensor<4xf32>";

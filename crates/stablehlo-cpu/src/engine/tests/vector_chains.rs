@@ -43,7 +43,7 @@ const ONE: [(&str, Function); 9] = [
     ("tanh", |a, _| Real::tanh(a)),
     ("log", |a, _| Real::ln(a)),
     ("logistic", |a, _| Real::logistic(a)),
-    // Functions that end a chain.
+    // The following functions end a chain.
     ("floor", |a, _| a.floor()),
     ("sine", |a, _| a.sin()),
 ];

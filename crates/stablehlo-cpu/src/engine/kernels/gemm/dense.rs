@@ -1,5 +1,5 @@
-//! Matrix products computed by the `faer` crate from matrices in their memory layout. The kernels of `faer` are faster
-//! than safe code for the same loops. They run on this engine's own threads.
+//! Matrix products that the crate `faer` computes from the operands in their memory layout. The kernels of `faer` are
+//! faster than safe code for the same loops. They run on this engine's own threads.
 
 use faer::linalg::matmul::matmul;
 use faer::traits::math_utils::one;
@@ -11,10 +11,11 @@ use super::pack::Matrix;
 use crate::engine::parallel;
 use crate::engine::stop::Stop;
 
-/// Minimum number of multiplications per block. Larger products are split into more blocks than threads, so that one
-/// slow thread does not delay the others.
+/// Minimum number of multiplications per block if there are more blocks than threads. With more blocks than threads,
+/// one slow thread does not delay the others.
 const PIECE: usize = 32 << 20;
-/// Maximum number of multiplications between two checks for a stop request. They take a second or two.
+/// Maximum number of multiplications between two checks for a stop request. This many multiplications take one or two
+/// seconds.
 const LONG: usize = 64 << 30;
 /// Minimum number of rows and of columns of a block of the output. If threads would otherwise be idle, `ROWS` rows
 /// suffice.
@@ -23,7 +24,7 @@ const ROWS: usize = 32;
 /// Numbers of consecutive rows and columns that always belong to the same block.
 const TOGETHER: (usize, usize) = (8, 64);
 
-/// Converts a matrix to faer's type, if one of its strides is 1.
+/// Converts a matrix to `faer`'s type. Returns `None` if neither stride of the matrix is 1.
 fn view<'a, W>(m: &Matrix<'a, W>, rows: usize, columns: usize) -> Option<MatRef<'a, W>> {
     let data = m.data.get(m.offset..)?;
     if m.column == 1 {
@@ -50,9 +51,9 @@ pub(super) fn pieces((m, k, n): (usize, usize, usize), threads: usize) -> (usize
     (if idle { threads.div_ceil(across).clamp(down, (m / ROWS).max(down)) } else { down }, across)
 }
 
-/// Whether `faer` computes large products with kernels whose result for an element does not depend on the block that the
-/// element belongs to. On other processors, it uses the crate `gemm`, whose result depends on the block, and so on the
-/// number of threads.
+/// Returns whether `faer` has kernels for this processor whose result for an element does not depend on the block that
+/// contains the element. On other processors, `faer` computes large products with the crate `gemm`. The results of
+/// `gemm` depend on the blocks, and therefore on the number of threads.
 fn has_block_independent_kernels() -> bool {
     #[cfg(target_arch = "x86_64")]
     {

@@ -1,6 +1,7 @@
-//! Matrix products whose first operand consists of runs of contiguous numbers, and whose second operand has few
-//! columns. The rows of one register block at a time are interleaved, so that they are still in the first-level cache
-//! when they are multiplied. No other copy of the operands is made, and each element of the output is written once.
+//! Matrix products whose first operand consists of runs of contiguous numbers, and whose second operand is small. The
+//! second operand is packed once. The rows of the first operand are interleaved for one register block at a time, so
+//! that they are still in the first-level cache when they are multiplied. No other copy of the operands is made, and
+//! each element of the output is written once.
 
 use std::marker::PhantomData;
 
@@ -82,13 +83,14 @@ impl<'a, W: Wide, R: Runs<'a, W>> Direct<'_, '_, R, W> {
         let nr = 2 * W::lanes::<S>();
         // Interleave the runs of the rows of a register block: the first run of every row, then the second, and so on.
         let mut starts: Vec<&[W]> = vec![&[]; MR * runs];
-        // The interleaved rows. Reading the rows directly from `MR` addresses is slower, because the compiler then runs
-        // out of registers and keeps sums in memory.
+        // Copy the interleaved rows to this buffer. Reading the rows directly from `MR` addresses is slower, because
+        // the compiler then runs out of registers and keeps sums in memory.
         let mut rows = vec![W::default(); MR * runs * run];
         for (block, out) in out.chunks_mut(MR * to.row).enumerate() {
             let count = out.len() / to.row;
             for i in 0..MR {
-                // Missing rows are computed from the last row and not written.
+                // The last block may have fewer than `MR` rows. Its missing rows repeat the last row, and their results
+                // are not written.
                 a.row(first + block * MR + i.min(count - 1), &mut starts[i..], MR);
             }
             for (starts, rows) in starts.chunks_exact(MR).zip(rows.chunks_exact_mut(MR * run)) {
@@ -107,7 +109,7 @@ impl<'a, W: Wide, R: Runs<'a, W>> Direct<'_, '_, R, W> {
     }
 }
 
-/// Stores the columns of a register block.
+/// Stores the first `columns` columns of a register block.
 #[inline(always)]
 fn store<W: Wide, S: Simd, const VECTORS: usize>(
     acc: &[[W::Vector<S>; VECTORS]],

@@ -7,7 +7,7 @@ use pulp::Simd;
 pub(crate) trait Operand: Copy + Send + Sync {
     type Wide: Wide;
     fn widen(self) -> Self::Wide;
-    /// Returns the same slice with elements of type `Wide`, or `None` if `Wide` is another type.
+    /// Returns the same slice with elements of type `Wide`, or `None` if `Wide` is not `Self`.
     fn as_wide(slice: &[Self]) -> Option<&[Self::Wide]>;
 }
 

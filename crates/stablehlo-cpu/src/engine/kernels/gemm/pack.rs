@@ -9,7 +9,7 @@ use super::number::{Operand, Wide, interleave};
 use crate::engine::elementwise::map::vectorized;
 use crate::engine::pool::{LINE, Line};
 
-/// A matrix in a slice: element (row, column) is at `offset + row * row_stride + column * column_stride`.
+/// A strided matrix in a slice. Element `(i, j)` is at index `offset + i * row + j * column`.
 #[derive(Clone, Copy)]
 pub(crate) struct Matrix<'a, T> {
     pub(crate) data: &'a [T],
@@ -25,12 +25,12 @@ impl<T> Matrix<'_, T> {
 }
 
 /// The part of an operand that is packed: lines (rows of the first operand, columns of the second) over a range of the
-/// summed dimension.
+/// contracting dimension.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     /// First line, and number of lines.
     pub(crate) lines: (usize, usize),
-    /// First index along the summed dimension, and number of indices.
+    /// First index along the contracting dimension, and number of indices.
     pub(crate) depth: (usize, usize),
 }
 

@@ -1,4 +1,4 @@
-//! Matrix multiplication of strided operands: packed panels and a register-blocked inner loop in vector code.
+//! Matrix multiplication of strided operands, with packed panels and a register-blocked inner loop in vector code.
 
 use std::marker::PhantomData;
 
@@ -66,7 +66,7 @@ pub(crate) fn gemm<T: Operand>(
     product::<T>((m, k, n), &a, &b.transposed(), out, Out { row: n, column: 0 }, stop);
 }
 
-/// One operand's share of a panel, packed by one thread.
+/// A part of one operand that a thread packs into a panel.
 struct Packing<'a, W> {
     of_b: bool,
     part: Part,
@@ -93,7 +93,7 @@ pub(crate) fn product<T: Operand>(
     }
 }
 
-/// Computes a product without splitting the summed dimension between cores.
+/// Computes a product without splitting the contracting dimension between cores.
 fn whole<T: Operand>(
     (m, k, n): (usize, usize, usize),
     a: &impl Lines<T>,
@@ -134,8 +134,8 @@ fn whole<T: Operand>(
     });
 }
 
-/// The operand of which each line is read by only one task. This task packs the lines itself, so that they are in its
-/// core's caches. A part then contains all lines of this operand.
+/// The operand whose lines are each read by only one task. The task packs these lines itself, so that they are in the
+/// caches of its core. Each part of the product then contains all lines of this operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Alone {
     A,
@@ -145,7 +145,7 @@ enum Alone {
 
 /// Division of a product into parts that are packed together, and of each part into tasks.
 struct Blocking {
-    /// Rows and columns of a tile.
+    /// Numbers of rows and columns of a register block.
     shape: (usize, usize),
     /// Number of rows of a part. A part also has `columns` columns and a depth of `deep`.
     rows: usize,
@@ -155,13 +155,13 @@ struct Blocking {
     down: usize,
     across: usize,
     alone: Alone,
-    /// The work of the whole product for [`parallel::each_until`]. `pieces` is the number of pieces into which a panel
-    /// is divided for packing.
+    /// The work to pass to [`parallel::each_until`]. It is `usize::MAX` if the product uses several threads, and 0
+    /// otherwise. `pieces` is the number of pieces into which a panel is divided for packing.
     spread: usize,
     pieces: usize,
 }
 
-/// A range of the summed dimension, and the depth of its panels.
+/// A range of the contracting dimension, and the depth of its panels.
 struct Depth {
     start: usize,
     count: usize,
@@ -230,7 +230,7 @@ impl Blocking {
         }
     }
 
-    /// Divides `mc` rows and `nc` columns of the output into tasks.
+    /// Divides `mc` rows from row `ib` on and `nc` columns from column `jc` on of the output into tasks.
     fn tasks<'a, W>(
         &self,
         (ib, mc): (usize, usize),
@@ -262,13 +262,13 @@ impl Blocking {
     }
 }
 
-/// Packed operands, as panels of depth `kc` with all lines of a part. `None` if the tasks pack the operand.
+/// Packed operands, as panels of depth `kc` with all lines of a part. An operand is `None` if the tasks pack it.
 struct Panels<'a, W> {
     a: Option<&'a [W]>,
     b: Option<&'a [W]>,
     /// Number of lines of each operand, rounded up to whole strips.
     lines: (usize, usize),
-    /// The packed part of the summed dimension.
+    /// First index and number of indices of the packed part of the contracting dimension.
     depth: (usize, usize),
     kc: usize,
     shape: (usize, usize),
@@ -291,8 +291,8 @@ impl<W: Wide> Panels<'_, W> {
         let (lines_a, lines_b) = (rows.next_multiple_of(mr), columns.next_multiple_of(nr));
         let own = |panel: Option<&[W]>, lines: usize| if panel.is_some() { 0 } else { lines * self.kc };
         let (own_a, own_b) = (own(self.a, lines_a), own(self.b, lines_b));
-        // Compute the block in a separate buffer and copy it row by row. Without this buffer, each write of a tile's
-        // short rows would wait for memory, because the output's rows are far apart.
+        // Compute the block in a separate buffer and copy it row by row. Without this buffer, each write of a register
+        // block's short rows would wait for memory, because the output's rows are far apart.
         with_panel(&BLOCK, lines_a * lines_b + own_a + own_b, |corner: &mut [W]| {
             let (block, own) = corner.split_at_mut(lines_a * lines_b);
             let (own_a, own_b) = own.split_at_mut(own_a);

@@ -1,6 +1,6 @@
-//! Matrix products with few elements and many summands. The summed dimension is split into parts, which run on
-//! different cores. The parts depend only on the product's extents, so that results do not depend on the number of
-//! cores.
+//! Matrix products with a small output and a large contracting dimension. The contracting dimension is split into
+//! parts, which run on different cores. The parts depend only on the product's extents, so that results do not depend
+//! on the number of cores.
 
 use super::blocking::{Out, work};
 use super::number::{Operand, Wide};
@@ -23,7 +23,7 @@ pub(super) fn depth((m, k, n): (usize, usize, usize)) -> Option<usize> {
     (parts >= FEWEST && m.saturating_mul(n) <= FEW).then(|| k.div_ceil(parts))
 }
 
-/// An operand without the indices of the summed dimension before `start`.
+/// An operand without the indices of the contracting dimension before `start`.
 pub(super) struct Offset<'a, L> {
     pub(super) lines: &'a L,
     pub(super) start: usize,
@@ -37,7 +37,7 @@ impl<T: Operand, L: Lines<T>> Lines<T> for Offset<'_, L> {
 }
 
 /// Computes a product as the sum of parts of the given depth. `compute` computes one part from its extents and its
-/// start in the summed dimension.
+/// start in the contracting dimension.
 pub(super) fn product<W: Wide>(
     (m, k, n): (usize, usize, usize),
     depth: usize,

@@ -1,7 +1,7 @@
 use super::blocking::{MC, NT, blocks, cuts};
 use super::*;
 
-/// Returns irregular small integers. Sums of their products are exact for every size.
+/// Returns irregular small integers. They are so small that all sums of products in these tests are exact.
 fn values(count: usize, seed: usize) -> Vec<f64> {
     let value = |i: usize| ((i + seed).wrapping_mul(2654435761) >> 7) % 17;
     (0..count).map(|i| f64::from(u8::try_from(value(i)).unwrap()) - 8.0).collect()
@@ -100,7 +100,8 @@ fn bits(len: usize, threads: usize, product: impl Fn(&mut [f32]) + Sync) -> Vec<
 
 #[test]
 fn same_bits_on_any_thread_count() {
-    // Products whose sums are rounded, including single rows and columns, and shallow and deep products.
+    // The sums of these products are rounded. The products include single rows, single columns, and shallow and deep
+    // products.
     let sizes = [(257, 200, 131), (1, 1500, 3001), (3001, 1500, 1), (2100, 1, 2100), (9, 4000, 129), (131, 2000, 17)];
     for (m, k, n) in sizes {
         let single = |data: Vec<f64>| data.iter().map(|&x| narrow(x) / 7.0).collect::<Vec<f32>>();
@@ -117,7 +118,8 @@ fn same_bits_on_any_thread_count() {
 
 #[test]
 fn same_bits_of_packed_products_on_any_thread_count() {
-    // Products whose summed dimension is split, products where it is not, and operands packed by or before the tasks.
+    // The contracting dimension is split in some of these products and not in others. The operands are packed before
+    // the tasks or by the tasks.
     for (m, k, n) in [(9, 5000, 17), (144, 6300, 40), (64, 700, 1500), (1500, 700, 33), (300, 9000, 260)] {
         let single = |data: Vec<f64>| data.iter().map(|&x| narrow(x) / 7.0).collect::<Vec<f32>>();
         let (a, b) = (single(values(m * k + 4, 1)), single(values(k * n + 4, 77)));

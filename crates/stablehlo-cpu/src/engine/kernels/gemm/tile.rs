@@ -6,13 +6,14 @@ use pulp::{Simd, WithSimd};
 
 use super::number::Wide;
 
-/// Number of rows of a register block on machines with 16 vector registers. [`MANY_ROWS`] is for 32 vector registers.
+/// Number of rows of a register block on machines with fewer than 32 vector registers. [`MANY_ROWS`] is for at least 32
+/// vector registers.
 pub(super) const FEW_ROWS: usize = 6;
 pub(super) const MANY_ROWS: usize = 12;
 
-/// Calls a method with the number of rows of this machine's register block as a generic argument. The optional second
-/// argument is the number of rows that are multiplied at a time in a strip with few rows. Only this macro chooses these
-/// numbers.
+/// Evaluates an expression with a constant for the number of rows of a register block on the current machine. The
+/// optional second constant is the number of rows that are multiplied at a time in a strip with few rows. Only this
+/// macro chooses these numbers.
 macro_rules! with_rows {
     ($S:ident, $rows:ident $(, $third:ident)? => $call:expr) => {
         if $S::REGISTER_COUNT >= 32 {
@@ -92,7 +93,7 @@ struct Strip<'a, W> {
 
 impl<W: Wide> Strip<'_, W> {
     /// Multiplies the strips of A by `VECTORS` vectors of B. If the last strip has few rows, they are multiplied
-    /// `THIRD` rows at a time, because a whole register block would mostly consist of missing rows.
+    /// `THIRD` rows at a time, because a third or more of a whole register block would consist of missing rows.
     #[inline(always)]
     fn tiles<S: Simd, const MR: usize, const THIRD: usize, const VECTORS: usize>(self, simd: S, a: &[W]) {
         let Strip { depth, rows, b, to, first } = self;

@@ -51,7 +51,7 @@ pub(super) fn product<W: Wide>(
     true
 }
 
-/// A product of which each element is the dot product of the vector and a contiguous row.
+/// A product whose elements are the dot products of the vector and each contiguous row of the matrix.
 struct Rows<'a, W> {
     data: &'a [W],
     stride: usize,

@@ -1,6 +1,6 @@
 //! Factorizations with the interface of LAPACK's routines. JAX calls these routines by name on the platform `cpu`.
-//! `faer` computes eigenvalues and singular values. The packed forms are implemented here, because `faer` does not use
-//! LAPACK's conventions.
+//! `faer` computes eigenvalues and singular values. The packed forms, the Schur forms and the solver of tridiagonal
+//! systems are implemented here, because `faer` does not use LAPACK's conventions.
 //!
 //! Matrices are row-major and computed in `f64` or complex `f64`. `info` is nonzero if the routine fails, for example
 //! because an operand is not finite.

@@ -1,10 +1,11 @@
-//! Packed factorizations in LAPACK's format. The vectors `v` of reflections `I - tau v v*` are stored below the result
-//! or beside it.
+//! Packed factorizations in LAPACK's format. The vectors `v` of reflections `I - tau v v*` are stored in the elements
+//! that these reflections make zero.
 
 use crate::engine::kernels::linalg::Scalar;
 
-/// Computes the reflection that zeroes the elements `rest` and makes the element `first` real. Returns `tau` and the
-/// new first element.
+/// Computes the reflection whose adjoint zeroes the elements of `a` at the indices `rest` and makes the element at
+/// `first` real. Stores the vector of the reflection at `rest`, without its first element, which is 1. Returns `tau`
+/// and the new element at `first`.
 fn reflect<T: Scalar>(a: &mut [T], first: usize, rest: &[usize]) -> (T, f64) {
     let alpha = a[first];
     let below = rest.iter().fold(0.0, |sum: f64, &i| sum.hypot(a[i].abs()));
@@ -48,6 +49,7 @@ pub(super) fn hessenberg<T: Scalar>(a: &mut [T], n: usize, tau: &mut [T]) {
 }
 
 /// Replaces one triangle of `a` by the tridiagonal form, with the vectors of the reflections beyond the off-diagonal.
+/// `d`, `e` and `tau` receive the diagonal, the off-diagonal and the scalar factors of the reflections.
 pub(super) fn tridiagonal<T: Scalar>(a: &mut [T], n: usize, lower: bool, d: &mut [f64], e: &mut [f64], tau: &mut [T]) {
     // The upper triangle, read from its end, is a lower triangle.
     let at = |i: usize, j: usize| if lower { i * n + j } else { (n - 1 - i) * n + (n - 1 - j) };
@@ -57,7 +59,7 @@ pub(super) fn tridiagonal<T: Scalar>(a: &mut [T], n: usize, lower: bool, d: &mut
         let (factor, beta) = reflect(a, at(k + 1, k), &rest);
         let mut v = vec![T::real(1.0)];
         v.extend(rest.iter().map(|&at| a[at]));
-        // Multiply the remaining matrix, of which only one triangle is stored, by the vector.
+        // Multiply the trailing Hermitian matrix by the vector. Only one triangle of the matrix is stored.
         let count = n - k - 1;
         let element = |a: &[T], i: usize, j: usize| {
             let (i, j) = (i + k + 1, j + k + 1);
@@ -96,7 +98,8 @@ pub(super) fn tridiagonal<T: Scalar>(a: &mut [T], n: usize, lower: bool, d: &mut
 pub(super) fn lu<T: Scalar>(a: &mut [T], m: usize, n: usize, rows: &mut [i32]) -> i32 {
     let mut zero = 0;
     for k in 0..m.min(n) {
-        // Choose the first of the largest elements, by LAPACK's magnitude of complex numbers. NaN counts as infinity.
+        // Choose the first of the largest elements of the column. As in LAPACK, the magnitude of a complex number is
+        // the sum of the absolute values of its parts. NaN counts as infinity.
         let size = |i: usize| {
             let size = a[i * n + k].real_part().abs() + a[i * n + k].imaginary().abs();
             if size.is_nan() { f64::INFINITY } else { size }
@@ -123,8 +126,8 @@ pub(super) fn lu<T: Scalar>(a: &mut [T], m: usize, n: usize, rows: &mut [i32]) -
     zero
 }
 
-/// Replaces `a` by the packed QR factors of its columns in the order of `columns`, which are one-based indices. A
-/// column whose element in `columns` is initially nonzero is moved to the front.
+/// Replaces `a` by the packed QR factors of its permuted columns. `columns` receives the one-based indices of the
+/// columns in their new order. A column whose element in `columns` is initially nonzero is moved to the front.
 pub(super) fn pivoted_qr<T: Scalar>(a: &mut [T], m: usize, n: usize, columns: &mut [i32], tau: &mut [T]) {
     let exchange = |a: &mut [T], columns: &mut [i32], p: usize, q: usize| {
         (0..m).for_each(|i| a.swap(i * n + p, i * n + q));

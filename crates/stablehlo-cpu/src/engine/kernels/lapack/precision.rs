@@ -11,12 +11,12 @@ pub(crate) enum Precision {
 }
 
 impl Precision {
-    /// Returns the precision of a real or complex floating-point type.
+    /// Returns the precision of the element type `f32`, `f64`, `c64` or `c128`.
     pub(crate) fn of(dtype: DType) -> Self {
         if matches!(dtype, DType::F32 | DType::C64) { Self::Single } else { Self::Double }
     }
 
-    /// Returns the distance from 1 to the next number.
+    /// Returns the distance from 1 to the next larger number.
     pub(super) fn epsilon(self) -> f64 {
         match self {
             Self::Single => f32::EPSILON.into(),

@@ -8,7 +8,8 @@ use crate::engine::kernels::linalg::{C64, Scalar};
 use crate::engine::kernels::{Context, Kernel};
 use crate::error::RunError;
 
-/// A LAPACK routine. Each variant lists its results in order. Operands and results exist for every matrix of the batch.
+/// A LAPACK routine. The documentation of each variant lists its results in order. Each operand and each result
+/// contains one item per matrix of the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Routine {
     /// `syevd`, `heevd`: eigenvectors, eigenvalues in ascending order, info. Only one triangle is read.
@@ -47,7 +48,7 @@ pub(crate) struct Lapack {
     pub(crate) complex: bool,
 }
 
-/// Returns the bytes of one matrix of the batch.
+/// Returns the bytes of an operand that belong to matrix `index` of the batch.
 fn part(bytes: &[u8], index: usize, batch: usize) -> &[u8] {
     let size = bytes.len() / batch.max(1);
     &bytes[index * size..(index + 1) * size]
@@ -55,8 +56,8 @@ fn part(bytes: &[u8], index: usize, batch: usize) -> &[u8] {
 
 impl Kernel for Lapack {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
-        // Clear the results. A routine does not write results that were not requested, and writes no result if it
-        // fails.
+        // Clear the results, because a routine does not write all of them. It skips results that were not requested,
+        // and it may write none if it fails.
         outs.iter_mut().for_each(|out| out.fill(0));
         let sizes: Vec<usize> = outs.iter().map(|out| out.len() / self.batch.max(1)).collect();
         for index in 0..self.batch {

@@ -1,10 +1,10 @@
-//! Schur forms. A matrix is reduced to Hessenberg form. Shifted QR steps then make all elements below the diagonal
-//! zero, or, for a real matrix, all elements below its diagonal blocks of two rows.
+//! Schur forms. A matrix is reduced to Hessenberg form. Shifted QR steps then make a complex matrix upper triangular.
+//! They make a real matrix quasi-triangular, with 1x1 and 2x2 blocks on the diagonal.
 //!
 //! A Schur form is not unique. The shifts, convergence tests and signs are those of LAPACK's `lahqr` and `lanv2`, which
-//! LAPACK uses for matrices of up to 75 rows. Tests compare real forms of up to 4 rows with LAPACK's. For larger
+//! LAPACK uses for matrices of up to 75 rows. Tests compare real forms of up to 4 rows with those of LAPACK. For larger
 //! matrices and for complex matrices, the form is also valid, but the order of eigenvalues, the signs and the phases
-//! may differ from LAPACK's.
+//! may differ from those of LAPACK.
 
 use super::packed::hessenberg;
 use super::precision::Precision;
@@ -12,19 +12,19 @@ use crate::engine::kernels::householder::form;
 use crate::engine::kernels::linalg::{C64, Scalar};
 use crate::engine::kernels::reflections::Panel;
 
-/// Maximum number of steps for one eigenvalue. The routine fails if an eigenvalue takes more steps.
+/// Maximum number of QR steps for one eigenvalue or one 2x2 block. The routine fails if more steps are necessary.
 const STEPS: usize = 300;
 
-/// Number of steps for the same eigenvalue after which an exceptional shift is used, because the usual shifts may
+/// Interval between exceptional shifts, in QR steps for the same eigenvalue. Without exceptional shifts, the steps may
 /// cycle.
 const EXCEPTIONAL: usize = 10;
 
-/// Returns whether all elements are finite. If they are not, LAPACK's routines report a failure.
+/// Returns whether all elements are finite. If an element is not finite, the calling routine fails.
 pub(super) fn finite<T: Scalar>(a: &[T]) -> bool {
     a.iter().all(|x| x.real_part().is_finite() && x.imaginary().is_finite())
 }
 
-/// Replaces `t` by its Hessenberg form, and `z` by the unitary matrix of this transformation.
+/// Replaces `t` by its Hessenberg form, and `z` by the unitary matrix of the similarity transformation.
 fn prepare<T: Scalar>(t: &mut [T], z: &mut [T], n: usize) {
     let mut tau = vec![T::real(0.0); n.saturating_sub(1)];
     hessenberg(t, n, &mut tau);
@@ -57,10 +57,10 @@ fn size<T: Scalar>(x: T) -> f64 {
     x.real_part().abs() + x.imaginary().abs()
 }
 
-/// The limits below which an element below the diagonal counts as zero.
+/// The limits up to which a subdiagonal element counts as zero.
 #[derive(Clone, Copy)]
 struct Tolerance {
-    /// Limit relative to the neighbors of the element.
+    /// Limit relative to the absolute values of the neighboring elements.
     epsilon: f64,
     /// Absolute limit.
     least: f64,
@@ -72,8 +72,8 @@ impl Tolerance {
         Self { epsilon, least: precision.least() * (n as f64 / epsilon) }
     }
 
-    /// Returns the start of the block that ends at row `last`. Sets the negligible element to the left of the block's
-    /// first row to zero.
+    /// Returns the first row of the unreduced diagonal block whose last row is `last`. If the block does not start at
+    /// row 0, sets the negligible subdiagonal element in the block's first row to zero.
     fn block<T: Scalar>(self, t: &mut [T], n: usize, last: usize) -> usize {
         let start = (1..=last).rev().find(|k| self.is_zero(t, n, *k)).unwrap_or(0);
         if start > 0 {
@@ -82,7 +82,7 @@ impl Tolerance {
         start
     }
 
-    /// Returns whether the element below the diagonal in row `k` counts as zero.
+    /// Returns whether the subdiagonal element in row `k` counts as zero.
     fn is_zero<T: Scalar>(self, t: &[T], n: usize, k: usize) -> bool {
         let at = |i: usize, j: usize| size(t[i * n + j]);
         let (below, above) = (at(k, k - 1), at(k - 1, k));
@@ -97,7 +97,8 @@ impl Tolerance {
         if below > self.epsilon * near {
             return false;
         }
-        // The test of Ahues and Tisseur: setting the element to zero must not affect the eigenvalues noticeably.
+        // Apply the test of Ahues and Tisseur. The element counts as zero only if zeroing it does not change the
+        // eigenvalues noticeably.
         let apart = size(t[(k - 1) * n + k - 1].sub(t[k * n + k]));
         let (greater, less) = (below.max(above), below.min(above));
         let (outer, inner) = (at(k, k).max(apart), at(k, k).min(apart));
@@ -106,20 +107,21 @@ impl Tolerance {
     }
 }
 
-/// Multiplies row `k`, from column `from` on, by a factor, and column `k`, in the rows before `to`, by the conjugate
-/// factor. The matrix remains similar if all other elements of the row and the column are zero.
+/// Multiplies row `k`, from column `from` on, by `factor`, and column `k`, in the rows before `to`, by the conjugate of
+/// `factor`. This scales the elements above the diagonal in a diagonal similarity transformation. The caller scales the
+/// subdiagonal elements that change.
 fn turn(t: &mut [C64], n: usize, k: usize, from: usize, to: usize, factor: C64) {
     t[k * n + from..(k + 1) * n].iter_mut().for_each(|x| *x *= factor);
     (0..to).for_each(|i| t[i * n + k] *= factor.conj());
 }
 
-/// Multiplies a column of the Schur vectors.
+/// Multiplies column `k` of the Schur vectors by `factor`.
 fn turn_column(z: &mut [C64], n: usize, k: usize, factor: C64) {
     (0..n).for_each(|i| z[i * n + k] *= factor);
 }
 
-/// Returns the reflection `I - tau [1 v] [1 v]*` that makes the second of two elements zero and the first one real, as
-/// `tau`, `v` and the new first element.
+/// Returns `tau`, `v` and `beta` of a reflection `I - tau u u*`, where `u` is the column `(1, v)`. The adjoint of the
+/// reflection maps the column `(alpha, x)` to `(beta, 0)`, and `beta` is real.
 fn reflect_pair(alpha: C64, x: C64) -> (C64, C64, f64) {
     if x.norm() == 0.0 && alpha.im == 0.0 {
         return (C64::ZERO, C64::ZERO, alpha.re);
@@ -159,7 +161,9 @@ pub(super) fn complex(t: &mut [C64], z: &mut [C64], n: usize, w: &mut [C64], pre
     true
 }
 
-/// Returns the shift of a step: the eigenvalue of the last two rows that is closer to the last element.
+/// Returns the shift of QR step `step` on rows `start` to `last`. The usual shift is the eigenvalue of the trailing 2x2
+/// block of these rows that is closer to the last diagonal element of the block. Every [`EXCEPTIONAL`] steps, the shift
+/// is an exceptional one.
 fn shift(t: &[C64], n: usize, start: usize, last: usize, step: usize) -> C64 {
     let at = |i: usize, j: usize| t[i * n + j];
     let corner = at(last, last);
@@ -182,11 +186,11 @@ fn shift(t: &[C64], n: usize, start: usize, last: usize, step: usize) -> C64 {
     corner - u * (u / (x + y))
 }
 
-/// Runs one step with one shift on rows `start` to `last`. The elements below the diagonal are real before and after
-/// the step.
+/// Runs one single-shift QR step on rows `start` to `last`. The subdiagonal elements are real before and after the
+/// step.
 fn single_step(t: &mut [C64], z: &mut [C64], n: usize, start: usize, last: usize, step: usize, epsilon: f64) {
     let shift = shift(t, n, start, last, step);
-    // If elements below the diagonal are small enough, the step may begin in a later row.
+    // If two consecutive subdiagonal elements are small enough, the step may begin in a row after `start`.
     let mut m = last - 1;
     let mut v;
     loop {
@@ -227,8 +231,8 @@ fn single_step(t: &mut [C64], z: &mut [C64], n: usize, start: usize, last: usize
         columns(t, last.min(k + 2) + 1);
         columns(z, n);
         if k == m && m > start {
-            // If the step began after the first row of the block, the element to the left of its first row became
-            // complex. Make this element real again.
+            // If the step began at a row `m` after `start`, the subdiagonal element in row `m` became complex. Make
+            // this element real again.
             let factor = C64::ONE - tau;
             let factor = factor / factor.norm();
             t[(m + 1) * n + m] *= factor.conj();
@@ -251,9 +255,9 @@ fn single_step(t: &mut [C64], z: &mut [C64], n: usize, start: usize, last: usize
     }
 }
 
-/// Replaces `t` by a form that is triangular except for blocks of two rows on the diagonal. In a block, the diagonal
+/// Replaces `t` by a quasi-triangular form with 1x1 and 2x2 blocks on the diagonal. In a 2x2 block, the diagonal
 /// elements are equal and the off-diagonal elements differ in sign. `z` receives the Schur vectors, and `re` and `im`
-/// receive the eigenvalues.
+/// receive the eigenvalues. Returns false if the matrix is not finite or the iteration does not converge.
 pub(super) fn real(
     t: &mut [f64],
     z: &mut [f64],
@@ -292,8 +296,10 @@ pub(super) fn real(
     true
 }
 
-/// Returns the two shifts of a step, each as its real and imaginary part. They are the eigenvalues of the last two rows
-/// if these are not real. Otherwise both are the real eigenvalue that is closer to the last element.
+/// Returns the two shifts of QR step `step` on rows `start` to `last`, each as its real and imaginary part. The usual
+/// shifts are the eigenvalues of the trailing 2x2 block of these rows. If the two eigenvalues are real, both shifts are
+/// the eigenvalue that is closer to the last diagonal element of the block. Every [`EXCEPTIONAL`] steps, the shifts are
+/// exceptional ones.
 fn shifts(t: &[f64], n: usize, start: usize, last: usize, step: usize) -> [(f64, f64); 2] {
     let at = |i: usize, j: usize| t[i * n + j];
     let exceptional = |sum: f64, corner: f64| (0.75 * sum + corner, -0.4375 * sum, sum, 0.75 * sum + corner);
@@ -320,12 +326,12 @@ fn shifts(t: &[f64], n: usize, start: usize, last: usize, step: usize) -> [(f64,
     [(closer * scale, 0.0); 2]
 }
 
-/// Runs one step with two shifts on rows `start` to `last`, which must be at least three rows.
+/// Runs one double-shift QR step on rows `start` to `last`, which must be at least three rows.
 fn double_step(t: &mut [f64], z: &mut [f64], n: usize, start: usize, last: usize, step: usize, epsilon: f64) {
     let [(r1, i1), (r2, i2)] = shifts(t, n, start, last, step);
     let at = |i: usize, j: usize| t[i * n + j];
-    // The first column of (t - shift)(t - other shift). If elements below the diagonal are small enough, the step may
-    // begin in a later row.
+    // Compute the first column of (t - shift)(t - other shift). If two consecutive subdiagonal elements are small
+    // enough, the step may begin in a row after `start`.
     let mut m = last - 2;
     let mut v;
     loop {
@@ -356,7 +362,7 @@ fn double_step(t: &mut [f64], z: &mut [f64], n: usize, start: usize, last: usize
         } else {
             v[2] = if count == 3 { v[2] } else { 0.0 };
         }
-        // The reflection I - tau v v* with v = (1, ...).
+        // Compute the reflection I - tau v v*, where the first element of v is 1.
         let norm = v[1].hypot(v[2]);
         let (mut tau, mut beta, mut scale) = (0.0, v[0], 0.0);
         if norm != 0.0 {
@@ -387,8 +393,9 @@ fn double_step(t: &mut [f64], z: &mut [f64], n: usize, start: usize, last: usize
     }
 }
 
-/// Rotates the block of two rows at `k`. The block becomes triangular, or its diagonal elements become equal and its
-/// eigenvalues are not real. Returns the real and imaginary parts of the eigenvalues.
+/// Brings the 2x2 diagonal block at row `k` to its standard form by a rotation of the matrix. The block becomes
+/// triangular if its eigenvalues are real. Otherwise its diagonal elements become equal. Returns the real and imaginary
+/// parts of the eigenvalues.
 fn standardize(t: &mut [f64], z: &mut [f64], n: usize, k: usize, epsilon: f64) -> [(f64, f64); 2] {
     let block = [(k, k), (k, k + 1), (k + 1, k), (k + 1, k + 1)].map(|(i, j)| t[i * n + j]);
     let ([a, b, c, d], (cs, sn)) = standard_block(block, epsilon);
@@ -409,7 +416,8 @@ fn standardize(t: &mut [f64], z: &mut [f64], n: usize, k: usize, epsilon: f64) -
     [(a, imaginary), (d, -imaginary)]
 }
 
-/// Returns the standard form of a block, and the cosine and sine of the rotation that produces this form.
+/// Returns the standard form of a 2x2 block in row-major order, and the cosine and sine of the rotation that produces
+/// this form.
 fn standard_block([a, b, c, d]: [f64; 4], epsilon: f64) -> ([f64; 4], (f64, f64)) {
     let differs = |x: f64, y: f64| x.is_sign_negative() != y.is_sign_negative();
     if c == 0.0 {

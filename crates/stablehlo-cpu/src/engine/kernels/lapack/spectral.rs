@@ -10,13 +10,13 @@ use super::precision::Precision;
 use super::schur::{self, finite};
 use crate::engine::kernels::linalg::{C64, Scalar};
 
-/// An element type that `faer` computes with.
+/// An element type of the matrices that `faer` decomposes.
 pub(super) trait Number: ComplexField<Real = f64> + Copy {}
 
 impl Number for f64 {}
 impl Number for C64 {}
 
-/// Applies `element` to each element of `from` and stores the results in row-major order.
+/// Applies `element` to each element of `from` and stores the results in `to`, in row-major order.
 fn store<T: Copy>(to: &mut [T], from: MatRef<'_, T>, element: impl Fn(T) -> T) {
     for (i, row) in to.chunks_exact_mut(from.ncols().max(1)).enumerate() {
         for (j, x) in row.iter_mut().enumerate() {
@@ -29,7 +29,7 @@ pub(super) fn symmetric<T: Scalar + Number>(a: &[T], n: usize, lower: bool, v: &
     if n == 0 {
         return true;
     }
-    // The other triangle may contain arbitrary numbers.
+    // Read only the selected triangle, because the other triangle may contain arbitrary numbers.
     let own = |i: usize, j: usize| if lower { j <= i } else { j >= i };
     let read = |i: usize, j: usize| match i == j {
         // The imaginary parts of the diagonal are ignored.
@@ -49,7 +49,7 @@ pub(super) fn symmetric<T: Scalar + Number>(a: &[T], n: usize, lower: bool, v: &
     true
 }
 
-/// `u`, the adjoint of `v`, and whether both matrices are square.
+/// The outputs for `u` and for the adjoint of `v`, and whether both matrices are square.
 type SingularVectors<'a, T> = (&'a mut [T], &'a mut [T], bool);
 
 pub(super) fn singular<T: Scalar + Number>(
@@ -137,7 +137,8 @@ pub(super) fn general_complex(a: &[C64], n: usize, w: &mut [C64], vectors: Vecto
 const ORDERED: usize = 75;
 
 /// Returns the indices of the eigenvalues in LAPACK's order, which is the order on the diagonal of its Schur form.
-/// Without a Schur form, the order of the eigenvalues does not change.
+/// `schur` computes the diagonal of the Schur form. If the matrix has more than [`ORDERED`] rows or `schur` returns
+/// `None`, the order of `values` does not change.
 fn order(values: &[C64], schur: impl FnOnce() -> Option<Vec<C64>>) -> Vec<usize> {
     let mut left: Vec<usize> = (0..values.len()).collect();
     let Some(diagonal) = (values.len() <= ORDERED).then(schur).flatten() else { return left };

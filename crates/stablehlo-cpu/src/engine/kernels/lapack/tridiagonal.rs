@@ -5,13 +5,14 @@ use crate::engine::kernels::linalg::Scalar;
 
 /// Replaces the right-hand sides `x` by the solutions. `x` has as many rows as the matrix.
 ///
-/// `diagonals` are the subdiagonal, the main diagonal and the superdiagonal, indexed by row. `below[0]` and the last
-/// element of `above` are not part of the matrix. They are replaced by the diagonals of the triangular factor: its
-/// second superdiagonal, shifted down by one row, its main diagonal and its first superdiagonal.
+/// `diagonals` are the subdiagonal, the main diagonal and the superdiagonal, indexed by row. The first element of the
+/// subdiagonal and the last element of the superdiagonal are not part of the matrix. The function replaces the three
+/// diagonals by those of the triangular factor. These are its second superdiagonal, shifted down by one row, its main
+/// diagonal and its first superdiagonal.
 ///
-/// With `perturb`, a pivot by which a division would overflow is enlarged, so that a singular matrix has a large but
-/// finite solution, and the function returns 0. Without `perturb`, it returns the one-based row of the first pivot that
-/// is zero, or 0.
+/// With `perturb`, the function enlarges a pivot if a division by it would overflow, and returns 0. The solution for a
+/// singular matrix is then large but finite. Without `perturb`, the function returns the one-based row of the first
+/// pivot that is zero, or 0 if no pivot is zero.
 pub(super) fn solve<T: Scalar>(diagonals: [&mut [T]; 3], x: &mut [T], perturb: Option<Precision>) -> i32 {
     let [below, d, above] = diagonals;
     let n = d.len();
@@ -72,8 +73,9 @@ pub(super) fn solve<T: Scalar>(diagonals: [&mut [T]; 3], x: &mut [T], perturb: O
     0
 }
 
-/// Moves a pivot away from zero until its reciprocal and its quotient with the numerator do not overflow. The first
-/// move is by `step`, and each further move is twice as long. `least` is the smallest normal number.
+/// Moves a pivot away from zero until neither its reciprocal nor the quotient `numerator / pivot` overflows, or until
+/// its absolute value is at least 1. The first move is by `step` or `least`, whichever is larger, and each further move
+/// is twice as long. `least` is the smallest normal number.
 fn enlarged<T: Scalar>(mut pivot: T, numerator: f64, step: f64, least: f64) -> T {
     let mut step = step.max(least).copysign(pivot.real_part());
     let overflows = |pivot: T| pivot.abs() < least || numerator * least > pivot.abs();

@@ -7,7 +7,7 @@ fn factor<T: Number>(n: usize, lower: bool, a: &[T]) -> Vec<T> {
     l
 }
 
-/// Returns positive definite matrices, of which one triangle is NaN, because the kernel must not read it.
+/// Returns positive definite matrices. One triangle of each matrix is NaN, because the kernel must not read it.
 fn definite<T: Number>(batch: usize, n: usize, lower: bool) -> Vec<T> {
     let random = values::<T>(batch * n * n, n);
     let element = |at: usize| {

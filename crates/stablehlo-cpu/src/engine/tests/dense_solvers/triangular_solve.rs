@@ -1,7 +1,7 @@
 use super::*;
 use crate::engine::kernels::triangular_solve::TriangularSolve;
 
-/// Returns all combinations of the attributes for a matrix of `n` rows and `across` right-hand sides.
+/// Returns a solver for each combination of the attributes, for a matrix of `n` rows and `across` right-hand sides.
 fn solvers(n: usize, across: usize, field: Field) -> Vec<TriangularSolve> {
     let solver = |bits: usize| {
         let bit = |at: usize| bits >> at & 1 == 1;
@@ -13,7 +13,7 @@ fn solvers(n: usize, across: usize, field: Field) -> Vec<TriangularSolve> {
     (0..32).map(solver).filter(|solver| solver.transpose || !solver.conjugate).collect()
 }
 
-/// Returns the solutions `x`.
+/// Returns the solutions `x` of the systems with the matrices `a` and the right-hand sides `b`.
 fn solve<T: Number>(solver: &TriangularSolve, a: &[T], b: &[T]) -> Vec<T> {
     let mut x = b.to_vec();
     run(solver, &[cast_slice(a), &[]], &mut [cast_slice_mut(&mut x)]);

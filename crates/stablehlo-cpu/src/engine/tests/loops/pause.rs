@@ -65,7 +65,7 @@ fn paused_run_keeps_shared_inputs() {
 
 #[test]
 fn steps_around_loops_run_once() {
-    // Two loops, each with a share of the work limit, between steps that use the results of the loops.
+    // The program has two loops, each with a share of the work limit, and steps that use the results of the loops.
     let text = "func.func @main(%n: tensor<i32>, %x: tensor<300xf32>) -> (tensor<300xf32>, tensor<i32>) {
       %zero = stablehlo.constant dense<0> : tensor<i32>
       %one = stablehlo.constant dense<1> : tensor<i32>

@@ -71,7 +71,8 @@ fn long_concatenation_of_short_arrays() {
     both(&text, &[times(5), floats(&[1.0, -0.5]), floats(&[0.0; 12])]);
 }
 
-/// Returns a program that adds a reduction of `%c0` by `op` along `dims` to `%c1`.
+/// Returns a program that, in each iteration, stores the reduction of `%c0` by `op` along `dims` in `%c1` and doubles
+/// `%c0`.
 fn reduction(op: &str, ty: &str, dims: &str, result: &str, element: &str, init: &str) -> String {
     counted(
         &[ty, result],
