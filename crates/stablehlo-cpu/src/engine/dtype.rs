@@ -81,8 +81,8 @@ impl DType {
         matches!(self, I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64)
     }
 
-    /// Returns the width in bits of an integer type narrower than a byte. Such an integer is stored sign- or
-    /// zero-extended to a byte.
+    /// Returns the width in bits of an integer type narrower than a byte, or `None` for any other type. Such an integer
+    /// is stored sign- or zero-extended to a byte.
     pub(crate) fn narrow_bits(self) -> Option<u32> {
         match self {
             DType::I2 | DType::U2 => Some(2),
@@ -91,7 +91,7 @@ impl DType {
         }
     }
 
-    /// Returns whether this is a float type of at most one byte. The engine computes with such floats in `f32`.
+    /// Returns whether this is a float type that is stored in one byte. The engine computes with such floats in `f32`.
     pub(crate) fn is_narrow_float(self) -> bool {
         self.size() == 1 && !matches!(self, DType::Bool | DType::I8 | DType::U8) && self.narrow_bits().is_none()
     }

@@ -51,8 +51,8 @@ pub(crate) fn chunks_until<T: Send>(
     each_chunk(stop, out, unit, bytes, &f);
 }
 
-/// Implements [`chunks_until`]. Takes `f` as a trait object, so that this function is compiled only once for each
-/// element type.
+/// Implements [`chunks`] and [`chunks_until`]. Takes `f` as a trait object, so that this function is compiled only once
+/// for each element type.
 fn each_chunk<T: Send>(
     stop: Option<&Stop>,
     out: &mut [T],

@@ -104,7 +104,7 @@ impl<'g> Builder<'g> {
         self.blocks.pop().unwrap_or_default()
     }
 
-    /// Returns all ops of the function.
+    /// Returns all ops of the function, and the types of its values.
     pub(super) fn finish(mut self) -> (Vec<Op>, Vec<Type>) {
         let body = self.close();
         self.prologue.extend(body);
@@ -212,7 +212,7 @@ impl<'g> Builder<'g> {
         Ok(Region { args: vec![a, b], ops })
     }
 
-    /// Combines a value over the partitions that differ along the axes, by `op`.
+    /// Combines the values of the partitions that differ only along the axes, by `op`.
     pub(super) fn all_reduce(&mut self, value: ValueId, op: Binary, axes: &[Axis]) -> Result<ValueId> {
         let ty = self.tensor(value)?.clone();
         let region = self.reducer(op, ty.element)?;
@@ -269,7 +269,7 @@ impl<'g> Builder<'g> {
         self.add(OpKind::CollectivePermute { channel: CHANNEL, source_target_pairs }, &[value], ty)
     }
 
-    /// Returns the value of the partition at the opposite end of each axis.
+    /// Returns the value of the partition at the mirrored position along each axis.
     pub(super) fn mirrored(&mut self, value: ValueId, axes: &[Axis]) -> Result<ValueId> {
         if axes.is_empty() {
             return Ok(value);
