@@ -162,7 +162,7 @@ impl<'a> Reader<'a> {
         Ok(ParsedAxis { name, part })
     }
 
-    /// Parses `{"x", "y", ?}p1`.
+    /// Parses `{"x", "y", ?}p1`. Ignores the priority `p1`.
     fn dim(&mut self) -> Result<ParsedDim> {
         let mut dim = ParsedDim::default();
         self.list("{", "}", |r| {
@@ -180,7 +180,7 @@ impl<'a> Reader<'a> {
         Ok(dim)
     }
 
-    /// Parses `<@mesh, [{"x"}], replicated={...}, unreduced={...}>`.
+    /// Parses `<@mesh, [{"x"}], replicated={...}, unreduced={...}>`. Ignores the `replicated` axes.
     fn sharding(&mut self) -> Result<ParsedSharding> {
         self.expect("<")?;
         let mesh = if self.eat("@") {
@@ -266,7 +266,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Computes `iota(product).reshape(shape).transpose(permutation)`, flattened.
+/// Computes `iota(product).reshape(shape).transpose(permutation)`, flattened. Returns `None` if `permutation` is not a
+/// permutation, or if the result would be too large.
 fn transposed_iota(shape: &[usize], permutation: &[usize]) -> Option<Vec<usize>> {
     let count = product(shape).filter(|&n| n <= 1 << 20)?;
     let mut sorted = permutation.to_vec();
