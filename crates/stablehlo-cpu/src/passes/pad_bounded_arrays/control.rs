@@ -26,7 +26,8 @@ impl Rewrite<'_> {
         Ok(())
     }
 
-    /// Adds the sizes of operands that become the arguments or results `declared`.
+    /// Adds the sizes of an op's operands to the operands. `declared` lists the bounded arrays among the arguments or
+    /// results that receive the operands.
     pub(super) fn append_sizes(&mut self, op: &mut Op, sizes: &[Sizes], declared: &[BoundedArray]) -> Result<()> {
         for (index, sizes) in sizes.iter().enumerate() {
             let array = declared.iter().find(|array| array.index == index);
