@@ -27,8 +27,8 @@ struct Started {
 }
 
 impl Started {
-    /// Waits for the execution if its caller waits for it, and returns the error of the execution. The framework may
-    /// not read the event of an execution without outputs.
+    /// Waits for the execution if its caller waits for it, and returns the error of the execution. The caller must
+    /// receive the error here, because a framework may ignore the event of an execution without outputs.
     fn wait_if_awaited(&self) -> Result<()> {
         if self.is_awaited { self.event.wait() } else { Ok(()) }
     }

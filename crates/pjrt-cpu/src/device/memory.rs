@@ -37,7 +37,7 @@ pub(crate) fn is_host(memory: usize) -> bool {
 }
 
 impl Memories {
-    /// Creates the memories of `listed` devices, of which this process runs `config.devices`. The pools of all other
+    /// Creates the memories of `listed` devices. This process runs `config.devices` of them. The pools of all other
     /// devices stay empty.
     pub(crate) fn new(config: &Config, listed: usize) -> Self {
         let kept = KEPT / config.devices;

@@ -186,7 +186,8 @@ impl Transfers {
         Route::new(job, transfer, sends)
     }
 
-    /// Starts to send an array, or the error with which its execution failed, to a device of another process.
+    /// Starts to send an array to a device of another process. If the execution that should produce the array has
+    /// failed, sends the error instead.
     pub(crate) fn send(self: &Arc<Self>, array: Result<&CpuBuffer>, transfer: &CrossHostTransfer<'_>) -> Result<Event> {
         let route = self.route(transfer, true)?;
         let array = array.cloned().and_then(|buffer| match buffer.is_dynamic() {

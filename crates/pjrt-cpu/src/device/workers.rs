@@ -44,7 +44,8 @@ struct Queue {
 }
 
 thread_local! {
-    /// The client for which this thread runs jobs.
+    /// The threads of the client to which this thread belongs. `None` on other threads, and while this thread is in a
+    /// handler.
     static EMPLOYER: RefCell<Option<Arc<Workers>>> = const { RefCell::new(None) };
 }
 
@@ -106,8 +107,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Workers {
-    /// Creates up to `most` threads for jobs that do not wait for other jobs, not counting threads in handlers, and up
-    /// to one thread for each device.
+    /// Prepares up to `most` threads for jobs that do not wait for other jobs, not counting threads in handlers, and up
+    /// to one thread for each device. No thread starts before its first job.
     pub(crate) fn new(most: usize, devices: usize) -> Arc<Self> {
         Arc::new(Self {
             most: most.max(1),
@@ -119,8 +120,8 @@ impl Workers {
         })
     }
 
-    /// Checks that the client can be used in this process. A forked process has none of the client's threads, and a
-    /// thread that does not exist in the forked process may hold its copies of the client's locks.
+    /// Checks that the client can be used in this process. A forked process has none of the client's threads. Its
+    /// copies of the client's locks may be held by threads that do not exist in the forked process.
     ///
     /// # Errors
     ///
