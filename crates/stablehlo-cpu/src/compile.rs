@@ -50,7 +50,7 @@ impl Compilation<'_> {
     }
 }
 
-/// Replaces each `async_start` by the op in its body, which then runs synchronously.
+/// Replaces `async_start` and `async_done` with the op in the body of `async_start`, which then runs synchronously.
 fn inline_async_ops(program: &mut Compilation<'_>) -> Result<()> {
     let module = passes::inline_async_ops(&program.module)?;
     program.replace(module);
@@ -165,9 +165,9 @@ pub fn compile_in(module: &Module, pool: &Pool) -> Result<Program> {
     compile_with(module, &CompileSettings::default(), pool)
 }
 
-/// Compiles a program for the members of a [`Communicator`](crate::Communicator). Constants come from `pool`. If there
-/// are several partitions and [`CompileSettings::use_spmd`] is set, the program is first partitioned by its sharding
-/// annotations.
+/// Compiles a program for the members of a [`Communicator`](crate::Communicator). Constants come from `pool`. If
+/// [`CompileSettings::use_spmd`] is set, and the program has several partitions or contains manual computations, it is
+/// first partitioned by its sharding annotations.
 ///
 /// # Errors
 ///

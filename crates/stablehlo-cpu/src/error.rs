@@ -42,7 +42,7 @@ impl CompileError {
         self.kind
     }
 
-    /// Returns a description of the error and of the first op that caused it.
+    /// Returns a description of the error, and of the op that caused it if there is one.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -135,7 +135,7 @@ pub enum RunError {
     /// Another member of the launch failed, or this member would have waited forever for another member.
     #[error("the launch failed: {0}")]
     Launch(String),
-    /// [`Stop`](crate::Stop) ended the run.
+    /// A request through [`Stop`](crate::Stop) ended the run.
     #[error("the run was stopped before its end")]
     Stopped,
     /// The size of a bounded dimension is out of range.

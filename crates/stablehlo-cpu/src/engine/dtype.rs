@@ -27,8 +27,7 @@ macro_rules! dtypes {
                 match self { $(DType::$name => $text,)* }
             }
 
-            /// Returns the engine's type for an element type of the IR, or `None` for types that only annotate
-            /// programs.
+            /// Returns the engine's type for an element type of the IR, or `None` for a type that only attributes use.
             pub fn from_ir(element: ElementType) -> Option<Self> {
                 match element { $(ElementType::$ir => Some(DType::$name),)* _ => None }
             }
@@ -96,8 +95,8 @@ impl DType {
         self.size() == 1 && !matches!(self, DType::Bool | DType::I8 | DType::U8) && self.narrow_bits().is_none()
     }
 
-    /// Returns the type in which the engine computes with elements of this type. It represents each of these elements
-    /// exactly.
+    /// Returns the type in which the engine computes with elements of this type. The returned type represents every
+    /// element exactly.
     pub(crate) fn computed(self) -> DType {
         match self {
             DType::I2 | DType::I4 => DType::I8,

@@ -14,7 +14,7 @@ use super::program::Select;
 use super::tile::Iota;
 use super::view::View;
 
-/// Identifies a value of the program: an index into [`Graph::values`].
+/// Identifies a value of the program, as an index into the values of the `GraphBuilder`.
 pub(crate) type ValueIndex = u32;
 
 pub(crate) struct Value {

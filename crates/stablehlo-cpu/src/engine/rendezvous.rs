@@ -89,7 +89,7 @@ impl Communicator {
         Self::create(replicas, partitions, None)
     }
 
-    /// Creates a communicator of which some members run in other processes. Use only the local members in this process.
+    /// Creates a communicator with members in several processes. Use only the local members in this process.
     pub fn across(replicas: usize, partitions: usize, remote: Arc<dyn RemoteMembers>) -> Arc<Communicator> {
         Self::create(replicas, partitions, Some(remote))
     }

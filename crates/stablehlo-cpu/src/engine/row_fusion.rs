@@ -182,7 +182,7 @@ struct Own {
 }
 
 enum Part {
-    /// `width` elements per row.
+    /// A tile program with `width` elements per row.
     Tile { program: TileProgram, width: usize, ins: Vec<Place>, outs: Vec<usize> },
     Reduce {
         run: ReduceFn,
@@ -194,7 +194,8 @@ enum Part {
     },
     Scatter {
         scatter: RowScatter,
-        /// Index of the step's input that contains the indices. `updates` is the index of the input with the updates.
+        /// Index of the step's input that contains the scatter indices. `updates` is the index of the input with the
+        /// updates.
         indices: usize,
         updates: usize,
         /// Index among the scatters of the step.

@@ -24,7 +24,7 @@ const WIDEST: usize = 4;
 /// The source of an instruction's operand, with the size of an element in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Src {
-    /// The function takes fewer operands.
+    /// No operand, because the function takes fewer than three.
     None,
     /// An input with one element per element of the run.
     In(u16, u8),

@@ -58,8 +58,8 @@ pub(crate) struct ParsedAxis {
     pub(crate) part: Option<(usize, usize)>,
 }
 
-/// The axes of a mesh, and its devices in the order of the axes. If `devices` is empty, the mesh contains all devices
-/// in order.
+/// The axes of a mesh, and its devices in row-major order of the axes. If `devices` is empty, the mesh contains all
+/// devices in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ParsedMesh {
     pub(crate) axes: Vec<(String, usize)>,

@@ -182,8 +182,8 @@ impl Splitter<'_, '_> {
         let all = linear.iter().map(partial).collect::<Result<Vec<_>>>()?;
         let any = all.iter().copied().fold(AxisSet::default(), AxisSet::union).intersection(wanted);
         if is_scatter_add(op) {
-            // Use only axes along which the updates are unreduced. Factors may be sharded along the axes along which
-            // only the operand that receives the updates is unreduced.
+            // Take only axes along which the updates are unreduced. If only the operand that receives the updates is
+            // unreduced along an axis, factors may be sharded along this axis.
             sums.partial = all[1].intersection(wanted);
             sums.added_to = Some((0, any));
             return Ok(sums);

@@ -35,7 +35,7 @@ pub(super) struct Apart {
 }
 
 impl Grid {
-    /// Returns an error if a manual computation uses a mesh that is not on the grid.
+    /// Returns an error if the mesh in an annotation of a manual computation deviates from the grid.
     pub(super) fn check_manual(&self, annotation: &ParsedSharding) -> Result<()> {
         let reason = match self.off_grid(annotation) {
             None => return Ok(()),

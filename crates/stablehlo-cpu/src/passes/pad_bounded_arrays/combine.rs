@@ -55,7 +55,8 @@ impl Rewrite<'_> {
         let extent = (or_one(&window.dimensions) - 1).saturating_mul(or_one(&window.window_dilations)) + 1;
         let stride = or_one(&window.strides);
         let dilated = self.dilated(size, or_one(&window.base_dilations))?;
-        // After the first window, each stride begins another window.
+        // The number of windows is one more than the number of strides after the first window. Add one stride before
+        // the division, so that the number is zero if no window fits.
         let rest = self.number(low.saturating_add(high).saturating_sub(extent).saturating_add(stride))?;
         let rest = self.binary(Binary::Add, dilated, rest)?;
         let (zero, stride) = (self.number(0)?, self.number(stride)?);
