@@ -94,7 +94,7 @@ impl CpuExecutable {
         ]
     }
 
-    /// Returns the memory of one execution.
+    /// Returns the sizes of the memory that one execution uses.
     pub(crate) fn memory_stats(&self, info: &ExecutableInfo) -> CompiledMemoryStats {
         let size = |shapes: &mut dyn Iterator<Item = &Shape>| {
             let total = shapes.filter_map(Shape::host_size).fold(0usize, usize::saturating_add);

@@ -15,7 +15,7 @@ const PLAIN: &str = "plain_platform_name";
 
 /// Option for the number of devices.
 const DEVICES: &str = "device_count";
-/// The name of XLA's CPU plugin for the option [`DEVICES`].
+/// The name that XLA's CPU plugin uses for the option [`DEVICES`].
 const DEVICES_ALIAS: &str = "cpu_device_count";
 const DEVICES_VARIABLE: &str = "PJRT_CPU_DEVICES";
 /// Option for the maximum number of bytes that a device may use.

@@ -40,7 +40,7 @@ const GRACE: Duration = Duration::from_secs(30);
 /// How long an ending process waits for the current step of each execution.
 const LAST_STEP: Duration = Duration::from_secs(5);
 
-/// One execution on one device, which owns its inputs.
+/// One execution on one device. It owns its inputs.
 struct Execution {
     state: Arc<State>,
     executable: Arc<CpuExecutable>,

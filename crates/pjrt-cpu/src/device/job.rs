@@ -105,10 +105,10 @@ impl Span {
     }
 }
 
-/// The turn of a launch to be passed to the threads of its devices. All launches of a process take turns in the order in
-/// which they began, so that the threads of all processes run them in the same order.
+/// The turn of a launch, in which it is passed to the threads of its devices. All launches of a process take turns in
+/// the order in which they began, so that the threads of all processes run them in the same order.
 pub(crate) struct Turn {
-    /// Ready when this turn begins.
+    /// Becomes ready when this turn begins.
     pub(crate) previous: Event,
     completer: Completer,
 }
