@@ -44,7 +44,7 @@ struct Queue {
 }
 
 thread_local! {
-    /// The threads of the client to which this thread belongs. `None` on other threads, and while this thread is in a
+    /// The [`Workers`] whose queued jobs this thread runs. `None` on other threads, and while this thread is in a
     /// handler.
     static EMPLOYER: RefCell<Option<Arc<Workers>>> = const { RefCell::new(None) };
 }
@@ -149,8 +149,8 @@ impl Workers {
     }
 
     /// Runs a job on one of the threads. Handlers in the job may wait for other jobs, but the job itself must not. Jobs
-    /// start in the order of submission, several at a time. After [`Workers::close`], or if no thread can be started,
-    /// the job runs on the caller's thread.
+    /// start in submission order, several at a time. After [`Workers::close`], or if no thread runs jobs and none can
+    /// be started, the job runs on the caller's thread.
     pub(crate) fn submit(self: &Arc<Self>, job: Job) {
         let mut queue = lock(&self.queue);
         if queue.closed {
@@ -226,7 +226,8 @@ impl Workers {
     ///
     /// # Errors
     ///
-    /// Returns an error if the system cannot start another thread. In that case, none of the jobs runs.
+    /// Returns an error if a device does not exist, or if the system cannot start another thread. In both cases, none
+    /// of the jobs runs.
     pub(crate) fn launch(&self, jobs: Vec<(usize, Job)>) -> io::Result<()> {
         let mut members = lock(&self.members);
         if lock(&self.queue).closed {
