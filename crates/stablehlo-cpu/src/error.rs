@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CompileErrorKind {
-    /// The program is valid, but this engine does not support it.
+    /// The program is valid, but the engine does not support it.
     Unsupported,
     /// The program breaks a rule of the StableHLO specification.
     Invalid,

@@ -43,8 +43,8 @@ struct Context<'r, 'h> {
 impl Code {
     /// Verifies and compiles a program.
     ///
-    /// Returns an error if the program breaks a rule or is too large, if this processor is not supported, or if the
-    /// code generator fails or panics.
+    /// Returns an error if the program breaks a rule or is too large, if the current processor is not supported, or if
+    /// the code generator fails or panics.
     pub fn compile(program: &Program) -> Result<Code, Error> {
         verify(program)?;
         #[expect(clippy::disallowed_methods, reason = "a caller can interpret the program instead")]
@@ -86,8 +86,8 @@ impl Code {
     }
 
     /// Runs the program. `reads` are the arrays that the program only reads, and `writes` are the arrays that it may
-    /// write, both in the order of declaration. If `stop` is set during a [`While`](crate::Statement::While) loop, or
-    /// if a step of the host returns false, the run ends with [`Error::Stopped`].
+    /// write, both in declaration order. If `stop` is set during a [`While`](crate::Statement::While) loop, or if a
+    /// step of the host returns false, the run ends with [`Error::Stopped`].
     pub fn run(
         &self,
         reads: &[&[u8]],

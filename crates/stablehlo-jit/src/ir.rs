@@ -95,7 +95,7 @@ impl Program {
     }
 
     /// Adds an array of `bytes` bytes. Each run receives the read-only arrays and the writable arrays separately, both
-    /// in the order of declaration.
+    /// in declaration order.
     pub fn array(&mut self, bytes: usize, writable: bool) -> Array {
         self.arrays.push(ArrayType { bytes, writable });
         Array(index(self.arrays.len() - 1))

@@ -1,4 +1,4 @@
-//! The contents of a `PJRT_Buffer` of this device: a tensor, or a promise of one.
+//! The contents of a `PJRT_Buffer` of the CPU device: a tensor, or a promise of one.
 
 use std::fmt;
 use std::ops::Deref;

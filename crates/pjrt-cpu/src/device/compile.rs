@@ -1,4 +1,4 @@
-//! Compiles a framework's program for this device, and answers queries about the compiled program.
+//! Compiles a framework's program for the CPU device, and answers queries about the compiled program.
 
 use std::sync::Arc;
 

@@ -73,7 +73,8 @@ pub(crate) struct Config {
     pub(crate) rendezvous_timeout: Duration,
     /// How long to wait for another process in a collective.
     pub(crate) collective_timeout: Duration,
-    /// Address at which processes on other machines reach this process. `None` if all processes are on this machine.
+    /// Address at which processes on other machines reach this process. `None` if all processes are on the same
+    /// machine.
     pub(crate) listen_address: Option<IpAddr>,
     pub(crate) transport: TransportKind,
 }

@@ -152,8 +152,8 @@ impl State {
         Ok(Started { event, is_awaited })
     }
 
-    /// Runs a program on several devices at once. `launches` are in the order of the device assignment, with the
-    /// replica as the major index.
+    /// Runs a program on several devices at once. `launches` follow the device assignment, with the replica as the
+    /// major index.
     pub(crate) fn execute_all<B: Backend<Buffer = CpuBuffer>>(
         self: &Arc<Self>,
         executable: &Arc<CpuExecutable>,

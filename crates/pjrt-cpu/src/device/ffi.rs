@@ -28,7 +28,7 @@
 //! the data that the caller of the run passed for custom calls. If a handler fails or panics, the run fails.
 //!
 //! The handlers of [`engine::custom_calls`](crate::engine::custom_calls) take precedence. Frameworks may also register
-//! handlers in XLA's calling convention, through the C function `PJRT_FFI_Register_Handler`. This device calls such
+//! handlers in XLA's calling convention, through the C function `PJRT_FFI_Register_Handler`. The CPU device calls such
 //! handlers like XLA, but passes no streams, state, threads or futures.
 
 use device_plugin::Result;

@@ -119,7 +119,7 @@ pub(crate) fn run_error(error: RunError, device: usize) -> Error {
     }
 }
 
-/// Returns the number of bytes of memory of this machine, if the system reports it.
+/// Returns the size of the machine's memory in bytes, if the operating system reports it.
 fn machine_memory() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;

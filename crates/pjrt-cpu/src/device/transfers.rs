@@ -106,7 +106,7 @@ impl Transfers {
     }
 }
 
-/// One array, and the process with which it is exchanged.
+/// One array, and the process to which it is sent or from which it is received.
 struct Route {
     job: Arc<Processes>,
     peer: usize,
@@ -202,8 +202,7 @@ impl Transfers {
         let send = move || {
             let sent = match array.as_ref().map_err(Error::clone).and_then(CpuBuffer::tensor) {
                 Ok(tensor) => route.send(ARRAY, tensor.bytes()),
-                // If the error cannot be sent, the other process has failed, or it notices that this process has
-                // failed.
+                // If the error cannot be sent, the other process has failed, or notices that this process has failed.
                 Err(error) => route.send(ERROR, error.message().as_bytes()).and(Err(error)),
             };
             // The array must be released before the event becomes ready.

@@ -365,7 +365,7 @@ impl Emitter<'_> {
         let mut args = Vec::with_capacity(ins.len());
         for &v in ins {
             // Move a value out of its slot only if the value occurs once among the operands. Otherwise the slot would
-            // be empty when the step reads the other operand.
+            // be empty when the step reads the second occurrence.
             let last = dying.contains(&v) && ins.iter().filter(|&&i| i == v).count() == 1;
             args.push(match self.arg(v)? {
                 Arg::Slot(slot) if last => Arg::Last(slot),

@@ -30,7 +30,7 @@ pub struct Communicator {
     remote: Option<Arc<dyn RemoteMembers>>,
 }
 
-/// The buffers that each member contributes to a rendezvous, in the order of the group.
+/// The buffers that each member contributes to a rendezvous, by position in the group.
 type Contributions = Vec<Vec<Buffer>>;
 
 /// The outcome of a rendezvous.
@@ -121,7 +121,7 @@ impl Communicator {
         Member { communicator: self.clone(), replica, partition, ended: AtomicBool::new(false) }
     }
 
-    /// Returns all members, in the order of their flattened IDs.
+    /// Returns all members, ordered by flattened ID.
     pub fn members(self: &Arc<Communicator>) -> Vec<Member> {
         let ids = (0..self.replicas).flat_map(|r| (0..self.partitions).map(move |p| (r, p)));
         ids.map(|(replica, partition)| self.member(replica, partition)).collect()
@@ -299,7 +299,7 @@ impl Member {
 }
 
 impl Member {
-    /// Returns the processes with members in a group, in the order of their first members.
+    /// Returns the processes with members in a group, ordered by their first members in the group.
     pub(crate) fn processes(&self, group: &[usize]) -> Result<Vec<GroupProcess>, RunError> {
         let Some(remote) = &self.communicator.remote else {
             return Ok(vec![GroupProcess { number: 0, is_own: true, places: (0..group.len()).collect() }]);

@@ -70,7 +70,7 @@ pub(crate) struct Sharding {
     pub(crate) unreduced: AxisSet,
 }
 
-/// Tile dimensions, and the devices in the order of the tiles.
+/// Tile dimensions, and the devices in row-major order of the tiles.
 pub(crate) type Tiling = (Vec<usize>, Vec<usize>);
 
 /// Identifies a layout of devices in annotations.
