@@ -17,7 +17,7 @@ macro_rules! cases {
     };
 }
 
-/// Programs, each with a target for the ratio of this device's time to XLA's time.
+/// Programs, each with a target for the ratio of the embedded device's time to XLA's time.
 const CASES: &[(&str, &str, f64)] = cases! {
     "add_one" 0.5
     "elementwise_chain" 0.4

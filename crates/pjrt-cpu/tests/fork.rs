@@ -52,7 +52,7 @@ fn parent_and_child() {
     assert_eq!(large(&client), 700.0);
     let x = client.buffer_from_host(&[1.0f32; 4], &[4]).unwrap();
     let y = client.buffer_from_host(&vec![1.0f32; 700 * 700], &[700, 700]).unwrap();
-    // An array whose data never arrives.
+    // Create an array whose data never arrives.
     let memory = client.default_device().unwrap().default_memory().unwrap();
     let manager =
         client.create_buffers_for_async_host_to_device(&[Shape::new(ElementType::F32, [4])], &memory).unwrap();

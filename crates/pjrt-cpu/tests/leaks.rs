@@ -22,7 +22,8 @@ fn resident() -> Option<usize> {
     Some(pages.split(' ').nth(1)?.parse::<usize>().ok()? * 4096)
 }
 
-/// Runs `work` several times to warm up, then `count` more times, and compares the numbers of allocations.
+/// Runs `work` several times to warm up, then `count` more times, and compares the numbers of allocations and the sizes
+/// of the physical memory.
 fn flat(name: &str, count: usize, mut work: impl FnMut()) {
     (0..(count / 5).clamp(20, 2_000)).for_each(|_| work());
     let (before, memory) = (in_use(), resident());
@@ -52,7 +53,8 @@ fn program(width: usize) -> String {
     )
 }
 
-/// Returns a program that differs from all others in its shape, its constant or its kind of operation.
+/// Returns a program that differs from all others in its constant, and often in its shape and its operation. Also
+/// returns the extent of its dimensions.
 fn distinct(number: usize) -> (String, usize) {
     let n = 8 + number % 61;
     let ty = format!("tensor<{n}x{n}xf32>");

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use stablehlo_cpu::{DType, Pool, Program, Tensor, compile};
 
-/// Runs for about a second and prints the best time, the median time and a rate.
+/// Runs for about a second and prints the best time, the median time and the rate. `work` is the work of one run, and
+/// `unit` is the unit of the rate. Does nothing if `name` does not contain `filter`.
 fn time(name: &str, filter: &str, work: f64, unit: &str, mut run: impl FnMut()) {
     if !name.contains(filter) {
         return;

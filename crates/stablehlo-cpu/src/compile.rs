@@ -16,7 +16,8 @@ type Result<T> = std::result::Result<T, CompileError>;
 struct Compilation<'m> {
     module: Cow<'m, Module>,
     settings: &'m CompileSettings,
-    /// Shardings of the parameters and of the outputs. `None` until the program is partitioned.
+    /// Shardings of the parameters and of the outputs. `None` unless the program was split into more than one
+    /// partition.
     shardings: Option<(Vec<OpSharding>, Vec<OpSharding>)>,
     /// Serialized program that clients can query. `None` if clients receive the program that they compiled.
     readable: Option<Bytes>,
@@ -24,7 +25,8 @@ struct Compilation<'m> {
     bounded: BoundedArrays,
 }
 
-/// A function that rewrites the whole module. A pass that does not apply leaves the module unchanged.
+/// A pass over the whole module, which rewrites the module or records facts about it. A pass that does not apply
+/// changes nothing.
 type Pass = fn(&mut Compilation<'_>) -> Result<()>;
 
 /// The passes, in the order in which they run.
@@ -48,14 +50,15 @@ impl Compilation<'_> {
     }
 }
 
-/// Replaces each `async_start` by the op in its body, which then runs synchronously.
+/// Replaces `async_start` and `async_done` with the op in the body of `async_start`, which then runs synchronously.
 fn inline_async_ops(program: &mut Compilation<'_>) -> Result<()> {
     let module = passes::inline_async_ops(&program.module)?;
     program.replace(module);
     Ok(())
 }
 
-/// Replaces arrays of bounded size by arrays of their maximum size.
+/// Replaces arrays of bounded size with arrays of their maximum size. Rejects a program with bounded parameters or
+/// outputs if it must be split into several partitions.
 fn pad_bounded_arrays(program: &mut Compilation<'_>) -> Result<()> {
     let Some((module, bounded)) = passes::pad_bounded_arrays(&program.module)? else { return Ok(()) };
     let settings = program.settings;
@@ -77,8 +80,8 @@ fn partition(program: &mut Compilation<'_>) -> Result<()> {
         return Ok(());
     }
     if settings.partitions <= 1 {
-        // With one partition, clients receive the program that they sent. Export it before the partitioner rewrites the
-        // module.
+        // With one partition, clients receive the program that they sent. If it needs to be exported, export it before
+        // the partitioner rewrites the module.
         export_readable(program)?;
     }
     let split = spmd::partition(&program.module, settings.replicas, settings.partitions)?;
@@ -147,8 +150,8 @@ fn assign_layouts(program: &mut Compilation<'_>) -> Result<()> {
 ///
 /// # Errors
 ///
-/// Returns an error if the module contains ops that the engine does not support. The error names each of these ops,
-/// with its types and its location.
+/// Returns an error if the module is invalid, or if it contains ops that the engine does not support. The error names
+/// each unsupported op, with its types and its location.
 pub fn compile(module: &Module) -> Result<Program> {
     compile_in(module, Pool::global())
 }
@@ -162,9 +165,9 @@ pub fn compile_in(module: &Module, pool: &Pool) -> Result<Program> {
     compile_with(module, &CompileSettings::default(), pool)
 }
 
-/// Compiles a program for the members of a [`Communicator`](crate::Communicator). Constants come from `pool`. If there
-/// are several partitions and [`CompileSettings::use_spmd`] is set, the program is first partitioned by its sharding
-/// annotations.
+/// Compiles a program for the members of a [`Communicator`](crate::Communicator). Constants come from `pool`. If
+/// [`CompileSettings::use_spmd`] is set, and the program has several partitions or contains manual computations, it is
+/// first partitioned by its sharding annotations.
 ///
 /// # Errors
 ///

@@ -2,13 +2,14 @@
 
 use stablehlo::ir::{Func, Module, Op, OpKind, Region, Type, Unary, ValueId};
 
-/// Maximum depth of nested calls. Deeper calls add no cost, and real programs do not nest that deeply.
+/// Maximum depth of nested calls and regions. Deeper ones add no cost. Real programs do not nest that deeply.
 const MAX_DEPTH: usize = 96;
 /// Maximum number of operations to visit. If each function calls the next one twice, the number of visits grows
 /// exponentially.
 const MAX_VISITS: usize = 1 << 20;
 
-/// Estimated number of operations of one execution. Each loop counts as one iteration, and all branches count.
+/// Estimated number of operations of one execution. Each loop counts as one iteration, and all branches of a
+/// conditional count.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Cost {
@@ -35,7 +36,7 @@ pub fn cost(module: &Module) -> Cost {
     walk.cost
 }
 
-/// Returns the extents of a tensor, or a single zero for any other type.
+/// Returns the extents of a tensor, or a single zero for any other type. A dynamic extent counts as zero.
 fn extents(func: &Func, value: ValueId) -> Vec<f64> {
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     match func.ty(value) {
@@ -112,7 +113,7 @@ impl Walk<'_> {
                 let features = kernel.get(dimensions.kernel_output_feature).copied().unwrap_or(1.0).max(1.0);
                 cost.flops += times * 2.0 * out * kernel.iter().product::<f64>() / features;
             }
-            // The body runs once for every element after the first.
+            // For each result element, the body runs once per reduced element after the first.
             OpKind::Reduce { .. } => self.nested(func, op, times * (first - out).max(0.0), depth),
             OpKind::ReduceWindow { window } | OpKind::SelectAndScatter { window } => {
                 #[expect(clippy::cast_precision_loss, reason = "an estimate")]

@@ -6,15 +6,15 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CompileErrorKind {
-    /// The program is valid, but this engine does not support it.
+    /// The program is valid, but the engine does not support it.
     Unsupported,
     /// The program breaks a rule of the StableHLO specification.
     Invalid,
 }
 
-/// The error for a rejected program. The message names the op, its types and its location.
+/// The error for a rejected program. If an op caused the error, the message names the op, its types and its location.
 ///
-/// The engine checks the whole program for unsupported ops. [`CompileError::all`] lists each of them.
+/// The engine checks the whole program for unsupported ops. [`CompileError::all`] returns one error for each of them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct CompileError {
     kind: CompileErrorKind,
@@ -42,18 +42,17 @@ impl CompileError {
         self.kind
     }
 
-    /// Returns a description of the error and of the first op that caused it.
+    /// Returns a description of the error, and of the op that caused it if there is one.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Returns the op that caused the error, such as `stablehlo.sort`, or `None` if the error concerns the whole
-    /// program.
+    /// Returns the name of the op that caused the error, such as `stablehlo.sort`, or `None` if no single op caused it.
     pub fn operation(&self) -> Option<&str> {
         self.operation.as_deref()
     }
 
-    /// Returns the source location of the op, such as `model.py:12:4`.
+    /// Returns the source location of the op, such as `model.py:12:4`, or `None` if no single op caused the error.
     pub fn location(&self) -> Option<&str> {
         self.location.as_deref()
     }
@@ -63,7 +62,7 @@ impl CompileError {
         std::iter::once(self).chain(&self.others)
     }
 
-    /// Adds the op that caused the error to the message.
+    /// Adds the op that caused the error to the message, unless the message already names an op.
     pub(crate) fn at<P: Into<Place>>(mut self, place: impl FnOnce() -> P) -> Self {
         if !self.message.contains(" (in ") {
             let place = place().into();
@@ -73,7 +72,7 @@ impl CompileError {
         self
     }
 
-    /// Combines several errors into one.
+    /// Combines several errors into the first one. Returns `None` if there are no errors.
     pub(crate) fn together(errors: Vec<CompileError>) -> Option<Self> {
         let mut errors = errors.into_iter();
         let mut first = errors.next()?;
@@ -136,10 +135,10 @@ pub enum RunError {
     /// Another member of the launch failed, or this member would have waited forever for another member.
     #[error("the launch failed: {0}")]
     Launch(String),
-    /// [`Stop`](crate::Stop) ended the run.
+    /// A request through [`Stop`](crate::Stop) ended the run.
     #[error("the run was stopped before its end")]
     Stopped,
-    /// An array would be larger than its bound.
+    /// The size of a bounded dimension is out of range.
     #[error("{0}")]
     Size(String),
     /// An internal error in the engine. Please report it.

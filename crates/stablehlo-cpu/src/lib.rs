@@ -1,4 +1,4 @@
-//! Compiles StableHLO programs, partitions them over devices, and runs them on this machine's cores.
+//! Compiles StableHLO programs, partitions them over devices, and runs them on the cores of the CPU.
 //!
 //! [`compile`] turns a [`Module`](stablehlo::ir::Module) into a [`Program`], which is a flat list of steps.
 //! [`Program::run`] runs the program on [`Tensor`]s. [`compile_with`] compiles a program for several members that run

@@ -4,8 +4,8 @@ use stablehlo::ir::{Func, Module, Op, OpKind, Type};
 
 use crate::error::Place;
 
-/// Returns the specification's name of an op, such as `dot_general`. The name of an op of another dialect includes the
-/// dialect.
+/// Returns the specification's name of an op, such as `dot_general`. The name of a custom call includes its target. The
+/// name of an op of another dialect includes the dialect.
 pub(crate) fn op_name(kind: &OpKind) -> String {
     if let OpKind::CustomCall { call_target_name, .. } = kind {
         return format!("custom_call @{call_target_name}");

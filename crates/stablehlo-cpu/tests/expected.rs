@@ -47,7 +47,7 @@ fn difference(dtype: DType, got: &[u8], want: &[u8], tolerance: &Tolerance) -> O
     Some(format!("element {at} is {:e}, want {:e}", g[at], w[at]))
 }
 
-/// Runs a program. Returns a description of the first difference as an error.
+/// Runs a program and compares its results. Returns a description of the first failure or difference as an error.
 fn run(program: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(program).map_err(|e| e.to_string())?;
     let mut data = &std::fs::read(program.with_extension("bin")).map_err(|e| e.to_string())?[..];

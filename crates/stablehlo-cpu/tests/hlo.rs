@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use half::{bf16, f16};
 use stablehlo_cpu::{Communicator, CompileSettings, DType, Pool, Program, Tensor, compile_with};
 
-/// The directory of the test programs, which is created once. `None` if JAX is not installed.
+/// The directory of the test programs, which is created once. `None` if the Python interpreter does not exist.
 static CASES: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     let python = std::env::var_os("STABLEHLO_TEST_PYTHON")
@@ -79,7 +79,7 @@ fn run(program: &Path) -> Result<(), String> {
     let code = std::fs::read(program).map_err(|e| e.to_string())?;
     let mut data = &std::fs::read(program.with_extension("bin")).map_err(|e| e.to_string())?[..];
     let module = stablehlo::parse_hlo(code, stablehlo::VerifyLevel::FULL).map_err(|e| format!("parse: {e}"))?;
-    // A parsed program can be written and parsed again.
+    // Check that the parsed program can be written and parsed again.
     let artifact = stablehlo::write(&module, stablehlo::ir::Version::NEWEST).map_err(|e| format!("write: {e}"))?;
     stablehlo::parse(artifact, stablehlo::VerifyLevel::FULL).map_err(|e| format!("parse again: {e}"))?;
     let settings = settings(program)?;
@@ -116,7 +116,7 @@ fn run(program: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs every member on its own thread.
+/// Runs every member on its own thread, or on the calling thread if there is only one member.
 fn launch(program: &Program, mut inputs: Vec<Vec<Tensor>>) -> Vec<Result<Vec<Tensor>, String>> {
     if inputs.len() == 1 {
         return vec![program.run(inputs.remove(0)).map_err(|e| e.to_string())];
@@ -150,7 +150,8 @@ fn donated_arguments_alias_results() {
     assert_eq!((alias(0), alias(1)), (None, Some(1)));
 }
 
-/// Flips, removes and repeats bytes. Each resulting program must be parsed or rejected, without a panic.
+/// Truncates programs, inserts copies of a few of their bytes, or overwrites bytes with random values. The parser must
+/// parse or reject each resulting program without a panic.
 #[test]
 fn broken_programs_never_panic() {
     let programs = programs("broken_programs_never_panic");

@@ -1,4 +1,5 @@
-//! Compares the messages for rejected programs with `messages.txt`. Other tests only check the kinds of errors.
+//! Compares the messages for rejected programs and failed runs with `messages.txt`. Other tests only check the kinds of
+//! errors.
 //!
 //! `UPDATE_EXPECT=1 cargo test -p stablehlo-cpu --test messages` updates the file.
 
@@ -8,7 +9,7 @@ use expect_test::expect_file;
 use stablehlo::VerifyLevel;
 use stablehlo_cpu::{CompileSettings, DType, Pool, RunError, Tensor, compile, compile_with};
 
-/// Functions for one device.
+/// Programs that are rejected when they are compiled for one device.
 const PROGRAMS: &[&str] = &[
     "func.func @main(%a: tensor<2xcomplex<f32>>) -> tensor<2xcomplex<f32>> {
        %0 = stablehlo.remainder %a, %a : tensor<2xcomplex<f32>>
@@ -32,7 +33,7 @@ const PROGRAMS: &[&str] = &[
        return %1 : tensor<2x2xf32> }",
 ];
 
-/// Functions for four partitions.
+/// Programs that are rejected when they are compiled for four partitions.
 const PARTITIONED: &[&str] = &[
     "sdy.mesh @mesh = <[\"x\"=2, \"y\"=2]>
      func.func @main(%a: tensor<5xf32>) -> tensor<5xf32> {

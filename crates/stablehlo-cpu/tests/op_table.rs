@@ -48,8 +48,8 @@ fn kind(group: &str) -> char {
     }
 }
 
-/// Returns programs with one op on elements of type `t`, and the kinds of types that the specification allows for the
-/// op.
+/// Returns the name of each op, the kinds of types that the specification allows for the op, and the body of a program
+/// with the op on elements of type `t`.
 fn programs() -> Vec<(&'static str, &'static str, String)> {
     let mut all = Vec::new();
     // T is a vector of four elements, S a scalar, M a matrix, and P a vector of predicates.
@@ -259,8 +259,8 @@ fn programs() -> Vec<(&'static str, &'static str, String)> {
     all
 }
 
-/// Returns whether the engine compiles the program for elements of type `t`. A syntax error means that the template is
-/// broken.
+/// Returns whether the engine compiles the program for elements of type `t`. A syntax error for a common type means
+/// that the template is broken.
 fn compiles(name: &str, body: &str, t: &str) -> bool {
     let real = t.strip_prefix("complex<").and_then(|part| part.strip_suffix('>')).unwrap_or(t);
     let mut text = String::new();

@@ -43,8 +43,8 @@ struct Context<'r, 'h> {
 impl Code {
     /// Verifies and compiles a program.
     ///
-    /// Returns an error if the program breaks a rule or is too large, if this processor is not supported, or if the
-    /// code generator fails or panics.
+    /// Returns an error if the program breaks a rule or is too large, if the current processor is not supported, or if
+    /// the code generator fails or panics.
     pub fn compile(program: &Program) -> Result<Code, Error> {
         verify(program)?;
         #[expect(clippy::disallowed_methods, reason = "a caller can interpret the program instead")]
@@ -75,7 +75,7 @@ impl Code {
         module.finalize_definitions().map_err(|error| failed(&error))?;
         let entry = module.get_finalized_function(id);
         #[expect(clippy::disallowed_methods, reason = "an address that is a function")]
-        // SAFETY: J1 generated code: the generated function has the signature `Entry`.
+        // SAFETY: J1 (generated code): the generated function has the signature `Entry`.
         let entry = unsafe { std::mem::transmute::<*const u8, Entry>(entry) };
         Ok(Code {
             entry,
@@ -86,8 +86,8 @@ impl Code {
     }
 
     /// Runs the program. `reads` are the arrays that the program only reads, and `writes` are the arrays that it may
-    /// write, both in the order of declaration. A loop ends early after `stop` is set, or if a step of the host returns
-    /// false.
+    /// write, both in declaration order. If `stop` is set during a [`While`](crate::Statement::While) loop, or if a
+    /// step of the host returns false, the run ends with [`Error::Stopped`].
     pub fn run(
         &self,
         reads: &[&[u8]],
@@ -127,8 +127,8 @@ impl Code {
         let never = AtomicBool::new(false);
         let stop = stop.unwrap_or(&never).as_ptr().cast::<u8>().cast_const();
         let mut context = Context { arrays: &arrays, steps: &self.steps, host, panic: None };
-        // SAFETY: J1 generated code: `check` compared the arrays with those of the verified program. The flag and the context
-        // live until the call returns.
+        // SAFETY: J1 (generated code): `check` has compared the arrays with those of the verified program. The flag and
+        // the context live until the call returns.
         let code = unsafe { (self.entry)(arrays.as_ptr(), stop, &raw mut context, iterations) };
         if let Some(panic) = context.panic {
             resume_unwind(panic);
@@ -161,7 +161,8 @@ impl Drop for Code {
     fn drop(&mut self) {
         let module = self.module.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(module) = module {
-            // SAFETY: J1 generated code: no run is in progress, because runs borrow `self`, and `entry` is not used again.
+            // SAFETY: J1 (generated code): no run of the code is in progress, because runs borrow `self`, and `entry`
+            // is not used again.
             unsafe { module.free_memory() };
         }
     }
@@ -182,13 +183,13 @@ impl fmt::Debug for Code {
 /// Runs a step of the host, for generated code. Returns 0 if the run continues, and 1 if it must end.
 #[expect(clippy::disallowed_methods, reason = "the crate's one place for parts of arrays and for panics")]
 extern "C" fn call_host(context: *mut Context<'_, '_>, step: u32) -> i32 {
-    // SAFETY: J2 host steps: generated code passes the context of its run, which nothing else uses meanwhile.
+    // SAFETY: J2 (host steps): generated code passes the context of its run, which nothing else uses meanwhile.
     let context = unsafe { &mut *context };
     let step_of = &context.steps[step as usize];
     let start = |part: &Part| context.arrays[part.array.0 as usize].wrapping_add(part.start);
-    // SAFETY: J2 host steps: the part lies in its array, and no other part of the step that is written overlaps it.
+    // SAFETY: J2 (host steps): the part lies in its array, and no other part of the step that is written overlaps it.
     let read = |part: &Part| unsafe { std::slice::from_raw_parts(start(part).cast_const(), part.bytes) };
-    // SAFETY: J2 host steps: the part lies in an array that can be written, and no other part of the step overlaps it.
+    // SAFETY: J2 (host steps): the part lies in a writable array, and no other part of the step overlaps it.
     let write = |part: &Part| unsafe { std::slice::from_raw_parts_mut(start(part), part.bytes) };
     let reads: SmallVec<[&[u8]; 8]> = step_of.reads.iter().map(read).collect();
     let mut writes: SmallVec<[&mut [u8]; 4]> = step_of.writes.iter().map(write).collect();

@@ -4,7 +4,7 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No code can be generated for this processor.
+    /// No code can be generated for the current processor.
     #[error("this machine's processor is not supported by the code generator: {0}")]
     Platform(String),
     /// The program breaks a rule of the intermediate representation.

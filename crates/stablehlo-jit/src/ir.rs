@@ -27,7 +27,7 @@ impl Element {
         [Bool, I8, I16, I32, I64, U8, U16, U32, U64, F32, F64]
     };
 
-    /// Returns the size in memory in bytes.
+    /// Returns the size of a scalar in memory, in bytes.
     pub const fn size(self) -> usize {
         match self {
             Element::Bool | Element::I8 | Element::U8 => 1,
@@ -95,7 +95,7 @@ impl Program {
     }
 
     /// Adds an array of `bytes` bytes. Each run receives the read-only arrays and the writable arrays separately, both
-    /// in the order of declaration.
+    /// in declaration order.
     pub fn array(&mut self, bytes: usize, writable: bool) -> Array {
         self.arrays.push(ArrayType { bytes, writable });
         Array(index(self.arrays.len() - 1))
@@ -126,7 +126,7 @@ pub struct Block {
     pub results: Vec<Value>,
 }
 
-/// A step of a program.
+/// A statement of a program.
 #[derive(Clone, Debug)]
 pub enum Statement {
     /// Defines a value.

@@ -19,10 +19,10 @@
 //!
 //! # Safety
 //!
-//! The verifier proves that every access lies in its array: an index is a counter of a loop with a constant count, or
-//! is clamped to a constant range in the generated code. Generated code therefore contains no other checks, and no
-//! program that the verifier accepts can read or write other memory. [`Code::run`] compares the lengths of the slices
-//! with the verified lengths. All unsafe code is in `code.rs`.
+//! The verifier proves that every access lies in its array. An index is a counter of a loop with a constant count, an
+//! integer that the generated code clamps to a constant range, or a digit of such an index. Generated code therefore
+//! contains no other checks, and no program that the verifier accepts can read or write other memory. [`Code::run`]
+//! compares the lengths of the slices with the verified lengths. All unsafe code is in `code.rs`.
 //!
 //! # Platforms
 //!

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::ir::{Host, Program};
 use crate::verify::verify;
 
-/// A compiled program. This type has no values, because the crate generates no code for this processor.
+/// A compiled program. This type has no values, because the crate generates no code for the target processor.
 #[derive(Debug)]
 pub struct Code(Infallible);
 

@@ -1,10 +1,10 @@
 //! Translates StableHLO's ops to Cranelift's instructions.
 //!
-//! Cranelift's instructions for division by zero, large shifts and some conversions trap or have undefined results.
-//! StableHLO, or the engine that this crate belongs to, defines all these cases. An integer divided by zero is -1, and
-//! its remainder is the dividend. A shift by more bits than the operand has results in 0 or in copies of the sign bit.
-//! A float that is converted to an integer saturates, and NaN becomes 0. The maximum or minimum of a number and NaN is
-//! NaN, and +0 is larger than -0.
+//! For divisions by zero, large shifts and some conversions, Cranelift's instructions trap or return other results than
+//! StableHLO requires. StableHLO, or the engine that this crate belongs to, defines all these cases. An integer divided
+//! by zero is -1, and its remainder is the dividend. A shift by more bits than the operand has results in 0 or in
+//! copies of the sign bit. A float that is converted to an integer saturates, and NaN becomes 0. The maximum or minimum
+//! of a number and NaN is NaN, and +0 is larger than -0.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value, types};
@@ -75,7 +75,7 @@ impl Ops<'_, '_> {
         self.builder.func.dfg.value_type(x)
     }
 
-    /// Emits an op for which [`has_unary`](crate::has_unary) is true.
+    /// Emits an op for which [`has_unary`](crate::has_unary) is true. Returns `None` for other ops.
     pub(crate) fn unary(&mut self, op: Unary, element: Element, x: Value) -> Option<Value> {
         let ty = type_of(element);
         if element.is_float() {
@@ -157,7 +157,7 @@ impl Ops<'_, '_> {
         if self.type_of(x).bits() > ty.bits() { self.builder.ins().ireduce(ty, x) } else { x }
     }
 
-    /// Emits an op for which [`has_binary`](crate::has_binary) is true.
+    /// Emits an op for which [`has_binary`](crate::has_binary) is true. Returns `None` for other ops.
     pub(crate) fn binary(&mut self, op: Binary, element: Element, a: Value, b: Value) -> Option<Value> {
         if element.is_float() {
             return Some(match op {
@@ -211,8 +211,8 @@ impl Ops<'_, '_> {
         self.builder.ins().select(near, shifted, zero)
     }
 
-    /// Emits a quotient or a remainder. The instructions trap if the divisor is zero or the quotient overflows, so the
-    /// divisor is replaced in these cases.
+    /// Emits a quotient or a remainder. The instructions trap if the divisor is zero or the quotient overflows. A
+    /// divisor of 0, and of -1 for signed integers, is therefore replaced with 1.
     fn divided(&mut self, quotient: bool, signed: bool, a: Value, b: Value) -> Value {
         let ty = self.type_of(a);
         let (zero, one, minus) = (self.int(ty, 0), self.int(ty, 1), self.int(ty, -1));
@@ -346,7 +346,7 @@ impl Ops<'_, '_> {
         }
     }
 
-    /// Extends an integer to the register type `least`, unless its register type is already as wide.
+    /// Extends an integer to the register type `least`, unless its register type is already at least as wide.
     pub(crate) fn extended(&mut self, from: Element, x: Value, least: Type) -> Value {
         if type_of(from).bits() >= least.bits() {
             x

@@ -28,8 +28,8 @@ pub(crate) fn signature(convention: CallConv, pointer: Type) -> Signature {
     signature
 }
 
-/// Translates the program into the function of `builder`. `call_host` is the address of a function that takes its
-/// argument and the index of a step, and returns 0 if the run continues.
+/// Translates the program into the function of `builder`. `call_host` is the address of a function that takes the third
+/// parameter of the generated function and the index of a step, and returns 0 if the run continues.
 pub(crate) fn translate(
     program: &Program,
     mut builder: FunctionBuilder<'_>,
@@ -97,7 +97,7 @@ struct Translator<'p, 'f> {
     convention: CallConv,
     /// The maximum number of iterations of an outermost loop. `None` inside a statement.
     iterations: Option<ir::Value>,
-    /// The return value: [`PAUSED`] after an outermost loop that reached this maximum.
+    /// The return value. It is [`PAUSED`] after an outermost loop has reached this maximum, and [`FINISHED`] otherwise.
     code: ir::Value,
 }
 
@@ -392,7 +392,8 @@ fn memory() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }
 
-/// Returns the number of statements in a block, including nested statements. Blocks with loops count as large.
+/// Returns the size of a block, which is the number of its statements and nested statements plus one for each block. A
+/// block with loops or host steps is too large to be unrolled.
 fn size_of_block(block: &Block) -> usize {
     let size = |statement: &Statement| match statement {
         Statement::Let { .. } | Statement::Store { .. } => 1,

@@ -130,7 +130,8 @@ impl Backend for CpuBackend {
         let shape = host.shape();
         let (dtype, dims) = (types::dtype(shape.element_type)?, types::dims(shape)?);
         let failed = |error| run_error(error, to.device);
-        // The framework does not change this memory while the buffer uses it. If it is aligned, use it without a copy.
+        // The framework does not change this memory while the buffer uses it. If the memory is aligned, use it without
+        // a copy.
         if Tensor::is_aligned(host.bytes())
             && let Some(alias) = host.alias()
             && let Some(tensor) = Tensor::foreign(dtype, &dims, Lent(alias)).map_err(failed)?
@@ -145,7 +146,7 @@ impl Backend for CpuBackend {
         self.state.workers.check_process()?;
         let tensor = buffer.tensor()?;
         let bytes = tensor.bytes();
-        // A tensor with dynamic dimensions begins with its elements. The rest has no meaning.
+        // A tensor with dynamic dimensions begins with its elements. The rest of its bytes have no meaning.
         let bytes = if tensor.is_dynamic() { bytes.get(..to.len()).unwrap_or(bytes) } else { bytes };
         if bytes.len() != to.len() {
             return Err(Error::internal(format!("a buffer of {} bytes read into {}", bytes.len(), to.len())));
@@ -204,7 +205,8 @@ impl MemoryStatistics for CpuBackend {
 
 impl BufferAddresses for CpuBackend {
     fn host_bytes<'a>(&self, buffer: &'a CpuBuffer) -> Option<&'a [u8]> {
-        // Does not check for a fork: the child has a copy of the bytes, and reading them requires no lock or thread.
+        // A forked process may also read a buffer. It has a copy of the bytes, and reading them requires no lock or
+        // thread.
         Some(buffer.tensor().ok()?.bytes())
     }
 }
@@ -275,8 +277,8 @@ impl DmaMappings for CpuBackend {
 }
 
 impl NamedOptions for CpuBackend {
-    /// Accepts XLA's options because frameworks pass them. This compiler ignores them, except for the options of
-    /// `dump`.
+    /// Accepts XLA's options because frameworks pass them. The device ignores them, except for the options that `dump`
+    /// reads.
     fn compile_options() -> CompileOptionSchema {
         CompileOptionSchema::xla()
     }
@@ -342,7 +344,7 @@ impl CrossHostTransfers for CpuBackend {
 
     fn send_error(&self, error: &Error, transfer: &CrossHostTransfer<'_>) {
         // The caller reports the error of the array. If the message cannot be sent, the receiving process notices that
-        // this process fails.
+        // this process has failed.
         let _ = self.state.transfers.send(Err(error.clone()), transfer);
     }
 

@@ -1,4 +1,4 @@
-//! The contents of a `PJRT_Buffer` of this device: a tensor, or a promise of one.
+//! The contents of a `PJRT_Buffer` of the CPU device: a tensor, or a promise of one.
 
 use std::fmt;
 use std::ops::Deref;
@@ -115,7 +115,7 @@ impl fmt::Debug for CpuBuffer {
     }
 }
 
-/// Adapts memory that the framework lends to the type that the engine expects.
+/// Wraps memory that the framework lends, so that the engine can read its bytes through [`AsRef`].
 pub(crate) struct Lent<T>(pub(crate) T);
 
 impl AsRef<[u8]> for Lent<HostAlias> {

@@ -1,4 +1,4 @@
-//! Compiles a framework's program for this device, and answers queries about the compiled program.
+//! Compiles a framework's program for the CPU device, and answers queries about the compiled program.
 
 use std::sync::Arc;
 
@@ -57,8 +57,8 @@ impl CpuExecutable {
     }
 
     /// Returns whether the program has loops, and everything outside of the loops and their first [`FIRST_PART`]
-    /// operations are together faster than handing the run to another thread. Another thread continues the run only if
-    /// the loops take longer.
+    /// operations are together faster than handing the run to another thread. The program must also contain neither
+    /// handlers nor side effects. Another thread continues the run only if the loops take longer.
     #[inline]
     pub(crate) fn has_first_part(&self) -> bool {
         self.has_first_part
@@ -94,7 +94,7 @@ impl CpuExecutable {
         ]
     }
 
-    /// Returns the memory of one execution.
+    /// Returns the sizes of the memory that one execution uses.
     pub(crate) fn memory_stats(&self, info: &ExecutableInfo) -> CompiledMemoryStats {
         let size = |shapes: &mut dyn Iterator<Item = &Shape>| {
             let total = shapes.filter_map(Shape::host_size).fold(0usize, usize::saturating_add);
@@ -140,12 +140,11 @@ pub(crate) fn compile<B: Backend>(
     Ok(compiled)
 }
 
-/// The target of the custom calls with which the plugin's Python package calls Python functions.
+/// The target of the custom calls that call Python functions. The plugin's Python package emits them.
 const PYTHON_CALLBACK: &str = "pjrt_plugin_python_callback";
 
-/// Returns the text of a program, for comparison between processes. Omits the numbers with which each process finds the
-/// Python functions of its callbacks, because these numbers differ between processes. The data of other custom calls
-/// must agree.
+/// Returns the text of a program, for comparison between processes. Omits the data of Python callbacks, because it
+/// contains numbers that differ between processes. The data of other custom calls must agree.
 fn common(module: &Module) -> String {
     fn strip(region: &mut Region) {
         for op in &mut region.ops {
@@ -246,7 +245,7 @@ fn info(program: &engine::Program, entry: &Func, arguments: &Layouts, results: &
     Ok(info)
 }
 
-/// Replaces the shapes of declared tokens by the shape of a token, so that frameworks do not read tokens as arrays.
+/// Replaces the shapes of declared tokens with the shape of a token, so that frameworks do not read tokens as arrays.
 fn declare_tokens<'a>(shapes: &mut [Shape], declared: impl Iterator<Item = &'a Type>) {
     for (shape, _) in shapes.iter_mut().zip(declared).filter(|(_, ty)| matches!(ty, Type::Token)) {
         *shape = Shape::new(ElementType::Token, []);

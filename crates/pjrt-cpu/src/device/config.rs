@@ -15,13 +15,13 @@ const PLAIN: &str = "plain_platform_name";
 
 /// Option for the number of devices.
 const DEVICES: &str = "device_count";
-/// Another name of this option, which XLA's CPU plugin uses.
+/// The name that XLA's CPU plugin uses for the option [`DEVICES`].
 const DEVICES_ALIAS: &str = "cpu_device_count";
 const DEVICES_VARIABLE: &str = "PJRT_CPU_DEVICES";
 /// Option for the maximum number of bytes that a device may use.
 pub(crate) const LIMIT: &str = "memory_limit";
 pub(crate) const LIMIT_VARIABLE: &str = "PJRT_CPU_MEMORY_LIMIT";
-/// Option that allows only one execution and one thread at a time.
+/// Option that runs each execution on the thread that launches it, without other threads.
 const DETERMINISTIC: &str = "deterministic";
 /// Option for the number of executions of a device that a framework may launch before one of them has ended. XLA's CPU
 /// client has a constant of this name.
@@ -64,7 +64,8 @@ pub(crate) struct Config {
     pub(crate) memory_limit: Option<usize>,
     /// Number of executions of one device that may be in flight before a launch waits, at least 1.
     pub(crate) in_flight: usize,
-    /// Whether every execution runs alone, in order of submission, on the caller's thread.
+    /// Whether each execution runs on the thread that launches it, without other threads. The members of a launch with
+    /// collectives still run on one thread each.
     pub(crate) deterministic: bool,
     /// Name of the platform that the client reports.
     pub(crate) platform_name: &'static str,
@@ -72,7 +73,8 @@ pub(crate) struct Config {
     pub(crate) rendezvous_timeout: Duration,
     /// How long to wait for another process in a collective.
     pub(crate) collective_timeout: Duration,
-    /// Address at which processes on other machines reach this process. `None` if all processes are on this machine.
+    /// Address at which processes on other machines reach this process. `None` if all processes are on the same
+    /// machine.
     pub(crate) listen_address: Option<IpAddr>,
     pub(crate) transport: TransportKind,
 }

@@ -1,4 +1,4 @@
-//! Finds and calls the handlers of the program's own custom calls.
+//! Finds and calls the handlers of custom calls that the embedding program or the framework registered.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -12,11 +12,12 @@ use stablehlo_cpu::Program;
 /// Maximum number of characters of a program's name in a file name.
 const NAME_LENGTH: usize = 100;
 
-/// Writes a program to the directory that the options name: once as it arrived, and once with the shardings and layouts
-/// that the compiler chose. Writes nothing without the option `xla_dump_to`.
+/// Writes a program to the directory that the options name. Writes the text twice, once of the program as it arrived,
+/// and once with the shardings and layouts that the compiler chose. Writes the protobuf message only of the second
+/// form. Writes nothing without the option `xla_dump_to`.
 ///
 /// As in XLA, the text is written unless the options only request the protobuf message. The text is StableHLO, because
-/// this compiler has no other textual form.
+/// the engine has no other textual form of a program.
 pub(crate) fn dump(source: &Module, compiled: &Program, options: &CompileOptions) -> Result<()> {
     let Some(OptionOverride::String(folder)) = options.env_option_overrides.get("xla_dump_to") else { return Ok(()) };
     if folder.is_empty() {

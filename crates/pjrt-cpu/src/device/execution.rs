@@ -27,8 +27,8 @@ struct Started {
 }
 
 impl Started {
-    /// Waits for the execution if its caller waits for it, and returns the error of the execution. The framework may
-    /// not read the event of an execution without outputs.
+    /// Waits for the execution if its caller waits for it, and returns the error of the execution. The caller must
+    /// receive the error here, because a framework may ignore the event of an execution without outputs.
     fn wait_if_awaited(&self) -> Result<()> {
         if self.is_awaited { self.event.wait() } else { Ok(()) }
     }
@@ -40,7 +40,7 @@ const GRACE: Duration = Duration::from_secs(30);
 /// How long an ending process waits for the current step of each execution.
 const LAST_STEP: Duration = Duration::from_secs(5);
 
-/// One execution on one device, which owns its inputs.
+/// One execution on one device. It owns its inputs.
 struct Execution {
     state: Arc<State>,
     executable: Arc<CpuExecutable>,
@@ -152,8 +152,8 @@ impl State {
         Ok(Started { event, is_awaited })
     }
 
-    /// Runs a program on several devices at once. `launches` are in the order of the device assignment, with the
-    /// replica as the major index.
+    /// Runs a program on several devices at once. `launches` follow the device assignment, with the replica as the
+    /// major index.
     pub(crate) fn execute_all<B: Backend<Buffer = CpuBuffer>>(
         self: &Arc<Self>,
         executable: &Arc<CpuExecutable>,

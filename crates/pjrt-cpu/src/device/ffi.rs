@@ -1,4 +1,4 @@
-//! Custom calls of the program that embeds the device: handlers in Rust, registered through PJRT's FFI extension.
+//! Registers handlers in Rust for custom calls, in a program that embeds the device.
 //!
 //! ```
 //! use device_plugin::ffi::Attribute;
@@ -25,11 +25,10 @@
 //! ```
 //!
 //! Several threads may call a handler at once. A handler blocks the execution that calls it. [`Call::context`] contains
-//! the data that the caller of the run passed for custom calls. If a handler fails or panics, the run fails with this
-//! error.
+//! the data that the caller of the run passed for custom calls. If a handler fails or panics, the run fails.
 //!
 //! The handlers of [`engine::custom_calls`](crate::engine::custom_calls) take precedence. Frameworks may also register
-//! handlers in XLA's calling convention, through the C function `PJRT_FFI_Register_Handler`. This device calls such
+//! handlers in XLA's calling convention, through the C function `PJRT_FFI_Register_Handler`. The CPU device calls such
 //! handlers like XLA, but passes no streams, state, threads or futures.
 
 use device_plugin::Result;

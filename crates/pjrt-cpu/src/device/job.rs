@@ -78,9 +78,9 @@ impl Listener {
 
 /// The order of launches.
 struct Order {
-    /// The number of the next launch in each lane.
+    /// The number of the next launch in each [lane](Span::lane).
     next: HashMap<u64, u64>,
-    /// Ready when the latest launch was passed to the threads of its devices.
+    /// Becomes ready when the latest launch has been passed to the threads of its devices.
     last: Event,
 }
 
@@ -105,10 +105,10 @@ impl Span {
     }
 }
 
-/// The turn of a launch to be passed to the threads of its devices. All launches of a process take turns in the order in
-/// which they began, so that the threads of all processes run them in the same order.
+/// The turn of a launch, in which it is passed to the threads of its devices. All launches of a process take turns in
+/// the order in which they began, so that the threads of all processes run them in the same order.
 pub(crate) struct Turn {
-    /// Ready when this turn begins.
+    /// Becomes ready when this turn begins.
     pub(crate) previous: Event,
     completer: Completer,
 }
@@ -217,7 +217,7 @@ impl Job {
         self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a launch of a program with collectives.
+    /// Begins a launch of a program with collectives, and greets the other processes.
     pub(crate) fn begin(&self, span: &Arc<Span>) -> Result<(RemoteLaunch, Turn)> {
         let (event, completer) = Event::pending();
         let (stream, previous) = {
@@ -263,7 +263,7 @@ pub(crate) struct RemoteLaunch {
 }
 
 impl RemoteLaunch {
-    /// Checks that a process runs the same program.
+    /// Waits for the greeting of a process, and checks that the process runs the same program.
     fn meet(&self, peer: usize, deadline: Instant) -> std::result::Result<(), String> {
         let mut greeted = self.greeted.lock().unwrap_or_else(PoisonError::into_inner);
         if greeted.contains(&peer) {

@@ -37,7 +37,7 @@ pub(crate) fn is_host(memory: usize) -> bool {
 }
 
 impl Memories {
-    /// Creates the memories of `listed` devices, of which this process runs `config.devices`. The pools of all other
+    /// Creates the memories of `listed` devices. This process runs `config.devices` of them. The pools of all other
     /// devices stay empty.
     pub(crate) fn new(config: &Config, listed: usize) -> Self {
         let kept = KEPT / config.devices;
@@ -119,7 +119,7 @@ pub(crate) fn run_error(error: RunError, device: usize) -> Error {
     }
 }
 
-/// Returns the number of bytes of memory of this machine, if the system reports it.
+/// Returns the size of the machine's memory in bytes, if the operating system reports it.
 fn machine_memory() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;

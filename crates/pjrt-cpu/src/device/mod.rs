@@ -3,9 +3,9 @@
 //! An execution passes through these modules: `plugin` (the plugin's description), `config` (a client's options),
 //! `backend` (the devices), `compile` (programs, with `layouts`, `types` and `dump`) and `execution` (which chooses the
 //! thread and the time of a run). `running` tracks the executions that have not ended. Executions use `buffer` for
-//! their arrays, `memory` for allocations and `workers` for threads. `custom_calls` calls the handlers of the program's
-//! own custom calls, which `ffi` registers. `job` connects the client to the clients of other processes, and
-//! `transfers` moves arrays between them.
+//! their arrays, `memory` for allocations and `workers` for threads. `custom_calls` calls the handlers of custom calls
+//! that the embedding program or the framework registers, in Rust through `ffi`. `job` connects the client to the
+//! clients of other processes, and `transfers` moves arrays between them.
 
 mod backend;
 mod buffer;

@@ -13,7 +13,7 @@ use super::config;
 use super::memory::KINDS;
 use super::support;
 
-/// The plugin `pjrt_cpu`: devices that compute on this machine's cores.
+/// The plugin `pjrt_cpu`, whose devices compute on the cores of the CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Cpu;
 

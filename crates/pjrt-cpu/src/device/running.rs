@@ -1,5 +1,5 @@
-//! Tracks the executions that have not ended, so that they can be stopped: by the framework, after the failure of a
-//! peer, or when their client is destroyed.
+//! Tracks the executions that have not ended. The framework stops them after the failure of a peer, and the client
+//! stops them when it is destroyed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -131,7 +131,8 @@ impl Running {
         self.executions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an execution. Its event becomes ready when it has run, was poisoned, or was dropped.
+    /// Adds an execution. The event becomes ready when the execution ends, when it is stopped before it has begun, or
+    /// when its ticket is dropped.
     ///
     /// # Errors
     ///

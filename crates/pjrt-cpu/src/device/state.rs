@@ -77,7 +77,7 @@ pub(crate) fn ready_inputs<B: Backend<Buffer = CpuBuffer>>(launch: &mut Launch<'
     (0..launch.inputs.len()).map(|index| take(launch, index).into_tensor()).collect()
 }
 
-/// Adds outputs to a launch. The outputs become ready with an event.
+/// Adds outputs to a launch. The outputs become ready with the event `ready`.
 pub(crate) fn promises<B: Backend<Buffer = CpuBuffer>>(
     executable: &CpuExecutable,
     launch: &mut Launch<'_, B>,

@@ -106,7 +106,7 @@ impl Transfers {
     }
 }
 
-/// One array, and the process with which it is exchanged.
+/// One array, and the process to which it is sent or from which it is received.
 struct Route {
     job: Arc<Processes>,
     peer: usize,
@@ -186,7 +186,8 @@ impl Transfers {
         Route::new(job, transfer, sends)
     }
 
-    /// Starts to send an array, or the error with which its execution failed, to a device of another process.
+    /// Starts to send an array to a device of another process. If the execution that should produce the array has
+    /// failed, sends the error instead.
     pub(crate) fn send(self: &Arc<Self>, array: Result<&CpuBuffer>, transfer: &CrossHostTransfer<'_>) -> Result<Event> {
         let route = self.route(transfer, true)?;
         let array = array.cloned().and_then(|buffer| match buffer.is_dynamic() {
@@ -201,8 +202,7 @@ impl Transfers {
         let send = move || {
             let sent = match array.as_ref().map_err(Error::clone).and_then(CpuBuffer::tensor) {
                 Ok(tensor) => route.send(ARRAY, tensor.bytes()),
-                // If the error cannot be sent, the other process has failed, or it notices that this process has
-                // failed.
+                // If the error cannot be sent, the other process has failed, or notices that this process has failed.
                 Err(error) => route.send(ERROR, error.message().as_bytes()).and(Err(error)),
             };
             // The array must be released before the event becomes ready.

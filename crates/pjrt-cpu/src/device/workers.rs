@@ -44,7 +44,8 @@ struct Queue {
 }
 
 thread_local! {
-    /// The client for which this thread runs jobs.
+    /// The [`Workers`] whose queued jobs this thread runs. `None` on other threads, and while this thread is in a
+    /// handler.
     static EMPLOYER: RefCell<Option<Arc<Workers>>> = const { RefCell::new(None) };
 }
 
@@ -106,8 +107,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Workers {
-    /// Creates up to `most` threads for jobs that do not wait for other jobs, not counting threads in handlers, and up
-    /// to one thread for each device.
+    /// Prepares up to `most` threads for jobs that do not wait for other jobs, not counting threads in handlers, and up
+    /// to one thread for each device. No thread starts before its first job.
     pub(crate) fn new(most: usize, devices: usize) -> Arc<Self> {
         Arc::new(Self {
             most: most.max(1),
@@ -119,8 +120,8 @@ impl Workers {
         })
     }
 
-    /// Checks that the client can be used in this process. A forked process has none of the client's threads, and a
-    /// thread that does not exist in the forked process may hold its copies of the client's locks.
+    /// Checks that the client can be used in this process. A forked process has none of the client's threads. Its
+    /// copies of the client's locks may be held by threads that do not exist in the forked process.
     ///
     /// # Errors
     ///
@@ -148,8 +149,8 @@ impl Workers {
     }
 
     /// Runs a job on one of the threads. Handlers in the job may wait for other jobs, but the job itself must not. Jobs
-    /// start in the order of submission, several at a time. After [`Workers::close`], or if no thread can be started,
-    /// the job runs on the caller's thread.
+    /// start in submission order, several at a time. After [`Workers::close`], or if no thread runs jobs and none can
+    /// be started, the job runs on the caller's thread.
     pub(crate) fn submit(self: &Arc<Self>, job: Job) {
         let mut queue = lock(&self.queue);
         if queue.closed {
@@ -225,7 +226,8 @@ impl Workers {
     ///
     /// # Errors
     ///
-    /// Returns an error if the system cannot start another thread. In that case, none of the jobs runs.
+    /// Returns an error if a device does not exist, or if the system cannot start another thread. In both cases, none
+    /// of the jobs runs.
     pub(crate) fn launch(&self, jobs: Vec<(usize, Job)>) -> io::Result<()> {
         let mut members = lock(&self.members);
         if lock(&self.queue).closed {

@@ -47,7 +47,7 @@ fn numbers(client: &Client, dims: &[i64], numbers: &[i32]) -> Buffer {
     client.buffer_from_host(numbers, dims).unwrap()
 }
 
-/// Returns the elements of the array. The buffer's remaining elements, up to the maximum size, are not written.
+/// Returns the elements of the array. The buffer's remaining elements, up to the maximum size, have no meaning.
 fn contents(buffer: &Buffer) -> Vec<i32> {
     let count: i64 = buffer.unpadded_dimensions().unwrap().iter().product();
     buffer.to_host::<i32>().unwrap()[..usize::try_from(count).unwrap()].to_vec()

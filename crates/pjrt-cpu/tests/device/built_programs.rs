@@ -27,7 +27,8 @@ fn numbers(buffer: &Buffer) -> Vec<f32> {
     buffer.to_host::<f32>().unwrap()
 }
 
-/// One step of gradient descent for a layer with a mean squared error, and the loss before the step.
+/// The program makes one step of gradient descent for a layer with a mean squared error, and returns the loss before
+/// the step.
 #[test]
 fn training_step() {
     let module = build(|f| {
@@ -68,7 +69,7 @@ fn training_step() {
 
 #[test]
 fn loop_with_branches() {
-    // The Collatz sequence: the number of steps until 1.
+    // Count the steps of the Collatz sequence until it reaches 1, and double the count.
     let module = build(|f| {
         let start = f.argument(TensorType::new([], ElementType::I32))?;
         let [one, two, three] = [1, 2, 3].map(|number| f.constant(number).unwrap());

@@ -193,7 +193,7 @@ pub(crate) fn both_end_by_poison(text: &str) {
     works(&client);
 }
 
-/// Calls `step` twice. The call declares side effects.
+/// Calls `cancel.step` twice. Both calls declare side effects.
 const EFFECTS: &str = "
 func.func @main(%x: tensor<f32>) -> tensor<f32> {
   %0 = stablehlo.custom_call @cancel.step(%x) {has_side_effect = true} : (tensor<f32>) -> tensor<f32>
@@ -247,7 +247,7 @@ fn side_effects_outlive_the_client() {
     assert_eq!(STEPS.load(Ordering::Relaxed), 2);
 }
 
-/// A program's memory is freed, whether its execution was stopped or ended normally.
+/// The memory of a stopped execution is freed, like the memory of an execution that ends normally.
 #[test]
 fn stopped_execution_frees_memory() {
     let client = client(1);

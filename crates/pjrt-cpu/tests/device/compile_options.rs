@@ -41,7 +41,8 @@ mod dump {
         folder
     }
 
-    /// Removes the directory and returns its files. The names of the files do not contain the number.
+    /// Removes the directory and returns its files. The returned names begin after `module_` and the number, which
+    /// differs between programs.
     fn take(folder: &Path) -> Vec<(String, Vec<u8>)> {
         let files = fs::read_dir(folder).unwrap().map(|file| {
             let path = file.unwrap().path();

@@ -1,4 +1,4 @@
-//! Tests of a program's own custom calls, through the FFI extension.
+//! Tests of handlers that an embedding program or a framework registers for custom calls.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;

@@ -99,7 +99,7 @@ fn out_of_memory_ends_launch_on_all_devices() {
 }
 
 /// Runs a program with 4096 numbers on four devices. Each device's input is filled with the index of the device,
-/// counted from 1. Returns the bytes in use on each device, without the arguments.
+/// counted from 1. Returns the bytes in use on each device, without the arguments, and the first number of each output.
 fn accounts(client: &Client, text: &str) -> (Vec<i64>, Vec<f32>) {
     let program = replicated(client, text, 4);
     let devices = program.addressable_devices();

@@ -51,8 +51,8 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %0 : tensor<4xf32>
 }";
 
-/// Squares a number and halves it, and repeats this as often as the second argument specifies. With many repetitions,
-/// the program continues on another thread.
+/// Squares four numbers and halves the squares, as often as the second argument specifies. With many repetitions, the
+/// program continues on another thread.
 const LOOP: &str = "
 func.func @main(%x: tensor<4xf32>, %n: tensor<i32>) -> (tensor<4xf32>, tensor<i32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>

@@ -79,7 +79,7 @@ fn process_may_exit_during_work() {
         return;
     };
     static CLIENT: OnceLock<pjrt::Client> = OnceLock::new();
-    // At exit, the plugin waits this long for the endless loop.
+    // At exit, `pjrt` waits this long for the endless loop.
     pjrt::set_exit_wait(Duration::from_millis(100));
     let client = client(2);
     let endless = compile(&client, crate::cancel::ENDLESS);

@@ -71,7 +71,7 @@ impl Program {
         Ok(outputs)
     }
 
-    /// Returns the error for an input with dynamic dimensions if its parameter has a static shape.
+    /// Returns the error for an input with dynamic dimensions whose parameter has a static shape.
     #[cold]
     pub(crate) fn takes_one_size(&self, index: usize, input: &Tensor) -> RunError {
         RunError::Input(format!(

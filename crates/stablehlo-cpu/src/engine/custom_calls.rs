@@ -1,4 +1,4 @@
-//! Handlers in Rust for `custom_call` targets that the engine does not implement.
+//! Handlers in Rust for `custom_call` targets. A handler may also replace the engine's implementation of a target.
 //!
 //! ```
 //! use stablehlo_cpu::custom_calls;

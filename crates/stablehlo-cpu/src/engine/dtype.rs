@@ -27,8 +27,7 @@ macro_rules! dtypes {
                 match self { $(DType::$name => $text,)* }
             }
 
-            /// Returns the engine's type for an element type of the IR, or `None` for types that only annotate
-            /// programs.
+            /// Returns the engine's type for an element type of the IR, or `None` for a type that only attributes use.
             pub fn from_ir(element: ElementType) -> Option<Self> {
                 match element { $(ElementType::$ir => Some(DType::$name),)* _ => None }
             }
@@ -81,8 +80,8 @@ impl DType {
         matches!(self, I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64)
     }
 
-    /// Returns the width in bits of an integer type narrower than a byte. Such an integer is stored sign- or
-    /// zero-extended to a byte.
+    /// Returns the width in bits of an integer type narrower than a byte, or `None` for any other type. Such an integer
+    /// is stored sign- or zero-extended to a byte.
     pub(crate) fn narrow_bits(self) -> Option<u32> {
         match self {
             DType::I2 | DType::U2 => Some(2),
@@ -91,13 +90,13 @@ impl DType {
         }
     }
 
-    /// Returns whether this is a float type of at most one byte. The engine computes with such floats in `f32`.
+    /// Returns whether this is a float type that is stored in one byte. The engine computes with such floats in `f32`.
     pub(crate) fn is_narrow_float(self) -> bool {
         self.size() == 1 && !matches!(self, DType::Bool | DType::I8 | DType::U8) && self.narrow_bits().is_none()
     }
 
-    /// Returns the type in which the engine computes with elements of this type. It represents each of these elements
-    /// exactly.
+    /// Returns the type in which the engine computes with elements of this type. The returned type represents every
+    /// element exactly.
     pub(crate) fn computed(self) -> DType {
         match self {
             DType::I2 | DType::I4 => DType::I8,

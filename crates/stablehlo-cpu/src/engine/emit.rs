@@ -116,7 +116,8 @@ impl Liveness {
 }
 
 impl Emitter<'_> {
-    /// Emits a block. The block owns `args` and the values that its items define. Values in `pinned` keep their slots.
+    /// Emits a block. The block owns `args` and the values that its items define. No other value reuses the slots of
+    /// the values in `pinned`.
     fn block(
         &mut self,
         mut block: BlockGraph,
@@ -176,8 +177,8 @@ impl Emitter<'_> {
         Ok(Step::Kernel { kernel: Arc::new(program), args, outs, free })
     }
 
-    /// Returns the step arguments of a block's results. Moves a result out of its slot if the block owns the value and
-    /// returns it only once.
+    /// Returns the step arguments of a block's results. If the block owns a value, the last result that is this value
+    /// moves the value out of its slot.
     fn results(
         &mut self,
         results: &[ValueIndex],
@@ -271,9 +272,9 @@ impl Emitter<'_> {
         }
     }
 
-    /// Returns, for each output of a kernel that starts as a copy of a constant with equal elements, the index of this
-    /// operand and its element. Such an output is filled with the element, which is faster than a copy, and the
-    /// constant needs no memory.
+    /// Returns, for each output of a kernel, the operand that the output starts as a copy of, if this operand is a
+    /// constant with equal elements. The operand is given as its index and its element. The output is filled with the
+    /// element, which is faster than a copy, and the constant needs no memory.
     fn fills(&self, node: &Node) -> Vec<Option<(u16, Fill)>> {
         let Op::Kernel { starts, .. } = &node.op else { return Vec::new() };
         let fill = |&start: &Option<u16>| {
@@ -323,7 +324,7 @@ impl Emitter<'_> {
         Ok(Step::Kernel { kernel: compiled.kernel, args, outs: made, free })
     }
 
-    /// Returns the output of a step that computes `v`, in the memory of operand `from` if `from` is given.
+    /// Returns the output of a step that computes `v`. For `from`, see [`Out::from`].
     fn out(&mut self, v: ValueIndex, from: Option<u16>) -> Out {
         Out { slot: self.define(v), bytes: self.values[v as usize].bytes(), from, fill: None }
     }
@@ -338,7 +339,8 @@ impl Emitter<'_> {
         slot
     }
 
-    /// Returns the slots to empty after a step. Later values may reuse the slot of each value that is not pinned.
+    /// Returns the slots of the values in `dying`, which are emptied after a step. Later values may reuse the slot of
+    /// each value that is not pinned.
     fn release(&mut self, dying: &HashSet<ValueIndex>, pinned: &HashSet<ValueIndex>) -> Vec<u32> {
         let mut slots = Vec::with_capacity(dying.len());
         for v in dying {
@@ -363,7 +365,7 @@ impl Emitter<'_> {
         let mut args = Vec::with_capacity(ins.len());
         for &v in ins {
             // Move a value out of its slot only if the value occurs once among the operands. Otherwise the slot would
-            // be empty when the step reads the other operand.
+            // be empty when the step reads the second occurrence.
             let last = dying.contains(&v) && ins.iter().filter(|&&i| i == v).count() == 1;
             args.push(match self.arg(v)? {
                 Arg::Slot(slot) if last => Arg::Last(slot),

@@ -102,7 +102,8 @@ impl Fuser<'_> {
         matches!(node.op, Op::Map(_)) && n(v) == n(node.outs[0])
     }
 
-    /// Finds the groups that compute or read the operands of a node of `n` elements.
+    /// Finds the groups that compute or read the operands of a node of `n` elements. A node of one element can also
+    /// join the open group of one-element nodes.
     fn neighbors(&self, node: &Node, n: usize) -> Neighbors {
         let (mut join, mut close) = (BTreeSet::new(), BTreeSet::new());
         for &v in &node.ins {
@@ -157,8 +158,9 @@ impl Fuser<'_> {
         self.maker.extend(node.outs.iter().map(|&v| (v, group)));
     }
 
-    /// Merges two open groups. Until a group is closed, no node outside the group reads its values, so the relative
-    /// order of the two groups does not matter.
+    /// Merges group `b` into group `a` if the result is not too large, and returns `a`. Both groups are open. Until a
+    /// group is closed, no node outside the group reads its values, so the relative order of the two groups does not
+    /// matter.
     fn merge(&mut self, a: usize, b: usize) -> usize {
         let fits = match (&self.groups[a], &self.groups[b]) {
             (Some(x), Some(y)) => {

@@ -14,7 +14,7 @@ use super::program::Select;
 use super::tile::Iota;
 use super::view::View;
 
-/// Identifies a value of the program: an index into [`Graph::values`].
+/// Identifies a value of the program, as an index into the values of the `GraphBuilder`.
 pub(crate) type ValueIndex = u32;
 
 pub(crate) struct Value {
@@ -44,7 +44,7 @@ pub(crate) enum Op {
     /// Reads the operand through a strided view.
     Load(View),
     Iota(Iota),
-    /// Copies the operand. If the operand is a constant of equal elements, this fills memory with the element.
+    /// Copies the operand. If the operand is a constant of equal elements, the result is filled with the element.
     Copy,
     Kernel {
         kernel: Arc<dyn Kernel>,
@@ -120,8 +120,9 @@ impl BlockGraph {
         self.results.iter().for_each(|&v| f(v));
     }
 
-    /// Removes nodes whose results are not read, unless they have side effects. Collectives may be removed, because all
-    /// members compile the same program and therefore remove the same collectives.
+    /// Removes nodes whose results are not read, unless they have side effects. `live` marks the values that are read,
+    /// also after the block. Collectives may be removed, because all members compile the same program and therefore
+    /// remove the same collectives.
     pub(crate) fn remove_dead(&mut self, live: &mut Vec<bool>) {
         for &v in &self.results {
             live[v as usize] = true;

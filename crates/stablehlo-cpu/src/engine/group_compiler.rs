@@ -15,8 +15,8 @@ pub(crate) struct Compiled {
     pub(crate) program: TileProgram,
     /// Values that the program reads, in input order.
     pub(crate) ins: Vec<ValueIndex>,
-    /// For each output, the inputs that are read element by element and have elements of the same size. The output may
-    /// reuse the memory of one of these inputs.
+    /// For each output, the inputs that are only read element by element and have elements of the same size. The output
+    /// may reuse the memory of one of these inputs.
     pub(crate) reuse: Vec<Vec<u16>>,
 }
 
@@ -91,7 +91,7 @@ struct GroupCompiler<'a> {
     by_element: Vec<u16>,
     /// Values that are views of other values. Chains read them without materializing them.
     viewed: HashMap<ValueIndex, (ValueIndex, View)>,
-    /// For each node, the later node to whose chain it belongs.
+    /// For each node, the next node of its chain. `None` if the node ends a chain or belongs to no chain.
     joined: Vec<Option<usize>>,
     /// Unfinished chains, by the index of the last node that they already contain.
     chains: HashMap<usize, Chain>,
@@ -204,7 +204,8 @@ impl GroupCompiler<'_> {
         narrow(at)
     }
 
-    /// Returns the element of a one-element operand, which is broadcast. Returns `None` for any other operand.
+    /// Returns the element of an operand that is broadcast: a constant of equal elements or a value of one element.
+    /// Returns `None` for any other operand.
     fn splat(&mut self, v: ValueIndex) -> Option<SplatValue> {
         let value = &self.values[v as usize];
         match &value.constant {
@@ -260,8 +261,7 @@ impl GroupCompiler<'_> {
         chain
     }
 
-    /// Returns the inputs of which some instruction reads an element at another position than the position of its
-    /// result.
+    /// Returns the inputs that some instruction reads at positions other than those that it writes.
     fn scattered(&self) -> Vec<u16> {
         let mut scattered = Vec::new();
         for instr in &self.program.instrs {
@@ -281,7 +281,8 @@ impl GroupCompiler<'_> {
         scattered
     }
 
-    /// Returns the source of an operand: a value of the group, an input, or a register filled with the only element.
+    /// Returns the source of an operand: a value of the group, an input, or a register that is filled with the element
+    /// of a broadcast operand.
     fn src(&mut self, v: ValueIndex) -> Src {
         if let Some(&src) = self.place.get(&v) {
             return src;

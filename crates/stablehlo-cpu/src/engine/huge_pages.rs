@@ -62,7 +62,7 @@ impl Deref for Lines {
     fn deref(&self) -> &[Line] {
         match self {
             Lines::Heap(lines) => lines,
-            // Pages start at multiples of a line, and their length is a multiple of a line.
+            // The mapping starts at a page boundary and is a whole number of lines long, so the cast succeeds.
             #[cfg(target_os = "linux")]
             Lines::Mapped(map) => bytemuck::cast_slice(map),
         }

@@ -7,11 +7,11 @@ use super::program::{Arg, Block, Out, Program, Step};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryEstimate {
-    /// Peak of allocated bytes, without the results.
+    /// Peak number of allocated bytes, minus the bytes of the allocated results.
     pub temporary: usize,
-    /// Peak of bytes in use: the parameters and everything that is allocated.
+    /// Peak number of bytes in use, which are the parameters and all allocated buffers.
     pub total: usize,
-    /// Bytes read and written. Each loop counts as one iteration, and all branches count.
+    /// Bytes read and written. Each loop counts as one iteration, and all branches of a conditional count.
     pub accessed: usize,
     /// Whether the program contains a loop, possibly in a region that runs once per element. A run of such a program
     /// may repeat steps any number of times.
@@ -41,7 +41,7 @@ impl Program {
     }
 }
 
-/// Widens a size for sums, so that they do not overflow.
+/// Widens a size, so that sums of sizes do not overflow.
 fn wide(bytes: usize) -> u128 {
     // Lossless on every target. `usize` has no `Into<u128>`, because future targets may have wider pointers.
     bytes as u128

@@ -35,7 +35,8 @@ pub(crate) fn threads(bytes: usize) -> usize {
     }
 }
 
-/// Calls `f(index of the first element, chunk)` for consecutive chunks of `out`. Chunks end at multiples of `unit`.
+/// Calls `f(index of the first element, chunk)` for consecutive chunks of `out`. Chunks end at multiples of `unit`, or
+/// at the end of `out`. `bytes` is the work of the whole loop.
 pub(crate) fn chunks<T: Send>(out: &mut [T], unit: usize, bytes: usize, f: impl Fn(usize, &mut [T]) + Sync) {
     each_chunk(None, out, unit, bytes, &f);
 }
@@ -51,8 +52,8 @@ pub(crate) fn chunks_until<T: Send>(
     each_chunk(stop, out, unit, bytes, &f);
 }
 
-/// Implements [`chunks_until`]. Takes `f` as a trait object, so that this function is compiled only once for each
-/// element type.
+/// Implements [`chunks`] and [`chunks_until`]. Takes `f` as a trait object, so that this function is compiled only once
+/// for each element type.
 fn each_chunk<T: Send>(
     stop: Option<&Stop>,
     out: &mut [T],
@@ -85,7 +86,7 @@ fn each_chunk<T: Send>(
     }
 }
 
-/// Runs independent tasks, on several threads if `bytes` of work justify it.
+/// Runs independent tasks, on several threads if all tasks together are at least [`WORTH`]. `bytes` is their work.
 pub(crate) fn each<T: Send>(tasks: Vec<T>, bytes: usize, f: impl Fn(T) + Sync) {
     each_task(None, tasks, bytes, &f);
 }

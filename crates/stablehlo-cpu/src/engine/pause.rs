@@ -34,8 +34,8 @@ impl fmt::Debug for PausedRun {
 
 impl Program {
     /// Returns whether [`Program::start`] can limit the work of every loop of the program. This requires that each loop
-    /// is compiled to machine code and contains neither another loop nor a step of the interpreter. Returns `false` for
-    /// programs without loops.
+    /// is compiled to machine code and contains neither another loop nor a step of the interpreter. Also returns
+    /// `false` if the program has no loops, has loops in branches, or contains collectives or bounded dimensions.
     pub fn can_pause(&self) -> bool {
         let may_run = |step: &Step| match step {
             Step::Tile { .. } => true,
@@ -74,8 +74,8 @@ impl Program {
         self.results(&mut env).map(Progress::Ended)
     }
 
-    /// Continues a paused run to its end. Pass the pool with which the run was started. Without `stop`, a program whose
-    /// loop never ends runs forever.
+    /// Continues a paused run to its end. Pass the pool that was passed to [`Program::start`]. Without `stop`, a
+    /// program whose loop never ends runs forever.
     pub fn resume(&self, run: PausedRun, pool: &Pool, stop: Option<&Stop>) -> Result<Vec<Tensor>, RunError> {
         let PausedRun { slots, at, mut state } = run;
         let mut env = Env { consts: &self.consts, slots, pool, member: None, stop };
@@ -106,7 +106,7 @@ struct LoopStep<'p> {
 }
 
 impl<'p> LoopStep<'p> {
-    /// Returns the loop of a step, or `None` for other steps.
+    /// Returns the loop of a step, or `None` if the step does not run a loop that can pause.
     fn new(step: &'p Step) -> Option<Self> {
         let Step::Kernel { kernel, args, outs, free } = step else { return None };
         Some(Self { kernel: &**kernel, work: kernel.iteration_work()?, args, outs, free })

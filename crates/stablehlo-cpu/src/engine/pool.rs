@@ -36,11 +36,11 @@ struct State {
 pub struct PoolUsage {
     /// Number of bytes in the blocks in use.
     pub in_use: usize,
-    /// Largest number of bytes that were in use at a time.
+    /// Largest number of bytes that were in use at the same time since the last reset.
     pub peak: usize,
-    /// Number of allocated blocks.
+    /// Number of allocations since the last reset, including those that reused a free block.
     pub allocations: u64,
-    /// Size of the largest block so far in bytes.
+    /// Size in bytes of the largest block that was allocated since the last reset.
     pub largest: usize,
 }
 
@@ -78,7 +78,7 @@ impl Pool {
         Pool(Arc::new(Inner { cap, limit, state: Mutex::default() }))
     }
 
-    /// Returns the pool of this process. It keeps up to 2 GiB of free blocks.
+    /// Returns the pool that the whole process shares. It keeps up to 2 GiB of free blocks.
     pub fn global() -> &'static Pool {
         static GLOBAL: LazyLock<Pool> = LazyLock::new(|| Pool::new(2 << 30));
         &GLOBAL
@@ -89,7 +89,7 @@ impl Pool {
         self.0.state().held
     }
 
-    /// Returns the maximum number of bytes in use at a time.
+    /// Returns the maximum number of bytes in use at a time, or `None` if the pool has no limit.
     pub fn limit(&self) -> Option<usize> {
         self.0.limit
     }
@@ -165,7 +165,7 @@ impl fmt::Debug for Pool {
 }
 
 /// Returns the class of a block of `lines` lines and the class's size in lines. There are four classes per power of
-/// two, so at most 25 % of a block is unused.
+/// two, so a class is at most 25 % larger than `lines`.
 fn size_class(lines: usize) -> (usize, usize) {
     let last = lines - 1;
     if last < 4 {
@@ -217,8 +217,8 @@ impl Drop for Block {
 pub(crate) struct Buffer(Arc<Block>);
 
 impl Buffer {
-    /// Wraps memory of `owner`, which must neither move nor change while `owner` lives. Returns `None` unless the first
-    /// byte is aligned like a pool's blocks.
+    /// Wraps memory of `owner`, which must neither move nor change while `owner` lives. Returns `None` if the memory is
+    /// empty, or if its first byte is not aligned like a pool's blocks.
     pub(crate) fn foreign(owner: impl AsRef<[u8]> + Send + Sync + 'static) -> Option<Buffer> {
         let owner: Box<dyn AsRef<[u8]> + Send + Sync> = Box::new(owner);
         let slice = (*owner).as_ref();
@@ -239,7 +239,7 @@ impl Buffer {
         }
     }
 
-    /// Returns the bytes for writing, or `None` if the buffer is shared.
+    /// Returns the bytes for writing, or `None` if the buffer is shared or its memory belongs to another owner.
     pub(crate) fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         let block = Arc::get_mut(&mut self.0)?;
         match &mut block.storage {
@@ -260,7 +260,7 @@ impl Buffer {
         Ok(buffer)
     }
 
-    /// Returns the bytes for writing, or an error if the buffer is shared.
+    /// Returns the bytes for writing, or an error if the buffer is shared or its memory belongs to another owner.
     pub(crate) fn write(&mut self) -> Result<&mut [u8], RunError> {
         self.bytes_mut().ok_or_else(|| RunError::Internal("cannot write to a shared buffer".into()))
     }

@@ -34,10 +34,10 @@ pub(crate) enum Arg {
 pub(crate) struct Out {
     pub(crate) slot: u32,
     pub(crate) bytes: usize,
-    /// In tile steps, the input whose buffer the output may overwrite. In kernel steps, the input of which this output
-    /// starts as a copy.
+    /// In tile steps, the input whose buffer the output may overwrite. In kernel steps, the input that this output
+    /// starts as a copy of.
     pub(crate) from: Option<u16>,
-    /// In kernel steps, the element with which this output is filled at the start.
+    /// In kernel steps, the element that fills this output before the kernel runs.
     pub(crate) fill: Option<Fill>,
 }
 
@@ -69,7 +69,7 @@ pub(crate) enum Step {
     Case { index: Arg, select: Select, branches: Vec<Block>, outs: Vec<u32>, free: Vec<u32> },
 }
 
-/// How a branch interprets its index operand.
+/// How a [`Step::Case`] chooses a branch from its index operand.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Select {
     /// `if`: a truth value. True selects the first branch.
@@ -114,7 +114,7 @@ impl Block {
 pub struct Parameter {
     /// Element type and extents.
     pub ty: TensorType,
-    /// Output that may take over this parameter's memory (`tf.aliasing_output`).
+    /// Index of the output that may take over this parameter's memory (`tf.aliasing_output`).
     pub alias_output: Option<usize>,
     /// Whether any output may take over this parameter's memory (`jax.buffer_donor`).
     pub donor: bool,
@@ -148,7 +148,7 @@ pub(crate) struct Shardings {
 }
 
 impl Program {
-    /// Returns the module's name.
+    /// Returns the name of the module, or the name of its entry function if the module has no name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -247,15 +247,15 @@ impl Program {
         self.shardings = Some(Shardings { parameters, outputs });
     }
 
-    /// Runs the program on its own. The run may overwrite an input that no other [`Tensor`] shares. To keep an input,
-    /// pass a clone.
+    /// Runs the program as the only member of a launch. The run may overwrite an input that no other [`Tensor`] shares.
+    /// To keep an input, pass a clone.
     pub fn run(&self, inputs: Vec<Tensor>) -> Result<Vec<Tensor>, RunError> {
         self.run_in(inputs, &self.pool, None, None)
     }
 
     /// Runs the program as one member of a launch, with buffers from `pool`. Inputs and outputs are those of this
-    /// member. Without a member, the program runs as the only member of a communicator. This is an error if the program
-    /// contains collectives and was compiled for more than one member.
+    /// member. Without a member, the program runs as the only member of a communicator. The run then fails if the
+    /// program contains collectives and was compiled for more than one member.
     ///
     /// The member leaves the launch when the run ends. If the run fails, the other members fail too. Members wait for
     /// one another in this function, so each member needs its own thread.
@@ -352,7 +352,8 @@ impl Program {
     }
 }
 
-/// Returns whether arrays of the two types have the same bytes in memory.
+/// Returns whether two types differ at most in the positions of dimensions of extent one. Equal arrays of two such
+/// types have the same bytes in memory.
 #[cold]
 fn is_stored_as(one: &TensorType, other: &TensorType) -> bool {
     let long = |ty: &TensorType| ty.dims.iter().copied().filter(|extent| *extent != 1).collect::<Vec<_>>();
@@ -391,7 +392,7 @@ pub(super) struct Env<'p> {
     pub(super) consts: &'p [Buffer],
     pub(super) slots: Vec<Option<Buffer>>,
     pub(super) pool: &'p Pool,
-    /// The member that runs the program. `None` if the communicator has only one member.
+    /// The member that runs the program. `None` if the program runs without a communicator.
     pub(super) member: Option<&'p Member>,
     /// The stop request. `None` if the run cannot be stopped.
     pub(super) stop: Option<&'p Stop>,
@@ -552,7 +553,8 @@ impl<'p> Env<'p> {
         Ok(())
     }
 
-    /// Returns the outputs of a kernel before the kernel runs.
+    /// Prepares the output buffers of a kernel. An output is filled with an element, takes over the memory of an input,
+    /// starts as a copy of an input, or has arbitrary contents.
     #[inline]
     pub(super) fn kernel_outputs(&mut self, args: &[Arg], outs: &[Out]) -> Result<Outputs, RunError> {
         let mut buffers = Vec::with_capacity(outs.len());
@@ -592,7 +594,7 @@ impl<'p> Env<'p> {
         run(&ins, &mut targets, &self.context())
     }
 
-    /// Stores the outputs of a kernel.
+    /// Stores the outputs of a kernel, and empties the slots in `free`.
     #[inline]
     pub(super) fn store(&mut self, outs: &[Out], outputs: Outputs, free: &[u32]) {
         for (out, buffer) in outs.iter().zip(outputs.buffers) {

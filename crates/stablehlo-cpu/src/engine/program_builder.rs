@@ -10,7 +10,8 @@ use super::program::{Parameter, Program};
 use super::settings::CompileSettings;
 use crate::error::CompileError;
 
-/// Compiles a module for one member. The engine must be able to lower every op of the module.
+/// Compiles a module after its passes. Returns an error if the engine cannot lower an op, or if the entry function is
+/// invalid.
 pub(crate) fn lower_program(module: &Module, settings: &CompileSettings, pool: &Pool) -> Result<Program, CompileError> {
     let func = module.entry().ok_or_else(|| {
         CompileError::invalid("the module has no entry: name one function `main`, or make exactly one public")

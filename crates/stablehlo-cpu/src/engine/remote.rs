@@ -32,7 +32,7 @@ pub trait RemoteMembers: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     ///
-    /// Returns an error if the exchange fails, returns the reason, which names the process at fault.
+    /// Returns an error if the exchange fails. The error is a message that names the process at fault.
     fn exchange(&self, collective: u32, group: &[usize], messages: &[Message<'_>]) -> Result<Vec<Vec<u8>>, String>;
 
     /// Reports that the launch cannot continue in this process. Waiting calls of [`RemoteMembers::exchange`], in this

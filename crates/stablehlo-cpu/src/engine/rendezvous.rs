@@ -2,8 +2,8 @@
 //!
 //! A launch runs one program on every member of a [`Communicator`] at once, each on its own thread. A collective is a
 //! rendezvous of a group of members. The last member to arrive does the common work, while the others wait. No member
-//! waits forever. If a member fails, is dropped before its run ends, or ends without taking part, the waiting members
-//! get an error. They also get an error if all members wait in different collectives.
+//! waits for a member that can no longer arrive. If a member fails, is dropped before its run ends, or ends without
+//! taking part, the waiting members get an error. They also get an error if all members wait in different collectives.
 //!
 //! The members may run in several processes ([`RemoteMembers`]). Each process then has a communicator of its own, in
 //! which only its local members meet. The last local member of a group to arrive fetches the contributions of the
@@ -30,7 +30,7 @@ pub struct Communicator {
     remote: Option<Arc<dyn RemoteMembers>>,
 }
 
-/// The buffers that each member contributes to a rendezvous, in the order of the group.
+/// The buffers that each member contributes to a rendezvous, by position in the group.
 type Contributions = Vec<Vec<Buffer>>;
 
 /// The outcome of a rendezvous.
@@ -89,7 +89,7 @@ impl Communicator {
         Self::create(replicas, partitions, None)
     }
 
-    /// Creates a communicator of which some members run in other processes. Use only the local members in this process.
+    /// Creates a communicator with members in several processes. Use only the local members in this process.
     pub fn across(replicas: usize, partitions: usize, remote: Arc<dyn RemoteMembers>) -> Arc<Communicator> {
         Self::create(replicas, partitions, Some(remote))
     }
@@ -121,7 +121,7 @@ impl Communicator {
         Member { communicator: self.clone(), replica, partition, ended: AtomicBool::new(false) }
     }
 
-    /// Returns all members, in the order of their flattened IDs.
+    /// Returns all members, ordered by flattened ID.
     pub fn members(self: &Arc<Communicator>) -> Vec<Member> {
         let ids = (0..self.replicas).flat_map(|r| (0..self.partitions).map(move |p| (r, p)));
         ids.map(|(replica, partition)| self.member(replica, partition)).collect()
@@ -163,7 +163,7 @@ impl State {
     }
 
     /// Returns the reason why a rendezvous can never be completed: an absent member has ended, or all members of this
-    /// process wait for one another.
+    /// process that have not ended wait for one another. Returns `None` if there is no such reason.
     fn hopeless(&self) -> Option<String> {
         for rendezvous in self.open.values() {
             let absent = |(at, &id): (usize, &usize)| {
@@ -214,8 +214,8 @@ impl Member {
         self.replica * self.communicator.partitions + self.partition
     }
 
-    /// Fails the member without running the program, for example because its inputs could not be computed. The other
-    /// members fail with a message that contains `why`.
+    /// Fails the member, for example because its inputs could not be computed. Does nothing if its run has already
+    /// ended. The other members fail with a message that contains `why`.
     pub fn fail(&self, why: &str) {
         if !self.ended.swap(true, Ordering::Relaxed) {
             let mut state = self.communicator.lock();
@@ -224,7 +224,7 @@ impl Member {
         }
     }
 
-    /// Marks the member as finished after its run.
+    /// Marks the member as finished after its run. Fails the launch if other members still wait for this member.
     pub(crate) fn finish(&self) {
         if !self.ended.swap(true, Ordering::Relaxed) {
             let mut state = self.communicator.lock();
@@ -299,7 +299,7 @@ impl Member {
 }
 
 impl Member {
-    /// Returns the processes with members in a group, in the order of their first members.
+    /// Returns the processes with members in a group, ordered by their first members in the group.
     pub(crate) fn processes(&self, group: &[usize]) -> Result<Vec<GroupProcess>, RunError> {
         let Some(remote) = &self.communicator.remote else {
             return Ok(vec![GroupProcess { number: 0, is_own: true, places: (0..group.len()).collect() }]);

@@ -24,8 +24,8 @@ const MAX_COLUMNS: usize = 1 << 16;
 /// Minimum row length. For shorter rows, fusion is not faster than processing whole tensors one after the other.
 const MIN_COLUMNS: usize = 8;
 
-/// Maximum number of outputs of a part whose lists are kept on the stack. [`FEW_INS`] limits the inputs in the same
-/// way.
+/// Maximum number of outputs of a [`Part`] for which the list of outputs is kept on the stack. [`FEW_INS`] is the same
+/// limit for the list of inputs.
 const FEW_OUTS: usize = 3;
 const FEW_INS: usize = 8;
 
@@ -44,7 +44,7 @@ fn row_reduction(item: &Item) -> Option<&Reduce> {
 }
 
 /// Returns the numbers of rows and columns of an item around which other items are joined: a reduction of rows or a
-/// scatter.
+/// scatter. Returns `None` for other items, and if the number or the length of the rows is unsuitable.
 fn anchor(item: &Item, values: &[Value]) -> Option<(usize, usize)> {
     match row_reduction(item) {
         Some(reduce) => Some((reduce.extents.outer, reduce.extents.reduced)).filter(|&(_, c)| c >= MIN_COLUMNS),
@@ -53,7 +53,8 @@ fn anchor(item: &Item, values: &[Value]) -> Option<(usize, usize)> {
     .filter(|&(rows, columns)| rows > 1 && columns <= MAX_COLUMNS)
 }
 
-/// Joins consecutive items around reductions of rows and scatters into steps.
+/// Joins consecutive items around reductions of rows and scatters into steps. A list of items that are joined is called
+/// a run.
 pub(crate) fn join(items: Vec<Item>, values: &[Value]) -> Vec<Item> {
     let mut joined: Vec<Item> = Vec::with_capacity(items.len());
     let mut rest: std::collections::VecDeque<Item> = items.into();
@@ -80,7 +81,8 @@ pub(crate) fn join(items: Vec<Item>, values: &[Value]) -> Vec<Item> {
                 break;
             }
         }
-        // Split the run at the first item that does not fit, then examine that item and the following ones again.
+        // Split the run at the first item that does not fit. If the item follows the reduction or scatter, examine the
+        // item and the following ones again later. Otherwise, schedule the items before the cut on their own.
         while let Some(cut) = misfit(&run, rows, columns, values) {
             let first = run.iter().position(|item| matches!(item, Item::Node(_))).unwrap_or(0);
             if cut <= first {
@@ -127,7 +129,7 @@ fn reads_from(item: &Item, run: &[Item]) -> bool {
     })
 }
 
-/// Returns the index of the first item that reads a value of the run from another row.
+/// Returns the index of the first item that may read a value of the run from rows other than its own.
 fn misfit(run: &[Item], rows: usize, columns: usize, values: &[Value]) -> Option<usize> {
     let mut made: HashSet<ValueIndex> = HashSet::new();
     for (at, item) in run.iter().enumerate() {
@@ -149,7 +151,8 @@ fn misfit(run: &[Item], rows: usize, columns: usize, values: &[Value]) -> Option
                 made.extend(group.nodes.iter().flat_map(|node| &node.outs));
             }
             Item::Node(node) => {
-                // Only the current rows of the first operand are read. The other operands are read at other positions.
+                // A reduction reads only the current rows of its first operand. All other operands of a reduction or a
+                // scatter are read at other positions.
                 if node.ins[1..].iter().any(|v| made.contains(v)) {
                     return Some(at);
                 }
@@ -161,7 +164,7 @@ fn misfit(run: &[Item], rows: usize, columns: usize, values: &[Value]) -> Option
     None
 }
 
-/// The source of an operand of a part.
+/// The source of an operand of a [`Part`].
 #[derive(Clone, Copy)]
 enum Place {
     /// An input of the step, with all its rows.
@@ -179,7 +182,7 @@ struct Own {
 }
 
 enum Part {
-    /// `width` elements per row.
+    /// A tile program with `width` elements per row.
     Tile { program: TileProgram, width: usize, ins: Vec<Place>, outs: Vec<usize> },
     Reduce {
         run: ReduceFn,
@@ -191,7 +194,8 @@ enum Part {
     },
     Scatter {
         scatter: RowScatter,
-        /// Index of the step's input that contains the indices. `updates` is the index of the input with the updates.
+        /// Index of the step's input that contains the scatter indices. `updates` is the index of the input with the
+        /// updates.
         indices: usize,
         updates: usize,
         /// Index among the scatters of the step.
@@ -313,7 +317,7 @@ impl Kernel for RowProgram {
 }
 
 impl RowProgram {
-    /// Processes a range of rows. `outs` contain only these rows.
+    /// Processes a range of rows, `block` rows at a time. `outs` contain only these rows.
     fn range(&self, rows: Range<usize>, block: usize, ins: &[&[u8]], sorted: &[SortedWindows], outs: &mut [&mut [u8]]) {
         let mut between = BETWEEN.take();
         if between.len() < self.own.len() {

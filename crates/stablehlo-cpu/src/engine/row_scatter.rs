@@ -35,8 +35,9 @@ impl RowScatter {
         }
     }
 
-    /// Returns the scatter of a node, if it can be fused. It must start from a constant of equal elements, and each of
-    /// its windows must be contiguous and start at a multiple of its length.
+    /// Returns the scatter of a node, if it can be fused. It must start from a constant of equal elements and have a
+    /// [fast body](Body::Fast). Its array must be large, both in bytes and in comparison with the number of windows.
+    /// Each of its windows must be contiguous and start at a multiple of its length.
     pub(crate) fn of_node(node: &Node, values: &[Value]) -> Option<Self> {
         let Op::Kernel { kernel, .. } = &node.op else { return None };
         let kernel: Arc<dyn Any + Send + Sync> = kernel.clone();
@@ -56,7 +57,7 @@ impl RowScatter {
         (self.elements / columns, columns)
     }
 
-    /// Returns whether each window lies in one row, if the array has rows of that length.
+    /// Returns whether the array has the size of `rows` rows of `columns` elements, and each window lies in one row.
     pub(crate) fn fits(&self, rows: usize, columns: usize) -> bool {
         self.elements == rows * columns && columns.is_multiple_of(self.windows().run)
     }

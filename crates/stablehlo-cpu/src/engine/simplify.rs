@@ -42,7 +42,7 @@ fn key(node: &Node, values: &[Value]) -> Option<Key> {
     }
 }
 
-/// Removes elementwise nodes that repeat the computation of an earlier node.
+/// Removes [`Op::Map`] and [`Op::Load`] nodes that repeat the computation of an earlier node.
 fn merge_equal(block: &mut BlockGraph, values: &[Value]) {
     let mut constants: HashMap<([u8; 16], u8, usize), ValueIndex> = HashMap::new();
     let mut made: HashMap<Key, ValueIndex> = HashMap::new();
@@ -81,7 +81,7 @@ fn rename_all(list: &mut [ValueIndex], same: &HashMap<ValueIndex, ValueIndex>) {
     }
 }
 
-/// Replaces the values that a node and its regions read by the values in `same`.
+/// Renames the values that a node and its regions read. `same` maps old values to new values.
 fn rename(node: &mut Node, same: &HashMap<ValueIndex, ValueIndex>) {
     if same.is_empty() {
         return;

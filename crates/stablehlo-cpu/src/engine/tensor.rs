@@ -1,4 +1,4 @@
-//! A dense tensor in the device's memory.
+//! A dense tensor in the memory of a [`Pool`] or of another library.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::error::RunError;
 /// A dense row-major tensor. Clones share the elements. A program may overwrite the elements of an unshared tensor.
 ///
 /// A tensor may have dynamic dimensions. In this case, its type contains the bounds of these dimensions, and its buffer
-/// has room for an array of the bounds. The buffer begins with the elements of the actual array, which is dense. The
-/// remaining bytes have no meaning.
+/// has room for an array of the maximum shape. The buffer begins with the elements of the actual array, which is dense.
+/// The remaining bytes have no meaning.
 #[derive(Clone)]
 pub struct Tensor {
     ty: TensorType,
@@ -78,7 +78,8 @@ impl Tensor {
         self.buffer
     }
 
-    /// Declares dynamic dimensions. The buffer begins with the elements of an array of these extents.
+    /// Declares dynamic dimensions. `dynamic` contains each of them with its extent. The buffer must begin with the
+    /// elements of an array of these extents.
     pub(crate) fn with_dynamic_dimensions(self, dynamic: impl Into<Arc<[(usize, usize)]>>) -> Self {
         Tensor { dynamic: Some(dynamic.into()), ..self }
     }
@@ -114,7 +115,7 @@ impl Tensor {
         self.ty.dtype
     }
 
-    /// Returns the extents.
+    /// Returns the extents of the type. For a dynamic dimension, the extent is the bound.
     pub fn dims(&self) -> &[usize] {
         &self.ty.dims
     }
@@ -124,7 +125,7 @@ impl Tensor {
         self.buffer.bytes()
     }
 
-    /// Returns the elements for writing, or `None` while another tensor shares them.
+    /// Returns the elements for writing, or `None` while they are [shared](Tensor::is_shared).
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         self.buffer.bytes_mut()
     }

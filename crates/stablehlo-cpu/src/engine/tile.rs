@@ -12,7 +12,9 @@ use super::parallel;
 use super::pool::{LINE, Line};
 use super::view::{self, View};
 
-/// Minimum number of elements per tile. A dozen `f32` registers of this length fit the first-level cache.
+/// Number of elements in a tile of a program with many registers. Tiles of programs with few registers are longer.
+/// Tiles at the end of a line or of the run are shorter. A dozen `f32` registers of this length fit the first-level
+/// cache.
 pub(crate) const TILE: usize = 1024;
 /// Number of registers and outputs of [`TILE`] elements that fit the first-level cache together with the inputs.
 const ROOM: usize = 8;
@@ -22,7 +24,7 @@ const WIDEST: usize = 4;
 /// The source of an instruction's operand, with the size of an element in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Src {
-    /// The function takes fewer operands.
+    /// No operand, because the function takes fewer than three.
     None,
     /// An input with one element per element of the run.
     In(u16, u8),
@@ -229,14 +231,14 @@ struct Tile<'a, 'b> {
     bases: &'a [usize],
     outs: &'a mut [&'b mut [u8]],
     alias: &'a [Option<u16>],
-    /// Index of the tile's first element. `base` is the index of the first element in the outputs' slices.
+    /// Index of the tile's first element. `base` is the index of the element at the start of the outputs' slices.
     start: usize,
     base: usize,
     len: usize,
 }
 
 impl Tile<'_, '_> {
-    /// Returns the position of the tile's first element in an input.
+    /// Returns the position of the tile's first element in the slice of an input.
     #[inline]
     fn start_of(&self, input: u16) -> usize {
         self.start - self.bases.get(usize::from(input)).copied().unwrap_or(0)

@@ -1,4 +1,6 @@
-//! Chooses the `f32` functions of a group that run as one chain, and the views that are read in place.
+//! Chooses the `f32` functions of a group that run as chains, and the views that are read in place. A chain is a
+//! sequence of functions that run in one pass over the elements. Each function takes the result of the function before
+//! it.
 
 use std::collections::HashMap;
 
@@ -10,15 +12,15 @@ use super::view::View;
 
 /// Maximum length of a chain.
 const MAX_LINKS: usize = 48;
-/// Minimum length of the runs of a view that is read in place. Tiles end where such runs end, and short tiles cost more
-/// than a copy.
+/// Minimum length of the [lines](View::line) of a view that is read in place. Tiles end where lines end, and short
+/// tiles cost more than a copy.
 const MIN_LINE: usize = 256;
 
 /// Decisions about a group before it is compiled.
 pub(crate) struct Plan {
     /// For each node, the next node of its chain. `None` if the node ends a chain or belongs to no chain.
     pub(crate) joined: Vec<Option<usize>>,
-    /// Views that are not materialized. Maps the value of the view to the viewed value and the view.
+    /// Views that are not materialized. Maps the result of a view to the viewed value and the view.
     pub(crate) viewed: HashMap<ValueIndex, (ValueIndex, View)>,
     /// Tiles end at multiples of this number of elements. If it is 0, tiles may end anywhere.
     pub(crate) line: usize,
@@ -30,7 +32,7 @@ fn is_chainable(node: &Node) -> bool {
 
 /// Plans a group with the outputs `wanted`.
 pub(crate) fn plan(group: &Group, wanted: &[ValueIndex], values: &[Value]) -> Plan {
-    // Number of nodes that read each value, and whether all these nodes are chainable.
+    // Number of nodes that read each value, and whether all these nodes can be part of a chain.
     let mut users: HashMap<ValueIndex, (usize, bool)> = HashMap::new();
     for node in &group.nodes {
         for (_, &v) in node.ins.iter().enumerate().filter(|&(i, v)| !node.ins[..i].contains(v)) {

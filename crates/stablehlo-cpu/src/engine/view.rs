@@ -11,7 +11,7 @@ pub(crate) fn strides_of(dims: &[usize]) -> Vec<isize> {
     let mut step = 1isize;
     for (stride, &dim) in strides.iter_mut().zip(dims).rev() {
         *stride = step;
-        // Count a zero extent as one, so that the strides of the other dimensions remain meaningful.
+        // Count a zero extent as one, so that the strides of the other dimensions do not become zero.
         step *= dim.max(1) as isize;
     }
     strides
@@ -36,7 +36,7 @@ pub(crate) enum Line {
 
 impl View {
     /// Creates a view. `dims` and `strides` are simplified: unit dimensions are dropped, and adjacent dimensions are
-    /// merged.
+    /// merged if one stride covers both.
     pub(crate) fn new(dims: &[usize], strides: &[isize], offset: usize) -> Self {
         let len = dims.iter().product();
         let mut view = View { dims: Vec::new(), strides: Vec::new(), offset, len };
@@ -65,7 +65,7 @@ impl View {
         self.len <= 1 || (self.dims.len() == 1 && self.strides[0] == 1)
     }
 
-    /// Returns whether the view repeats each of `rows` elements `columns` times.
+    /// Returns whether the view repeats each of the buffer's first `rows` elements `columns` times.
     pub(crate) fn repeats(&self, rows: usize, columns: usize) -> bool {
         self.offset == 0 && self.dims == [rows, columns] && self.strides == [1, 0]
     }
@@ -87,8 +87,8 @@ impl View {
         View { offset: self.offset + by, ..self.clone() }
     }
 
-    /// Calls `f(position in the view, position in the buffer, run length)` for the innermost runs that cover the
-    /// elements `start .. start + count`.
+    /// Calls `f(distance from start, position in the buffer, run length)` for the elements `start .. start + count` of
+    /// the view. Each run lies within one row of the innermost dimension.
     #[inline(always)]
     fn runs(&self, start: usize, count: usize, mut f: impl FnMut(usize, isize, usize)) {
         if count == 0 {
@@ -130,7 +130,7 @@ impl View {
     }
 
     /// Returns the length of the view's lines, which are runs that are contiguous in the buffer or repeat one element.
-    /// Returns 0 if there are no such runs.
+    /// Returns 0 if the view has no lines or only one element.
     pub(crate) fn line(&self) -> usize {
         match (self.dims.last(), self.strides.last()) {
             (Some(&extent), Some(0 | 1)) => extent,
@@ -149,7 +149,7 @@ impl View {
         position as usize
     }
 
-    /// Returns the line that contains the elements from `start` on. These elements must be in one of the view's lines.
+    /// Returns the rest of a line, from element `start` of the view on. The view must have [lines](View::line).
     pub(crate) fn line_at(&self, start: usize) -> Line {
         match self.strides.last() {
             Some(0) => Line::Repeated(self.position(start)),
@@ -174,7 +174,7 @@ impl View {
         }
     }
 
-    /// Copies the whole view to `dst`, in blocks if it is a transpose.
+    /// Copies the whole view to `dst`. Copies in blocks if the view transposes the buffer.
     pub(crate) fn read_all<T: Copy>(&self, src: &[T], dst: &mut [T]) {
         let Some(last) = self.dims.len().checked_sub(1) else {
             return self.read(src, 0, dst);
@@ -190,7 +190,9 @@ impl View {
         let own = strides_of(&self.dims);
         let (rows, columns) = (self.dims[k], self.dims[last]);
         let (to_row, from_column) = (own[k] as usize, self.strides[last]);
-        // Copy planes that are spanned by the view's last dimension and the dimension that is contiguous in the buffer.
+        // Copy one plane after the other. A plane is spanned by the view's last dimension and the dimension that is
+        // contiguous in the buffer. The cache lines of a block of the plane stay in the cache until all their elements
+        // are copied.
         let others = |v: &[isize]| {
             v.iter().enumerate().filter(|&(a, _)| a != k && a != last).map(|(_, &s)| s).collect::<Vec<_>>()
         };

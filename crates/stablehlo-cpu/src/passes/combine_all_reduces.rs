@@ -52,19 +52,20 @@ impl Waiting {
         Self { bytes: bytes(&op, types).unwrap_or(LARGEST), delayed: Vec::new(), results, op }
     }
 
-    /// Returns whether the op or an op inside it uses a result.
+    /// Returns whether the op or an op inside it uses one of the `results`.
     fn is_used_by(&self, op: &Op) -> bool {
         op.operands.iter().any(|operand| self.results.contains(operand))
             || op.regions.iter().flat_map(|region| &region.ops).any(|op| self.is_used_by(op))
     }
 
-    /// Delays an op that uses a result.
+    /// Delays an op that uses one of the `results`.
     fn delay(&mut self, op: Op) {
         self.results.extend(&op.results);
         self.delayed.push(op);
     }
 
-    /// Adds the operands of an `all_reduce` that uses no result. Returns the `all_reduce` if it cannot be joined.
+    /// Adds the operands of an `all_reduce` that uses none of the `results`. Returns the `all_reduce` if it cannot be
+    /// joined.
     fn join(&mut self, op: Op, types: &ValueTypes) -> Option<Op> {
         let bytes = bytes(&op, types).and_then(|bytes| self.bytes.checked_add(bytes)).filter(|&bytes| bytes <= LARGEST);
         let Some(bytes) = bytes.filter(|_| alike(&self.op, &op, types)) else { return Some(op) };
@@ -102,7 +103,7 @@ fn combine(region: &mut Region, types: &ValueTypes) {
     }
 }
 
-/// Returns whether the order of the op matters, because the op may have side effects or draws random numbers.
+/// Returns whether the op must keep its position, because it may have side effects or draws random numbers.
 fn has_effects(op: &Op, types: &ValueTypes) -> bool {
     let is_token = |id: &ValueId| index(*id).and_then(|index| types.get(index)) == Some(&Type::Token);
     matches!(op.kind, OpKind::CustomCall { .. } | OpKind::Call { .. } | OpKind::Rng { .. } | OpKind::Other { .. })
@@ -116,7 +117,8 @@ fn bytes(op: &Op, types: &ValueTypes) -> Option<usize> {
     sizes.try_fold(0, |sum: usize, size| sum.checked_add(size?))
 }
 
-/// Returns whether two ops reduce arrays of one element type by the same function over the same groups.
+/// Returns whether two ops have the same attributes, and reduce arrays of one element type by the same binary op over
+/// the same groups.
 fn alike(a: &Op, b: &Op, types: &ValueTypes) -> bool {
     let element = |id: &ValueId| Some(types.get(index(*id)?)?.as_tensor()?.element);
     let first = a.operands.first().and_then(element);

@@ -1,8 +1,9 @@
 //! The pass `decompose_quantized`: rewrites quantized types as plain arithmetic before a program is lowered.
 //!
-//! Values become tensors of the stored integers. Ops that only move or pass on elements work on the integers. The
-//! specification defines all other ops by dequantizing, computing and quantizing, so they are rewritten in this form.
-//! `uniform_quantize` and `uniform_dequantize` are rewritten in the same way.
+//! Values become tensors of the stored integers. Ops that only move or pass on elements work on the integers, if their
+//! operands and results have the same parameters. The specification defines all other ops by dequantizing, computing
+//! and quantizing, so they are rewritten in this form. `uniform_quantize` and `uniform_dequantize` are rewritten in the
+//! same way.
 
 use stablehlo::ir::{
     Binary, ComparisonType, DYNAMIC, ElementType, Func, Literal, LocationId, Module, Op, OpKind, Region, TensorType,
@@ -174,7 +175,8 @@ impl Rewrite<'_> {
         }
     }
 
-    /// Broadcasts one number per slice, or one number for all slices, to the shape of the tensor.
+    /// Broadcasts one number per slice, or one number for all slices, to the shape of the tensor. `of` selects the
+    /// scale or the zero point.
     fn spread(
         &mut self,
         q: &Quantized,

@@ -152,7 +152,7 @@ impl Rewrite<'_> {
         Ok(())
     }
 
-    /// Handles a scan over zero slices: its outputs are empty, and carried values keep their initial values.
+    /// Rewrites a scan over zero slices. Its outputs are empty, and the carried values keep their initial values.
     fn nothing(
         &mut self,
         scan: &Scan,
@@ -190,7 +190,8 @@ impl Rewrite<'_> {
         Ok(Region { args, ops })
     }
 
-    /// Emits one iteration of the loop: the ops that define the arguments of the scan's body, and the body itself.
+    /// Builds the body of the loop. It contains the ops that define the arguments of the scan's body, the scan's body
+    /// itself, and the ops that update the outputs and the counter.
     fn turn(
         &mut self,
         scan: &Scan,

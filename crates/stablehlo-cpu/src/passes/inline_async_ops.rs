@@ -1,10 +1,10 @@
-//! The pass `inline_async_ops`: replaces `async_start` and `async_done` by the op that they start, before a program is
-//! partitioned or lowered.
+//! The pass `inline_async_ops`: replaces `async_start` and `async_done` with the op that `async_start` contains, before
+//! a program is partitioned or lowered.
 //!
 //! The op runs at `async_start`. The specification also allows it to run later, up to `async_done`.
 //!
-//! The pass also removes `custom_call @control_dep`, with which JAX requests a certain order of ops. The operands of
-//! this call may be futures, and the call does not change any value.
+//! The pass also removes `custom_call @control_dep`. JAX uses this call to request an order of ops. The operands of the
+//! call may be futures, and the call does not change any value.
 
 use std::collections::HashMap;
 
@@ -24,8 +24,8 @@ fn applies(region: &Region) -> bool {
     region.ops.iter().any(|op| matches!(op.kind, OpKind::AsyncStart) || is_order(op) || op.regions.iter().any(applies))
 }
 
-/// Returns the program without asynchronous ops, or `None` if it contains none. The verifier must have accepted the
-/// module.
+/// Returns the program without asynchronous ops and calls of `control_dep`, or `None` if it contains neither. The
+/// verifier must have accepted the module.
 pub(crate) fn inline_async_ops(module: &Module) -> Result<Option<Module>> {
     if !module.funcs.iter().any(|f| applies(&f.body)) {
         return Ok(None);

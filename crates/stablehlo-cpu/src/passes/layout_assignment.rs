@@ -24,7 +24,7 @@ pub(crate) fn assign_layouts(module: &Module, parameters: &[Order], outputs: &[O
     for (at, order) in parameters.iter().enumerate() {
         let (Some(order), Some(&named)) = (order, func.body.args.get(at)) else { continue };
         let ty = type_of(func, named)?;
-        // The position of each of the program's dimensions in storage.
+        // `permutation` contains the position of each of the program's dimensions in storage.
         let permutation = inverse_permutation(order);
         let stored = value(func, permuted(&ty, order)?)?;
         before.push(transpose(permutation, stored, named));
@@ -105,8 +105,9 @@ pub(crate) fn export_attributes(module: &Module, settings: &CompileSettings) -> 
 /// Maximum number of ops to follow in the search for a transpose.
 const MAX_STEPS: usize = 64;
 
-/// Returns the storage order in which a result requires no copy. If the result is a transpose, followed only by
-/// elementwise ops, this is the storage order of the operand of the transpose.
+/// Returns the storage order in which a result requires no copy by a transpose. If the result is a transpose, followed
+/// only by unary elementwise ops, this is the storage order of the operand of the transpose. Otherwise, the order is
+/// row-major.
 pub fn preferred_output_order(func: &Func, output: usize) -> Order {
     let end = func.body.ops.last().filter(|op| matches!(op.kind, OpKind::Return))?;
     let mut value = *end.operands.get(output)?;

@@ -7,7 +7,7 @@ use stablehlo::ir::{DYNAMIC, ElementType, TensorType, Type};
 pub(super) struct Quantized {
     pub(super) shape: Vec<i64>,
     pub(super) params: Params,
-    /// The dimension whose slices have separate scales.
+    /// The dimension whose slices have separate scales. `None` if the whole tensor has one scale.
     pub(super) axis: Option<usize>,
 }
 

@@ -12,7 +12,7 @@ pub(crate) fn find<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Att
     attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value)
 }
 
-/// Returns the text of an attribute, or `None` if the attribute is neither a string, nor a symbol, nor unparsed.
+/// Returns the text of a string, a symbol or an unparsed attribute, or `None` for any other attribute.
 pub(crate) fn text(attribute: &Attribute) -> Option<String> {
     match attribute {
         Attribute::Other(text) | Attribute::Symbol(text) => Some(text.clone()),

@@ -1,8 +1,9 @@
-//! Arranges the devices in one grid, of which every mesh of the program is a view.
+//! Arranges the devices of a program in one grid, which represents all meshes and tilings that have common axes.
 //!
-//! Programs name axes of several meshes, parts of axes, or tiles in any device order. The grid represents all of them
-//! by digits of the device index, in a mixed radix. Each axis of a mesh corresponds to one or several digits. In this
-//! module, an axis is the index of a digit. Two annotations are equivalent exactly if their digits are equal.
+//! Programs name axes of several meshes, parts of axes, or tiles in any device order. The grid represents them by
+//! digits of a device's position in the grid, in a mixed radix. Each axis of a mesh corresponds to one or several
+//! digits. In this module, an axis is the index of a digit. Two annotations are equivalent exactly if their digits are
+//! equal.
 
 use std::collections::HashMap;
 
@@ -11,7 +12,7 @@ use crate::error::CompileError;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// A digit of the device index: an index into [`Grid::sizes`], where 0 is the most significant digit.
+/// A digit of the grid position, as an index into [`Grid::sizes`]. Digit 0 is the most significant one.
 pub(crate) type Axis = u8;
 
 /// A set of digits.
@@ -69,7 +70,7 @@ pub(crate) struct Sharding {
     pub(crate) unreduced: AxisSet,
 }
 
-/// Tile dimensions, and the devices in the order of the tiles.
+/// Tile dimensions, and the devices in row-major order of the tiles.
 pub(crate) type Tiling = (Vec<usize>, Vec<usize>);
 
 /// Identifies a layout of devices in annotations.
@@ -121,12 +122,12 @@ impl Grid {
         extent.div_ceil(self.parts(axes).max(1))
     }
 
-    /// Returns the distance between grid positions whose digit differs by one.
+    /// Returns the distance between grid positions that differ by one in this digit.
     pub(crate) fn stride(&self, axis: Axis) -> usize {
         self.sizes[usize::from(axis) + 1..].iter().product()
     }
 
-    /// Returns the groups of partitions that differ only in these axes, in the order of the axes, major first.
+    /// Returns the groups of partitions that differ only in these axes. Each group is in row-major order of the axes.
     pub(crate) fn groups(&self, axes: &[Axis]) -> Vec<Vec<usize>> {
         let others: Vec<Axis> =
             (0..self.sizes.len()).filter_map(|a| Axis::try_from(a).ok()).filter(|a| !axes.contains(a)).collect();
@@ -144,7 +145,7 @@ impl Grid {
         places
     }
 
-    /// Returns the partitions in row-major order, first over these axes in this order, then over all other axes.
+    /// Returns all partitions in row-major order of a list of axes: these axes, followed by all other axes.
     pub(crate) fn assignment(&self, axes: &[Axis]) -> Vec<usize> {
         let all = (0..self.sizes.len()).filter_map(|a| Axis::try_from(a).ok());
         let others: Vec<Axis> = all.filter(|a| !axes.contains(a)).collect();
@@ -251,7 +252,7 @@ impl Grid {
         take(size)
     }
 
-    /// Returns whether the annotation names a mesh or a tiling that has no common axes with the grid.
+    /// Returns whether the annotation names a mesh or a tiling that the axes of the grid cannot describe.
     pub(crate) fn is_apart(&self, annotation: &ParsedSharding) -> bool {
         matches!(self.off_grid(annotation), Some(OffGrid::Apart(..)))
     }
@@ -266,7 +267,7 @@ impl Grid {
     }
 }
 
-/// Returns the number of dimensions that an annotation with axes or tiles describes.
+/// Returns the number of dimensions that an annotation with axes or tiles describes, or 0 for any other annotation.
 fn tensor_rank(annotation: &ParsedSharding) -> usize {
     match annotation {
         ParsedSharding::Axes { dims, .. } => dims.len(),

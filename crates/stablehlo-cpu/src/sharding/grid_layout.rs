@@ -1,7 +1,7 @@
 //! Finds the grid that can represent a program's meshes and tilings.
 //!
-//! A mesh that has no common axes with other meshes is not part of the grid. [`OffGrid`] records the partitions of its
-//! parts.
+//! A mesh or a tiling is not part of the grid if it covers only some partitions, or has no common axes with earlier
+//! ones. [`OffGrid`] records the partitions of its parts.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,7 +11,8 @@ use crate::error::CompileError;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// A digit whose index is not known yet: the distance between two consecutive values, and the number of values.
+/// A digit whose index is not known yet: the distance between the grid positions of two consecutive values, and the
+/// number of values.
 type Digit = (usize, usize);
 
 /// The extents and the devices of a mesh or a tiling.
@@ -67,7 +68,7 @@ impl Grid {
         Ok(grid)
     }
 
-    /// Adds a mesh or a tiling to the grid.
+    /// Adds a mesh or a tiling to the grid, or to the list of those that deviate from the grid.
     fn add(&mut self, layout: Layout, fit: Option<Fit>, digits: &[Digit]) {
         let Some(fit) = fit else {
             self.elsewhere.insert(layout.key, OffGrid::Apart(layout.devices, layout.mesh));
@@ -173,7 +174,8 @@ impl Layouts {
         let mut full = self.all.iter().filter(|layout| layout.devices.len() == partitions);
         let is_regular = |layout: &Layout, order: &[usize]| digits(&layout.extents, &layout.devices, order).is_some();
         let Some(odd) = full.clone().position(|layout| !is_regular(layout, &identity)) else { return identity };
-        // The devices of this layout have no regular order, so the grid adopts their order.
+        // The grid adopts the order of the first irregular layout, if this layout comes first or if the other layouts
+        // are regular in this order.
         let order = full.clone().nth(odd).map_or_else(|| identity.clone(), |layout| layout.devices.clone());
         if odd == 0 || full.all(|layout| is_regular(layout, &order)) { order } else { identity }
     }
@@ -237,7 +239,7 @@ fn laid_out(name: &str, mesh: &ParsedMesh, partitions: usize) -> Result<(Vec<usi
     let extents: Vec<usize> = mesh.axes.iter().map(|(_, size)| *size).collect();
     let count = product(&extents).unwrap_or(usize::MAX);
     if mesh.axes.is_empty() || count == 1 {
-        // Such a mesh shards nothing. If it has only one device, `Grid::singles` contains this device.
+        // Such a mesh shards nothing. If it has no axes and only one device, `Grid::singles` contains this device.
         return Ok((vec![1; extents.len()], (0..partitions).collect()));
     }
     if count > partitions {
@@ -255,8 +257,8 @@ fn laid_out(name: &str, mesh: &ParsedMesh, partitions: usize) -> Result<(Vec<usi
     Ok((extents, devices))
 }
 
-/// Returns the digits of each dimension of a layout, for devices in that order. Returns `None` if the digits are not
-/// regular.
+/// Returns the digits of each dimension of a layout in a grid whose partitions have this order. Returns `None` if the
+/// layout is irregular, because no strides map its positions to the grid positions of its devices.
 fn digits(extents: &[usize], devices: &[usize], order: &[usize]) -> Option<Vec<Vec<Digit>>> {
     let mut place = vec![0; order.len()];
     order.iter().enumerate().for_each(|(at, &device)| place[device] = at);

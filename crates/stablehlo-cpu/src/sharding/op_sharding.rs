@@ -34,7 +34,7 @@ pub enum OpSharding {
     },
 }
 
-/// The fields of XLA's `OpSharding` message that this device writes.
+/// The fields of XLA's `OpSharding` message that this crate writes.
 #[derive(Clone, PartialEq, Message)]
 struct OpShardingProto {
     #[prost(int32, tag = "1")]
@@ -49,7 +49,7 @@ struct OpShardingProto {
     last_tile_dims: Vec<i32>,
 }
 
-/// The values of XLA's `OpSharding.Type`.
+/// Values of XLA's `OpSharding.Type`.
 const REPLICATED: i32 = 0;
 const MAXIMAL: i32 = 1;
 const OTHER: i32 = 3;

@@ -58,8 +58,8 @@ pub(crate) struct ParsedAxis {
     pub(crate) part: Option<(usize, usize)>,
 }
 
-/// The axes of a mesh, and its devices in the order of the axes. If `devices` is empty, the mesh contains all devices
-/// in order.
+/// The axes of a mesh, and its devices in row-major order of the axes. If `devices` is empty, the mesh contains all
+/// devices in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ParsedMesh {
     pub(crate) axes: Vec<(String, usize)>,
@@ -162,7 +162,7 @@ impl<'a> Reader<'a> {
         Ok(ParsedAxis { name, part })
     }
 
-    /// Parses `{"x", "y", ?}p1`.
+    /// Parses `{"x", "y", ?}p1`. Ignores the priority `p1`.
     fn dim(&mut self) -> Result<ParsedDim> {
         let mut dim = ParsedDim::default();
         self.list("{", "}", |r| {
@@ -180,7 +180,7 @@ impl<'a> Reader<'a> {
         Ok(dim)
     }
 
-    /// Parses `<@mesh, [{"x"}], replicated={...}, unreduced={...}>`.
+    /// Parses `<@mesh, [{"x"}], replicated={...}, unreduced={...}>`. Ignores the `replicated` axes.
     fn sharding(&mut self) -> Result<ParsedSharding> {
         self.expect("<")?;
         let mesh = if self.eat("@") {
@@ -266,7 +266,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Computes `iota(product).reshape(shape).transpose(permutation)`, flattened.
+/// Computes `iota(product).reshape(shape).transpose(permutation)`, flattened. Returns `None` if `permutation` is not a
+/// permutation, or if the result would be too large.
 fn transposed_iota(shape: &[usize], permutation: &[usize]) -> Option<Vec<usize>> {
     let count = product(shape).filter(|&n| n <= 1 << 20)?;
     let mut sorted = permutation.to_vec();

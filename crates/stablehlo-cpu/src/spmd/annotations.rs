@@ -18,8 +18,8 @@ pub(super) fn of_value(attributes: &Attributes) -> Result<Option<ParsedSharding>
     of_gspmd(attributes)
 }
 
-/// Returns GSPMD's annotation. Returns `None` for `{unknown}`, with which automatic sharding and sharding groups mark
-/// the values whose sharding the partitioner chooses.
+/// Returns GSPMD's annotation. Returns `None` if there is no annotation or if it is `{unknown}`. Automatic sharding and
+/// sharding groups write `{unknown}` for values whose sharding the partitioner chooses.
 fn of_gspmd(attributes: &Attributes) -> Result<Option<ParsedSharding>> {
     match find(attributes, "mhlo.sharding").and_then(text) {
         Some(text) if text.starts_with("{unknown") => Ok(None),

@@ -31,7 +31,7 @@ pub(super) struct Builder<'g> {
     pub(super) location: LocationId,
 }
 
-/// Converts an extent to the IR's integer. Returns an error if it is too large.
+/// Converts an extent to `i64`, the type of extents in the IR. Returns an error if it is too large.
 pub(super) fn size(n: usize) -> Result<i64> {
     i64::try_from(n).map_err(|_| CompileError::unsupported(format!("an extent of {n}")))
 }
@@ -104,7 +104,7 @@ impl<'g> Builder<'g> {
         self.blocks.pop().unwrap_or_default()
     }
 
-    /// Returns all ops of the function.
+    /// Returns all ops of the function, and the types of its values.
     pub(super) fn finish(mut self) -> (Vec<Op>, Vec<Type>) {
         let body = self.close();
         self.prologue.extend(body);
@@ -194,8 +194,8 @@ impl<'g> Builder<'g> {
         Ok(total)
     }
 
-    /// Returns the groups of partitions that differ along these axes. With `flattened`, returns the groups of every
-    /// replica, with flattened IDs.
+    /// Returns the groups of partitions that differ only along these axes. With `flattened`, returns the groups of
+    /// every replica, with flattened IDs.
     fn groups(&self, axes: &[Axis], flattened: bool) -> Result<ReplicaGroups> {
         let groups = self.grid.groups(axes);
         let partitions = self.grid.order.len();
@@ -212,7 +212,7 @@ impl<'g> Builder<'g> {
         Ok(Region { args: vec![a, b], ops })
     }
 
-    /// Combines a value over the partitions that differ along the axes, by `op`.
+    /// Combines the values of the partitions that differ only along the axes, by `op`.
     pub(super) fn all_reduce(&mut self, value: ValueId, op: Binary, axes: &[Axis]) -> Result<ValueId> {
         let ty = self.tensor(value)?.clone();
         let region = self.reducer(op, ty.element)?;
@@ -253,7 +253,7 @@ impl<'g> Builder<'g> {
         self.add(broadcast(self.groups(axes, false)?), &[value], ty)
     }
 
-    /// Broadcasts the value of the given partition.
+    /// Broadcasts the value of the given partition to all partitions.
     pub(super) fn broadcast_from(&mut self, value: ValueId, partition: usize) -> Result<ValueId> {
         let ty = self.tensor(value)?.clone();
         let others = (0..self.grid.order.len()).filter(|&other| other != partition);
@@ -269,7 +269,7 @@ impl<'g> Builder<'g> {
         self.add(OpKind::CollectivePermute { channel: CHANNEL, source_target_pairs }, &[value], ty)
     }
 
-    /// Returns the value of the partition at the opposite end of each axis.
+    /// Returns the value of the partition at the mirrored position along each axis.
     pub(super) fn mirrored(&mut self, value: ValueId, axes: &[Axis]) -> Result<ValueId> {
         if axes.is_empty() {
             return Ok(value);

@@ -67,7 +67,7 @@ impl<'m> Splitter<'_, 'm> {
         })
     }
 
-    /// Returns the planned shardings of an op's results, and the axes along which the results are sums.
+    /// Returns the planned shardings of an op's results, and the axes along which the results are unreduced.
     fn planned(&self, op: &Op) -> Vec<Cut> {
         op.results.iter().map(|&v| self.plan.state(v)).map(|state| (state.dims.clone(), state.unreduced)).collect()
     }

@@ -11,7 +11,8 @@ use crate::sharding::grid::Axis;
 type Result<T> = std::result::Result<T, CompileError>;
 
 impl<'m> Splitter<'_, 'm> {
-    /// Returns whether the call is outside manual computations and there are several devices.
+    /// Returns whether one device must make the call for all devices. This is the case if there are several devices,
+    /// and the call is neither inside a manual computation nor marked as manual.
     pub(super) fn is_for_all(&self, op: &Op) -> Result<bool> {
         let own = self.manual > 0 || !manual_of(self.plan, op).is_empty();
         Ok(!own && self.grid.order.len() > 1 && !is_manual(op)?)

@@ -1,4 +1,6 @@
-//! Linear ops. Applied to each summand of an operand, such an op produces the summands of the result.
+//! Linear ops. Applied to each summand of an operand, such an op produces the summands of the result. A value is
+//! unreduced along an axis if each device along the axis holds a summand of the value. Names in the code call such a
+//! value a sum.
 
 use stablehlo::ir::{Binary, ElementType, Func, Op, OpKind, Region, Type, Unary, ValueId};
 
@@ -14,14 +16,15 @@ type Result<T> = std::result::Result<T, CompileError>;
 
 /// The operands in which an op is linear.
 pub(super) enum Linear {
-    /// Linear in all of these operands together, like `add`. The other operands must not be sums.
+    /// Linear in all of these operands together, like `add`. The other operands must not be unreduced.
     Together(Vec<usize>),
-    /// Linear in each of these operands while the other operands are not sums, like `multiply`.
+    /// Linear in each of these operands if no other operand is unreduced, like `multiply`.
     Apart(Vec<usize>),
     None,
 }
 
-/// Returns how sums pass through `op`. Ignores rounding and overflow, which change whenever sums are reordered.
+/// Returns the operands in which `op` is linear. Ignores differences in rounding and overflow, because any change to
+/// the order of a summation causes them.
 pub(super) fn linear(func: &Func, op: &Op, constants: &impl Constants) -> Linear {
     let element = |value: Option<&ValueId>| match value.and_then(|v| func.values.get(v.0 as usize)) {
         Some(Type::Tensor(ty)) => Some(ty.element),
@@ -64,7 +67,7 @@ pub(super) fn linear(func: &Func, op: &Op, constants: &impl Constants) -> Linear
     }
 }
 
-/// Returns whether the value is a constant zero, which is a sum of zeros.
+/// Returns whether the value is a constant zero, whose summands may all be zero.
 pub(super) fn is_zero(constants: &impl Constants, value: ValueId) -> bool {
     constants.constant(value).is_some_and(|literal| literal.data.iter().all(|&byte| byte == 0))
 }
@@ -78,8 +81,8 @@ fn keeps_sums(from: ElementType, to: ElementType) -> bool {
 }
 
 impl<'m> Plan<'m> {
-    /// Records the axes along which annotations require values to be sums, so that these values are not sharded along
-    /// these axes.
+    /// Records the axes along which the annotations of constraints require the operands to be unreduced. The
+    /// propagation does not shard these operands along these axes.
     pub(super) fn note_wanted_sums(&mut self, region: &'m Region) -> Result<()> {
         for_each_op(region, &mut |op| {
             if let (Role::Constraint, [annotation, ..], &[operand]) = (role(op), &of_op(op)?[..], &op.operands[..]) {
@@ -91,7 +94,8 @@ impl<'m> Plan<'m> {
         })
     }
 
-    /// Marks the results of a linear op as sums if its operands are sums, unless an annotation requires otherwise.
+    /// Marks the results of an op as unreduced if its operands are unreduced, and the op is linear in these operands or
+    /// returns them unchanged. An annotation of the op is applied later and takes precedence.
     pub(super) fn pass_sums(&mut self, op: &Op, role: Role) {
         let sums = match (role, &op.kind) {
             (Role::Nothing, _) => {
@@ -123,20 +127,22 @@ impl<'m> Plan<'m> {
         }
     }
 
-    /// Returns the axes along which all of the values are sums. A zero is a sum along every axis.
+    /// Returns the axes along which all values are unreduced. Ignores constant zeros, which may be unreduced along any
+    /// axis.
     pub(super) fn common_sums(&self, values: &[ValueId]) -> AxisSet {
         let sums = values.iter().filter(|&&value| !is_zero(self, value)).map(|&value| self.state(value).unreduced);
         sums.reduce(AxisSet::intersection).unwrap_or_default()
     }
 }
 
-/// How sums pass through one op on one partition.
+/// The axes along which the operands and results of an op are unreduced.
 pub(super) struct Sums {
-    /// The axes along which the result is a sum because operands are sums.
+    /// The axes along which the result is unreduced because operands are unreduced.
     pub(super) partial: AxisSet,
-    /// The axes along which each operand must be a sum.
+    /// The axes along which each operand must be unreduced.
     operands: Vec<AxisSet>,
-    /// The operand to which the op adds, and the axes along which the result may be a sum.
+    /// For a scatter that adds, the operand that receives the updates, and the axes along which the result may be
+    /// unreduced.
     added_to: Option<(usize, AxisSet)>,
 }
 
@@ -145,8 +151,9 @@ impl Sums {
         self.operands.get(operand).copied().unwrap_or_default()
     }
 
-    /// Completes the choice after the op's factors are sharded. If sums over sharded factors are added to an operand,
-    /// the operand must be counted only once. It must therefore be a sum over the same axes.
+    /// Completes the axes of a scatter that adds, after its factors are sharded along the axes `cut`. Leaves the axes
+    /// of other ops unchanged. `summed` are the axes along which devices hold different updates. The operand that
+    /// receives the updates must be unreduced along the same axes, so that it is counted only once.
     pub(super) fn leave_to(&mut self, cut: &[Vec<Axis>], summed: AxisSet) {
         let Some((operand, wanted)) = self.added_to else { return };
         let cut = cut.iter().fold(AxisSet::default(), |set, axes| set.union(AxisSet::of(axes)));
@@ -175,7 +182,8 @@ impl Splitter<'_, '_> {
         let all = linear.iter().map(partial).collect::<Result<Vec<_>>>()?;
         let any = all.iter().copied().fold(AxisSet::default(), AxisSet::union).intersection(wanted);
         if is_scatter_add(op) {
-            // Factors may be sharded along the axes over which only this operand is a sum.
+            // Take only axes along which the updates are unreduced. If only the operand that receives the updates is
+            // unreduced along an axis, factors may be sharded along this axis.
             sums.partial = all[1].intersection(wanted);
             sums.added_to = Some((0, any));
             return Ok(sums);

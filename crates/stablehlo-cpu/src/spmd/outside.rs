@@ -32,7 +32,9 @@ impl<'m> Splitter<'_, 'm> {
         Ok(())
     }
 
-    /// Returns whether all groups have the same size, so that every group computes the same result.
+    /// Returns whether every partition gets the same result. This is the case for an `all_reduce` or an `all_gather`
+    /// whose groups have the same size. With several replicas, there must also be only one group, or the groups must
+    /// not contain flattened IDs.
     fn is_same_everywhere(&self, op: &Op) -> bool {
         let (OpKind::AllReduce { replica_groups, use_global_device_ids: global, .. }
         | OpKind::AllGather { replica_groups, use_global_device_ids: global, .. }) = &op.kind

@@ -1,4 +1,4 @@
-//! Reduces and creates values of which each device holds a summand.
+//! Reduces and creates unreduced values. Each device holds a summand of such a value.
 
 use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, ElementType, Literal, OpKind, TensorType, ValueId};
 
@@ -32,7 +32,8 @@ impl Builder<'_> {
         if gained.is_empty() { Ok(value) } else { self.only_first(value, &gained.axes()) }
     }
 
-    /// Sums over the axes. If `to` shards a dimension along these axes, one collective reduces and shards the value.
+    /// Sums a value over the axes. If `to` shards a dimension along some of these axes, one collective reduces and
+    /// shards the value. Updates `now`, which is the current sharding of the value.
     fn reduce(
         &mut self,
         mut value: ValueId,
@@ -54,8 +55,9 @@ impl Builder<'_> {
         if axes.is_empty() { Ok(value) } else { self.all_reduce(value, Binary::Add, &axes.axes()) }
     }
 
-    /// For dimensions that `to` does not shard, converts the parts to summands. Each summand is the part, with zeros
-    /// elsewhere.
+    /// For dimensions that `to` shards along fewer axes than `now`, converts the parts to summands if the other axes
+    /// are in `gained`. Each summand consists of the part, and zeros elsewhere. Updates `now`, and removes the axes
+    /// from `gained`.
     fn spread(
         &mut self,
         mut value: ValueId,
@@ -81,7 +83,7 @@ impl Builder<'_> {
     pub(super) fn zeros(&mut self, ty: &TensorType) -> Result<ValueId> {
         let one = TensorType { shape: vec![1], element: ty.element };
         let size = one.byte_size().ok_or_else(|| CompileError::unsupported(format!("zeros of type {ty}")))?;
-        // A tensor of one element is not a splat.
+        // The IR does not mark a literal of one element as a splat.
         let splat = ty.num_elements() != Some(1);
         let literal = Literal { ty: ty.clone(), data: vec![0; size].into(), splat };
         self.add(OpKind::Constant(literal), &[], ty.clone())
@@ -99,7 +101,7 @@ impl Builder<'_> {
         self.add(OpKind::DynamicUpdateSlice, &operands, ty)
     }
 
-    /// Returns the value on the first of the partitions that differ along the axes, and zeros on all other partitions.
+    /// Returns the value on the first of the partitions that differ only along the axes, and zeros on the others.
     fn only_first(&mut self, value: ValueId, axes: &[Axis]) -> Result<ValueId> {
         let ty = self.tensor(value)?.clone();
         let (place, first) = (self.coordinate(axes)?, self.number(0)?);

@@ -87,7 +87,7 @@ fn called<'m>(region: &Region, module: &'m Module, found: &mut Vec<&'m Func>) {
     }
 }
 
-/// Returns whether the program contains manual computations. Only [`partition`] can lower manual computations.
+/// Returns whether the program contains manual computations of Shardy. Only [`partition`] can lower them.
 pub(crate) fn has_manual_parts(module: &Module) -> bool {
     fn inside(region: &Region) -> bool {
         region.ops.iter().any(|op| {

@@ -1,6 +1,6 @@
 //! Arguments and results whose parts are on other partitions than the grid specifies.
 //!
-//! A mesh may cover only some of the program's partitions, have its own order, or divide the partitions along axes that
+//! A mesh may cover only some of the program's partitions, list them in another order, or divide them along axes that
 //! no other mesh has. An argument on such a mesh is moved into the grid when the program starts, and a result is moved
 //! out of it at the end. In between, only the grid determines how values are sharded.
 
@@ -25,7 +25,7 @@ pub(super) enum Placement {
     Apart(Apart),
 }
 
-/// Parts that the axes of the grid do not describe.
+/// A division into parts that the axes of the grid cannot describe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Apart {
     /// Number of parts along each dimension.
@@ -35,7 +35,7 @@ pub(super) struct Apart {
 }
 
 impl Grid {
-    /// Returns an error if a manual computation uses a mesh that is not on the grid.
+    /// Returns an error if the mesh in an annotation of a manual computation deviates from the grid.
     pub(super) fn check_manual(&self, annotation: &ParsedSharding) -> Result<()> {
         let reason = match self.off_grid(annotation) {
             None => return Ok(()),
@@ -84,7 +84,8 @@ impl Grid {
 
 impl Apart {
     fn of(annotation: &ParsedSharding, mesh: Option<&ParsedMesh>, devices: &[usize], rank: usize) -> Result<Self> {
-        // Build a grid from only the positions in this layout.
+        // Build a separate grid for the devices of this annotation, in which each device is identified by its position
+        // in `devices`.
         let positions: Vec<usize> = (0..devices.len()).collect();
         let (mut annotation, mut meshes) = (annotation.clone(), HashMap::new());
         match &mut annotation {
@@ -131,7 +132,8 @@ impl Apart {
 }
 
 impl Placement {
-    /// Returns whether every partition gets the whole value, although only some partitions need it.
+    /// Returns whether the value is not divided into parts. Every partition then gets the whole value, although only
+    /// some partitions need it.
     pub(super) fn is_whole(&self) -> bool {
         matches!(self, Self::Apart(apart) if apart.holders.len() == 1)
     }
@@ -148,7 +150,7 @@ impl Placement {
     }
 }
 
-/// Returns the sharding of a value with this state.
+/// Returns the sharding of a value with this state and placement.
 pub(super) fn op_sharding(grid: &Grid, state: &State, placement: Option<&Placement>) -> OpSharding {
     let of_grid = || OpSharding::of(grid, &state.dims, state.unreduced);
     match placement {
@@ -169,7 +171,8 @@ pub(super) fn op_sharding(grid: &Grid, state: &State, placement: Option<&Placeme
 }
 
 impl Builder<'_> {
-    /// Moves an argument into the grid. A value with an [`Apart`] placement becomes unsharded.
+    /// Moves an argument into the grid. A value with an [`Apart`] placement becomes unsharded. `whole` contains the
+    /// extents before partitioning.
     pub(super) fn rearrange_as_grid(
         &mut self,
         value: ValueId,

@@ -27,19 +27,19 @@ enum Uneven {
     Refused,
 }
 
-/// A connection between states, along which shardings are propagated.
+/// A connection between the [`State`]s of values, along which shardings are propagated.
 pub(super) enum Edge {
     Rule { sizes: Vec<usize>, alone: Vec<bool>, tensors: Vec<(usize, Mapping)> },
     ManualBoundary { outer: usize, inner: usize, prefix: Spec },
 }
 
-/// The plan of a function.
+/// The planned shardings of a function's values.
 pub(super) struct Plan<'m> {
     pub(super) func: &'m Func,
     pub(super) grid: Grid,
     pub(super) states: Vec<State>,
     /// The boundaries of manual computations: the sharding of each operand and result, and the manual axes of each
-    /// dimension. The keys are the results of the op and the arguments of its region.
+    /// dimension. The keys are the results of manual computations and the arguments of their regions.
     pub(super) boundaries: HashMap<ValueId, ManualBoundary>,
     pub(super) outputs: Vec<State>,
     /// Placements of arguments whose parts are on other partitions than the grid specifies.
@@ -54,7 +54,7 @@ pub(super) struct Plan<'m> {
 /// A value that enters or leaves a manual computation.
 #[derive(Clone, Debug)]
 pub(super) struct ManualBoundary {
-    /// The state of the global value.
+    /// Index of the state of the value outside the manual computation.
     pub(super) outer: usize,
     /// Manual axes of each dimension. They precede the dimension's other axes.
     pub(super) prefix: Spec,
@@ -78,8 +78,8 @@ impl<'m> Plan<'m> {
             let place = place(module, func, op);
             move |error: CompileError| error.at(|| place)
         };
-        // A manual computation requires a mesh of the grid, and earlier annotations take precedence in the grid. Read
-        // the annotations of manual computations first.
+        // A manual computation requires a mesh of the grid, and earlier annotations take precedence in the grid.
+        // Therefore, read the annotations of manual computations first.
         let (mut annotations, mut others) = (Vec::new(), Vec::new());
         for attributes in func.arg_attributes.iter().chain(&func.result_attributes) {
             others.extend(of_value(attributes)?);
@@ -128,7 +128,8 @@ impl<'m> Plan<'m> {
         &self.states[boundary.outer]
     }
 
-    /// Applies an annotation to a state.
+    /// Sets the sharding of state `at` to the sharding of an annotation. `uneven` determines the treatment of a
+    /// dimension whose extent is not a multiple of the number of parts.
     fn annotate(&mut self, at: usize, sharding: Sharding, uneven: Uneven) -> Result<()> {
         let state = &mut self.states[at];
         let mut used = sharding.unreduced;
@@ -304,7 +305,8 @@ impl<'m> Plan<'m> {
         Ok(())
     }
 
-    /// Links operands with results that have the same sharding, and applies an annotation.
+    /// Links each operand with its result, so that both get the same sharding. Applies the annotation of the op, if
+    /// any, to the first result.
     fn constraint(&mut self, op: &Op, edges: &mut Vec<Edge>) -> Result<()> {
         for (&x, &y) in op.operands.iter().zip(&op.results) {
             self.link(&[x, y], None, edges);
@@ -351,7 +353,7 @@ impl<'m> Plan<'m> {
         Ok(())
     }
 
-    /// Links each result of an `if` or `case` with the values that its branches return.
+    /// Plans the branches of an `if` or `case`, and links each result with the values that the branches return.
     fn branches(
         &mut self,
         op: &'m Op,
@@ -373,7 +375,8 @@ impl<'m> Plan<'m> {
         Ok(())
     }
 
-    /// Adds the edge of the op's rule, and applies the annotations of its results.
+    /// Adds the edge of the op's rule, and applies the annotations of its results. Ignores annotations that assign a
+    /// result to one device.
     fn ruled(&mut self, op: &Op, edges: &mut Vec<Edge>) -> Result<()> {
         let rule = rule(self.func, op, self);
         let of =
@@ -400,9 +403,10 @@ impl<'m> Plan<'m> {
         at: &mut impl FnMut(&Op, CompileError) -> CompileError,
     ) -> Result<()> {
         let [cond, body] = &op.regions[..] else { return Err(CompileError::invalid("a loop must have two regions")) };
-        // The body may make a value device-varying although its initial value is not.
+        // The body may make a value device-varying although its initial value is not. Plan the regions again until
+        // nothing changes, and keep only the edges of the last round.
         let mut first = edges.len();
-        // A value remains a sum throughout the loop only if it is still a sum at the end of every iteration.
+        // A value remains unreduced throughout the loop only if it is still unreduced at the end of every iteration.
         let mut sums: Vec<AxisSet> = op.operands.iter().map(|&init| self.state(init).unreduced).collect();
         for round in 0.. {
             edges.truncate(first);

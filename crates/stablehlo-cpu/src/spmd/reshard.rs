@@ -67,8 +67,8 @@ impl Builder<'_> {
         self.cut(value, extents, &mut now, to, true)
     }
 
-    /// Shards the dimensions that `to` shards along more axes than `now`. Unless `all` is set, skips axes that are
-    /// still in use.
+    /// Shards the dimensions that `to` shards along more axes than `now`. Unless `all` is set, skips axes along which
+    /// another dimension is still sharded.
     fn cut(&mut self, mut value: ValueId, extents: &[usize], now: &mut Spec, to: &Spec, all: bool) -> Result<ValueId> {
         for d in 0..now.len() {
             let Some(axes) = to[d].strip_prefix(&now[d][..]).filter(|axes| !axes.is_empty()) else { continue };
@@ -81,7 +81,8 @@ impl Builder<'_> {
         Ok(value)
     }
 
-    /// Returns the index of this partition's first element among parts of this extent, as a `ui32` scalar.
+    /// Returns the offset of this partition's part along `axes` in a dimension, as a `ui32` scalar. Each part has
+    /// `extent` elements.
     pub(super) fn start(&mut self, axes: &[Axis], extent: usize) -> Result<ValueId> {
         let (coordinate, extent) = (self.coordinate(axes)?, self.number(extent)?);
         self.binary(Binary::Multiply, coordinate, extent)
@@ -100,7 +101,7 @@ impl Builder<'_> {
         self.add(OpKind::DynamicSlice { slice_sizes: ty.shape.clone() }, &operands, ty)
     }
 
-    /// Pads the end of dimension `d` up to `extent`.
+    /// Pads the end of dimension `d` with zeros, up to `extent`.
     pub(super) fn with_padding(&mut self, value: ValueId, d: usize, extent: usize) -> Result<ValueId> {
         let mut ty = self.tensor(value)?.clone();
         let padding = size(extent)? - ty.shape[d];

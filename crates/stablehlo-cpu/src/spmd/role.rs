@@ -11,7 +11,7 @@ pub(super) enum Role {
     FullToShard,
     ShardToFull,
     ManualComputation,
-    /// Returns the operand, and has no annotation.
+    /// Returns the operands unchanged, and does not itself specify a sharding.
     Nothing,
     Plain,
 }

@@ -1,4 +1,4 @@
-//! Reads Shardy's annotations as strings, the form in which clients send them to devices that may not support Shardy.
+//! Reads Shardy's annotations from strings. Clients send annotations as strings to devices that may not support Shardy.
 //!
 //! The strings are in `mhlo.frontend_attributes`. Custom calls and calls represent the ops of Shardy's dialect:
 //!
@@ -25,7 +25,7 @@ pub(super) const MANUAL_BODY: &str = "xla.sdy.manual_computation_body";
 const FRONTEND: &str = "mhlo.frontend_attributes";
 const PREFIX: &str = "xla.sdy.";
 
-/// Converts the program to Shardy's own attributes and ops. Returns `None` if the program contains no such strings.
+/// Converts the program to Shardy's own attributes and ops. Returns `None` if the module has no `xla.sdy.meshes`.
 pub(super) fn as_attributes(module: &Module) -> Result<Option<Module>> {
     if find(&module.attributes, "meshes").is_none() {
         return Ok(None);
@@ -109,7 +109,7 @@ fn text(attribute: &Attribute) -> Option<String> {
     }
 }
 
-/// Parses `{mesh = #sdy.mesh<["x"=2]>, other = #sdy.mesh<[], device_ids=[0]>}` to names and meshes.
+/// Parses `{mesh = #sdy.mesh<["x"=2]>, other = #sdy.mesh<[], device_ids=[0]>}` into names and meshes.
 fn meshes(text: &str) -> Result<Vec<(String, String)>> {
     let wrong = || CompileError::invalid(format!("xla.sdy.meshes: `{text}` is not a list of meshes"));
     let mut rest = text.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).ok_or_else(wrong)?;
@@ -124,7 +124,7 @@ fn meshes(text: &str) -> Result<Vec<(String, String)>> {
     Ok(meshes)
 }
 
-/// Returns the only sharding of a `sharding_per_value` attribute.
+/// Returns the only sharding of a `sharding_per_value` attribute. Returns a `sharding` attribute unchanged.
 fn single(text: &str) -> Result<String> {
     let inner = text.strip_prefix("#sdy.sharding_per_value<[").and_then(|rest| rest.strip_suffix("]>"));
     match inner {
@@ -142,7 +142,7 @@ struct Rewrite {
     results: HashMap<ValueId, String>,
     /// For each operand of a manual computation, its global value and the attributes of the op that converts it.
     entered: HashMap<ValueId, (ValueId, Attributes)>,
-    /// Calls of manual computations by their first result, with the attributes of the call.
+    /// Calls of the bodies of manual computations by their first result, with the attributes of the call.
     called: HashMap<ValueId, (Op, Attributes)>,
 }
 

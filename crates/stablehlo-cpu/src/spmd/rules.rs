@@ -1,9 +1,9 @@
 //! Rules for the dimensions of an op's operands and results that may be sharded together.
 //!
 //! As in Shardy, an op is described by factors, which are independent loops of its computation. Each dimension consists
-//! of factors, major first. A dimension without factors must not be sharded. Results are summed over a factor that
-//! occurs in no result. If a factor is the only one in each of its dimensions, it may be divided into parts of which
-//! the last are padded.
+//! of factors, major first. A dimension without factors must not be sharded. Results are reduced over a factor that
+//! occurs in no result. A factor may be divided unevenly if it is the only factor in each of its dimensions. The last
+//! parts are then padded.
 
 use stablehlo::ir::{
     Attribute, Binary, ConvDimensions, DotDimensions, Func, GatherDimensions, Literal, Op, OpKind, ScatterDimensions,
@@ -20,9 +20,9 @@ pub(super) type Mapping = Vec<Vec<usize>>;
 pub(super) struct Rule {
     /// Extent of each factor.
     pub(super) sizes: Vec<usize>,
-    /// Factors over which results are reduced.
+    /// Whether results are reduced over each factor.
     pub(super) reduced: Vec<bool>,
-    /// Factors that are the only factor in each of their dimensions.
+    /// Whether each factor is the only factor in each of its dimensions.
     pub(super) alone: Vec<bool>,
     pub(super) operands: Vec<Mapping>,
     pub(super) results: Vec<Mapping>,
@@ -51,7 +51,8 @@ impl Rule {
         Self { operands: of(&op.operands), results: of(&op.results), ..Self::default() }
     }
 
-    /// Adds a factor for these dimensions of the operands and results.
+    /// Adds a factor of extent `size` to dimensions of operands and results. Each pair contains the index of an operand
+    /// or a result, and a dimension.
     fn join(&mut self, size: i64, operands: &[(usize, usize)], results: &[(usize, usize)]) {
         self.join_as(false, size, operands, results);
     }
@@ -115,7 +116,7 @@ pub(super) trait Constants {
     /// Returns the literal if the value is a constant.
     fn constant(&self, value: ValueId) -> Option<&Literal>;
 
-    /// Returns the axes along which the value should remain a sum over the devices.
+    /// Returns the axes along which the value should remain unreduced.
     fn wanted_sums(&self, value: ValueId) -> AxisSet;
 }
 
@@ -202,8 +203,8 @@ fn leading(rule: &mut Rule, result: &[i64], count: usize) {
     }
 }
 
-/// Returns the number of leading dimensions of a custom call that are batch dimensions. JAX's linear algebra declares
-/// this number, except for the calls that work on any platform.
+/// Returns the number of leading dimensions of a custom call that are batch dimensions. JAX's linear algebra calls
+/// declare this number, except for those to the targets in the `match`.
 fn batch_dimensions(shapes: Shapes<'_>, target: &str) -> Option<usize> {
     if let Some(Attribute::Dictionary(entries)) = find(&shapes.op.attributes, "mhlo.frontend_attributes")
         && let Some(count) = find(entries, "num_batch_dims").and_then(text)
@@ -298,8 +299,8 @@ fn gather(rule: &mut Rule, shapes: Shapes<'_>, dimensions: &GatherDimensions, sl
 fn scatter(rule: &mut Rule, shapes: Shapes<'_>, dimensions: &ScatterDimensions, constants: &impl Constants) {
     let count = shapes.op.results.len();
     let (x, indices, updates) = (shapes.operand(0), shapes.operand(count), shapes.operand(count + 1));
-    // Each device may add its own updates if the result may remain a sum over the devices. Otherwise, exchanging the
-    // updates is cheaper.
+    // Each device may add its own updates if the result may remain unreduced. Otherwise, exchanging the updates is
+    // cheaper.
     let adds = is_scatter_add(shapes.op) && !constants.wanted_sums(shapes.op.results[0]).is_empty();
     let window =
         |d: &usize| !dimensions.inserted_window_dims.contains(d) && !dimensions.input_batching_dims.contains(d);
@@ -346,7 +347,8 @@ fn dot_general(rule: &mut Rule, shapes: Shapes<'_>, dimensions: &DotDimensions) 
     }
 }
 
-/// Adds factors for the batch dimension and the features of each operand. Spatial dimensions must not be sharded.
+/// Adds factors for the batch dimension and the features of each operand. Batch groups rule out both, and feature
+/// groups rule out factors for the features. Spatial dimensions must not be sharded.
 fn convolution(rule: &mut Rule, shapes: Shapes<'_>, dimensions: &ConvDimensions, (features, batches): (i64, i64)) {
     let x = shapes.operand(0);
     if batches == 1 {
@@ -378,7 +380,8 @@ fn reduce(rule: &mut Rule, shapes: Shapes<'_>, dimensions: &[usize], reducible: 
     }
 }
 
-/// Adds factors for the dimensions along which the window has one element and moves by one.
+/// Adds factors for the dimensions along which the window has one element and moves by one, without dilation or
+/// padding.
 fn windowed(rule: &mut Rule, operand: &[i64], window: &Window) {
     let one = |list: &[i64], d: usize| list.get(d).is_none_or(|&v| v == 1);
     rule.alike(operand, |d| {
@@ -390,7 +393,8 @@ fn windowed(rule: &mut Rule, operand: &[i64], window: &Window) {
     });
 }
 
-/// Adds factors for a collective in a manual computation, which is elementwise along the axes that are not manual.
+/// Adds factors for the dimensions that a collective neither gathers nor splits. Along the axes that are not manual, a
+/// collective in a manual computation is elementwise in these dimensions.
 fn collective(rule: &mut Rule, func: &Func, op: &Op, kind: &OpKind) {
     let taken: &[usize] = match kind {
         OpKind::AllReduce { .. } | OpKind::CollectivePermute { .. } | OpKind::CollectiveBroadcast { .. } => &[],
@@ -455,7 +459,7 @@ fn gcd(a: i64, b: i64) -> i64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Returns the only op of a reducer of one value, if the reducer has the form `op(a, b)`.
+/// Returns the only op of a reducer of one value, if the reducer returns `op(a, b)` or `op(b, a)`.
 pub(super) fn reducer(op: &Op) -> Option<Binary> {
     let region = op.regions.first()?;
     let &[a, b] = &region.args[..] else { return None };

@@ -39,7 +39,7 @@ pub(super) struct Splitter<'p, 'm> {
     pub(super) plan: &'p Plan<'m>,
     pub(super) grid: &'p Grid,
     pub(super) build: Builder<'p>,
-    /// Each value in the sharding in which its op produces the value.
+    /// For each old value, the new value in the sharding in which its op produces it.
     pub(super) forms: Vec<Option<ShardedValue>>,
     /// The same values in other shardings, by the region that created them, innermost last.
     pub(super) scopes: Vec<HashMap<(ValueId, Spec, AxisSet), ValueId>>,
@@ -117,8 +117,8 @@ impl<'m> Splitter<'_, 'm> {
         self.declare_as(old, spec, AxisSet::default())
     }
 
-    /// Declares a new value like [`declare`](Self::declare), of which each partition has a summand along the axes
-    /// `partial`.
+    /// Declares a new value like [`declare`](Self::declare), but each partition holds a summand of the value along the
+    /// axes `partial`.
     pub(super) fn declare_as(&mut self, old: ValueId, spec: Spec, partial: AxisSet) -> Result<ValueId> {
         let ty = self.local_type(old, &spec);
         let value = self.build.value(ty)?;
@@ -146,8 +146,8 @@ impl<'m> Splitter<'_, 'm> {
         self.get_as(old, spec, AxisSet::default())
     }
 
-    /// Returns the new value for an old value with this sharding, of which each partition has a summand along the axes
-    /// `partial`.
+    /// Returns the new value for an old value with this sharding. Each partition holds a summand of the new value along
+    /// the axes `partial`.
     pub(super) fn get_as(&mut self, old: ValueId, spec: &Spec, partial: AxisSet) -> Result<ValueId> {
         let form = self.form(old)?.clone();
         if form.spec == *spec && form.partial == partial {
@@ -302,8 +302,9 @@ impl<'m> Splitter<'_, 'm> {
         }
     }
 
-    /// Chooses the axes of each factor. Prefers the axes with which the most bytes of operands and results need not be
-    /// moved.
+    /// Chooses the axes of each factor. Prefers the axes along which the most bytes of operands and results are already
+    /// sharded, so that fewer bytes are moved. Does not choose manual axes or the axes `sums`, along which the result
+    /// is unreduced.
     fn choose(&self, op: &Op, rule: &Rule, sums: AxisSet) -> Result<Vec<Vec<Axis>>> {
         let taken = manual_of(self.plan, op).union(sums);
         let mut candidates: Vec<(usize, Vec<Axis>, usize)> = Vec::new();
@@ -444,8 +445,8 @@ impl<'m> Splitter<'_, 'm> {
         Ok(())
     }
 
-    /// Completes a result of which every partition has a summand. Computes the whole result, or only the part that the
-    /// plan requires.
+    /// Combines the partial results of the partitions that differ along `axes`, by `op`. Each partition gets the
+    /// combined result, or only its part of it if the plan shards the result along `axes`.
     fn reduced(&mut self, old: ValueId, form: ShardedValue, op: Binary, axes: &[Axis]) -> Result<ShardedValue> {
         let ShardedValue { value: new, spec, .. } = form;
         let (wanted, extents) = (&self.plan.state(old).dims, &self.plan.state(old).extents);
@@ -510,7 +511,7 @@ impl<'m> Splitter<'_, 'm> {
         let new = self.declare(result, spec)?;
         let mut literal = literal.clone();
         literal.ty = self.build.tensor(new)?.clone();
-        // A tensor of one element is not a splat.
+        // The IR does not mark a literal of one element as a splat.
         literal.splat &= literal.ty.num_elements() != Some(1);
         let op = self.build.op(OpKind::Constant(literal), Vec::new(), vec![new]);
         self.build.push(op);
@@ -521,7 +522,7 @@ impl<'m> Splitter<'_, 'm> {
         vec![Vec::new(); self.plan.state(old).dims.len()]
     }
 
-    /// Rewrites an iota. Along a sharded dimension, the result starts at this partition's offset.
+    /// Rewrites an iota. If its dimension is sharded, the indices start at this partition's offset.
     fn iota(&mut self, op: &'m Op, dimension: usize) -> Result<()> {
         let result = op.results[0];
         let spec = self.plan.state(result).dims.clone();

@@ -61,8 +61,9 @@ impl Plan<'_> {
         changed
     }
 
-    /// Adds axes to an open dimension, as long as the axes are free and either divide the dimension evenly or make its
-    /// parts smaller.
+    /// Extends the axes of dimension `d` of state `at` to a prefix of `axes`, if the dimension is open. Each added axis
+    /// must be free. It must divide the dimension evenly, or make the parts smaller if the value may be sharded
+    /// unevenly. Returns whether an axis was added.
     fn extend(&mut self, at: usize, d: usize, axes: &[Axis]) -> bool {
         let state = &self.states[at];
         let current = &state.dims[d];
@@ -85,7 +86,8 @@ impl Plan<'_> {
     }
 }
 
-/// Distributes the axes of a dimension to its factors.
+/// Distributes the axes of a dimension to its factors. Returns each factor with its axes. For `sizes` and `alone`, see
+/// [`Rule`](super::rules::Rule).
 pub(super) fn project(
     grid: &Grid,
     axes: &[Axis],
@@ -114,7 +116,8 @@ pub(super) fn project(
     found
 }
 
-/// Returns the axes of a dimension: the axes of its factors, up to the first factor that is not sharded completely.
+/// Returns the axes of a dimension: the axes of its factors, up to and including the first factor that is not sharded
+/// completely. `cut` contains the axes of each factor.
 pub(super) fn join(grid: &Grid, factors: &[usize], sizes: &[usize], cut: &[Vec<Axis>]) -> Vec<Axis> {
     let mut axes = Vec::new();
     for &factor in factors {

@@ -13,11 +13,11 @@ pub(super) struct State {
     pub(super) manual: AxisSet,
     /// Axes along which devices hold summands of the value.
     pub(super) unreduced: AxisSet,
-    /// Axes along which an op requires summands of the value.
+    /// Axes along which a constraint requires the value to be unreduced.
     pub(super) summed: AxisSet,
     pub(super) extents: Vec<usize>,
-    /// Whether only annotations may shard the value unevenly, because the caller sees this value and does not expect
-    /// padding.
+    /// Whether only annotations may shard the value unevenly. This applies to arguments, results and values at the
+    /// boundary of a manual computation. Code that sees these values does not expect padding.
     pub(super) even: bool,
 }
 

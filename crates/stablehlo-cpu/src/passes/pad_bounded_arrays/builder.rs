@@ -24,7 +24,7 @@ pub(super) enum Extent {
 
 pub(super) struct Rewrite<'f> {
     values: &'f mut ValueTypes,
-    /// The types that the program declares.
+    /// The types that the source program declares.
     types: &'f ValueTypes,
     pub(super) signatures: &'f HashMap<&'f str, Signature>,
     /// The replacement of each replaced value.
@@ -63,7 +63,7 @@ impl<'f> Rewrite<'f> {
         }
     }
 
-    /// Creates a value for each size of an array that the source program declares.
+    /// Creates and records a value for each size of an array of the source program.
     pub(super) fn new_sizes(&mut self, array: ValueId) -> Result<Vec<ValueId>> {
         let Some((_, dimensions)) = bounded(self.declared(array)) else { return Ok(Vec::new()) };
         let new: Vec<ValueId> = dimensions.iter().map(|_| self.value(size_type())).collect::<Result<_>>()?;
@@ -177,7 +177,7 @@ impl<'f> Rewrite<'f> {
         self.add(compare, &[a, b], TensorType::new(ty.shape, ElementType::Bool))
     }
 
-    /// Replaces the invalid elements of an array by a scalar.
+    /// Replaces the invalid elements of an array with a scalar.
     pub(super) fn masked(&mut self, array: ValueId, sizes: &[(usize, ValueId)], fill: ValueId) -> Result<ValueId> {
         let ty = self.tensor(array)?;
         let mut array = array;

@@ -12,7 +12,7 @@ fn invalid(what: &str) -> CompileError {
 }
 
 impl Rewrite<'_> {
-    /// Rewrites `reduce`: replaces invalid elements by the initial value.
+    /// Rewrites `reduce`. Replaces elements that are invalid in a reduced dimension with the initial value.
     pub(super) fn reduce(&mut self, op: &mut Op, reduced: &[usize], sizes: &[Sizes]) -> Result<Sizes> {
         let count = op.operands.len() / 2;
         if sizes.iter().skip(count).any(|sizes| !sizes.is_empty()) {
@@ -28,7 +28,8 @@ impl Rewrite<'_> {
         Ok(kept.into_iter().map(|(dimension, size)| (dimension - before(dimension), size)).collect())
     }
 
-    /// Rewrites `reduce_window`: replaces invalid elements by the initial value, as if they were padding.
+    /// Rewrites `reduce_window`. Replaces elements that are invalid in a dimension of the window with the initial
+    /// value, as if they were padding.
     pub(super) fn reduce_window(&mut self, op: &mut Op, sizes: &[Sizes]) -> Result<Sizes> {
         let OpKind::ReduceWindow { window } = &op.kind else { return Ok(Sizes::new()) };
         let window = window.clone();
@@ -54,7 +55,8 @@ impl Rewrite<'_> {
         let extent = (or_one(&window.dimensions) - 1).saturating_mul(or_one(&window.window_dilations)) + 1;
         let stride = or_one(&window.strides);
         let dilated = self.dilated(size, or_one(&window.base_dilations))?;
-        // After the first window, each stride begins another window.
+        // The number of windows is one more than the number of strides after the first window. Add one stride before
+        // the division, so that the number is zero if no window fits.
         let rest = self.number(low.saturating_add(high).saturating_sub(extent).saturating_add(stride))?;
         let rest = self.binary(Binary::Add, dilated, rest)?;
         let (zero, stride) = (self.number(0)?, self.number(stride)?);
@@ -62,7 +64,7 @@ impl Rewrite<'_> {
         self.binary(Binary::Divide, rest, stride)
     }
 
-    /// Rewrites `dot_general`: replaces invalid elements by zero.
+    /// Rewrites `dot_general`. Replaces elements that are invalid in a contracting dimension with zero.
     pub(super) fn dot(&mut self, op: &mut Op, sizes: &[Sizes]) -> Result<Sizes> {
         let OpKind::DotGeneral { dimensions, .. } = &op.kind else { return Ok(Sizes::new()) };
         let dimensions = dimensions.clone();
@@ -98,8 +100,8 @@ impl Rewrite<'_> {
         Ok(merged(&[new]))
     }
 
-    /// Rewrites `sort`: sorts invalid elements behind the valid elements, with an additional operand that marks the
-    /// invalid elements.
+    /// Rewrites `sort`. Sorts invalid elements behind the valid elements, by an additional operand that marks the valid
+    /// elements.
     pub(super) fn sort(&mut self, op: &mut Op, dimension: usize, sizes: &[Sizes]) -> Result<Sizes> {
         let all = merged(sizes);
         let Some(&(_, size)) = all.iter().find(|(known, _)| *known == dimension) else { return Ok(all) };
@@ -128,7 +130,7 @@ impl Rewrite<'_> {
     }
 }
 
-/// Returns whether each window along a dimension is one element.
+/// Returns whether each window along a dimension is one element, and the result has the same extent as the operand.
 fn is_trivial(window: &Window, d: usize) -> bool {
     let is_one = |list: &[i64]| list.get(d).is_none_or(|value| *value == 1);
     is_one(&window.dimensions)

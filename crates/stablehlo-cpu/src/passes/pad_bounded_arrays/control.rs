@@ -8,7 +8,7 @@ use crate::engine::BoundedArray;
 use crate::error::CompileError;
 
 impl Rewrite<'_> {
-    /// Adds the sizes of the arguments of a function or a region.
+    /// Adds an argument for each size of the arguments of a function or a region.
     pub(super) fn add_arguments(&mut self, args: &mut Vec<ValueId>) -> Result<()> {
         for at in 0..args.len() {
             let new = self.new_sizes(args[at])?;
@@ -17,7 +17,7 @@ impl Rewrite<'_> {
         Ok(())
     }
 
-    /// Adds the sizes of an op's results.
+    /// Adds a result for each size of an op's results. `declared` lists the results of bounded size.
     pub(super) fn add_results(&mut self, op: &mut Op, declared: &[BoundedArray]) -> Result<()> {
         for array in declared {
             let new = self.new_sizes(op.results[array.index])?;
@@ -26,7 +26,8 @@ impl Rewrite<'_> {
         Ok(())
     }
 
-    /// Adds the sizes of operands that become the arguments or results `declared`.
+    /// Adds the sizes of an op's operands to the operands. `declared` lists the bounded arrays among the arguments or
+    /// results that receive the operands.
     pub(super) fn append_sizes(&mut self, op: &mut Op, sizes: &[Sizes], declared: &[BoundedArray]) -> Result<()> {
         for (index, sizes) in sizes.iter().enumerate() {
             let array = declared.iter().find(|array| array.index == index);

@@ -4,7 +4,7 @@ use stablehlo::ir::OpKind;
 
 use super::builder::Sizes;
 
-/// Elementwise ops of other dialects, and functions that readers express as calls of a target.
+/// The names of elementwise ops of other dialects, which are also targets of custom calls.
 const NAMED: &[&str] = &[
     "chlo.acos",
     "chlo.acosh",

@@ -37,7 +37,7 @@ impl Rewrite<'_> {
         Ok(merged(&[new]))
     }
 
-    /// Rewrites `scatter`: gives invalid updates an index outside the array, so that they are skipped.
+    /// Rewrites `scatter`. Gives invalid updates an index outside the array, so that they are skipped.
     pub(super) fn scatter(&mut self, op: &mut Op, dimensions: &ScatterDimensions, sizes: &[Sizes]) -> Result<Sizes> {
         let inputs = op.operands.len() / 2;
         let unsupported = |what: &str| CompileError::unsupported(format!("a scatter {what} of bounded size"));
@@ -47,7 +47,7 @@ impl Rewrite<'_> {
         // The dimensions of the updates that are not window dimensions are those of the indices, without the index
         // vector.
         let batch: Vec<usize> = (0..indices.rank()).filter(|&d| d != dimensions.index_vector_dim).collect();
-        // The dimensions of the input to which the window dimensions of the updates correspond.
+        // `windows` lists the dimensions of the input that correspond to the window dimensions of the updates.
         let is_window =
             |d: &usize| !dimensions.inserted_window_dims.contains(d) && !dimensions.input_batching_dims.contains(d);
         let windows: Vec<usize> = (0..self.tensor(op.operands[0])?.rank()).filter(is_window).collect();
@@ -57,8 +57,8 @@ impl Rewrite<'_> {
             let places: HashMap<usize, usize> = others.zip(batch.iter().copied()).collect();
             for (dimension, size) in sizes {
                 if let Some(place) = dimensions.update_window_dims.iter().position(|d| d == dimension) {
-                    // These updates may overwrite only invalid elements, so the input must have a size in this
-                    // dimension.
+                    // Invalid elements of the updates may overwrite only invalid elements of the input. The input must
+                    // therefore also have a size in this dimension.
                     let input = windows.get(place);
                     if !own.iter().any(|(known, _)| Some(known) == input) {
                         return Err(unsupported("of windows"));
@@ -96,7 +96,7 @@ impl Rewrite<'_> {
         Ok(sizes.iter().filter(is_whole).copied().collect())
     }
 
-    /// Rewrites `dynamic_update_slice`: replaces invalid elements of the update by the elements that they would
+    /// Rewrites `dynamic_update_slice`. Replaces invalid elements of the update with the elements that they would
     /// overwrite.
     pub(super) fn dynamic_update_slice(&mut self, op: &mut Op, sizes: &[Sizes]) -> Result<Sizes> {
         let update = self.tensor(op.operands[1])?;

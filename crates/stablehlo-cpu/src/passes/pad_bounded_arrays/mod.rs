@@ -1,14 +1,14 @@
-//! The pass `pad_bounded_arrays`: replaces arrays of bounded size by arrays of their maximum size, before a program is
-//! partitioned or lowered.
+//! The pass `pad_bounded_arrays`: replaces arrays of bounded size with arrays of their maximum size, before a program
+//! is partitioned or lowered.
 //!
-//! An array of bounded size, such as `tensor<?x2xf32, #stablehlo.bounds<6, ?>>`, has a maximum shape, and its number of
-//! rows is known only at run time. The pass replaces it by an array of the maximum shape, in which only the first rows
-//! are valid, and an `i32` scalar with the number of valid rows. Before an op combines elements, invalid elements are
-//! replaced by values that do not change the result of the op.
+//! An array of bounded size, such as `tensor<?x2xf32, #stablehlo.bounds<6, ?>>`, has a maximum shape. The number of
+//! rows of this example is known only at run time. The pass replaces it with an array of the maximum shape, in which
+//! only the first rows are valid, and an `i32` scalar with the number of valid rows. Before an op combines elements,
+//! invalid elements are replaced by values that do not change the result of the op.
 //!
 //! Functions and control flow pass the sizes as additional arguments and results, after all other arguments and
-//! results. For the entry function, [`BoundedArrays`] records them, and each run converts between dynamic tensors and
-//! this form.
+//! results. For the entry function, [`BoundedArrays`](crate::engine::BoundedArrays) records them. Each run converts
+//! between dynamic tensors and arrays of the maximum shape.
 
 mod builder;
 mod combine;

@@ -132,7 +132,7 @@ impl Rewrite<'_> {
             return Ok(());
         }
         let count = from.num_elements().and_then(|count| i64::try_from(count).ok()).unwrap_or(i64::MAX);
-        // For each element of the result, its position among the valid elements in row-major order.
+        // `number` contains, for each element of the result, its position among the valid elements in row-major order.
         let all: Vec<usize> = (0..to.rank()).collect();
         let mut number = None;
         for d in 0..to.rank() {
@@ -140,7 +140,7 @@ impl Rewrite<'_> {
             let stride = self.product(&extents(&all[d + 1..], &to.shape, new))?;
             number = Some(self.weighted(number, index, stride)?);
         }
-        // The position of each element of the result in the operand.
+        // `place` contains the position of each element of the result in the operand.
         let all: Vec<usize> = (0..from.rank()).collect();
         let (mut place, one) = (None, self.number(1)?);
         for d in 0..from.rank() {

@@ -128,7 +128,8 @@ impl Rewrite<'_> {
         Ok(())
     }
 
-    /// Replaces the result of an op that sets the size of one dimension by its operand, and records the size.
+    /// Replaces the result of `set_dimension_size` with its operand, and records the size. Keeps the op if its result
+    /// has a static type.
     fn set_size(&mut self, op: Op, dimension: usize, sizes: Vec<Sizes>, declared: &[BoundedArray]) -> Result<()> {
         let Some(array) = declared.first() else {
             // If the result has a static type, its size must not change. The lowering checks this.

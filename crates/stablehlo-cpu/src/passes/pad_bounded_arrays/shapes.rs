@@ -76,7 +76,7 @@ impl Rewrite<'_> {
                 new.push((d, size));
                 continue;
             }
-            // The number of multiples of the stride from `start` to the smaller of the limit and the size.
+            // Count the elements from `start` to the smaller of the limit and the size, in steps of the stride.
             let (limit, before, round) = (self.number(limit)?, self.number(start)?, self.number(stride - 1)?);
             let (zero, stride) = (self.number(0)?, self.number(stride)?);
             let end = self.binary(Binary::Minimum, size, limit)?;
@@ -88,7 +88,7 @@ impl Rewrite<'_> {
         Ok(new)
     }
 
-    /// Rewrites `pad`: invalid elements become padding, which follows the valid elements.
+    /// Rewrites `pad`. In padded dimensions, invalid elements become padding, which follows the valid elements.
     pub(super) fn pad(&mut self, op: &mut Op, sizes: &[Sizes]) -> Result<Sizes> {
         let OpKind::Pad { edge_padding_low, edge_padding_high, interior_padding } = &op.kind else {
             return Ok(Sizes::new());
@@ -121,7 +121,7 @@ impl Rewrite<'_> {
         self.binary(Binary::Maximum, all, zero)
     }
 
-    /// Rewrites `concatenate`: writes the operands one after the other, each over the invalid elements of the operand
+    /// Rewrites `concatenate`. Writes the operands one after the other, each over the invalid elements of the operand
     /// before.
     pub(super) fn concatenate(&mut self, op: &mut Op, dimension: usize, sizes: &[Sizes]) -> Result<Sizes> {
         let mut of = merged(sizes);
@@ -155,7 +155,7 @@ impl Rewrite<'_> {
         Ok(of)
     }
 
-    /// Rewrites `reverse`: reverses the whole array. The valid elements are then the last ones, and are moved to the
+    /// Rewrites `reverse`. Reverses the whole array. The valid elements are then the last ones, and are moved to the
     /// front.
     pub(super) fn reverse(&mut self, op: &mut Op, dimensions: &[usize], sizes: &Sizes) -> Result<Sizes> {
         let ty = self.tensor(op.operands[0])?;

@@ -5,7 +5,7 @@ use std::thread;
 use super::{module, sample};
 use crate::{Communicator, CompileErrorKind, CompileSettings, DType, Pool, Tensor, compile_with};
 
-/// Runs a program with separate inputs for each device.
+/// Runs a program with separate inputs for each device. Returns the first result of each device.
 pub(super) fn launch(
     text: &str,
     replicas: usize,

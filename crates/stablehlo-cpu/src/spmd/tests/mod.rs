@@ -15,7 +15,7 @@ use std::thread;
 use crate::sharding::OpSharding;
 use crate::{Communicator, CompileSettings, DType, Pool, Program, Tensor, compile_with};
 
-/// Adds a 2 by 2 mesh with axes x and y to the text of a function.
+/// Parses the text of a function, with a 2 by 2 mesh `@mesh` that has the axes x and y.
 fn module(text: &str) -> stablehlo::ir::Module {
     let text = format!("sdy.mesh @mesh = <[\"x\"=2, \"y\"=2]>\n{text}");
     stablehlo::parse(text, stablehlo::VerifyLevel::FULL).expect("the test's program parses")
@@ -26,7 +26,8 @@ fn compiled(text: &str, partitions: usize) -> Program {
     compile_with(&module(text), &settings, Pool::global()).expect("the test's program compiles")
 }
 
-/// Returns a tensor whose elements differ by position and are exact in every type.
+/// Returns a tensor whose elements vary with the position. They are small integers or truth values, so that results are
+/// exact.
 fn sample(dtype: DType, dims: &[usize], seed: usize) -> Tensor {
     let n: usize = dims.iter().product();
     let small = |i: usize| i32::try_from((i * 7 + seed * 5) % 11).unwrap_or(0) - 4;
@@ -84,7 +85,8 @@ impl Tiles {
     fn cut(&self, whole: &Tensor) -> Vec<Tensor> {
         let size = whole.dtype().size();
         let dims: Vec<usize> = whole.dims().iter().zip(&self.tiles).map(|(d, &t)| d.div_ceil(t)).collect();
-        // These bytes remain as padding, which must not affect the result. As floats, they are NaN.
+        // Bytes that are not overwritten remain as padding, which must not affect the result. As floats, these bytes
+        // are NaN.
         let mut parts = vec![vec![0xffu8; dims.iter().product::<usize>() * size]; self.holders.len()];
         self.for_each(whole.dims(), |part, from, to| {
             parts[part][to * size..(to + 1) * size].copy_from_slice(&whole.bytes()[from * size..(from + 1) * size]);
@@ -94,7 +96,7 @@ impl Tiles {
         (0..4).map(tensor).collect()
     }
 
-    /// Returns the whole tensor, after checking that all copies of each part agree.
+    /// Returns the bytes of the whole tensor, after checking that all copies of each part agree.
     fn join(&self, parts: &[Tensor], dims: &[usize]) -> Vec<u8> {
         let size = parts[0].dtype().size();
         let mut whole = vec![0; dims.iter().product::<usize>() * size];
@@ -146,7 +148,8 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks::<4>().0.iter().map(|c| f32::from_le_bytes(*c)).take(32).collect()
 }
 
-/// Returns a function with one result. Arguments and the result are annotated with dimensions such as `{"x"}, {}`.
+/// Returns a function with one result. Arguments and the result are annotated with dimensions such as `{"x"}, {}`, or
+/// not annotated if the dimensions are `-`.
 fn function(args: &[(&str, &str)], result: (&str, &str), body: &str) -> String {
     let annotated = |(ty, dims): &(&str, &str)| match *dims {
         "-" => (*ty).to_owned(),
@@ -168,7 +171,7 @@ fn dims(list: &[&str]) -> String {
     list.join(", ")
 }
 
-/// Returns the annotations for all ways to shard a matrix.
+/// Returns the annotations for all ways to shard a matrix, and `-` for no annotation.
 fn cuts() -> Vec<String> {
     let all = [N, X, Y, "{\"x\", \"y\"}", "{\"y\", \"x\"}"];
     let mut cuts = vec!["-".to_owned()];

@@ -1,4 +1,5 @@
-//! Tests of meshes that cover only some of the partitions, have their own order, or share no axes with other meshes.
+//! Tests of meshes that cover only some of the partitions, list the devices in another order, or share no axes with
+//! other meshes.
 
 use super::manual::{launch, numbers};
 use super::module;
@@ -17,7 +18,8 @@ fn tiled(tiles: &[i64], partitions: &[i64], replicated_last: bool) -> OpSharding
     OpSharding::Tiled { tiles: tiles.to_vec(), partitions: partitions.to_vec(), replicated_last, unreduced_last: false }
 }
 
-/// Returns a function that negates its only argument.
+/// Returns a function that negates its only argument. `from` and `to` are the sharding attributes of the argument and
+/// the result.
 fn negate(from: &str, to: &str, ty: &str) -> String {
     format!(
         "sdy.mesh @reversed = <[\"x\"=2, \"y\"=2], device_ids=[3, 2, 1, 0]>
@@ -41,7 +43,7 @@ fn gspmd(tiles: &str) -> String {
 
 #[test]
 fn argument_changes_device_order() {
-    // Rows by x and columns by y of [[1, 2], [3, 4]], on devices 3, 2, 1, 0.
+    // The argument is [[1, 2], [3, 4]]. Its rows are sharded by x and its columns by y, on devices 3, 2, 1, 0.
     let text = negate(&shardy("reversed", "{\"x\"}, {\"y\"}"), &shardy("mesh", "{\"x\"}, {}"), "tensor<2x2xf32>");
     let got = launch(&text, 1, 4, &parts([&[4.0], &[3.0], &[2.0], &[1.0]], &[1, 1]));
     assert_eq!(numbers(&got), [[-1.0, -2.0], [-1.0, -2.0], [-3.0, -4.0], [-3.0, -4.0]]);
@@ -148,7 +150,8 @@ fn inner_constraints() {
 
 #[test]
 fn manual_computation_grid() {
-    // The devices of the second mesh communicate, so the argument on the first mesh is moved.
+    // The grid has the device order of the mesh of the manual computation. The argument, which is on another mesh, is
+    // moved.
     let text = |second: &str| {
         format!(
             "sdy.mesh @turned = <[\"x\"=4], device_ids=[1, 3, 0, 2]>

@@ -1,4 +1,4 @@
-//! Checks the exchanged data, because a partitioned program that gathers everything is correct but useless.
+//! Checks the collectives of partitioned programs, because a program that gathers everything is correct but useless.
 
 use stablehlo::ir::Region;
 

@@ -1,4 +1,4 @@
-//! Tests of values of which each device holds a summand.
+//! Tests of unreduced values. Each device holds a summand of such a value.
 
 use super::traffic::{collectives, none};
 use super::{N, X, Y, dims, function, module, same};
@@ -6,7 +6,7 @@ use crate::spmd::{OpSharding, partition};
 
 const MATRIX: &str = "tensor<8x8xf32>";
 
-/// Returns an op that defines `%to` as `%from`, annotated as a sum over the given axes.
+/// Returns an op that defines `%to` as `%from`, annotated as unreduced along the given axes.
 fn sum(to: &str, from: &str, dims: &str, axes: &str, ty: &str) -> String {
     format!("%{to} = sdy.sharding_constraint %{from} <@mesh, [{dims}], unreduced={{{axes}}}> : {ty}\n")
 }
