@@ -45,6 +45,7 @@ struct Need {
 const TIMEOUT: &[&str] = &["timeout", "600"];
 
 const EXHAUSTIVE: &str = "it tries millions of numbers, which takes minutes in an emulator";
+const LARGE_PRODUCTS: &str = "it computes large matrix products, which takes minutes in an emulator";
 const NO_SYSTEM_LIBRARIES: &str =
     "it looks for the C library in the system's folders, where that of the emulator is not";
 const NO_CHILDREN: &str = "it starts itself again, and an emulated process cannot start another one";
@@ -106,6 +107,10 @@ const AARCH64: Platform = Platform {
         ("leases::exclusive_lease_spans_processes", NO_CHILDREN),
         ("lifetime::c_function_shuts_library_down_once", NO_CHILDREN),
         ("history::", "it makes a call for each older version of each struct, which takes minutes in an emulator"),
+        ("gemm::tests::exact_for_all_layouts_sizes_and_types", LARGE_PRODUCTS),
+        ("gemm::tests::same_bits_of_packed_products_on_any_thread_count", LARGE_PRODUCTS),
+        ("products::convolutions_match_definition", LARGE_PRODUCTS),
+        ("products::wide_convolutions_match_definition", LARGE_PRODUCTS),
         ("print::float::tests::every_pattern_round_trips", EXHAUSTIVE),
         ("print::float::tests::text_round_trip", EXHAUSTIVE),
     ],
