@@ -96,8 +96,8 @@ impl OptionType {
         })
     }
 
-    /// Converts a value to this type. Strings are parsed, and integers become floats or lists with one element. Returns
-    /// `None` if the value does not fit the type.
+    /// Converts a value to this type. Strings are parsed. Integers become lists with one element, and 16-bit integers
+    /// also become floats. Returns `None` if the value does not fit the type.
     fn convert(self, value: &Value) -> Option<Value> {
         match (self, value) {
             (Self::Float, Value::Int64(number)) => {

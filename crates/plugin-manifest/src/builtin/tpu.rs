@@ -19,7 +19,7 @@ const TILE: [NonZeroU32; 2] = match (NonZeroU32::new(8), NonZeroU32::new(128)) {
 /// Returns the manifest for Google TPUs.
 ///
 /// By default, libtpu locks a file so that only one process per host can use the TPU. It allows several processes if
-/// the environment assigns each process a subset of the chips. The process plan sets these variables if several
+/// environment variables assign each process a subset of the chips. The process plan sets these variables if several
 /// processes share a host.
 pub fn tpu() -> Manifest {
     let mut tpu = Manifest::new("tpu");

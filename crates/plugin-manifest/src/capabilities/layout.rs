@@ -22,13 +22,13 @@ pub enum LayoutPolicy {
 pub struct Tiling {
     /// Extents of a tile along the last two dimensions. XLA writes `[8, 128]` as `T(8,128)`.
     pub tile: [NonZeroU32; 2],
-    /// Largest acceptable padding factor, at least 1. Frameworks keep the row-major order if padding to whole tiles
+    /// Limit of the padding factor, at least 1. Frameworks keep the row-major order if padding to whole tiles
     /// multiplies the memory by less than this factor. Otherwise they make the longest dimension the most minor one.
     pub max_padding: f32,
 }
 
 impl LayoutPolicy {
-    /// Returns a policy with tiles of these extents and this largest padding factor.
+    /// Returns a policy with tiles of these extents and this limit of the padding factor.
     pub fn tiled(tile: [NonZeroU32; 2], max_padding: f32) -> Self {
         Self::Tiled(Tiling { tile, max_padding })
     }
@@ -72,7 +72,7 @@ impl Tiling {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ReplicaOrder {
-    /// Device kind, with the vendor's name of the hardware generation, such as `v5p`.
+    /// Device kind: the vendor's name of the hardware generation, such as `v5p`.
     pub device_kind: String,
     /// Number of devices along each coordinate.
     pub bounds: Vec<u32>,
