@@ -168,7 +168,7 @@ impl DeviceAssignment {
         &self.devices
     }
 
-    /// Returns the device ID of a replica and partition.
+    /// Returns the device ID of a replica and partition, or `None` if one of the two indices is too large.
     #[must_use]
     pub fn device(&self, replica: usize, partition: usize) -> Option<i64> {
         if partition >= self.num_partitions {
