@@ -28,8 +28,8 @@ pub struct Header {
 }
 
 const WORDS: usize = 5;
-/// A message of at most this size is written together with its header. Small parts of a larger message are written in
-/// blocks of about this size.
+/// Maximum size in bytes of a message that is written together with its header. Small parts of a larger message are
+/// written in blocks of about this size.
 const SMALL: usize = 64 << 10;
 
 impl Header {

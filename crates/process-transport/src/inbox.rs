@@ -20,7 +20,7 @@ pub struct Inbox {
 struct State {
     streams: HashMap<Stream, Arrived>,
     closed: HashMap<u64, Closed>,
-    /// For each lost process, the reason why no more messages arrive from it.
+    /// For each process, the reason why no more messages arrive from it. `None` if the process is not lost.
     lost: Vec<Option<String>>,
 }
 
