@@ -30,7 +30,7 @@ pub struct Block {
 pub enum Body {
     /// A description of the recorded process and its plugin.
     Process(Process),
-    /// A piece of data, which [`Reader::content`] returns.
+    /// A piece of data. [`Reader::content`] joins the pieces.
     Data {
         /// Hash of the piece.
         hash: Hash,
