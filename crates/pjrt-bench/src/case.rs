@@ -5,7 +5,7 @@ use pjrt::{ElementType, HostArray, Program, Shape};
 
 use crate::Error;
 
-/// A program, and the inputs with which every [`Side`](crate::Side) runs it.
+/// A program, and the inputs that every [`Side`](crate::Side) passes to it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Case {

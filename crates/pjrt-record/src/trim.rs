@@ -24,7 +24,7 @@ pub enum TrimError {
     /// The recording does not contain the run.
     #[error("the recording has no run {selection}, only {runs} runs that match: `pjrt record info` lists its runs")]
     NoRun {
-        /// The selection of the run.
+        /// The selection, which matches no run.
         selection: Selection,
         /// Number of runs of the selected program, or of all programs if the selection contains no program.
         runs: u64,

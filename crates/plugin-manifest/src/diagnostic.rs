@@ -50,7 +50,7 @@ impl Faults {
         if faults.is_empty() { Ok(()) } else { Err(Self(faults)) }
     }
 
-    /// Returns all faults, in the order of the description.
+    /// Returns all faults, in the order in which they were found.
     pub fn all(&self) -> &[Fault] {
         &self.0
     }

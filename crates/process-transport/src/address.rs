@@ -43,8 +43,8 @@ impl Address {
         })
     }
 
-    /// Returns whether two processes can connect to each other. Processes on different machines cannot if one of them
-    /// listens on the loopback interface.
+    /// Returns whether two processes can connect to each other. Processes on different machines cannot connect if one
+    /// of them listens on the loopback interface.
     pub(crate) fn can_reach(&self, other: &Self) -> bool {
         let local = self.socket.ip().is_loopback() || other.socket.ip().is_loopback();
         !local || self.machine == other.machine

@@ -138,7 +138,7 @@ impl Inbox {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`Transport::receive`](crate::Transport::receive).
+    /// Returns an error if [`Transport::receive`](crate::Transport::receive) does.
     pub fn receive(&self, from: usize, stream: Stream, tag: u64, deadline: Instant) -> Result<Vec<u8>, Error> {
         let start = Instant::now();
         let mut state = self.lock();

@@ -149,7 +149,7 @@ struct Objects {
 struct Machine<'a> {
     make_client: MakeClient<'a>,
     options: &'a Options,
-    /// The recorded ends of the calls that failed or donated arguments.
+    /// How the calls that failed or donated arguments ended in the recording, by the number of the call.
     ends: HashMap<u64, End>,
     state: Objects,
     report: Report,

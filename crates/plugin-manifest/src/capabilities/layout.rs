@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LayoutPolicy {
-    /// Row-major order: the last dimension is the most minor one.
+    /// Row-major order, in which the last dimension is the most minor one.
     #[default]
     Descending,
-    /// Tiled arrays: the device stores arrays of two or more dimensions in tiles of the last two dimensions.
+    /// The device stores arrays of two or more dimensions in tiles of the last two dimensions.
     Tiled(Tiling),
 }
 
@@ -45,7 +45,7 @@ impl LayoutPolicy {
         }
         let row_major = (0..extents.len()).rev();
         let mut order: Vec<usize> = row_major.clone().collect();
-        // The sort is stable: dimensions of equal extent stay in row-major order.
+        // The sort is stable, so dimensions of equal extent stay in row-major order.
         order.sort_by_key(|dimension| std::cmp::Reverse(extents[*dimension]));
         row_major.ne(order.iter().copied()).then_some(order)
     }

@@ -51,7 +51,7 @@ impl DlpackDevice {
     }
 }
 
-/// The memory kinds of a device, by which frameworks select a memory.
+/// The memory kinds of a device. Frameworks select a memory by its kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]

@@ -46,8 +46,8 @@ impl ProcessPlan {
         Ok(None)
     }
 
-    /// Returns the index of the host in the order that the plugin uses. Without a variable from
-    /// [`HostIndex::Variables`] that is set and not empty, returns the host index of the topology.
+    /// Returns the index of the host in the order that the plugin uses. The first variable in [`HostIndex::Variables`]
+    /// that is set and not empty contains the index. If there is none, returns the host index of the topology.
     ///
     /// # Errors
     ///

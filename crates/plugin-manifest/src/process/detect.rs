@@ -235,7 +235,7 @@ impl ProcessTopology {
     ///
     /// # Errors
     ///
-    /// Returns the faults of [`Detection::run`].
+    /// Returns faults if [`Detection::run`] does.
     pub fn detect(environment: &Environment) -> Result<Self, Faults> {
         Detection::new(environment).run().map(|detected| detected.topology)
     }

@@ -1,4 +1,4 @@
-//! The resolved plan of one process. It is data, so a program can inspect the plan before it applies the plan.
+//! The resolved plan of one process, which a program can inspect before it applies the plan.
 
 use std::fmt;
 

@@ -89,7 +89,8 @@ impl fmt::Display for Before {
 pub struct EnvRule {
     /// Name of the variable.
     pub variable: String,
-    /// Template for the value of the variable. The module [`process`](crate::process) describes its syntax.
+    /// Template for the value of the variable. The module [`process`](crate::process) describes the syntax of
+    /// templates.
     pub value: String,
     /// Conditions under which the rule applies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -165,7 +166,7 @@ pub struct OptionRule {
     /// Type of the option's value.
     #[serde(rename = "type")]
     pub ty: OptionType,
-    /// Template for the value of the option. The module [`process`](crate::process) describes its syntax.
+    /// Template for the value of the option. The module [`process`](crate::process) describes the syntax of templates.
     pub value: String,
     /// Conditions under which the rule applies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -243,7 +244,7 @@ impl Coordinator {
     /// Default port of the coordinator in PyTorch/XLA.
     pub const DEFAULT_PORT: u16 = 8547;
 
-    /// Declares when clients need a coordinator. Its default port is [`Self::DEFAULT_PORT`].
+    /// Declares when clients need a coordinator. The default port of the coordinator is [`Self::DEFAULT_PORT`].
     pub fn new(need: CoordinatorNeed) -> Self {
         Self { need, default_port: Self::DEFAULT_PORT }
     }

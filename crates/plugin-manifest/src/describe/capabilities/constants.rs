@@ -134,10 +134,10 @@ pub const DP_MEMORY_STATS_NONE: u32 = 1;
 pub const DP_MEMORY_STATS_IN_USE: u32 = 2;
 /// MemoryStatsReport with_limit: The amount of memory in use, and the limit (bytes_limit).
 pub const DP_MEMORY_STATS_WITH_LIMIT: u32 = 3;
-/// Row-major order: the last dimension is the most minor one.
+/// Row-major order, in which the last dimension is the most minor one.
 pub const DP_LAYOUT_DESCENDING: u32 = 0;
-/// Tiled arrays: the device stores arrays of two or more dimensions in tiles of the last two dimensions. The extents of
-/// a tile are in layout_tile.
+/// The device stores arrays of two or more dimensions in tiles of the last two dimensions. The extents of a tile are in
+/// layout_tile.
 pub const DP_LAYOUT_TILED: u32 = 1;
 /// Processes cannot find the address, so the user must specify a coordinator.
 pub const DP_MASTER_ADDRESS_UNKNOWN: u32 = 0;

@@ -291,7 +291,7 @@ impl CForm<2> for Vec<ReplicaOrder> {
     }
 }
 
-/// Name of the environment variable, as pointer and length, and the way in which processes find the address.
+/// Name of the environment variable, as pointer and length, and one of `DP_MASTER_ADDRESS_*`.
 impl CForm<3> for MasterAddress {
     type Raw = (*const c_char, usize, u32);
 

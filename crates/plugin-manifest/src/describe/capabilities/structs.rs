@@ -70,7 +70,8 @@ pub struct dp_feature {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct dp_capabilities {
-    /// Size of this struct in bytes, in the header of its creator. Readers treat fields beyond this size as 0.
+    /// Size of this struct in bytes, according to the header of its creator. Readers treat fields beyond this size
+    /// as 0.
     pub struct_size: usize,
     /// Lower a gather densely if the gathered dimension has at most ten times this many elements. 0: never.
     pub dense_gather_factor: u32,
@@ -97,7 +98,7 @@ pub struct dp_capabilities {
     pub supported_dtypes: *const u32,
     /// Number of elements of supported_dtypes.
     pub supported_dtypes_size: usize,
-    /// Element types that frameworks always replace with another type. Empty: frameworks replace no type.
+    /// Element types that frameworks always replace with another type. Empty: frameworks do not replace any type.
     pub remapped_dtypes: *const dp_dtype_remap,
     /// Number of elements of remapped_dtypes.
     pub remapped_dtypes_size: usize,

@@ -26,7 +26,7 @@ pub(super) fn leak(text: &str) -> dp_string {
 
 /// # Safety
 ///
-/// The string satisfies D2 of `docs/safety.md`, and the reference must not outlive it.
+/// The string satisfies D2 of `docs/safety.md`. The reference must not outlive the memory of the string.
 pub(super) unsafe fn read<'a>(from: dp_string, field: &str) -> Result<&'a str> {
     // SAFETY: D2 (referenced memory): the text is readable for its length.
     unsafe { text(from.data, from.size, field) }
@@ -103,7 +103,7 @@ pub(super) unsafe trait Growing: Copy {
 }
 
 // SAFETY: the struct is `repr(C)`, begins with its size, and consists of integers, pointers and functions that may be
-// null.
+// null. Each of these types is valid if all its bytes are zero.
 unsafe impl Growing for dp_descriptor {
     const MIN_SIZE: usize = dp_descriptor::MIN_SIZE;
     const NAME: &'static str = "dp_descriptor";
@@ -113,7 +113,8 @@ unsafe impl Growing for dp_descriptor {
     }
 }
 
-// SAFETY: the struct is `repr(C)`, begins with its size, and consists of integers and pointers that may be null.
+// SAFETY: the struct is `repr(C)`, begins with its size, and consists of integers and pointers that may be null. Each
+// of these types is valid if all its bytes are zero.
 unsafe impl Growing for dp_topology {
     const MIN_SIZE: usize = dp_topology::MIN_SIZE;
     const NAME: &'static str = "dp_topology";
