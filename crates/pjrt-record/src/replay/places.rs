@@ -18,7 +18,8 @@ pub(super) struct Places {
 
 impl Places {
     /// Assigns each recorded addressable device to the client's addressable device at the same position. Assigns each
-    /// recorded memory to a memory of this device: the one of the same kind, or else the default memory.
+    /// recorded memory to a memory of a device that replaces one of its devices: the memory of the same kind, or else
+    /// the default memory.
     pub(super) fn new(client: Client, recorded: &ClientDescription) -> Result<Self, pjrt::Error> {
         let own = client.addressable_devices()?;
         let count = own.len();
