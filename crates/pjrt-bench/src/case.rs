@@ -5,7 +5,7 @@ use pjrt::{ElementType, HostArray, Program, Shape};
 
 use crate::Error;
 
-/// A program, and the inputs with which every [`Side`](crate::Side) runs it.
+/// A program, and the inputs that every [`Side`](crate::Side) passes to it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Case {
@@ -13,8 +13,8 @@ pub struct Case {
     pub name: String,
     /// The program, which runs on one device.
     pub program: Program,
-    /// Forms of the program for the sides, by the index of the side, for plugins that read different formats. A side
-    /// without a form runs `program`.
+    /// Forms of the program, by the index of the side: the same program in different formats, for plugins that do not
+    /// read the same format. A side without a form runs `program`.
     pub forms: Vec<Program>,
     /// The inputs of the program.
     pub inputs: Vec<HostArray>,
@@ -87,7 +87,7 @@ impl Random {
 }
 
 /// Returns random elements in row-major order and in the byte order of the host. Returns `None` for types that have no
-/// random values.
+/// random values, and for shapes without a valid size.
 fn random(shape: &Shape, seed: usize) -> Option<Vec<u8>> {
     let count = usize::try_from(shape.dimensions.iter().try_fold(1i64, |all, size| all.checked_mul(*size))?).ok()?;
     let mut random = Random((seed as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);

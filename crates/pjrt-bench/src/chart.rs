@@ -19,7 +19,7 @@ const WIDEST: f64 = 10.0;
 
 /// Draws an SVG chart of the ratios of the first plugin's execution times to the second plugin's execution times. The
 /// scale is logarithmic. A bar to the left of the center means that the first plugin is faster. Returns `None` if the
-/// report has fewer than two plugins or no case.
+/// report has fewer than two plugins or no case with a ratio.
 ///
 /// The text uses the color of its surroundings (`currentColor`), so that the chart fits pages with dark backgrounds.
 #[must_use]

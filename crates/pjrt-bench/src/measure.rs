@@ -61,7 +61,8 @@ impl Settings {
 ///
 /// # Errors
 ///
-/// Returns an error if a side cannot compile or run the case, or if its outputs differ from those of the first side.
+/// Returns an error if a side cannot compile or run the case, or if its outputs differ from those of the first side by
+/// more than the tolerance.
 pub fn measure(case: &Case, sides: &[Side], settings: &Settings) -> Result<CaseReport, Error> {
     let compiled = sides.iter().enumerate().map(|(index, side)| side.compile(index, case));
     let compiled = compiled.collect::<Result<Vec<_>, _>>()?;

@@ -112,7 +112,8 @@ impl Machine {
 }
 
 impl CaseReport {
-    /// Returns the ratio of the first side's execution time to that of the second side, if there are two sides.
+    /// Returns the ratio of the first side's execution time to the second side's execution time. Returns `None` if
+    /// there is only one side or if the second time is 0.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
         let [first, second, ..] = self.sides.as_slice() else { return None };

@@ -11,7 +11,7 @@ pub(crate) const BLOCK_HEADER: usize = 40;
 /// Maximum size of a block's payload in bytes, compressed or not. A reader rejects larger payloads before it allocates
 /// memory.
 pub const MAX_PAYLOAD: usize = 1 << 22;
-/// Payloads shorter than this are not compressed.
+/// Minimum size in bytes of a payload that is compressed.
 const MIN_COMPRESSED: usize = 256;
 
 /// The kind of a block.
@@ -94,7 +94,7 @@ pub(crate) fn checksum(header: &[u8; BLOCK_HEADER], payload: &[u8]) -> u32 {
     crc.finalize()
 }
 
-/// Encodes a whole block. Returns `None` if the payload is too large.
+/// Encodes a whole block. Compresses the payload if this makes it smaller. Returns `None` if the payload is too large.
 pub(crate) fn encode(kind: Kind, stamp: Stamp, payload: &[u8]) -> Option<Vec<u8>> {
     if payload.len() > MAX_PAYLOAD {
         return None;

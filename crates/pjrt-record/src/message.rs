@@ -109,13 +109,13 @@ pub struct ArrayType {
 /// The layout of a buffer.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct MemoryLayout {
-    /// One of the two forms of a layout.
+    /// The layout, in one of two forms.
     #[prost(oneof = "Layout", tags = "1, 2")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<Layout>,
 }
 
-/// The form of a layout.
+/// A layout, in one of two forms.
 #[derive(Clone, PartialEq, prost::Oneof, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layout {
@@ -649,7 +649,7 @@ pub struct Snapshot {
     #[prost(message, optional, tag = "6")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Content>,
-    /// The error because of which the contents could not be read.
+    /// The error that the recorder got when it read the contents.
     #[prost(message, optional, tag = "7")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,

@@ -30,7 +30,7 @@ pub struct Block {
 pub enum Body {
     /// A description of the recorded process and its plugin.
     Process(Process),
-    /// A piece of data, which [`Reader::content`] returns.
+    /// A piece of data. [`Reader::content`] joins the pieces.
     Data {
         /// Hash of the piece.
         hash: Hash,
@@ -53,6 +53,7 @@ pub enum Body {
 
 impl Body {
     /// Returns the kind and the payload of a block. To encode data, use [`encode_piece`](crate::encode_piece) instead.
+    /// An unknown block becomes an empty end.
     pub(crate) fn encode(&self) -> (Kind, Vec<u8>) {
         match self {
             Self::Process(message) => (Kind::Process, message.encode_to_vec()),

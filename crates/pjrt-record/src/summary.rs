@@ -37,7 +37,7 @@ pub struct Summary {
     pub threads: usize,
     /// How far the file could be read.
     pub state: Option<State>,
-    /// The error at which the usable part of the file ends.
+    /// The error of the first damaged block. The summary does not include this block or any later block.
     pub damage: Option<String>,
 }
 

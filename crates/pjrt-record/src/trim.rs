@@ -1,4 +1,5 @@
-//! Extracts the recording of one run from the recording of a whole program.
+//! Extracts the recording of one run from the recording of a whole program. A run is one execution of a compiled
+//! program.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Read, Seek, Write};
@@ -23,7 +24,7 @@ pub enum TrimError {
     /// The recording does not contain the run.
     #[error("the recording has no run {selection}, only {runs} runs that match: `pjrt record info` lists its runs")]
     NoRun {
-        /// The selection of the run.
+        /// The selection, which matches no run.
         selection: Selection,
         /// Number of runs of the selected program, or of all programs if the selection contains no program.
         runs: u64,
@@ -219,7 +220,8 @@ impl Recording {
     /// Returns the blocks that a run needs, and the blocks with its results.
     fn keep(&self, run: usize) -> Kept {
         let mut needs = Needs { recording: self, run, kept: Kept::default(), objects: HashSet::new() };
-        // A framework may launch a program on several devices with one call for each device.
+        // A framework may launch a program on several devices with one call for each device. Keep all calls of such a
+        // launch.
         let is_member = |at: usize| match (self.arguments(at), self.arguments(run)) {
             _ if at == run => true,
             (Some(Arguments::Execute(one)), Some(Arguments::Execute(other))) => {
@@ -329,7 +331,8 @@ impl Needs<'_> {
         }
     }
 
-    /// Keeps the calls that fill or delete the collected objects, until no further calls or objects are found.
+    /// Keeps the calls that fill the collected objects, and the calls before the run that delete them. Repeats this
+    /// until no further calls or objects are found.
     fn complete(&mut self) {
         let recording = self.recording;
         loop {
@@ -353,7 +356,8 @@ impl Needs<'_> {
         }
     }
 
-    /// Keeps the results of a run that the recorder or the framework read.
+    /// Keeps the results of a run that the recorder or the framework read, and all earlier calls without recorded
+    /// arguments.
     fn results(&mut self, run: usize) {
         let recording = self.recording;
         let number = recording.blocks[run].stamp.call;

@@ -1,4 +1,4 @@
-//! Tests that all readers of a major version can read a committed recording of that version.
+//! Tests that this crate can still read a committed recording of the same major version of the format.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::fs;

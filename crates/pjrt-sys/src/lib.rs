@@ -12,7 +12,7 @@
 //!   struct in this crate. Code may access only the bytes that are part of both structs. [`AbiStruct::STRUCT_SIZE`] is
 //!   the header's `_STRUCT_SIZE`, which is smaller than `size_of` if the last field is narrower than the struct's
 //!   alignment.
-//! - [`Bool`] represents a C `bool`, so that a byte that is neither 0 nor 1 can be read without undefined behaviour.
+//! - [`Bool`] represents a C `bool`, so that a byte that is neither 0 nor 1 can be read without undefined behavior.
 #![no_std]
 
 #[allow(
@@ -81,10 +81,10 @@ pub unsafe trait AbiStruct: Copy + 'static {
     /// The smallest size that any caller or plugin of a supported minor version of the API announces.
     const MIN_SIZE: usize;
     /// For each minor version of the API that made the struct longer: this version, and the size that callers of older
-    /// versions announce. In ascending order.
+    /// versions announce. The entries are in ascending order.
     const HISTORY: &'static [(u32, usize)];
     /// An announced size that is smaller than the caller's struct, because the size constant in older headers referred
-    /// to the wrong field. The second number is the actual size.
+    /// to the wrong field. The second number is the actual size. `None` if no older header is wrong in this way.
     const UNDERSTATED: Option<(usize, usize)> = None;
     /// The first minor version of the API whose header has the correct size, and the smaller size in older headers.
     /// `None` if the size was always correct.

@@ -20,7 +20,7 @@ macro_rules! element_types {
             /// Every element type, in the C API's order.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// Returns the type with this code in the C API.
+            /// Returns the type with this code in the C API, or `None` for an unknown code.
             #[must_use]
             pub const fn from_raw(raw: u32) -> Option<Self> {
                 match raw {

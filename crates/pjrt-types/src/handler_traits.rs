@@ -8,7 +8,7 @@ impl HandlerTraits {
     /// Trait of handlers whose calls may be recorded once and replayed, as in GPU command buffers.
     pub const COMMAND_BUFFER_COMPATIBLE: Self = Self(1);
 
-    /// Returns whether calls may be recorded once and replayed, as in GPU command buffers.
+    /// Returns whether calls of the handler may be recorded once and replayed, as in GPU command buffers.
     #[must_use]
     pub fn is_command_buffer_compatible(self) -> bool {
         self.0 & Self::COMMAND_BUFFER_COMPATIBLE.0 != 0

@@ -64,7 +64,8 @@ pub fn parameters(format: &str, code: &[u8]) -> Option<HloParameters> {
     Some(HloParameters { all: shapes.into_iter().map(parameter).collect::<Option<_>>()?, is_tuple })
 }
 
-/// Reads the `ShapeProto` of an array. Returns `None` for other shapes and for invalid bytes.
+/// Reads the `ShapeProto` of an array. Returns `None` if a dimension is dynamic, if this crate does not support the
+/// element type, or if the bytes are invalid.
 #[must_use]
 pub fn shape(proto: &[u8]) -> Option<(Shape, Layout)> {
     let mut read = parameter(proto)?;
@@ -73,7 +74,7 @@ pub fn shape(proto: &[u8]) -> Option<(Shape, Layout)> {
     Some((shape, layout))
 }
 
-/// Returns the value of the field `ShapeProto.tuple_shapes`.
+/// Returns the value if the field is `ShapeProto.tuple_shapes`, and `None` for any other field.
 fn tuple_element<'a>(message: Option<&(u64, Value<'a>)>) -> Option<&'a [u8]> {
     match message {
         Some((4, Value::Bytes(shape))) => Some(shape),
@@ -81,7 +82,7 @@ fn tuple_element<'a>(message: Option<&(u64, Value<'a>)>) -> Option<&'a [u8]> {
     }
 }
 
-/// Returns `ShapeProto.element_type`.
+/// Returns `ShapeProto.element_type`, or 0 if the field is missing.
 fn element_type(shape: &[u8]) -> Option<u64> {
     let mut found = 0;
     for message in fields(shape) {
@@ -147,7 +148,8 @@ fn unpack(mut packed: &[u8], into: &mut Vec<i64>) -> Option<()> {
     Some(())
 }
 
-/// Converts a code of XLA's `PrimitiveType`, whose codes differ from those of `PJRT_Buffer_Type`.
+/// Converts a code of XLA's `PrimitiveType`, whose codes differ from those of `PJRT_Buffer_Type`. Returns `None` for
+/// types that this crate does not support.
 fn element_type_of_xla(number: u64) -> Option<ElementType> {
     Some(match number {
         1 => ElementType::Pred,
@@ -279,10 +281,10 @@ mod tests {
         assert_eq!(shapes(&module(&[])).unwrap(), [""; 0]);
         let with_config = message(1, &module(&[S32]));
         assert_eq!(parameters("hlo_with_config", &with_config).unwrap().all.len(), 1);
-        // Dimensions that are not packed, and then a dynamic dimension.
+        // These dimensions are not packed. The second shape also has a dynamic dimension.
         assert_eq!(shapes(&module(&[&[0x10, 11, 0x18, 2, 0x18, 3]])).unwrap(), ["f32[2,3]"]);
         assert_eq!(shapes(&module(&[&[0x10, 11, 0x18, 2, 0x32, 1, 1]])).unwrap(), ["?"]);
-        // An unknown element type.
+        // 99 is not the code of an element type.
         assert_eq!(shapes(&module(&[&[0x10, 99]])).unwrap(), ["?"]);
     }
 

@@ -54,7 +54,7 @@ pub enum HostBufferSemantics {
 }
 
 impl HostBufferSemantics {
-    /// Returns the semantics with this code in the C API.
+    /// Returns the semantics with this code in the C API, or `None` for an unknown code.
     #[must_use]
     pub fn from_raw(raw: u32) -> Option<Self> {
         [

@@ -63,7 +63,7 @@ impl<const N: usize> From<[i64; N]> for Value {
 }
 
 impl Value {
-    /// Returns the name of the value's type, as the CLI and errors spell it.
+    /// Returns the name of the value's type, as the command line and error messages spell it.
     #[must_use]
     pub fn type_name(&self) -> &'static str {
         match self {
@@ -89,7 +89,8 @@ impl fmt::Display for Value {
 }
 
 /// Returns the decimal number with the fewest decimal places that rounds to `number` in 32 bits. The result consists of
-/// all digits as an integer, and the number of decimal places. Returns `None` if the decimal number is too long.
+/// all digits as an integer, and the number of decimal places. Returns `None` if the decimal number is too long or
+/// `number` is not finite.
 ///
 /// This function avoids the standard library's formatting of floats, which makes up 1 % of the size of a small plugin.
 #[doc(hidden)]

@@ -32,7 +32,7 @@ pub struct CompileOptions {
     pub num_partitions: i64,
     /// Whether to partition the program by its sharding annotations.
     pub use_spmd_partitioning: bool,
-    /// Whether the sharding annotations are Shardy's.
+    /// Whether the compiler partitions the program with Shardy instead of GSPMD.
     pub use_shardy_partitioner: bool,
     /// The device of each replica and partition.
     pub device_assignment: Option<DeviceAssignment>,
@@ -168,7 +168,7 @@ impl DeviceAssignment {
         &self.devices
     }
 
-    /// Returns the device ID of a replica and partition.
+    /// Returns the device ID of a replica and partition, or `None` if one of the two indices is too large.
     #[must_use]
     pub fn device(&self, replica: usize, partition: usize) -> Option<i64> {
         if partition >= self.num_partitions {
@@ -287,7 +287,7 @@ impl CompileOptions {
         self
     }
 
-    /// Sets whether the sharding annotations are Shardy's.
+    /// Sets whether the compiler partitions the program with Shardy instead of GSPMD.
     #[must_use]
     pub fn with_shardy_partitioner(mut self, shardy: bool) -> Self {
         self.use_shardy_partitioner = shardy;

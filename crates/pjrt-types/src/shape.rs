@@ -10,7 +10,7 @@ use crate::ElementType;
 pub struct Shape {
     /// Type of the elements.
     pub element_type: ElementType,
-    /// Extents in logical order, which is from major to minor in a row-major array. No extent is negative.
+    /// Extents in logical order, which is from major to minor in a row-major array. A valid extent is not negative.
     pub dimensions: Vec<i64>,
 }
 
@@ -26,8 +26,8 @@ impl Shape {
         self.dimensions.iter().try_fold(1usize, |n, d| n.checked_mul(usize::try_from(*d).ok()?))
     }
 
-    /// Returns the number of bytes on the host, where elements of sub-byte types take one byte each. Returns `None` on
-    /// overflow.
+    /// Returns the number of bytes on the host, where elements of sub-byte types take one byte each. Returns `None` if
+    /// an extent is negative or the result exceeds `usize`.
     #[must_use]
     pub fn host_size(&self) -> Option<usize> {
         self.num_elements()?.checked_mul(self.element_type.host_size())

@@ -27,7 +27,7 @@ impl TryFrom<ElementType> for ir::ElementType {
     type Error = Unconvertible;
 
     fn try_from(ty: ElementType) -> Result<Self, Unconvertible> {
-        // Without this filter, the `ir` crate could read PJRT's one-bit integers `si1` and `ui1` as the boolean `i1`.
+        // Without this filter, `from_name` could read PJRT's one-bit integers `si1` and `ui1` as the boolean `i1`.
         let name = Some(ty.stablehlo_name()).filter(|_| !matches!(ty, ElementType::S1 | ElementType::U1));
         let lacking = || Unconvertible(format!("StableHLO does not have tensors of {ty}"));
         name.and_then(Self::from_name).ok_or_else(lacking)

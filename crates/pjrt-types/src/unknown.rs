@@ -33,8 +33,8 @@ impl UnknownFields {
         found
     }
 
-    /// Appends the fields to an encoded message. If a message field then occurs twice, decoders merge the two
-    /// occurrences.
+    /// Appends the fields to an encoded `CompileOptionsProto`. If `executable_build_options` then occurs twice,
+    /// decoders merge the two occurrences.
     pub(crate) fn append(&self, bytes: &mut Vec<u8>) {
         bytes.extend(&self.options);
         if !self.build.is_empty() {

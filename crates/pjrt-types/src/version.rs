@@ -6,7 +6,7 @@ use std::fmt;
 /// functions.
 pub const MIN_MINOR: i32 = 57;
 
-/// The version of the C API with which a plugin or framework was built.
+/// The version of the C API that a plugin or framework was built for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 // Exhaustive, because a version always consists of these two numbers.
 pub struct ApiVersion {

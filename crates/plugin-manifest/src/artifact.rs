@@ -8,7 +8,7 @@ fn text(version: [i64; 3]) -> String {
 }
 
 /// Rejects a portable artifact whose StableHLO version the plugin does not read. The patch version is ignored, because
-/// it does not change the serialized form.
+/// it does not change the serialized form. Accepts every other program, and every program if `versions` is `None`.
 ///
 /// # Errors
 ///

@@ -99,8 +99,9 @@ impl Descriptor {
         Ok(plan)
     }
 
-    /// Determines without a client whether the plugin's devices can run a program. The answer comes from the plugin's
-    /// hook or from the table in its manifest.
+    /// Determines without a client whether the plugin's devices can run a program. A program whose StableHLO version
+    /// the manifest excludes is not supported. For any other program, the answer comes from the plugin's hook or from
+    /// the table in its manifest.
     ///
     /// # Errors
     ///
@@ -118,8 +119,8 @@ impl Descriptor {
         }
     }
 
-    /// Returns the options for `PJRT_Client_Create`, converted to the types of the schema. An option of the user
-    /// replaces the option of the process plan with the same name.
+    /// Returns the options for `PJRT_Client_Create`, converted to the types of the schema. An option in `given`, which
+    /// the user sets, replaces the option of the process plan with the same name.
     ///
     /// # Errors
     ///

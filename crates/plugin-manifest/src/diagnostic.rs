@@ -8,7 +8,8 @@ use crate::Error;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fault {
-    /// Path of the field in the manifest, such as `capabilities.rng_bit_generator` or `library[1].os`.
+    /// Path of the field in the manifest, such as `capabilities.rng_bit_generator` or `library[1].os`. For a fault
+    /// outside the manifest, the name of the input, such as an environment variable.
     pub field: String,
     /// The problem with the field's value, and the remedy.
     pub message: String,
@@ -49,7 +50,7 @@ impl Faults {
         if faults.is_empty() { Ok(()) } else { Err(Self(faults)) }
     }
 
-    /// Returns all faults, in the order of the description.
+    /// Returns all faults, in the order in which they were found.
     pub fn all(&self) -> &[Fault] {
         &self.0
     }

@@ -20,7 +20,7 @@ struct Data {
     nameless: bool,
 }
 
-/// Result of a plugin's operations, by default with [`Error`].
+/// Result of an operation of a plugin. The default error type is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {

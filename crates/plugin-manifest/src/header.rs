@@ -13,7 +13,7 @@ const WIDTH: usize = 100;
 /// Returns the text of a C header for C11 and C++17. The header declares those of `symbols` that belong to the plugin
 /// interface: `GetPjrtApi` and `DevicePlugin_GetDescriptor`, each with an optional prefix, and the shutdown functions
 /// of the manifests. The comment of a function describes the plugin whose name is the prefix. Without a prefix, it
-/// describes the plugin of the only manifest.
+/// describes the plugin of the manifest if there is only one.
 ///
 /// # Errors
 ///
@@ -86,7 +86,8 @@ pub fn is_entry_point(symbol: &str) -> bool {
     is_identifier(symbol) && [GET_PJRT_API, GET_DESCRIPTOR].iter().any(|name| prefix(symbol, name).is_some())
 }
 
-/// Returns the prefix of the symbol before `name`, without the underscore between the two.
+/// Returns the prefix of a symbol that ends with `name`, without the underscore between the two. The prefix of `name`
+/// itself is empty. Returns `None` for other symbols.
 fn prefix<'a>(symbol: &'a str, name: &str) -> Option<&'a str> {
     match symbol.strip_suffix(name)? {
         "" => Some(""),
@@ -99,7 +100,8 @@ fn is_identifier(symbol: &str) -> bool {
     symbol.chars().next().is_some_and(letter) && symbol.chars().all(|c| letter(c) || c.is_ascii_digit())
 }
 
-/// Returns the name and the description of the plugin that a symbol with this prefix belongs to.
+/// Returns the name and the description of the plugin that a symbol with this prefix belongs to. The description is
+/// empty if no manifest describes the plugin.
 fn about<'a>(manifests: &'a [Manifest], prefix: &'a str) -> (&'a str, String) {
     let own = match manifests {
         [only] if prefix.is_empty() => Some(only),
@@ -140,7 +142,8 @@ fn declare(declarations: &mut String, paragraphs: &[&str], declaration: &str) {
     let _ = writeln!(declarations, " */\n{declaration};");
 }
 
-/// Replaces the parts of a text that would end a comment or cause compiler warnings.
+/// Replaces or removes the characters of a text that would end a C comment, change the direction of writing or cause
+/// compiler warnings.
 fn harmless(text: &str) -> String {
     let direction = |c: &char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let mut out = String::new();

@@ -1,4 +1,4 @@
-//! Parses descriptions and reports all faults by field.
+//! Parses the JSON of plugin descriptions. Each fault names the field that caused it.
 
 use serde::de::value::Error as NoValue;
 use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
@@ -15,7 +15,8 @@ impl Manifest {
     ///
     /// # Errors
     ///
-    /// Returns the position at which the JSON is invalid, or all faults of the manifest.
+    /// Returns one fault if the JSON is malformed or a value has the wrong type. Otherwise, returns all faults of the
+    /// manifest.
     pub fn from_json(text: &str) -> Result<Self, Faults> {
         if !text.trim_start().starts_with('{') {
             return Err(Fault::new("manifest", "a manifest must be a JSON object: `{\"format_version\": …, …}`").into());
@@ -44,7 +45,8 @@ impl Manifest {
     }
 }
 
-/// Parses a value and returns it with the paths of unknown fields. Faults that concern the whole value name it `root`.
+/// Parses a value and returns it with the paths of unknown fields. A fault that concerns the whole value names the
+/// field `root`.
 ///
 /// # Errors
 ///
@@ -81,7 +83,8 @@ fn as_field(path: &str) -> String {
     field
 }
 
-/// Returns the fault for an unknown field. Its message contains the most similar known field, or all known fields.
+/// Returns the fault for an unknown field. Its message suggests a known field with a similar name. Otherwise, it lists
+/// the known fields, if this function knows them.
 pub(crate) fn unknown_field(field: &str) -> Fault {
     let (within, name) = field.rsplit_once('.').unwrap_or(("", field));
     let known = match without_indices(within).as_str() {

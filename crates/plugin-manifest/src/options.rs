@@ -96,8 +96,8 @@ impl OptionType {
         })
     }
 
-    /// Converts a value to this type. Strings are parsed, and integers become floats or lists with one element. Returns
-    /// `None` if the value does not fit the type.
+    /// Converts a value to this type. Strings are parsed. Integers become lists with one element, and 16-bit integers
+    /// also become floats. Returns `None` if the value does not fit the type.
     fn convert(self, value: &Value) -> Option<Value> {
         match (self, value) {
             (Self::Float, Value::Int64(number)) => {
@@ -165,7 +165,7 @@ impl Default for OptionSchema {
 }
 
 impl OptionSchema {
-    /// Returns a schema that passes on every option unchanged.
+    /// Returns a schema that passes every option to the plugin unchanged.
     pub fn any() -> Self {
         Self { open: true, options: Vec::new() }
     }
@@ -175,17 +175,17 @@ impl OptionSchema {
         Self { open: false, options: options.into_iter().collect() }
     }
 
-    /// Returns a schema that checks these options and passes on all other options unchanged.
+    /// Returns a schema that checks these options and passes all other options to the plugin unchanged.
     pub fn at_least(options: impl IntoIterator<Item = OptionSpec>) -> Self {
         Self { open: true, options: options.into_iter().collect() }
     }
 
-    /// Returns whether options that are not listed are passed on.
+    /// Returns whether options that the schema does not list are passed to the plugin unchanged.
     pub fn is_open(&self) -> bool {
         self.open
     }
 
-    /// Returns the listed options.
+    /// Returns the options that the schema lists.
     pub fn options(&self) -> &[OptionSpec] {
         &self.options
     }

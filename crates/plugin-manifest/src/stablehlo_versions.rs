@@ -4,9 +4,9 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StablehloVersions {
-    /// Newest version that the backend reads.
+    /// Newest version that the plugin reads.
     pub current: [i64; 3],
-    /// Oldest version that the backend reads.
+    /// Oldest version that the plugin reads.
     pub minimum: [i64; 3],
 }
 

@@ -338,7 +338,8 @@ fn program(format: &str, code: &str) -> Program {
     Program::new(format.to_owned(), code.to_owned())
 }
 
-/// Returns a program with one op, whose argument and result have the same type.
+/// Returns a program whose function `main` contains one op. The argument and the result of `main` have the type `ty`,
+/// and `signature` is the type signature of the op.
 fn main(ty: &str, op: &str, signature: &str) -> String {
     format!("func.func @main(%x: {ty}) -> {ty} {{ %0 = {op} : {signature} return %0 : {ty} }}")
 }

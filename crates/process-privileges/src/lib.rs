@@ -5,7 +5,7 @@
 /// Returns whether the kernel marked this process for secure execution, or whether its real and effective IDs differ.
 ///
 /// The kernel marks a process that runs a set-user-ID program, a set-group-ID program or a program with file
-/// capabilities. If the system cannot report the mark, the process counts as elevated, because a false result costs
+/// capabilities. If the system cannot report the mark, the process counts as elevated, because a wrong `true` costs
 /// only convenience.
 #[must_use]
 pub fn elevated() -> bool {
@@ -42,7 +42,7 @@ fn is_secure(page_size: libc::c_ulong, secure: libc::c_ulong) -> bool {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn auxiliary(entry: libc::c_ulong) -> libc::c_ulong {
-    // SAFETY: S1: `getauxval` accepts any number and only reads memory that the C library owns.
+    // SAFETY: S1 (privileges): `getauxval` accepts any number and only reads memory that the C library owns.
     unsafe { libc::getauxval(entry) }
 }
 
@@ -54,7 +54,7 @@ fn auxiliary(entry: libc::c_ulong) -> libc::c_ulong {
     target_os = "dragonfly"
 ))]
 fn marked_secure() -> bool {
-    // SAFETY: S1: `issetugid` has no parameters and cannot fail.
+    // SAFETY: S1 (privileges): `issetugid` has no parameters and cannot fail.
     unsafe { libc::issetugid() != 0 }
 }
 

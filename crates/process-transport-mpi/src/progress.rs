@@ -19,12 +19,12 @@ const SMALL: usize = 64 << 10;
 const CHUNK: usize = 16 << 20;
 /// Time for which the thread polls for messages without sleeping, after the latest message.
 const BUSY: Duration = Duration::from_millis(1);
-/// Time for which the thread then sleeps between two polls. A message to be sent ends the sleep.
+/// Time for which the thread sleeps between two polls after [`BUSY`] has passed. A message to be sent ends the sleep.
 const PAUSE: Duration = Duration::from_micros(100);
 /// Time for which a dropped transport waits for the other processes to drop their transports.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(10);
 
-/// Number of transports of this process that use MPI. The thread that finalizes MPI holds the lock.
+/// Number of transports of this process that use MPI. A thread holds the lock while it finalizes MPI.
 static USERS: Mutex<usize> = Mutex::new(0);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -24,7 +24,7 @@ pub struct MpiProcess {
     thread: JoinHandle<()>,
 }
 
-/// Returns the address of a process, which the processes only compare.
+/// Returns the address of a process. MPI itself connects the processes, so they only compare addresses.
 fn address(rank: usize, size: usize) -> String {
     format!("mpi1 {rank} {size}")
 }
@@ -101,8 +101,8 @@ impl MpiProcess {
 /// A [`Transport`] over MPI.
 ///
 /// One thread makes all MPI calls. When the transport is dropped, it waits up to 10 s for the other processes to drop
-/// their transports. MPI is finalized only if this transport initialized it and all processes have dropped their
-/// transports.
+/// their transports. MPI is finalized only if this transport initialized it, no other transport of this process uses
+/// it, and all processes have dropped their transports.
 ///
 /// MPI does not report killed processes. By default, `mpirun` ends all processes when one is killed. If it is
 /// configured not to do so, the other processes get [`Error::Timeout`], or [`Error::Lost`] after a call of

@@ -20,8 +20,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Options of `mpirun` that let the other processes of a job continue when a process ends without finalizing MPI.
 const RECOVERY: &[&str] = &["--enable-recovery"];
 
-/// Runs a test in `count` processes. The processes with the ranks `passing` must pass. Returns whether this process is
-/// one of those that `mpirun` started.
+/// Runs a test in `count` processes. The processes with the ranks `passing` must pass, and `options` are passed to
+/// `mpirun`. Returns whether this process is one of those that `mpirun` started.
 fn in_processes(test: &str, count: usize, passing: Range<usize>, options: &[&str]) -> bool {
     if std::env::var_os(CHILD).is_some() {
         return true;

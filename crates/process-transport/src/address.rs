@@ -8,13 +8,13 @@ use crate::Error;
 /// Number of bytes of a secret.
 pub(crate) const SECRET: usize = 16;
 
-/// The data with which the other processes connect to a process.
+/// The location and the secret that the other processes need to connect to a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     /// Boot ID of the machine's operating system. Empty if it is unknown.
     pub(crate) machine: String,
     pub(crate) socket: SocketAddr,
-    /// Secret of the process, which closes connections that do not present it.
+    /// Secret of the process. The process closes connections that do not present the secret.
     pub(crate) secret: [u8; SECRET],
 }
 
@@ -43,7 +43,8 @@ impl Address {
         })
     }
 
-    /// Returns whether processes at these two addresses can connect to each other.
+    /// Returns whether two processes can connect to each other. Processes on different machines cannot connect if one
+    /// of them listens on the loopback interface.
     pub(crate) fn can_reach(&self, other: &Self) -> bool {
         let local = self.socket.ip().is_loopback() || other.socket.ip().is_loopback();
         !local || self.machine == other.machine

@@ -7,7 +7,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The process sent no message before the deadline.
+    /// The process did not connect, or sent no message, before the deadline.
     #[error("process {rank} sent nothing within {} s; it is slow, stopped, or runs another program", .waited.as_secs_f32())]
     Timeout {
         /// Rank of the process.
@@ -15,7 +15,7 @@ pub enum Error {
         /// Time for which the call waited.
         waited: Duration,
     },
-    /// The process has ended, or its connection broke.
+    /// The process has ended, it does not read its messages, or its connection broke.
     #[error("process {rank} is lost: {why}")]
     Lost {
         /// Rank of the process.

@@ -28,8 +28,8 @@ pub struct Header {
 }
 
 const WORDS: usize = 5;
-/// A message of at most this size is written together with its header. Small parts of a larger message are written in
-/// blocks of about this size.
+/// Maximum size in bytes of a message that is written together with its header. Small parts of a larger message are
+/// written in blocks of about this size.
 const SMALL: usize = 64 << 10;
 
 impl Header {
@@ -70,7 +70,7 @@ impl Header {
         Some((Self { kind, stream: Stream { lane, number }, tag }, usize::try_from(len).ok()?))
     }
 
-    /// The reason for which a process counts as lost if [`decode`](Self::decode) rejects its header.
+    /// Reason to report if [`decode`](Self::decode) rejects a header. The sender of the header then counts as lost.
     pub const UNKNOWN: &'static str =
         "it sent a message of an unknown kind; install the same version for all processes";
 

@@ -20,7 +20,7 @@ pub struct Inbox {
 struct State {
     streams: HashMap<Stream, Arrived>,
     closed: HashMap<u64, Closed>,
-    /// For each lost process, the reason why no more messages arrive from it.
+    /// For each process, the reason why no more messages arrive from it. `None` if the process is not lost.
     lost: Vec<Option<String>>,
 }
 
@@ -138,7 +138,7 @@ impl Inbox {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`Transport::receive`](crate::Transport::receive).
+    /// Returns an error if [`Transport::receive`](crate::Transport::receive) does.
     pub fn receive(&self, from: usize, stream: Stream, tag: u64, deadline: Instant) -> Result<Vec<u8>, Error> {
         let start = Instant::now();
         let mut state = self.lock();

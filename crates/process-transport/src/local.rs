@@ -49,8 +49,9 @@ impl LocalListener {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::System`] if this machine does not have the address. Returns [`Error::Invalid`] if the address
-    /// means all interfaces, such as `0.0.0.0`, because other processes cannot connect to it.
+    /// Returns [`Error::System`] if the socket cannot be opened, for example because this machine does not have the
+    /// address. Returns [`Error::Invalid`] if the address means all interfaces, such as `0.0.0.0`, because other
+    /// processes cannot connect to it.
     pub fn bind_to(ip: IpAddr) -> Result<Self, Error> {
         if ip.is_unspecified() {
             return Err(Error::Invalid(format!("{ip} is not the address of one interface; name one")));
@@ -80,7 +81,8 @@ impl LocalListener {
     /// # Errors
     ///
     /// Returns [`Error::OtherMachine`], [`Error::Unreachable`] or [`Error::Timeout`] with the rank of a process that
-    /// could not be connected. Returns [`Error::Invalid`] if the ranks or addresses contradict each other.
+    /// could not be connected. Returns [`Error::Invalid`] if an address is malformed, or if the ranks and addresses
+    /// contradict each other. Returns [`Error::System`] if this machine cannot provide a socket or a thread.
     pub fn connect(self, rank: usize, addresses: &[String], timeout: Duration) -> Result<LocalTransport, Error> {
         let deadline = Instant::now() + timeout;
         let size = addresses.len();
@@ -160,7 +162,7 @@ impl LocalListener {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
                 Err(error) => return Err(failed(error)),
             };
-            // Any program may connect, but only a peer knows the secret.
+            // Any program may connect, but only a peer knows the secret. Close other connections and continue to wait.
             if let Ok((peer, socket)) = self.welcome((rank, size), socket, all, deadline) {
                 sockets[peer] = Some(socket);
             }
@@ -168,7 +170,7 @@ impl LocalListener {
         Ok(())
     }
 
-    /// Reads and answers the greeting of a connection. Returns the rank of the other process.
+    /// Reads and answers the greeting of a connection. Returns the rank of the other process, and the socket.
     fn welcome(
         &self,
         (rank, size): (usize, usize),
@@ -322,7 +324,7 @@ impl Transport for LocalTransport {
     fn fail(&self, stream: Stream, peers: &[usize], why: &str) {
         self.inbox.fail(stream, Error::Stopped(why.to_owned()));
         for peer in peers.iter().filter_map(|rank| self.peer(*rank).ok()) {
-            // If this write fails, the process is lost, or it will notice that this process is lost.
+            // A failed write also breaks the connection, so the other process detects the failure, too.
             let _ = peer.write(Header { kind: Kind::Failure, stream, tag: 0 }, &[why.as_bytes()]);
         }
     }
@@ -361,7 +363,7 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(60);
 
-    /// Returns connected transports, which represent the processes.
+    /// Returns `count` connected transports. Each transport represents one process.
     fn connected(count: usize) -> Vec<LocalTransport> {
         let listeners: Vec<_> = (0..count).map(|_| LocalListener::bind().unwrap()).collect();
         let addresses: Vec<_> = listeners.iter().map(|listener| listener.address().to_owned()).collect();

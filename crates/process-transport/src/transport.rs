@@ -7,12 +7,13 @@ use crate::Error;
 
 /// Identifies messages that belong together, such as the messages of one launch of a program.
 ///
-/// Streams of one lane are numbered from 0 without gaps, and every process uses the same numbers.
+/// A lane is a sequence of streams. The streams of a lane are numbered from 0 without gaps, and every process uses the
+/// same numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Stream {
-    /// The sequence of streams to which the stream belongs.
+    /// Identifier of the lane that contains the stream.
     pub lane: u64,
-    /// Number of the stream in this sequence.
+    /// Number of the stream in the lane.
     pub number: u64,
 }
 
@@ -31,7 +32,8 @@ pub trait Transport: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Lost`] if the other process has ended or does not read its messages.
+    /// Returns [`Error::Lost`] if the other process has ended or does not read its messages. Returns [`Error::Invalid`]
+    /// if `to` is this process or does not exist.
     fn send(&self, to: usize, stream: Stream, tag: u64, parts: &[&[u8]]) -> Result<(), Error>;
 
     /// Waits for the next message of the process `from` with this stream and tag.
@@ -39,8 +41,8 @@ pub trait Transport: Send + Sync + fmt::Debug {
     /// # Errors
     ///
     /// Returns [`Error::Timeout`] after the deadline, [`Error::Lost`] if the process has ended, [`Error::Failed`] if
-    /// another process reported the failure of the stream, and [`Error::Stopped`] if this process failed or closed the
-    /// stream.
+    /// another process reported the failure of the stream, [`Error::Stopped`] if this process failed or closed the
+    /// stream, and [`Error::Invalid`] if the process `from` does not exist.
     fn receive(&self, from: usize, stream: Stream, tag: u64, deadline: Instant) -> Result<Vec<u8>, Error>;
 
     /// Fails a stream in this process and in the processes `peers`. Threads that wait for messages of the stream get an

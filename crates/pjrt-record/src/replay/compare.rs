@@ -8,7 +8,8 @@ use pjrt_types::{ElementType, Shape};
 use super::elements;
 
 /// How much floating-point elements may differ: `|got - expected| <= tolerance * (1 + |expected|)`. With the default
-/// tolerance, 0, elements must be equal bit by bit.
+/// tolerance, 0, elements must be equal bit by bit. Integers and floating-point numbers of fewer than 16 bits must
+/// always be equal bit by bit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tolerance {
     all: f64,
@@ -72,7 +73,7 @@ pub struct Difference {
     pub expected: String,
     /// Value of this element in the replay.
     pub got: String,
-    /// Largest absolute difference, if the elements are floating-point numbers.
+    /// Largest absolute difference of these elements, if they are floating-point numbers of at least 16 bits.
     pub largest: Option<f64>,
 }
 

@@ -111,7 +111,7 @@ struct Produced {
 struct Pending {
     buffer: Rc<Buffer>,
     number: u64,
-    /// Offset and size in bytes, if the download is raw.
+    /// Offset and size in bytes, if the download is a call of `PJRT_Buffer_CopyRawToHost`.
     raw: Option<(usize, usize)>,
 }
 
@@ -149,7 +149,7 @@ struct Objects {
 struct Machine<'a> {
     make_client: MakeClient<'a>,
     options: &'a Options,
-    /// The recorded ends of the calls that failed or donated arguments.
+    /// How the calls that failed or donated arguments ended in the recording, by the number of the call.
     ends: HashMap<u64, End>,
     state: Objects,
     report: Report,
@@ -368,7 +368,8 @@ impl Machine<'_> {
         if let Some(device) = execute.device {
             options.device = Some(self.places(self.client_of(execute.executable))?.device(device)?.clone());
         }
-        // Remove donated buffers from the map. All other buffers stay in the map during the run.
+        // A donation takes ownership of the buffer, so remove donated buffers from the map. The run only borrows all
+        // other buffers.
         let mut donated: HashMap<u64, Buffer> = HashMap::new();
         for buffer in deleted {
             if let Some(owned) = self.state.buffers.remove(&buffer) {
@@ -665,7 +666,8 @@ fn option(option: &NamedOption) -> Option<NamedValue> {
 }
 
 /// Copies the elements to memory with the framework's byte strides. Returns this memory, and the offset of the first
-/// element. Returns `None` if the recording has no strides, or if the strides are implausible.
+/// element. Returns `None` if there are no strides or no data, if the strides do not fit the shape, or if the memory
+/// would be implausibly large.
 fn strided(data: &[u8], shape: &Shape, strides: &[i64], limit: u64) -> Option<(Vec<u8>, usize)> {
     if strides.is_empty() || strides.len() != shape.dimensions.len() || data.is_empty() {
         return None;

@@ -17,7 +17,9 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Assigns a device of the client to each recorded device with the same position among the devices of its process.
+    /// Assigns each recorded addressable device to the client's addressable device at the same position. Assigns each
+    /// recorded memory to a memory of a device that replaces one of its devices: the memory of the same kind, or else
+    /// the default memory.
     pub(super) fn new(client: Client, recorded: &ClientDescription) -> Result<Self, pjrt::Error> {
         let own = client.addressable_devices()?;
         let count = own.len();
@@ -46,7 +48,8 @@ impl Places {
         self.memories.get(&id).ok_or_else(|| format!("no memory of this client stands for the memory with the id {id}"))
     }
 
-    /// Returns the memory for a call that specifies a device or a memory.
+    /// Returns the memory for a call that specifies a memory or a device. If it specifies neither, returns the default
+    /// memory of the client's default device.
     pub(super) fn any_memory(&self, device: Option<i32>, memory: Option<i32>) -> Result<Memory, String> {
         if let Some(memory) = memory {
             return self.memory(memory).cloned();

@@ -49,7 +49,8 @@ pub struct Comparison {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// The contents are equal, or differ by at most the tolerance.
+    /// The contents are equal, or differ by at most the tolerance. Also applies if reading them failed both in the
+    /// recording and in the replay.
     Equal,
     /// The contents differ.
     Different(Difference),

@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn client_has_one_option() {
-        // XLA's CPU plugin of API 0.115 rejects every other option.
+        // XLA's CPU plugin with version 0.115 of the PJRT C API rejects every other option.
         let options = cpu().create_options;
         assert!(options.resolve(&[NamedValue::new("cpu_device_count", "8")]).is_ok());
         assert!(options.resolve(&[NamedValue::new("node_id", 0)]).is_err());

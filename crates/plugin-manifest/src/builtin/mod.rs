@@ -76,7 +76,7 @@ mod tests {
             // JAX xla_bridge.py:702-706: `gpu` is an alias of cuda, rocm and oneapi, in this order.
             ("gpu", "cuda"),
             ("NEURON", "neuron"),
-            // PyTorch/XLA names the device XPU, Intel's JAX plugin sycl, JAX itself oneapi.
+            // PyTorch/XLA calls the device XPU, Intel's JAX plugin calls it sycl, and JAX calls it oneapi.
             ("XPU", "oneapi"),
             ("sycl", "oneapi"),
             ("tenstorrent", "tt"),

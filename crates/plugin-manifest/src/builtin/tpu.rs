@@ -19,7 +19,7 @@ const TILE: [NonZeroU32; 2] = match (NonZeroU32::new(8), NonZeroU32::new(128)) {
 /// Returns the manifest for Google TPUs.
 ///
 /// By default, libtpu locks a file so that only one process per host can use the TPU. It allows several processes if
-/// the environment assigns each process a subset of the chips. The process plan sets these variables if several
+/// environment variables assign each process a subset of the chips. The process plan sets these variables if several
 /// processes share a host.
 pub fn tpu() -> Manifest {
     let mut tpu = Manifest::new("tpu");
@@ -33,7 +33,7 @@ pub fn tpu() -> Manifest {
         device_nodes: owned(&["/dev/accel0"]),
         pci: vec![pci("1ae0", &["0027", "0056", "005e", "0062", "0063", "006f", "0076", "007c", "0083"], &[])],
     };
-    // libtpu does not publish a list of its options, so unknown options are passed on.
+    // libtpu does not publish a list of its options, so accept unknown options and pass them to libtpu.
     tpu.create_options = OptionSchema::at_least([
         OptionSpec::new("max_inflight_computations", OptionType::Int64, "programs queued at once").with_default(32),
         OptionSpec::new("ml_framework_name", OptionType::String, "name of the framework, for logs"),

@@ -13,7 +13,7 @@ use crate::{ElementType, Value};
 /// Builds [`Capabilities`]. The fields of [`Capabilities`] document the meaning of the values.
 ///
 /// [`Self::build`] never fails. [`Capabilities::validate`] checks the values and reports all faults together. The
-/// registration of a plugin calls it.
+/// registration of a plugin calls `validate`.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[must_use]
 pub struct CapabilitiesBuilder(Capabilities);

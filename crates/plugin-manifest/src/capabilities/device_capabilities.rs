@@ -57,12 +57,14 @@ impl Capabilities {
         }
     }
 
-    /// Returns whether frameworks should lower a gather along a dimension of `elements` elements densely.
+    /// Returns whether frameworks should lower a gather along a dimension of `elements` elements densely, as
+    /// [`Self::dense_gather_factor`] describes.
     pub fn gathers_densely(&self, elements: u64) -> bool {
         self.dense_gather_factor.is_some_and(|factor| elements <= u64::from(factor.get()) * 10)
     }
 
-    /// Returns whether frameworks should lower a scatter of `index_elements` into `input_elements` elements densely.
+    /// Returns whether frameworks should lower a scatter densely, as [`Self::dense_scatter_factor`] describes. The
+    /// scatter has `index_elements` index elements and `input_elements` input elements.
     pub fn scatters_densely(&self, index_elements: u64, input_elements: u64) -> bool {
         let dense = |factor: NonZeroU32| index_elements.saturating_mul(u64::from(factor.get())) >= input_elements;
         self.dense_scatter_factor.is_some_and(dense)

@@ -85,7 +85,8 @@ macro_rules! for_each_capability {
                 replaces: "PyTorch/XLA dot: TPU",
             }
 
-            /// Whether wider float types are stored as `bf16`. \[PyTorch/XLA, by environment variables only\]
+            /// Whether `f32` and `f64` arrays are stored in narrower types. \[PyTorch/XLA, by environment variables
+            /// only\]
             bf16: Bf16Policy {
                 builder: value,
                 c: [bf16_policy],
@@ -240,16 +241,16 @@ macro_rules! for_each_capability {
                 replaces: "JAX DLPack: cuda, rocm, tpu",
             }
 
-            /// Types of foreign memory that the plugin's buffers can use without a copy. \[PyTorch/XLA Dynamo: CUDA up
-            /// to 2.8\]
+            /// DLPack device types of foreign memory that the plugin's buffers can use without a copy. \[PyTorch/XLA
+            /// Dynamo: CUDA up to 2.8\]
             zero_copy_import: BTreeSet<DlpackDevice> {
                 builder: list(DlpackDevice),
                 c: [zero_copy_import, zero_copy_import_size],
                 replaces: "PyTorch/XLA Dynamo: CUDA",
             }
 
-            /// Types of memory as which other libraries can use the plugin's buffers without a copy. \[PyTorch/XLA
-            /// Dynamo: CUDA up to 2.8\]
+            /// DLPack device types under which other libraries can use the plugin's buffers without a copy.
+            /// \[PyTorch/XLA Dynamo: CUDA up to 2.8\]
             zero_copy_export: BTreeSet<DlpackDevice> {
                 builder: list(DlpackDevice),
                 c: [zero_copy_export, zero_copy_export_size],

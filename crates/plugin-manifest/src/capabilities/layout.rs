@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LayoutPolicy {
-    /// Row-major order: the last dimension is the most minor one.
+    /// Row-major order, in which the last dimension is the most minor one.
     #[default]
     Descending,
-    /// Tiled arrays: the device stores arrays of two or more dimensions in tiles of the last two dimensions.
+    /// The device stores arrays of two or more dimensions in tiles of the last two dimensions.
     Tiled(Tiling),
 }
 
@@ -22,13 +22,13 @@ pub enum LayoutPolicy {
 pub struct Tiling {
     /// Extents of a tile along the last two dimensions. XLA writes `[8, 128]` as `T(8,128)`.
     pub tile: [NonZeroU32; 2],
-    /// Largest acceptable padding factor, at least 1. Frameworks keep the row-major order if padding to whole tiles
+    /// Limit of the padding factor, at least 1. Frameworks keep the row-major order if padding to whole tiles
     /// multiplies the memory by less than this factor. Otherwise they make the longest dimension the most minor one.
     pub max_padding: f32,
 }
 
 impl LayoutPolicy {
-    /// Returns a policy with tiles of these extents and this largest padding factor.
+    /// Returns a policy with tiles of these extents and this limit of the padding factor.
     pub fn tiled(tile: [NonZeroU32; 2], max_padding: f32) -> Self {
         Self::Tiled(Tiling { tile, max_padding })
     }
@@ -45,7 +45,7 @@ impl LayoutPolicy {
         }
         let row_major = (0..extents.len()).rev();
         let mut order: Vec<usize> = row_major.clone().collect();
-        // The sort is stable: dimensions of equal extent stay in row-major order.
+        // The sort is stable, so dimensions of equal extent stay in row-major order.
         order.sort_by_key(|dimension| std::cmp::Reverse(extents[*dimension]));
         row_major.ne(order.iter().copied()).then_some(order)
     }
@@ -72,7 +72,7 @@ impl Tiling {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ReplicaOrder {
-    /// Device kind, with the vendor's name of the hardware generation, such as `v5p`.
+    /// Device kind: the vendor's name of the hardware generation, such as `v5p`.
     pub device_kind: String,
     /// Number of devices along each coordinate.
     pub bounds: Vec<u32>,

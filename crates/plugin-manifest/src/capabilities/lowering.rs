@@ -106,7 +106,7 @@ codes! {
 }
 
 codes! {
-    /// Whether wider float types of a program are stored as `bf16`.
+    /// Whether `f32` and `f64` arrays of a program are stored in narrower types.
     #[derive(Default)]
     pub enum Bf16Policy, "a policy for bf16" {
         /// Every float type is stored as the program declares it.
@@ -133,7 +133,7 @@ codes! {
 
 codes! {
     /// Algorithms of StableHLO's `dot_general`, with JAX's names. A name lists the types of the two operands and of the
-    /// sum.
+    /// accumulator.
     pub enum DotAlgorithm, "a dot algorithm" {
         /// The operand types determine the algorithm.
         Default = 1 "default",

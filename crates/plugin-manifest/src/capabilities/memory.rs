@@ -51,7 +51,7 @@ impl DlpackDevice {
     }
 }
 
-/// The memory kinds of a device, by which frameworks select a memory.
+/// The memory kinds of a device. Frameworks select a memory by its kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -86,10 +86,11 @@ codes! {
     /// The statistics that `PJRT_Device_MemoryStats` returns.
     #[derive(Default)]
     pub enum MemoryStatsReport, "an answer about memory statistics" {
-        /// Unknown until the function is called. PyTorch/XLA assumes that the limit is reported, and JAX does not.
+        /// Unknown until `PJRT_Device_MemoryStats` is called. PyTorch/XLA assumes that the limit is reported, and JAX
+        /// does not.
         #[default]
         Unstated = 0 "unstated",
-        /// The function does not return statistics.
+        /// `PJRT_Device_MemoryStats` does not return statistics.
         None = 1 "none",
         /// The amount of memory in use.
         InUse = 2 "in_use",

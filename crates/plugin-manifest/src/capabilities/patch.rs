@@ -11,8 +11,8 @@ impl Capabilities {
     ///
     /// # Errors
     ///
-    /// Returns an error if the JSON is malformed or a value has the wrong type, the error contains only the first such
-    /// fault. Otherwise it contains all unknown fields and all invalid values.
+    /// Returns an error if the JSON is malformed, a field is unknown or a value is invalid. If the JSON is malformed or
+    /// a value has the wrong type, the error contains only that fault. Otherwise, the error contains all faults.
     pub fn from_json(text: &str) -> Result<Self, Faults> {
         Self::from_value(&parse(text)?)
     }
@@ -26,12 +26,13 @@ impl Capabilities {
     /// Applies a JSON merge patch (RFC 7396) to these capabilities. A field of the patch replaces the field's value,
     /// and `null` restores the default.
     ///
-    /// Users can set such a patch in the environment variable that [`Self::override_variable`] returns.
+    /// Users can set such a patch in the environment variable whose name [`Self::override_variable`] returns.
     ///
     /// # Errors
     ///
-    /// Returns an error if the JSON is malformed or a value has the wrong type, the error contains only the first such
-    /// fault. Otherwise it contains all unknown fields and all invalid values of the patched capabilities.
+    /// Returns an error if the JSON is malformed, a field is unknown or a value of the patched capabilities is invalid.
+    /// If the JSON is malformed or a value has the wrong type, the error contains only that fault. Otherwise, the error
+    /// contains all faults.
     pub fn patched(&self, patch: &str) -> Result<Self, Faults> {
         let patch = parse(patch)?;
         if !patch.is_object() {

@@ -94,7 +94,7 @@ codes! {
         /// `PJRT_Executable_OptimizedProgram` returns the program, as PyTorch/XLA requires.
         #[default]
         Available = 0 "available",
-        /// The function does not return a program.
+        /// `PJRT_Executable_OptimizedProgram` does not return a program.
         Unavailable = 1 "unavailable",
     }
 }

@@ -13,7 +13,7 @@ use super::{Capabilities, for_each_capability};
 pub struct Row {
     /// Name of the field, which is also its JSON key.
     pub field: &'static str,
-    /// Value of the field for display, `none` if the value is empty.
+    /// Value of the field for display. An empty value is displayed as `none`.
     pub value: String,
     /// Whether the value is what frameworks assume about an unknown device.
     pub is_default: bool,

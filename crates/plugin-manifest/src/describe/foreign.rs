@@ -9,8 +9,8 @@ use crate::{Error, Result};
 ///
 /// # Errors
 ///
-/// Returns an error that names `field` if the pointer is null or misaligned, or if the length exceeds the address
-/// space.
+/// Returns an error that names `field` if the pointer of a nonempty array is null or misaligned, or if the length
+/// exceeds the address space.
 ///
 /// # Safety
 ///
@@ -29,12 +29,12 @@ pub unsafe fn slice<'a, T: Copy>(data: *const T, len: usize, field: &str) -> Res
     Ok(unsafe { std::slice::from_raw_parts(data, len) })
 }
 
-/// Borrows a destination that is passed by pointer and length.
+/// Borrows a destination array that is passed by pointer and length.
 ///
 /// # Errors
 ///
-/// Returns an error that names `field` if the pointer is null or misaligned, or if the length exceeds the address
-/// space.
+/// Returns an error that names `field` if the pointer of a nonempty array is null or misaligned, or if the length
+/// exceeds the address space.
 ///
 /// # Safety
 ///
@@ -75,8 +75,8 @@ fn no_array(null: bool, aligned: bool, len: usize, field: &str) -> Error {
 ///
 /// # Errors
 ///
-/// Returns an error that names `field` if the pointer is null, if the length exceeds the address space, or if the text
-/// is not UTF-8.
+/// Returns an error that names `field` if the pointer of a nonempty text is null, if the length exceeds the address
+/// space, or if the text is not UTF-8.
 ///
 /// # Safety
 ///

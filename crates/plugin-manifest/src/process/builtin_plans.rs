@@ -1,7 +1,7 @@
-//! Process plans of the devices that frameworks support by name.
+//! Process plans for Google TPU, AWS Neuron, NVIDIA CUDA and AMD ROCm.
 //!
-//! The plans express the code of PyTorch/XLA's plugin classes as data. The documentation of each plan names the
-//! functions that the plan replaces.
+//! The plans express Python code of PyTorch/XLA as data. Except for ROCm, the documentation of each plan names the
+//! Python functions that the plan replaces.
 
 use super::plan::{CoordinatorNeed, EnvRule, OptionRule, ProcessPlan, When};
 use super::probe::{ChipProbe, HostIndex};
@@ -67,7 +67,7 @@ pub fn tpu() -> ProcessPlan {
 /// PyTorch/XLA's `neuron.py`.
 ///
 /// If `NEURON_RT_VISIBLE_CORES` contains a list such as `4-7`, these are the cores of all processes of the host. In
-/// each process, the plan replaces the list by the core of this process.
+/// each process, the plan replaces the list with the core of this process.
 pub fn neuron() -> ProcessPlan {
     let core = [When::OneDevice];
     let many = [When::MultiProcess];

@@ -21,7 +21,8 @@ pub(super) fn split_glob(glob: &str) -> Result<(&str, glob::Pattern), String> {
 
 impl ProcessPlan {
     /// Returns the number of devices of this host, from the first probe that finds any devices. If each process uses
-    /// one device, this is also the number of processes. Returns `None` if no probe finds any devices.
+    /// one device, the result is also the number of processes on this host. Returns `None` if no probe finds any
+    /// devices.
     ///
     /// # Errors
     ///
@@ -45,7 +46,8 @@ impl ProcessPlan {
         Ok(None)
     }
 
-    /// Returns the index of the host in the order that the plugin uses.
+    /// Returns the index of the host in the order that the plugin uses. The first variable in [`HostIndex::Variables`]
+    /// that is set and not empty contains the index. If there is none, returns the host index of the topology.
     ///
     /// # Errors
     ///

@@ -54,7 +54,7 @@ impl Explicit {
 pub enum SourceState {
     /// Values of the source were used.
     Used,
-    /// The source is present, but another launcher takes precedence.
+    /// The source is present or malformed, but another launcher takes precedence.
     Passed,
     /// The source is partly present, but it does not describe this process. The string is the reason.
     Incomplete(String),
@@ -99,7 +99,7 @@ pub struct Detected {
 
 type Read = fn(&Input<'_>) -> Result<Reading, Faults>;
 
-/// Sources that are combined, because each one provides only some of the values.
+/// Sources whose values are merged, because each source provides only some of the values of a topology.
 const PARTS: [(Source, Read); 2] = [(Source::Jax, source::jax::read), (Source::PjrtLocal, source::pjrt_local::read)];
 
 /// Launchers. Only the first launcher that is present is used.
@@ -119,11 +119,11 @@ const LAUNCHERS: [(Source, Read); 7] = [
 /// among Open MPI, Slurm, TPU variables, TPU metadata and Kubernetes. Detection also reads three sources that JAX does
 /// not read:
 ///
-/// - `PJRT_LOCAL_PROCESS_RANK` and `_COUNT` follow JAX's variables. They only describe the position of the process on
-///   its host.
-/// - torchrun is the first launcher. It can run inside a job of another launcher, and then only torchrun describes the
-///   individual process.
-/// - Neuron's variables are the last launcher, because a process plan sets them.
+/// - `PJRT_LOCAL_PROCESS_RANK` and `PJRT_LOCAL_PROCESS_COUNT` come after JAX's variables. They describe only the
+///   position of the process on its host.
+/// - torchrun comes before the other launchers. It can run inside a job of another launcher, and then only torchrun
+///   describes the individual process.
+/// - Neuron's variables come after the other launchers, because a process plan can also set them.
 ///
 /// A value that none of these sources provides is derived from the other values. If no source describes how processes
 /// share hosts, each process has its own host. If no source describes the processes, this process is the only one.
@@ -134,7 +134,7 @@ pub struct Detection<'a> {
 }
 
 impl<'a> Detection<'a> {
-    /// Creates a detection that reads only these variables.
+    /// Creates a detection that reads only the variables in `environment`.
     pub fn new(environment: &'a Environment) -> Self {
         Self { environment, host: &NoHost, explicit: Explicit::default() }
     }
@@ -235,7 +235,7 @@ impl ProcessTopology {
     ///
     /// # Errors
     ///
-    /// Returns the faults of [`Detection::run`].
+    /// Returns faults if [`Detection::run`] does.
     pub fn detect(environment: &Environment) -> Result<Self, Faults> {
         Detection::new(environment).run().map(|detected| detected.topology)
     }
@@ -294,7 +294,8 @@ mod tests {
         detected
     }
 
-    /// Checks that detection reports exactly one fault, in this variable, with the recorded message.
+    /// Checks that detection reports exactly one fault, for the field `field`. Its message must equal the message that
+    /// is recorded for `case` in `section`.
     #[track_caller]
     fn refused(variables: &[(&str, &str)], field: &str, section: &str, case: &str) {
         let faults = detect(variables).unwrap_err();

@@ -1,4 +1,4 @@
-//! The resolved plan of one process, as data that a program can inspect before it applies the plan.
+//! The resolved plan of one process, which a program can inspect before it applies the plan.
 
 use std::fmt;
 
@@ -18,18 +18,18 @@ use crate::{Error, OptionType, Result};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Effect {
-    /// The variable was not set and gets the value.
+    /// The variable is not set, and the step sets it.
     Set,
-    /// The variable is set and gets another value.
+    /// The variable has another value, which the step replaces.
     Replace,
     /// The variable has another value and keeps it.
     Keep,
-    /// The variable already has this value.
+    /// The variable already has the value that the step specifies.
     Unchanged,
 }
 
 impl Effect {
-    /// Returns whether the variable changes.
+    /// Returns whether the step changes the variable.
     pub fn changes(self) -> bool {
         matches!(self, Self::Set | Self::Replace)
     }
@@ -46,7 +46,7 @@ impl fmt::Display for Effect {
     }
 }
 
-/// One step of an [`EnvPlan`], which sets an environment variable.
+/// One step of an [`EnvPlan`]: the value for one environment variable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct EnvStep {
@@ -101,12 +101,14 @@ pub struct EnvPlan {
 }
 
 impl EnvPlan {
-    /// Creates a plan that changes nothing, for plugins that compute their steps.
+    /// Creates a plan without steps, options or a coordinator. A plugin that computes its own plan adds them to the
+    /// result.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a variable as the next step. The value of the variable in `environment` determines the effect of the step.
+    /// Adds a step that specifies the value of a variable. Its effect depends on `set` and on the value of the variable
+    /// in `environment`.
     pub fn add_variable(
         &mut self,
         variable: impl Into<String>,
@@ -168,7 +170,7 @@ impl EnvPlan {
         self.changes(Before::Client).map(|step| (step.variable.as_str(), step.value.as_str()))
     }
 
-    /// Rejects names and values of variables with which [`std::env::set_var`] could panic.
+    /// Rejects invalid names of variables and values with a NUL byte, because [`std::env::set_var`] could panic.
     pub(crate) fn can_be_set(&self) -> Result<()> {
         for EnvStep { variable, value, .. } in &self.steps {
             if !is_variable(variable) {
@@ -185,13 +187,14 @@ impl EnvPlan {
         Ok(())
     }
 
-    /// Returns whether the plan has no effect.
+    /// Returns whether the plan has no steps, options or coordinator.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty() && self.options.is_empty() && self.coordinator.is_none()
     }
 }
 
-/// Formats a table with one line for each variable, for each option and for the coordinator.
+/// Formats a table with one line for each variable, for each option and for the coordinator. Formats an empty plan as
+/// `nothing to set`.
 impl fmt::Display for EnvPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_empty() {

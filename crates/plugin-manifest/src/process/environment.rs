@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 /// Environment variables as data.
 ///
-/// This crate does not read the variables of the running process unless a caller passes
-/// [`Environment::of_this_process`].
+/// This crate reads the variables of the running process only in [`Environment::of_this_process`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment(BTreeMap<String, String>);
 
@@ -61,8 +60,8 @@ impl From<BTreeMap<String, String>> for Environment {
     }
 }
 
-/// Access to files and metadata of a host, which some sources need in addition to environment variables. Tests can
-/// implement this trait without a file system.
+/// Access to files and metadata of a host. Some sources of topology values need them in addition to environment
+/// variables. Tests can implement this trait without a file system.
 pub trait Host {
     /// Returns the text of a file, or `None` if the file cannot be read.
     fn file(&self, path: &str) -> Option<String>;

@@ -31,7 +31,7 @@
 //! | `local_rank`, `local_world_size`, `global_rank`, `world_size`, `host_index`, `host_count`, `host_in_slice`, `hosts_per_slice`, `slice_index`, `slice_count` | an integer of the topology |
 //! | `host_in_slice*local_world_size+local_rank`, `8476+local_rank` | a sum of products of such integers and of constants |
 //! | `'text'` | the quoted text |
-//! | `env:NAME` | the value of an environment variable that is set and not empty |
+//! | `env:NAME` | the value of a nonempty environment variable, or else the topology's attribute of this name |
 //! | `env:NAME[local_rank]` | one element of the list in a variable, such as `0,4-7`, with an index from 0 |
 //! | `coordinator`, `coordinator_host`, `coordinator_port` | the address of the coordinator |
 //! | `hosts` | names of the slice's hosts, separated by commas |

@@ -3,8 +3,8 @@
 /// Maximum number of hosts. It is larger than any cluster, so a longer list is a mistake or an attack.
 const LIMIT: usize = 1 << 20;
 
-/// Returns all names of a list, in order. If a name has several brackets, all combinations are formed, and the last
-/// bracket varies fastest.
+/// Returns all names of a list, in order. If a name has several brackets, the result contains all combinations. The
+/// last bracket varies fastest.
 pub(super) fn expand(list: &str) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     for item in split(list)? {

@@ -132,7 +132,8 @@ impl Partial {
         Ok(made.with_provenance(provenance))
     }
 
-    /// Checks each rank against its own count before other values are computed from them.
+    /// Checks that each count is at least 1, and that each rank or index is less than its count. The derivation of
+    /// missing values relies on both.
     fn check_pairs(&self) -> Result<(), Faults> {
         let mut faults = Vec::new();
         for (index_item, index, count_item, count) in [
@@ -153,7 +154,8 @@ impl Partial {
         Faults::check(faults)
     }
 
-    /// Fills in the global rank and the world size.
+    /// Fills in a missing global rank and a missing world size. Leaves both unknown if the local rank, the host index
+    /// and their counts are unknown, too.
     fn fill_world(&mut self) -> Result<(), Faults> {
         match (&self.global_rank, &self.world_size) {
             (Some(_), Some(_)) => return Ok(()),
@@ -216,7 +218,7 @@ impl Partial {
         Ok(())
     }
 
-    /// Returns the global rank, if it can be derived from the hosts and the local rank.
+    /// Returns the global rank, if it can be derived from the host index and the local rank.
     fn rank_by_host(&self, world: u32) -> Option<u32> {
         let value = |known: &Option<Attributed<u32>>| known.as_ref().map(|known| known.value);
         let hosts = value(&self.host_count).unwrap_or(1);
@@ -235,7 +237,7 @@ impl Partial {
         let (Some(rank), Some(world)) = (&self.global_rank, &self.world_size) else { return Ok(()) };
         let (rank, world) = (rank.value, world.value);
         if self.local_rank.is_none() && self.local_world_size.is_none() && self.host_count.is_none() {
-            // No source describes how the processes are distributed over hosts.
+            // No source describes how the processes are distributed over hosts, so assume one process on each host.
             self.local_rank = Some(Attributed::assumed(0));
             self.local_world_size = Some(Attributed::assumed(1));
             self.host_count = Some(Attributed::assumed(world));

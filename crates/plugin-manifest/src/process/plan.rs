@@ -89,7 +89,8 @@ impl fmt::Display for Before {
 pub struct EnvRule {
     /// Name of the variable.
     pub variable: String,
-    /// Value of the variable: a template over the topology, which [`process`](crate::process) describes.
+    /// Template for the value of the variable. The module [`process`](crate::process) describes the syntax of
+    /// templates.
     pub value: String,
     /// Conditions under which the rule applies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -165,7 +166,7 @@ pub struct OptionRule {
     /// Type of the option's value.
     #[serde(rename = "type")]
     pub ty: OptionType,
-    /// Value of the option: a template over the topology, which [`process`](crate::process) describes.
+    /// Template for the value of the option. The module [`process`](crate::process) describes the syntax of templates.
     pub value: String,
     /// Conditions under which the rule applies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -227,7 +228,8 @@ pub enum CoordinatorNeed {
     MultiProcess,
 }
 
-/// A plugin's need for a coordinator: the process with global rank 0, which provides the key-value store.
+/// A plugin's need for a coordinator. The coordinator is the process with global rank 0, which provides the key-value
+/// store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -242,7 +244,7 @@ impl Coordinator {
     /// Default port of the coordinator in PyTorch/XLA.
     pub const DEFAULT_PORT: u16 = 8547;
 
-    /// Creates a coordinator with the default port.
+    /// Declares when clients need a coordinator. The default port of the coordinator is [`Self::DEFAULT_PORT`].
     pub fn new(need: CoordinatorNeed) -> Self {
         Self { need, default_port: Self::DEFAULT_PORT }
     }
@@ -316,7 +318,7 @@ impl ProcessPlan {
         self
     }
 
-    /// Sets the coordinator's port that is used if no source provides one.
+    /// Sets the port of the coordinator for topologies whose sources do not provide a port.
     #[must_use]
     pub fn with_default_port(mut self, port: u16) -> Self {
         self.coordinator.default_port = port;

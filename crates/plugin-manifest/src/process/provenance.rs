@@ -111,7 +111,7 @@ impl fmt::Display for Item {
 pub struct Origin {
     /// The source that provides the value.
     pub source: Source,
-    /// Name of the variable, file or metadata attribute that contains the value.
+    /// Name of the variable, file or metadata attribute that contains the value, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
@@ -144,7 +144,8 @@ impl fmt::Display for Origin {
 pub struct Provenance(BTreeMap<Item, Origin>);
 
 impl Provenance {
-    /// Returns the origin of one value, or `None` if a program passed the value without an origin.
+    /// Returns the origin of one value. Returns `None` if the value is unknown, or if the program passed it to
+    /// [`ProcessTopology`](super::ProcessTopology) directly.
     pub fn of(&self, item: Item) -> Option<&Origin> {
         self.0.get(&item)
     }

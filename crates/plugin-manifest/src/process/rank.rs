@@ -1,4 +1,4 @@
-//! An index that is smaller than a count.
+//! The position of one member in a group: an index that is smaller than a count.
 
 use std::fmt;
 

@@ -16,8 +16,8 @@ impl ProcessPlan {
     ///
     /// # Errors
     ///
-    /// Returns all faults of the plan itself. If the plan is valid, returns a fault for each value that neither the
-    /// topology nor the environment provides. Each fault explains what to set.
+    /// Returns all faults of the plan itself. If the plan is valid, returns a fault for each value that is unknown or
+    /// has the wrong form.
     pub fn resolve(&self, topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan, Faults> {
         self.validate()?;
         let scope = Scope { topology, environment, default_port: self.coordinator.default_port };
@@ -36,7 +36,7 @@ impl ProcessPlan {
                 Ok(value) => {
                     plan.add_variable(&rule.variable, value, (rule.set, rule.before), &rule.reason, environment);
                 }
-                // If the variable keeps its current value, the value of the plan is not needed.
+                // The variable keeps its current value, so an unknown value in the plan is not a fault.
                 Err(_) if kept => {}
                 Err(problem) => faults.add(format!("environment[{i}] {}", rule.variable), problem),
             }
@@ -77,7 +77,8 @@ impl ProcessPlan {
     }
 }
 
-/// Returns the coordinator's address. If it is unknown and there is only one host, returns `localhost`.
+/// Returns the coordinator's address, with `default_port` if its port is unknown. If the address is unknown, returns
+/// `localhost` for a single host and `None` for several hosts.
 fn coordinator(topology: &ProcessTopology, default_port: u16) -> Option<Address> {
     let known = topology.coordinator().cloned();
     let local = || (topology.host_count() == 1).then(|| Address::new("localhost", None).ok()).flatten();

@@ -286,7 +286,7 @@ impl Scope<'_> {
             "host_in_slice" => topology.host_in_slice(),
             "hosts_per_slice" => topology.hosts_per_slice(),
             "slice_index" => topology.slice().index(),
-            // `slice_count`. Parsing has checked that the name is one of `INTEGERS`.
+            // The name is `slice_count`, because parsing accepts only the names in `INTEGERS`.
             _ => topology.slice().count(),
         }
     }

@@ -256,8 +256,8 @@ impl ProcessTopology {
         self.coordinator.as_ref()
     }
 
-    /// Returns the names of the hosts of this process's slice, in the order of their indices. Empty if the names are
-    /// not known.
+    /// Returns the names of the hosts of this process's slice, in the order of their indices. Returns an empty list if
+    /// the names are not known.
     pub fn hosts(&self) -> &[String] {
         &self.hosts
     }
@@ -272,7 +272,7 @@ impl ProcessTopology {
         &self.attributes
     }
 
-    /// Returns the origin of each value. Empty for a topology that [`Self::new`] created.
+    /// Returns the origins of the values. [`Self::new`] does not record any origins.
     pub fn provenance(&self) -> &Provenance {
         &self.provenance
     }

@@ -21,7 +21,7 @@ impl Found {
 }
 
 impl ProcessPlan {
-    /// Checks the plan without a topology: names, templates, conditions and probes.
+    /// Checks the plan's names, templates, conditions, default port and probes. The check does not need a topology.
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ fn common(faults: &mut Found, at: &str, value: &str, when: &[When], unless_set: 
     }
 }
 
-/// Returns whether all these conditions can be true together.
+/// Returns whether no condition in `a` excludes a condition in `b`.
 fn together(a: &[When], b: &[When]) -> bool {
     !a.iter().any(|a| b.iter().any(|b| a.excludes(*b)))
 }

@@ -102,7 +102,8 @@ impl Checker {
         if walk.maybe.reasons.is_empty() { Support::Yes } else { Support::Maybe(walk.maybe.reasons) }
     }
 
-    /// Returns the name of an operation for messages, and the operation's rule.
+    /// Returns the name of an operation for messages, and the operation's rule. A rule for one call target or composite
+    /// takes precedence over a rule for the operation, and a rule for the dialect applies last.
     fn rule(&self, kind: &OpKind) -> (String, Option<&Rule>) {
         let name = kind.name();
         let full = match kind {
@@ -317,16 +318,16 @@ impl Walk<'_> {
 }
 
 impl Manifest {
-    /// Returns `No` for an artifact whose StableHLO version the plugin does not read. The compiler would reject the
-    /// artifact, too.
+    /// Returns `No` for an artifact whose StableHLO version the plugin does not read, because the compiler would reject
+    /// it, too. Returns `None` for any other program.
     pub(crate) fn refuses_version(&self, program: &Program) -> Option<Support> {
         let read = self.capabilities.stablehlo.map(Into::into);
         let error = crate::artifact::check(program, read).err()?;
         Some(Support::No(vec![Reason::new(error.message())]))
     }
 
-    /// Returns whether the devices can run a program, according to the table in the manifest. Returns `Maybe` if the
-    /// manifest has no table.
+    /// Returns whether the devices can run a program, according to the StableHLO versions and the table in the
+    /// manifest. Returns `Maybe` if the manifest has no table and does not exclude the program's version.
     ///
     /// # Errors
     ///

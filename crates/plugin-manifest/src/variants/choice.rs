@@ -16,7 +16,7 @@ use crate::Manifest;
 pub struct LibraryChoice {
     /// The libraries for this operating system and architecture, in the manifest's order.
     pub variants: Vec<Variant>,
-    /// Index in `variants` of the library to load. `None` if no library fits.
+    /// Index in `variants` of the library to load. `None` if no library fits or may fit.
     pub chosen: Option<usize>,
     /// The reason for the choice.
     pub reason: ChoiceReason,
@@ -64,13 +64,14 @@ pub enum Fit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ChoiceReason {
-    /// No library fits, so none is chosen.
+    /// No library fits or may fit, so none is chosen.
     NoneFits,
     /// The library is the only one that fits.
     OnlyFit,
     /// Several libraries fit, and this library has the most specific requirements.
     MostSpecific,
-    /// Several libraries with the same requirements fit, and this library is the first of them in the manifest.
+    /// Several libraries that fit have the same, most specific requirements. This library is the first of them in the
+    /// manifest.
     First,
     /// No library is known to fit, because properties of the machine are unknown. This library has the lowest
     /// requirements.
@@ -138,7 +139,7 @@ impl Variant {
 }
 
 impl LibraryChoice {
-    /// Returns the library to load, or `None` if no library fits.
+    /// Returns the library to load, or `None` if no library fits or may fit.
     pub fn chosen(&self) -> Option<&Variant> {
         self.variants.get(self.chosen?)
     }

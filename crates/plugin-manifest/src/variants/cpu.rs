@@ -85,12 +85,12 @@ impl CpuLevel {
         self.features().into_iter().filter(|feature| !features.contains(*feature)).collect()
     }
 
-    /// Returns the highest level whose features are all in `features`.
+    /// Returns the highest level whose features are all in `features`, if there is one.
     pub fn of(features: &BTreeSet<String>) -> Option<Self> {
         Self::ALL.into_iter().rev().find(|level| level.missing(features).is_empty())
     }
 
-    /// Returns the level with this name.
+    /// Returns the level with this name, if there is one.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.name() == name)
     }

@@ -19,7 +19,7 @@ pub struct Requirements {
     /// CUDA compute capabilities of the GPUs for which the library has code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cuda_compute_capability: Option<VersionRange>,
-    /// Versions of NVIDIA's kernel driver with which the library works.
+    /// Versions of NVIDIA's kernel driver that the library supports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nvidia_driver: Option<VersionRange>,
 }
@@ -95,7 +95,7 @@ impl Requirements {
         self
     }
 
-    /// Sets the versions of NVIDIA's kernel driver with which the library works.
+    /// Sets the versions of NVIDIA's kernel driver that the library supports.
     #[must_use]
     pub fn with_nvidia_driver(mut self, range: VersionRange) -> Self {
         self.nvidia_driver = Some(range);

@@ -49,7 +49,7 @@ fn all_pairs_exchange_messages(own: &dyn Transport) {
 
 fn large_messages_arrive_whole(own: &dyn Transport) {
     let stream = Stream { lane: 2, number: 0 };
-    // The two processes send before they receive.
+    // Both processes send before they receive, so a `send` that waits for the receiver would never return.
     if own.rank() < 2 {
         let peer = 1 - own.rank();
         for size in [64 << 10, (64 << 10) + 7, (33 << 20) + 6] {

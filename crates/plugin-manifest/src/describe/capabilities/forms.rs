@@ -219,7 +219,7 @@ impl CForm<2> for BTreeMap<ElementType, ElementType> {
     }
 }
 
-/// Extents of the tile, largest padding factor, and layout policy.
+/// Extents of the tile, limit of the padding factor, and layout policy.
 impl CForm<3> for LayoutPolicy {
     type Raw = ([u32; 2], f32, u32);
 
@@ -291,7 +291,7 @@ impl CForm<2> for Vec<ReplicaOrder> {
     }
 }
 
-/// Name of the environment variable, as pointer and length, and the way in which processes find the address.
+/// Name of the environment variable, as pointer and length, and one of `DP_MASTER_ADDRESS_*`.
 impl CForm<3> for MasterAddress {
     type Raw = (*const c_char, usize, u32);
 
@@ -384,7 +384,7 @@ impl CForm<2> for BTreeMap<String, Value> {
     unsafe fn read((data, size): Self::Raw, [name, _]: [&str; 2]) -> Result<Self> {
         // SAFETY: V8 (descriptors): the list is readable for its length.
         let features = unsafe { foreign::slice(data, size, name) }?;
-        // SAFETY: V8 (descriptors) for all data that the elements point to.
+        // SAFETY: V8 (descriptors): all data that the elements point to is readable for its length.
         features.iter().map(|feature| unsafe { named(feature) }).collect()
     }
 

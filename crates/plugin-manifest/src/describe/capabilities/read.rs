@@ -14,9 +14,9 @@ use crate::{Capabilities, Error, Result};
 ///
 /// # Errors
 ///
-/// Returns an error if the struct is null, misaligned or too short, if a number is invalid, or if a string is not
-/// UTF-8, the error names the pointer or the field. Otherwise the error contains all faults that
-/// [`Capabilities::validate`] finds.
+/// Returns an error that names the pointer or the field if the struct is null, misaligned or too short, if a number is
+/// invalid, or if a string is not UTF-8. Otherwise, returns an error with all faults that [`Capabilities::validate`]
+/// finds.
 pub unsafe fn read(capabilities: *const dp_capabilities) -> Result<Capabilities> {
     if capabilities.is_null() || !capabilities.is_aligned() {
         let what = if capabilities.is_null() { "null" } else { "not aligned" };
@@ -35,7 +35,7 @@ pub unsafe fn read(capabilities: *const dp_capabilities) -> Result<Capabilities>
     // SAFETY: V8 (descriptors): the struct is readable for `struct_size` bytes. `size` is at most `struct_size`, and at
     // most the size of `local`.
     unsafe { capabilities.cast::<u8>().copy_to_nonoverlapping((&raw mut local).cast(), size) };
-    // SAFETY: V8 (descriptors) for all data that the fields point to. Fields beyond `size` are null or 0.
+    // SAFETY: V8 (descriptors): all data that the fields point to is readable. Fields beyond `size` are null or 0.
     let read = unsafe { read_fields(&local) }?;
     read.validate()?;
     Ok(read)

@@ -27,7 +27,7 @@ pub struct dp_dtype_remap {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct dp_replica_order {
-    /// Device kind, with the vendor's name of the hardware generation. Never empty.
+    /// Device kind: the vendor's name of the hardware generation. Never empty.
     pub device_kind: dp_string,
     /// Number of devices along each coordinate.
     pub bounds: *const u32,
@@ -70,7 +70,8 @@ pub struct dp_feature {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct dp_capabilities {
-    /// Size of this struct in bytes, in the header of its creator. Readers treat fields beyond this size as 0.
+    /// Size of this struct in bytes, according to the header of its creator. Readers treat fields beyond this size
+    /// as 0.
     pub struct_size: usize,
     /// Lower a gather densely if the gathered dimension has at most ten times this many elements. 0: never.
     pub dense_gather_factor: u32,
@@ -97,11 +98,11 @@ pub struct dp_capabilities {
     pub supported_dtypes: *const u32,
     /// Number of elements of supported_dtypes.
     pub supported_dtypes_size: usize,
-    /// Element types that frameworks always replace with another type. Empty: frameworks replace no type.
+    /// Element types that frameworks always replace with another type. Empty: frameworks do not replace any type.
     pub remapped_dtypes: *const dp_dtype_remap,
     /// Number of elements of remapped_dtypes.
     pub remapped_dtypes_size: usize,
-    /// Whether wider float types are stored as bf16, DP_BF16_*. 0: they are not.
+    /// Whether f32 and f64 arrays are stored in narrower types, DP_BF16_*. 0: they are not.
     pub bf16_policy: u32,
     /// Extents of a tile along the last two dimensions. Used only with DP_LAYOUT_TILED.
     pub layout_tile: [u32; 2],
@@ -163,12 +164,12 @@ pub struct dp_capabilities {
     pub dlpack_device: u32,
     /// DLDeviceType of host memory pinned for the device, DP_DLPACK_*. 0: this memory cannot be shared through DLPack.
     pub dlpack_host_device: u32,
-    /// Types of foreign memory that the plugin's buffers can use without a copy, DP_DLPACK_*. Empty: foreign memory is
-    /// always copied.
+    /// DLPack device types of foreign memory that the plugin's buffers can use without a copy, DP_DLPACK_*. Empty:
+    /// foreign memory is always copied.
     pub zero_copy_import: *const u32,
     /// Number of elements of zero_copy_import.
     pub zero_copy_import_size: usize,
-    /// Types of memory as which other libraries can use the plugin's buffers without a copy, DP_DLPACK_*. Empty:
+    /// DLPack device types under which other libraries can use the plugin's buffers without a copy, DP_DLPACK_*. Empty:
     /// buffers are always copied.
     pub zero_copy_export: *const u32,
     /// Number of elements of zero_copy_export.

@@ -141,7 +141,7 @@ fn invalid_values_name_their_field() {
         let mut raw = dp_capabilities::new();
         change(&mut raw);
         // SAFETY: V8 (descriptors): the struct is ours. Each pointer that a change sets is readable, or `read` rejects
-        // it unread.
+        // the pointer before it uses it.
         let error = unsafe { read(&raw const raw) }.unwrap_err();
         assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT);
         error.message().to_owned()

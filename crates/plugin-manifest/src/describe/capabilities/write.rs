@@ -19,9 +19,10 @@ pub struct CCapabilities {
     _owned: Owned,
 }
 
-// SAFETY: V6 (lifetimes): the pointers refer to data that `_owned` holds and that never changes; all of it is `Send`.
+// SAFETY: V6 (lifetimes): the pointers refer only to data in `_owned`, which never changes. `Owned` holds only data of
+// types that are `Send`.
 unsafe impl Send for CCapabilities {}
-// SAFETY: V6 (lifetimes): the data to which the pointers refer never change, so several threads can read them.
+// SAFETY: V6 (lifetimes): the data that the pointers refer to never changes, so several threads can read it.
 unsafe impl Sync for CCapabilities {}
 
 impl Deref for CCapabilities {
@@ -33,11 +34,11 @@ impl Deref for CCapabilities {
 }
 
 impl CCapabilities {
-    /// Converts valid capabilities to C. An empty list and an unknown list have the same C form.
+    /// Converts valid capabilities to C. An empty list and `None` have the same C form.
     ///
     /// # Errors
     ///
-    /// Returns an error if C cannot represent the type of a feature's value, the error names the feature.
+    /// Returns an error that names the feature if C cannot represent the type of its value.
     pub fn new(capabilities: &Capabilities) -> Result<Self> {
         let mut owned = Owned::default();
         let mut raw = dp_capabilities::new();

@@ -13,7 +13,8 @@ use crate::describe::descriptor::{
 use crate::{Descriptor, Environment, Error, Faults, Hooks, Library, ProcessTopology, Result};
 
 /// A plugin that this library describes to other programs through C. Other programs may call the functions of its
-/// [`CDescriptor`] at any time, on any thread. A panic in these functions becomes an error.
+/// [`CDescriptor`] at any time, on any thread. These functions catch panics. After a panic, `get_pjrt_api` returns
+/// null, `shutdown` returns as usual, and the other functions return an error.
 pub trait ExportedPlugin: Hooks + Sized {
     /// Name by which frameworks register the plugin.
     const NAME: &'static str;
@@ -41,13 +42,13 @@ pub trait ExportedPlugin: Hooks + Sized {
 #[derive(Debug)]
 pub struct CDescriptor(dp_descriptor);
 
-// SAFETY: D1 and D2, which this module guarantees: the data that a descriptor points to never changes.
+// SAFETY: D1 (structs) and D2 (referenced memory): the data that a descriptor points to never changes.
 unsafe impl Send for CDescriptor {}
-// SAFETY: D1 and D2, as for `Send`: the data never changes, so several threads can read it.
+// SAFETY: D1 (structs) and D2 (referenced memory): the data never changes, so several threads can read it.
 unsafe impl Sync for CDescriptor {}
 
 impl CDescriptor {
-    /// Fallback for a plugin whose description and error message both cannot be created.
+    /// Fallback for a plugin if neither its description nor an error message can be created.
     pub const UNDESCRIBED: Self = {
         const REASON: &CStr = c"the plugin cannot be described";
         Self(dp_descriptor {

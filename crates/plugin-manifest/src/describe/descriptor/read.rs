@@ -16,8 +16,8 @@ use crate::{
 
 impl Descriptor {
     /// Reads a descriptor that a library's `DevicePlugin_GetDescriptor` returned or a C program filled in. The only
-    /// function that this method calls is the descriptor's `get_pjrt_api`. The hooks are called when their results are
-    /// requested.
+    /// function that this method calls is the descriptor's `get_pjrt_api`. The other functions are called when their
+    /// results are requested.
     ///
     /// # Safety
     ///
@@ -46,9 +46,9 @@ impl Descriptor {
             return Err(Fault::new("descriptor", format!("the plugin {name:?} reports: {error}")).into());
         }
         let mut faults = Vec::new();
-        // SAFETY: D1 (structs) and D2 (referenced memory), the memory that the descriptor points to is readable.
+        // SAFETY: D1 (structs) and D2 (referenced memory): the memory that the descriptor points to is readable.
         let manifest = collect(unsafe { manifest(&raw, name) }, &mut faults);
-        // SAFETY: D2 (referenced memory) and D3 (functions of a descriptor), by the contract of `from_raw`.
+        // SAFETY: D2 (referenced memory) and D3 (functions of a descriptor): the caller of `from_raw` guarantees both.
         let library = collect(unsafe { library(&raw, name) }, &mut faults);
         let hooks =
             CHooks { name: name.to_owned(), configure: raw.configure, supports: raw.supports, shutdown: raw.shutdown };
@@ -80,7 +80,7 @@ unsafe fn manifest(raw: &dp_descriptor, name: &str) -> Result<Manifest, Faults> 
     // Prefer the capabilities in the manifest, because a C struct of another version may lack some of them.
     let said = serde_json::from_str::<serde_json::Value>(json).is_ok_and(|json| json.get("capabilities").is_some());
     if !said && !raw.capabilities.is_null() {
-        // SAFETY: V8 (descriptors) follows from D2.
+        // SAFETY: V8 (descriptors): D2 guarantees that the struct and all data that it points to are readable.
         let read = unsafe { crate::describe::capabilities::read(raw.capabilities) };
         manifest.capabilities = read.map_err(|error| Fault::new("descriptor.capabilities", error.message()))?;
     }
@@ -117,7 +117,7 @@ unsafe fn library(raw: &dp_descriptor, name: &str) -> Result<Library, Faults> {
                 )
                 .into());
             }
-            // SAFETY: D3: the table keeps C1 to C11 as long as the process lives.
+            // SAFETY: D3 (functions of a descriptor): the table keeps C1 to C11 as long as the process lives.
             Ok(Library::Static(unsafe { StaticApi::new(table) }))
         }
         DP_LIBRARY_BESIDE => Ok(Library::beside(file()?)),

@@ -26,7 +26,7 @@ pub(super) fn leak(text: &str) -> dp_string {
 
 /// # Safety
 ///
-/// The string satisfies D2 of `docs/safety.md`, and the reference must not outlive it.
+/// The string satisfies D2 of `docs/safety.md`. The reference must not outlive the memory of the string.
 pub(super) unsafe fn read<'a>(from: dp_string, field: &str) -> Result<&'a str> {
     // SAFETY: D2 (referenced memory): the text is readable for its length.
     unsafe { text(from.data, from.size, field) }
@@ -103,7 +103,7 @@ pub(super) unsafe trait Growing: Copy {
 }
 
 // SAFETY: the struct is `repr(C)`, begins with its size, and consists of integers, pointers and functions that may be
-// null.
+// null. Each of these types is valid if all its bytes are zero.
 unsafe impl Growing for dp_descriptor {
     const MIN_SIZE: usize = dp_descriptor::MIN_SIZE;
     const NAME: &'static str = "dp_descriptor";
@@ -113,7 +113,8 @@ unsafe impl Growing for dp_descriptor {
     }
 }
 
-// SAFETY: the struct is `repr(C)`, begins with its size, and consists of integers and pointers that may be null.
+// SAFETY: the struct is `repr(C)`, begins with its size, and consists of integers and pointers that may be null. Each
+// of these types is valid if all its bytes are zero.
 unsafe impl Growing for dp_topology {
     const MIN_SIZE: usize = dp_topology::MIN_SIZE;
     const NAME: &'static str = "dp_topology";
@@ -144,15 +145,16 @@ pub(super) unsafe fn local_copy<T: Growing>(from: *const T) -> Result<T> {
         )));
     }
     let mut local = T::empty();
-    // If a size ends within a pointer, ignore that pointer.
+    // Copy only whole words, so that a struct that ends within a pointer does not set a part of this pointer.
     let known = size.min(size_of::<T>()) / size_of::<usize>() * size_of::<usize>();
-    // SAFETY: D1 (structs) for `size` bytes of `from`, and `local` is ours. `known` does not end within an integer or
+    // SAFETY: D1 (structs): `size` bytes of `from` are readable, and `local` is ours. `known` does not end within a
     // pointer.
     unsafe { from.cast::<u8>().copy_to_nonoverlapping((&raw mut local).cast(), known) };
     Ok(local)
 }
 
-/// Runs `work`, passes its result or its error message to `sink`, and returns the error code, which is 0 on success.
+/// Runs `work`, passes its result or its error message to `sink`, and returns the error code, which is 0 on success. If
+/// `sink` is null, returns `INVALID_ARGUMENT` without running `work`.
 ///
 /// # Safety
 ///
@@ -168,7 +170,7 @@ pub(super) unsafe fn answer(sink: dp_sink, user: *mut c_void, work: impl FnOnce(
     code.as_raw()
 }
 
-/// Calls a function that passes its result to a sink, and returns this result.
+/// Calls a function that passes its result to a sink, and returns this result. Errors contain the function's `name`.
 ///
 /// # Safety
 ///
@@ -189,12 +191,12 @@ pub(super) unsafe fn ask(name: &str, function: impl FnOnce(dp_sink, *mut c_void)
 /// The sink that [`ask`] passes. Stores the text in the variable to which `user` points.
 unsafe extern "C" fn take(user: *mut c_void, data: *const c_char, len: usize) {
     let answer = user.cast::<Option<Result<String>>>();
-    // SAFETY: D3: the text is valid during the call.
+    // SAFETY: D3 (functions of a descriptor): the text is valid during the call.
     let text = unsafe { slice(data.cast::<u8>(), len, "the text passed to the sink") };
     let text = text.and_then(|bytes| {
         String::from_utf8(bytes.to_vec()).map_err(|_| Error::internal("the text passed to the sink is not UTF-8"))
     });
-    // SAFETY: D3: `user` is the value that `ask` passed, and `ask` waits on this thread.
+    // SAFETY: D3 (functions of a descriptor): `user` is the value that `ask` passed, and `ask` waits on this thread.
     if let Some(answer) = unsafe { answer.as_mut() } {
         *answer = Some(text);
     }

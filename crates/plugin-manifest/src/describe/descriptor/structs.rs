@@ -55,7 +55,7 @@ pub struct dp_variable {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dp_topology {
-    /// Size of this struct in bytes, in the header of the code that fills it in.
+    /// Size of this struct in bytes, according to the header of the code that fills it in.
     pub struct_size: usize,
     /// Rank among all processes.
     pub global_rank: u32,
@@ -141,7 +141,7 @@ pub type dp_shutdown = Option<unsafe extern "C" fn()>;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dp_descriptor {
-    /// Size of this struct in bytes, in the header of the plugin.
+    /// Size of this struct in bytes, according to the header of the plugin.
     pub struct_size: usize,
     /// `DP_DESCRIPTOR_VERSION`.
     pub version: u32,

@@ -184,11 +184,11 @@ unsafe extern "C" fn plan_that_cannot_be_set(
     sink: dp_sink,
     user: *mut c_void,
 ) -> u32 {
-    // SAFETY: `Descriptor` keeps D4.
+    // SAFETY: D4 (arguments of hooks): `Descriptor` passes a valid topology.
     let local_rank = unsafe { (*topology).local_rank };
     let steps = [r#""A=B", "value": "1""#, r#""", "value": "1""#, r#""A", "value": "1\u0000""#];
     let plan = format!(r#"{{"steps": [{{"variable": {}}}]}}"#, steps[local_rank as usize]);
-    // SAFETY: D5.
+    // SAFETY: D5 (sinks): the sink may be called with `user` on this thread.
     unsafe { sink.unwrap()(user, plan.as_ptr().cast(), plan.len()) };
     0
 }

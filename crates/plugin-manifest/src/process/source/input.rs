@@ -48,7 +48,8 @@ impl Input<'_> {
         self.text(name).map(|text| number(name, text).map(|value| self.known(name, value))).transpose()
     }
 
-    /// Returns the value of a required variable as an unsigned integer. `remedy` explains how to set the variable.
+    /// Returns the value of a required variable as an unsigned integer. If the variable is not set, `remedy` becomes
+    /// part of the error message.
     pub(super) fn required(&self, name: &str, remedy: &str) -> Result<Option<Attributed<u32>>, Faults> {
         match self.number(name)? {
             Some(number) => Ok(Some(number)),

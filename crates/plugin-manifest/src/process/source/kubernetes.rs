@@ -53,7 +53,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
 
 /// Returns the address of the pod with index 0: the full name of this pod, with 0 instead of its own index. The kubelet
 /// writes the full name of a pod with a subdomain into the pod's hosts file, as in `10.1.2.3
-/// train-3.workers.default.svc.cluster.local train-3`.
+/// train-3.workers.default.svc.cluster.local train-3`. Returns `None` if the hosts file lacks the full name.
 fn first_pod(input: &Input<'_>) -> Option<Attributed<Address>> {
     let (name, index) = (input.text(NAME)?, input.text(INDEX)?);
     let job = name.strip_suffix(index.trim())?.strip_suffix('-')?;

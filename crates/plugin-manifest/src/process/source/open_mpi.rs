@@ -35,6 +35,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
 }
 
 /// Returns the host of `mpirun`, where Open MPI runs rank 0 by default, with a port that is derived from the job ID.
+/// Returns `None` if the variable with the host is not set.
 fn coordinator(input: &Input<'_>) -> Result<Option<Attributed<Address>>, Faults> {
     let Some(uri) = input.text(URI) else { return Ok(None) };
     let host = ["tcp://", "tcp6://"].iter().find_map(|scheme| {
@@ -49,7 +50,7 @@ fn coordinator(input: &Input<'_>) -> Result<Option<Attributed<Address>>, Faults>
         let message = format!("{uri:?} has no tcp address; set JAX_COORDINATOR_ADDRESS to host:port of rank 0");
         return Err(Fault::new(URI, message).into());
     };
-    // The job ID in the URI is a multiple of 4096.
+    // The job ID in the URI is always a multiple of 4096. Divide it, so that different jobs get different ports.
     let job: Option<u64> = uri.split_once('.').and_then(|(job, _)| job.parse().ok());
     let address = match job {
         Some(job) => host.with_port(port_of_job(job / 4096)),

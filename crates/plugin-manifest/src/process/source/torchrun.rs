@@ -30,7 +30,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
         let remedy = "start the program with torchrun, or set both RANK and WORLD_SIZE";
         if input.has("RANK") || input.has("WORLD_SIZE") { input.required(name, remedy) } else { Ok(None) }
     };
-    // If no group rank is set, the host index and the host count are later derived from the ranks.
+    // Unless both `GROUP_RANK` and `GROUP_WORLD_SIZE` are set, the host index and host count are derived later.
     Reading::present(Partial {
         global_rank: world("RANK")?,
         world_size: world("WORLD_SIZE")?,

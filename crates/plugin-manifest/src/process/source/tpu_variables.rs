@@ -37,8 +37,8 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     slice(input, names, input.known(HOSTS, ()), worker).and_then(Reading::present)
 }
 
-/// Combines the list of this slice's hosts with the Megascale variables. Returns the hosts, the slice and the
-/// coordinator.
+/// Combines the list of this slice's hosts with the Megascale variables. `listed` is the origin of the list, and
+/// `worker` is the index of this host in it. Returns the hosts, the slice and the coordinator.
 pub(super) fn slice(
     input: &Input<'_>,
     hosts: Vec<String>,
