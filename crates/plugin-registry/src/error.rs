@@ -1,4 +1,4 @@
-//! The error type of this crate. Each message contains a remedy.
+//! The error type of this crate. Most messages contain a remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ pub enum Error {
     Disabled {
         /// Name of the plugin.
         name: String,
-        /// Reason for which the plugin was disabled.
+        /// Reason why the plugin was disabled.
         reason: String,
     },
     /// The registry has no plugin with this id or name.

@@ -40,8 +40,8 @@
 //!
 //! If a search finds a file again, for example through a link, it adds a provenance to the existing candidate. A
 //! candidate's first name is the most reliable one ([`NameOrigin`]). Two libraries with the same name remain two
-//! candidates. A manifest named `pjrt_plugin.json` in a library's folder describes the library, wherever the library
-//! was found.
+//! candidates. If the folder of a library contains a manifest named `pjrt_plugin.json` that names the library, this
+//! manifest describes the library, whichever source found it.
 //!
 //! # Variants of a library
 //!
@@ -58,7 +58,8 @@
 //! must not match a pattern in `PJRT_REGISTRY_DISABLE`. The pattern `~all~` in `PJRT_REGISTRY_DISABLE` disables all
 //! plugins that are not selected. A manifest may name an additional variable that disables its plugin.
 //!
-//! `PJRT_REGISTRY_ALLOWLIST`, or `/etc/pjrt/plugins.allow`, is an [`AllowList`] of SHA-256 hashes.
+//! The file that `PJRT_REGISTRY_ALLOWLIST` names, or otherwise `/etc/pjrt/plugins.allow`, is an [`AllowList`] of
+//! SHA-256 hashes.
 //!
 //! A process with [elevated](Discovery::elevated) privileges trusts the machine but not the user who started it. It
 //! ignores variables that name files or folders, and folders below the home folder. The results contain a note for each

@@ -225,7 +225,8 @@ fn load(path: &PathBuf, is_replacement: bool) -> Result<Plugin, pjrt::LoadError>
         // C11 for it.
         return unsafe { Plugin::load_replacement(path) };
     }
-    // SAFETY: R1 (the library is trusted): as above.
+    // SAFETY: R1 (the library is trusted): the party that registered, named or installed the library promised C1 to C11
+    // for it.
     unsafe { Plugin::load(path) }
 }
 

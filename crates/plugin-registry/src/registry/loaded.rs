@@ -58,6 +58,8 @@ impl PluginEntry {
     /// # Errors
     ///
     /// - [`Error::Stale`], [`Error::Disabled`] or [`Error::Refused`] if this entry cannot be used;
+    /// - [`Error::Path`] or [`Error::NoLibrary`] if the path of the library is unknown;
+    /// - [`Error::Configure`] if the plugin does not support the process topology;
     /// - [`Error::Setup`] if the process lacks variables that the plugin needs;
     /// - [`Error::DifferentSetup`] if the plugin was loaded with the setup for another rank;
     /// - [`Error::Replaced`] if the library's file has changed since it was loaded;
@@ -110,8 +112,8 @@ impl LoadedPlugin {
         self.setup.plan()
     }
 
-    /// Returns the recommended variables that were not set in the process when this call loaded the plugin. The plugin
-    /// uses its defaults instead.
+    /// Returns the recommended variables that were not set in the process when the plugin was loaded. The plugin uses
+    /// its defaults instead. The list is empty if an earlier call had already loaded the plugin.
     pub fn missing_variables(&self) -> &[MissingVariable] {
         &self.missing
     }
@@ -127,6 +129,7 @@ impl LoadedPlugin {
     /// - [`Error::NoStore`] if the clients of several processes need a key-value store;
     /// - [`Error::Setup`] if the process lacks variables that clients need;
     /// - [`Error::LeaseConflict`] with the holder if another client holds the lease on the devices;
+    /// - [`Error::Lock`] if the lock file of the devices cannot be opened, locked or written;
     /// - [`Error::Client`] if the plugin failed to create the client.
     #[track_caller]
     pub fn client(&self, options: &ClientOptions) -> Result<Client, Error> {
@@ -163,7 +166,8 @@ impl LoadedPlugin {
     ///
     /// - [`Error::Stale`] or [`Error::Disabled`] if the entry can no longer be used;
     /// - [`Error::Setup`] if the process lacks variables that clients need;
-    /// - [`Error::LeaseConflict`] with the holder if another client holds the lease on the devices.
+    /// - [`Error::LeaseConflict`] with the holder if another client holds the lease on the devices;
+    /// - [`Error::Lock`] if the lock file of the devices cannot be opened, locked or written.
     pub fn lease(&self, label: &str) -> Result<ClientLease, Error> {
         let (entry, name) = (&self.entry, self.entry.name());
         entry.registry().check(entry.id(), name)?;

@@ -64,7 +64,8 @@ struct Libraries {
     distribution: Option<String>,
 }
 
-/// The announcement of a plugin.
+/// The announcement of a plugin, the distribution that contains the announcement, and the dotted name of the module
+/// that it names.
 struct Announced<'a> {
     distribution: Option<&'a Distribution>,
     announcement: PythonAnnouncement,
@@ -129,7 +130,8 @@ impl Collector<'_> {
                 for name in module::modules_in(&folder) {
                     let dotted = format!("{namespace}.{name}");
                     let (module, _) = module::find(&installed.environment, &dotted);
-                    // A module of the same name in an earlier folder shadows it.
+                    // `find` returns the module in the first folder that contains it. That module shadows modules of
+                    // the same name in later folders, so add it only once.
                     let Some(module) = module.filter(|module| met.insert(module_key(&module.source))) else { continue };
                     modules.push((dotted, module.source));
                 }
@@ -143,8 +145,9 @@ impl Collector<'_> {
         }
     }
 
-    /// Adds the plugins of distributions without an entry point or namespace module: distributions with a manifest,
-    /// known distributions, and distributions whose name suggests a plugin.
+    /// Adds the plugins of distributions that need no entry point or namespace module. These are distributions with a
+    /// manifest, known distributions, and distributions whose name suggests a plugin. The last kind is skipped if it
+    /// contains no plugin library or if the search found all of them before.
     fn bare(&mut self, installed: &Installed, met: &mut HashSet<String>) {
         for distribution in &installed.distributions {
             let manifest = distribution.metadata.join(plugin_manifest::manifest::FILE_NAME);
@@ -175,7 +178,7 @@ impl Collector<'_> {
         }
     }
 
-    /// Adds the candidates of one announced plugin. Returns the module that the announcement names.
+    /// Adds the candidates of one announced plugin. Returns the module that the announcement names, if it was found.
     fn announced(&mut self, installed: &Installed, announced: &Announced<'_>) -> Option<Module> {
         let dotted = announced.module.unwrap_or_default();
         let (module, hidden) = module::find(&installed.environment, dotted);
@@ -290,11 +293,11 @@ impl Collector<'_> {
         }
     }
 
-    /// Returns a candidate for a package without a plugin library. If the package contains any other library, the
-    /// candidate has this library, and a later check adds the reason why it is not a plugin. Otherwise, the candidate
-    /// has a refusal.
+    /// Returns a candidate for a package without a plugin library. If the package contains a library that is not a
+    /// Python extension module, the candidate has this library, and a later check adds the reason why it is not a
+    /// plugin. Otherwise, the candidate has a refusal.
     fn without_plugin(&self, provenance: Provenance, libraries: &Libraries) -> Candidate {
-        // Python's extension modules were not meant to be plugin libraries.
+        // Python extension modules are not meant to be plugin libraries, so they do not explain the missing plugin.
         let telling = libraries.others.iter().find(|file| {
             let name = folder::name(file);
             !name.contains(".cpython-") && !name.contains(".abi3.") && !name.contains(".pyd")
