@@ -7,7 +7,7 @@ use super::element;
 /// Maximum nesting depth of a list.
 const MAX_RANK: usize = 64;
 
-/// The values of a literal in row-major order, and its extents if the literal is a nested list.
+/// The values of a literal in row-major order, and its extents if the literal is a list in brackets.
 struct Values<'a> {
     items: Vec<&'a str>,
     extents: Option<Vec<usize>>,
