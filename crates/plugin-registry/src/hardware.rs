@@ -13,7 +13,8 @@ use plugin_manifest::manifest::{Hardware, PciId};
 pub enum HardwarePresence {
     /// The probe found a device node or a PCI device that belongs to the plugin.
     Present,
-    /// The manifest does not describe the hardware, or this system does not list device nodes or PCI devices.
+    /// The manifest does not describe the hardware, or the system lists none of the kinds of devices (device nodes or
+    /// PCI devices) that the manifest describes.
     Unknown,
     /// The probe found none of the devices that the manifest lists.
     Absent,

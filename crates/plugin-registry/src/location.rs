@@ -28,7 +28,7 @@ pub enum Location {
     Linked(StaticApi),
     /// A path that a function of the plugin computes when the plugin is loaded.
     Computed(PathFunction),
-    /// Unknown. The refusals of the plugin's candidate state the reason.
+    /// The location is unknown. The refusals of the plugin's candidate state the reason.
     Unknown,
 }
 

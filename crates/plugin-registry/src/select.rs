@@ -4,7 +4,7 @@
 //! by these criteria, the most important first:
 //!
 //! 1. plugins registered by the program, then plugins named by the user in the environment, then all others;
-//! 2. plugins with the requested name, then plugins with that alias or platform name;
+//! 2. plugins whose name is the requested name, then plugins that have it as an alias or platform name;
 //! 3. plugins whose hardware was found, then plugins whose hardware cannot be detected, then (only for a preference by
 //!    name) plugins whose hardware is absent;
 //! 4. plugins that are not experimental, then experimental plugins, unless the policy allows experimental plugins;

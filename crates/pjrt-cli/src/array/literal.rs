@@ -36,7 +36,7 @@ pub(super) fn of_shape(shape: Shape, values: &str) -> Result<HostArray, String> 
     array(shape, &Values::parse(values)?)
 }
 
-/// Creates an array of a shape. A single value that is not in a list fills the whole array.
+/// Creates an array of the given shape from the values. A single value that is not in a list fills the whole array.
 fn array(shape: Shape, values: &Values<'_>) -> Result<HostArray, String> {
     let too_large = || format!("{shape} exceeds the address space");
     let count = shape.num_elements().ok_or_else(too_large)?;

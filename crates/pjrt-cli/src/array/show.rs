@@ -43,8 +43,8 @@ fn extents(array: &HostArray) -> Vec<usize> {
     array.shape().dimensions.iter().map(|extent| usize::try_from(*extent).unwrap_or(0)).collect()
 }
 
-/// Returns the indices to show in a dimension: `edge` indices at each end, or all if there are few. `None` marks the
-/// indices that are omitted between the two ends.
+/// Returns the indices to show in a dimension: `edge` indices at each end, or all indices if at most one would be
+/// omitted. `None` marks the indices that are omitted between the two ends.
 fn shown(extent: usize, edge: usize) -> impl Iterator<Item = Option<usize>> {
     let cut = extent / 2 > edge;
     let head = if cut { edge } else { extent };

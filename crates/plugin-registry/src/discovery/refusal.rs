@@ -180,7 +180,7 @@ pub struct MissingDependency {
 }
 
 impl Refusal {
-    /// Joins the messages of several refusals into one sentence.
+    /// Joins the messages of several refusals into one text.
     pub(crate) fn list(refusals: &[Self]) -> String {
         refusals.iter().map(Self::to_string).collect::<Vec<_>>().join("; ")
     }

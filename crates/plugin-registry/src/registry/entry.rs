@@ -101,8 +101,8 @@ impl PluginEntry {
         }
     }
 
-    /// Returns the environment variables that the plugin needs in a process with this topology. Does not set any
-    /// variable.
+    /// Returns the environment variables and the client options that the plugin needs in a process with this topology.
+    /// Does not set any variable.
     ///
     /// # Errors
     ///

@@ -28,7 +28,7 @@ pub(crate) struct ProcessLibrary {
     no_clients: Condvar,
     /// Whether this library's file replaced another file that was loaded from the same path.
     is_replacement: bool,
-    /// State of the library whose file replaced this one's file. Set when the new file is about to be loaded.
+    /// State of the library whose file replaced the file of this library. Set when the new file is about to be loaded.
     successor: OnceLock<Arc<ProcessLibrary>>,
 }
 
@@ -45,7 +45,7 @@ struct State {
 struct Loaded {
     plugin: Plugin,
     setup: Setup,
-    /// `None` for a function table that is linked into the program.
+    /// `None` for a function table that is linked into the program, or if the file could not be opened.
     file: Option<LoadedFile>,
 }
 

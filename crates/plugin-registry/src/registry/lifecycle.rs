@@ -15,7 +15,7 @@ use crate::select::{Choice, choose};
 use crate::select_error::SelectError;
 
 impl PluginRegistry {
-    /// Returns every plugin of the registry in the order of their ids. Includes plugins that cannot be used.
+    /// Returns all plugins of the registry in the order of their ids. Includes plugins that cannot be used.
     pub fn entries(&self) -> Vec<PluginEntry> {
         self.ensure_searched();
         self.entries_where(|_| true)
@@ -38,8 +38,8 @@ impl PluginRegistry {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Stale`] if the plugin was removed or changed, or [`Error::Unknown`] if no plugin ever had this
-    /// id.
+    /// Returns [`Error::Stale`] if the plugin was removed or changed, or [`Error::Unknown`] if no plugin ever had the
+    /// id's index.
     pub fn get(&self, id: PluginId) -> Result<PluginEntry, Error> {
         let record = self.read().current(id)?;
         Ok(self.entry(id, record))
@@ -113,7 +113,7 @@ impl PluginRegistry {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Stale`] if the id is stale, or [`Error::Unknown`] if no plugin ever had this id.
+    /// Returns [`Error::Stale`] if the id is stale, or [`Error::Unknown`] if no plugin ever had the id's index.
     pub fn disable(&self, id: PluginId, reason: impl Into<String>) -> Result<PluginId, Error> {
         let mut table = self.write();
         table.current(id)?;
@@ -126,7 +126,7 @@ impl PluginRegistry {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Stale`] if the id is stale, or [`Error::Unknown`] if no plugin ever had this id.
+    /// Returns [`Error::Stale`] if the id is stale, or [`Error::Unknown`] if no plugin ever had the id's index.
     pub fn enable(&self, id: PluginId) -> Result<PluginEntry, Error> {
         let mut table = self.write();
         let record = table.current(id)?;
@@ -141,7 +141,7 @@ impl PluginRegistry {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Stale`] if the id is stale, or [`Error::Unknown`] if no plugin ever had this id.
+    /// Returns [`Error::Stale`] if the id is stale, or [`Error::Unknown`] if no plugin ever had the id's index.
     pub fn remove(&self, id: PluginId) -> Result<(), Error> {
         let mut table = self.write();
         let record = table.current(id)?;
@@ -157,7 +157,7 @@ impl PluginRegistry {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Stale`] if the id is stale, [`Error::Unknown`] if no plugin ever had this id, or
+    /// Returns [`Error::Stale`] if the id is stale, [`Error::Unknown`] if no plugin ever had the id's index, or
     /// [`Error::InUse`] if the plugin has clients.
     pub fn unload(&self, id: PluginId) -> Result<PluginId, Error> {
         let mut table = self.write();

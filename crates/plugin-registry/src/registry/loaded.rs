@@ -107,7 +107,7 @@ impl LoadedPlugin {
         self.setup.topology()
     }
 
-    /// Returns the environment plan with which the plugin was loaded.
+    /// Returns the environment plan that applied when the plugin was loaded.
     pub fn env_plan(&self) -> &EnvPlan {
         self.setup.plan()
     }
@@ -119,8 +119,9 @@ impl LoadedPlugin {
     }
 
     /// Creates a client. The client's options are those of the environment plan, then those that discovery found, then
-    /// `options`. The plugin's schema checks and converts them. If the devices support only one client, the client
-    /// holds a lease on the devices until its last handle, buffer and executable are dropped.
+    /// `options`. If an option occurs several times, its last value applies. The plugin's schema checks and converts
+    /// the options. If the devices support only one client, the client holds a lease on the devices until its last
+    /// handle, buffer and executable are dropped.
     ///
     /// # Errors
     ///

@@ -99,7 +99,7 @@ impl PluginRegistry {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Stale`] if the id is stale, [`Error::Unknown`] if no plugin ever had this id, or
+    /// Returns [`Error::Stale`] if the id is stale, [`Error::Unknown`] if no plugin ever had the id's index, or
     /// [`Error::NameTaken`] if the program registered another plugin under the name of the new one.
     pub fn replace(&self, id: PluginId, descriptor: Descriptor) -> Result<PluginEntry, Error> {
         let record = self.describe(descriptor, "the program", Precedence::Program);

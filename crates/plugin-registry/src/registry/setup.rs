@@ -12,7 +12,7 @@ use super::load_options::PluginLoadOptions;
 use super::missing_variable::MissingVariable;
 use crate::error::Error;
 
-/// The process topology and environment plan with which a library was loaded.
+/// The process topology and the environment plan that applied when a library was loaded.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     topology: ProcessTopology,

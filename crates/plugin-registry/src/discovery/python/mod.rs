@@ -1,10 +1,10 @@
 //! Searches Python environments for plugins, without running Python.
 //!
-//! In each environment, the search looks at these announcements in order: entry points of the groups `jax_plugins`,
-//! `torch_xla.plugins` and `xla_plugins`; modules of the namespace packages `jax_plugins` and `xla_plugins`; manifests
-//! in distributions' metadata; packages that do not announce their plugin. It looks for the plugin's library in the
-//! module's folder, then among the files of the announcing distribution, then among the files of the distributions that
-//! the announcing distribution requires.
+//! In each environment, the search first looks at the entry points of the groups `jax_plugins`, `torch_xla.plugins` and
+//! `xla_plugins`. It then looks at the modules of the namespace packages `jax_plugins` and `xla_plugins`. Last, it
+//! looks at distributions that have a manifest in their metadata, or that contain a plugin and do not announce it. It
+//! looks for the plugin's library in the module's folder, then among the files of the announcing distribution, then
+//! among the files of the distributions that the announcing distribution requires.
 
 mod distribution;
 mod environment;
