@@ -91,7 +91,8 @@ pub(crate) fn become_command(mut command: Command, program: &str) -> Result<Repo
     Err(format!("cannot run {program}: {error}"))
 }
 
-/// Runs the command as a child process, because only Unix can replace a process. Returns the command's exit code.
+/// Runs the command as a child process, because systems other than Unix cannot replace a process. Returns the command's
+/// exit code.
 #[cfg(not(unix))]
 pub(crate) fn become_command(mut command: Command, program: &str) -> Result<Report, String> {
     let status = command.status().map_err(|error| format!("cannot run {program}: {error}"))?;

@@ -149,7 +149,7 @@ fn from_bytes(bytes: Vec<u8>) -> OsString {
     std::os::unix::ffi::OsStringExt::from_vec(bytes)
 }
 
-/// Converts the bytes of a word. Replaces invalid UTF-8, which only Unix accepts in arguments.
+/// Converts the bytes of a word to a string, and replaces invalid UTF-8.
 #[cfg(not(unix))]
 fn from_bytes(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()

@@ -135,8 +135,8 @@ fn noise_on_the_standard_output_is_harmless() {
     assert_eq!(result(&report, CASE)["outcome"], "pass");
 }
 
-/// Runs the odd plugin in a mode in which it starts processes and hangs. Calls `end` with the command's process when
-/// they have started. Returns after the last process has ended.
+/// Runs the odd plugin in a mode in which it starts processes and hangs. Calls `end` with the process of `pjrt` when
+/// the plugin's processes have started. Returns after the last process has ended.
 fn children_end(test: &str, end: impl FnOnce(&mut std::process::Child)) {
     let folder = folder(test);
     let pipe = folder.join("pipe");

@@ -31,7 +31,7 @@ pub enum Error {
     NameTaken {
         /// Name of both plugins.
         name: String,
-        /// The plugin that is already registered: its library, and the code that registered it.
+        /// The registered plugin's library, and the code that registered it.
         by: String,
     },
     /// The program registered the same library or function table with another description.
@@ -171,7 +171,7 @@ pub enum Error {
     /// Another client holds the lease on the devices.
     #[error("{0}")]
     LeaseConflict(#[source] Box<LeaseConflict>),
-    /// The lock file of an exclusive device cannot be opened or locked.
+    /// The lock file of an exclusive device cannot be opened, locked or written.
     #[error(
         "plugin {name} supports one client on the machine, and its lock {path} cannot be taken: {error}; name a \
          writable folder in {LOCK_DIR}"

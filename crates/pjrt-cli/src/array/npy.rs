@@ -97,7 +97,7 @@ fn row_major(shape: &Shape, data: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Writes a file. If NumPy has no name for the element type, writes raw bytes, as `ml_dtypes` does.
+/// Writes an array to a `.npy` file. If NumPy has no name for the element type, writes raw bytes, as `ml_dtypes` does.
 pub(super) fn write(path: &Path, array: &HostArray) -> Result<(), String> {
     let mut file = Vec::new();
     serialize(array, &mut file).map_err(|error| error.to_string())?;

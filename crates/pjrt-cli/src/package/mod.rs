@@ -116,7 +116,8 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
     Ok(out)
 }
 
-/// Returns the manifest for the wheel. It lists the given libraries, which are in the same folder of the wheel.
+/// Returns the manifest for the wheel. It lists the given libraries. In the wheel, they are in the folder of the
+/// manifest.
 fn manifest(args: &Args, frameworks: Frameworks, source: &Source, libraries: &[Part<'_>]) -> Result<Manifest, String> {
     let mut manifest = source.manifest.clone();
     if let Some(name) = &args.name {

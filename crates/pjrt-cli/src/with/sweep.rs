@@ -51,7 +51,7 @@ pub(crate) struct SweepArgs {
 enum Outcome {
     /// The run ended like a run without a fault.
     Unaffected,
-    /// The run ended with another exit code than a run without a fault.
+    /// The run ended with an exit code that differs from the exit code of a run without a fault.
     Failed,
     Crash,
     Hang,

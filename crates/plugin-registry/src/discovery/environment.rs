@@ -47,7 +47,7 @@ const fn variable(name: &'static str, kind: Kind, meaning: &'static str) -> Vari
     Variable { name, meaning, kind }
 }
 
-/// Every variable that discovery reads. The variables that name libraries are in the order of the search.
+/// The variables that [`variables`] returns. Those that name libraries are in the order of the search.
 const VARIABLES: &[Variable] = &[
     variable(
         "PJRT_NAMES_AND_LIBRARY_PATHS",

@@ -88,8 +88,8 @@ fn cpu_features(file: &Path) -> Option<BTreeSet<String>> {
     Some(common?.into_iter().map(str::to_owned).collect())
 }
 
-/// Returns the version of NVIDIA's kernel driver, or `None` if no file states a version. These files exist while the
-/// driver is loaded.
+/// Returns the version of NVIDIA's kernel driver, or `None` if no file states a version. The files
+/// `/sys/module/nvidia/version` and `/proc/driver/nvidia/version` exist while the driver is loaded.
 fn nvidia_driver(root: &Path) -> Option<DottedVersion> {
     let module = read_text(&root.join("sys/module/nvidia/version"), LARGEST_VERSION);
     if let Some(version) = module.and_then(|text| text.trim().parse().ok()) {

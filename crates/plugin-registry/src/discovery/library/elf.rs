@@ -185,7 +185,7 @@ fn exported<Elf: FileHeader<Endian = Endianness>>(
 }
 
 /// Looks up a symbol in the Bloom filter, the bucket and the chain of a GNU hash table at the address `table`. `is_it`
-/// compares the symbol with a given index to the wanted symbol.
+/// returns whether the symbol with a given index is the wanted symbol.
 fn gnu_lookup<Elf: FileHeader<Endian = Endianness>>(
     image: &Image<'_>,
     table: u64,
@@ -236,8 +236,8 @@ fn gnu_lookup<Elf: FileHeader<Endian = Endianness>>(
     Err(damaged("the hash table has no end"))
 }
 
-/// Looks up a symbol in the bucket and the chain of a System V hash table at the address `table`. `is_it` compares the
-/// symbol with a given index to the wanted symbol.
+/// Looks up a symbol in the bucket and the chain of a System V hash table at the address `table`. `is_it` returns
+/// whether the symbol with a given index is the wanted symbol.
 fn sysv_lookup(
     image: &Image<'_>,
     table: u64,

@@ -24,9 +24,9 @@ pub(super) struct PythonEnvironment {
 }
 
 impl Collector<'_> {
-    /// Returns every Python environment that was found once, unless its search path is empty. The order is
-    /// `VIRTUAL_ENV`, `CONDA_PREFIX`, the interpreters on `PATH`, on Windows the interpreters in the installer's
-    /// folders, and last `/usr`. With elevated privileges, returns only `/usr`.
+    /// Returns each Python environment once, unless its search path is empty. The order is `VIRTUAL_ENV`,
+    /// `CONDA_PREFIX`, the interpreters on `PATH`, on Windows the interpreters in the installer's folders, and last
+    /// `/usr`. With elevated privileges, returns only `/usr`.
     pub(super) fn python_environments(&mut self) -> Vec<PythonEnvironment> {
         let discovery = self.discovery;
         let mut roots: Vec<Installation> = Vec::new();
@@ -98,7 +98,7 @@ impl Collector<'_> {
 
     /// Returns the environment of an installation. Its search path starts with `PYTHONPATH`, unless the process has
     /// elevated privileges. A virtual environment's own packages follow. If the virtual environment includes the
-    /// system's packages, then follow the user's packages and those of the base installation. In any other
+    /// system's packages, the user's packages and those of the base installation come after its own. In any other
     /// installation, the user's packages come before the installation's. Lines of `.pth` files add folders after the
     /// folder of the file.
     fn python_environment(&mut self, installation: &Installation) -> PythonEnvironment {

@@ -2,9 +2,9 @@
 //!
 //! In each environment, the search first looks at the entry points of the groups `jax_plugins`, `torch_xla.plugins` and
 //! `xla_plugins`. It then looks at the modules of the namespace packages `jax_plugins` and `xla_plugins`. Last, it
-//! looks at distributions that have a manifest in their metadata, or that contain a plugin and do not announce it. It
-//! looks for the plugin's library in the module's folder, then among the files of the announcing distribution, then
-//! among the files of the distributions that the announcing distribution requires.
+//! looks at distributions that have a manifest in their metadata, or that contain a plugin and do not announce it. The
+//! search looks for a plugin's library in the module's folder, then among the files of the announcing distribution,
+//! then among the files of the distributions that the announcing distribution requires.
 
 mod distribution;
 mod environment;
@@ -130,8 +130,8 @@ impl Collector<'_> {
                 for name in module::modules_in(&folder) {
                     let dotted = format!("{namespace}.{name}");
                     let (module, _) = module::find(&installed.environment, &dotted);
-                    // `find` returns the module in the first folder that contains it. That module shadows modules of
-                    // the same name in later folders, so add it only once.
+                    // `find` returns the first module of this name in the search path. It shadows the modules of this
+                    // name in later folders, so add it only once.
                     let Some(module) = module.filter(|module| met.insert(module_key(&module.source))) else { continue };
                     modules.push((dotted, module.source));
                 }
@@ -146,8 +146,8 @@ impl Collector<'_> {
     }
 
     /// Adds the plugins of distributions that need no entry point or namespace module. These are distributions with a
-    /// manifest, known distributions, and distributions whose name suggests a plugin. The last kind is skipped if it
-    /// contains no plugin library or if the search found all of them before.
+    /// manifest, known distributions, and distributions whose name suggests a plugin. A distribution of the last kind
+    /// is skipped if it contains no plugin library, or if the search has found all of its plugin libraries before.
     fn bare(&mut self, installed: &Installed, met: &mut HashSet<String>) {
         for distribution in &installed.distributions {
             let manifest = distribution.metadata.join(plugin_manifest::manifest::FILE_NAME);
