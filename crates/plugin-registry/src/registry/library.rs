@@ -291,8 +291,8 @@ impl Drop for ShutdownGuard {
         }
         let Some(function) = &self.descriptor.manifest().shutdown_symbol else { return };
         state.ended = true;
-        // SAFETY: R2 (the function has this type): the manifest names a function of this type, no client is left, and
-        // `ended` prevents every further use of the library.
+        // SAFETY: R2 (the function has this type): the manifest names a function of the C type `void (void)`, no client
+        // is left, and `ended` prevents every further use of the library.
         if let Err(error) = unsafe { self.plugin.call_function(function) } {
             tracing::warn!(plugin = %name, %error, "the plugin's shutdown function could not be called");
         }
