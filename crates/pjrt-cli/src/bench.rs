@@ -104,8 +104,8 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
     Ok(json + "\n")
 }
 
-/// Returns the names of the plugins in the report: the given name, or the file name of the library. If a name occurs
-/// again, a number is added.
+/// Returns the names of the plugins in the report: the given name, or the file name of the library without its ending.
+/// If a name occurs again, adds a number.
 fn names(plugins: &[String]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for plugin in plugins {

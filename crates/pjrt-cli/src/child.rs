@@ -60,7 +60,8 @@ impl Probe {
     }
 }
 
-/// Loads a plugin in a separate process, configured for a single process, and performs a task there.
+/// Loads a plugin in a separate process, and performs a task there. The process has the environment variables that the
+/// plugin needs if it runs in a single process.
 pub(crate) fn probe(entry: &PluginEntry, task: &Task<'_>, limit: Duration) -> Result<Probe, String> {
     let plan = plan(entry)?;
     let variables = plan.for_child().map(|(name, value)| (name.into(), value.into()));

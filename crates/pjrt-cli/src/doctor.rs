@@ -92,7 +92,7 @@ fn examine(entry: PluginEntry, named: bool, timeout: Duration) -> Examined {
             let descriptor = if facts.exports.descriptor { ", DevicePlugin_GetDescriptor" } else { "" };
             let exports = if facts.exports.get_pjrt_api { "GetPjrtApi" } else { "no GetPjrtApi" };
             let found = format!("{}, {megabytes} MiB, exports {exports}{descriptor}", targets.join(", "));
-            // If the library is for another system, a refusal below reports the fault.
+            // If the library is for another system, a refusal below reports the fault, so this line is only a note.
             let foreign = candidate.refusals.iter().any(|refusal| matches!(refusal, Refusal::WrongTarget { .. }));
             check("library", if foreign { Verdict::Note } else { Verdict::Ok }, found);
         }
@@ -140,7 +140,7 @@ fn examine(entry: PluginEntry, named: bool, timeout: Duration) -> Examined {
     Examined { entry, checks }
 }
 
-/// Loads the plugin and creates a client in another process.
+/// Loads the plugin in another process. If `client` is `true`, also creates a client there.
 fn try_out(
     entry: &PluginEntry,
     client: bool,

@@ -84,14 +84,15 @@ impl Args {
     }
 }
 
-/// Replaces this process by the command, so that signals reach the command.
+/// Replaces this process with the command, so that signals reach the command.
 #[cfg(unix)]
 pub(crate) fn become_command(mut command: Command, program: &str) -> Result<Report, String> {
     let error = std::os::unix::process::CommandExt::exec(&mut command);
     Err(format!("cannot run {program}: {error}"))
 }
 
-/// Runs the command, and returns its exit code.
+/// Runs the command as a child process, because systems other than Unix cannot replace a process. Returns the command's
+/// exit code.
 #[cfg(not(unix))]
 pub(crate) fn become_command(mut command: Command, program: &str) -> Result<Report, String> {
     let status = command.status().map_err(|error| format!("cannot run {program}: {error}"))?;

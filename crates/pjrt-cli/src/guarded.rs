@@ -130,7 +130,7 @@ pub(crate) fn guard() -> Result<(), String> {
     pjrt_conformance::process::guard::run(&[COMMAND])
 }
 
-/// Replaces this process by the command that the standard input names.
+/// Replaces this process with the command that the standard input names.
 pub(crate) fn command(parent: u32) -> Result<crate::Report, String> {
     die_with(parent)?;
     let mut request = String::new();
@@ -149,7 +149,7 @@ fn from_bytes(bytes: Vec<u8>) -> OsString {
     std::os::unix::ffi::OsStringExt::from_vec(bytes)
 }
 
-/// On this system, invalid UTF-8 in a word is replaced.
+/// Converts the bytes of a word to a string, and replaces invalid UTF-8.
 #[cfg(not(unix))]
 fn from_bytes(bytes: Vec<u8>) -> OsString {
     String::from_utf8_lossy(&bytes).into_owned().into()
@@ -175,7 +175,7 @@ fn wait(
     Ok(Err(early))
 }
 
-/// Waits for a process until `end`, or without a time limit if `end` is `None`.
+/// Waits for a process until `end`, or until `stop` returns `true`. If `end` is `None`, there is no time limit.
 fn wait_until(
     child: &mut Child,
     end: Option<Instant>,

@@ -109,7 +109,7 @@ fn exports(path: &Path) -> Result<BTreeSet<String>, String> {
     match FileKind::parse(&data).map_err(|_| "not a library".to_owned())? {
         FileKind::Archive => {
             let archive = ArchiveFile::parse(&data).map_err(damaged)?;
-            // This is the symbol table that the linker reads.
+            // Read the symbol table of the archive, as the linker does.
             let symbols = archive.symbols().map_err(damaged)?;
             for symbol in symbols.ok_or("a static library without a table of symbols; run ranlib on it")? {
                 names.insert(text(symbol.map_err(damaged)?.name()));

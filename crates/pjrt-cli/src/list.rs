@@ -126,7 +126,7 @@ fn as_text(registry: &PluginRegistry, usable: &[PluginEntry], refused: &[PluginE
 /// One of several libraries that a plugin's manifest lists.
 pub(crate) struct Offered<'a> {
     pub(crate) variant: &'a Variant,
-    /// The reason why this library is the one to load. `None` if another library is loaded.
+    /// The reason why this library is the one to load. `None` if this library is not chosen.
     pub(crate) chosen: Option<ChoiceReason>,
 }
 
@@ -145,8 +145,8 @@ impl Offered<'_> {
     }
 }
 
-/// Returns the libraries that a plugin's manifest lists for this system. Empty if no library has requirements on the
-/// machine.
+/// Returns the libraries that a plugin's manifest lists for this host, or an empty list if none of them has
+/// requirements on the machine.
 pub(crate) fn variants(entry: &PluginEntry) -> Vec<Offered<'_>> {
     let Some(choice) = &entry.candidate().choice else { return Vec::new() };
     let offered =

@@ -1,4 +1,4 @@
-//! The `pjrt` command: run StableHLO programs on PJRT devices, find, check and package plugins.
+//! The `pjrt` command, which runs StableHLO programs on PJRT devices, and finds, checks and packages plugins.
 #![forbid(unsafe_code)]
 
 /// Appends a line to the output of a command. A command prints its output only when it is complete. If the reader

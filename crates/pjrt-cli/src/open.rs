@@ -41,7 +41,7 @@ impl ClientArgs {
     }
 }
 
-/// Parses an option of a client.
+/// Parses an option of a client, which has the form `NAME=VALUE` or `NAME:TYPE=VALUE`.
 pub(crate) fn option(text: &str) -> Result<(&str, Value), String> {
     let fault = || format!("--option {text}: write NAME=VALUE or NAME:TYPE=VALUE");
     let (name, value) = text.split_once('=').ok_or_else(fault)?;

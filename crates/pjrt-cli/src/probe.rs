@@ -55,7 +55,8 @@ fn path_to_json(path: &Path) -> Value {
     path.to_str().map_or_else(|| json!(path.as_os_str().as_encoded_bytes()), |text| json!(text))
 }
 
-/// Converts the JSON of [`path_to_json`] to a path. Returns `None` for a plugin that is linked into the program.
+/// Converts the JSON of [`path_to_json`] to a path. Returns `None` if the JSON is not a path, such as `null` for a
+/// plugin that is linked into the program.
 fn path_from_json(json: &Value) -> Option<PathBuf> {
     if let Some(text) = json.as_str() {
         return Some(PathBuf::from(text));
@@ -184,7 +185,7 @@ fn compiles(loaded: &LoadedPlugin, path: &Path, request: &Value) -> Support {
     maybe(format!("the plugin could not compile it here: {error}"))
 }
 
-/// Reports that a step begins, performs the step, and reports its outcome.
+/// Reports that a step begins, performs the step, and reports its outcome. Returns the result of a successful step.
 fn step<T>(name: &str, run: impl FnOnce() -> Result<T, Error>, tell_of: impl FnOnce(&T) -> Value) -> Option<T> {
     tell(&json!({ "begin": name }));
     let start = Instant::now();

@@ -21,7 +21,7 @@ pub(crate) struct ProgramArgs {
 }
 
 impl ProgramArgs {
-    /// Reads the file.
+    /// Reads the program from the file.
     pub(crate) fn read(&self) -> Result<Program, String> {
         read(&self.path, self.format.as_deref())
     }
@@ -53,8 +53,8 @@ fn format_of(path: &Path, code: &[u8]) -> &'static str {
     if named && !stablehlo::is_artifact(code) { "hlo" } else { "mlir" }
 }
 
-/// Compiles a program as it is. If the program is text and the plugin does not read text, compiles the portable
-/// artifact that frameworks would send.
+/// Compiles a program as it is. If the program is text and the plugin returns `UNIMPLEMENTED`, the plugin may not read
+/// text. In this case, compiles the portable artifact that frameworks would send.
 pub(crate) fn compile<T>(
     plugin: &Plugin,
     program: &Program,
@@ -73,7 +73,7 @@ pub(crate) fn compile<T>(
 }
 
 /// Converts a text program to an artifact of the newest StableHLO version that the plugin reads. Returns `None` if the
-/// plugin does not report a version, or if this version cannot express the program.
+/// plugin does not report a version, if the program is invalid, or if this version cannot express the program.
 fn artifact(plugin: &Plugin, text: Vec<u8>) -> Option<Vec<u8>> {
     let attributes = plugin.attributes().ok()?;
     let current = attributes.iter().find(|attribute| attribute.name == "stablehlo_current_version")?;

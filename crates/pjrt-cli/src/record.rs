@@ -140,7 +140,7 @@ pub(crate) fn open(path: &Path) -> Result<Reader<BufReader<File>>, String> {
     Reader::new(BufReader::new(file)).map_err(|error| fault(error.to_string()))
 }
 
-/// Prints each line as soon as it is read, because a recording may be larger than memory.
+/// Prints each block as a line of JSON as soon as it is read, because a recording may be larger than memory.
 fn convert(path: &Path) -> Result<Report, String> {
     let mut reader = open(path)?;
     let mut out = BufWriter::new(std::io::stdout().lock());
@@ -287,7 +287,7 @@ fn as_json(summary: &Summary, version: (u16, u16), state: &str) -> String {
     format!("{out:#}\n")
 }
 
-/// Formats an element type and a shape, such as `f32[2,3]`.
+/// Formats an element type and a shape, such as `f32[2,3]`. Returns `?` if the recording does not describe the array.
 fn shape(array: Option<&ArrayType>) -> String {
     let Some(array) = array else { return "?".to_owned() };
     let name = ElementType::from_raw(array.element_type).map_or("?", ElementType::name);

@@ -35,7 +35,8 @@ impl Signature {
         entry.map(|entry| entry.args().iter().map(|arg| entry.ty(*arg)).collect()).unwrap_or_default()
     }
 
-    /// Returns the shape of an input.
+    /// Returns the shape of an input. Returns an error if there is no such input, or if it is not a tensor with a
+    /// static shape and an element type of PJRT.
     pub(crate) fn input_shape(&self, index: usize) -> Result<Shape, String> {
         let inputs = self.inputs();
         let Some(ty) = inputs.get(index) else {

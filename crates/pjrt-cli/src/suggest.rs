@@ -45,7 +45,8 @@ pub(crate) fn not_a_program(path: &Path, code: &[u8]) -> Option<String> {
     None
 }
 
-/// Returns whether the first line starts a module, a function or HLO text, or an alias, which may precede a module.
+/// Returns whether the first line that is not a comment begins a module, a function, an op in the generic form, an
+/// alias, a resource section, or HLO text.
 fn begins_as_mlir(text: &str) -> bool {
     let first = text.lines().map(str::trim_start).find(|line| !line.is_empty() && !line.starts_with("//"));
     let first = first.unwrap_or_default();

@@ -105,7 +105,8 @@ fn compiled(entry: &PluginEntry, args: &Args, format: &str) -> Result<Support, S
 }
 
 /// Returns the description that a library without a manifest exports. A separate process loads the library. Returns
-/// `None` if there is a manifest, or if the library exports no description.
+/// `None` if there is a manifest, if the plugin has no usable library file, or if the library exports no valid
+/// description.
 fn described(entry: &PluginEntry, limit: &TimeLimit) -> Result<Option<Manifest>, String> {
     let candidate = entry.candidate();
     if candidate.manifest.is_some() || candidate.location.path().is_none() || !candidate.is_usable() {

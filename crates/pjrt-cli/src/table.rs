@@ -63,7 +63,8 @@ impl Table {
     }
 }
 
-/// Returns the cells of a row in the form that is displayed.
+/// Returns the cells of a row for display. Each cell is one line without control characters, truncated to its maximum
+/// length.
 fn shown(row: &[String]) -> Vec<String> {
     let last = row.len().saturating_sub(1);
     let most = |column| if column == last { LONGEST } else { WIDEST };

@@ -10,7 +10,7 @@ pub(crate) struct TimeLimit {
     pub(crate) timeout: Duration,
 }
 
-/// Parses a duration such as `500ms`, `10s` or `2m`.
+/// Parses a duration such as `500ms`, `10s` or `2m`. A number without a unit is in seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let fault = || format!("{text:?} is not a time; write a number and ms, s or m, such as 10s");
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

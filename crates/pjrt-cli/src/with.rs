@@ -132,13 +132,13 @@ fn framework_variables(name: &str, library: &Path) -> Vec<(&'static str, OsStrin
     let mut jax = OsString::from(format!("{name}:"));
     jax.push(library);
     vec![
-        // Variables of JAX.
+        // JAX reads these variables.
         ("PJRT_NAMES_AND_LIBRARY_PATHS", jax),
         ("JAX_PLATFORMS", name.into()),
-        // Variables of PyTorch/XLA.
+        // PyTorch/XLA reads these variables.
         ("PJRT_DEVICE", "LIBRARY".into()),
         ("PJRT_LIBRARY_PATH", library.into()),
-        // Variables of pypjrt and of frameworks that use libtpu.
+        // Frameworks that use libtpu and pypjrt read these variables.
         ("TPU_LIBRARY_PATH", library.into()),
         ("PYPJRT_PLUGIN", library.into()),
     ]

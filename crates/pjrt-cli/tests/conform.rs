@@ -25,11 +25,11 @@ fn command(mode: &str, args: &[&str]) -> Command {
     command
 }
 
-/// Two cases about an array of bytes: a query of its element type, and a query of its download size.
+/// Arguments that select two cases about an array of bytes. They query its element type and its download size.
 const READS: &[&str] =
     &["--filter", "data.query.element_type[dtype=u8]", "--filter", "data.download.size_query[dtype=u8]"];
 
-/// A case that reads five bytes, between two cases that do not.
+/// Arguments that select a case that reads five bytes, and two cases that do not.
 const FIVE: &[&str] = &[
     "--filter",
     "data.round_trip.scalar[dtype=u8]",
@@ -135,7 +135,8 @@ fn noise_on_the_standard_output_is_harmless() {
     assert_eq!(result(&report, CASE)["outcome"], "pass");
 }
 
-/// Runs the odd plugin in a mode in which it starts processes and hangs. Returns after the last process has ended.
+/// Runs the odd plugin in a mode in which it starts processes and hangs. Calls `end` with the process of `pjrt` when
+/// the plugin's processes have started. Returns after the last process has ended.
 fn children_end(test: &str, end: impl FnOnce(&mut std::process::Child)) {
     let folder = folder(test);
     let pipe = folder.join("pipe");
@@ -164,7 +165,8 @@ fn no_process_outlives_a_killed_run() {
     children_end("killed", |child| child.kill().unwrap());
 }
 
-/// Sends a signal to a run while the plugin hangs in a worker. Checks that no process and no lock remains.
+/// Sends the signal with the given name and number to a run while the plugin hangs in a worker. Checks that no process
+/// and no lock remains.
 fn ended_by(signal: &str, number: i32) {
     children_end(signal, |child| {
         let sent = Command::new("kill").arg(format!("-{signal}")).arg(child.id().to_string()).status().unwrap();

@@ -42,7 +42,7 @@ fn outcomes(report: &Value) -> Vec<(&str, &str)> {
     results.iter().map(|result| (result["id"].as_str().unwrap(), result["outcome"].as_str().unwrap())).collect()
 }
 
-/// Cases about the function table, and cases that need a client.
+/// Arguments that select the cases about the function table, and cases that need a client.
 const CASES: &[&str] =
     &["--filter", "abi.table.*", "--filter", "client.create.first", "--filter", "data.round_trip.scalar[dtype=f32]"];
 

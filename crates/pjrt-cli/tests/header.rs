@@ -36,7 +36,7 @@ fn c_and_cpp_take_the_committed_header() {
     for (compiler, language, standard) in [("cc", "c", "-std=c11"), ("c++", "c++", "-std=c++17")] {
         let mut command = Command::new(compiler);
         command.args([standard, "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-x", language]);
-        // Include it twice, to test the include guard.
+        // Include the header twice, to test the include guard.
         match command.arg("-include").arg(committed()).arg(committed()).output() {
             Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
             Err(error) => println!("SKIPPED c_and_cpp_take_the_committed_header: {compiler}: {error}"),

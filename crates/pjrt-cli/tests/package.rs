@@ -151,7 +151,7 @@ fn wheel_is_reproducible() {
     let library = folder.library("libexample.so", PLUGIN);
     let args = ["--library", library.to_str().unwrap(), "--name", "example", "--version", "1"];
     let first = fs::read(folder.package(&args)).unwrap();
-    // Replace the library by a file with the same content but a later modification time.
+    // Replace the library with a file that has the same content but a later modification time.
     fs::copy(&library, folder.path("copy")).unwrap();
     fs::rename(folder.path("copy"), &library).unwrap();
     let again = folder.package(&[&args[..], &["--force"]].concat());

@@ -206,7 +206,7 @@ fn plans_are_carried_out_as_in_rust() {
     let mut expected = Vec::new();
     let (mut filled, mut refused) = (0, 0);
     for plan in &plans {
-        // The plan as JSON, as a manifest contains it.
+        // Write the plan to a manifest, and read its JSON form from there.
         let mut manifest = Manifest::new("example");
         manifest.process = plan.clone();
         let written: Value = serde_json::from_str(&manifest.to_json()).unwrap();

@@ -301,7 +301,7 @@ fn list_and_doctor_explain_choice() {
     let verdicts: Vec<&Value> = checks.iter().filter(|c| c["check"] == "variant").map(|c| &c["verdict"]).collect();
     assert_eq!(json!(verdicts), json!(["note", "ok", "note"]));
 
-    // No library fits the machine.
+    // Test a manifest whose only library does not fit the machine.
     let file = manifest(&folder, &json!([{ "path": "libhigh.so", "requires": { "cpu": high } }]));
     let list: Value = serde_json::from_str(&with_level(&folder, &file, low, &["list", "--all", "--json"])).unwrap();
     let example = list["plugins"].as_array().unwrap().iter().find(|plugin| plugin["name"] == "example").unwrap();

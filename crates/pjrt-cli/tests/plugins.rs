@@ -1,4 +1,4 @@
-//! Finds, checks and sets up plugins from the command line. The command sees only the manifests of the tests.
+//! Tests the commands that find, check and set up plugins. The commands find only the manifests of the tests.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::fs;

@@ -29,7 +29,7 @@ struct Setup {
     _turn: MutexGuard<'static, ()>,
 }
 
-/// Creates the set-up, or returns the reason why the test cannot run.
+/// Creates the files of a [`Setup`], or returns the reason why the test cannot run.
 fn setup(test: &str) -> Result<Setup, String> {
     let turn = EXCLUSIVE.turn();
     for (program, package) in [("setcap", "libcap2-bin"), ("setpriv", "util-linux")] {

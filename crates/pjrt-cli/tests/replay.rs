@@ -47,7 +47,8 @@ impl Recording {
         }
     }
 
-    /// Builds a recording of a run that doubles 1 and 2. `expected` is the recorded result.
+    /// Builds a recording of a run that doubles 1 and 2. `expected` is the recorded result, and `devices` is the number
+    /// of the recorded client's devices.
     fn of(expected: [f32; 2], devices: i32) -> Self {
         let mut this = Self::new();
         let array = Some(ArrayType { element_type: 11, dimensions: vec![2] });
@@ -176,7 +177,7 @@ fn trim_writes_one_run() {
     let trimmed = pjrt(&["record", "trim", "--run", "twice:1", "--json", "--output", output], &file);
     assert!(trimmed.status.success(), "{}", String::from_utf8_lossy(&trimmed.stderr));
     let report: Value = serde_json::from_slice(&trimmed.stdout).unwrap();
-    // The six calls: create a client, compile, upload, register a handler without arguments, execute, download.
+    // The six calls create a client, compile, upload, register a handler without arguments, execute, and download.
     assert_eq!((&report["calls"], &report["other_runs"]), (&6.into(), &0.into()), "{report}");
     let (code, report) = replay(&one, &[]);
     assert_eq!((code, report["runs"].as_u64()), (Some(0), Some(1)), "{report}");

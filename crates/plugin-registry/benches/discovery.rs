@@ -98,7 +98,7 @@ fn main() -> ExitCode {
     install(&machine);
     let site = machine.path(SITE);
     let isolated = machine.discovery().variable("VIRTUAL_ENV", machine.path("venv"));
-    // The same virtual environment, plus the real libraries, interpreters and folders of this machine.
+    // Search the same virtual environment, and the real libraries, interpreters and folders of the machine.
     let whole = Discovery::from_environment().variable("VIRTUAL_ENV", machine.path("venv"));
     let count = |discovery: &Discovery| {
         let found = discovery.candidates();

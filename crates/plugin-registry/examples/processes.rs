@@ -1,5 +1,5 @@
-//! One of several processes: detects its rank, configures a plugin for this rank, and creates a client that finds the
-//! clients of all other processes.
+//! Runs as one of several processes. Detects its rank, configures a plugin for this rank, and creates a client that
+//! finds the clients of all other processes.
 //!
 //! Arguments: the path of the plugin's library, the address of a Redis server (`redis://host:port`) or of an etcd
 //! cluster (`http://host:port`), and a name that is unique to this run.

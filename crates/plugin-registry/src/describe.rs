@@ -14,11 +14,11 @@ use crate::discovery::inspect;
 ///
 /// If the library's symbol table does not list `DevicePlugin_GetDescriptor`, the library is not loaded. A loaded
 /// library stays loaded until the process ends. The library's PJRT function table is not read. As with
-/// [`open`](crate::open), the caller guarantees that the library may be loaded.
+/// [`open`](crate::open), the caller guarantees that the library can be trusted.
 ///
 /// # Errors
 ///
-/// Returns [`Error::Load`] if the library cannot be loaded, or [`Error::Description`] with all faults of the
+/// Returns [`Error::Load`] if the library cannot be loaded, or [`Error::Description`] with all faults of an invalid
 /// description.
 pub fn describe(path: impl AsRef<Path>) -> Result<Option<Descriptor>, Error> {
     let path = path.as_ref();
@@ -27,9 +27,11 @@ pub fn describe(path: impl AsRef<Path>) -> Result<Option<Descriptor>, Error> {
     if inspect(path).is_ok_and(|facts| !facts.exports.descriptor) {
         return Ok(None);
     }
-    // SAFETY: R1 (the library is trusted): the caller vouches for it, and a function of this name has this type.
+    // SAFETY: R1 (the library is trusted): the caller vouches for the library, and a function named
+    // `DevicePlugin_GetDescriptor` has the declared type.
     let found = unsafe { Plugin::description(path, DP_GET_DESCRIPTOR) }.map_err(Error::Load)?;
-    // SAFETY: R1: as above: the function returns a valid descriptor that never changes.
+    // SAFETY: R1 (the library is trusted): the function of a trusted library returns a valid descriptor that never
+    // changes.
     unsafe { read(found) }.map_err(|faults| Error::Description { name: path.display().to_string(), faults })
 }
 
@@ -39,10 +41,11 @@ pub fn describe(path: impl AsRef<Path>) -> Result<Option<Descriptor>, Error> {
 ///
 /// Returns all faults of the description, if it is invalid.
 pub(crate) fn describe_loaded(plugin: &Plugin) -> Result<Option<Descriptor>, Faults> {
-    // SAFETY: R1 (the library is trusted). It was trusted before it was loaded, and a function of this name has this
-    // type.
+    // SAFETY: R1 (the library is trusted): the caller of the load vouched for the library, and a function named
+    // `DevicePlugin_GetDescriptor` has the declared type.
     let found = unsafe { plugin.own_description(DP_GET_DESCRIPTOR) };
-    // SAFETY: R1: as above: the function returns a valid descriptor that never changes.
+    // SAFETY: R1 (the library is trusted): the function of a trusted library returns a valid descriptor that never
+    // changes.
     unsafe { read(found) }
 }
 
@@ -53,6 +56,6 @@ pub(crate) fn describe_loaded(plugin: &Plugin) -> Result<Option<Descriptor>, Fau
 /// If `found` is `Some`, the pointer satisfies contracts D1 to D3 (the descriptor is valid and constant).
 unsafe fn read(found: Option<*const c_void>) -> Result<Option<Descriptor>, Faults> {
     let Some(raw) = found else { return Ok(None) };
-    // SAFETY: this function's contract: the pointer keeps D1 to D3.
+    // SAFETY: D1 to D3 (the descriptor is valid and constant): this function's caller guarantees them.
     unsafe { Descriptor::from_raw(raw.cast::<dp_descriptor>()) }.map(Some)
 }

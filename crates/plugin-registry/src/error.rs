@@ -1,4 +1,4 @@
-//! The error type of this crate. Each message contains a remedy.
+//! The error type of this crate. Most messages contain a remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub enum Error {
     NameTaken {
         /// Name of both plugins.
         name: String,
-        /// The plugin that is already registered: its library, and the code that registered it.
+        /// The registered plugin's library, and the code that registered it.
         by: String,
     },
     /// The program registered the same library or function table with another description.
@@ -72,7 +72,7 @@ pub enum Error {
     Disabled {
         /// Name of the plugin.
         name: String,
-        /// Reason for which the plugin was disabled.
+        /// Reason why the plugin was disabled.
         reason: String,
     },
     /// The registry has no plugin with this id or name.
@@ -171,7 +171,7 @@ pub enum Error {
     /// Another client holds the lease on the devices.
     #[error("{0}")]
     LeaseConflict(#[source] Box<LeaseConflict>),
-    /// The lock file of an exclusive device cannot be opened or locked.
+    /// The lock file of an exclusive device cannot be opened, locked or written.
     #[error(
         "plugin {name} supports one client on the machine, and its lock {path} cannot be taken: {error}; name a \
          writable folder in {LOCK_DIR}"

@@ -9,11 +9,12 @@ use plugin_manifest::manifest::{Hardware, PciId};
 
 /// Whether a plugin's hardware is in the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-// Exhaustive: the hardware is present, unknown or absent.
+// Exhaustive, because the hardware is either present, unknown or absent.
 pub enum HardwarePresence {
     /// The probe found a device node or a PCI device that belongs to the plugin.
     Present,
-    /// The manifest does not describe the hardware, or this system does not list device nodes or PCI devices.
+    /// The manifest does not describe the hardware, or the system lists none of the kinds of devices (device nodes or
+    /// PCI devices) that the manifest describes.
     Unknown,
     /// The probe found none of the devices that the manifest lists.
     Absent,
@@ -100,7 +101,7 @@ impl HardwareProbe {
         }
         let mut seen: Vec<String> = Vec::new();
         for pattern in &hardware.device_nodes {
-            // One node for each pattern is enough, because a machine may have many nodes.
+            // One node for each pattern is enough evidence. A machine may have many nodes.
             seen.extend(self.node(pattern));
         }
         let bus = if hardware.pci.is_empty() { None } else { self.pci() };

@@ -1,8 +1,9 @@
 //! Leases on devices that support one client in a process, or one client on the whole machine.
 //!
 //! A lease within a process is an entry in a table that all registries share. The key of the entry is the plugin's
-//! name. A lease on the machine also locks the file `<name>.lock`, which contains a note that describes the holder. The
-//! operating system releases the lock when the process ends, even after a crash. The file is not deleted.
+//! name. A lease on the machine also locks the file `<name>.lock`. This file contains a note that describes the holder.
+//! On Windows, the note is in `<name>.holder`, because other processes cannot read a locked file. The operating system
+//! releases the lock when the process ends, even after a crash. The files are not deleted.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -48,7 +49,7 @@ impl fmt::Display for LeaseHolder {
 pub struct LeaseConflict {
     /// Name of the plugin.
     pub plugin: String,
-    /// The number of clients that the plugin's devices support.
+    /// Whether the plugin's devices support one client in each process or one client on the machine.
     pub ownership: Ownership,
     /// The client that holds the lease.
     pub holder: LeaseHolder,
@@ -75,7 +76,7 @@ impl fmt::Display for LeaseConflict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockFolder {
     path: PathBuf,
-    /// Whether the folder must belong to the effective user, and other users must not be able to write to it.
+    /// Whether the folder must belong to the effective user and must not be writable by other users.
     must_be_own: bool,
 }
 
@@ -119,10 +120,10 @@ impl LockFolder {
     }
 
     /// Returns the client that holds the lease on a plugin's devices on this machine, as described in the lock file.
-    /// Returns `None` if no process holds the lock.
+    /// Returns `None` if no process holds the lock, or if the lock file cannot be opened.
     pub fn holder(&self, plugin: &str) -> Option<LeaseHolder> {
         let path = self.file(plugin);
-        // Opening a pipe would block.
+        // Opening a pipe would block, so accept only a regular file.
         fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file)?;
         let file = File::open(&path).ok()?;
         match file.try_lock_shared() {
@@ -190,8 +191,8 @@ fn labels() -> MutexGuard<'static, HashMap<String, String>> {
 }
 
 impl Lease {
-    /// Acquires a lease. Fails if another client holds the lease. Returns `None` if the plugin supports any number of
-    /// clients.
+    /// Acquires a lease. Fails if another client holds the lease, or if the lock file cannot be opened, locked or
+    /// written. Returns `None` if the plugin supports any number of clients.
     pub(crate) fn acquire(
         plugin: &str,
         ownership: Ownership,
@@ -311,7 +312,7 @@ fn open(path: &Path) -> io::Result<(File, bool)> {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => (File::open(path)?, false),
         opened => (opened?, true),
     };
-    // Checks that the path was not replaced between `symlink_metadata` and `open`.
+    // Check that the path was not replaced between `symlink_metadata` and `open`, and that the file has no other name.
     #[cfg(unix)]
     {
         use std::os::unix::fs::MetadataExt;

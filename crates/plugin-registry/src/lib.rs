@@ -16,19 +16,20 @@
 //! A [`PluginRegistry`] contains the plugins that the program registers, the plugins that are linked into the program,
 //! the plugins that the user names in the environment, and the installed plugins. [`discovery`] lists the searched
 //! places and their order. Building a registry only reads files and does not load any plugin.
-//! [`PluginRegistry::select`] selects a plugin by a [`Policy`], or returns why no plugin fits. [`PluginEntry::load`]
-//! checks the environment variables that the plugin needs, and loads the plugin once in a process.
-//! [`LoadedPlugin::client`] creates a client. [`open`] selects and loads a plugin in one step, by a name or a path.
+//! [`PluginRegistry::select`] selects a plugin by a [`Policy`], or returns the reasons why no plugin fits.
+//! [`PluginEntry::load`] checks the environment variables that the plugin needs, and loads the plugin once in a
+//! process. [`LoadedPlugin::client`] creates a client. [`open`] selects and loads a plugin in one step, by a name or a
+//! path.
 //!
 //! # Three types for a plugin
 //!
 //! | type | state |
 //! |---|---|
-//! | [`discovery::Candidate`] | found by a search; contains the reasons if it cannot be used |
-//! | [`PluginEntry`] | has an id in a registry and can be selected; not necessarily loaded |
-//! | [`LoadedPlugin`] | its library is loaded and its setup is checked; creates clients |
+//! | [`discovery::Candidate`] | found by a search, with the reasons if it cannot be used |
+//! | [`PluginEntry`] | has an id in a registry and can be selected if it is usable |
+//! | [`LoadedPlugin`] | creates clients, because its library is loaded and its setup is checked |
 //!
-//! Each of these types provides the library's [`Location`].
+//! A candidate contains the [`Location`] of its library. The other two types provide access to the candidate.
 //!
 //! # Features
 //!
@@ -43,8 +44,8 @@
 //!
 //! # Trust
 //!
-//! A plugin is native code that runs in this process. The creator of a registry guarantees that its libraries may be
-//! loaded, so loading a plugin does not require `unsafe`. [Contract](pjrt::contracts) R1 states what this guarantee
+//! A plugin is native code that runs in this process. The creator of a registry guarantees that the libraries in it can
+//! be trusted, so loading a plugin does not require `unsafe`. [Contract](pjrt::contracts) R1 states what this guarantee
 //! means, and which checks of [`discovery`] allow it for a whole machine. A caller of [`open`] gives this guarantee for
 //! the library that the argument names.
 

@@ -17,7 +17,7 @@ pub(crate) type PathFunction = Arc<dyn Fn() -> plugin_manifest::Result<PathBuf> 
 /// describes the plugin, so the registry resolves them to a file or a function table. [`Location::Unknown`] has no
 /// equivalent in [`Library`] and represents a library that the registry did not find.
 ///
-/// Two locations are equal if they contain the same path, function table or function.
+/// Two locations are equal if they contain the same path, function table or function, or if both are unknown.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Location {
@@ -28,7 +28,7 @@ pub enum Location {
     Linked(StaticApi),
     /// A path that a function of the plugin computes when the plugin is loaded.
     Computed(PathFunction),
-    /// Unknown. The refusals of the plugin's candidate state the reason.
+    /// The location is unknown. The refusals of the plugin's candidate state the reason.
     Unknown,
 }
 
@@ -41,8 +41,8 @@ impl Location {
         }
     }
 
-    /// Returns the canonical location, which is equal for all paths of the same file. Returns `None` for an unknown
-    /// location.
+    /// Returns the canonical location, which is equal for all paths of the same file. A file name without a folder
+    /// stays unchanged. Returns `None` for an unknown location.
     pub(crate) fn canonical(&self) -> Option<Self> {
         match self {
             Self::File(path) if has_folder(path) => {

@@ -17,16 +17,16 @@ pub fn names() -> Vec<String> {
 
 /// Loads a plugin by its name or by the path of its shared library, in [`PluginRegistry::global`]. Tries in this order:
 ///
-/// 1. a plugin with that name that is linked into the program, such as `cpu`, the embedded device;
-/// 2. a file, if `name` is a path with a folder or has the ending of a shared library;
-/// 3. a plugin with that name that is found on this machine.
+/// 1. a plugin with this name that is linked into the program, such as `cpu`, the embedded device;
+/// 2. a file, if `name` is a path with a folder or the file name of an existing shared library;
+/// 3. a plugin with this name that discovery finds on the machine.
 ///
 /// Opening a plugin again returns the same plugin. In a process with elevated privileges, `open` rejects files that
-/// other users than root can change.
+/// users other than root can change.
 ///
 /// # Errors
 ///
-/// Returns [`Error::Select`] with the known plugins if no plugin has this name. Otherwise, the errors of
+/// Returns [`Error::Select`] with the known plugins if no plugin has this name. Otherwise, the errors of [`find`] and
 /// [`PluginEntry::load`] apply.
 pub fn open(name: &str) -> Result<LoadedPlugin, Error> {
     find(name)?.load()
@@ -36,7 +36,8 @@ pub fn open(name: &str) -> Result<LoadedPlugin, Error> {
 ///
 /// # Errors
 ///
-/// Returns [`Error::Select`] with the known plugins if no plugin has this name. Otherwise, the errors of
+/// Returns [`Error::Select`] with the known plugins if no plugin has this name. Returns [`Error::Refused`] if this
+/// process has elevated privileges and other users can change the file. Otherwise, the errors of
 /// [`PluginRegistry::register_library`] apply.
 pub fn find(name: &str) -> Result<PluginEntry, Error> {
     let registry = PluginRegistry::global();

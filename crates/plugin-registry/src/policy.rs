@@ -23,7 +23,7 @@ pub struct Policy {
     experimental: Option<bool>,
 }
 
-/// One step of a policy.
+/// One preference of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Preference {
     /// The plugin with this name, alias or platform name, even if its hardware was not found.
@@ -83,9 +83,9 @@ impl Policy {
         self
     }
 
-    /// Lets `PJRT_DEVICE` and `JAX_PLATFORMS` take precedence if the user set them. The selection then considers only
-    /// the plugins that the variable names, in the order of the variable. If none of these plugins fits, the selection
-    /// fails, as it does in the frameworks that define these variables.
+    /// Lets `PJRT_DEVICE` or otherwise `JAX_PLATFORMS` take precedence if the user set the variable. The selection then
+    /// considers only the plugins that the variable names, in the order of the variable. If none of these plugins fits,
+    /// the selection fails, as it does in the framework that defines the variable.
     #[must_use]
     pub fn environment_first(mut self) -> Self {
         self.hints = true;
@@ -109,8 +109,9 @@ impl Policy {
         self
     }
 
-    /// Sets whether experimental plugins are considered. By default, they rank after all other plugins. With `true`,
-    /// they rank like other plugins. With `false`, only a preference by name selects an experimental plugin.
+    /// Sets whether experimental plugins are considered. By default, they rank after other plugins that are equal in
+    /// the more important criteria of [`crate::select`]. With `true`, they rank like other plugins. With `false`, only
+    /// a preference by name selects an experimental plugin.
     #[must_use]
     pub fn experimental(mut self, considered: bool) -> Self {
         self.experimental = Some(considered);

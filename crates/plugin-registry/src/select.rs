@@ -4,8 +4,9 @@
 //! by these criteria, the most important first:
 //!
 //! 1. plugins registered by the program, then plugins named by the user in the environment, then all others;
-//! 2. plugins with the requested name, then plugins with that alias or platform name;
-//! 3. plugins whose hardware was found, then plugins whose hardware cannot be detected;
+//! 2. plugins whose name is the requested name, then plugins that have it as an alias or platform name;
+//! 3. plugins whose hardware was found, then plugins whose hardware cannot be detected, then (only for a preference by
+//!    name) plugins whose hardware is absent;
 //! 4. plugins that are not experimental, then experimental plugins, unless the policy allows experimental plugins;
 //! 5. plugins with a higher priority;
 //! 6. plugins in the order of their names, then in the order in which they were found.
@@ -57,7 +58,7 @@ pub(crate) fn choose(
         return Ok(chosen);
     }
     let rejected = choices.iter().map(|choice| {
-        // If the plugin has a requested name, report the reason for that preference instead of `OtherName`.
+        // If a preference requests this plugin by name, report the reason for that preference instead of `OtherName`.
         let reasons = preferences.iter().filter_map(|preference| reject_reason(policy, preference, false, choice));
         let reason = reasons.min_by_key(|reason| matches!(reason, RejectReason::OtherName));
         let manifest = &choice.record.manifest;

@@ -69,7 +69,7 @@ pub enum RejectReason {
     Refused(Vec<Refusal>),
     /// The plugin is disabled in this registry. The field is the reason.
     Disabled(String),
-    /// The plugin's hardware was not found.
+    /// The plugin's hardware is known to be absent.
     NoHardware(HardwareStatus),
     /// The plugin does not meet a condition of the policy. The field describes the condition.
     Condition(String),

@@ -13,8 +13,8 @@ use device_plugin_testing::{Server, ServerKind, free_port};
 use pjrt::{ErrorCode, KeyValueStore};
 use plugin_registry::key_value::Etcd;
 
-/// Runs `etcdctl`, the client of etcd, and returns its output. If it is not installed, prints a message and returns
-/// `None`.
+/// Runs `etcdctl`, the client of etcd, and returns its output. If `etcdctl` is not installed, prints a message and
+/// returns `None`.
 fn etcdctl(test: &str, server: &Server, arguments: &[&str]) -> Option<String> {
     let mut command = Command::new("etcdctl");
     command.env("ETCDCTL_API", "3").arg(format!("--endpoints={}", server.address())).args(arguments);
@@ -186,7 +186,7 @@ fn deleted_and_old_revisions_do_not_end_a_wait() {
         for i in 0..5 {
             store.put("unrelated", &[i]).unwrap();
         }
-        // Revision 8 is the newest revision: an empty store has revision 1, and there were two changes of `key` and
+        // Revision 8 is the newest revision. An empty store has revision 1, and there were two changes of `key` and
         // five of `unrelated`.
         etcdctl(test, &server, &["compaction", "8"]).unwrap();
         store.put("key", b"new").unwrap();

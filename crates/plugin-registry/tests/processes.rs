@@ -20,7 +20,7 @@ fn library() -> PathBuf {
 }
 
 fn plugin() -> Plugin {
-    // SAFETY: C1 to C11: the library is part of this workspace.
+    // SAFETY: R1 (the library is trusted): the library is part of this workspace, and its author promises C1 to C11.
     unsafe { Plugin::load(library()) }.unwrap()
 }
 
@@ -33,8 +33,7 @@ fn plan() -> ProcessPlan {
         .with_coordinator(CoordinatorNeed::MultiProcess)
 }
 
-/// Creates a client, and returns a line about the devices of all processes: `process name addressable` for each device,
-/// separated by `;`.
+/// Creates a client, and returns `process name addressable` for each device of all processes, separated by `;`.
 fn rendezvous(
     environment: &Environment,
     store: Arc<dyn KeyValueStore>,
@@ -57,7 +56,7 @@ fn rendezvous(
     Ok(devices.collect::<Result<Vec<_>, pjrt::Error>>()?.join(";"))
 }
 
-/// Environment variables in which the parent passes the address of the server and a timeout to a child.
+/// Environment variables in which the parent passes the address of the server and a timeout in milliseconds to a child.
 const ADDRESS: &str = "RENDEZVOUS_TEST_ADDRESS";
 const TIMEOUT: &str = "RENDEZVOUS_TEST_TIMEOUT_MS";
 

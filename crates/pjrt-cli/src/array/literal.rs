@@ -7,7 +7,7 @@ use super::element;
 /// Maximum nesting depth of a list.
 const MAX_RANK: usize = 64;
 
-/// The values of a literal in row-major order, and its extents if the literal is a nested list.
+/// The values of a literal in row-major order, and its extents if the literal is a list in brackets.
 struct Values<'a> {
     items: Vec<&'a str>,
     extents: Option<Vec<usize>>,
@@ -36,7 +36,7 @@ pub(super) fn of_shape(shape: Shape, values: &str) -> Result<HostArray, String> 
     array(shape, &Values::parse(values)?)
 }
 
-/// Creates an array of a shape. A single value that is not in a list fills the whole array.
+/// Creates an array of the given shape from the values. A single value that is not in a list fills the whole array.
 fn array(shape: Shape, values: &Values<'_>) -> Result<HostArray, String> {
     let too_large = || format!("{shape} exceeds the address space");
     let count = shape.num_elements().ok_or_else(too_large)?;

@@ -37,7 +37,7 @@ pub(super) fn read(path: &Path, named: Option<ElementType>) -> Result<HostArray,
     parse(&bytes, named).map_err(fault)
 }
 
-/// Parses the content of a file.
+/// Parses the content of a file. If it contains raw bytes, `named` is their element type.
 pub(super) fn parse(bytes: &[u8], named: Option<ElementType>) -> Result<HostArray, String> {
     let (header, data) = npy_header::split(bytes)?;
     let element_type = element_type(&header.descr, named)?;
@@ -52,10 +52,11 @@ pub(super) fn parse(bytes: &[u8], named: Option<ElementType>) -> Result<HostArra
     super::new(shape, data)
 }
 
-/// Returns the element type of a file. If NumPy has no name for the type, the file contains raw bytes, and `named`
-/// specifies the type.
+/// Returns the element type of a file. `descr` is the type in NumPy's notation. If NumPy has no name for the type, the
+/// file contains raw bytes, and `named` specifies the type.
 fn element_type(descr: &str, named: Option<ElementType>) -> Result<ElementType, String> {
-    // `|` means that the byte order does not apply, and `=` means this machine's byte order.
+    // `|` means that the byte order does not apply, and `=` means this machine's byte order. Only `>` (big-endian)
+    // differs from the names in the table.
     let known = NAMES.iter().find(|(_, name)| *name == descr || name[1..] == descr[1..] && !descr.starts_with('>'));
     let raw_size = descr.get(1..).and_then(|name| name.strip_prefix('V')).and_then(|size| size.parse::<usize>().ok());
     match (known, named) {
@@ -96,7 +97,7 @@ fn row_major(shape: &Shape, data: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Writes a file. If NumPy has no name for the element type, writes raw bytes, as `ml_dtypes` does.
+/// Writes an array to a `.npy` file. If NumPy has no name for the element type, writes raw bytes, as `ml_dtypes` does.
 pub(super) fn write(path: &Path, array: &HostArray) -> Result<(), String> {
     let mut file = Vec::new();
     serialize(array, &mut file).map_err(|error| error.to_string())?;

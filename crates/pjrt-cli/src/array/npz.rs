@@ -45,7 +45,7 @@ fn write(path: &Path, arrays: &[HostArray]) -> Result<(), String> {
     archive.finish().map(drop).map_err(|error| error.to_string())
 }
 
-/// Reads the array with this name.
+/// Reads the array with the given name. In the archive, the name may end in `.npy`.
 pub(super) fn read(path: &Path, name: &str) -> Result<HostArray, String> {
     let fault = |error: String| format!("{}: {error}", path.display());
     let mut archive = open(path)?;

@@ -12,7 +12,8 @@ const EDGE: usize = 3;
 /// Marks the elements that a summary omits.
 const ELLIPSIS: &str = "…";
 
-/// Formats the elements of an array. An array with two or more dimensions starts on a new line.
+/// Formats the elements of an array. An array with two or more dimensions starts on a new line. For element types that
+/// this command cannot display as numbers, returns the size in bytes.
 pub(crate) fn text(array: &HostArray) -> String {
     let extents = extents(array);
     let count: usize = extents.iter().product();
@@ -30,8 +31,8 @@ pub(crate) fn text(array: &HostArray) -> String {
     out
 }
 
-/// Returns all elements as JSON numbers in row-major order. Returns `None` for element types that this command cannot
-/// display as numbers.
+/// Returns all elements as JSON in row-major order. NaN and infinities are strings. Returns `None` for element types
+/// that this command cannot display as numbers.
 pub(crate) fn values(array: &HostArray) -> Option<Vec<Value>> {
     let count: usize = extents(array).iter().product();
     (0..count).map(|index| element::at(array, index)).collect()
@@ -42,7 +43,8 @@ fn extents(array: &HostArray) -> Vec<usize> {
     array.shape().dimensions.iter().map(|extent| usize::try_from(*extent).unwrap_or(0)).collect()
 }
 
-/// Returns the indices to show in a dimension. `None` marks the indices that are omitted between the two ends.
+/// Returns the indices to show in a dimension: `edge` indices at each end, or all indices if at most one would be
+/// omitted. `None` marks the indices that are omitted between the two ends.
 fn shown(extent: usize, edge: usize) -> impl Iterator<Item = Option<usize>> {
     let cut = extent / 2 > edge;
     let head = if cut { edge } else { extent };
@@ -50,7 +52,8 @@ fn shown(extent: usize, edge: usize) -> impl Iterator<Item = Option<usize>> {
     (0..head).map(Some).chain(cut.then_some(None)).chain((tail..extent).map(Some))
 }
 
-/// Formats each element that is shown, in row-major order.
+/// Formats each element that is shown, in row-major order. Returns `None` if the elements cannot be displayed as
+/// numbers.
 fn cells(array: &HostArray, extents: &[usize], edge: usize) -> Option<Vec<String>> {
     let mut offsets = vec![0];
     for extent in extents {
@@ -68,7 +71,8 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Writes the dimensions from `depth` on. Takes the formatted elements from `cells`.
+/// Writes the dimensions from `depth` on, which have the given extents. Takes the formatted elements from `cells`, and
+/// pads them to `width` characters.
 fn nested(
     extents: &[usize],
     edge: usize,

@@ -108,7 +108,7 @@ impl Args {
     }
 }
 
-/// Writes a file.
+/// Writes a text file. The error names the path.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), String> {
     std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }

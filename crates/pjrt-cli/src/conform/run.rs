@@ -14,7 +14,7 @@ use crate::paint::{Meaning, paint};
 use crate::progress::Progress;
 use crate::table::{Table, cut};
 
-/// Maximum number of characters of a text in the terminal.
+/// Maximum number of characters of one text in the terminal. Longer texts are truncated.
 const LONGEST: usize = 300;
 
 pub(super) fn run(args: &Args, suite: &Suite, ids: &[String]) -> Result<Report, String> {
@@ -74,7 +74,7 @@ pub(super) fn run(args: &Args, suite: &Suite, ids: &[String]) -> Result<Report, 
     if args.json { Ok(Report::new(report.to_json()?, code)) } else { Ok(Report::painted(text(&report), code)) }
 }
 
-/// Formats the report for the terminal: unexpected outcomes, then counts.
+/// Formats the report for the terminal: unexpected outcomes and faults, then counts.
 fn text(report: &Outcomes) -> String {
     let mut out = String::new();
     for result in report.results.iter().filter(|result| !result.expected) {

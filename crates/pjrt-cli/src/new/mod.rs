@@ -114,7 +114,7 @@ fn report(args: &Args, folder: &Path, sdk: &Sdk, warning: Option<String>) -> Str
     out
 }
 
-/// Replaces the example's name in a text by the plugin's name. Package names use hyphens, as is Cargo's convention.
+/// Replaces the example's name in a text with the plugin's name. Package names use hyphens, as is Cargo's convention.
 fn renamed(text: &str, name: &str) -> String {
     let package = format!("pjrt-plugin-{EXAMPLE}");
     text.replace(&package, &format!("pjrt-plugin-{}", name.replace('_', "-"))).replace(EXAMPLE, name)

@@ -52,7 +52,7 @@ pub(crate) fn of(args: &SdkArgs) -> Result<Sdk, String> {
         return Ok(Sdk::Version(version.clone()));
     }
     let built_from = Path::new(BUILT_FROM);
-    // Cargo keeps fetched git repositories in a folder with this name, and may remove them.
+    // Cargo keeps fetched git repositories in a folder named `checkouts`, and may remove them.
     let fetched = built_from.components().any(|part| part.as_os_str() == "checkouts");
     let found = checkout(built_from, true).ok().filter(|_| !fetched);
     found.ok_or_else(|| {

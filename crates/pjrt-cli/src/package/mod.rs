@@ -116,7 +116,8 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
     Ok(out)
 }
 
-/// Returns the manifest for the wheel. It lists the given libraries, which are in the folder of the manifest.
+/// Returns the manifest for the wheel. It lists the given libraries. In the wheel, they are in the folder of the
+/// manifest.
 fn manifest(args: &Args, frameworks: Frameworks, source: &Source, libraries: &[Part<'_>]) -> Result<Manifest, String> {
     let mut manifest = source.manifest.clone();
     if let Some(name) = &args.name {
@@ -176,7 +177,8 @@ fn file_of(part: &Part<'_>, manifest: &Manifest) -> Result<LibraryFile, String> 
     Ok(file)
 }
 
-/// Returns the files to add to the library's folder, by file name.
+/// Returns the files to add to the library's folder, by file name. Rejects the names in `reserved`, which other files
+/// of the wheel have.
 fn included(files: &[PathBuf], reserved: &[&str]) -> Result<BTreeMap<String, PathBuf>, String> {
     let mut included = BTreeMap::new();
     for path in files {

@@ -109,6 +109,7 @@ fn read(path: &Path) -> Result<Manifest, String> {
 }
 
 /// Returns the plugin's library and manifest. The given library is a plugin, or it describes a plugin in another file.
+/// This other file is beside the given library or in `folder`.
 fn described(
     args: &Args,
     library: PathBuf,
@@ -148,7 +149,7 @@ fn described(
             found.architectures.join(" and ")
         ));
     }
-    // The dynamic loader would search other folders for a name without a folder.
+    // Make the path absolute, because the dynamic loader would search other folders for a name without a folder.
     let path = library.canonicalize().map_err(|error| format!("library {shown}: {error}"))?;
     let descriptor = plugin_registry::describe(&path).map_err(|error| error.to_string())?;
     let descriptor = descriptor

@@ -25,8 +25,8 @@ const SYSTEM: &[&str] = &[
     "ld64.so.1",
 ];
 
-/// Pairs of the patch number N in libstdc++'s `GLIBCXX_3.4.N`, and the minor version of glibc on the oldest system with
-/// it.
+/// Pairs of the patch number N of a symbol version `GLIBCXX_3.4.N` of libstdc++, and the minor version of glibc on the
+/// oldest system whose libstdc++ has this symbol version.
 const LIBSTDCXX: &[(u32, u32)] =
     &[(13, 12), (19, 17), (22, 24), (24, 27), (25, 28), (28, 31), (29, 34), (30, 35), (32, 38), (33, 39)];
 
@@ -81,7 +81,8 @@ fn linux_architecture(name: &'static str) -> &'static str {
     }
 }
 
-/// Returns the minor version of the oldest glibc with which the library works, or the reason why there is none.
+/// Returns the minor version of the oldest glibc that the library supports, or the reason why the library does not
+/// qualify for a manylinux tag.
 fn manylinux(library: &Library, beside: &[String]) -> Result<u32, String> {
     let strangers: Vec<&str> = library
         .needed

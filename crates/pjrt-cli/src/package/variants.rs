@@ -41,7 +41,8 @@ pub(crate) fn read(variants: &[Variant]) -> Result<Vec<Part<'_>>, String> {
     Ok(parts)
 }
 
-/// Returns the combined properties of all libraries, which determine the wheel's tag.
+/// Returns the combined properties of all libraries, which determine the wheel's tag. Rejects libraries for different
+/// systems or architectures.
 pub(crate) fn joined(parts: &[Part<'_>]) -> Result<Library, String> {
     let Some((first, others)) = parts.split_first() else {
         return Err("nothing to package: the manifest names no library".to_owned());
@@ -63,7 +64,8 @@ pub(crate) fn joined(parts: &[Part<'_>]) -> Result<Library, String> {
     Ok(all)
 }
 
-/// Describes the libraries of a wheel with their requirements. Empty if no library has requirements on the machine.
+/// Describes the libraries of a wheel with their requirements. Returns an empty list if no library has requirements on
+/// the machine.
 pub(crate) fn summary(manifest: &Manifest) -> Vec<String> {
     let libraries = &manifest.library;
     let mut lines = Vec::new();

@@ -3,7 +3,7 @@
 use pep440_rs::Version;
 
 /// Returns the version of a wheel: `--version` if it is given, or else the manifest's version, or else the crate's. The
-/// result is in the normal form that pip compares: `0.1.0-alpha.2` becomes `0.1.0a2`.
+/// result is in the normal form that pip compares. For example, `0.1.0-alpha.2` becomes `0.1.0a2`.
 pub(crate) fn of(given: Option<&str>, manifest: &str, crate_version: Option<&str>) -> Result<String, String> {
     let manifest = (!manifest.is_empty()).then_some(manifest);
     let Some(text) = given.or(manifest).or(crate_version) else {

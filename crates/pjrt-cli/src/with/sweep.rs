@@ -51,7 +51,7 @@ pub(crate) struct SweepArgs {
 enum Outcome {
     /// The run ended like a run without a fault.
     Unaffected,
-    /// The run ended with another exit code.
+    /// The run ended with an exit code that differs from the exit code of a run without a fault.
     Failed,
     Crash,
     Hang,
@@ -113,7 +113,7 @@ pub(super) fn sweep(args: &SweepArgs, target: &Target<'_>) -> Result<Report, Str
         let guarded = Task::Command(target.command).run(variables, args.timeout, &|| stop.requested())?;
         let seconds = start.elapsed().as_secs_f64();
         let function = injected(&folder);
-        // Remove the folder, because it may be large: other layers write to it, too.
+        // Remove the folder, because it may be large. Other layers write to it, too.
         let _ = fs::remove_dir_all(&folder);
         Ok((guarded, function, seconds))
     };
@@ -176,7 +176,8 @@ impl Run {
     }
 }
 
-/// Returns the signal that ended a process. Recognizes exit codes with which a shell reports the signal of its command.
+/// Returns the signal that ended a process, or `None` if the process ended with an ordinary exit code. `words`
+/// describes how the process ended. Recognizes the exit codes that a shell uses to report the signal of its command.
 fn crash(words: &str) -> Option<String> {
     let Some(code) = words.strip_prefix("exit code ") else { return Some(words.to_owned()) };
     let name = match code.parse::<u32>().ok()?.checked_sub(128)? {
@@ -191,7 +192,8 @@ fn crash(words: &str) -> Option<String> {
     Some(format!("{name} (exit code {code})"))
 }
 
-/// Returns the function whose call failed first, according to the files of the layer `fault`.
+/// Returns the function whose call failed first, according to the files of the layer `fault`. Returns `None` if no call
+/// failed.
 fn injected(folder: &Path) -> Option<String> {
     let names = fs::read_dir(folder).ok()?.filter_map(Result::ok).map(|entry| entry.path());
     let is_log = |path: &PathBuf| {
@@ -306,7 +308,7 @@ impl Stop {
     }
 }
 
-/// On this system, the terminal ends the processes of the command.
+/// Never requests a stop. On systems other than Unix, the terminal ends the processes of the command.
 #[cfg(not(unix))]
 struct Stop;
 

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 pub const PLUGIN: &str = "#[unsafe(no_mangle)]\npub extern \"C\" fn GetPjrtApi() -> *const u8 { std::ptr::null() }\n";
 
 pub fn pjrt(args: &[&str]) -> Output {
-    // Unset the variable, so that Cargo builds the crates of these tests in their own folders.
+    // Unset `CARGO_TARGET_DIR`, so that Cargo builds the crates of these tests in their own folders.
     Command::new(env!("CARGO_BIN_EXE_pjrt")).args(args).env_remove("CARGO_TARGET_DIR").output().unwrap()
 }
 

@@ -20,7 +20,8 @@ pub enum NameOrigin {
     Given,
     /// The plugin's manifest declares the name.
     Manifest,
-    /// A table of known packages lists the name, or a variable for one device implies it, such as `TPU_LIBRARY_PATH`.
+    /// A table of known packages or library files lists the name, or an environment variable for one plugin implies it,
+    /// such as `TPU_LIBRARY_PATH`.
     Known,
     /// A `register_plugin("name")` call in the package's source.
     RegisterCall,
@@ -36,7 +37,7 @@ pub enum NameOrigin {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct CandidateName {
-    /// The name in lower case, as JAX compares names.
+    /// The name in lower case, because JAX compares names in lower case.
     pub name: String,
     /// The source of the name.
     pub origin: NameOrigin,
@@ -53,7 +54,7 @@ pub struct Candidate {
     /// Priority of the plugin. A plugin with a higher priority is preferred. JAX's default is 400. `None` if no source
     /// states a priority.
     pub priority: Option<i32>,
-    /// The plugin's own manifest, if it has one; see [`Candidate::manifest`].
+    /// The plugin's own manifest, if it has one. [`Candidate::manifest`] generates a manifest for other plugins.
     pub manifest: Option<Manifest>,
     /// The file that contains the manifest.
     pub manifest_path: Option<PathBuf>,
@@ -121,18 +122,20 @@ impl Candidate {
         manifest
     }
 
-    /// Returns the SHA-256 hash of the library according to the manifest, in lowercase hexadecimal.
+    /// Returns the SHA-256 hash that the manifest states for the library, in lowercase hexadecimal. Returns `None`
+    /// without a manifest, or if the manifest states no hash for the library or names no library for `host`.
     pub fn expected_sha256(&self, host: Target) -> Option<String> {
         let manifest = self.manifest.as_ref()?;
-        // The candidate's file may be any of several variants, and its path may be a link with another name.
+        // The candidate's file may be any of several variants, so compare file names. If the path is a link with
+        // another name, no file name is equal, so use the first library for the host.
         let name = self.location.path().and_then(Path::file_name);
         let same = host.libraries_of(manifest).find(|file| name.is_some() && file.path.file_name() == name);
         let file = same.or_else(|| host.libraries_of(manifest).next())?;
         file.sha256.as_ref().map(|hash| hash.to_ascii_lowercase())
     }
 
-    /// Adds a name. If the name is known already, it keeps its most reliable source. Sorts the names, the most reliable
-    /// first.
+    /// Adds a name in lower case, unless it is empty. If the name is known already, it keeps its most reliable source.
+    /// Sorts the names, the most reliable first.
     pub(super) fn add_name(&mut self, name: &str, origin: NameOrigin) {
         let name = name.trim().to_lowercase();
         if name.is_empty() {

@@ -20,8 +20,8 @@ use super::trust;
 use crate::location::Location;
 use crate::variables;
 
-/// The manifest file in a library's folder, and its content or the reasons why it is invalid. `None` if the folder has
-/// no manifest.
+/// The manifest file in a library's folder, and its content or the reasons why it cannot be used. `None` if the folder
+/// has no manifest, or if its manifest describes only other libraries.
 type ManifestBeside = Option<(PathBuf, Result<Manifest, Vec<Refusal>>)>;
 
 /// The state and the results of one search.
@@ -58,7 +58,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Adds a warning for each variable that is set under an old name.
+    /// Logs a warning and adds a note for each variable that is set under an old name.
     pub(super) fn old_variables(&mut self) {
         let set = self.discovery.environment.keys().filter_map(|name| name.to_str());
         let renamed: Vec<(&str, String)> = set.filter_map(|name| Some((name, variables::new_name(name)?))).collect();
@@ -68,7 +68,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Adds a hint: the plugins that an environment variable requests.
+    /// Adds a selection hint, which lists the plugins that an environment variable requests.
     pub(super) fn hint(&mut self, hint: SelectionHint) {
         self.found.hints.push(hint);
     }
@@ -83,8 +83,8 @@ impl<'a> Collector<'a> {
         exists
     }
 
-    /// Resolves the library path in a user's setting or in a configuration file. A name without a folder is searched
-    /// for as the dynamic loader does.
+    /// Resolves the library path in a user's setting or in a configuration file. For a name without a folder, performs
+    /// the dynamic loader's search.
     pub(super) fn library(&self, text: &Path) -> Result<PathBuf, Refusal> {
         let bare = text.components().count() == 1 && !text.is_absolute() && !text.as_os_str().is_empty();
         if bare && let Some(name) = text.to_str().filter(|name| !name.contains('/')) {
@@ -116,9 +116,9 @@ impl<'a> Collector<'a> {
         host.choose(manifest, self.machine.get_or_insert_default())
     }
 
-    /// Returns the library that should be used instead of `library`, if the manifest in its folder lists variants of it
-    /// with requirements on the machine. Returns the variant that fits this machine, or the least demanding variant if
-    /// none fits.
+    /// Returns the library that should be used instead of `library`, if the manifest in its folder lists variants of
+    /// `library` that have requirements on the machine. Returns the variant that fits this machine, or the least
+    /// demanding variant if none fits.
     fn preferred_variant(&mut self, library: &Path) -> Option<PathBuf> {
         let Some((_, Ok(manifest))) = self.manifest_beside(library) else { return None };
         let choice = self.choose(&manifest);
@@ -128,8 +128,8 @@ impl<'a> Collector<'a> {
 
     /// Adds a candidate, or merges it with the known candidate of the same file.
     pub(super) fn add(&mut self, mut candidate: Candidate) {
-        // A search finds all variants of a library, which are one plugin. Replace a variant by the one that fits this
-        // machine, unless the user named that variant.
+        // All variants of a library are the same plugin, but a search finds each of them. Replace each variant with the
+        // one that fits this machine, unless the user named the found variant.
         if !is_named_by_user(&candidate)
             && candidate.manifest.is_none()
             && let Some(path) = candidate.location.path()
@@ -191,7 +191,7 @@ impl<'a> Collector<'a> {
         if self.discovery.elevated
             && let Some(refusal) = trust::insecure(path)
         {
-            // Another user may have put the file in this folder, so do not read its content.
+            // Another user may have written the file, so do not read its content.
             candidate.refusals.push(refusal);
             return;
         }
@@ -242,8 +242,9 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Records which library of the candidate's manifest was chosen. Adds a refusal if no library fits the machine, or
-    /// a note if the user named another library than the chosen one.
+    /// Records which library of the candidate's manifest was chosen, if the libraries have requirements on the machine.
+    /// If the user named a library that was not chosen, adds a note. Otherwise, adds a refusal if no library fits the
+    /// machine.
     fn explain_choice(&mut self, candidate: &mut Candidate, path: Option<&Path>) {
         let (Some(manifest), Some(file)) = (&candidate.manifest, &candidate.manifest_path) else { return };
         let choice = self.choose(manifest);
@@ -265,8 +266,8 @@ impl<'a> Collector<'a> {
         candidate.choice = Some(choice);
     }
 
-    /// Returns the manifest in a library's folder, if it describes this library. Also returns a malformed manifest,
-    /// because it may describe the library.
+    /// Returns the manifest in a library's folder, if it describes this library. Also returns a manifest that cannot be
+    /// read or is invalid, because it may describe the library.
     fn manifest_beside(&mut self, library: &Path) -> ManifestBeside {
         let folder = library.parent()?;
         let (host, elevated) = (self.discovery.host, self.discovery.elevated);
@@ -306,7 +307,8 @@ fn same_file(one: &Path, other: &Path) -> bool {
     FileId::of(one).is_some_and(|id| FileId::of(other).is_some_and(|same| same == id))
 }
 
-/// Returns a note if the user named a library that the search would not choose.
+/// Returns a note if the user named a library that the search would not choose. `index` is the position of the user's
+/// library in `choice.variants`.
 fn named_although(choice: &LibraryChoice, index: usize) -> Option<String> {
     let variant = choice.variants.get(index).filter(|_| choice.chosen != Some(index))?;
     let path = variant.path.display();
@@ -373,7 +375,7 @@ fn merge(known: &mut Candidate, found: Candidate) {
     }
 }
 
-/// Creates a candidate without a location that cannot be used for the given reasons.
+/// Creates a candidate that has no location and cannot be used for the given reasons.
 pub(super) fn refused(provenance: Provenance, refusals: Vec<Refusal>) -> Candidate {
     let mut candidate = Candidate::new(Location::Unknown, provenance);
     candidate.refusals = refusals;

@@ -28,8 +28,9 @@ pub struct Discovery {
 impl Discovery {
     /// Creates a search of this machine, with this process's environment, home folder and privileges.
     ///
-    /// On Windows, fixed folders such as `/etc` are looked up below `%ProgramFiles%\pjrt`, because every user can create
-    /// folders at the root of a drive.
+    /// On Windows, fixed folders such as `/etc` are looked up below `%ProgramFiles%\pjrt`, because every user can
+    /// create folders at the root of a drive. A process with elevated privileges ignores the variable and uses
+    /// `C:\Program Files\pjrt`.
     pub fn from_environment() -> Self {
         let environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
         let home = std::env::home_dir();
@@ -188,7 +189,7 @@ impl Discovery {
             .unwrap_or_default()
     }
 
-    /// Returns a fixed folder such as `/etc`, below the root of the searched machine.
+    /// Returns the place of a fixed path such as `/etc` below the root of the searched machine.
     pub(super) fn system(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
     }

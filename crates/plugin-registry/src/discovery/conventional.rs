@@ -16,7 +16,7 @@ const SHARED: &[&str] = &["/usr/local/lib/gomlx/pjrt", "/usr/local/lib/pjrt", "/
 const BARE: &[(&str, &str)] = &[("libtpu.so", "tpu"), ("libxpu.so", "xpu"), ("libneuronpjrt.so", "neuron")];
 
 impl Collector<'_> {
-    /// Searches the conventional folders. Then searches for the names in [`BARE`] as the dynamic loader does.
+    /// Searches the conventional folders. Then finds the libraries in [`BARE`] with the dynamic loader's search.
     pub(super) fn conventional(&mut self) {
         let discovery = self.discovery;
         let own = discovery.trusted_home().map(|home| OWN.iter().map(|folder| home.join(folder)));
@@ -49,7 +49,8 @@ impl Collector<'_> {
         }
     }
 
-    /// Adds the manifests and the conventionally named libraries of a folder.
+    /// Adds the manifests and the conventionally named libraries of a folder. `variable` is the environment variable
+    /// that lists the folder, if any.
     pub(super) fn conventional_folder(&mut self, source: SourceKind, path: &Path, variable: Option<&str>) {
         let is_manifest = |name: &str| {
             name == plugin_manifest::manifest::FILE_NAME
@@ -63,7 +64,8 @@ impl Collector<'_> {
         }
         for file in files {
             let name = folder::name(&file);
-            // Keep a broken link, because its plugin may have been removed. Skip a folder with such a name.
+            // Keep a broken link, so that the results report a plugin whose library was removed. Skip a folder that is
+            // named like a library.
             if is_manifest(name) || file.is_dir() {
                 continue;
             }

@@ -29,7 +29,7 @@ pub struct Variable {
 enum Kind {
     /// JAX's comma-separated list of plugin names and library paths.
     NamesAndPaths,
-    /// Path of a library. The field is the plugin's name. `None` derives the name from the file name.
+    /// Path of a library. The field is the plugin's name. If it is `None`, the name is derived from the file name.
     Library(Option<&'static str>),
     /// Path of a library. The variable's name ends with the name of the platform.
     PlatformLibrary,
@@ -47,7 +47,7 @@ const fn variable(name: &'static str, kind: Kind, meaning: &'static str) -> Vari
     Variable { name, meaning, kind }
 }
 
-/// Every variable that discovery reads. The variables that name libraries are in the order of the search.
+/// The variables that [`variables`] returns. Those that name libraries are in the order of the search.
 const VARIABLES: &[Variable] = &[
     variable(
         "PJRT_NAMES_AND_LIBRARY_PATHS",
@@ -126,7 +126,8 @@ const VARIABLES: &[Variable] = &[
 ];
 
 /// Returns every environment variable that discovery reads by name, with its meaning. Common variables (`HOME`, `PATH`,
-/// `XDG_*`, `VIRTUAL_ENV`, `CONDA_PREFIX`, `PYTHONPATH` ...) are not listed.
+/// `XDG_*`, `VIRTUAL_ENV`, `CONDA_PREFIX`, `PYTHONPATH` ...) and the variables that
+/// [`Discovery::machine`](super::Discovery::machine) describes are not listed.
 pub fn variables() -> &'static [Variable] {
     VARIABLES
 }

@@ -15,7 +15,7 @@ pub(super) enum FileId {
 }
 
 impl FileId {
-    /// Returns the identity of a file, or `None` if the file does not exist.
+    /// Returns the identity of a file, or `None` if the file does not exist or cannot be accessed.
     pub(super) fn of(path: &Path) -> Option<Self> {
         #[cfg(unix)]
         {

@@ -17,7 +17,8 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// Reads both variables. The variables can only exclude plugins, so they also apply with elevated privileges.
+    /// Reads the patterns from `PJRT_REGISTRY_SELECT` and `PJRT_REGISTRY_DISABLE`. These variables can only exclude
+    /// plugins, so they also apply with elevated privileges.
     pub(super) fn new(discovery: &Discovery) -> Self {
         let patterns = |name: &str| -> Option<Vec<String>> {
             let value = discovery.get(name)?.to_string_lossy().into_owned();

@@ -45,7 +45,8 @@ pub(super) fn read(path: &Path, largest: u64) -> std::io::Result<Vec<u8>> {
     Err(Error::other(format!("larger than {largest} bytes")))
 }
 
-/// Reads a file of at most `largest` bytes as text. Replaces invalid UTF-8 by replacement characters.
+/// Reads a file of at most `largest` bytes as text. Replaces invalid UTF-8 with U+FFFD. Returns `None` if the file
+/// cannot be read or is larger.
 pub(super) fn read_text(path: &Path, largest: u64) -> Option<String> {
     read(path, largest).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -53,7 +54,7 @@ pub(super) fn read_text(path: &Path, largest: u64) -> Option<String> {
 /// Maximum size in bytes of a manifest or configuration file that is read.
 pub(super) const LARGEST_SETTINGS: u64 = 1 << 20;
 
-/// Returns the name of a file, or an empty string if the name is not UTF-8.
+/// Returns the file name of a path, or an empty string if the path has no file name or the name is not UTF-8.
 pub(super) fn name(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
@@ -94,8 +95,9 @@ pub(super) fn is_plugin_name(name: &str) -> bool {
         || (stem.starts_with("lib") && stem.contains("pjrt"))
 }
 
-/// Guesses a plugin's name from the name of its file. For a conventional name, returns its variable part. Otherwise,
-/// returns the words of the name except generic words such as "pjrt" and "plugin".
+/// Guesses a plugin's name from the name of its file. For `pjrt_c_api_*_plugin`, `pjrt-plugin-*` and `pjrt_plugin_*`,
+/// returns the part that `*` matches, with `_` instead of `-`. For any other name, joins its words with `_`, and omits
+/// generic words such as "pjrt" and "plugin" unless all words are generic.
 pub(super) fn guess_name(name: &str) -> String {
     let whole = library_stem(name).unwrap_or(name).to_lowercase();
     for (start, end) in [("pjrt_c_api_", "_plugin"), ("pjrt-plugin-", ""), ("pjrt_plugin_", "")] {

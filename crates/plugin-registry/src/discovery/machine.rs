@@ -25,7 +25,7 @@ const LARGEST_VERSION: u64 = 1 << 16;
 
 impl Discovery {
     /// Returns the properties of the machine that libraries may require, and a note for each variable with an invalid
-    /// value. Ignores these variables in a process with elevated privileges.
+    /// value. A process with elevated privileges ignores all variables.
     pub(super) fn read_machine(&self) -> (MachineProperties, Vec<(&'static str, String)>) {
         let mut machine = MachineProperties::unknown();
         let mut notes = Vec::new();
@@ -63,8 +63,8 @@ impl Discovery {
     }
 }
 
-/// Returns the CPU features that all processors have, or `None` if the file does not list features. On x86, the line of
-/// the features starts with `flags`. On ARM, it starts with `Features`.
+/// Returns the CPU features that all processors have, or `None` if the file cannot be read or lists no features. On
+/// x86, the line with the features starts with `flags`. On ARM, it starts with `Features`.
 fn cpu_features(file: &Path) -> Option<BTreeSet<String>> {
     let text = read_text(file, LARGEST_CPU_INFO)?;
     let lists = text.lines().filter_map(|line| {
@@ -74,7 +74,7 @@ fn cpu_features(file: &Path) -> Option<BTreeSet<String>> {
     let mut common: Option<BTreeSet<&str>> = None;
     let mut last = "";
     for list in lists {
-        // On most machines, all processors have the same features.
+        // On most machines, all processors have the same features, so skip a list that equals the previous one.
         if common.is_some() && list == last {
             continue;
         }
@@ -88,7 +88,8 @@ fn cpu_features(file: &Path) -> Option<BTreeSet<String>> {
     Some(common?.into_iter().map(str::to_owned).collect())
 }
 
-/// Returns the version of NVIDIA's kernel driver, or `None` if the driver is not loaded.
+/// Returns the version of NVIDIA's kernel driver, or `None` if no file states a version. The files
+/// `/sys/module/nvidia/version` and `/proc/driver/nvidia/version` exist while the driver is loaded.
 fn nvidia_driver(root: &Path) -> Option<DottedVersion> {
     let module = read_text(&root.join("sys/module/nvidia/version"), LARGEST_VERSION);
     if let Some(version) = module.and_then(|text| text.trim().parse().ok()) {

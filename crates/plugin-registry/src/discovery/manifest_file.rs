@@ -8,7 +8,8 @@ use plugin_manifest::Manifest;
 use super::folder;
 use super::refusal::Refusal;
 
-/// Reads and validates a manifest file. Returns every fault of the manifest.
+/// Reads and validates a manifest file. As an error, returns every fault of the manifest, or the reason why the file
+/// cannot be read.
 pub(crate) fn read(path: &Path) -> Result<Manifest, Vec<Refusal>> {
     let bytes = folder::read(path, folder::LARGEST_SETTINGS).map_err(|error| {
         vec![match error.kind() {

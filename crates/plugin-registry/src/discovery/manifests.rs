@@ -40,7 +40,8 @@ impl Collector<'_> {
     }
 
     /// Returns the manifest directories, in the order in which the XDG base directory specification searches the
-    /// configuration and data directories. With elevated privileges, returns only the directories of the machine.
+    /// configuration and data directories. `APPDATA` on Windows and `/etc` are additional configuration directories.
+    /// With elevated privileges, returns only the directories of the machine.
     fn manifest_folders(&self) -> Vec<PathBuf> {
         let discovery = self.discovery;
         let own = |variable: &str, below_home: &str| {
@@ -84,7 +85,7 @@ impl Collector<'_> {
         self.add(candidate);
     }
 
-    /// Creates the candidate that a manifest describes.
+    /// Creates the candidate that a manifest describes. If the manifest is invalid, the candidate is refused.
     pub(super) fn manifest_candidate(&mut self, path: &Path, provenance: Provenance) -> Candidate {
         let manifest = match read(path) {
             Ok(manifest) => manifest,
@@ -99,7 +100,8 @@ impl Collector<'_> {
         };
         let mut candidate = Candidate::new(Location::Unknown, provenance);
         let choice = self.choose(&manifest);
-        // If no library fits, use the least demanding one. [`Collector::finish`] then adds the refusal.
+        // If no library fits this machine, use the least demanding library for this host. [`Collector::finish`] then
+        // adds the refusal.
         let preferred = choice.chosen().or_else(|| choice.least());
         match preferred.and_then(|variant| manifest.library.get(variant.index)) {
             None if manifest.library.is_empty() => candidate.refusals.push(Refusal::MalformedManifest {

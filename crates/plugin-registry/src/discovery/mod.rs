@@ -27,9 +27,10 @@
 //! 4. Manifests in `pjrt/plugins.d` below `XDG_CONFIG_HOME`, on Windows `APPDATA`, `XDG_CONFIG_DIRS`, `/etc`,
 //!    `XDG_DATA_HOME` and `XDG_DATA_DIRS`.
 //! 5. Python environments: `VIRTUAL_ENV`, `CONDA_PREFIX`, the interpreters on `PATH`, on Windows those in
-//!    `%LOCALAPPDATA%\Programs\Python` and `%ProgramFiles%`, and `/usr`. In each environment, along its module search
-//!    path: entry points of the groups `jax_plugins`, `torch_xla.plugins` and `xla_plugins`; modules of the namespace
-//!    packages `jax_plugins` and `xla_plugins`; packages that contain a plugin but do not announce it.
+//!    `%LOCALAPPDATA%\Programs\Python` and `%ProgramFiles%`, and `/usr`. In each environment, the search looks along
+//!    the module search path for entry points of the groups `jax_plugins`, `torch_xla.plugins` and `xla_plugins`, then
+//!    for modules of the namespace packages `jax_plugins` and `xla_plugins`, and last for packages that contain a
+//!    plugin but do not announce it.
 //! 6. TensorFlow: `TF_PLUGGABLE_DEVICE_LIBRARY_PATH`, and `tensorflow-plugins` in each folder of step 5.
 //! 7. Conventional names (`pjrt-plugin-*`, `pjrt_plugin_*`, `pjrt_c_api_*_plugin`, `lib*pjrt*`, `pjrt_plugin.json`) in
 //!    conventional folders, `LD_LIBRARY_PATH` and the system's library folders. Then `libtpu.so`, `libxpu.so` and
@@ -40,8 +41,8 @@
 //!
 //! If a search finds a file again, for example through a link, it adds a provenance to the existing candidate. A
 //! candidate's first name is the most reliable one ([`NameOrigin`]). Two libraries with the same name remain two
-//! candidates. A manifest named `pjrt_plugin.json` in a library's folder describes the library, wherever the library
-//! was found.
+//! candidates. If the folder of a library contains a manifest named `pjrt_plugin.json` that names the library, this
+//! manifest describes the library, whichever source found it.
 //!
 //! # Variants of a library
 //!
@@ -58,7 +59,8 @@
 //! must not match a pattern in `PJRT_REGISTRY_DISABLE`. The pattern `~all~` in `PJRT_REGISTRY_DISABLE` disables all
 //! plugins that are not selected. A manifest may name an additional variable that disables its plugin.
 //!
-//! `PJRT_REGISTRY_ALLOWLIST`, or `/etc/pjrt/plugins.allow`, is an [`AllowList`] of SHA-256 hashes.
+//! The file that `PJRT_REGISTRY_ALLOWLIST` names, or otherwise `/etc/pjrt/plugins.allow`, is an [`AllowList`] of
+//! SHA-256 hashes.
 //!
 //! A process with [elevated](Discovery::elevated) privileges trusts the machine but not the user who started it. It
 //! ignores variables that name files or folders, and folders below the home folder. The results contain a note for each

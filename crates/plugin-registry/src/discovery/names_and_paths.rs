@@ -16,7 +16,7 @@ use super::refusal::Refusal;
 /// The separator between a plugin's name and its path.
 const SEPARATOR: char = if cfg!(windows) { ';' } else { ':' };
 
-/// The contents of a JSON configuration file, which an item may name instead of a library.
+/// The settings of one item. An item may name a JSON configuration file with these settings instead of a library.
 #[derive(Debug, Default, PartialEq)]
 struct Config {
     library: PathBuf,
@@ -73,7 +73,7 @@ impl Collector<'_> {
     }
 }
 
-/// Splits an item into the plugin's name and its path.
+/// Splits an item into the plugin's name and its path. Returns the fault of an invalid item as an error.
 fn split(item: &str) -> Result<(&str, &str), String> {
     let parts: Vec<&str> = item.split(SEPARATOR).collect();
     match parts[..] {

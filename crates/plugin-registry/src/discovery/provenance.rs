@@ -7,7 +7,8 @@ use std::path::PathBuf;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum SourceKind {
-    /// Registered by the program itself, or linked into it. Only a registry uses this kind.
+    /// Registered by the program itself, or linked into it. Only a [`PluginRegistry`](crate::PluginRegistry) uses this
+    /// kind.
     Explicit,
     /// A manifest named by `PJRT_REGISTRY_MANIFESTS`. If this variable is set, no other source is searched.
     ManifestOverride,
@@ -58,7 +59,8 @@ pub enum PythonAnnouncement {
         /// Full module name, such as `jax_plugins.mine`.
         module: String,
     },
-    /// No announcement. The package is known, or its name suggests that it contains a plugin.
+    /// No announcement. The package has a manifest in its metadata, is a known package, or has a name that suggests a
+    /// plugin.
     BarePackage,
 }
 
@@ -91,7 +93,8 @@ pub enum Place {
     Python {
         /// Root of the Python environment, such as a virtual environment's folder.
         environment: PathBuf,
-        /// The folder in the module search path, such as a `site-packages` folder.
+        /// The folder of the module search path that contains the distribution or module, such as a `site-packages`
+        /// folder.
         directory: PathBuf,
         /// Name of the distribution as spelled in its metadata. `None` for a module that belongs to no distribution.
         distribution: Option<String>,

@@ -39,7 +39,7 @@ pub enum Refusal {
     Unreadable {
         /// Path of the file.
         path: PathBuf,
-        /// The operating system's error message.
+        /// The operating system's error message, or the reason why the file was not read, such as its size.
         message: String,
     },
     /// The file is not a shared library.
@@ -108,7 +108,8 @@ pub enum Refusal {
     Disabled {
         /// Name of the variable.
         variable: String,
-        /// The pattern that matched the plugin. Empty if the variable selects other plugins.
+        /// The pattern that matched the plugin, or the plugin's name if its manifest names the variable. Empty if the
+        /// variable selects other plugins.
         pattern: String,
     },
     /// Other users can change the file, and this process has elevated privileges.
@@ -179,7 +180,7 @@ pub struct MissingDependency {
 }
 
 impl Refusal {
-    /// Joins the messages of several refusals into one sentence.
+    /// Joins the messages of several refusals into one text.
     pub(crate) fn list(refusals: &[Self]) -> String {
         refusals.iter().map(Self::to_string).collect::<Vec<_>>().join("; ")
     }

@@ -99,8 +99,9 @@ impl Discovery {
 }
 
 impl Discovery {
-    /// Returns the reasons why a candidate's library must not be loaded now: other users can change the file, the
-    /// allow-list does not contain its hash, or its hash differs from the hash in the manifest.
+    /// Returns the reasons why a candidate's library must not be loaded now: other users can change the file and this
+    /// process has elevated privileges, the allow-list is invalid or does not contain the file's hash, or the hash
+    /// differs from the hash in the manifest.
     pub(crate) fn refusals_of(&self, candidate: &Candidate, library: &Path) -> Vec<Refusal> {
         let mut refusals: Vec<Refusal> = insecure(library).filter(|_| self.elevated).into_iter().collect();
         match self.allow_list() {
@@ -130,7 +131,8 @@ pub fn check_trusted(path: &Path) -> Result<(), Refusal> {
 }
 
 /// Checks that only root can change a file and the folders above it. Returns a refusal for the first file or folder
-/// that does not belong to root, or that other users may write to.
+/// that does not belong to root, or that other users may write to. Folders with the sticky bit may be writable. Returns
+/// `None` if the file does not exist.
 #[cfg(unix)]
 pub(super) fn insecure(path: &Path) -> Option<Refusal> {
     use std::os::unix::fs::MetadataExt;

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-/// The shortest timeout for a server's answer, so that a fast server can still answer an operation shortly before its
-/// deadline.
+/// The shortest timeout for a server's answer, so that a fast server can still answer a request that is sent shortly
+/// before the operation's deadline.
 const LEAST: Duration = Duration::from_millis(250);
 
-/// The first and the longest pause.
+/// The first and the longest pause between two attempts.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// The deadline of an operation. `None` means no deadline, because the clock cannot represent the time.

@@ -26,8 +26,8 @@ pub struct EtcdError {
 }
 
 impl EtcdError {
-    /// Returns the error code: `INVALID_ARGUMENT` for a malformed address, `UNAVAILABLE` if no server answers,
-    /// `UNAUTHENTICATED` for a wrong or missing password.
+    /// Returns the error code, such as `INVALID_ARGUMENT` for a malformed address, `UNAVAILABLE` if no server answers,
+    /// or `UNAUTHENTICATED` for a wrong or missing password.
     pub fn code(&self) -> ErrorCode {
         self.code
     }
@@ -57,7 +57,8 @@ impl Etcd {
     ///
     /// # Errors
     ///
-    /// Returns an error if an address is malformed, no server answers, or the server rejects the user.
+    /// Returns an error if an address is malformed, no server answers, or a server rejects the user or does not offer
+    /// the JSON gateway.
     pub fn open(addresses: &str) -> Result<Self, EtcdError> {
         let gateway = Gateway::new(addresses).map_err(|reason| EtcdError {
             code: ErrorCode::INVALID_ARGUMENT,
@@ -70,7 +71,7 @@ impl Etcd {
             match store.gateway.range("pjrt", store.attempt(Deadline::after(store.operation))) {
                 Ok(_) => break,
                 Err(fault) if fault.is_transient() && server < store.gateway.endpoints().len() => {}
-                // The user may have access to other keys than this one.
+                // The user may have access to other keys than `pjrt`, which this request reads.
                 Err(fault) if fault.code == ErrorCode::PERMISSION_DENIED => break,
                 Err(Fault { code, message, cause }) => {
                     return Err(EtcdError { code, message: format!("{}: {message}", store.name), cause });

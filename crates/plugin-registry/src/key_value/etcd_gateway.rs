@@ -57,7 +57,8 @@ impl Fault {
         }
     }
 
-    /// Creates the error for a gRPC error. The gRPC codes have the same values as PJRT's error codes.
+    /// Creates the error for a gRPC error. `code` is the name of the JSON field with the gRPC code. The gRPC codes have
+    /// the same values as PJRT's error codes.
     fn status(error: &Value, code: &str) -> Self {
         let message = error["message"].as_str().or_else(|| error["error"].as_str()).unwrap_or("unknown error");
         let raw = error[code].as_u64().and_then(|raw| u32::try_from(raw).ok());
@@ -96,7 +97,7 @@ pub(super) struct Gateway {
     agent: Agent,
     /// Addresses of the servers, without credentials: `http://host:port`.
     endpoints: Vec<String>,
-    /// Index of the server that receives requests, modulo the number of servers. Incremented when a request fails.
+    /// Index of the server that receives requests, modulo the number of servers. Incremented after a transient error.
     current: AtomicUsize,
     credentials: Option<Credentials>,
     token: Mutex<Option<String>>,
@@ -146,8 +147,8 @@ impl Gateway {
         answer["ID"].as_str().map(str::to_owned).ok_or_else(|| unreadable("/v3/lease/grant"))
     }
 
-    /// Waits until a key is set at `revision` or later. Returns `None` after the timeout, or if the server has deleted
-    /// the history from `revision` on.
+    /// Waits until a key is set at `revision` or later. Returns `None` after the timeout, or if the server ended the
+    /// watch without a reason or because it has compacted the history after `revision`.
     pub(super) fn watch(&self, key: &str, revision: i64, timeout: Duration) -> Result<Option<Vec<u8>>, Fault> {
         let request = json!({
             "create_request": { "key": encode(key.as_bytes()), "start_revision": revision.to_string() }

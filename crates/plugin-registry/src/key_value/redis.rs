@@ -24,8 +24,8 @@ pub struct RedisError {
 }
 
 impl RedisError {
-    /// Returns the error code: `INVALID_ARGUMENT` for a malformed address, `UNAVAILABLE` if the server does not answer,
-    /// `UNAUTHENTICATED` for a wrong or missing password.
+    /// Returns the error code, such as `INVALID_ARGUMENT` for a malformed address, `UNAVAILABLE` if the server does not
+    /// answer, or `UNAUTHENTICATED` for a wrong or missing password.
     pub fn code(&self) -> ErrorCode {
         self.code
     }
@@ -57,7 +57,7 @@ impl Redis {
     /// Returns an error if the address is malformed, the server does not answer, or the server rejects the user.
     pub fn open(address: &str) -> Result<Self, RedisError> {
         let info = address.into_connection_info().map_err(|error| {
-            // The address may contain a password.
+            // The address may contain a password, so the message does not repeat it.
             let message =
                 format!("the key-value store's address is not a Redis address ({error}); write redis://host:port");
             RedisError { code: ErrorCode::INVALID_ARGUMENT, message, cause: error }
@@ -164,7 +164,8 @@ impl Redis {
         self.run(&format!("GET {key:?}"), deadline, |connection| redis::cmd("GET").arg(key).query(connection))
     }
 
-    /// Subscribes to the channel of a key, and waits until the key is set or the deadline has passed.
+    /// Subscribes to the channel of a key, and waits until the key is set. Returns `None` after the deadline, or after
+    /// an hour without a message.
     fn listen(&self, key: &str, deadline: Deadline) -> Result<Option<Vec<u8>>, Wait> {
         let broken = |error: redis::RedisError| Wait::Broken(error);
         let mut connection = self.connect(deadline.left_to_answer(self.operation)).map_err(broken)?;

@@ -60,7 +60,8 @@ impl PluginRegistry {
         self.read().check(id, name)
     }
 
-    /// Checks that a file that a search found may still be loaded. The file may have changed since the search.
+    /// Checks that a file that a search found may still be loaded, because it may have changed since the search.
+    /// Accepts every file that the program registered.
     pub(super) fn check_file(&self, record: &Record, path: &Path) -> Result<(), Error> {
         let is_from_search = record.precedence != Precedence::Program;
         let Some(discovery) = self.0.discovery.as_ref().filter(|_| is_from_search) else { return Ok(()) };
@@ -71,8 +72,8 @@ impl PluginRegistry {
         Err(Error::Refused { name: record.manifest.name.clone(), refusals })
     }
 
-    /// Keeps a plugin loaded. Fails if the plugin was disabled or replaced while its library was loading, because the
-    /// registry would never release such a plugin.
+    /// Keeps a plugin loaded. Fails if the plugin was disabled, replaced or removed while its library was loading,
+    /// because the registry would never release such a plugin.
     pub(super) fn keep(&self, id: PluginId, record: &Record, guard: &Arc<ShutdownGuard>) -> Result<(), Error> {
         let table = self.read();
         table.check(id, &record.manifest.name)?;

@@ -62,7 +62,7 @@ impl PluginEntry {
         &self.record.manifest.capabilities
     }
 
-    /// Returns the plugin's description, or `None` if the plugin cannot be used.
+    /// Returns the plugin's description, or `None` if its library is unknown or its manifest is invalid.
     pub fn descriptor(&self) -> Option<&Descriptor> {
         self.record.descriptor.as_ref()
     }
@@ -101,13 +101,13 @@ impl PluginEntry {
         }
     }
 
-    /// Returns the environment variables that the plugin needs in a process with this topology. Does not set any
-    /// variable.
+    /// Returns the environment variables and the client options that the plugin needs in a process with this topology.
+    /// Does not set any variable.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Refused`] if the plugin cannot be used, or [`Error::Configure`] if the plugin does not support
-    /// this topology.
+    /// Returns [`Error::Refused`] or [`Error::NoLibrary`] if the plugin cannot be used, or [`Error::Configure`] if the
+    /// plugin does not support this topology.
     pub fn plan(&self, topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan, Error> {
         let failed = |error| Error::Configure { name: self.name().to_owned(), error };
         self.usable()?.configure(topology, environment).map_err(failed)
@@ -119,8 +119,8 @@ impl PluginEntry {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Refused`] if the plugin cannot be used, or [`Error::Supports`] if the table has faults or the
-    /// plugin's function failed.
+    /// Returns [`Error::Refused`] or [`Error::NoLibrary`] if the plugin cannot be used, or [`Error::Supports`] if the
+    /// table has faults or the plugin's function failed.
     #[cfg(feature = "stablehlo")]
     pub fn supports(&self, program: &Program, depth: Depth) -> Result<Support, Error> {
         let failed = |error| Error::Supports { name: self.name().to_owned(), error };

@@ -28,7 +28,7 @@ pub(crate) struct ProcessLibrary {
     no_clients: Condvar,
     /// Whether this library's file replaced another file that was loaded from the same path.
     is_replacement: bool,
-    /// State of the library whose file replaced this one's file. Set when the new file is about to be loaded.
+    /// State of the library whose file replaced the file of this library. Set when the new file is about to be loaded.
     successor: OnceLock<Arc<ProcessLibrary>>,
 }
 
@@ -45,7 +45,7 @@ struct State {
 struct Loaded {
     plugin: Plugin,
     setup: Setup,
-    /// `None` for a function table that is linked into the program.
+    /// `None` for a function table that is linked into the program, or if the file could not be opened.
     file: Option<LoadedFile>,
 }
 
@@ -225,7 +225,8 @@ fn load(path: &PathBuf, is_replacement: bool) -> Result<Plugin, pjrt::LoadError>
         // C11 for it.
         return unsafe { Plugin::load_replacement(path) };
     }
-    // SAFETY: R1 (the library is trusted): as above.
+    // SAFETY: R1 (the library is trusted): the party that registered, named or installed the library promised C1 to C11
+    // for it.
     unsafe { Plugin::load(path) }
 }
 
@@ -290,8 +291,8 @@ impl Drop for ShutdownGuard {
         }
         let Some(function) = &self.descriptor.manifest().shutdown_symbol else { return };
         state.ended = true;
-        // SAFETY: R2 (the function has this type): the manifest names a function of this type, no client is left, and
-        // `ended` prevents every further use of the library.
+        // SAFETY: R2 (the function has this type): the manifest names a function of the C type `void (void)`, no client
+        // is left, and `ended` prevents every further use of the library.
         if let Err(error) = unsafe { self.plugin.call_function(function) } {
             tracing::warn!(plugin = %name, %error, "the plugin's shutdown function could not be called");
         }

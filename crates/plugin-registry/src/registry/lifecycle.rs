@@ -15,8 +15,7 @@ use crate::select::{Choice, choose};
 use crate::select_error::SelectError;
 
 impl PluginRegistry {
-    /// Returns every plugin of the registry in the order in which the plugins were added. Includes plugins that cannot
-    /// be used.
+    /// Returns all plugins of the registry in the order of their ids. Includes plugins that cannot be used.
     pub fn entries(&self) -> Vec<PluginEntry> {
         self.ensure_searched();
         self.entries_where(|_| true)
@@ -39,8 +38,8 @@ impl PluginRegistry {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Stale`] if the plugin was removed or changed, or [`Error::Unknown`] if no plugin ever had this
-    /// id.
+    /// Returns [`Error::Stale`] if the plugin was removed or changed, or [`Error::Unknown`] if no plugin ever had the
+    /// id's index.
     pub fn get(&self, id: PluginId) -> Result<PluginEntry, Error> {
         let record = self.read().current(id)?;
         Ok(self.entry(id, record))
@@ -114,7 +113,7 @@ impl PluginRegistry {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Stale`] if the id is stale.
+    /// Returns [`Error::Stale`] if the id is stale, or [`Error::Unknown`] if no plugin ever had the id's index.
     pub fn disable(&self, id: PluginId, reason: impl Into<String>) -> Result<PluginId, Error> {
         let mut table = self.write();
         table.current(id)?;
@@ -122,11 +121,12 @@ impl PluginRegistry {
         Ok(table.end_generation(id.index()))
     }
 
-    /// Enables a disabled plugin.
+    /// Enables a disabled plugin and returns its entry. Its earlier ids become stale. Has no effect on an enabled
+    /// plugin.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Stale`] if the id is stale.
+    /// Returns [`Error::Stale`] if the id is stale, or [`Error::Unknown`] if no plugin ever had the id's index.
     pub fn enable(&self, id: PluginId) -> Result<PluginEntry, Error> {
         let mut table = self.write();
         let record = table.current(id)?;
@@ -141,7 +141,7 @@ impl PluginRegistry {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Stale`] if the id is stale.
+    /// Returns [`Error::Stale`] if the id is stale, or [`Error::Unknown`] if no plugin ever had the id's index.
     pub fn remove(&self, id: PluginId) -> Result<(), Error> {
         let mut table = self.write();
         let record = table.current(id)?;
@@ -151,13 +151,14 @@ impl PluginRegistry {
         Ok(())
     }
 
-    /// Unloads a plugin: shuts the plugin down and makes its ids and entries stale. The code of the library stays
-    /// mapped until the process ends, because threads and exit handlers may run it. Loading the plugin again uses the
-    /// same code. Returns the plugin's new id.
+    /// Unloads a plugin: makes its ids and entries stale, and shuts the plugin down if no other registry uses it. The
+    /// code of the library stays mapped until the process ends, because threads and exit handlers may run it. Loading
+    /// the plugin again uses the same code. Returns the plugin's new id.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Stale`] if the id is stale, or [`Error::InUse`] if the plugin has clients.
+    /// Returns [`Error::Stale`] if the id is stale, [`Error::Unknown`] if no plugin ever had the id's index, or
+    /// [`Error::InUse`] if the plugin has clients.
     pub fn unload(&self, id: PluginId) -> Result<PluginId, Error> {
         let mut table = self.write();
         let record = table.current(id)?;
@@ -215,7 +216,8 @@ impl PluginRegistry {
     }
 }
 
-/// Returns whether a plugin is linked into the program, rather than found as a file.
+/// Returns whether a plugin is linked into the program, either as a function table or as a function that computes the
+/// path of its library.
 fn is_linked(record: &Record) -> bool {
     matches!(record.candidate.location, Location::Linked(_) | Location::Computed(_))
 }

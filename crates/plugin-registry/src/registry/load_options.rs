@@ -23,12 +23,13 @@ impl ProcessEnvironment {
 
     /// Sets an environment variable of this process.
     pub(super) fn set(&self, name: &str, value: &str) {
-        // SAFETY: R3 (no other thread uses the environment), promised by the caller of `sole_user`.
+        // SAFETY: R3 (no other thread uses the environment): the caller of `sole_user` promised it.
         unsafe { std::env::set_var(name, value) }
     }
 }
 
-/// Options for loading a plugin: the rank of this process, and whether environment variables may be set.
+/// Options for loading a plugin: the topology and the environment of the process, whether environment variables may be
+/// set, and the action if the library's file has changed.
 #[derive(Debug, Default)]
 pub struct PluginLoadOptions<'a> {
     pub(super) topology: Option<ProcessTopology>,
@@ -37,7 +38,7 @@ pub struct PluginLoadOptions<'a> {
     pub(super) if_replaced: IfReplaced,
 }
 
-/// The action to take if another file has replaced the file of a loaded library.
+/// The action to take if the file of a loaded library was replaced or overwritten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IfReplaced {
@@ -72,7 +73,7 @@ impl<'a> PluginLoadOptions<'a> {
         self
     }
 
-    /// Sets the action if the library's file was replaced after it was loaded.
+    /// Sets the action if the library's file was replaced or overwritten after the library was loaded.
     #[must_use]
     pub fn if_replaced(mut self, choice: IfReplaced) -> Self {
         self.if_replaced = choice;

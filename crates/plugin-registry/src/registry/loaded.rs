@@ -58,6 +58,8 @@ impl PluginEntry {
     /// # Errors
     ///
     /// - [`Error::Stale`], [`Error::Disabled`] or [`Error::Refused`] if this entry cannot be used;
+    /// - [`Error::Path`] or [`Error::NoLibrary`] if the path of the library is unknown;
+    /// - [`Error::Configure`] if the plugin does not support the process topology;
     /// - [`Error::Setup`] if the process lacks variables that the plugin needs;
     /// - [`Error::DifferentSetup`] if the plugin was loaded with the setup for another rank;
     /// - [`Error::Replaced`] if the library's file has changed since it was loaded;
@@ -105,20 +107,21 @@ impl LoadedPlugin {
         self.setup.topology()
     }
 
-    /// Returns the environment plan with which the plugin was loaded.
+    /// Returns the environment plan that applied when the plugin was loaded.
     pub fn env_plan(&self) -> &EnvPlan {
         self.setup.plan()
     }
 
-    /// Returns the recommended variables that were not set in the process when this call loaded the plugin. The plugin
-    /// uses its defaults instead.
+    /// Returns the recommended variables that were not set in the process when the plugin was loaded. The plugin uses
+    /// its defaults instead. The list is empty if an earlier call had already loaded the plugin.
     pub fn missing_variables(&self) -> &[MissingVariable] {
         &self.missing
     }
 
     /// Creates a client. The client's options are those of the environment plan, then those that discovery found, then
-    /// `options`. The plugin's schema checks and converts them. If the devices support only one client, the client
-    /// holds a lease on the devices until its last handle, buffer and executable are dropped.
+    /// `options`. If an option occurs several times, its last value applies. The plugin's schema checks and converts
+    /// the options. If the devices support only one client, the client holds a lease on the devices until its last
+    /// handle, buffer and executable are dropped.
     ///
     /// # Errors
     ///
@@ -127,6 +130,7 @@ impl LoadedPlugin {
     /// - [`Error::NoStore`] if the clients of several processes need a key-value store;
     /// - [`Error::Setup`] if the process lacks variables that clients need;
     /// - [`Error::LeaseConflict`] with the holder if another client holds the lease on the devices;
+    /// - [`Error::Lock`] if the lock file of the devices cannot be opened, locked or written;
     /// - [`Error::Client`] if the plugin failed to create the client.
     #[track_caller]
     pub fn client(&self, options: &ClientOptions) -> Result<Client, Error> {
@@ -163,7 +167,8 @@ impl LoadedPlugin {
     ///
     /// - [`Error::Stale`] or [`Error::Disabled`] if the entry can no longer be used;
     /// - [`Error::Setup`] if the process lacks variables that clients need;
-    /// - [`Error::LeaseConflict`] with the holder if another client holds the lease on the devices.
+    /// - [`Error::LeaseConflict`] with the holder if another client holds the lease on the devices;
+    /// - [`Error::Lock`] if the lock file of the devices cannot be opened, locked or written.
     pub fn lease(&self, label: &str) -> Result<ClientLease, Error> {
         let (entry, name) = (&self.entry, self.entry.name());
         entry.registry().check(entry.id(), name)?;

@@ -79,7 +79,8 @@ fn release(removed: Vec<Arc<Record>>) {
     }
 }
 
-/// Creates the description of a candidate. Faults of the candidate's manifest become refusals of the candidate.
+/// Creates the description of a candidate. Returns only the manifest if the path of the library is unknown or the
+/// manifest has faults. The faults become refusals of the candidate.
 fn describe(mut candidate: Candidate) -> (Candidate, Result<Descriptor, Manifest>) {
     let manifest = generic_manifest(&candidate);
     let Some(path) = candidate.location.path().map(Path::to_owned) else { return (candidate, Err(manifest)) };

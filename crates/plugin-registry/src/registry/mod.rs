@@ -4,10 +4,10 @@
 //! unusable. A [`PluginEntry`] is a candidate with an id in a registry. A [`LoadedPlugin`] has its library loaded and
 //! its setup checked, and creates clients.
 //!
-//! The modules from the bottom up: `library` contains the process-wide state of each loaded library. `record` and
-//! `table` contain the state of one registry, and `core` the handles that share this state. `entry` and `loaded` are
-//! the public types. `register`, `merge` and `lifecycle` add plugins, refresh them, and end their use. `target` derives
-//! the restrictions on programs from a plugin's capabilities.
+//! The modules build on each other. `library` contains the process-wide state of each loaded library. `record` and
+//! `table` contain the state of one registry, and `core` the handles that share this state. `entry` and `loaded`
+//! contain the public types. `register` adds plugins, `merge` refreshes them, and `lifecycle` lists and selects them
+//! and ends their use. `target` derives the restrictions on programs from a plugin's capabilities.
 
 mod builder;
 mod core;

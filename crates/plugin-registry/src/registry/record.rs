@@ -26,7 +26,7 @@ pub(crate) struct Record {
     pub(crate) candidate: Candidate,
     /// The plugin's own manifest, or a generated one.
     pub(crate) manifest: Manifest,
-    /// `None` if the plugin cannot be used.
+    /// `None` if the library is unknown or the manifest is invalid.
     pub(crate) descriptor: Option<Descriptor>,
     /// Whether the manifest is the plugin's own.
     pub(crate) has_own_manifest: bool,

@@ -70,7 +70,7 @@ impl PluginRegistry {
     /// the library's folder describes the plugin, if there is one. The library is not loaded. The entry lists the
     /// faults of the library's file. Registering the same library again has no effect.
     ///
-    /// The caller guarantees that the library may be loaded. See [contract](pjrt::contracts) R1.
+    /// The caller guarantees that the library can be trusted. See [contract](pjrt::contracts) R1.
     ///
     /// # Errors
     ///
@@ -94,13 +94,13 @@ impl PluginRegistry {
         known.map_or_else(|| self.register_library(path, None), Ok)
     }
 
-    /// Replaces a plugin by another one. The plugins may have different names. Ids and entries of the replaced plugin
+    /// Replaces a plugin with another one. The plugins may have different names. Ids and entries of the replaced plugin
     /// become stale. Its existing clients remain usable.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Stale`] if the id is stale, or [`Error::NameTaken`] if the program registered another plugin
-    /// under the name of the new one.
+    /// Returns [`Error::Stale`] if the id is stale, [`Error::Unknown`] if no plugin ever had the id's index, or
+    /// [`Error::NameTaken`] if the program registered another plugin under the name of the new one.
     pub fn replace(&self, id: PluginId, descriptor: Descriptor) -> Result<PluginEntry, Error> {
         let record = self.describe(descriptor, "the program", Precedence::Program);
         let mut table = self.write();
@@ -158,7 +158,8 @@ impl PluginRegistry {
         self.record(candidate, Ok(descriptor), precedence, &self.probe())
     }
 
-    /// Creates a record. The user's environment variable overrides the plugin's capabilities.
+    /// Creates a record. The environment variable `PJRT_REGISTRY_CAPABILITIES_<NAME>` overrides the plugin's
+    /// capabilities.
     pub(super) fn record(
         &self,
         mut candidate: Candidate,
@@ -231,8 +232,8 @@ impl PluginRegistry {
     }
 }
 
-/// Reads the headers of a candidate's file. Does not check a name without a folder, for which the dynamic loader
-/// searches.
+/// Reads the headers of a candidate's file, and adds a refusal for each fault. Does not check a name without a folder,
+/// for which the dynamic loader searches.
 fn check_file(candidate: &mut Candidate) {
     let Some(path) = candidate.location.path().filter(|path| has_folder(path)) else { return };
     match inspect(path) {

@@ -2,8 +2,8 @@
 //!
 //! Setting an environment variable in a running process is unsafe, because C code reads variables without a lock. By
 //! default, the registry therefore does not set any variable. It compares the plugin's plan with the environment, and
-//! reports the missing variables. It refuses to load a plugin if its processes would otherwise use each other's
-//! devices.
+//! reports the missing variables. It refuses to load a plugin if a missing variable is essential, for example because
+//! several processes would otherwise use each other's devices.
 
 use plugin_manifest::process::{Before, EnvStep, SetMode};
 use plugin_manifest::{Descriptor, EnvPlan, Environment, ProcessTopology};
@@ -12,7 +12,7 @@ use super::load_options::PluginLoadOptions;
 use super::missing_variable::MissingVariable;
 use crate::error::Error;
 
-/// The process topology and environment plan with which a library was loaded.
+/// The process topology and the environment plan that applied when a library was loaded.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     topology: ProcessTopology,
@@ -28,8 +28,8 @@ impl Setup {
         &self.topology
     }
 
-    /// Prepares the process for a library that is about to be loaded. Returns the missing variables that are not
-    /// essential.
+    /// Prepares the process for a library that is about to be loaded. If the options allow it, sets the variables.
+    /// Otherwise, fails if an essential variable is missing, and returns the other missing variables.
     pub(super) fn prepare(
         descriptor: &Descriptor,
         options: &PluginLoadOptions<'_>,

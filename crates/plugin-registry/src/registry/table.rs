@@ -147,8 +147,8 @@ impl Table {
         }
     }
 
-    /// Replaces the plugins that the last search found by those of a new search. Plugins that did not change keep their
-    /// rows and ids. Returns the records that were removed or replaced.
+    /// Replaces the plugins that the previous search found with those of a new search. Plugins that did not change keep
+    /// their rows and ids. Returns the records that were removed or replaced.
     pub(super) fn merge(&mut self, records: Vec<Record>) -> Vec<Arc<Record>> {
         let mut removed = Vec::new();
         let mut found = HashSet::new();
@@ -176,8 +176,9 @@ impl Table {
     }
 }
 
-/// Returns whether a plugin that was found again replaces the known record. A registration by the program is kept. A
-/// plugin that did not change is kept, too, so that its id stays valid.
+/// Returns whether a plugin that was found again replaces the known record. A registration by the program and a plugin
+/// whose function table is linked into it are kept. A plugin that did not change is kept, too, so that its id stays
+/// valid.
 fn is_superseded(known: &Record, found: &Record) -> bool {
     let linked = matches!(known.candidate.location, Location::Linked(_));
     known.precedence != Precedence::Program && !linked && !known.is_same(found)

@@ -1,4 +1,4 @@
-//! Checks that every key-value store on a server must pass.
+//! The checks that every key-value store on a server must pass.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

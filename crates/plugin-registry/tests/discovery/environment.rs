@@ -1,5 +1,5 @@
-//! Tests every environment variable, with its exact syntax and with invalid values. Also tests TensorFlow's folders and
-//! conventional names.
+//! Tests every environment variable that names libraries, with its exact syntax and with invalid values. Also tests
+//! TensorFlow's folders and conventional names.
 
 use crate::common::{Elf, Machine, SEPARATOR, line, list, named, names_and_paths};
 use device_plugin::{NamedValue, Value};
@@ -51,7 +51,8 @@ fn faulty_items_of_names_and_library_paths() {
     assert_eq!(list(&machine, &found), expected);
     for index in 0..5 {
         let refusal = machine.relative(&found.candidates[index].refusals[0]);
-        // On Windows, replace the separator `;` by `:`. In the message itself, a space follows each semicolon.
+        // On Windows, replace the separator `;` with `:`. Keep each semicolon that a space follows, because it belongs
+        // to the message itself.
         let refusal = refusal.split("; ").map(|part| part.replace(';', ":")).collect::<Vec<_>>().join("; ");
         assert_message!("discovery::named_libraries", index, refusal);
     }
@@ -75,8 +76,8 @@ fn configuration_files() {
     let plain = config("plain.json", r#"{"library_path": "LIB"}"#);
     let value = names_and_paths(&[("with", &good), ("without", &plain), ("also", &a)]);
     let found = search(&machine, &[("PJRT_NAMES_AND_LIBRARY_PATHS", value)]);
-    // The same library with two sets of options becomes two plugins. With the same set of options, it becomes one
-    // plugin with two names.
+    // Two items with the same library and different options become two plugins. Two items with the same library and the
+    // same options become one plugin with two names.
     assert_eq!(list(&machine, &found), ["with a.so", "without a.so"]);
     let mut options = found.candidates[0].create_options.clone();
     options.sort_by(|a, b| a.name.cmp(&b.name));
@@ -267,7 +268,7 @@ fn conventional_folders_and_names() {
     }
     #[cfg(unix)]
     {
-        // A link to a folder that is searched as well, and a link whose target no longer exists.
+        // Create a link to a folder that is searched as well, and a link whose target does not exist.
         machine.link("usr/local/lib/pjrt", machine.path("usr/local/lib/gomlx/pjrt"));
         machine.link("ld/pjrt_plugin_ghost.so", "/no/such/file");
     }

@@ -16,7 +16,7 @@ fn processor_time() -> i64 {
     rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).tv_sec
 }
 
-/// Runs `work`, and checks that it takes little CPU time.
+/// Runs `work`, and checks that it takes less than 20 seconds of CPU time.
 pub(crate) fn soon<T>(what: &str, work: impl FnOnce() -> T) -> T {
     let start = processor_time();
     let done = work();
@@ -46,14 +46,15 @@ fn word(bytes: &mut [u8], at: usize, value: u64) {
     bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
 }
 
-/// Offsets of the program headers in an [`Elf`] file: first the loaded segment, then the dynamic section.
+/// Offset in an [`Elf`] file of the program header of the loaded segment. The program header of the dynamic section
+/// follows.
 const SEGMENT: usize = 64;
 const DYNAMIC: usize = 64 + 56;
 
 #[test]
 fn hash_tables_without_an_end() {
     let machine = Machine::new("hostile-hash");
-    // A hash chain that leads to itself, with a stated length of four billion symbols.
+    // Test a hash chain that leads to itself, with a stated length of four billion symbols.
     let symbols = Elf { exports: vec!["other"], gnu_hash: false, ..Elf::new() };
     let mut bytes = symbols.bytes();
     let table: Vec<u8> = [1u32, 2, 1, 0, 0].iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -63,7 +64,7 @@ fn hash_tables_without_an_end() {
     let path = machine.file("circle.so", bytes);
     assert!(!soon("a chain in a circle", || inspect(&path)).unwrap().exports.get_pjrt_api);
 
-    // A hash chain that continues through gigabytes of zeros.
+    // Test a hash chain that continues through gigabytes of zeros.
     let mut bytes = Elf { exports: vec!["other"], ..Elf::new() }.bytes();
     let table: Vec<u8> = [1u32, 1, 1, 6].iter().flat_map(|word| word.to_le_bytes()).collect();
     let at = bytes.windows(table.len()).position(|window| window == table).unwrap();
@@ -96,7 +97,7 @@ fn hash_tables_without_an_end() {
 #[test]
 fn lengths_beyond_reason() {
     let machine = Machine::new("hostile-lengths");
-    // A dynamic section of 32 gigabytes of zeros.
+    // Test a dynamic section of 32 gigabytes of zeros.
     let mut bytes = Elf::plugin().bytes();
     for size in [32, 40] {
         word(&mut bytes, DYNAMIC + size, 32 << 30);
@@ -104,12 +105,12 @@ fn lengths_beyond_reason() {
     let path = machine.file("dynamic.so", bytes);
     stretch(&path, 64 << 30);
     refused("a long dynamic section", &path);
-    // A hundred thousand dependencies, each of which would be searched for in every folder.
+    // Test a hundred thousand dependencies, for which a naive search would look in every folder.
     let names: Vec<String> = (0..100_000).map(|index| format!("lib{index}.so")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let path = machine.library("needs.so", &Elf::plugin().needing(&names));
     assert_message!("discovery::many_needs", "100000 libraries", machine.relative(&refused("many needs", &path)));
-    // The largest 32-bit length of the load commands in a Mach-O header.
+    // Test the largest 32-bit length of the load commands in a Mach-O header.
     let mut bytes = macho(MACHO_X86_64, &["GetPjrtApi"], &[], true);
     bytes[20..24].copy_from_slice(&u32::MAX.to_le_bytes());
     let path = machine.file("commands.dylib", bytes);
@@ -239,7 +240,7 @@ fn does_not_load_replaced_file() {
         Err(Error::Refused { refusals, .. }) => assert!(matches!(refusals[..], [Refusal::NotAllowed { .. }])),
         other => panic!("{other:?}"),
     }
-    // After its file was replaced, a library is not loaded if its manifest contains a hash that is verified.
+    // A library whose file was replaced is not loaded either if the registry verifies the hash in the manifest.
     let manifest = format!(
         r#"{{"format_version": "1.0", "name": "hashed", "library": {{"path": "libhashed.so", "sha256": "{}"}}}}"#,
         fs::read_to_string(&list).unwrap()

@@ -37,7 +37,7 @@ fn elf_with_either_hash_table() {
         assert_eq!(facts.runpath, ["$ORIGIN/a", "$ORIGIN/b"]);
     }
     for gnu_hash in [true, false] {
-        // A library that imports the function and does not define it uses a plugin, but is not a plugin.
+        // A library that imports `GetPjrtApi` and does not define it uses a plugin, but is not a plugin.
         let user = Elf { imports: vec!["GetPjrtApi"], exports: vec!["main_entry"], gnu_hash, ..Elf::new() };
         assert!(!facts(&machine, "user.so", user.bytes()).exports.get_pjrt_api);
         let none = Elf { gnu_hash, ..Elf::new() };
@@ -45,7 +45,8 @@ fn elf_with_either_hash_table() {
     }
 }
 
-// A compiler for Windows writes PE libraries. The tests with MinGW load such libraries.
+// This test reads ELF libraries, but a compiler for Windows writes PE libraries. The tests with MinGW load PE
+// libraries.
 #[cfg(unix)]
 #[test]
 fn compiled_library() {
@@ -211,7 +212,8 @@ fn wrong_hosts_are_refused_with_both() {
     assert_ne!(host_machine(), other_machine());
 }
 
-// Windows has neither these folders nor search paths in libraries. Discovery ignores the imports of Windows libraries.
+// Windows has neither `/etc/ld.so.conf` nor search paths in libraries. Discovery ignores the imports of Windows
+// libraries.
 #[cfg(unix)]
 #[test]
 fn resolves_dependencies_like_linker() {
@@ -231,7 +233,7 @@ fn resolves_dependencies_like_linker() {
             other => panic!("{other:?}"),
         }
     };
-    // The system's folders, and those in `ld.so.conf` with an `include` line.
+    // Test the system's folders, and those in `ld.so.conf` with an `include` line.
     machine.library("usr/lib/libsystem.so.6", &Elf::new());
     machine.library("opt/vendor/libconf.so.1", &Elf::new());
     machine.file("etc/ld.so.conf", "# comment\ninclude /etc/ld.so.conf.d/*.conf\n");
@@ -239,7 +241,7 @@ fn resolves_dependencies_like_linker() {
     assert!(check(&["libsystem.so.6", "libconf.so.1"], Elf::plugin(), &[]).is_empty());
     assert_eq!(check(&["libno.so", "libsystem.so.6", "libno2.so"], Elf::plugin(), &[]), ["libno.so", "libno2.so"]);
 
-    // `DT_RUNPATH` with `$ORIGIN`. The search ignores a library of another architecture.
+    // Test `DT_RUNPATH` with `$ORIGIN`. The search ignores a library of another architecture.
     machine.library("p/deps/libown.so", &Elf::new());
     machine.library("p/deps/libarm.so", &Elf { machine: other_machine(), ..Elf::new() });
     let runpath = || Elf { runpath: Some("$ORIGIN/deps".to_owned()), ..Elf::plugin() };

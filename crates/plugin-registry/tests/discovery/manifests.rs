@@ -42,7 +42,7 @@ fn directories_in_order() {
     assert_eq!(found.candidates.len(), 12, "each z.json is a refused candidate");
     assert_eq!(found.searched.iter().filter(|place| place.source == SourceKind::Manifest && place.exists).count(), 6);
 
-    // The variables replace the default folders. Relative paths are ignored.
+    // The `XDG_*` variables replace the default folders. Relative paths are ignored.
     machine.plugin("x/l.so");
     machine.file("x/pjrt/plugins.d/x.json", manifest("x", &library("../../l.so")));
     let found = discovery(&machine)
@@ -84,7 +84,7 @@ fn library_location_of_manifest() {
     let lines: Vec<String> =
         list(&machine, &found).iter().map(|line| line.replace("etc/pjrt/plugins.d", "P")).collect();
     let expected = [
-        // `i.json` names the same file, so both manifests become one candidate.
+        // `i.json` names the same file as `a.json`, so both manifests become one candidate.
         "a P/beside.so",
         // On Windows, `std::path::absolute` removes `..` and ignores links.
         if cfg!(windows) { "b etc/pjrt/lib/below.so" } else { "b P/../lib/below.so" },
@@ -267,7 +267,7 @@ fn hashes_and_the_allow_list() {
     assert!(named(&found, "good").is_usable());
     let refusal = &named(&found, "other").refusals[0];
     assert!(matches!(refusal, Refusal::NotAllowed { list: used, .. } if *used == list), "{refusal}");
-    // If the allow-list cannot be read, no library may be used.
+    // If the allow-list is invalid or cannot be read, no library may be used.
     for bad in [machine.file("bad", "xyz good.so\n"), machine.path("nolist")] {
         let found = discovery(&machine).variable("PJRT_REGISTRY_ALLOWLIST", &bad).discover();
         assert!(found.candidates.iter().all(|candidate| !candidate.is_usable()), "{}", bad.display());
@@ -329,7 +329,8 @@ fn elevated_privileges_trust_only_machine_folders() {
     assert!(!found.candidates.iter().any(Candidate::is_usable));
 }
 
-/// Needs files and folders that only root can change, so the complete test runs only as root.
+/// Needs files and folders that only root can change. If the build's folders do not belong to root alone, checks only
+/// that the manifest is refused.
 #[cfg(unix)]
 #[test]
 fn elevated_privileges_reject_writable_files() {

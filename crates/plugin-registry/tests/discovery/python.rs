@@ -88,8 +88,8 @@ fn b_namespace_only() {
         ("jax_plugins/intel_extension_for_openxla/pjrt_plugin_xpu.so", plugin()),
     ];
     machine.wheel(SITE, "intel-extension-for-openxla", "0.8", &files, "");
-    // Files that belong to no distribution: a single-file module, and a folder without `__init__.py`, which is not a
-    // module.
+    // These files belong to no distribution. One is a single-file module. The other is in a folder without
+    // `__init__.py`, which is not a module.
     machine.file(&format!("{SITE}/jax_plugins/plain.py"), CALL);
     machine.plugin(&format!("{SITE}/jax_plugins/no_init/x.so"));
     let found = found(&machine);
@@ -333,7 +333,7 @@ fn interpreters_on_path() {
     assert_eq!(given.candidates[0].name(), Some("tool"));
 }
 
-/// Discovery can search the folder layouts of Windows on every system.
+/// Tests the folder layouts of Windows, which discovery can search on every system.
 #[test]
 fn windows_layouts() {
     let machine = Machine::new("py-windows");
@@ -395,18 +395,18 @@ fn windows_layouts() {
 #[test]
 fn eggs_and_editable_installations() {
     let machine = venv("py-eggs");
-    // An old installation, whose metadata folder contains its own list of files.
+    // Create an old installation, whose metadata folder contains its own list of files.
     machine.file(&format!("{SITE}/old-1.0-py3.12.egg-info/entry_points.txt"), "[jax_plugins]\nold = oldpkg\n");
     machine.file(&format!("{SITE}/old-1.0-py3.12.egg-info/installed-files.txt"), "../oldlib/old_plugin.so\n");
     machine.plugin(&format!("{SITE}/oldlib/old_plugin.so"));
-    // A development folder that a line of a `.pth` file adds.
+    // Create a development folder that a line of a `.pth` file adds.
     machine.file("src/dev.egg-info/entry_points.txt", "[jax_plugins]\ndev = jax_plugins.dev\n");
     machine.file("src/dev.egg-info/PKG-INFO", "Name: dev\n");
     machine.file("src/jax_plugins/dev/__init__.py", "");
     machine.plugin("src/jax_plugins/dev/dev.so");
     machine.file(&format!("{SITE}/easy-install.pth"), machine.text("src"));
-    // An import hook of setuptools, whose dictionaries contain the paths of the modules, and an import hook that only
-    // Python can evaluate.
+    // Create an import hook of setuptools, whose dictionaries contain the paths of the modules, and an import hook that
+    // only Python can evaluate.
     machine.file("src2/hooked/__init__.py", "");
     machine.plugin("src2/hooked/libhooked.so");
     machine.file("src2/jax_plugins/spaced/__init__.py", "");
@@ -459,7 +459,8 @@ fn eggs_and_editable_installations() {
     assert!(meta.is_usable() && meta.manifest.is_some(), "{meta:?}");
 }
 
-/// A malicious package that is small on disk. Its many entry points must not each cause a scan of the whole `RECORD`.
+/// Tests a malicious package that is small on disk. Its many entry points must not each cause a scan of the whole
+/// `RECORD`.
 #[cfg(unix)]
 #[test]
 fn limits_entry_points_per_distribution() {

@@ -16,7 +16,7 @@ fn manifest(variants: &[(&str, &str)]) -> String {
 
 const LEVELS: &[(&str, &str)] = &[("any", ""), ("v3", r#""cpu": "x86-64-v3""#), ("v4", r#""cpu": "x86-64-v4""#)];
 
-/// The CPU levels in the manifests are those of x86-64.
+/// The target of the searches. It is an x86-64 target, because the CPU levels in the manifests are those of x86-64.
 const HOST: Target = Target {
     os: if cfg!(windows) { OperatingSystem::Windows } else { OperatingSystem::Linux },
     architecture: Architecture::X86_64,

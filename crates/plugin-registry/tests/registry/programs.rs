@@ -17,7 +17,8 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/programs")
 }
 
-/// Returns the embedded device, this repository's CPU plugin as a shared library, and the real plugins.
+/// Returns the name of the embedded device, and the paths of this repository's CPU plugin as a shared library and of
+/// the real plugins.
 fn plugins() -> Vec<String> {
     let mut plugins = vec!["cpu".to_owned()];
     for (variable, what) in
@@ -31,7 +32,7 @@ fn plugins() -> Vec<String> {
     plugins
 }
 
-/// Reads a `.npy` file of version 1 that holds little-endian `float32`, row-major.
+/// Reads a `.npy` file of version 1 that contains little-endian `float32` elements in row-major order.
 fn array(path: &Path) -> HostArray {
     let file = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let (start, rest) = file.split_at(10);

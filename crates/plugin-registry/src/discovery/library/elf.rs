@@ -14,7 +14,7 @@ use crate::discovery::target::{Architecture, OperatingSystem, Target};
 /// Maximum number of hash chain entries that one look-up reads. Linkers create tables in which two or three symbols
 /// share a bucket. The chain of a damaged table may have no end.
 const MOST_STEPS: u32 = 1 << 16;
-/// Maximum length in bytes of the name of a library or folder.
+/// Maximum length in bytes of the name of a library, folder or symbol.
 const LONGEST: u64 = 4096;
 
 fn architecture(machine: u16, wide: bool) -> Architecture {
@@ -71,8 +71,9 @@ impl<'data> Image<'data> {
     }
 }
 
-/// Contents of the dynamic section. The fields of tables contain virtual addresses. The names in `needed`, `rpath` and
-/// `runpath` are offsets in the string table.
+/// Contents of the dynamic section. The fields `symbols`, `strings`, `gnu_hash` and `hash` are virtual addresses of
+/// tables. `needed`, `rpath` and `runpath` are offsets of names in the string table. `program` is whether the file is a
+/// position-independent executable.
 #[derive(Default)]
 struct Tables {
     symbols: Option<u64>,
@@ -183,7 +184,8 @@ fn exported<Elf: FileHeader<Endian = Endianness>>(
     }
 }
 
-/// Looks up a symbol in a GNU hash table: Bloom filter, bucket, chain.
+/// Looks up a symbol in the Bloom filter, the bucket and the chain of a GNU hash table at the address `table`. `is_it`
+/// returns whether the symbol with a given index is the wanted symbol.
 fn gnu_lookup<Elf: FileHeader<Endian = Endianness>>(
     image: &Image<'_>,
     table: u64,
@@ -234,7 +236,8 @@ fn gnu_lookup<Elf: FileHeader<Endian = Endianness>>(
     Err(damaged("the hash table has no end"))
 }
 
-/// Looks up a symbol in a System V hash table: bucket, chain.
+/// Looks up a symbol in the bucket and the chain of a System V hash table at the address `table`. `is_it` returns
+/// whether the symbol with a given index is the wanted symbol.
 fn sysv_lookup(
     image: &Image<'_>,
     table: u64,

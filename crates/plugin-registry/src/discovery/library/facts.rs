@@ -69,11 +69,11 @@ pub struct LibraryFacts {
     pub exports: Exports,
     /// Names of the libraries on which the library depends.
     pub needed: Vec<String>,
-    /// Folders in which the loader searches for these libraries before `LD_LIBRARY_PATH` (`DT_RPATH`), with `$ORIGIN`
-    /// not expanded.
+    /// Folders in which the loader searches for the libraries in `needed` before `LD_LIBRARY_PATH` (`DT_RPATH`), with
+    /// `$ORIGIN` not expanded.
     pub rpath: Vec<String>,
-    /// Folders in which the loader searches for these libraries after `LD_LIBRARY_PATH` (`DT_RUNPATH`, `LC_RPATH`),
-    /// with `$ORIGIN` and `@loader_path` not expanded.
+    /// Folders in which the loader searches for the libraries in `needed` after `LD_LIBRARY_PATH` (`DT_RUNPATH`,
+    /// `LC_RPATH`), with `$ORIGIN` and `@loader_path` not expanded.
     pub runpath: Vec<String>,
     /// Size of the file in bytes.
     pub size: u64,

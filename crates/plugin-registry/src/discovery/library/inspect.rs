@@ -59,7 +59,7 @@ fn parse(cache: &ReadCache<Reader>, size: u64) -> Result<LibraryFacts, Fault> {
     }
 }
 
-/// Describes a file that is not a shared library, by its magic number.
+/// Describes a file that is not a shared library, by its first bytes.
 fn describe(head: &[u8]) -> String {
     let starts = |text: &str| head.starts_with(text.as_bytes());
     if head.is_empty() {

@@ -85,7 +85,8 @@ fn read_configuration(root: &Path, file: &Path, folders: &mut Vec<PathBuf>, dept
     }
 }
 
-/// Returns the files that match an `include` line, sorted.
+/// Returns the files that match the pattern of an `include` line in `file`, sorted. A relative pattern starts at the
+/// folder of `file`. Only the file name in the pattern may contain `*` and `?`.
 fn matching(root: &Path, file: &Path, pattern: &Path) -> Vec<PathBuf> {
     let pattern = match pattern.strip_prefix("/") {
         Ok(below) => root.join(below),

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use object::read::ReadRef;
 
-/// Maximum length in bytes of a single read. The longest reads in practice are the exported names of a Mach-O or PE
-/// library.
+/// Maximum length in bytes of a single fixed-size read. The longest reads in practice are the exported names of a
+/// Mach-O or PE library.
 const LONGEST: u64 = 64 << 20;
 /// Maximum number of libraries and folders that a library may list. A library that lists more is damaged.
 pub(super) const MOST_NAMES: usize = 4096;

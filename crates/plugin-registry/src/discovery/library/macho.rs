@@ -85,7 +85,7 @@ fn commands<'data, Mach: MachHeader<Endian = Endianness>, R: ReadRef<'data>>(
     while let Some(command) = commands.next()? {
         let text = |at| command.string(endian, at).map(|text| String::from_utf8_lossy(text).into_owned());
         match command.variant()? {
-            // A weak or lazy dependency may be absent.
+            // A weak or lazy dependency may be absent, so it is not a needed library.
             LoadCommandVariant::Dylib(dylib)
                 if !matches!(command.cmd(), macho::LC_LAZY_LOAD_DYLIB | macho::LC_LOAD_WEAK_DYLIB) =>
             {
@@ -166,7 +166,8 @@ fn in_trie(trie: &[u8], name: &[u8]) -> bool {
     false
 }
 
-/// Reads an unsigned LEB128 integer from the start of `bytes`, and advances `bytes`.
+/// Reads an unsigned LEB128 integer from the start of `bytes`, and advances `bytes`. Returns `None` if the integer is
+/// incomplete or has more than 10 bytes.
 fn uleb(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0u64;
     for shift in (0..64).step_by(7) {

@@ -1,6 +1,6 @@
 //! Reads the headers of shared libraries without loading them.
 //!
-//! Inspecting a library reads only the byte ranges that are needed. Even for a large library, these are a few dozen
+//! Inspecting a library reads only the byte ranges that are needed. Even for a large ELF library, these are a few dozen
 //! short ranges, so the inspection takes tens of microseconds.
 
 mod elf;

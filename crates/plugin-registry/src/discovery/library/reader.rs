@@ -5,7 +5,8 @@ use std::io::{Read, Seek, SeekFrom};
 
 use object::read::ReadCacheOps;
 
-/// Size of the window in bytes. Large enough for most headers, and for the bytes of a table that one look-up reads.
+/// Size in bytes of the window, which is the part of the file that is kept in memory. The window is large enough for
+/// most headers, and for the bytes of a table that one look-up reads.
 const WINDOW: u64 = 4096;
 
 /// A file and a window with the bytes that were read last.
@@ -29,8 +30,8 @@ impl Reader {
         within.and_then(|at| self.window.get(at..)).unwrap_or_default()
     }
 
-    /// Fills the window with the bytes at the current position. If the window stays empty, the position is at the end
-    /// of the file.
+    /// Fills the window with the bytes at the current position. If the window stays empty, the position is at or after
+    /// the end of the file.
     fn refill(&mut self) -> Result<(), ()> {
         self.window.clear();
         self.window_at = self.position;
@@ -66,7 +67,7 @@ impl ReadCacheOps for Reader {
 
     fn read_exact(&mut self, buffer: &mut [u8]) -> Result<(), ()> {
         let mut filled = 0;
-        // Read a range that is longer than the window directly.
+        // A range that is longer than the window does not fit in it, so read the range directly into the buffer.
         if u64::try_from(buffer.len()).is_ok_and(|length| length > WINDOW) {
             Seek::seek(&mut self.file, SeekFrom::Start(self.position)).map_err(drop)?;
             Read::read_exact(&mut self.file, buffer).map_err(drop)?;

@@ -167,7 +167,8 @@ impl LibrarySearch {
     }
 
     fn macho(&self, name: &str, origin: &Path, runpath: &[PathBuf]) -> Option<Found> {
-        // Apple's own libraries are in the dyld shared cache, not in the file system.
+        // Apple's own libraries are in the dyld shared cache, not in the file system. The folder of the executable is
+        // unknown here, so assume that its libraries exist.
         if name.starts_with("/usr/lib/") || name.starts_with("/System/") || name.starts_with("@executable_path") {
             return Some(Found::System);
         }
@@ -183,7 +184,8 @@ enum Found {
     System,
 }
 
-/// Replaces `$ORIGIN` and `@loader_path` by the folder of the library that contains the path.
+/// Replaces `$ORIGIN` and `@loader_path` in a path with `origin`, the folder of the library whose headers contain the
+/// path.
 fn expand(folder: &str, origin: &Path) -> PathBuf {
     let own = origin.to_string_lossy();
     let folder = folder.replace("${ORIGIN}", &own).replace("$ORIGIN", &own).replace("@loader_path", &own);

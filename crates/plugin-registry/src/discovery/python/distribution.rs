@@ -8,7 +8,7 @@ use crate::discovery::folder;
 /// Maximum size in bytes of a metadata file that is read. The `RECORD` of the largest packages has about a megabyte.
 const LARGEST: u64 = 16 << 20;
 
-/// Maximum number of requirements that are read of one distribution.
+/// Maximum number of requirements that are read from one distribution.
 const MOST_REQUIRED: usize = 4096;
 
 /// An installed Python distribution.
@@ -70,8 +70,8 @@ fn read(path: &Path) -> Option<String> {
 }
 
 impl Distribution {
-    /// Returns the distribution whose metadata folder or file is `entry` in `site`, or `None` if `entry` is something
-    /// else.
+    /// Returns the distribution whose metadata folder or file is `entry` in `site`, or `None` if `entry` is not the
+    /// metadata of an installed distribution.
     pub(super) fn of(site: &Path, entry: &str) -> Option<Self> {
         let (stem, egg) = match entry.strip_suffix(".dist-info") {
             Some(stem) => (stem, false),
@@ -85,7 +85,8 @@ impl Distribution {
             stem.rsplit_once('-').map_or((stem, None), |(name, version)| (name, Some(version)))
         };
         if name.is_empty() || name.starts_with('~') {
-            // If pip cannot delete a folder, it renames the folder so that the name starts with a tilde.
+            // If pip cannot delete a folder, it renames the folder so that the name starts with a tilde. Such a
+            // distribution is no longer installed.
             return None;
         }
         Some(Self {
@@ -106,7 +107,8 @@ impl Distribution {
         }
     }
 
-    /// Returns the absolute paths of the files that the distribution installed. Empty if the metadata lists no files.
+    /// Returns the absolute paths of the files that the distribution installed, or an empty list if the metadata lists
+    /// no files.
     pub(super) fn files(&self) -> Vec<PathBuf> {
         if let Some(record) = read(&self.metadata.join("RECORD")) {
             return record
@@ -212,7 +214,7 @@ fn parse_entry_points(text: &str, groups: &[&str]) -> Vec<EntryPoint> {
         if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             group = groups.iter().find(|known| **known == name.trim());
         } else if let (Some(group), Some((name, value))) = (group, line.split_once('=')) {
-            // The value may end with extras in brackets.
+            // The value may end with extras in brackets, which are not part of the module name.
             let value = value.split('[').next().unwrap_or_default().trim();
             points.push(EntryPoint {
                 group: (*group).to_owned(),

@@ -17,16 +17,16 @@ pub(super) struct PythonEnvironment {
     pub(super) root: PathBuf,
     /// Folders of the module search path in order, without the standard library.
     pub(super) search_path: Vec<PathBuf>,
-    /// Modules that editable installations map to other folders: dotted names, and paths without `.py`.
+    /// Modules that editable installations map to other folders, each with its dotted name and its path without `.py`.
     pub(super) mapped: Vec<(String, PathBuf)>,
     /// Namespace packages and the folders that editable installations add to them.
     pub(super) namespaces: Vec<(String, PathBuf)>,
 }
 
 impl Collector<'_> {
-    /// Returns every Python environment of the machine once, in this order: `VIRTUAL_ENV`, `CONDA_PREFIX`, the
-    /// interpreters on `PATH`, on Windows the interpreters in the installer's folders, and last `/usr` with the
-    /// packages of the user.
+    /// Returns each Python environment once, unless its search path is empty. The order is `VIRTUAL_ENV`,
+    /// `CONDA_PREFIX`, the interpreters on `PATH`, on Windows the interpreters in the installer's folders, and last
+    /// `/usr`. With elevated privileges, returns only `/usr`.
     pub(super) fn python_environments(&mut self) -> Vec<PythonEnvironment> {
         let discovery = self.discovery;
         let mut roots: Vec<Installation> = Vec::new();
@@ -67,12 +67,13 @@ impl Collector<'_> {
         environments
     }
 
-    /// Returns the Python installation of an interpreter on `PATH`.
+    /// Returns the Python installation of an interpreter on `PATH`. Returns `None` if the interpreter does not exist,
+    /// or if it is a script whose environment is unknown.
     fn interpreter(&mut self, interpreter: &Path) -> Option<Installation> {
         let real = fs::canonicalize(interpreter).ok().filter(|real| real.is_file())?;
         let folder = interpreter.parent()?;
-        // A virtual environment's interpreter is a symbolic link. The environment is in the folder of the link, not of
-        // its target.
+        // A virtual environment's interpreter is a symbolic link. The environment is in the folder of the link, not in
+        // the folder of its target.
         for root in [folder.parent(), Some(folder)].into_iter().flatten() {
             if root.join("pyvenv.cfg").is_file() {
                 return Some(Installation { root: root.to_owned(), minor: None });
@@ -95,9 +96,11 @@ impl Collector<'_> {
         Some(Installation { root: real.parent()?.parent()?.to_owned(), minor })
     }
 
-    /// Returns the environment of an installation. Its search path starts with `PYTHONPATH`. In a virtual environment,
-    /// the order is then: its own packages, the user's, the base installation's. Otherwise, the user's packages come
-    /// before the installation's. Lines of `.pth` files add folders after the folder of the file.
+    /// Returns the environment of an installation. Its search path starts with `PYTHONPATH`, unless the process has
+    /// elevated privileges. A virtual environment's own packages follow. If the virtual environment includes the
+    /// system's packages, the user's packages and those of the base installation come after its own. In any other
+    /// installation, the user's packages come before the installation's. Lines of `.pth` files add folders after the
+    /// folder of the file.
     fn python_environment(&mut self, installation: &Installation) -> PythonEnvironment {
         let discovery = self.discovery;
         let configuration = folder::read_text(&installation.root.join("pyvenv.cfg"), folder::LARGEST_SETTINGS);
@@ -158,13 +161,14 @@ impl Collector<'_> {
         for folder in search_path.iter().take(before) {
             self.search(SourceKind::Python, folder);
         }
-        // If the installation does not exist, it is not the root of the packages in `PYTHONPATH`.
+        // If the installation does not exist, all folders are from `PYTHONPATH`, so use the first of them as the root.
         let own = search_path.len() > before || installation.root.is_dir();
         let root = search_path.first().filter(|_| !own).unwrap_or(&installation.root).clone();
         PythonEnvironment { root, search_path, mapped, namespaces }
     }
 
-    /// Returns the folders of the user's own packages for the given Python versions. An empty list means all versions.
+    /// Returns the folders of the user's own packages for the given Python versions. An empty `minors` selects all
+    /// versions.
     fn user_packages(&self, minors: &[Minor]) -> Vec<PathBuf> {
         let discovery = self.discovery;
         if discovery.elevated || discovery.get("PYTHONNOUSERSITE").is_some() {
@@ -225,8 +229,8 @@ fn add(list: &mut Vec<PathBuf>, folder: PathBuf) {
     }
 }
 
-/// Returns the package folders of an installation, including Debian's `dist-packages`, for one or all Python versions,
-/// the newest version first.
+/// Returns the existing package folders of the installation at `root`, including Debian's `dist-packages`. `minor`
+/// restricts them to one Python version. In each library folder, newer versions come before older ones.
 fn packages(root: &Path, minor: Option<Minor>) -> Vec<PathBuf> {
     let mut sites = Vec::new();
     for (library, site) in [
@@ -268,7 +272,8 @@ fn starts_a_script(path: &Path) -> bool {
     fs::File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"#!"
 }
 
-/// Returns the root of the installation that pyenv selects. `shims` is the folder of pyenv's interpreter scripts.
+/// Returns the root of the installation that pyenv selects, if it exists. `shims` is the folder of an interpreter
+/// script. Returns `None` if it is not pyenv's folder of such scripts, which is named `shims`.
 fn pyenv(discovery: &Discovery, shims: &Path) -> Option<PathBuf> {
     let root = shims.parent().filter(|_| shims.ends_with("shims"))?;
     let chosen = match discovery.get("PYENV_VERSION") {

@@ -1,10 +1,10 @@
 //! Searches Python environments for plugins, without running Python.
 //!
-//! In each environment, the search looks at these announcements in order: entry points of the groups `jax_plugins`,
-//! `torch_xla.plugins` and `xla_plugins`; modules of the namespace packages `jax_plugins` and `xla_plugins`; manifests
-//! in distributions' metadata; packages that do not announce their plugin. It looks for the plugin's library in the
-//! module's folder, then among the files of the announcing distribution, then among the files of the distributions that
-//! the announcing distribution requires.
+//! In each environment, the search first looks at the entry points of the groups `jax_plugins`, `torch_xla.plugins` and
+//! `xla_plugins`. It then looks at the modules of the namespace packages `jax_plugins` and `xla_plugins`. Last, it
+//! looks at distributions that have a manifest in their metadata, or that contain a plugin and do not announce it. The
+//! search looks for a plugin's library in the module's folder, then among the files of the announcing distribution,
+//! then among the files of the distributions that the announcing distribution requires.
 
 mod distribution;
 mod environment;
@@ -64,7 +64,8 @@ struct Libraries {
     distribution: Option<String>,
 }
 
-/// The announcement of a plugin.
+/// The announcement of a plugin, the distribution that contains the announcement, and the dotted name of the module
+/// that it names.
 struct Announced<'a> {
     distribution: Option<&'a Distribution>,
     announcement: PythonAnnouncement,
@@ -129,7 +130,8 @@ impl Collector<'_> {
                 for name in module::modules_in(&folder) {
                     let dotted = format!("{namespace}.{name}");
                     let (module, _) = module::find(&installed.environment, &dotted);
-                    // A module of the same name in an earlier folder shadows it.
+                    // `find` returns the first module of this name in the search path. It shadows the modules of this
+                    // name in later folders, so add it only once.
                     let Some(module) = module.filter(|module| met.insert(module_key(&module.source))) else { continue };
                     modules.push((dotted, module.source));
                 }
@@ -143,8 +145,9 @@ impl Collector<'_> {
         }
     }
 
-    /// Adds the plugins of distributions without an entry point or namespace module: distributions with a manifest,
-    /// known distributions, and distributions whose name suggests a plugin.
+    /// Adds the plugins of distributions that need no entry point or namespace module. These are distributions with a
+    /// manifest, known distributions, and distributions whose name suggests a plugin. A distribution of the last kind
+    /// is skipped if it contains no plugin library, or if the search has found all of its plugin libraries before.
     fn bare(&mut self, installed: &Installed, met: &mut HashSet<String>) {
         for distribution in &installed.distributions {
             let manifest = distribution.metadata.join(plugin_manifest::manifest::FILE_NAME);
@@ -175,7 +178,7 @@ impl Collector<'_> {
         }
     }
 
-    /// Adds the candidates of one announced plugin. Returns the module that the announcement names.
+    /// Adds the candidates of one announced plugin. Returns the module that the announcement names, if it was found.
     fn announced(&mut self, installed: &Installed, announced: &Announced<'_>) -> Option<Module> {
         let dotted = announced.module.unwrap_or_default();
         let (module, hidden) = module::find(&installed.environment, dotted);
@@ -290,11 +293,11 @@ impl Collector<'_> {
         }
     }
 
-    /// Returns a candidate for a package without a plugin library. If the package contains any other library, the
-    /// candidate has this library, and a later check adds the reason why it is not a plugin. Otherwise, the candidate
-    /// has a refusal.
+    /// Returns a candidate for a package without a plugin library. If the package contains a library that is not a
+    /// Python extension module, the candidate has this library, and a later check adds the reason why it is not a
+    /// plugin. Otherwise, the candidate has a refusal.
     fn without_plugin(&self, provenance: Provenance, libraries: &Libraries) -> Candidate {
-        // Python's extension modules were not meant to be plugin libraries.
+        // Python extension modules are not meant to be plugin libraries, so they do not explain the missing plugin.
         let telling = libraries.others.iter().find(|file| {
             let name = folder::name(file);
             !name.contains(".cpython-") && !name.contains(".abi3.") && !name.contains(".pyd")

@@ -43,7 +43,8 @@ pub(super) fn find(environment: &PythonEnvironment, dotted: &str) -> (Option<Mod
     (mapped, Vec::new())
 }
 
-/// Returns the module at a path without the ending `.py`.
+/// Returns the package in the folder `path`, or otherwise the module in the file `path` with the ending `.py`. `site`
+/// is the folder of the module search path that contains it.
 fn at(site: &Path, path: &Path) -> Option<Module> {
     let source = path.join("__init__.py");
     if source.is_file() {

@@ -19,7 +19,7 @@ enum Token<'s> {
     Word(&'s str),
     /// A string literal.
     Text(&'s str),
-    /// An f-string, whose value is unknown before run time.
+    /// An f-string, whose value is unknown before run time, or a bytes literal, which cannot be a name.
     Formatted,
     Punctuation(char),
 }
@@ -115,7 +115,8 @@ fn arguments<'t, 's>(tokens: &'t [Token<'s>]) -> Vec<&'t [Token<'s>]> {
     arguments
 }
 
-/// Splits source into words, string literals and punctuation. Drops comments and whitespace.
+/// Splits source into words, string literals and punctuation. Drops comments, whitespace and backslashes outside of
+/// literals.
 fn tokens(source: &str) -> Vec<Token<'_>> {
     let mut tokens = Vec::new();
     let mut rest = source;

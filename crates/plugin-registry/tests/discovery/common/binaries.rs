@@ -61,7 +61,7 @@ impl Elf {
             strings.push(0);
             at
         };
-        // In a GNU hash table, undefined symbols precede the hashed symbols.
+        // A GNU hash table requires that undefined symbols precede the hashed symbols in the symbol table.
         let symbols: Vec<(u64, &str, bool)> = (self.imports.iter().map(|name| (*name, false)))
             .chain(self.exports.iter().map(|name| (*name, true)))
             .map(|(name, defined)| (text(name), name, defined))
@@ -203,8 +203,8 @@ pub fn pe(machine: u16, exports: &[&str], imports: &[&str]) -> Vec<u8> {
 pub const MACHO_ARM64: u32 = 0x0100_000c;
 pub const MACHO_X86_64: u32 = 0x0100_0007;
 
-/// Creates a macOS library that exports these names and depends on these libraries. The exports are in a trie or in a
-/// symbol table.
+/// Creates a macOS library that exports these names and depends on these libraries. If `trie` is `true`, the exports
+/// are in a trie. Otherwise, they are in a symbol table.
 pub fn macho(cpu: u32, exports: &[&str], needed: &[&str], trie: bool) -> Vec<u8> {
     let mut commands: Vec<Vec<u8>> = Vec::new();
     for (command, name) in [(0xdu32, "libself.dylib")].into_iter().chain(needed.iter().map(|name| (0xc, *name))) {
@@ -254,7 +254,7 @@ pub fn macho(cpu: u32, exports: &[&str], needed: &[&str], trie: bool) -> Vec<u8>
     bytes
 }
 
-/// Creates a universal file with these slices.
+/// Creates a universal Mach-O file with these slices, each with its CPU type and its content.
 pub fn fat(slices: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let mut at = 4096u32;
     let mut bytes: Vec<u8> = 0xcafe_babeu32.to_be_bytes().to_vec();

@@ -26,7 +26,8 @@ pub enum Content<'a> {
 impl Machine {
     /// Creates a machine without files. The name must be unique to the test.
     pub fn new(name: &str) -> Self {
-        // If the test was built on another system, this path has no drive letter and is not absolute on Windows.
+        // If the test was built on another system, `CARGO_TARGET_TMPDIR` has no drive letter and is not absolute on
+        // Windows.
         let target = std::path::absolute(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let root = target.join(format!("discovery-{name}"));
         let _ = fs::remove_dir_all(&root);
@@ -103,7 +104,7 @@ impl Machine {
         }
     }
 
-    /// Replaces this machine's root by `ROOT` in a text, and uses `/` as the path separator on every system.
+    /// Replaces this machine's root with `ROOT` in a text, and uses `/` as the path separator on every system.
     pub fn relative(&self, text: &impl ToString) -> String {
         let unified = |text: String| text.replace(r"\\", "/").replace('\\', "/");
         unified(text.to_string()).replace(&unified(self.root.display().to_string()), "ROOT")
@@ -124,7 +125,8 @@ pub fn names_and_paths(items: &[(&str, &Path)]) -> String {
     items.join(",")
 }
 
-/// Converts a library to the format of this system, so that discovery does not refuse it.
+/// Returns the content of a library: in PE format on Windows, where discovery refuses ELF libraries, and in ELF format
+/// elsewhere.
 fn native(library: &Elf) -> Vec<u8> {
     if !cfg!(windows) {
         return library.bytes();
