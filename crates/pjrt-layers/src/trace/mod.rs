@@ -1,4 +1,5 @@
-//! The layer `trace`: records every call, and writes a tally, a timeline and lines of JSON.
+//! The layer `trace`: records every call, and writes the totals of each function and a timeline, which is both in
+//! Perfetto's format and in lines of JSON.
 
 mod flows;
 mod json;
