@@ -53,7 +53,7 @@ impl Scale {
         from_float(to_float(ticks) * self.nanos_per_tick)
     }
 
-    /// Converts a time from ticks to nanoseconds since 1970.
+    /// Converts a time from ticks to nanoseconds since the Unix epoch.
     pub(crate) fn unix_nanos(&self, ticks: u64) -> u64 {
         self.unix_nanos.saturating_add(self.nanos(ticks.saturating_sub(self.ticks)))
     }

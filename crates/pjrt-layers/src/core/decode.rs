@@ -35,7 +35,7 @@ pub(super) unsafe fn struct_at<S: AbiStruct>(from: *const u8) -> Option<S> {
     Some(value)
 }
 
-/// Copies a layout.
+/// Copies a layout. Returns `None` if the pointer is null or the type of the layout is unknown.
 ///
 /// # Safety
 ///
@@ -47,7 +47,7 @@ pub(super) unsafe fn layout_at(from: *const PJRT_Buffer_MemoryLayout) -> Option<
     unsafe { layout_of(&layout) }
 }
 
-/// Copies the arrays of a layout.
+/// Copies the arrays of a layout. Returns `None` if the type of the layout is unknown.
 ///
 /// # Safety
 ///
@@ -133,7 +133,8 @@ unsafe fn value(raw: &PJRT_NamedValue) -> Option<Value> {
     })
 }
 
-/// Copies the elements of an array to contiguous memory. Returns `None` if the size of the array is unknown.
+/// Copies the elements of an array to contiguous memory. Returns `None` if the element type is unknown, the dimensions
+/// are invalid, or `from` is null although the array has elements.
 ///
 /// # Safety
 ///

@@ -150,7 +150,7 @@ pub(super) unsafe fn answer<S: ForwardedFunction>(args: *mut u8) -> Option<*mut 
         let text = unsafe { &raw mut (*args).message };
         // SAFETY: L2 (arguments): the output is within the struct.
         let size = unsafe { &raw mut (*args).message_size };
-        // SAFETY: L2 (arguments) and L4 (errors).
+        // SAFETY: L2 (arguments) and L4 (errors): the outputs are writable, and the error is live.
         unsafe { message(error, text, size) };
     } else if S::ID == slot::PJRT_Error_GetCode::ID {
         // SAFETY: L4 (errors): the error is live, and a layer created it.

@@ -166,7 +166,7 @@ impl Outputs {
 pub(super) struct ObjectTables {
     pub(super) forwarders: Vec<ObjectForwarder>,
     pub(super) known: [[OnceLock<Pair>; TABLES]; KINDS],
-    /// Whether a table has been found.
+    /// Whether a table has been found and copied.
     pub(super) is_found: AtomicBool,
     /// Locked while a table is added.
     pub(super) adding: Mutex<()>,
@@ -222,7 +222,8 @@ impl ObjectTables {
         self.known[kind as usize].iter().enumerate().filter_map(|(at, pair)| Some((at, pair.get()?)))
     }
 
-    /// Returns whether a table is a copy that this stack made, or a copy of such a copy by another library.
+    /// Returns whether a table is a copy that this stack made, or a copy of such a copy by another library. Also
+    /// returns `true` if the chain of copies is longer than [`MAX_STACK`].
     pub(super) fn is_shown(&self, kind: ObjectKind, table: usize) -> bool {
         let mut table = table;
         for _ in 0..MAX_STACK {
@@ -243,7 +244,8 @@ impl ObjectTables {
     }
 }
 
-/// Returns the size that a table announces, or `None` if there is no table of this kind at the address.
+/// Returns the size that a table announces, or `None` if the words at the address do not look like a table of this
+/// kind.
 pub(super) fn size_of_table(kind: ObjectKind, table: usize) -> Option<usize> {
     let (_, first, object_size) = LAYOUTS[kind as usize];
     if table == 0 || !table.is_multiple_of(WORD) {

@@ -32,8 +32,8 @@ impl State {
         }
     }
 
-    /// Returns the copy to which an object with this table must refer. Returns `None` if the object must keep the
-    /// table.
+    /// Returns the copy to which an object with this table must refer, and creates the copy if necessary. Returns
+    /// `None` if the object must keep the table.
     pub(super) fn copy_of_table(&self, kind: ObjectKind, table: usize) -> Option<usize> {
         if !self.objects.is_active(kind) {
             return None;

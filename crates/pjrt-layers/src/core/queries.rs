@@ -151,7 +151,8 @@ impl State {
         Some(outputs)
     }
 
-    /// Runs a function with the `PJRT_Executable` of a loaded executable.
+    /// Runs a closure with the `PJRT_Executable` of a loaded executable. Returns `None` if the plugin does not return
+    /// this object.
     fn with_executable<T>(&self, loaded: usize, run: impl FnOnce(usize) -> T) -> Option<T> {
         let args =
             ask!(&self.plugin, PJRT_LoadedExecutable_GetExecutable { loaded_executable: handle(loaded) }).ok()?;
@@ -252,12 +253,13 @@ impl State {
         unsafe { layout_of(&args.layout) }
     }
 
-    /// Returns whether a buffer is deleted.
+    /// Returns whether a buffer is deleted, or `false` if the query fails.
     pub(crate) fn is_deleted(&self, buffer: usize) -> bool {
         ask!(&self.plugin, PJRT_Buffer_IsDeleted { buffer: handle(buffer) }).is_ok_and(|args| args.is_deleted.get())
     }
 
-    /// Returns whether a buffer is ready: its contents are available, or it has an error.
+    /// Returns whether the contents of a buffer are available or the buffer has an error. Returns `false` if the query
+    /// fails.
     pub(crate) fn is_buffer_ready(&self, buffer: usize) -> bool {
         let Ok(args) = ask!(&self.plugin, PJRT_Buffer_ReadyEvent { buffer: handle(buffer) }) else { return false };
         let is_ready = self.is_ready(args.event.expose_provenance());
@@ -266,12 +268,12 @@ impl State {
         is_ready == Some(true)
     }
 
-    /// Returns whether an event is ready.
+    /// Returns whether an event is ready, or `None` if the query fails.
     pub(crate) fn is_ready(&self, event: usize) -> Option<bool> {
         ask!(&self.plugin, PJRT_Event_IsReady { event: handle(event) }).ok().map(|args| args.is_ready.get())
     }
 
-    /// Returns the error of an event that is ready.
+    /// Returns the error of an event that is ready, or `None` if the event succeeded.
     pub(crate) fn event_failure(&self, event: usize) -> Option<LayerError> {
         ask!(&self.plugin, PJRT_Event_Error { event: handle(event) }).err()
     }

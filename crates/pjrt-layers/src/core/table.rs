@@ -148,7 +148,7 @@ impl Copies {
 /// The tables that the framework receives.
 pub(super) struct Shown {
     main: &'static [SlotCell],
-    /// Empty if the framework sees the plugin's own chain.
+    /// Empty if the framework sees the plugin's own chain or no extensions.
     extensions: Vec<(u32, &'static [SlotCell])>,
     pub(super) answers_missing: bool,
 }

@@ -48,7 +48,8 @@ unsafe extern "C" fn act(error: *mut PJRT_Error, argument: *mut c_void) {
     contain(action.run);
 }
 
-/// Waits until an event is ready or failed. Returns whether this happened within the limit.
+/// Waits until an event is ready or has failed. Returns whether this happened within the limit. Returns `false` if the
+/// plugin rejects the callback.
 ///
 /// # Safety
 ///
@@ -64,7 +65,8 @@ pub(super) unsafe fn event(plugin: &'static Copies, event: usize, limit: Duratio
     accepted && receiver.recv_timeout(limit).is_ok()
 }
 
-/// Waits until a buffer is ready or failed. Returns whether this happened within the limit.
+/// Waits until a buffer is ready or has failed. Returns whether this happened within the limit. Returns `false` if the
+/// plugin does not report the state of the buffer.
 ///
 /// # Safety
 ///
