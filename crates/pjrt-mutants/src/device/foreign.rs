@@ -83,7 +83,7 @@ struct Intercepted {
     trampoline: Trampoline,
 }
 
-/// Replaces the callback that a call registers.
+/// Replaces the callback that a call registers with a function that calls `trampoline`.
 pub(crate) fn intercept(
     args: &mut PJRT_Event_OnReady_Args,
     trampoline: impl Fn(*mut PJRT_Error, Continue<'_>) + Send + Sync + 'static,

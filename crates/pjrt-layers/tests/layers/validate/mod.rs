@@ -353,7 +353,7 @@ fn correct_program_has_no_reports() {
     assert_eq!(texts, [""; 0]);
 }
 
-/// A report contains a link to the rule's row in the book.
+/// A report contains a link to the rule's row in the book, so the book needs a row for each rule.
 #[test]
 fn book_has_every_rule() {
     let book = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../book/src/layers.md");
