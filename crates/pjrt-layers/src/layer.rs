@@ -17,8 +17,8 @@ pub trait Layer: Debug + Send + Sync + 'static {
     /// Returns the name with which users select the layer.
     fn name(&self) -> &'static str;
 
-    /// Returns whether the layer observes calls of a function. If no layer of the stack does, the table keeps the
-    /// plugin's own pointer.
+    /// Returns whether the layer observes calls of a function. If no layer of the stack observes a function, the table
+    /// usually keeps the plugin's own pointer.
     fn wants(&self, function: &Function) -> bool;
 
     /// Changes the table that the framework sees. Runs once, before any call.

@@ -84,7 +84,8 @@ macro_rules! instance {
     };
 }
 
-/// Exports `GetPjrtApi` from a shared library. The function loads the plugin at the path in `PJRT_LAYERS_PLUGIN`.
+/// Exports `GetPjrtApi` and `PjrtLayers_SetTracing` from a shared library. `GetPjrtApi` loads the plugin at the path in
+/// `PJRT_LAYERS_PLUGIN`.
 ///
 /// `export!(vec![Box::new(Mine)])` adds layers. Like the layers of this crate, they are in the stack only if
 /// `PJRT_LAYERS` names them. A layer with the name of one of this crate's layers replaces that layer.

@@ -181,7 +181,7 @@ impl Bench {
     }
 
     /// Runs the cases of the mutant's area. If none of them fails and `own_area` is not set, also runs all other cases.
-    /// Returns the first failure.
+    /// Returns the first failure, or `None` if no case failed.
     fn mutant(&self, mutant: &Mutant) -> Result<Found, String> {
         let area = mutant.area();
         let others = if self.own_area { Vec::new() } else { self.ids(|found| found != area) };

@@ -70,7 +70,7 @@ fn communicates(code: &[u8]) -> bool {
     COMMUNICATION.iter().any(|name| code.windows(name.len()).any(|text| matches(text, name)))
 }
 
-/// Compares a string with a name in which `?` matches `-` and `_`.
+/// Returns whether `text` is equal to `name`, where `?` in `name` matches `-` and `_`. Both must have the same length.
 fn matches(text: &[u8], name: &[u8]) -> bool {
     text.iter().zip(name).all(|(text, name)| text == name || *name == b'?' && matches!(text, b'-' | b'_'))
 }

@@ -29,7 +29,8 @@ pub(super) unsafe fn before<S: ForwardedFunction>(state: &State, args: *const u8
 }
 
 /// Runs after a successful call of the plugin. If the call created a client, stores the layers' table in the client. If
-/// the call destroyed a client, forgets the client's memories, because other objects may reuse their addresses.
+/// the call destroyed a client, forgets which `PJRT_Memory` objects were checked, because other objects may reuse their
+/// addresses.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! Timestamps that take a few nanoseconds to read.
+//! Timestamps that take a few nanoseconds to read on processors with a constant tick rate.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 

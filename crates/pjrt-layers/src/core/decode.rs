@@ -39,7 +39,7 @@ pub(super) unsafe fn struct_at<S: AbiStruct>(from: *const u8) -> Option<S> {
 ///
 /// # Safety
 ///
-/// `from` must be null or a valid layout.
+/// `from` must be null or point to a valid layout.
 pub(super) unsafe fn layout_at(from: *const PJRT_Buffer_MemoryLayout) -> Option<BufferLayout> {
     // SAFETY: this function's contract.
     let layout = unsafe { struct_at::<PJRT_Buffer_MemoryLayout>(from.cast()) }?;
@@ -84,7 +84,7 @@ pub(super) unsafe fn layout_of(layout: &PJRT_Buffer_MemoryLayout) -> Option<Buff
 ///
 /// # Safety
 ///
-/// `from` must be null or an array of `count` values.
+/// `from` must be null or point to an array of `count` valid values.
 pub(super) unsafe fn named_values(from: *const PJRT_NamedValue, count: usize) -> Vec<NamedValue> {
     let mut values = Vec::new();
     let mut next = from.cast::<u8>();

@@ -39,7 +39,7 @@ const FUNCTIONS: &PJRT_Error_FunctionTable = &PJRT_Error_FunctionTable {
 /// The addresses of the live errors that layers created. They distinguish these errors from the plugin's errors, whose
 /// contents only the plugin can interpret.
 static LIVE: LazyLock<Mutex<HashSet<usize>>> = LazyLock::new(Mutex::default);
-/// The number of live errors. If it is 0, a call does not lock [`LIVE`].
+/// The number of live errors that layers created. If it is 0, a call does not lock [`LIVE`].
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 fn is_own(error: usize) -> bool {

@@ -26,7 +26,8 @@ pub trait Instance: 'static {
 
 /// The return type of a function of the PJRT C API.
 pub trait Answer: Copy {
-    /// Creates the return value for an error, which may be null.
+    /// Creates the return value for an error, which may be null. The return type `()` cannot report an error, so an
+    /// error that a layer created is destroyed.
     fn from_error(error: *mut PJRT_Error) -> Self;
     /// Returns the error, or null after success.
     fn into_error(self) -> *mut PJRT_Error;

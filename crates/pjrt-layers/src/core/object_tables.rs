@@ -26,7 +26,7 @@ use crate::function::{Field, Function, Kind};
 use crate::generated::FUNCTIONS;
 
 pub(super) const WORD: usize = size_of::<usize>();
-/// Maximum number of tables of one type that are forwarded. Objects with further tables keep these tables.
+/// Maximum number of tables that are copied for one type of object. Objects with further tables keep their own tables.
 pub(super) const TABLES: usize = 4;
 /// Number of words before a copy: the mark, and the address of the original.
 pub(super) const MARK_WORDS: usize = 2;
@@ -174,8 +174,8 @@ pub(super) struct ObjectTables {
     active: [AtomicBool; KINDS],
     /// For each function of the main table and of the extensions, the output fields with objects.
     pub(super) outputs: Vec<Outputs>,
-    /// Memories whose first word was checked since the last client was destroyed. A memory's address selects its
-    /// element.
+    /// `PJRT_Memory` objects whose first word was checked since the last client was destroyed. The address of an object
+    /// selects its element.
     pub(super) memories: [AtomicUsize; 64],
 }
 

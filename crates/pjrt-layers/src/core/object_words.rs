@@ -131,7 +131,8 @@ impl State {
         }
     }
 
-    /// Forgets which memories were checked. After a client was destroyed, another client may use the same addresses.
+    /// Forgets which `PJRT_Memory` objects were checked. After a client was destroyed, another client may use the same
+    /// addresses.
     pub(super) fn forget_memories(&self) {
         for memory in &self.objects.memories {
             memory.store(0, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Queries of live objects that layers send to the plugin.
+//! Queries about live objects, which layers send to the plugin.
 //!
 //! The methods of `State` in this file take handles as integers. The handles must be live: the framework must have
 //! passed them to the current call, or must receive them from the current call.
@@ -157,7 +157,7 @@ impl State {
         let args =
             ask!(&self.plugin, PJRT_LoadedExecutable_GetExecutable { loaded_executable: handle(loaded) }).ok()?;
         let result = run(args.executable.expose_provenance());
-        // An error of the destroy function cannot be handled.
+        // Ignore an error of the destroy function, because no caller can handle it.
         let _ = ask!(&self.plugin, PJRT_Executable_Destroy { executable: args.executable });
         Some(result)
     }
@@ -263,7 +263,7 @@ impl State {
     pub(crate) fn is_buffer_ready(&self, buffer: usize) -> bool {
         let Ok(args) = ask!(&self.plugin, PJRT_Buffer_ReadyEvent { buffer: handle(buffer) }) else { return false };
         let is_ready = self.is_ready(args.event.expose_provenance());
-        // An error of the destroy function cannot be handled.
+        // Ignore an error of the destroy function, because no caller can handle it.
         let _ = ask!(&self.plugin, PJRT_Event_Destroy { event: args.event });
         is_ready == Some(true)
     }
@@ -327,7 +327,7 @@ impl State {
             pause = (pause * 2).min(Duration::from_millis(10));
         }
         let failure = self.event_failure(event);
-        // An error of the destroy function cannot be handled.
+        // Ignore an error of the destroy function, because no caller can handle it.
         let _ = ask!(&self.plugin, PJRT_Event_Destroy { event: handle(event) });
         failure.map_or(Ok(data), Err)
     }

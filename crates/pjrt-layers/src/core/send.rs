@@ -1,4 +1,4 @@
-//! Calls the plugin with arguments of the plugin's version.
+//! Calls the plugin with args structs that have the sizes in the plugin's version of the API.
 
 use pjrt_sys::{AbiStruct, PJRT_Error, PJRT_Error_Destroy_Args, slot};
 

@@ -12,7 +12,8 @@ use crate::function::ForwardedFunction;
 const WORD: usize = size_of::<usize>();
 /// Maximum length of the chain of extensions that is read.
 const MAX_EXTENSIONS: usize = 256;
-/// First minor version whose chain of extensions has the current form.
+/// First minor version in which extensions have the layout of this crate's header. Extensions of older plugins are not
+/// read.
 const FIRST_MINOR: u32 = 57;
 
 /// Properties of the table for the framework. Layers change them before any call.
@@ -207,7 +208,8 @@ impl Shown {
     }
 }
 
-/// Copies the first `known` bytes of a table to `size` bytes that live as long as the process. The rest is 0.
+/// Copies the first `known` bytes of a table to `size` bytes that live as long as the process. The remaining bytes are
+/// 0.
 ///
 /// # Safety
 ///

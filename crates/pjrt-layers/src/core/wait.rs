@@ -76,7 +76,7 @@ pub(super) unsafe fn buffer(plugin: &'static Copies, buffer: usize, limit: Durat
     let Ok(args) = ask!(plugin, PJRT_Buffer_ReadyEvent { buffer: buffer }) else { return false };
     // SAFETY: L1 (plugin): the event belongs to this function, which destroys it below.
     let is_ready = unsafe { event(plugin, args.event.expose_provenance(), limit) };
-    // An error of the destroy function cannot be handled.
+    // Ignore an error of the destroy function, because no caller can handle it.
     let _ = ask!(plugin, PJRT_Event_Destroy { event: args.event });
     is_ready
 }

@@ -39,7 +39,8 @@ struct Counts {
     failed: AtomicU64,
     delayed: AtomicU64,
     lost_or_late: AtomicU64,
-    /// Lets the events of the rule's last late call become ready when it sends a message or is dropped.
+    /// Sender that lets the events of the rule's last late call become ready. A message has this effect, and so does
+    /// dropping the sender.
     late: Mutex<Option<Sender<()>>>,
 }
 

@@ -46,7 +46,8 @@ pub(super) struct Rule {
     pub(super) readiness: Option<Readiness>,
     /// The numbers of the calls to which the rule applies. The first call has the number 1.
     pub(super) calls: RangeInclusive<u64>,
-    /// Probability that the rule applies to a call in `calls`, from 0 to 1. `None` means that the rule always applies.
+    /// Probability that the rule applies to a call in `calls`, from 0 to 1. `None` means that the rule applies to all
+    /// of these calls.
     pub(super) chance: Option<f64>,
 }
 

@@ -18,7 +18,7 @@ pub struct Target {
     pub folder: Option<PathBuf>,
     /// The path of the plugin's library, which the first block of the file contains.
     pub plugin: Option<PathBuf>,
-    /// The run to which the recording is limited. `None` records all calls.
+    /// The run to which the recording is limited. `None` means that the recording is not limited.
     pub only: Option<Selection>,
 }
 

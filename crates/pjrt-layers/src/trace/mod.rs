@@ -1,5 +1,5 @@
-//! The layer `trace`: records every call, and writes the totals of each function and a timeline, which is both in
-//! Perfetto's format and in lines of JSON.
+//! The layer `trace`: records every call. Writes a tally of the calls, a timeline in Perfetto's format, and the same
+//! timeline as lines of JSON.
 
 mod flows;
 mod json;

@@ -134,8 +134,8 @@ impl Tally {
         self.0.iter().map(row).collect()
     }
 
-    /// Creates a tally from the result of [`Self::to_json`]. Returns `None` if the structure of the JSON value is
-    /// different.
+    /// Creates a tally from the result of [`Self::to_json`]. Returns `None` if the JSON value does not have this
+    /// structure.
     #[must_use]
     pub fn from_json(value: &Value) -> Option<Self> {
         let mut tally = Self::default();

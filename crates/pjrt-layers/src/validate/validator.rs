@@ -24,7 +24,7 @@ const EVENT: &str = "PJRT_Event";
 const LOADED: &str = "PJRT_LoadedExecutable";
 
 /// The layer `validate`. It checks every call against [`RULES`](super::RULES), and reports calls that break a rule. The
-/// calls continue.
+/// layer does not stop these calls.
 #[derive(Debug)]
 pub struct Validate {
     objects: Objects,

@@ -39,7 +39,7 @@ fakes! {
     delete(_args: PJRT_Buffer_Delete_Args) { REACHED.with(|count| count.fetch_add(1, Ordering::Relaxed)); }
 }
 
-/// A framework in front of the fake plugin.
+/// A fake framework that calls the fake plugin through layers.
 #[derive(Clone, Copy)]
 struct Framework(StaticApi);
 

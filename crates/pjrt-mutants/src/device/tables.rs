@@ -120,7 +120,7 @@ impl Tables {
         self.main[at] = without_provenance_mut(major as usize | (minor as usize) << 32);
     }
 
-    /// Sets the size in bytes that an extension announces.
+    /// Sets the size in bytes that the extension with the `PJRT_Extension_Type` `number` announces.
     pub(crate) fn announce_extension(&mut self, number: u32, size: usize) {
         for (_, table) in self.extensions.iter_mut().filter(|(found, _)| *found == number) {
             table[0] = without_provenance_mut(size);

@@ -185,7 +185,7 @@ pub(super) fn program() -> *const PJRT_Program {
     Box::leak(Box::new(PJRT_Program::new()))
 }
 
-/// A framework in front of the fake plugin.
+/// A fake framework that calls the fake plugin through the layer.
 pub(super) struct Framework {
     api: StaticApi,
     pub(super) reports: Reports,

@@ -25,7 +25,7 @@ use crate::setup::embedded;
 
 use self::framework::{BYTES, F32, Framework, GATE, ONE_DEVICE, S32, SLOW, STARTED, call, next, program};
 
-/// Declares tests with the ids of the expected reports. Each test has its own framework.
+/// Declares tests, each with the rule ids of the expected reports. Each test has its own framework.
 macro_rules! tests {
     ($($name:ident($framework:ident) $expected:expr, $body:block)*) => {
         $(#[test]
