@@ -77,8 +77,8 @@ fn main() {
     println!("the target of trace is {TARGET} ns");
 }
 
-/// Returns the median and the minimum time of a call through each table, in nanoseconds. The number of threads that
-/// call at the same time is `threads`.
+/// Returns the median and the minimum time of a call through each table, in nanoseconds. Uses `threads` threads, which
+/// call at the same time.
 fn measure<const N: usize>(tables: [StaticApi; N], threads: usize) -> [[f64; 2]; N] {
     let barrier = Barrier::new(threads);
     let times: [Mutex<Vec<f64>>; N] = std::array::from_fn(|_| Mutex::default());

@@ -14,7 +14,7 @@ use crate::layer_error::LayerError;
 /// threads may call a layer at the same time. A thread may also make a call within another call, for example in a
 /// callback.
 pub trait Layer: Debug + Send + Sync + 'static {
-    /// Returns the name with which users select the layer.
+    /// Returns the name that users write in `PJRT_LAYERS` to select the layer.
     fn name(&self) -> &'static str;
 
     /// Returns whether the layer observes calls of a function. If no layer of the stack observes a function, the table

@@ -24,8 +24,8 @@ pub const FAULT: &str = "PJRT_LAYERS_FAULT";
 pub const FAULT_SEED: &str = "PJRT_LAYERS_FAULT_SEED";
 /// The folder with files that replace programs. See [`Programs`](crate::overrides::Programs).
 pub const OVERRIDE_PROGRAMS: &str = "PJRT_LAYERS_OVERRIDE_PROGRAMS";
-/// The devices that the framework sees. The value is a number such as `first 2`, or positions in the list of the
-/// client's addressable devices such as `0,3`.
+/// The devices that the framework sees. The value is a number of devices, written as `first 2`, or a list of positions
+/// in the client's addressable devices, written as `0,3`.
 pub const OVERRIDE_DEVICES: &str = "PJRT_LAYERS_OVERRIDE_DEVICES";
 /// The values that devices report about their memory, such as `bytes_limit=2GiB`.
 pub const OVERRIDE_MEMORY: &str = "PJRT_LAYERS_OVERRIDE_MEMORY";

@@ -89,7 +89,7 @@ impl Copies {
         let main = unsafe { copy(table, size, size_of::<PJRT_Api>()) };
         let at = std::mem::offset_of!(PJRT_Api, pjrt_api_version);
         let part = |offset: usize| {
-            // SAFETY: the copy has the size of a table.
+            // SAFETY: the copy has the size of the whole table, so it contains the version.
             let number = unsafe { memory::read::<i32>(main.as_ptr().cast::<u8>().wrapping_add(at + offset)) };
             u32::try_from(number).unwrap_or(0)
         };
@@ -216,7 +216,7 @@ impl Shown {
 /// `from` must be readable for `known` bytes.
 pub(super) unsafe fn copy(from: *const u8, known: usize, size: usize) -> &'static [u64] {
     let words = Box::leak(vec![0_u64; size.div_ceil(WORD)].into_boxed_slice());
-    // SAFETY: this function's contract, and the words have this size.
+    // SAFETY: this function's contract: `from` is readable for this size, and the words have at least this size.
     unsafe { memory::copy(from, words.as_mut_ptr().cast(), known.min(size)) };
     words
 }

@@ -67,9 +67,9 @@ impl Fault {
         Self { rules, seed, by_function, summary: Summary::Nowhere, injections: Injections::default() }
     }
 
-    /// Makes the layer write a summary of the calls and faults of each rule when the process exits. The summary goes to
-    /// `fault-PID.txt` in `folder`, or to the standard error without a folder. With a folder, the layer also writes
-    /// each injected error and each call with lost or late events to `fault-PID.jsonl` during the call.
+    /// Makes the layer write a summary of the calls and faults of each rule when the process exits. The layer writes
+    /// the summary to `fault-PID.txt` in `folder`, or to the standard error without a folder. With a folder, the layer
+    /// also writes each injected error and each call with lost or late events to `fault-PID.jsonl` during the call.
     #[must_use]
     pub fn with_summary(mut self, folder: Option<PathBuf>) -> Self {
         self.injections = Injections::new(folder.as_deref());

@@ -1,4 +1,4 @@
-//! Downloads, which are copies of buffer contents to the host, that have not finished.
+//! Tracks downloads that have not finished. A download copies the contents of a buffer to the host.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

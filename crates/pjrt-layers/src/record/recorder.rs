@@ -203,8 +203,8 @@ impl Record {
         }
     }
 
-    /// Counts a run, and returns whether it is the run to which the recording is limited. In this case, also ends the
-    /// wait for the run.
+    /// Counts a run if the selection allows its program. Returns whether it is the run to which the recording is
+    /// limited, and in this case ends the wait for the run.
     fn is_selected(&self, call: &Call) -> bool {
         let (Some(only), Some(run)) = (self.sink.only(), call.execution()) else { return false };
         if let Some(program) = &only.program {

@@ -157,7 +157,7 @@ impl Objects {
         })
     }
 
-    /// Groups the live events that the framework has not observed by the function that created them. Returns the
+    /// Groups live events by the function that created them, if the framework has not observed them. Returns the
     /// function's name, the number of events and one example for each group.
     pub(super) fn unobserved_events(&self) -> Vec<(&'static str, usize, Object)> {
         let mut found: HashMap<u16, (usize, Object)> = HashMap::new();

@@ -1,4 +1,5 @@
-//! Tests of the layer `override`: replaced programs, changed values of queries, and synchronous calls.
+//! Tests of the layer `override`: saved and replaced programs, hidden devices, changed values of queries, and
+//! synchronous calls.
 
 use std::fs;
 use std::path::{Path, PathBuf};

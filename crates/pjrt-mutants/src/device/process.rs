@@ -20,7 +20,7 @@ pub(crate) fn catch_signal() {
     unsafe { libc::signal(libc::SIGUSR2, handler as *const () as libc::sighandler_t) };
 }
 
-/// Makes the system discard child processes when they end, so that nobody can wait for them.
+/// Makes the system discard child processes when they end, so that the parent process cannot wait for them.
 pub(crate) fn ignore_children() {
     // SAFETY: M3 (faults): no handler runs.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };

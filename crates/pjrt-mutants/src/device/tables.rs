@@ -164,7 +164,7 @@ pub(super) fn real<S: Slot<Table: Place>>() -> Option<Raw<S>> {
 unsafe fn words(from: *const u8, size: usize) -> Vec<*mut ()> {
     let least = PJRT_Extension_Base::STRUCT_SIZE.max(size);
     let mut words: Vec<*mut ()> = vec![null::<()>().cast_mut(); least.div_ceil(WORD)];
-    // SAFETY: this function's contract, and the words have at least this size.
+    // SAFETY: this function's contract: `from` is readable for this size, and the words have at least this size.
     unsafe { std::ptr::copy_nonoverlapping(from, words.as_mut_ptr().cast(), size) };
     words
 }
