@@ -30,7 +30,7 @@ impl Frame {
     pub(super) unsafe fn new(args: *mut u8, known: usize, size: usize, outer: Option<Box<Self>>) -> Box<Self> {
         let mut words = [0; WORDS];
         let copied = known.min(size).min(size_of_val(&words));
-        // SAFETY: this function's contract: the arguments are readable for this size, and `words` has at least this size.
+        // SAFETY: this function's contract: `args` is readable for this size, and `words` has at least this size.
         unsafe { memory::copy(args, words.as_mut_ptr().cast(), copied) };
         words[0] = announce(size);
         Box::new(Self {

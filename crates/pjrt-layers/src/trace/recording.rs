@@ -13,8 +13,8 @@ use crate::layer_error::LayerError;
 /// Settings for the files that the layer writes.
 #[derive(Clone, Debug, Default)]
 pub struct Outputs {
-    /// The folder for `tally-PID.txt`, `tally-PID.json`, `trace-PID.pftrace` and `trace-PID.jsonl`. Without a folder, the
-    /// layer writes the tally to the standard error when the process exits.
+    /// The folder for `tally-PID.txt`, `tally-PID.json`, `trace-PID.pftrace` and `trace-PID.jsonl`. Without a folder,
+    /// the layer only writes the tally to the standard error when the process exits.
     pub folder: Option<PathBuf>,
     /// Number of records that the timeline keeps for each thread. A call has one record, a run has further records for
     /// its outputs and events, and an event that became ready has one record. The layer rounds the number up to 1024
