@@ -92,7 +92,7 @@ fn upload_bytes(table: &PJRT_Api, data: &[u8]) {
     fake::upload(table, null_mut(), data, PJRT_Buffer_Type::PJRT_Buffer_Type_U8, &dims);
 }
 
-/// The tables of the plugin and of the layer `record`, which writes to `folder`.
+/// The function tables of the plugin and of the layer `record`, which writes to `folder`.
 struct Bench<'a> {
     tables: [StaticApi; 2],
     folder: &'a Path,
@@ -113,7 +113,7 @@ impl Bench<'_> {
         println!("{name:<44} {direct:>10.3} {recorded:>10.3} {bytes:>8}");
     }
 
-    /// Returns the current size of the recording in bytes.
+    /// Returns the current size of the recording in bytes, or 0 if `folder` does not exist yet.
     fn written(&self) -> u64 {
         let Ok(entries) = fs::read_dir(self.folder) else { return 0 };
         entries.map(|entry| entry.unwrap().metadata().unwrap().len()).sum()

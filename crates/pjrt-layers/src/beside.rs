@@ -9,10 +9,10 @@ use crate::variables::{NAMES, PLUGIN};
 
 /// Name of the settings file, which is in the same folder as the library with the layers.
 ///
-/// The file contains a JSON object with the names and values of [environment variables](crate::variables). A relative
-/// path of the plugin starts at the folder of the settings file. If the file exists, the environment variables of the
-/// process have no effect on the library. Therefore, an installed plugin works in every program, and two installed
-/// plugins do not share their settings.
+/// The file contains a JSON object with the names and values of [environment variables](crate::variables). The library
+/// resolves a relative path of the plugin against the folder of the settings file. If the file exists, the environment
+/// variables of the process have no effect on the library. Therefore, an installed plugin works in every program, and
+/// two installed plugins do not share their settings.
 pub const SETTINGS_FILE: &str = "pjrt_layers.json";
 
 /// The settings in a [`SETTINGS_FILE`].

@@ -8,14 +8,16 @@ pub struct Function {
     pub name: &'static str,
     /// The extension whose table contains the function, or `None` for the main table.
     pub extension: Option<PJRT_Extension_Type>,
-    /// The type of the object whose own table contains the function, such as `PJRT_RawBuffer`. The name of such a function
-    /// is `PJRT_RawBuffer_FunctionTable.slice`, and its fields are its parameters and its `result`.
+    /// The type of the object whose own table contains the function, such as `PJRT_RawBuffer`, or `None` for other
+    /// tables. The name of a function in an object's table is `PJRT_RawBuffer_FunctionTable.slice`, and its fields are
+    /// its parameters and its `result`.
     pub object: Option<&'static str>,
     /// First minor version of the API that contains this function, or 0 if the version is older than 0.29.
     pub since: u32,
     /// Whether the function can return an error.
     pub fallible: bool,
-    /// The fields of the args struct, without `struct_size` and `extension_start`, with which each args struct begins.
+    /// The fields of the args struct, except for `struct_size` and `extension_start`, which are the first fields of
+    /// each args struct.
     pub fields: &'static [Field],
     /// The name and the sizes of the args struct.
     pub layout: Layout,
@@ -123,8 +125,8 @@ pub struct Layout {
     pub size: usize,
     /// Returns the struct's size in the header of a minor version of the API.
     pub size_at: fn(u32) -> usize,
-    /// Converts the size that a caller's struct announces to the actual size in bytes. Some old headers announce a
-    /// wrong size.
+    /// Converts the size that a caller's struct announces to the actual size in bytes. The two differ for some old
+    /// headers, which announce a wrong size.
     pub size_behind: fn(usize) -> usize,
 }
 

@@ -27,7 +27,8 @@ pub(crate) const ALLOCATIONS: &[&str] = &[
 pub(crate) const COMPILERS: &[&str] = &["PJRT_Client_Compile", "PJRT_Compile", "PJRT_Executable_DeserializeAndLoad"];
 
 /// Returns whether a function starts asynchronous work, and returns events or buffers that become ready when this work
-/// has ended. The buffers that other functions return become ready only after later calls.
+/// has ended. Buffers from other functions may become ready only after later calls, so waiting for them within the call
+/// could deadlock.
 pub(crate) fn starts_work(function: &Function) -> bool {
     function.name == "PJRT_LoadedExecutable_Execute" || TRANSFERS.contains(&function.name)
 }

@@ -11,24 +11,26 @@ use crate::layer_error::LayerError;
 /// A layer, which observes, changes or answers calls of the functions that it selects.
 ///
 /// Layers form a stack. The first layer is next to the framework, and the last layer is next to the plugin. Several
-/// threads may call a layer at the same time, and a call may happen within another call.
+/// threads may call a layer at the same time. A thread may also make a call within another call, for example in a
+/// callback.
 pub trait Layer: Debug + Send + Sync + 'static {
-    /// Returns the name with which users select the layer.
+    /// Returns the name that users write in `PJRT_LAYERS` to select the layer.
     fn name(&self) -> &'static str;
 
-    /// Returns whether the layer observes calls of a function. If no layer of the stack does, the table keeps the
-    /// plugin's own pointer.
+    /// Returns whether the layer observes calls of a function. If no layer of the stack observes a function, the table
+    /// usually keeps the plugin's own pointer.
     fn wants(&self, function: &Function) -> bool;
 
     /// Changes the table that the framework sees. Runs once, before any call.
     fn plan(&self, _plan: &mut TablePlan) {}
 
-    /// Runs before a call. May change the arguments that the layers below and the plugin receive.
+    /// Runs before a call. May change the arguments that the later layers and the plugin receive.
     fn before(&self, _call: &mut Call) -> Step {
         Step::Continue(0)
     }
 
-    /// Runs after a call for which `before` returned [`Step::Continue`]. `token` is the token of this step.
+    /// Runs after a call for which `before` returned [`Step::Continue`]. `token` is the value in this
+    /// [`Step::Continue`].
     fn after(&self, _call: &mut Call, _token: u64, _outcome: Outcome) {}
 
     /// Returns whether [`Self::ready`] must be called when events become ready.
@@ -46,14 +48,14 @@ pub trait Layer: Debug + Send + Sync + 'static {
 /// Decision of a layer's `before` about how the call proceeds.
 #[derive(Debug)]
 pub enum Step {
-    /// The call continues with the next layer. `after` receives this token.
+    /// The call continues with the next layer, or with the plugin after the last layer. `after` receives this token.
     Continue(u64),
-    /// The call returns this error. The layers below and the plugin do not receive the call.
+    /// The call returns this error. The later layers and the plugin do not receive the call.
     Answer(Box<LayerError>),
 }
 
 impl Step {
-    /// Makes the call return an error.
+    /// Creates a step that makes the call return an error.
     pub fn answer(code: ErrorCode, message: impl Into<String>) -> Self {
         Self::Answer(Box::new(LayerError::new(code, message)))
     }

@@ -1,10 +1,11 @@
 //! Layers between a framework and a PJRT plugin.
 //!
 //! A framework calls a plugin through a table of functions. A framework can load a library with layers in place of the
-//! plugin, and the layers observe the calls. Neither the framework nor the plugin has to change. [`export!`] makes such
-//! a library. The library loads the plugin that `PJRT_LAYERS_PLUGIN` names, and returns a copy of the plugin's table to
-//! the framework. In this copy, forwarders replace the functions that a [`Layer`] selects. The copy keeps the plugin's
-//! own pointers for all other functions.
+//! plugin, and the layers observe, change or answer the calls. Neither the framework nor the plugin has to change.
+//! [`export!`] exports the entry point of such a library. The library loads the plugin at the path in
+//! `PJRT_LAYERS_PLUGIN`, and returns a copy of the plugin's table to the framework. In this copy, forwarders replace
+//! the functions that a [`Layer`] selects. A forwarder passes the call to the layers and then to the plugin. The copy
+//! keeps the plugin's own pointers for almost all other functions.
 //!
 //! The layers never wrap handles, because extensions and other libraries pass raw handles. A layer that stores data
 //! about an object keeps the data in a map of its own, with the handle as the key.
@@ -57,7 +58,8 @@ pub fn api<I: Instance>(own: impl FnOnce() -> Vec<Box<dyn Layer>>) -> *const PJR
     State::start::<I>(plugin, layers).as_raw()
 }
 
-/// Switches a layer of a stack on or off while the process runs. Has no effect before the stack is started.
+/// Switches the layer with the name `layer` in the stack `I` on or off while the process runs. Has no effect before the
+/// first call of [`api`].
 pub fn set_active<I: Instance>(layer: &str, active: bool) {
     if let Some(state) = I::cell().get() {
         state.set_active(layer, active);
@@ -81,7 +83,8 @@ macro_rules! instance {
     };
 }
 
-/// Exports `GetPjrtApi` from a shared library. The function loads the plugin that `PJRT_LAYERS_PLUGIN` names.
+/// Exports `GetPjrtApi` and `PjrtLayers_SetTracing` from a shared library. `GetPjrtApi` loads the plugin at the path in
+/// `PJRT_LAYERS_PLUGIN`.
 ///
 /// `export!(vec![Box::new(Mine)])` adds layers. Like the layers of this crate, they are in the stack only if
 /// `PJRT_LAYERS` names them. A layer with the name of one of this crate's layers replaces that layer.

@@ -131,8 +131,9 @@ fn parse<T: FromStr>(name: &str, text: &str) -> Result<T, String> {
 }
 
 /// Loads the plugin and creates the layers, with the settings from the file beside the library or from the environment.
-/// If the settings are invalid or the plugin cannot be loaded, every function of the returned table returns an error
-/// with the reason.
+/// `own` contains the layers of the library's author, which have priority over layers of this crate with the same
+/// names. If the settings are invalid, the plugin cannot be loaded, or a process with elevated privileges has no
+/// settings file, every function of the returned table returns an error with the reason.
 pub(crate) fn start(own: Vec<Box<dyn Layer>>) -> (StaticApi, Vec<Box<dyn Layer>>) {
     let start = || match Beside::read()? {
         Some(file) => load_with(&|name| file.get(name), own),
@@ -159,7 +160,7 @@ fn layers(variables: Variables<'_>, mut own: Vec<Box<dyn Layer>>) -> Result<Vec<
     names.map(|name| layer(name, variables, &mut own)).collect()
 }
 
-/// Removes the layer of this name from `own`, or creates a layer of this crate if `own` does not contain it.
+/// Removes the layer with this name from `own`, or creates a layer of this crate if `own` does not contain it.
 fn layer(name: &str, variables: Variables<'_>, own: &mut Vec<Box<dyn Layer>>) -> Result<Box<dyn Layer>, String> {
     if let Some(at) = own.iter().position(|layer| layer.name() == name) {
         return Ok(own.swap_remove(at));

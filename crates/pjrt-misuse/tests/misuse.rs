@@ -13,7 +13,7 @@ const RUSTC: &str = "rustc 1.95.";
 #[test]
 fn misuse_does_not_compile() {
     let cases = trybuild::TestCases::new();
-    // The macros create the messages of these cases.
+    // The macros create the messages of these cases, so the messages do not depend on the compiler version.
     cases.compile_fail("tests/plugin/*.rs");
     // The compiler creates at least a part of the messages of these cases. This part differs between compiler versions.
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());

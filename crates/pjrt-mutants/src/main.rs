@@ -4,7 +4,7 @@
 //! should find each fault, and should not report a failure of the device without a fault. The *mutation score* is the
 //! percentage of mutants that the suite finds. `cargo xtask mutants` runs this program.
 //!
-//! The program starts itself again as the guard process and the worker process of a run (see
+//! For each run of the suite, the program starts itself again as the guard process and as the worker process (see
 //! `pjrt_conformance::process`). The worker replaces functions in a copy of the device's table.
 
 mod device;
@@ -21,9 +21,9 @@ use serde_json::Value;
 
 use crate::device::Device;
 
-/// The argument with which the program runs as the guard process, which watches a worker.
+/// The argument that starts the program as the guard process, which watches a worker.
 const GUARD: &str = "__guard";
-/// The argument with which the program runs as the worker process.
+/// The argument that starts the program as the worker process.
 const WORKER: &str = "__worker";
 /// Number of devices of each client.
 const DEVICES: i64 = 4;
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Opens the mutant that the request names, or the device without a fault.
+/// Opens the mutant with the name `target`, or the device without a fault if `target` is not a string.
 fn open(target: &Value) -> Result<Opened, String> {
     let mut device = Device::new();
     if let Some(name) = target.as_str() {

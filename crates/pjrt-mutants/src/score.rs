@@ -65,7 +65,8 @@ impl Options {
     }
 }
 
-/// Runs the command. Returns whether the score is high enough and no case fails on the device without a fault.
+/// Runs the command. Returns whether the score is high enough and no case fails on the device without a fault. Ignores
+/// the score if only some mutants or cases run.
 pub(crate) fn run(arguments: &[&str]) -> Result<bool, String> {
     let options = Options::parse(arguments)?;
     let chosen = |mutant: &Mutant| {
@@ -99,7 +100,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<bool, String> {
 /// The first case that failed for a mutant, and the reason. `None` if no case failed.
 type Found = Option<(String, String)>;
 
-/// The suite, and the settings with which it runs.
+/// The suite, and the settings of its runs.
 struct Bench {
     suite: Suite,
     filter: Filter,
@@ -153,7 +154,7 @@ impl Bench {
         let work = |worker: usize| -> Result<(), String> {
             loop {
                 // The mutants at the end of the list take the longest, because they leak or their processes do not end.
-                // Only worker 0 starts at the end, so that two cases about leaks never run at the same time.
+                // Only worker 0 starts at the end, so that mutants with leaks rarely run at the same time.
                 let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
                 let next = if worker == 0 { left.pop_back() } else { left.pop_front() };
                 drop(left);
@@ -179,8 +180,8 @@ impl Bench {
         Ok(outcomes.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect())
     }
 
-    /// Runs the cases of the mutant's area, and then all other cases if none of the first cases failed. Returns the
-    /// first failure.
+    /// Runs the cases of the mutant's area. If none of them fails and `own_area` is not set, also runs all other cases.
+    /// Returns the first failure, or `None` if no case failed.
     fn mutant(&self, mutant: &Mutant) -> Result<Found, String> {
         let area = mutant.area();
         let others = if self.own_area { Vec::new() } else { self.ids(|found| found != area) };

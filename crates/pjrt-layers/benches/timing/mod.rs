@@ -2,7 +2,8 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Returns the mean processor time of this thread for one call of a closure, in nanoseconds.
+/// Runs the closure `call` as often as `calls` specifies. Returns the mean processor time per run on this thread, in
+/// nanoseconds.
 pub(crate) fn nanoseconds(calls: u32, mut call: impl FnMut()) -> f64 {
     let now = || clock_gettime(ClockId::ThreadCPUTime);
     let start = now();
@@ -15,7 +16,8 @@ pub(crate) fn nanoseconds(calls: u32, mut call: impl FnMut()) -> f64 {
     nanoseconds / f64::from(calls)
 }
 
-/// Returns the median of `times`, or 0 if `times` is empty.
+/// Returns the median of `times`, or 0 if `times` is empty. For an even number of times, returns the larger one of the
+/// two middle times.
 pub(crate) fn median(mut times: Vec<f64>) -> f64 {
     times.sort_unstable_by(f64::total_cmp);
     times.get(times.len() / 2).copied().unwrap_or(0.0)

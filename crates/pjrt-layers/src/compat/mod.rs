@@ -10,7 +10,7 @@ use crate::layer::{Layer, Step};
 
 /// The layer `compat`, which adapts structs to the sizes in the header of the plugin's version.
 ///
-/// A framework that is older than the plugin passes short structs, some of which XLA's plugins reject. The layer
+/// A framework that is older than the plugin passes short structs, and XLA's plugins reject some of these. The layer
 /// extends them with zeros, which mean that the newer arguments are absent. A newer framework passes long structs,
 /// which some plugins reject. The layer shortens them. Functions that the plugin lacks return an error with the code
 /// `UNIMPLEMENTED`.
@@ -48,8 +48,8 @@ impl Layer for Compat {
         plan.hidden.extend(&self.hidden);
         let minor = self.minor.unwrap_or(plan.plugin_minor());
         plan.minor = minor;
-        // The table has a slot for every function that this crate knows. A framework that calls a function without
-        // checking whether the plugin has it then receives an error.
+        // Without a configured version, the table has a slot for every function that this crate knows. A framework that
+        // calls a function without checking whether the plugin has it then receives an error.
         let functions = match self.minor {
             Some(minor) => SLOTS.iter().take_while(|(_, since)| *since <= minor).count(),
             None => SLOTS.len(),
@@ -110,7 +110,8 @@ mod tests {
     #[test]
     fn sizes_are_those_of_the_plugin() {
         let options = Layout::of::<PJRT_ExecuteOptions>();
-        // An old framework on a plugin of version 0.106, and a newer framework on a plugin of version 0.70.
+        // In the first case, the framework is older than its plugin of version 0.106. In the second case, the framework
+        // is newer than its plugin of version 0.70. In the third case, both have the same version.
         assert_eq!(wanted(&options, 106, 80), Some(120));
         assert_eq!(wanted(&options, 70, 112), Some(80));
         assert_eq!(wanted(&options, 106, 120), None);

@@ -4,13 +4,13 @@ use pjrt_types::CompileOptions;
 
 use crate::core::{Call, CompiledProgram};
 
-/// The platform of XLA's CPU plugin.
+/// The platform name of XLA's CPU plugin.
 const PLATFORM: &str = "cpu";
 /// The format in which PyTorch/XLA sends programs.
 const FORMAT: &str = "hlo";
 
-/// Substrings of the names of ops through which replicas communicate or by which they differ. `?` stands for the
-/// separator of words, which is `-` in HLO and `_` in StableHLO.
+/// Substrings of the names of ops that communicate between replicas, or that may return different results in different
+/// replicas. `?` stands for the separator of words, which is `-` in HLO and `_` in StableHLO.
 const COMMUNICATION: &[&[u8]] = &[
     b"all?gather",
     b"all?reduce",
@@ -27,10 +27,12 @@ const COMMUNICATION: &[&[u8]] = &[
     b"send",
 ];
 
-/// Compiles the program of a call so that it runs on any single device, if its replicas do not communicate.
+/// Changes the compile options of a call so that the program runs on any single device, if its replicas do not
+/// communicate.
 ///
-/// `wanted` is the user's choice. If it is `None`, this applies only to programs in PyTorch/XLA's format on XLA's CPU
-/// plugin. Other frameworks launch all replicas in one call, which needs a program for several replicas.
+/// `wanted` is the user's choice. If it is `None`, the function only changes programs in PyTorch/XLA's format on the
+/// platform of XLA's CPU plugin. Other frameworks launch all replicas in one call, which needs a program for several
+/// replicas.
 pub(super) fn compile_for_one(call: &mut Call, wanted: Option<bool>) {
     if wanted == Some(false) {
         return;
@@ -46,9 +48,9 @@ pub(super) fn compile_for_one(call: &mut Call, wanted: Option<bool>) {
     }
 }
 
-/// Returns the compile options with which a program for several replicas runs on any single device. Returns `None` if
-/// the options are invalid, or if the program is for one device, is partitioned, is already portable, or if its
-/// replicas may communicate.
+/// Returns compile options that let a program with several replicas run on any single device. Returns `None` if the
+/// options are invalid, or if the program has a single replica, is partitioned, or is already portable. Also returns
+/// `None` if its replicas may communicate.
 fn options_for_one(program: &CompiledProgram) -> Option<Vec<u8>> {
     let mut options = CompileOptions::decode(&program.options).ok()?;
     let is_replicated = options.num_replicas > 1 && options.num_partitions <= 1;
@@ -61,13 +63,14 @@ fn options_for_one(program: &CompiledProgram) -> Option<Vec<u8>> {
     Some(options.encode())
 }
 
-/// Returns whether the replicas of a program may communicate. All formats contain the names of ops as plain text. If
-/// another name contains one of [`COMMUNICATION`], the result is also `true`, and the program keeps its options.
+/// Returns whether the replicas of a program may communicate. All formats contain the names of ops as plain text. The
+/// result is also `true` if any other text in the program matches one of [`COMMUNICATION`], in which case the program
+/// keeps its options.
 fn communicates(code: &[u8]) -> bool {
     COMMUNICATION.iter().any(|name| code.windows(name.len()).any(|text| matches(text, name)))
 }
 
-/// Compares a string with a name in which `?` matches `-` and `_`.
+/// Returns whether `text` is equal to `name`, where `?` in `name` matches `-` and `_`. Both must have the same length.
 fn matches(text: &[u8], name: &[u8]) -> bool {
     text.iter().zip(name).all(|(text, name)| text == name || *name == b'?' && matches!(text, b'-' | b'_'))
 }

@@ -10,7 +10,7 @@ use crate::function::{Field, Kind};
 
 impl Call {
     /// Sets an output field that is a number or a boolean. Call this after the plugin has returned. Does nothing for
-    /// other kinds of fields, for lengths, and if the caller's struct ends before the field.
+    /// input fields, for other kinds of fields, for lengths, and if the caller's struct ends before the field.
     pub fn set(&mut self, field: &Field, value: u64) {
         match field.kind {
             Kind::Integer => self.write(field, value),
@@ -39,8 +39,9 @@ impl Call {
         if is_array { unsafe { memory::pointers(from, self.address(count)) } } else { Vec::new() }
     }
 
-    /// Removes handles from an output that is an array. The call must have succeeded. The framework receives another
-    /// array, which is never freed, because the framework may keep a pointer to it.
+    /// Removes the handles for which `keep` returns `false` from an output that is an array. The call must have
+    /// succeeded. The framework receives another array, which is never freed, because the framework may keep a pointer
+    /// to it.
     pub fn retain(&mut self, array: &Field, count: &Field, keep: impl FnMut(&usize) -> bool) {
         let all = self.handles(array, count);
         let length = all.len();
@@ -84,7 +85,8 @@ impl Call {
         closed
     }
 
-    /// Destroys the error of a call. The framework then sees a successful call, with the outputs that the layer sets.
+    /// Makes a failed call succeed, with the outputs that the layer sets. The error is destroyed when the layer's
+    /// `after` returns.
     pub fn clear_error(&mut self) {
         self.clears_error = true;
     }

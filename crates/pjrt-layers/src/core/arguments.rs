@@ -32,7 +32,8 @@ pub(crate) struct HostData {
     pub(crate) element_type: u32,
     pub(crate) dimensions: Vec<i64>,
     pub(crate) byte_strides: Vec<i64>,
-    /// The elements in row-major order without gaps. `None` if the element type is unknown.
+    /// The elements in row-major order without gaps. `None` if the element type is unknown, the dimensions are invalid,
+    /// or the pointer to the elements is null.
     pub(crate) elements: Option<Vec<u8>>,
 }
 
@@ -120,14 +121,16 @@ impl Call {
         Some((element_type, unsafe { memory::numbers(dims, count) }))
     }
 
-    /// Returns the layout to which a field points.
+    /// Returns the layout to which the field with this name points. Returns `None` if the pointer is null or the type
+    /// of the layout is unknown.
     pub(crate) fn layout(&self, field: &str) -> Option<BufferLayout> {
         let at = ptr::with_exposed_provenance(self.address_of(field));
         // SAFETY: L2 (arguments): the layout is null or valid.
         unsafe { layout_at(at) }
     }
 
-    /// Returns the memory that a call of `PJRT_Buffer_ToHostBuffer` or `PJRT_Buffer_CopyRawToHost` fills.
+    /// Returns the memory that a call of `PJRT_Buffer_ToHostBuffer` or `PJRT_Buffer_CopyRawToHost` fills. Returns
+    /// `None` if the call only queries the size.
     pub(crate) fn destination(&self) -> Option<Destination> {
         let size = self.function().field("dst_size").or_else(|| self.function().field("transfer_size"))?;
         let destination = Destination { address: self.address_of("dst"), size: self.address(size) };

@@ -21,7 +21,8 @@ macro_rules! ask {
 
 pub(super) use ask;
 
-/// Calls a function of the plugin. Converts its error to a [`LayerError`], and destroys the original.
+/// Calls a function of the plugin. Converts its error to a [`LayerError`], and destroys the original. Returns an error
+/// with the code `UNIMPLEMENTED` if the plugin lacks the function.
 ///
 /// # Safety
 ///

@@ -67,13 +67,15 @@ impl Call {
         self.id == S::ID
     }
 
-    /// Returns whether this thread is in a callback of an event. Callbacks are only tracked if a layer watches events.
+    /// Returns whether this thread is in a callback of an event. Callbacks are only tracked if a layer watches events
+    /// or selects a function in the tables of errors.
     #[must_use]
     pub fn is_in_callback(&self) -> bool {
         ready::is_inside()
     }
 
-    /// Returns the elements of an argument that is an array of 64-bit integers.
+    /// Returns the elements of an array of 64-bit integers. `array` and `count` are the names of the fields for the
+    /// array and its length. The result is empty if the function lacks these fields or the array is null.
     #[must_use]
     pub fn numbers(&self, array: &str, count: &str) -> Vec<i64> {
         let (Some(array), Some(count)) = (self.function.field(array), self.function.field(count)) else {
@@ -102,7 +104,8 @@ impl Call {
         unsafe { memory::read(self.args) }
     }
 
-    /// Returns the value of a field of at most 8 bytes, or 0 if the caller's struct ends before the field.
+    /// Returns the value of a field of 1, 4 or 8 bytes. Returns 0 for fields of other sizes, or if the caller's struct
+    /// ends before the field.
     #[must_use]
     #[inline]
     pub fn word(&self, field: &Field) -> u64 {
@@ -141,12 +144,13 @@ impl Call {
             return None;
         }
         let mut args = S::Args::new();
-        // SAFETY: L2 (arguments), and `args` has at least this size.
+        // SAFETY: L2 (arguments): the arguments are readable for this size, and `args` has at least this size.
         unsafe { memory::copy(self.args, (&raw mut args).cast(), self.size) };
         Some(args)
     }
 
-    /// Copies a string of the arguments, such as a name. Returns `None` if the function does not have both fields.
+    /// Copies a string of the arguments, such as a name. `text` and `length` are the names of the fields for the string
+    /// and its length. Returns `None` if the function does not have these fields.
     #[must_use]
     pub fn text(&self, text: &str, length: &str) -> Option<String> {
         let (text, length) = (self.function.field(text)?, self.function.field(length)?);
@@ -166,14 +170,14 @@ impl Call {
             // SAFETY: L2 (arguments): the struct begins with its size.
             let announced = unsafe { memory::read::<usize>(from) };
             let size = announced.min(PJRT_ExecuteOptions::STRUCT_SIZE);
-            // SAFETY: L2 (arguments), and `options` has at least this size.
+            // SAFETY: L2 (arguments): the struct is readable for this size, and `options` has at least this size.
             unsafe { memory::copy(from, (&raw mut options).cast(), size) };
         }
         Some(Execution { args, options })
     }
 
-    /// Replaces the arguments by a copy that announces this size, for the next layers and the plugin. Additional bytes
-    /// are 0. `size` must be at least two words.
+    /// Replaces the arguments with a copy that announces this size, for the next layers and the plugin. Additional
+    /// bytes are 0. `size` must be at least two words.
     pub fn resize(&mut self, size: usize) {
         self.frame_of(size);
     }
@@ -188,7 +192,7 @@ impl Call {
         is_struct.then(|| unsafe { memory::read(from) })
     }
 
-    /// Replaces the struct to which an argument points by a copy with this size, for the next layers and the plugin.
+    /// Replaces the struct to which an argument points with a copy of this size, for the next layers and the plugin.
     /// Does nothing if the pointer is null or the struct already has this size.
     pub fn resize_struct(&mut self, field: &Field, layout: &Layout, size: usize) {
         let from = ptr::with_exposed_provenance::<u8>(self.address(field));
@@ -241,7 +245,7 @@ impl Call {
     }
 }
 
-/// The arguments and results of a run.
+/// The arguments and results of a run, which is a call of `PJRT_LoadedExecutable_Execute`.
 pub struct Execution {
     args: pjrt_sys::PJRT_LoadedExecutable_Execute_Args,
     options: PJRT_ExecuteOptions,
@@ -266,8 +270,9 @@ impl Execution {
         self.args.num_devices
     }
 
-    /// Returns the device of each list, for an executable on these devices. The result is empty if the number of lists
-    /// is different.
+    /// Returns the device of each argument list. `devices` contains the addressable devices of the executable. If the
+    /// call sets `execute_device`, all lists belong to this device. Otherwise, the result is `devices`, or is empty if
+    /// the number of lists is different.
     #[must_use]
     pub fn on_devices(&self, devices: &[usize]) -> Vec<usize> {
         match (self.args.execute_device.addr(), self.devices()) {
@@ -283,7 +288,7 @@ impl Execution {
         self.args.output_lists.is_null()
     }
 
-    /// Returns the launch id.
+    /// Returns the launch id in the execute options.
     #[must_use]
     pub fn launch(&self) -> i32 {
         self.options.launch_id
@@ -323,7 +328,7 @@ impl Execution {
         unsafe { memory::pointers(self.args.device_complete_events.cast(), self.devices()) }
     }
 
-    /// Replaces the events of all devices. The call must have succeeded.
+    /// Replaces the event of each device with the result of `other` for this event. The call must have succeeded.
     pub(super) fn replace_events(&self, mut other: impl FnMut(usize) -> usize) {
         for (at, event) in self.events().into_iter().enumerate().filter(|(_, event)| *event != 0) {
             let place = self.args.device_complete_events.wrapping_add(at);

@@ -1,10 +1,10 @@
 //! Replaces the first word of a client. Newer plugins store the address of their function table in this word, so that
-//! code with only the client finds the functions. While a stack of layers is in front of the plugin, the word is the
-//! address of the layers' table.
+//! code with only the client finds the functions. This module stores the address of the layers' table there while a
+//! stack of layers is in front of the plugin.
 //!
 //! The PJRT API does not promise that a client is an address, or that its memory is writable. A system call therefore
-//! copies the word, and reports an error where a direct access would fault. On a system without such a call, the word
-//! does not change, and calls through the word reach the plugin without the layers.
+//! copies the word, and reports an error where a direct access would fault. On systems other than Linux and Android,
+//! the word does not change, and calls through the word reach the plugin without the layers.
 
 use std::mem::offset_of;
 
@@ -29,7 +29,8 @@ pub(super) unsafe fn before<S: ForwardedFunction>(state: &State, args: *const u8
 }
 
 /// Runs after a successful call of the plugin. If the call created a client, stores the layers' table in the client. If
-/// the call destroyed a client, forgets the client's memories, because other objects may reuse their addresses.
+/// the call destroyed a client, forgets which `PJRT_Memory` objects were checked, because other objects may reuse their
+/// addresses.
 ///
 /// # Safety
 ///
@@ -46,7 +47,7 @@ pub(super) unsafe fn after<S: ForwardedFunction>(state: &State, args: *const u8)
     }
 }
 
-/// Replaces the word at an address by `to`, if its value is `from`.
+/// Replaces the word at an address with `to`, if the word is accessible and its value is `from`.
 fn exchange(address: usize, from: usize, to: usize) {
     if address != 0 && word::read(address) == Some([from]) {
         // If the memory cannot be written, the client keeps the plugin's table.

@@ -1,4 +1,4 @@
-//! Timestamps that take a few nanoseconds to read.
+//! Timestamps that take a few nanoseconds to read on processors with a constant tick rate.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -53,7 +53,7 @@ impl Scale {
         from_float(to_float(ticks) * self.nanos_per_tick)
     }
 
-    /// Converts a time from ticks to nanoseconds since 1970.
+    /// Converts a time from ticks to nanoseconds since the Unix epoch.
     pub(crate) fn unix_nanos(&self, ticks: u64) -> u64 {
         self.unix_nanos.saturating_add(self.nanos(ticks.saturating_sub(self.ticks)))
     }

@@ -30,16 +30,16 @@ pub(super) unsafe fn struct_at<S: AbiStruct>(from: *const u8) -> Option<S> {
     let announced = unsafe { memory::read::<usize>(from) };
     let mut value = S::new();
     let size = S::size_behind(announced).min(S::STRUCT_SIZE);
-    // SAFETY: this function's contract, and `value` has at least this size.
+    // SAFETY: this function's contract: `from` is readable for this size, and `value` has at least this size.
     unsafe { memory::copy(from, (&raw mut value).cast(), size) };
     Some(value)
 }
 
-/// Copies a layout.
+/// Copies a layout. Returns `None` if the pointer is null or the type of the layout is unknown.
 ///
 /// # Safety
 ///
-/// `from` must be null or a valid layout.
+/// `from` must be null or point to a valid layout.
 pub(super) unsafe fn layout_at(from: *const PJRT_Buffer_MemoryLayout) -> Option<BufferLayout> {
     // SAFETY: this function's contract.
     let layout = unsafe { struct_at::<PJRT_Buffer_MemoryLayout>(from.cast()) }?;
@@ -47,7 +47,7 @@ pub(super) unsafe fn layout_at(from: *const PJRT_Buffer_MemoryLayout) -> Option<
     unsafe { layout_of(&layout) }
 }
 
-/// Copies the arrays of a layout.
+/// Copies the arrays of a layout. Returns `None` if the type of the layout is unknown.
 ///
 /// # Safety
 ///
@@ -55,7 +55,7 @@ pub(super) unsafe fn layout_at(from: *const PJRT_Buffer_MemoryLayout) -> Option<
 pub(super) unsafe fn layout_of(layout: &PJRT_Buffer_MemoryLayout) -> Option<BufferLayout> {
     match layout.type_ {
         PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled => {
-            // SAFETY: the type names the member of the union.
+            // SAFETY: the type selects the member of the union.
             let tiled: PJRT_Buffer_MemoryLayout_Tiled = unsafe { layout.__bindgen_anon_1.tiled };
             // SAFETY: this function's contract: the array has this length.
             let minor_to_major = unsafe { memory::numbers(tiled.minor_to_major, tiled.minor_to_major_size) };
@@ -71,7 +71,7 @@ pub(super) unsafe fn layout_of(layout: &PJRT_Buffer_MemoryLayout) -> Option<Buff
             Some(BufferLayout::Tiled { minor_to_major, tiles })
         }
         PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Strides => {
-            // SAFETY: the type names the member of the union.
+            // SAFETY: the type selects the member of the union.
             let strides: PJRT_Buffer_MemoryLayout_Strides = unsafe { layout.__bindgen_anon_1.strides };
             // SAFETY: this function's contract: the array has this length.
             Some(BufferLayout::Strides(unsafe { memory::numbers(strides.byte_strides, strides.num_byte_strides) }))
@@ -84,7 +84,7 @@ pub(super) unsafe fn layout_of(layout: &PJRT_Buffer_MemoryLayout) -> Option<Buff
 ///
 /// # Safety
 ///
-/// `from` must be null or an array of `count` values.
+/// `from` must be null or point to an array of `count` valid values.
 pub(super) unsafe fn named_values(from: *const PJRT_NamedValue, count: usize) -> Vec<NamedValue> {
     let mut values = Vec::new();
     let mut next = from.cast::<u8>();
@@ -110,30 +110,31 @@ pub(super) unsafe fn named_values(from: *const PJRT_NamedValue, count: usize) ->
 unsafe fn value(raw: &PJRT_NamedValue) -> Option<Value> {
     Some(match raw.type_ {
         PJRT_NamedValue_Type::PJRT_NamedValue_kString => {
-            // SAFETY: the type names the member of the union.
+            // SAFETY: the type selects the member of the union.
             let text = unsafe { raw.__bindgen_anon_1.string_value };
             // SAFETY: this function's contract: the string is readable for its length.
             Value::String(unsafe { memory::text(text.cast(), raw.value_size) })
         }
-        // SAFETY: the type names the member of the union.
+        // SAFETY: the type selects the member of the union.
         PJRT_NamedValue_Type::PJRT_NamedValue_kInt64 => Value::Int64(unsafe { raw.__bindgen_anon_1.int64_value }),
         PJRT_NamedValue_Type::PJRT_NamedValue_kInt64List => {
-            // SAFETY: the type names the member of the union.
+            // SAFETY: the type selects the member of the union.
             let list = unsafe { raw.__bindgen_anon_1.int64_array_value };
             // SAFETY: this function's contract: the array has this length.
             Value::Int64List(unsafe { memory::numbers(list, raw.value_size) })
         }
-        // SAFETY: the type names the member of the union.
+        // SAFETY: the type selects the member of the union.
         PJRT_NamedValue_Type::PJRT_NamedValue_kFloat => Value::Float(unsafe { raw.__bindgen_anon_1.float_value }),
         PJRT_NamedValue_Type::PJRT_NamedValue_kBool => {
-            // SAFETY: the type names the member of the union.
+            // SAFETY: the type selects the member of the union.
             Value::Bool(unsafe { raw.__bindgen_anon_1.bool_value }.get())
         }
         _ => return None,
     })
 }
 
-/// Copies the elements of an array to contiguous memory. Returns `None` if the size of the array is unknown.
+/// Copies the elements of an array to contiguous memory. Returns `None` if the element type is unknown, the dimensions
+/// are invalid, or `from` is null although the array has elements.
 ///
 /// # Safety
 ///

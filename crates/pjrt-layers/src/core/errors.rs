@@ -39,7 +39,7 @@ const FUNCTIONS: &PJRT_Error_FunctionTable = &PJRT_Error_FunctionTable {
 /// The addresses of the live errors that layers created. They distinguish these errors from the plugin's errors, whose
 /// contents only the plugin can interpret.
 static LIVE: LazyLock<Mutex<HashSet<usize>>> = LazyLock::new(Mutex::default);
-/// The number of live errors. If it is 0, a call does not lock [`LIVE`].
+/// The number of live errors that layers created. If it is 0, a call does not lock [`LIVE`].
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 fn is_own(error: usize) -> bool {
@@ -155,7 +155,7 @@ pub(super) unsafe fn answer<S: ForwardedFunction>(args: *mut u8) -> Option<*mut 
         let text = unsafe { &raw mut (*args).message };
         // SAFETY: L2 (arguments): the output is within the struct.
         let size = unsafe { &raw mut (*args).message_size };
-        // SAFETY: L2 (arguments) and L4 (errors).
+        // SAFETY: L2 (arguments) and L4 (errors): the outputs are writable, and the error is live.
         unsafe { message(error, text, size) };
     } else if S::ID == slot::PJRT_Error_GetCode::ID {
         // SAFETY: L4 (errors): the error is live, and a layer created it.

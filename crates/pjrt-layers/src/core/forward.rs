@@ -24,7 +24,8 @@ pub trait Instance: 'static {
 
 /// The return type of a function of the PJRT C API.
 pub trait Answer: Copy {
-    /// Creates the return value for an error, which may be null.
+    /// Creates the return value for an error, which may be null. The return type `()` cannot report an error, so an
+    /// error that a layer created is destroyed.
     fn from_error(error: *mut PJRT_Error) -> Self;
     /// Returns the error, or null after success.
     fn into_error(self) -> *mut PJRT_Error;
@@ -52,8 +53,8 @@ impl Answer for () {
     }
 }
 
-/// Calls the layers that select the function `S`, then the plugin. The table of the instance `I` contains this
-/// function.
+/// Calls the layers that select the function `S`, and then the plugin unless a layer answers the call. The table of the
+/// instance `I` contains this function.
 ///
 /// # Safety
 ///
@@ -66,9 +67,10 @@ pub(super) unsafe extern "C" fn forward<I: Instance, S: ForwardedFunction>(args:
     }
 }
 
-/// Calls the layers that select the function, then the plugin. The code does not depend on the instance, so the
-/// compiler generates it only once for each function. This matters for tests, which have many instances. A library has
-/// one instance, into whose functions the compiler can inline this code.
+/// Calls the layers that select the function, and then the plugin unless a layer answers the call. The code does not
+/// depend on the instance, so the compiler generates it only once for each function. This matters for tests, which have
+/// many instances. A library has a single instance, so the compiler can inline this code into the functions of this
+/// instance.
 ///
 /// # Safety
 ///
@@ -88,7 +90,8 @@ unsafe fn forward_in<S: ForwardedFunction>(state: &'static State, args: *mut S::
                 // SAFETY: L2 (arguments): the arguments are those of this function, and are not null.
                 unsafe { client_table::before::<S>(state, args) };
             }
-            // Objects refer to the layers only if a table has been copied. Without a copy, `Quiet` is not necessary.
+            // Objects refer to the layers only if the function table of an object has been copied. Without a copy,
+            // `Quiet` is not necessary.
             let quiet = state.objects.is_found.load(Ordering::Acquire).then(Quiet::new);
             // SAFETY: L1 (plugin) and L2 (arguments): the plugin's function receives its arguments.
             let error = unsafe { function(args.cast()) }.into_error();
@@ -103,7 +106,8 @@ unsafe fn forward_in<S: ForwardedFunction>(state: &'static State, args: *mut S::
             }
             error
         }
-        // Frameworks abort the process if a query of an error fails, so this call succeeds and reports no payload.
+        // Frameworks abort the process if a query of an error fails, so a call of a missing error function succeeds and
+        // reports no payload.
         None if errors::is_error_function::<S>() => null_mut(),
         None => errors::into_raw(errors::missing(state.plugin_version().1, S::NAME)),
     };
@@ -115,7 +119,8 @@ unsafe fn forward_in<S: ForwardedFunction>(state: &'static State, args: *mut S::
     S::Return::from_error(descend(state.hooks(S::ID), &mut call, &plugin))
 }
 
-/// Calls the layers in `hooks` in order, then the plugin. The first layer is closest to the framework.
+/// Calls the active layers in `hooks` in order, and then the plugin unless a layer answers the call. The first layer is
+/// closest to the framework.
 pub(super) fn descend(hooks: &[Hook], call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Error) -> *mut PJRT_Error {
     let Some((hook, below)) = hooks.split_first() else { return reach(call, plugin) };
     if !call.state.is_active(hook.index) {
@@ -144,7 +149,8 @@ pub(super) fn descend(hooks: &[Hook], call: &mut Call, plugin: &dyn Fn(*mut u8) 
     }
 }
 
-/// Calls the plugin. If the call concerns a gated event or registers a callback of an event, handles it specially.
+/// Calls the plugin. The module `gates` handles calls with a gated event, and the module `ready` handles registrations
+/// of callbacks.
 #[inline]
 fn reach(call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Error) -> *mut PJRT_Error {
     if let Some(error) = gates::answer(call, plugin) {

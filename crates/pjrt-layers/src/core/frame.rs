@@ -30,7 +30,7 @@ impl Frame {
     pub(super) unsafe fn new(args: *mut u8, known: usize, size: usize, outer: Option<Box<Self>>) -> Box<Self> {
         let mut words = [0; WORDS];
         let copied = known.min(size).min(size_of_val(&words));
-        // SAFETY: this function's contract, and `words` has at least this size.
+        // SAFETY: this function's contract: `args` is readable for this size, and `words` has at least this size.
         unsafe { memory::copy(args, words.as_mut_ptr().cast(), copied) };
         words[0] = announce(size);
         Box::new(Self {
@@ -69,7 +69,7 @@ impl Frame {
     /// `from` must be readable for `known` bytes.
     pub(super) unsafe fn add(&mut self, from: *const u8, known: usize, size: usize) -> usize {
         let mut words: Box<[u64]> = Box::new([0; WORDS]);
-        // SAFETY: this function's contract, and `words` has at least this size.
+        // SAFETY: this function's contract: `from` is readable for this size, and `words` has at least this size.
         unsafe { memory::copy(from, words.as_mut_ptr().cast(), known.min(size).min(size_of_val(&*words))) };
         words[0] = announce(size);
         let address = words.as_mut_ptr().expose_provenance();

@@ -1,8 +1,7 @@
 //! Gates, which make events ready for the framework later than in the plugin, or never.
 //!
 //! The framework receives a handle of this crate in place of the plugin's handle, because a plugin may return the same
-//! handle for several events. This module answers functions that take the new handle, or forwards them with the
-//! plugin's handle.
+//! handle for several events. This module answers calls with the new handle, or forwards them with the plugin's handle.
 
 use std::collections::HashMap;
 use std::ptr::{null_mut, with_exposed_provenance_mut};
@@ -17,7 +16,7 @@ use super::ready;
 use super::state::State;
 use crate::function::{Field, Kind};
 
-/// The events of a stack that have a gate.
+/// The gates of the events of a stack of layers.
 #[derive(Default)]
 pub(super) struct Gates {
     /// The gates, by the handles that the framework received.
@@ -85,7 +84,7 @@ fn event_field(call: &Call) -> Option<&'static Field> {
     call.function().fields.iter().find(|field| !field.output && matches!(field.kind, Kind::Handle("PJRT_Event")))
 }
 
-/// Answers a call with a gated event. Returns `None` for other calls.
+/// Answers a call with a gated event, or forwards it with the closure `plugin`. Returns `None` for other calls.
 #[inline]
 pub(super) fn answer(call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Error) -> Option<*mut PJRT_Error> {
     let has_gates = call.state().gates.count.load(Ordering::Acquire) > 0;

@@ -7,8 +7,8 @@ use pjrt_sys::{PJRT_Api, StaticApi};
 
 /// Loads a plugin and returns its table. The library stays mapped until the process ends.
 ///
-/// Loading runs the library's initializers. The user who names the library in an environment variable is responsible
-/// for them, as with `LD_LIBRARY_PATH`. The variable has no effect in a process with elevated privileges.
+/// Loading runs the library's initializers. The user who configures the path of the library is responsible for them, as
+/// with `LD_LIBRARY_PATH`. The environment variable for the path has no effect in a process with elevated privileges.
 ///
 /// # Errors
 ///
@@ -87,7 +87,7 @@ pub(crate) fn library_folder() -> Option<PathBuf> {
     path.is_absolute().then(|| path.parent()).flatten().map(Path::to_owned)
 }
 
-/// Returns `None`, so that only environment variables configure the layers on this system.
+/// Returns `None`, so that only environment variables configure the layers on systems other than Unix.
 #[cfg(not(unix))]
 pub(crate) fn library_folder() -> Option<PathBuf> {
     None

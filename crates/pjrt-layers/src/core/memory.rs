@@ -44,7 +44,7 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, size: usize) {
 /// `from` must be null or readable for `size` bytes.
 pub(super) unsafe fn bytes(from: *const u8, size: usize) -> Vec<u8> {
     let mut bytes = vec![0; if from.is_null() { 0 } else { size }];
-    // SAFETY: this function's contract, and the vector has the same size.
+    // SAFETY: this function's contract: `from` is null or readable for this size, and the vector has the same size.
     unsafe { copy(from, bytes.as_mut_ptr(), bytes.len()) };
     bytes
 }
@@ -82,7 +82,7 @@ pub(super) unsafe fn pointers(from: *const u8, count: usize) -> Vec<usize> {
 /// `from` must be null or readable for `count` integers.
 pub(super) unsafe fn numbers(from: *const i64, count: usize) -> Vec<i64> {
     let mut out = vec![0; if from.is_null() { 0 } else { count }];
-    // SAFETY: this function's contract, and the vector has the same size.
+    // SAFETY: this function's contract: `from` is null or readable for this size, and the vector has the same size.
     unsafe { copy(from.cast(), out.as_mut_ptr().cast(), size_of_val(&*out)) };
     out
 }

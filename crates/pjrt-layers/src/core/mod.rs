@@ -1,5 +1,5 @@
-//! The interposing core, with the handwritten unsafe code of this crate. The section "Layers" of docs/safety.md defines
-//! the contracts L1 to L13, which the `SAFETY` comments cite.
+//! The code between the framework and the plugin, which contains the handwritten unsafe code of this crate. The section
+//! "Layers" of docs/safety.md defines the contracts L1 to L13, which the `SAFETY` comments cite.
 
 mod answer;
 mod arguments;

@@ -79,7 +79,7 @@ plain!(
 
 impl Passed for *mut PJRT_Error {
     unsafe fn enter(&mut self, state: &State, to: To) {
-        // The framework receives an error of the plugin through a promise.
+        // The plugin passes its error as a parameter only to the framework's promises.
         if to == To::Framework {
             state.show_object(ObjectKind::Error, self.expose_provenance());
         }
@@ -152,7 +152,7 @@ impl Passed for *mut PJRT_DeviceEventVector {
     }
 }
 
-/// Replaces the table of an event by the table for the side that receives the event.
+/// Replaces the table of an event with the table for the side that receives the event.
 fn translate(event: &mut PJRT_DeviceEvent, state: &State, to: To) {
     let table = event.vtable.expose_provenance();
     let other = match to {
@@ -177,7 +177,8 @@ pub(crate) struct Target {
     pub(crate) call: unsafe fn(*const u64, *mut u8, &State, To) -> *mut PJRT_Error,
 }
 
-/// Calls the layers that select the function, then the function of the original table. Returns the error, or null.
+/// Calls the layers that select the function, and then the function of the original table unless a layer answers the
+/// call. Returns the error, or null.
 ///
 /// # Safety
 ///

@@ -26,7 +26,7 @@ use crate::function::{Field, Function, Kind};
 use crate::generated::FUNCTIONS;
 
 pub(super) const WORD: usize = size_of::<usize>();
-/// Maximum number of tables of one type that are forwarded. Objects with further tables keep these tables.
+/// Maximum number of tables that are copied for one type of object. Objects with further tables keep their own tables.
 pub(super) const TABLES: usize = 4;
 /// Number of words before a copy: the mark, and the address of the original.
 pub(super) const MARK_WORDS: usize = 2;
@@ -166,7 +166,7 @@ impl Outputs {
 pub(super) struct ObjectTables {
     pub(super) forwarders: Vec<ObjectForwarder>,
     pub(super) known: [[OnceLock<Pair>; TABLES]; KINDS],
-    /// Whether a table has been found.
+    /// Whether a table has been found and copied.
     pub(super) is_found: AtomicBool,
     /// Locked while a table is added.
     pub(super) adding: Mutex<()>,
@@ -174,8 +174,8 @@ pub(super) struct ObjectTables {
     active: [AtomicBool; KINDS],
     /// For each function of the main table and of the extensions, the output fields with objects.
     pub(super) outputs: Vec<Outputs>,
-    /// Memories whose first word was checked since the last client was destroyed. A memory's address selects its
-    /// element.
+    /// `PJRT_Memory` objects whose first word was checked since the last client was destroyed. The address of an object
+    /// selects its element.
     pub(super) memories: [AtomicUsize; 64],
 }
 
@@ -222,7 +222,8 @@ impl ObjectTables {
         self.known[kind as usize].iter().enumerate().filter_map(|(at, pair)| Some((at, pair.get()?)))
     }
 
-    /// Returns whether a table is a copy that this stack made, or a copy of such a copy by another library.
+    /// Returns whether a table is a copy that this stack made, or a copy of such a copy by another library. Also
+    /// returns `true` if the chain of copies is longer than [`MAX_STACK`].
     pub(super) fn is_shown(&self, kind: ObjectKind, table: usize) -> bool {
         let mut table = table;
         for _ in 0..MAX_STACK {
@@ -243,7 +244,8 @@ impl ObjectTables {
     }
 }
 
-/// Returns the size that a table announces, or `None` if there is no table of this kind at the address.
+/// Returns the size that a table announces, or `None` if the words at the address do not look like a table of this
+/// kind.
 pub(super) fn size_of_table(kind: ObjectKind, table: usize) -> Option<usize> {
     let (_, first, object_size) = LAYOUTS[kind as usize];
     if table == 0 || !table.is_multiple_of(WORD) {

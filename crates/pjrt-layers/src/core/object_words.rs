@@ -32,8 +32,8 @@ impl State {
         }
     }
 
-    /// Returns the copy to which an object with this table must refer. Returns `None` if the object must keep the
-    /// table.
+    /// Returns the copy to which an object with this table must refer, and creates the copy if necessary. Returns
+    /// `None` if the object must keep the table.
     pub(super) fn copy_of_table(&self, kind: ObjectKind, table: usize) -> Option<usize> {
         if !self.objects.is_active(kind) {
             return None;
@@ -131,7 +131,8 @@ impl State {
         }
     }
 
-    /// Forgets which memories were checked. After a client was destroyed, another client may use the same addresses.
+    /// Forgets which `PJRT_Memory` objects were checked. After a client was destroyed, another client may use the same
+    /// addresses.
     pub(super) fn forget_memories(&self) {
         for memory in &self.objects.memories {
             memory.store(0, Ordering::Relaxed);

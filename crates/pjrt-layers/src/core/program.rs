@@ -30,7 +30,7 @@ impl Call {
         let mut program = PJRT_Program::new();
         // SAFETY: L2 (arguments): the struct begins with its size.
         let announced = unsafe { memory::read::<usize>(from) };
-        // SAFETY: L2 (arguments), and `program` has at least this size.
+        // SAFETY: L2 (arguments): the struct is readable for this size, and `program` has at least this size.
         unsafe { memory::copy(from, (&raw mut program).cast(), announced.min(PJRT_Program::STRUCT_SIZE)) };
         // SAFETY: L2 (arguments): the code is readable for its length.
         let code = unsafe { memory::bytes(program.code.cast_const().cast(), program.code_size) };

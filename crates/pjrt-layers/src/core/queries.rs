@@ -1,4 +1,4 @@
-//! Queries of live objects that layers send to the plugin.
+//! Queries about live objects, which layers send to the plugin.
 //!
 //! The methods of `State` in this file take handles as integers. The handles must be live: the framework must have
 //! passed them to the current call, or must receive them from the current call.
@@ -151,12 +151,13 @@ impl State {
         Some(outputs)
     }
 
-    /// Runs a function with the `PJRT_Executable` of a loaded executable.
+    /// Runs a closure with the `PJRT_Executable` of a loaded executable. Returns `None` if the plugin does not return
+    /// this object.
     fn with_executable<T>(&self, loaded: usize, run: impl FnOnce(usize) -> T) -> Option<T> {
         let args =
             ask!(&self.plugin, PJRT_LoadedExecutable_GetExecutable { loaded_executable: handle(loaded) }).ok()?;
         let result = run(args.executable.expose_provenance());
-        // An error of the destroy function cannot be handled.
+        // Ignore an error of the destroy function, because no caller can handle it.
         let _ = ask!(&self.plugin, PJRT_Executable_Destroy { executable: args.executable });
         Some(result)
     }
@@ -252,26 +253,27 @@ impl State {
         unsafe { layout_of(&args.layout) }
     }
 
-    /// Returns whether a buffer is deleted.
+    /// Returns whether a buffer is deleted, or `false` if the query fails.
     pub(crate) fn is_deleted(&self, buffer: usize) -> bool {
         ask!(&self.plugin, PJRT_Buffer_IsDeleted { buffer: handle(buffer) }).is_ok_and(|args| args.is_deleted.get())
     }
 
-    /// Returns whether a buffer is ready: its contents are available, or it has an error.
+    /// Returns whether the contents of a buffer are available or the buffer has an error. Returns `false` if the query
+    /// fails.
     pub(crate) fn is_buffer_ready(&self, buffer: usize) -> bool {
         let Ok(args) = ask!(&self.plugin, PJRT_Buffer_ReadyEvent { buffer: handle(buffer) }) else { return false };
         let is_ready = self.is_ready(args.event.expose_provenance());
-        // An error of the destroy function cannot be handled.
+        // Ignore an error of the destroy function, because no caller can handle it.
         let _ = ask!(&self.plugin, PJRT_Event_Destroy { event: args.event });
         is_ready == Some(true)
     }
 
-    /// Returns whether an event is ready.
+    /// Returns whether an event is ready, or `None` if the query fails.
     pub(crate) fn is_ready(&self, event: usize) -> Option<bool> {
         ask!(&self.plugin, PJRT_Event_IsReady { event: handle(event) }).ok().map(|args| args.is_ready.get())
     }
 
-    /// Returns the error of an event that is ready.
+    /// Returns the error of an event that is ready, or `None` if the event succeeded.
     pub(crate) fn event_failure(&self, event: usize) -> Option<LayerError> {
         ask!(&self.plugin, PJRT_Event_Error { event: handle(event) }).err()
     }
@@ -326,7 +328,7 @@ impl State {
         }
         let data = std::mem::take(&mut *data);
         let failure = self.event_failure(event);
-        // An error of the destroy function cannot be handled.
+        // Ignore an error of the destroy function, because no caller can handle it.
         let _ = ask!(&self.plugin, PJRT_Event_Destroy { event: handle(event) });
         failure.map_or(Ok(data), Err)
     }

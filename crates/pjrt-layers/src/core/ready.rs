@@ -20,7 +20,7 @@ thread_local! {
 
 /// Returns whether this thread is in a callback of an event.
 pub(super) fn is_inside() -> bool {
-    // While a thread ends, it does not run a callback.
+    // While a thread ends, the counter may already be destroyed, and the thread does not run a callback.
     DEPTH.try_with(|depth| depth.get() > 0).unwrap_or(false)
 }
 
@@ -48,8 +48,8 @@ struct Registration {
     state: &'static State,
 }
 
-/// Registers a callback of this crate in place of the framework's callback, if a layer watches events or selects error
-/// functions.
+/// Registers a callback of this crate in place of the framework's callback, if a layer watches events or selects a
+/// function in the tables of errors.
 pub(super) fn register(call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Error) -> *mut PJRT_Error {
     let function = call.function;
     let args = call.args::<slot::PJRT_Event_OnReady>();

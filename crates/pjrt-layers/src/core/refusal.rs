@@ -1,4 +1,4 @@
-//! The table that the framework receives if the plugin cannot be loaded.
+//! The table that the framework receives if the settings are invalid or the plugin cannot be loaded.
 
 use pjrt_sys::{AbiStruct, PJRT_API_MAJOR, PJRT_API_MINOR, PJRT_Api, PJRT_Api_Version, StaticApi};
 use pjrt_types::ErrorCode;

@@ -1,4 +1,4 @@
-//! Calls the plugin with arguments of the plugin's version.
+//! Calls the plugin with args structs that have the sizes in the plugin's version of the API.
 
 use pjrt_sys::{AbiStruct, PJRT_Error, PJRT_Error_Destroy_Args, slot};
 
@@ -19,7 +19,7 @@ pub(super) unsafe fn send<S: ForwardedFunction>(plugin: &Copies, args: &mut S::A
     // SAFETY: L2 (arguments): each args struct begins with its size.
     unsafe { args.cast::<usize>().write(size) };
     let _quiet = Quiet::new();
-    // SAFETY: L1 (plugin), and this function's contract.
+    // SAFETY: L1 (plugin) and this function's contract: the plugin's function receives valid arguments.
     Some(unsafe { function(args) })
 }
 

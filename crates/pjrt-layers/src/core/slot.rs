@@ -6,7 +6,7 @@ use pjrt_sys::PJRT_Extension_Type;
 
 /// A forwarder for a slot of a table.
 pub(crate) struct Forwarder {
-    /// The function's pointer.
+    /// Pointer to the forwarder.
     pub(super) function: *mut (),
     /// Offset of the slot in its table.
     pub(super) offset: usize,

@@ -35,9 +35,9 @@ pub struct State {
     forwarders: [Forwarder; SLOTS],
     /// The tables of the plugin's objects.
     pub(super) objects: ObjectTables,
-    /// The events that become ready for the framework later than in the plugin.
+    /// The events that become ready for the framework later than in the plugin, or never.
     pub(super) gates: Gates,
-    /// The version in the plugin's table.
+    /// The major and minor version in the plugin's table.
     version: (u32, u32),
 }
 
@@ -85,8 +85,9 @@ impl State {
         state
     }
 
-    /// Fills the slots of the tables: with a forwarder if an active layer selects the function, and with the plugin's
-    /// pointer otherwise.
+    /// Fills the slots of the tables. A slot contains the forwarder if an active layer selects the function or this
+    /// crate itself observes it. The slot of a missing function also contains the forwarder if missing functions return
+    /// an error. All other slots contain the plugin's pointer.
     fn install(&self) {
         self.install_objects();
         for (id, forwarder) in self.forwarders.iter().enumerate() {
@@ -104,8 +105,9 @@ impl State {
         self.hooks[id].iter().any(|hook| self.is_active(hook.index))
     }
 
-    /// Switches a layer on or off while the process runs. If no active layer selects a function, the table contains the
-    /// plugin's own pointer again. Frameworks that copied the table keep the forwarder, which then skips the layer.
+    /// Switches a layer on or off while the process runs. Does nothing if no layer has this name. If no active layer
+    /// selects a function and this crate itself does not observe it, the table contains the plugin's own pointer again.
+    /// Frameworks that copied the table keep the forwarder, which then skips the layer.
     pub fn set_active(&self, layer: &str, active: bool) {
         for (index, found) in self.layers.iter().enumerate() {
             if found.name() == layer {

@@ -12,7 +12,8 @@ use crate::function::ForwardedFunction;
 const WORD: usize = size_of::<usize>();
 /// Maximum length of the chain of extensions that is read.
 const MAX_EXTENSIONS: usize = 256;
-/// First minor version whose chain of extensions has the current form.
+/// First minor version in which extensions have the layout of this crate's header. Extensions of older plugins are not
+/// read.
 const FIRST_MINOR: u32 = 57;
 
 /// Properties of the table for the framework. Layers change them before any call.
@@ -88,7 +89,7 @@ impl Copies {
         let main = unsafe { copy(table, size, size_of::<PJRT_Api>()) };
         let at = std::mem::offset_of!(PJRT_Api, pjrt_api_version);
         let part = |offset: usize| {
-            // SAFETY: the copy has the size of a table.
+            // SAFETY: the copy has the size of the whole table, so it contains the version.
             let number = unsafe { memory::read::<i32>(main.as_ptr().cast::<u8>().wrapping_add(at + offset)) };
             u32::try_from(number).unwrap_or(0)
         };
@@ -148,7 +149,7 @@ impl Copies {
 /// The tables that the framework receives.
 pub(super) struct Shown {
     main: &'static [SlotCell],
-    /// Empty if the framework sees the plugin's own chain.
+    /// Empty if the framework sees the plugin's own chain or no extensions.
     extensions: Vec<(u32, &'static [SlotCell])>,
     pub(super) answers_missing: bool,
 }
@@ -207,14 +208,15 @@ impl Shown {
     }
 }
 
-/// Copies the first `known` bytes of a table to `size` bytes that live as long as the process. The rest is 0.
+/// Copies the first `known` bytes of a table to `size` bytes that live as long as the process. The remaining bytes are
+/// 0.
 ///
 /// # Safety
 ///
 /// `from` must be readable for `known` bytes.
 pub(super) unsafe fn copy(from: *const u8, known: usize, size: usize) -> &'static [u64] {
     let words = Box::leak(vec![0_u64; size.div_ceil(WORD)].into_boxed_slice());
-    // SAFETY: this function's contract, and the words have this size.
+    // SAFETY: this function's contract: `from` is readable for this size, and the words have at least this size.
     unsafe { memory::copy(from, words.as_mut_ptr().cast(), known.min(size)) };
     words
 }

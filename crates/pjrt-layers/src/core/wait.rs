@@ -48,7 +48,8 @@ unsafe extern "C" fn act(error: *mut PJRT_Error, argument: *mut c_void) {
     contain(action.run);
 }
 
-/// Waits until an event is ready or failed. Returns whether this happened within the limit.
+/// Waits until an event is ready or has failed. Returns whether this happened within the limit. Returns `false` if the
+/// plugin rejects the callback.
 ///
 /// # Safety
 ///
@@ -64,7 +65,8 @@ pub(super) unsafe fn event(plugin: &'static Copies, event: usize, limit: Duratio
     accepted && receiver.recv_timeout(limit).is_ok()
 }
 
-/// Waits until a buffer is ready or failed. Returns whether this happened within the limit.
+/// Waits until a buffer is ready or has failed. Returns whether this happened within the limit. Returns `false` if the
+/// plugin does not report the state of the buffer.
 ///
 /// # Safety
 ///
@@ -74,7 +76,7 @@ pub(super) unsafe fn buffer(plugin: &'static Copies, buffer: usize, limit: Durat
     let Ok(args) = ask!(plugin, PJRT_Buffer_ReadyEvent { buffer: buffer }) else { return false };
     // SAFETY: L1 (plugin): the event belongs to this function, which destroys it below.
     let is_ready = unsafe { event(plugin, args.event.expose_provenance(), limit) };
-    // An error of the destroy function cannot be handled.
+    // Ignore an error of the destroy function, because no caller can handle it.
     let _ = ask!(plugin, PJRT_Event_Destroy { event: args.event });
     is_ready
 }

@@ -1,5 +1,5 @@
 //! Reads and writes words at addresses that may not be accessible. The system reports an error where a direct access
-//! would fault.
+//! would fault. On systems other than Linux and Android, reads return `None` and writes do nothing.
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod system {

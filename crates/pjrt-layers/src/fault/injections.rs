@@ -1,4 +1,4 @@
-//! The file to which the layer writes each injected fault.
+//! The file to which the layer writes injected errors and calls with lost or late events.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -7,8 +7,9 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::json;
 
-/// Writes one JSON object for each fault to `fault-PID.jsonl`, before the call continues. Even if the process crashes,
-/// the file contains all faults up to the last one.
+/// Writes one JSON object for each injected error and for each call with lost or late events to `fault-PID.jsonl`,
+/// before the call continues. Even if the process crashes, the file contains all of them up to the crash. Delays are
+/// not in the file.
 #[derive(Debug, Default)]
 pub(super) struct Injections {
     folder: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! Makes calls fail or wait.
+//! Injects errors, delays, and lost or late events into calls.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -17,15 +17,16 @@ use crate::function::{Function, Kind};
 use crate::generated::{COUNT, FUNCTIONS};
 use crate::layer::{Layer, Outcome, Step};
 
-/// The layer `fault`, which makes calls fail or wait according to [`Rules`].
+/// The layer `fault`, which injects errors, delays, and lost or late events into calls according to [`Rules`].
 ///
-/// The plugin does not receive a call that fails, and the output fields of the args struct keep the framework's values.
-/// If several rules apply to a call, their delays add up, and the first rule with an error determines the error.
+/// The plugin does not receive a call that fails, and the output fields of the args struct keep the values that the
+/// framework wrote. If several rules apply to a call, their delays add up. The first rule with an error determines the
+/// error, and the first rule with `lost` or `late` determines when the events become ready.
 #[derive(Debug)]
 pub struct Fault {
     rules: Vec<(Rule, Counts)>,
     seed: u64,
-    /// For each function, the indices of its rules.
+    /// For each function, the indices of the rules that select it.
     by_function: Vec<Vec<usize>>,
     summary: Summary,
     injections: Injections,
@@ -38,7 +39,8 @@ struct Counts {
     failed: AtomicU64,
     delayed: AtomicU64,
     lost_or_late: AtomicU64,
-    /// Opens the gates of the events of the rule's last late call, when it sends a message or is dropped.
+    /// Sender that lets the events of the rule's last late call become ready. A message has this effect, and so does
+    /// dropping the sender.
     late: Mutex<Option<Sender<()>>>,
 }
 
@@ -51,8 +53,8 @@ enum Summary {
 }
 
 impl Fault {
-    /// Creates the layer. A rule with a probability selects calls by the seed and the number of the call. The same seed
-    /// therefore selects the same call numbers again.
+    /// Creates the layer. A rule with a probability selects calls by the seed, the index of the rule and the number of
+    /// the call. The same seed therefore selects the same call numbers again.
     #[must_use]
     pub fn new(rules: Rules, seed: u64) -> Self {
         let mut by_function = vec![Vec::new(); COUNT];
@@ -65,9 +67,9 @@ impl Fault {
         Self { rules, seed, by_function, summary: Summary::Nowhere, injections: Injections::default() }
     }
 
-    /// When the process exits, writes the number of calls of each rule to `fault-PID.txt` in the folder, or to the
-    /// standard error without a folder. With a folder, the layer also writes each fault to `fault-PID.jsonl` when it
-    /// injects the fault.
+    /// Makes the layer write a summary of the calls and faults of each rule when the process exits. The layer writes
+    /// the summary to `fault-PID.txt` in `folder`, or to the standard error without a folder. With a folder, the layer
+    /// also writes each injected error and each call with lost or late events to `fault-PID.jsonl` during the call.
     #[must_use]
     pub fn with_summary(mut self, folder: Option<PathBuf>) -> Self {
         self.injections = Injections::new(folder.as_deref());
@@ -75,7 +77,8 @@ impl Fault {
         self
     }
 
-    /// Returns the message of an error. It contains everything that is needed to repeat the error.
+    /// Returns the message of an injected error. The message contains everything that is needed to repeat the error.
+    /// `at` is the index of the rule, and `call` is the number of the call.
     fn message(&self, at: usize, failure: Failure, function: &Function, call: u64) -> String {
         let (rule, _) = &self.rules[at];
         let start = if failure == Failure::OutOfMemory { "Out of memory: injected" } else { "Injected" };
@@ -139,7 +142,7 @@ impl Layer for Fault {
                 counts.delayed.fetch_add(1, Ordering::Relaxed);
             }
             if let (Some(readiness), 0) = (rule.readiness, token) {
-                // The token 0 means that no rule affects the events of the call.
+                // The token is the rule's index plus 1, because 0 means that no rule affects the events of the call.
                 token = *at as u64 + 1;
                 let effect = if readiness == Readiness::Lost { "lost" } else { "late" };
                 self.injections.add(call.function().name, *at, &rule.text, number, effect);
@@ -173,7 +176,7 @@ impl Layer for Fault {
                     // `send` fails if the maximum time has passed, because the receiver is then dropped.
                     let _ = late.send(());
                 };
-                // If the plugin rejects the callback, `late` is dropped, which opens the gates of the earlier events at
+                // If the plugin rejects the callback, `late` is dropped, which lets the earlier events become ready at
                 // once.
                 let _ = state.when_ready(*event, Box::new(ready));
             }
@@ -207,8 +210,8 @@ impl Layer for Fault {
     }
 }
 
-/// Opens the gates of events when a message arrives, or after [`PATIENCE`]. A new thread waits, so that the caller does
-/// not block.
+/// Lets gated events become ready when a message arrives, when the sender is dropped, or after [`PATIENCE`]. A new
+/// thread waits, so that the caller does not block. `handles` are the gated events from [`Call::close_events`].
 fn open_later(state: &'static State, handles: Vec<usize>, receiver: Receiver<()>) {
     let open = move || {
         // A message or a dropped sender ends the wait early.

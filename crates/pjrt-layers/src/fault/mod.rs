@@ -1,4 +1,4 @@
-//! The layer `fault`: makes calls fail or take longer according to rules. See [`Fault`].
+//! The layer `fault`: injects errors, delays, and lost or late events into calls according to rules. See [`Fault`].
 
 mod injections;
 mod injector;

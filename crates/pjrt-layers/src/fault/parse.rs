@@ -9,8 +9,8 @@ use pjrt_types::ErrorCode;
 use super::rule::{Failure, KINDS, Readiness, Rule, Rules, can_fail, returns_events};
 use crate::generated::FUNCTIONS;
 
-/// Error for a string that does not contain valid rules. The message names the rule, the invalid word and the allowed
-/// words.
+/// Error for a string that does not contain valid rules. The message describes the mistake, and names the rule unless
+/// the string does not contain a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidRules(String);
@@ -98,7 +98,8 @@ fn rule(text: &str) -> Result<Rule, String> {
     })
 }
 
-/// Returns the indices in `FUNCTIONS` of the functions that a subject selects.
+/// Returns the indices in `FUNCTIONS` of the functions that a subject selects. `fails` is true for rules with an error
+/// effect, which cannot select all functions.
 fn functions(subject: &str, fails: bool) -> Result<Vec<usize>, String> {
     let all = || FUNCTIONS.iter().enumerate();
     if let Some((_, names)) = KINDS.iter().find(|(kind, _)| *kind == subject) {

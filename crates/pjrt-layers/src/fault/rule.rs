@@ -8,18 +8,19 @@ use pjrt_types::ErrorCode;
 use crate::function::{Field, Function, Kind};
 use crate::groups::{ALLOCATIONS, COMPILERS, TRANSFERS};
 
-/// Rules that make calls fail or delay them. [`Rules::from_str`](std::str::FromStr::from_str) parses them from a
-/// string.
+/// Rules that make calls fail, delay calls, or keep the events of calls from becoming ready.
+/// [`Rules::from_str`](std::str::FromStr::from_str) parses them from a string.
 ///
-/// Semicolons separate the rules, and spaces separate the words of a rule. A rule begins with a subject, followed by at
-/// least one effect and at most one condition of each form. For example:
+/// Semicolons separate the rules, and spaces separate the words of a rule. A rule begins with a subject, followed by
+/// effects and conditions in any order. A rule has at least one effect, and at most one condition of each form. For
+/// example:
 ///
 /// `PJRT_LoadedExecutable_Execute call=3 oom; transfer chance=0.01 delay=50ms`
 ///
 /// | word | meaning |
 /// |---|---|
 /// | `PJRT_Client_Compile` | subject: this function |
-/// | `PJRT_Buffer_*`, `*` | subject: the functions with this prefix; error effects exclude functions that destroy objects |
+/// | `PJRT_Buffer_*`, `*` | subject: the functions with this prefix; error effects skip destroy functions and infallible ones |
 /// | `memory`, `compile`, `transfer` | subject: the functions that allocate device memory, compile programs, or move data |
 /// | `oom` | effect: an error with the code `RESOURCE_EXHAUSTED` and a message that begins with "Out of memory" |
 /// | `error=INTERNAL` | effect: an error with this code |
@@ -45,14 +46,15 @@ pub(super) struct Rule {
     pub(super) readiness: Option<Readiness>,
     /// The numbers of the calls to which the rule applies. The first call has the number 1.
     pub(super) calls: RangeInclusive<u64>,
-    /// Probability with which the rule applies to each of these calls, from 0 to 1.
+    /// Probability that the rule applies to a call in `calls`, from 0 to 1. `None` means that the rule applies to all
+    /// of these calls.
     pub(super) chance: Option<f64>,
 }
 
-/// The error with which a call fails.
+/// The error that a failing call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// The code and the message of a failed allocation of device memory.
+    /// The code `RESOURCE_EXHAUSTED`, and a message that begins with "Out of memory".
     OutOfMemory,
     /// An error with this code.
     Error(ErrorCode),
@@ -67,18 +69,19 @@ pub(super) enum Readiness {
     Late,
 }
 
-/// Maximum delay of a late event. A program may wait for the event before it makes the rule's next call.
+/// Maximum delay of a late event. Without a maximum, a program that waits for the event before it makes the rule's next
+/// call would deadlock.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Rule {
-    /// Returns whether the rule applies to its call with the number `call`. The result depends only on the arguments,
-    /// so the same seed selects the same calls again.
+    /// Returns whether the rule applies to its call with the number `call`. `rule` is the index of the rule. The result
+    /// depends only on the rule and the arguments, so the same seed selects the same calls again.
     pub(super) fn applies(&self, seed: u64, rule: u64, call: u64) -> bool {
         self.calls.contains(&call) && self.chance.is_none_or(|chance| draw(seed, rule, call) < chance)
     }
 }
 
-/// Returns a pseudorandom number that is at least 0 and less than 1.
+/// Returns a pseudorandom number that is at least 0 and less than 1. Equal arguments produce equal numbers.
 fn draw(seed: u64, rule: u64, call: u64) -> f64 {
     let mixed = mix(mix(mix(seed) ^ rule) ^ call);
     f64::from(u32::try_from(mixed >> 32).unwrap_or(0)) / (f64::from(u32::MAX) + 1.0)

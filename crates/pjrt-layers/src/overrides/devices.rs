@@ -40,7 +40,8 @@ impl Visible {
         !self.is_everything() && names.any(|name| name == function.name)
     }
 
-    /// Removes the hidden devices from the results of a call.
+    /// Removes the hidden devices from the results of a successful call. If the call created a client, determines which
+    /// devices of this client are hidden.
     pub(super) fn answer(&self, call: &mut Call) {
         if self.is_everything() {
             return;

@@ -12,8 +12,8 @@ use crate::function::Function;
 use crate::groups::starts_work;
 use crate::layer::{Layer, Outcome, Step};
 
-/// The layer `override`. It saves and replaces programs, changes the values that queries return, and makes calls
-/// synchronous. If no field is set, the layer changes nothing.
+/// The layer `override`. It saves and replaces programs, hides devices, changes the values that queries return, and
+/// makes calls synchronous. Without any setting, the layer changes nothing.
 #[derive(Debug, Default)]
 pub struct Override {
     programs: Programs,
@@ -27,13 +27,13 @@ pub struct Override {
     pub api_version: Option<(u32, u32)>,
     /// The values that devices report about their memory.
     pub memory: Memory,
-    /// Whether calls that start runs and transfers return only when the work has ended.
+    /// Whether calls that start runs and transfers return only when the work has ended or a time limit has passed.
     pub synchronous: bool,
     visible: Visible,
 }
 
 impl Override {
-    /// Creates the layer, which saves and replaces programs.
+    /// Creates a layer that saves and replaces programs according to `programs`, and has no other settings.
     #[must_use]
     pub fn new(programs: Programs) -> Self {
         Self { programs, ..Self::default() }
@@ -60,7 +60,7 @@ impl Override {
     }
 
     /// Returns the string that replaces an output of a function, with the names of the output field and of its length
-    /// field.
+    /// field. Returns `None` if no setting replaces an output of the function.
     fn text(&self, function: &Function) -> Option<(&str, &'static str, &'static str)> {
         let (value, text, length) = match function.name {
             "PJRT_Client_PlatformName" | "PJRT_TopologyDescription_PlatformName" => {

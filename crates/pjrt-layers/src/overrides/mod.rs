@@ -1,5 +1,5 @@
-//! The layer `override`: saves and replaces programs, changes the values that queries return, and makes calls
-//! synchronous. See [`Override`].
+//! The layer `override`: saves and replaces programs, hides devices, changes the values that queries return, and makes
+//! calls synchronous. See [`Override`].
 
 mod devices;
 mod layer;

@@ -14,11 +14,12 @@ const BYTECODE: &[u8] = b"ML\xefR";
 /// Number of hexadecimal digits of a program's hash in the name of its file.
 const DIGITS: usize = 16;
 
-/// Settings for saving the programs of a framework and for replacing them by files.
+/// Settings for saving the programs of a framework and for replacing them with files.
 ///
-/// The third program that a process compiles has the name `program-3-HASH`, in which `HASH` is the first 16 hexadecimal
-/// digits of the SHA-256 of its bytes. The extension is the format: `.mlir` (text), `.mlirbc` (bytecode), `.hlo` or
-/// `.hlo_with_config`. Programs of an unknown format are saved as `.bin`.
+/// The layer numbers the programs in the order of their compilation, starting at 1. It saves the third program under
+/// the name `program-3-HASH`, where `HASH` is the first 16 hexadecimal digits of the program's SHA-256 hash. The file's
+/// extension specifies the format: `.mlir` (text), `.mlirbc` (bytecode), `.hlo` or `.hlo_with_config`. Programs of an
+/// unknown format are saved as `.bin`.
 #[derive(Debug, Default)]
 pub struct Programs {
     save: Option<PathBuf>,
@@ -29,7 +30,8 @@ pub struct Programs {
 impl Programs {
     /// Creates the settings. The layer saves programs in the folder `save`, each with its compile options. The folder
     /// `replacements` contains the files that replace programs. A file replaces the third program if its name without
-    /// the extension is `program-3` or `program-3-HASH`, or ends with the program's hash.
+    /// the extension is `program-3`, is the program's hash, or ends with a hyphen and the hash. Files with the names
+    /// `program-3` and `program-3-HASH` have priority.
     #[must_use]
     pub fn new(save: Option<PathBuf>, replacements: Option<PathBuf>) -> Self {
         Self { save, replacements, compiled: AtomicU64::new(0) }
@@ -49,7 +51,8 @@ impl Programs {
         !self.is_empty() && function.field("program").is_some() && function.field("compile_options").is_some()
     }
 
-    /// Saves the program of a call, and replaces it if a replacement exists.
+    /// Saves the program of a call if a folder for saved programs is set, and replaces the program if a replacement
+    /// exists.
     pub(super) fn exchange(&self, call: &mut Call, program: &CompiledProgram) -> Result<(), String> {
         if self.is_empty() {
             return Ok(());
@@ -104,7 +107,8 @@ fn format_of(path: &Path) -> Result<&'static str, String> {
     }
 }
 
-/// Finds the file that replaces a program.
+/// Finds the file that replaces a program. `name` is `program-` with the program's number. Returns an error if the
+/// folder cannot be read, or if several files match only by the hash.
 fn find(folder: &Path, name: &str, hash: &str) -> Result<Option<PathBuf>, String> {
     let failed = |error: std::io::Error| format!("cannot read the folder with programs {}: {error}", folder.display());
     let (mut named, mut hashed) = (None, Vec::new());

@@ -73,7 +73,8 @@ impl Memory {
         self.0.is_empty()
     }
 
-    /// Writes the values to the result of a call. If the call failed, clears the error and sets all other fields to 0.
+    /// Writes the values to the result of a call. If the call failed, clears the error and sets all other output fields
+    /// to 0.
     pub(super) fn answer(&self, call: &mut Call, outcome: Outcome) {
         let function = call.function();
         if outcome.failed() {

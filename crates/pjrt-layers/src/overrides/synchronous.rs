@@ -9,11 +9,12 @@ use crate::core::Call;
 use crate::function::Kind;
 use crate::groups::starts_work;
 
-/// Maximum time to wait for the work of a call. Without a limit, a run that depends on a later call would deadlock.
-/// Examples of such later calls are runs on other devices and calls that provide the run's arguments.
+/// Maximum time to wait for each event or buffer of a call. Without a limit, a run that depends on a later call would
+/// deadlock. Examples of such later calls are runs on other devices and calls that provide the run's arguments.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Waits until the events and buffers that a successful call returned are ready.
+/// Waits until the work of a successful call has ended or [`LIMIT`] has passed. The work has ended when the returned
+/// events and buffers are ready. The outputs of a run are only checked if the run returned no events.
 pub(super) fn wait(call: &Call) {
     if !starts_work(call.function()) {
         return;

@@ -23,7 +23,8 @@ pub(super) struct Converter<'a> {
 }
 
 impl Converter<'_> {
-    /// Returns the arguments of the call, or `None` if the call cannot be replayed.
+    /// Returns the arguments of the call, and stores its data in the recording. Returns `None` if a replay cannot or
+    /// need not repeat the call.
     pub(super) fn arguments(&mut self, action: Action) -> Option<Arguments> {
         Some(match action {
             Action::CreateClient => Arguments::ClientCreate(self.create_client()),

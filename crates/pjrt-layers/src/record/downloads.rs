@@ -1,4 +1,4 @@
-//! Downloads that have not finished.
+//! Tracks downloads that have not finished. A download copies the contents of a buffer to the host.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,10 +20,11 @@ pub(super) struct Pending {
 
 /// The pending downloads, by the handles of their events.
 ///
-/// The layer reads the data in the call or callback that reports the end of the download to the framework, before the
-/// call or callback returns. If two threads observe the end at the same time, the second thread waits until the first
-/// thread has read the data. Otherwise, the second thread could return to the framework, which could then free the
-/// memory.
+/// The layer reads the data before the framework learns that the download has ended, because the framework may then
+/// free the memory. If a call reports the end, the layer reads the data before the call returns. If a callback reports
+/// the end, the layer reads the data before the callback runs. If two threads observe the end at the same time, the
+/// second thread waits until the first thread has read the data. Otherwise, the second thread could return to the
+/// framework too early.
 #[derive(Debug, Default)]
 pub(super) struct Downloads(Mutex<HashMap<usize, Slot>>);
 
@@ -35,8 +36,8 @@ impl Downloads {
         self.lock().insert(event, Arc::new(Mutex::new(Some(pending))));
     }
 
-    /// Runs a function with the download whose event has become ready. If another thread has taken the download, waits
-    /// until that thread has finished.
+    /// Runs a function with the download whose event has become ready. Does nothing if no pending download has this
+    /// event. If another thread has taken the download, waits until that thread has finished.
     pub(super) fn finish(&self, event: usize, write: impl FnOnce(Pending)) {
         let Some(slot) = self.lock().get(&event).map(Arc::clone) else { return };
         let mut pending = slot.lock().unwrap_or_else(PoisonError::into_inner);

@@ -25,7 +25,7 @@ pub(super) enum Action {
     RawDownload,
     /// The function returns the address of a buffer's contents, which the framework then reads.
     View,
-    /// The function reports whether an event is ready.
+    /// The function waits for an event, queries its state or error, or registers a callback.
     Event,
     DestroyEvent,
     /// The function affects the results of later calls, but a replay cannot repeat it.
@@ -33,7 +33,8 @@ pub(super) enum Action {
 }
 
 impl Action {
-    /// Returns the action for a function, or `None` if the function only returns information.
+    /// Returns the action for a function, or `None` if the layer ignores the function because it does not affect the
+    /// results of later calls.
     pub(super) fn of(function: &Function) -> Option<Self> {
         Some(match function.name {
             "PJRT_Client_Create" => Self::CreateClient,

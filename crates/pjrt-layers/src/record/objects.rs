@@ -30,7 +30,7 @@ impl Objects {
     }
 
     /// Removes an object that is about to be destroyed, because a new object may get the same address. Returns its
-    /// number.
+    /// number, or 0 if the recording does not contain the object.
     pub(super) fn remove(&mut self, handle: usize) -> u64 {
         let number = self.numbers.remove(&handle).unwrap_or(0);
         self.executables.remove(&number);
@@ -41,7 +41,7 @@ impl Objects {
         self.executables.insert(executable, (client, outputs));
     }
 
-    /// Returns the client's number and the output count of an executable.
+    /// Returns the client's number and the output count of the executable with this number.
     pub(super) fn executable(&self, executable: u64) -> Option<(u64, usize)> {
         self.executables.get(&executable).copied()
     }

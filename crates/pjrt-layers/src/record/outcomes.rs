@@ -9,7 +9,7 @@ use super::functions::Action;
 use super::objects::Objects;
 use crate::core::{Call, ClientInfo};
 
-/// Returns the outcome of a call that succeeded, or `None` if the call created no objects.
+/// Returns the outcome of a call that succeeded, or `None` if calls with this action do not create objects.
 pub(super) fn outcome(call: &Call, action: Action, objects: &Mutex<Objects>) -> Option<Outcome> {
     let lock = || objects.lock().unwrap_or_else(PoisonError::into_inner);
     let created = |fields: &[&str]| {

@@ -52,7 +52,7 @@ struct Waiting {
     pending: HashMap<u64, Definition>,
     /// Calls that created clients or executables, by the number of the object.
     definitions: HashMap<u64, Definition>,
-    /// Number of runs so far, either of the selected program or of all programs.
+    /// Number of runs so far. If the selection names a program, only the runs of this program count.
     runs: u64,
 }
 
@@ -65,11 +65,12 @@ struct Definition {
     data: Vec<Vec<u8>>,
 }
 
-/// The token of calls that report whether an event is ready.
+/// The token of calls that wait for an event, query it, or register a callback.
 const EVENT: u64 = 1 << 63;
 /// The token of calls that return the address of a buffer's contents.
 const VIEW: u64 = 1 << 60;
-/// Flag in the token of a call whose blocks are kept in memory until the run to which the recording is limited.
+/// Flag in the token of a call that creates a client or an executable before the run to which the recording is limited.
+/// The layer keeps the blocks of this call in memory until the run starts.
 const KEPT: u64 = 1 << 62;
 /// Flag in the token of the run to which the recording is limited.
 const SELECTED: u64 = 1 << 61;
@@ -101,13 +102,14 @@ impl Record {
         self.calls.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Writes a call. Returns the call's number, or 0 if the call only queries the size of a download.
+    /// Writes a call and snapshots of its unknown buffers. Returns the call's number. Returns 0 without writing the
+    /// call if a download only queries the size, or if the plugin does not describe the downloaded buffer.
     fn record(&self, call: &Call, action: Action) -> u64 {
         self.take_snapshots(call, action);
         let mut store = |data: &[u8]| self.sink.store(data);
         let arguments = Converter { call, objects: &self.objects, store: &mut store }.arguments(action);
         if arguments.is_none() && matches!(action, Action::Download | Action::RawDownload) {
-            // The call only queries the size.
+            // The call only queries the size, or the plugin does not describe the buffer.
             return 0;
         }
         let number = self.next_call();
@@ -201,7 +203,8 @@ impl Record {
         }
     }
 
-    /// Returns whether this is the run to which the recording is limited.
+    /// Counts a run if the selection allows its program. Returns whether it is the run to which the recording is
+    /// limited, and in this case ends the wait for the run.
     fn is_selected(&self, call: &Call) -> bool {
         let (Some(only), Some(run)) = (self.sink.only(), call.execution()) else { return false };
         if let Some(program) = &only.program {
@@ -217,7 +220,7 @@ impl Record {
         waiting.runs == only.number && self.is_waiting.swap(false, Ordering::AcqRel)
     }
 
-    /// Writes the calls that created the client and the executable of a run.
+    /// Writes the calls that created the client and the executable of a run, and drops all other kept calls.
     fn write_definitions(&self, call: &Call) {
         let Some(run) = call.execution() else { return };
         let (executable, client) = {
@@ -249,7 +252,7 @@ impl Record {
         }
     }
 
-    /// Writes the outcome of a call.
+    /// Writes the error of a failed call, or the outcome of a successful call that creates objects.
     fn write_outcome(&self, call: &Call, action: Action, number: u64, outcome: Outcome) {
         let message = if let Some(error) = outcome.error() {
             Some(Result { failure: Some(snapshots::failure(error)), ..Result::default() })
@@ -287,8 +290,8 @@ impl Record {
     }
 
     /// Writes the contents of a buffer whose address the framework receives, in the form of a download. Skips a buffer
-    /// that is not ready. Waiting for it could deadlock, because its contents may depend on a later call of the
-    /// framework.
+    /// that is not in the recording, cannot be read, or is not ready. Waiting for the buffer could deadlock, because
+    /// its contents may depend on a later call of the framework.
     fn write_view(&self, call: &Call) {
         let handle = call.address_of("buffer");
         let buffer = self.objects().number(handle);
@@ -315,7 +318,8 @@ impl Record {
         self.sink.write(self.sink.stamp(number), &Body::Contents(message));
     }
 
-    /// Handles the return of a call that reports whether an event is ready.
+    /// Handles the return of a call with an event argument. If the event belongs to a pending download and is ready,
+    /// writes the downloaded data or the error.
     fn event(&self, call: &Call, outcome: Outcome) {
         let event = call.address_of("event");
         if !self.downloads.has(event) {

@@ -18,7 +18,7 @@ pub struct Target {
     pub folder: Option<PathBuf>,
     /// The path of the plugin's library, which the first block of the file contains.
     pub plugin: Option<PathBuf>,
-    /// The run to which the recording is limited.
+    /// The run to which the recording is limited. `None` means that the recording is not limited.
     pub only: Option<Selection>,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Sink {
     start: Instant,
     process: u32,
     file: Mutex<Output>,
-    /// The stack of layers, which the first recorded call sets.
+    /// The stack of layers. The first call that the layer handles sets this field.
     pub(super) state: OnceLock<&'static State>,
 }
 
@@ -52,13 +52,14 @@ impl Sink {
         self.target.only.as_ref()
     }
 
-    /// Returns whether this process started the recording. A forked process has a copy of the file descriptor and must
-    /// not use it.
+    /// Returns whether this process created the layer. A forked process shares the open file with its parent, and must
+    /// not write to it.
     pub(super) fn is_ours(&self) -> bool {
         std::process::id() == self.process
     }
 
-    /// Returns the stamp of a block that this thread writes.
+    /// Returns the stamp of a block that this thread writes. `call` is the number of the call that the block describes,
+    /// or 0.
     pub(super) fn stamp(&self, call: u64) -> Stamp {
         let nanos = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         Stamp { call, thread: thread_id(), nanos }
@@ -85,7 +86,8 @@ impl Sink {
         self.with_writer(Ok(()), |writer, ()| writer.write(stamp, body));
     }
 
-    /// Writes an `End` block. Other blocks may follow, because the process may use another client later.
+    /// Writes an `End` block with the number of calls so far. Other blocks may follow, because the process may use
+    /// another client later.
     pub(super) fn end(&self, calls: u64) {
         if let Output::Open(writer) = &mut *self.lock()
             && self.is_ours()

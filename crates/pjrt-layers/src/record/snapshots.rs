@@ -16,8 +16,9 @@ pub(super) struct Contents {
     pub(super) array: ArrayType,
     /// The layout of the buffer, as the plugin describes it.
     pub(super) device_layout: Option<MemoryLayout>,
-    /// The handles of the device and, in the next field, of the memory. 0 if the plugin does not report them.
+    /// The handle of the buffer's device, or 0 if the plugin does not report the device.
     pub(super) device: usize,
+    /// The handle of the buffer's memory, or 0 if the plugin does not report the memory.
     pub(super) memory: usize,
     /// The data with their layout, or the error of the download.
     pub(super) data: Result<(Vec<u8>, MemoryLayout), Failure>,
@@ -27,8 +28,8 @@ pub(super) struct Contents {
 pub(super) fn read(state: &State, buffer: usize) -> Result<Contents, Failure> {
     let info = state.buffer_info(buffer).map_err(failure)?;
     let BufferInfo { element_type, dimensions, device, memory, .. } = info;
-    // Request the buffer's own dimension order, because old plugins ignore the requested order and return the buffer's
-    // own.
+    // Request the dimension order of the buffer's layout, because old plugins ignore the requested order and always use
+    // the order of this layout.
     let rank = i64::try_from(dimensions.len()).unwrap_or(0);
     let order = match &info.layout {
         Some(BufferLayout::Tiled { minor_to_major, .. }) if minor_to_major.len() == dimensions.len() => {

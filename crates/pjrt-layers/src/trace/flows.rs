@@ -1,4 +1,5 @@
-//! Connects each run with the calls and callbacks that wait for the run or read its results.
+//! Connects each run, which is a call of `PJRT_LoadedExecutable_Execute`, with the later calls that use its events or
+//! outputs.
 
 use std::collections::HashMap;
 
@@ -17,14 +18,14 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// Returns the called function, or `None` if the record describes an event that became ready.
+    /// Returns the called function, or `None` if the record does not describe a call.
     pub(super) fn function(&self) -> Option<&'static Function> {
         FUNCTIONS.get(usize::from(self.record.id))
     }
 }
 
-/// Sorts the records of all threads by time, and numbers the runs. Later calls on the events and outputs of a run get
-/// the run's number.
+/// Sorts the records of all threads by start time, numbers the runs, and removes the [`RUN`] records. Later calls that
+/// use the events or outputs of a run get the run's number. `fields` contains the recorded fields of each function.
 pub(super) fn steps(logs: &[Vec<Record>], fields: &[Vec<&'static Field>]) -> Vec<Step> {
     let mut steps = Vec::new();
     for (log, records) in logs.iter().enumerate() {
@@ -68,8 +69,8 @@ pub(super) fn steps(logs: &[Vec<Record>], fields: &[Vec<&'static Field>]) -> Vec
     kept
 }
 
-/// Returns whether later calls that use an output belong to the same run. This applies to events and to copies of the
-/// run's buffers.
+/// Returns whether later calls that use the object in an output field belong to the same run as the call that returned
+/// the object. This applies to events and buffers, for example to a copy of a run's output.
 fn is_chained(field: &Field) -> bool {
     matches!(field.kind, Kind::Handle("PJRT_Event" | "PJRT_Buffer"))
 }

@@ -13,10 +13,10 @@ const WORDS: usize = ARGS + 2;
 const BLOCK: usize = 1024;
 /// The id of a record for an event that became ready, in place of a function's id.
 pub(super) const READY: u16 = 0x7fff;
-/// The id of a record with the outputs and events of the preceding run.
+/// The id of a record with the handles of a run's outputs and events. The record has the same start time as the run.
 pub(super) const RUN: u16 = 0x7ffe;
 
-/// Record of a call, of an event that became ready, or of outputs of a run.
+/// Record of a call, of an event that became ready, or of a run's outputs and events. Times are in ticks of the clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
     pub(super) start: u64,
@@ -84,13 +84,13 @@ impl Log {
         self.written.store(number + 1, Ordering::Release);
     }
 
-    /// Returns the index of a record in the ring.
+    /// Returns the index in the ring of the record with this number.
     #[inline]
     fn place(&self, number: u64) -> usize {
         usize::try_from(number).unwrap_or(0) & (self.blocks.len() * BLOCK - 1)
     }
 
-    /// Returns the newest records, in the order in which their calls returned, and the number of older records that
+    /// Returns the newest records in the order in which the thread wrote them, and the number of older records that
     /// were overwritten.
     pub(super) fn records(&self) -> (Vec<Record>, u64) {
         let written = self.written.load(Ordering::Acquire);

@@ -1,4 +1,5 @@
-//! The layer `trace`: records every call, and writes a tally, a timeline and lines of JSON.
+//! The layer `trace`: records every call. Writes a tally of the calls, a timeline in Perfetto's format, and the same
+//! timeline as lines of JSON.
 
 mod flows;
 mod json;

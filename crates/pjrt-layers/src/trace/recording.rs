@@ -13,11 +13,12 @@ use crate::layer_error::LayerError;
 /// Settings for the files that the layer writes.
 #[derive(Clone, Debug, Default)]
 pub struct Outputs {
-    /// The folder for `tally-PID.txt`, `tally-PID.json`, `trace-PID.pftrace` and `trace-PID.jsonl`. Without a folder, the
-    /// layer writes the tally to the standard error when the process exits.
+    /// The folder for `tally-PID.txt`, `tally-PID.json`, `trace-PID.pftrace` and `trace-PID.jsonl`. Without a folder,
+    /// the layer only writes the tally to the standard error when the process exits.
     pub folder: Option<PathBuf>,
-    /// Number of calls that the timeline keeps for each thread. Older calls are only in the tally. 0 selects the
-    /// default, 262144.
+    /// Number of records that the timeline keeps for each thread. A call has one record, a run has further records for
+    /// its outputs and events, and an event that became ready has one record. The layer rounds the number up to 1024
+    /// times a power of two. Older calls are only in the tally. 0 selects the default, 262144.
     pub calls_per_thread: usize,
 }
 
@@ -45,7 +46,8 @@ impl Recording {
     }
 }
 
-/// Returns the fields of a function that a record keeps: handles first, then sizes, integers and booleans.
+/// Returns the fields of a function that a record keeps, which are at most [`ARGS`]. Handles come first, and sizes,
+/// integers and booleans follow.
 fn fields(function: &'static Function) -> Vec<&'static Field> {
     let handles = function.fields.iter().filter(|field| matches!(field.kind, Kind::Handle(_)));
     let numbers = function.fields.iter().filter(|field| matches!(field.kind, Kind::Size | Kind::Integer | Kind::Bool));

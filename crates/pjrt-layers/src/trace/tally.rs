@@ -1,4 +1,4 @@
-//! Counts the calls and failures of each function, and sums their times.
+//! Counts the calls and failures of each function, and computes the total, minimum and maximum time of the calls.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ impl Counters {
         Self((0..COUNT).map(|_| [0, 0, 0, u64::MAX, 0].map(AtomicU64::new)).collect())
     }
 
-    /// Adds a call. Only the thread that owns the counters calls this.
+    /// Adds a call. Only the thread that owns the counters may call this, because the updates are not atomic.
     #[inline]
     pub(super) fn add(&self, id: usize, duration: u64, failed: bool) {
         let counters = &self.0[id];
@@ -57,7 +57,7 @@ impl Counters {
     }
 }
 
-/// Calls, failures and times of a function, in nanoseconds.
+/// Numbers of calls and failures of a function, and times in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Number of calls.
@@ -68,7 +68,7 @@ pub struct Totals {
     pub total_ns: u64,
     /// Shortest duration of a call, or 0 if there are no calls.
     pub min_ns: u64,
-    /// Longest duration of a call.
+    /// Longest duration of a call, or 0 if there are no calls.
     pub max_ns: u64,
 }
 
@@ -110,7 +110,7 @@ impl Tally {
         }
     }
 
-    /// Adds the calls of another process.
+    /// Adds the totals in `other`, for example those of another process.
     pub fn merge(&mut self, other: &Self) {
         for (name, totals) in &other.0 {
             self.add(name, *totals);
@@ -134,8 +134,8 @@ impl Tally {
         self.0.iter().map(row).collect()
     }
 
-    /// Creates a tally from the result of [`Self::to_json`]. Returns `None` if the structure of the JSON value is
-    /// different.
+    /// Creates a tally from the result of [`Self::to_json`]. Returns `None` if the JSON value does not have this
+    /// structure.
     #[must_use]
     pub fn from_json(value: &Value) -> Option<Self> {
         let mut tally = Self::default();

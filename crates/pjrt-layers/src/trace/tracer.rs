@@ -57,7 +57,7 @@ impl Trace {
         });
     }
 
-    /// Finds or creates the log of this thread, and moves it to the front of `logs`.
+    /// Finds or creates this layer's log of this thread, and moves the log to the front of `logs`.
     #[cold]
     fn find_log(&self, logs: &RefCell<Vec<(u64, Arc<Log>)>>) {
         let mut logs = logs.borrow_mut();

@@ -1,4 +1,4 @@
-//! Checks arguments that are not objects.
+//! Checks null pointers, array lengths, sizes of structs, and values of enumerations in the arguments of a call.
 
 use pjrt_sys::{PJRT_Buffer_Type, PJRT_Error_Code, PJRT_HostBufferSemantics, slot};
 
@@ -33,8 +33,8 @@ const LAST_TYPE: u32 = PJRT_Buffer_Type::PJRT_Buffer_Type_F6E3M2FN.0;
 const LAST_SEMANTICS: u32 = PJRT_HostBufferSemantics::PJRT_HostBufferSemantics_kMutableZeroCopy.0;
 const LAST_CODE: u32 = PJRT_Error_Code::PJRT_Error_Code_UNAUTHENTICATED.0;
 
-/// A struct whose size is not checked. XLA's C++ caller, which JAX and PyTorch/XLA contain, does not set the struct's
-/// size field, so its value is arbitrary.
+/// A struct whose size is not checked. XLA's C++ client of the API, which JAX and PyTorch/XLA contain, does not set the
+/// struct's size field, so its value is arbitrary.
 const UNSIZED: &str = "PJRT_Buffer_MemoryLayout";
 
 /// The arguments of a function that the layer checks.
@@ -51,7 +51,7 @@ pub(super) struct Checks {
 
 impl Checks {
     pub(super) fn new(function: &'static Function) -> Self {
-        // The arguments of extension functions follow other conventions.
+        // The arguments of extension functions follow other conventions, so this module does not check them.
         if function.extension.is_some() {
             return Self::default();
         }

@@ -1,11 +1,11 @@
-//! Tracks the state of each object.
+//! Tracks whether each object is live, deleted or in use, and which calls used it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use crate::generated::FUNCTIONS;
 
-/// Number of shards. With several shards, threads rarely wait for each other's locks.
+/// Number of shards of the table of objects. With several shards, threads rarely wait for each other's locks.
 const SHARDS: usize = 64;
 /// Number of destroyed objects that each shard keeps.
 const REMEMBERED: usize = 1024;
@@ -31,8 +31,9 @@ pub(super) struct Object {
     pub(super) device: usize,
     /// The number of the run that produces the object, or 0.
     pub(super) run: u64,
-    /// Number of calls that currently use the object. The next field is the thread of the newest such call.
+    /// Number of calls that currently use the object.
     users: u32,
+    /// The id of the thread that most recently began a call with the object.
     user: u64,
     /// Ids of the functions that were called with the object, the newest call first. `u16::MAX` fills unused elements.
     last: [u16; LAST],
@@ -68,7 +69,8 @@ impl Object {
         self.users = self.users.saturating_sub(1);
     }
 
-    /// Returns another thread that is in a call with the object.
+    /// Returns the thread of the newest call with the object, if such calls have not returned and the thread is not
+    /// `thread`.
     pub(super) fn other_user(&self, thread: u64) -> Option<u64> {
         (self.users > 0 && self.user != thread).then_some(self.user)
     }
@@ -78,7 +80,7 @@ impl Object {
         self.last[0] = u16::try_from(id).unwrap_or(u16::MAX);
     }
 
-    /// Returns the function names of the newest calls, the oldest call first.
+    /// Returns the function names of the newest calls with the object, the oldest call first.
     pub(super) fn last_calls(&self) -> Vec<&'static str> {
         let names = self.last.iter().rev().filter_map(|id| FUNCTIONS.get(usize::from(*id)));
         names.map(|function| function.name).collect()
@@ -93,7 +95,7 @@ struct Shard {
     destroyed: VecDeque<Key>,
 }
 
-/// All objects that calls have returned.
+/// The live objects that calls have returned, and the newest destroyed objects.
 #[derive(Debug)]
 pub(super) struct Objects(Vec<Mutex<Shard>>);
 
@@ -122,7 +124,8 @@ impl Objects {
         self.shard(key.1, |shard| shard.objects.get_mut(&key).map(run))
     }
 
-    /// Records a call that destroys an object. Returns the state of the object before the call.
+    /// Records a call that destroys an object. Returns the state of the object before the call, or `None` if the object
+    /// is unknown.
     pub(super) fn destroy(&self, key: Key, id: usize) -> Option<Object> {
         self.shard(key.1, |shard| {
             let object = shard.objects.get_mut(&key)?;
@@ -154,8 +157,8 @@ impl Objects {
         })
     }
 
-    /// Returns the live events that the framework has not observed, by the function that created them: their number and
-    /// one example.
+    /// Groups live events by the function that created them, if the framework has not observed them. Returns the
+    /// function's name, the number of events and one example for each group.
     pub(super) fn unobserved_events(&self) -> Vec<(&'static str, usize, Object)> {
         let mut found: HashMap<u16, (usize, Object)> = HashMap::new();
         for shard in &self.0 {

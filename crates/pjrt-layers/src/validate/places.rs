@@ -14,7 +14,7 @@ const TYPES: &[&str] = &["PJRT_Device", "PJRT_Memory"];
 pub(super) struct Places(RwLock<HashMap<usize, usize>>);
 
 impl Places {
-    /// Returns the client of a device or memory, if exactly one client is known.
+    /// Returns the client of a device or memory, or `None` if no client or several clients are known.
     pub(super) fn client(&self, place: usize) -> Option<usize> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner).get(&place).copied();
         known.filter(|client| *client != 0)

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::rules::{HEADER, Rule};
 
-/// Maximum number of reports that are written in full for each rule and function.
+/// Maximum number of reports that are written in full for each combination of a rule and a function.
 const SHOWN: usize = 5;
 
 /// Report of a call that breaks a rule.
@@ -62,7 +62,7 @@ impl Reports {
         Self(Arc::new(Mutex::new(State { is_quiet: true, ..State::default() })))
     }
 
-    /// Returns the first 5 reports of each rule and function.
+    /// Returns the first 5 reports for each combination of a rule and a function.
     #[must_use]
     pub fn all(&self) -> Vec<Report> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).all.clone()

@@ -62,7 +62,7 @@ rules! {
     CLIENT_GONE = "client.destroyed-before-object",
         "`PJRT_Client_Destroy` frees the client, which its objects need",
         "destroy the client after all its objects";
-    /// A struct is smaller than in any supported version.
+    /// A struct is smaller than in any known version of the API.
     SHORT_STRUCT = "struct.too-short",
         "`struct_size` is the size of the struct in the caller's header (`PJRT_DEFINE_STRUCT_TRAITS`)",
         "set `struct_size` to the constant `..._STRUCT_SIZE` of the header";

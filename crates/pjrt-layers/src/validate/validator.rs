@@ -24,7 +24,7 @@ const EVENT: &str = "PJRT_Event";
 const LOADED: &str = "PJRT_LoadedExecutable";
 
 /// The layer `validate`. It checks every call against [`RULES`](super::RULES), and reports calls that break a rule. The
-/// calls continue.
+/// layer does not stop these calls.
 #[derive(Debug)]
 pub struct Validate {
     objects: Objects,
@@ -35,7 +35,8 @@ pub struct Validate {
     executables: RwLock<HashMap<usize, Arc<Executable>>>,
     places: Places,
     waits: Waits,
-    /// How long a thread may wait for an event before the layer reports the run for which the thread waits.
+    /// How long a thread may wait for an event before the layer writes a graph of the waiting threads. `None` disables
+    /// these graphs.
     wait_limit: Option<Duration>,
 }
 
@@ -46,7 +47,7 @@ struct Executable {
     /// The devices on which this process can run the executable. Empty if they are unknown.
     devices: Vec<usize>,
     /// The shapes of the parameters on each device. An element is `None` if the shape is unknown. The field is `None`
-    /// if the number of parameters is unknown.
+    /// if the number of parameters is unknown, or if the only parameter is a tuple.
     parameters: Option<Vec<Option<Shape>>>,
 }
 
@@ -83,7 +84,8 @@ impl Validate {
         }
     }
 
-    /// Makes the layer write a graph of the waiting threads when a thread waits for longer than `limit`.
+    /// Makes the layer write a graph of the waiting threads when a thread waits for longer than `limit`. `None`
+    /// disables this.
     #[must_use]
     pub fn with_wait_limit(mut self, limit: Option<Duration>) -> Self {
         self.wait_limit = limit;
@@ -128,8 +130,8 @@ impl Validate {
         Some(object)
     }
 
-    /// Checks the arguments of a run. Returns 1 + the index of a deleted argument, or 0. A run with a deleted argument
-    /// must fail.
+    /// Checks the devices, output lists and arguments of a run. Returns 1 plus the index of the last deleted argument,
+    /// or 0 if no deleted argument was found. A run with a deleted argument must fail.
     fn check_run(&self, call: &Call, run: &Execution) -> u64 {
         let mut deleted = 0;
         if run.devices() == 0 {
@@ -200,7 +202,7 @@ impl Validate {
         deleted
     }
 
-    /// Checks that all objects of a call belong to the same client.
+    /// Checks that all objects of a call whose clients are known belong to the same client.
     fn check_clients(&self, call: &Call, plan: &Plan) {
         let mut first: Option<(&str, usize)> = None;
         let objects = plan.inputs.iter().map(|(kind, field)| {
@@ -223,7 +225,8 @@ impl Validate {
         }
     }
 
-    /// Checks a call with an event argument, and records that the framework uses the event.
+    /// Checks a call that waits for an event, queries it, or registers a callback. Records that the framework has
+    /// observed the event.
     fn check_event(&self, call: &Call, plan: &Plan) {
         let event = call.address_of("event");
         if !plan.observes || event == 0 {
@@ -255,7 +258,8 @@ impl Validate {
         known.unwrap_or_else(|| {
             let outputs = call.state().output_count(executable).unwrap_or(0);
             let devices = call.state().executable_devices(executable).unwrap_or_default();
-            // Skip a program whose only parameter is a tuple, because an optimization may have created the tuple.
+            // Ignore the parameters of a program whose only parameter is a tuple, because an optimization may have
+            // packed several parameters into this tuple.
             let parameters = call.state().parameters(executable).filter(|parameters| !parameters.is_tuple);
             let parameters = parameters.map(|read| read.all.into_iter().map(|parameter| parameter.shape).collect());
             let facts = Arc::new(Executable { outputs, devices, parameters });
@@ -475,13 +479,13 @@ fn shape_of(call: &Call, buffer: usize) -> Option<Shape> {
     Some(Shape::new(ElementType::from_raw(element_type)?, dimensions))
 }
 
-/// Returns the types of objects that the caller destroys.
+/// Returns the types of objects that the caller destroys, except for errors and objects of extensions.
 fn owned() -> Vec<&'static str> {
     let main = FUNCTIONS.iter().filter(|function| function.extension.is_none());
     main.filter_map(Function::destroys).filter(|kind| *kind != "PJRT_Error").collect()
 }
 
-/// Returns the device of the buffer that a call creates, or 0 if the arguments do not name a device.
+/// Returns the device of the buffer that a call creates, or 0 if the arguments select a memory or no device.
 fn device_of(call: &Call) -> usize {
     if let Some(args) = call.args::<slot::PJRT_Client_BufferFromHostBuffer>() {
         return if args.memory.is_null() { args.device.addr() } else { 0 };

@@ -1,4 +1,5 @@
-//! Records the threads that wait for events, and the runs that produce the events.
+//! Records the threads that wait for events, and the runs that produce the events. A run is a call of
+//! `PJRT_LoadedExecutable_Execute`.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
@@ -33,8 +34,9 @@ struct State {
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     event: usize,
-    /// The id of the function that returned the event. The next field is the run that produces the event, or 0.
+    /// The id of the function that returned the event.
     created_by: u16,
+    /// The number of the run that produces the event, or 0.
     run: u64,
     since: Instant,
     is_reported: bool,
@@ -55,7 +57,8 @@ impl Waits {
         run(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Records a run, and returns its number.
+    /// Records a run that this thread starts, and returns its number. `arguments` contains the numbers of the runs that
+    /// produce its arguments.
     pub(super) fn add_run(&self, executable: usize, mut arguments: Vec<u64>) -> u64 {
         arguments.retain(|run| *run != 0);
         arguments.sort_unstable();
@@ -72,7 +75,7 @@ impl Waits {
     }
 
     /// Records that this thread begins to wait for an event. If the wait takes longer than `limit`, a background thread
-    /// writes a graph to the reports.
+    /// writes a graph of the waiting threads to the reports.
     pub(super) fn begin(&self, event: usize, object: Option<&Object>, limit: Option<Duration>, reports: &Reports) {
         let (created_by, run) = object.map_or((u16::MAX, 0), |object| (object.created_by, object.run));
         let waiting = Waiting { event, created_by, run, since: Instant::now(), is_reported: false };
@@ -107,7 +110,7 @@ impl Waits {
         }
     }
 
-    /// Describes the waiting threads, and the runs that produce their events.
+    /// Describes the waiting threads, and the runs that produce their events. The string is empty if no thread waits.
     pub(super) fn graph(&self) -> String {
         self.with(|state| {
             let mut text = String::new();
@@ -130,7 +133,7 @@ impl Waits {
 }
 
 impl State {
-    /// Writes a run and, recursively, the runs that produce its arguments.
+    /// Writes a run and the runs on which its arguments depend directly or indirectly, up to [`DEPTH`] runs in total.
     fn runs_before(&self, run: u64, text: &mut String) {
         let mut next = VecDeque::from([run]);
         let mut seen = vec![0];

@@ -10,9 +10,9 @@ use pjrt_sys::{AbiStruct, PJRT_Client_Create_Args, PJRT_Client_Destroy_Args, PJR
 use crate::setup::{self, embedded, table};
 
 thread_local! {
-    /// The client that the fake plugin creates next in this thread.
+    /// The handle that the fake plugin returns for the next client in this thread.
     static CLIENT: Cell<usize> = const { Cell::new(0) };
-    /// The first word of the client at its destruction. `None` if the client's memory is not readable.
+    /// The first word of the last destroyed client at its destruction. `None` if the client's memory is not readable.
     static AT_DESTRUCTION: Cell<Option<usize>> = const { Cell::new(None) };
     static IS_READABLE: Cell<bool> = const { Cell::new(true) };
 }
@@ -62,7 +62,8 @@ fn create_client(api: StaticApi, client: usize) {
     assert_eq!(args.client.addr(), client);
 }
 
-/// Destroys a client. Returns the first word that the plugin reads in this call.
+/// Destroys a client. Returns the client's first word at the time of the plugin's call, or `None` if the memory is not
+/// readable.
 fn destroy_client(api: StaticApi, client: usize) -> Option<usize> {
     let mut args = PJRT_Client_Destroy_Args::new();
     args.client = with_exposed_provenance_mut(client);

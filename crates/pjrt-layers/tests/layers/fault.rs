@@ -39,7 +39,7 @@ fakes! {
     delete(_args: PJRT_Buffer_Delete_Args) { REACHED.with(|count| count.fetch_add(1, Ordering::Relaxed)); }
 }
 
-/// A framework in front of the fake plugin.
+/// A fake framework that calls the fake plugin through layers.
 #[derive(Clone, Copy)]
 struct Framework(StaticApi);
 
@@ -89,7 +89,7 @@ impl Framework {
         self.take(unsafe { self.table().PJRT_Buffer_Delete.unwrap()(&raw mut args) })
     }
 
-    /// Destroys an error, and returns its code and message.
+    /// Destroys an error, and returns its code and message. Returns `Ok` if the error is null.
     #[expect(clippy::disallowed_methods, reason = "a test reads the text as a framework does")]
     fn take(&self, error: *mut PJRT_Error) -> Result<(), (ErrorCode, String)> {
         if error.is_null() {
@@ -241,7 +241,8 @@ mod outputs {
         assert_eq!((buffer.addr(), done), (HANDLE, HANDLE));
     }
 
-    /// Output fields also keep their values below a layer that copies the arguments to a struct of another size.
+    /// Output fields also keep their values if a layer in front of `fault` copies the arguments to a struct of another
+    /// size.
     #[test]
     fn copied_arguments_too() {
         instance!(Copied);
@@ -254,7 +255,7 @@ mod outputs {
         assert_eq!((buffer.addr(), done), (HANDLE, HANDLE));
     }
 
-    /// Replaces the arguments by a larger copy for the layers below.
+    /// Replaces the arguments with a larger copy for the later layers.
     #[derive(Debug)]
     struct Resize;
 
@@ -274,7 +275,7 @@ mod outputs {
     }
 }
 
-/// A framework recovers from an injected error, even if `fault` is below another layer.
+/// A framework recovers from an injected error, even if another layer is in front of `fault`.
 #[test]
 fn framework_recovers() {
     instance!(Embedded);

@@ -36,8 +36,8 @@ pub(crate) fn take_reached() -> Vec<String> {
     REACHED.take()
 }
 
-/// Defines functions for the tables of the fake plugin and of the fake framework. Each function only uses its
-/// arguments.
+/// Defines functions for the tables of the fake plugin and of the fake framework. Each function first adds its name to
+/// [`REACHED`].
 macro_rules! functions {
     ($($name:ident($($argument:ident: $ty:ty),*) $(-> $result:ty)? $body:block)*) => {
         $(pub(crate) unsafe extern "C" fn $name($($argument: $ty),*) $(-> $result)? {

@@ -225,7 +225,7 @@ fn layers_see_functions_of_raw_buffers() {
             "dec_ref",
         ]
     );
-    // A slice of a buffer has the same table as the buffer.
+    // A slice of a buffer has the same table as the buffer, so the layer also observes calls through the slice.
     through!(out, inc_ref);
     assert_eq!(notes.take(), ["inc_ref"]);
 }
@@ -397,7 +397,8 @@ mod words {
     fn stay_if_they_are_not_a_table() {
         instance!(Other);
         let (api, _) = noted::<Other>();
-        // A null table, as in raw buffers of the embedded device, and words that are not the address of a table.
+        // The first case is a null table, as in raw buffers of the embedded device. The words of the other cases are
+        // not the address of a table.
         let words: &'static [usize; 4] = Box::leak(Box::new([1, 2, 3, 4]));
         for word in [null(), with_exposed_provenance(0x10), from_ref(words).cast()] {
             NEXT_ALIAS.set(from_mut(Box::leak(Box::new(PJRT_RawBuffer { vtable: word }))));

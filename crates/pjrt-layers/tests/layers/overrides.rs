@@ -1,4 +1,5 @@
-//! Tests of the layer `override`: replaced programs, changed values of queries, and synchronous calls.
+//! Tests of the layer `override`: saved and replaced programs, hidden devices, changed values of queries, and
+//! synchronous calls.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ const SQUARE: &str = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
     return %0 : tensor<2xf32>
 }";
 
-/// Starts the layer in front of the embedded device, below the layer `compat`.
+/// Starts the layer between the layer `compat` and the embedded device.
 fn plugin<I: Instance>(layer: Override) -> Plugin {
     // `Compat` also replaces arguments of calls, so this tests the combination of the two layers.
     let layers: Vec<Box<dyn Layer>> = vec![Box::new(Compat::default()), Box::new(layer)];
@@ -100,7 +101,7 @@ mod programs {
         assert_eq!(run(&hashed, &other_text).unwrap(), [0.0, 0.0], "the hash differs");
         assert_eq!(run(&hashed, DOUBLE).unwrap(), [9.0, 25.0], "its hash");
 
-        // Two files that replace the same program are an error.
+        // Two files with the hash of the same program are an error.
         let hash = stem.rsplit('-').next().unwrap();
         fs::rename(other.join(format!("{stem}.mlir")), other.join(format!("a-{hash}.mlir"))).unwrap();
         fs::write(other.join(format!("b-{hash}.mlir")), SQUARE).unwrap();

@@ -1,5 +1,5 @@
-//! Tests of the layer `record`: a recording of the embedded device can be replayed, even if the end of the file is
-//! missing.
+//! Tests of the layer `record`. They record calls to the embedded device, replay the recordings, and read truncated,
+//! damaged and trimmed files.
 
 use std::fs::{self, File};
 use std::io::Cursor;
@@ -460,7 +460,7 @@ mod trimmed {
         Summary::of(&mut Reader::new(Cursor::new(bytes)).unwrap()).unwrap()
     }
 
-    /// Makes three runs, the last of which uses the outputs of the second. Returns the outputs of the last run. If
+    /// Makes three runs, and returns the output of the last run. The last run uses the outputs of the second run. If
     /// `reads` is set, downloads the outputs of the second run before the last run.
     fn chain<I: Instance>(folder: &Folder, reads: bool) -> Vec<f32> {
         let client = folder.client::<I>(None);

@@ -206,7 +206,7 @@ mod tables {
         instance!(Short);
         let plugin = older(118, 81);
         let api = State::start::<Short>(plugin, vec![Box::new(Count { name: "c", ..Count::default() })]);
-        // SAFETY: the size is in the first words of the table.
+        // SAFETY: each table begins with its size, so this field is readable.
         assert_eq!(unsafe { (*api.as_raw()).struct_size }, 40 + 118 * 8);
         let client = Plugin::from_static(api).unwrap().client(&ClientOptions::default()).unwrap();
         assert_eq!(double(&client), [2.0, 4.0, 6.0, 8.0]);

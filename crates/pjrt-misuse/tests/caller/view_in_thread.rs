@@ -1,4 +1,4 @@
-//! A view of device memory borrows its buffer, so the view cannot be moved to a new thread.
+//! A view of device memory borrows its buffer, so the view cannot be moved to a thread that may outlive the buffer.
 
 use pjrt::{Buffer, Error};
 

@@ -1,4 +1,4 @@
-//! Unsupported and malformed arguments of `#[device_plugin]`.
+//! `#[device_plugin]` rejects unsupported and malformed arguments.
 
 use device_plugin::{DevicePlugin, Library, device_plugin};
 

@@ -1,4 +1,4 @@
-//! Plugins with both a backend and a library, with neither, and with a conditional library.
+//! `#[device_plugin]` rejects plugins with both a backend and a library, with neither, and with a conditional library.
 
 use device_plugin::{DevicePlugin, Library, NoBackend, device_plugin};
 

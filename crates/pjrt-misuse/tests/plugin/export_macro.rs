@@ -1,4 +1,4 @@
-//! `export!` with items that are not plugins, or with unsupported arguments.
+//! `export!` rejects items that are not plugin types, and malformed or unsupported arguments.
 
 use device_plugin::{DevicePlugin, Library, device_plugin};
 

@@ -1,4 +1,4 @@
-//! `#[device_plugin]` on an implementation for a type of another crate.
+//! `#[device_plugin]` rejects an implementation for a type of another crate.
 
 #[allow(unused_imports)]
 use device_plugin::{DevicePlugin, device_plugin};

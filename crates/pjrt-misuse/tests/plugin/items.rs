@@ -1,4 +1,4 @@
-//! `#[device_plugin]` on items that are not an implementation of `DevicePlugin` for a single type.
+//! `#[device_plugin]` rejects items that are not an unconditional implementation of `DevicePlugin` for a single type.
 
 use device_plugin::{DevicePlugin, device_plugin};
 

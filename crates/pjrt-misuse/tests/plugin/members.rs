@@ -1,4 +1,4 @@
-//! Unknown and malformed members of an implementation. The compiler does not report any of them a second time.
+//! `#[device_plugin]` rejects unknown and malformed members. The compiler does not report any of them a second time.
 
 use device_plugin::{DevicePlugin, Library, device_plugin};
 

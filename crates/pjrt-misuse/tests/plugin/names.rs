@@ -1,4 +1,4 @@
-//! Missing names, and names that frameworks do not accept.
+//! `#[device_plugin]` rejects missing names, names that are not strings, and names that frameworks do not accept.
 
 use device_plugin::{DevicePlugin, Library, device_plugin};
 

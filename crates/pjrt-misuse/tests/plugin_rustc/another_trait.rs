@@ -1,4 +1,4 @@
-//! `#[device_plugin]` on an implementation of another trait with the name `DevicePlugin`.
+//! With `#[device_plugin]`, an implementation of another trait with the name `DevicePlugin` does not compile.
 
 use device_plugin::device_plugin;
 

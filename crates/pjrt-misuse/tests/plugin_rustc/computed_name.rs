@@ -1,4 +1,4 @@
-//! An invalid name in an expression, which only the compiler can evaluate.
+//! The compiler rejects an invalid name in an expression that the macro cannot evaluate.
 
 use device_plugin::{DevicePlugin, Library, device_plugin};
 

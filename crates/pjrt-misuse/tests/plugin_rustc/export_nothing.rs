@@ -1,4 +1,4 @@
-//! `export!` without a plugin.
+//! `export!` without a plugin does not compile.
 
 device_plugin::export!();
 

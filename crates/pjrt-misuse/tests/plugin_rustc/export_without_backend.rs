@@ -1,4 +1,4 @@
-//! `export!` of a plugin without a backend, which has no function table.
+//! `export!` of a plugin without a backend does not compile, because such a plugin has no function table.
 
 use device_plugin::{DevicePlugin, Library, device_plugin};
 

@@ -1,4 +1,4 @@
-//! Two plugins in different modules that export the same symbols.
+//! Two plugins in different modules cannot export the same symbols.
 
 mod first {
     use device_plugin::{DevicePlugin, Library, device_plugin};

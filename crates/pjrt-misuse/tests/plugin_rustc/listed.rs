@@ -1,4 +1,4 @@
-//! A feature that is listed in `FEATURES`, but whose trait is not implemented.
+//! A feature that is listed in `FEATURES` needs an implementation of its trait.
 
 use std::sync::Arc;
 

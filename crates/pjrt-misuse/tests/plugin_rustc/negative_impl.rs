@@ -1,4 +1,4 @@
-//! `#[device_plugin]` on a negative implementation.
+//! `#[device_plugin]` on a negative implementation does not compile.
 
 #[allow(unused_imports)]
 use device_plugin::{DevicePlugin, device_plugin};

@@ -1,4 +1,4 @@
-//! A feature whose trait is implemented, but which is not listed in `FEATURES`.
+//! A feature whose trait is implemented must be listed in `FEATURES`.
 
 use std::sync::Arc;
 

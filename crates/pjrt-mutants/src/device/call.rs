@@ -49,7 +49,7 @@ impl<S: Slot<Table: Place, Return: Answer>> Call<S> {
         let mut call = Self { args: S::Args::new(), more: [0; 16] };
         // SAFETY: M1 (calls): the struct begins with its size.
         let known = unsafe { Self::known(args) };
-        // SAFETY: M1 (calls), and the call has at least this size.
+        // SAFETY: M1 (calls): the arguments are readable for this size, and the call has at least this size.
         unsafe { ptr::copy_nonoverlapping(args.cast::<u8>(), (&raw mut call).cast(), known) };
         call
     }
@@ -62,7 +62,7 @@ impl<S: Slot<Table: Place, Return: Answer>> Call<S> {
     pub(super) unsafe fn finish(&self, args: *mut S::Args) {
         // SAFETY: M1 (calls): the struct begins with its size.
         let known = unsafe { Self::known(args) };
-        // SAFETY: M1 (calls), and the call has at least this size.
+        // SAFETY: M1 (calls): the arguments are writable for this size, and the call has at least this size.
         unsafe { ptr::copy_nonoverlapping(ptr::from_ref(self).cast::<u8>(), args.cast(), known) };
     }
 
@@ -84,7 +84,7 @@ impl<S: Slot<Table: Place, Return: Answer>> Call<S> {
         announced < S::Args::MIN_SIZE
     }
 
-    /// Calls the device's function with the arguments.
+    /// Calls the device's function with the arguments. Returns success if the device lacks the function.
     pub(crate) fn pass(&mut self) -> S::Return {
         let Some(function) = real::<S>() else { return S::Return::SUCCESS };
         // SAFETY: M1 (calls), M3 (faults): the arguments come from the caller, or the mutant has replaced them.

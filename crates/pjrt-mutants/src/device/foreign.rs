@@ -83,7 +83,7 @@ struct Intercepted {
     trampoline: Trampoline,
 }
 
-/// Replaces the callback that a call registers.
+/// Makes a call register a function that calls `trampoline`, in place of the caller's callback.
 pub(crate) fn intercept(
     args: &mut PJRT_Event_OnReady_Args,
     trampoline: impl Fn(*mut PJRT_Error, Continue<'_>) + Send + Sync + 'static,

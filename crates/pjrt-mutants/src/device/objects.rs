@@ -6,7 +6,7 @@ use pjrt_sys::{AbiStruct, PJRT_Error, PJRT_Error_Code, PJRT_Error_Destroy_Args, 
 
 use super::tables::{Place, real};
 
-/// Calls a function of the device. Returns the error, or null after success.
+/// Calls a function of the device. Returns the error, or null after success or if the device lacks the function.
 pub(crate) fn perform<S>(args: &mut S::Args) -> *mut PJRT_Error
 where
     S: Slot<Table: Place, Return = *mut PJRT_Error>,

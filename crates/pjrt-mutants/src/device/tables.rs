@@ -120,7 +120,7 @@ impl Tables {
         self.main[at] = without_provenance_mut(major as usize | (minor as usize) << 32);
     }
 
-    /// Sets the size in bytes that an extension announces.
+    /// Sets the size in bytes that the extension with the `PJRT_Extension_Type` `number` announces.
     pub(crate) fn announce_extension(&mut self, number: u32, size: usize) {
         for (_, table) in self.extensions.iter_mut().filter(|(found, _)| *found == number) {
             table[0] = without_provenance_mut(size);
@@ -164,7 +164,7 @@ pub(super) fn real<S: Slot<Table: Place>>() -> Option<Raw<S>> {
 unsafe fn words(from: *const u8, size: usize) -> Vec<*mut ()> {
     let least = PJRT_Extension_Base::STRUCT_SIZE.max(size);
     let mut words: Vec<*mut ()> = vec![null::<()>().cast_mut(); least.div_ceil(WORD)];
-    // SAFETY: this function's contract, and the words have at least this size.
+    // SAFETY: this function's contract: `from` is readable for this size, and the words have at least this size.
     unsafe { std::ptr::copy_nonoverlapping(from, words.as_mut_ptr().cast(), size) };
     words
 }

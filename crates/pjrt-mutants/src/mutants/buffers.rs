@@ -171,7 +171,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "PJRT_Buffer_DecreaseExternalReferenceCount: a count of 0 is an error",
         |device| {
             device.replace::<slot::PJRT_Buffer_DecreaseExternalReferenceCount>(|call| {
-                // If the call fails, its error is leaked.
+                // The mutant leaks the error of a failed call.
                 let _ = call.pass();
                 Answer::SUCCESS
             });

@@ -17,7 +17,7 @@ fn host_size(ty: PJRT_Buffer_Type, dims: *const i64, num_dims: usize) -> usize {
     usize::try_from(count).unwrap_or(0) * size
 }
 
-/// Replaces the data of uploads without strides by a changed copy.
+/// Replaces the data of uploads without strides with a changed copy.
 fn change_uploads(device: &mut Device, change: impl Fn(PJRT_Buffer_Type, &mut [u8]) + Send + Sync + 'static) {
     device.before::<slot::PJRT_Client_BufferFromHostBuffer>(move |args| {
         let size = host_size(args.type_, args.dims, args.num_dims);

@@ -199,7 +199,7 @@ pub(super) fn empty_program(client: *mut PJRT_Client) -> *mut PJRT_LoadedExecuta
     compiled.map_or(std::ptr::null_mut(), |compiled| compiled.executable)
 }
 
-/// Fills the outputs of a failed run with arrays of two elements.
+/// Makes a failed run succeed, with an array of two elements as the first output on each device.
 fn fill_outputs(call: &mut Call<slot::PJRT_LoadedExecutable_Execute>) -> *mut pjrt_sys::PJRT_Error {
     let args = &call.args;
     let devices = ask::<slot::PJRT_LoadedExecutable_AddressableDevices>(|new| new.executable = args.executable);

@@ -9,7 +9,7 @@ use stablehlo::VerifyLevel;
 use crate::device::{Answer, Device, ask, bytes, leaked, list, read_at};
 use crate::mutant::Mutant;
 
-/// Replaces an operation in compiled programs by another operation, like a faulty compiler.
+/// Replaces the text `from` with `to` in compiled programs, which simulates a faulty compiler.
 fn miscompile(device: &mut Device, from: &'static str, to: &'static str) {
     device.before::<slot::PJRT_Client_Compile>(move |args| {
         let mut program: PJRT_Program = read_at(args.program, 0);

@@ -19,7 +19,8 @@ fn outputs(executable: *mut PJRT_LoadedExecutable) -> usize {
     count.map_or(0, |count| count.num_outputs)
 }
 
-/// Changes a copy of a run's options.
+/// Returns a changed copy of a run's options, or `options` itself if the caller's struct is shorter than in this
+/// crate's header.
 fn change_options(
     options: *mut PJRT_ExecuteOptions,
     change: impl Fn(&mut PJRT_ExecuteOptions),
@@ -33,7 +34,8 @@ fn change_options(
     leaked([copy])
 }
 
-/// Slot through which two threads exchange their outputs: an executable and its output.
+/// The executable and the output of one thread's run, which a run of another thread takes in exchange for its own
+/// output.
 type Exchange = Mutex<Option<(usize, Shared<PJRT_Buffer>)>>;
 
 pub(super) const MUTANTS: &[Mutant] = &[

@@ -35,7 +35,7 @@ fakes! {
     destroy_client(_args: PJRT_Client_Destroy_Args){}
     compile(args: PJRT_Client_Compile_Args) {
         args.executable = next();
-        // SAFETY: V1: the test passes a program.
+        // SAFETY: V1: the program is null or valid.
         if let Some(program) = unsafe { args.program.as_ref() } && !program.code.is_null() {
             let mut code = vec![0_u8; program.code_size];
             // SAFETY: V1: the code is readable for its size.
@@ -185,7 +185,7 @@ pub(super) fn program() -> *const PJRT_Program {
     Box::leak(Box::new(PJRT_Program::new()))
 }
 
-/// A framework in front of the fake plugin.
+/// A fake framework that calls the fake plugin through the layer.
 pub(super) struct Framework {
     api: StaticApi,
     pub(super) reports: Reports,

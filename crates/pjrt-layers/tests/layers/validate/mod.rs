@@ -25,7 +25,7 @@ use crate::setup::embedded;
 
 use self::framework::{BYTES, F32, Framework, GATE, ONE_DEVICE, S32, SLOW, STARTED, call, next, program};
 
-/// Declares tests with the ids of the expected reports. Each test has its own framework.
+/// Declares tests, each with the rule ids of the expected reports. Each test has its own framework.
 macro_rules! tests {
     ($($name:ident($framework:ident) $expected:expr, $body:block)*) => {
         $(#[test]
@@ -353,7 +353,7 @@ fn correct_program_has_no_reports() {
     assert_eq!(texts, [""; 0]);
 }
 
-/// A report contains a link to the rule's row in the book.
+/// A report contains a link to the rule's row in the book, so the book needs a row for each rule.
 #[test]
 fn book_has_every_rule() {
     let book = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../book/src/layers.md");

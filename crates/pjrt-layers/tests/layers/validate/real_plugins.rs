@@ -39,7 +39,7 @@ const SHARDED: &str = r#"module attributes {mhlo.num_partitions = 2 : i32, mhlo.
 }"#;
 
 /// Runs a program on a plugin with valid arguments, and then with an argument that has the right size but a wrong
-/// shape.
+/// shape. Checks that the layer reports only the second run.
 fn check<I: Instance>(path: &str) {
     // SAFETY: the person who runs the tests is responsible for the plugins.
     let plugin = unsafe { Plugin::load(path) }.unwrap();
