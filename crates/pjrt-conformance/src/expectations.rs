@@ -122,7 +122,8 @@ impl Expectations {
     ///
     /// # Errors
     ///
-    /// If the text is not TOML with the fields of [`Expectation`], or if a comparison in `api` is not valid.
+    /// Returns an error if the text is not TOML with the fields of [`Expectation`], or if a comparison in `api` is not
+    /// valid.
     pub fn from_toml(text: &str) -> Result<Self, String> {
         let new: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         for entry in &new.expect {
@@ -139,7 +140,7 @@ impl Expectations {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, or if [`Expectations::from_toml`] rejects its contents.
+    /// Returns an error if the file cannot be read, or if [`Expectations::from_toml`] rejects its contents.
     pub fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         Self::from_toml(&text).map_err(|error| format!("{}: {error}", path.display()))
@@ -149,7 +150,7 @@ impl Expectations {
     ///
     /// # Errors
     ///
-    /// If a value cannot be represented in TOML.
+    /// Returns an error if a value cannot be represented in TOML.
     pub fn to_toml(&self) -> Result<String, String> {
         toml::to_string(self).map_err(|error| error.to_string())
     }

@@ -69,7 +69,7 @@ mod tests {
         let program = crate::program::for_plugin(&crate::program::add_one(2), &client.plugin()).unwrap();
         let load = |platform: &str| {
             let bytes = executable(Maker::DevicePlugin, &program, platform, &client.platform_version().unwrap());
-            // SAFETY: P2: the bytes contain a program, and no compiled form.
+            // SAFETY: P2 (executables): the bytes contain a program, and no compiled form.
             unsafe { client.deserialize_and_load_unchecked(&bytes) }
         };
         let loaded = load(&client.platform_name().unwrap()).unwrap();

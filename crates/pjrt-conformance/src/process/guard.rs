@@ -33,7 +33,7 @@ pub fn apart(command: &mut Command) {
 ///
 /// # Errors
 ///
-/// If the child cannot be started or watched.
+/// Returns an error if the child cannot be started or watched.
 pub fn run(arguments: &[&str]) -> Result<(), String> {
     system::adopt_orphans();
     let failed = |error: std::io::Error| format!("cannot guard a child process: {error}");
@@ -99,7 +99,7 @@ pub fn words(status: ExitStatus) -> String {
 ///
 /// # Errors
 ///
-/// If the parent has already ended, or if Linux rejects the request.
+/// Returns an error if the parent has already ended, or if Linux rejects the request.
 pub fn die_with(parent: u32) -> Result<(), String> {
     system::die_with(parent)
 }

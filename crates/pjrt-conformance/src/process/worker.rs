@@ -35,7 +35,7 @@ pub(crate) struct Request {
 ///
 /// # Errors
 ///
-/// If the request is not valid, or if the guard has already ended.
+/// Returns an error if the request is not valid, or if the guard has already ended.
 pub fn run(parent: u32, open: &Opener<'_>) -> Result<(), String> {
     die_with(parent)?;
     let mut request = String::new();

@@ -27,7 +27,7 @@ pub(crate) fn default_assignment(
     args.num_partitions = partitions;
     args.default_assignment_size = room;
     args.default_assignment = memory.as_mut_ptr();
-    // SAFETY: C2: the client is live, and the memory has at least the announced length.
+    // SAFETY: C2 (calls): the client is live, and the memory has at least the announced length.
     let result = unsafe { call::<slot::PJRT_Client_DefaultDeviceAssignment>(&client.plugin(), &raw mut args) };
     let outcome = called(result, "PJRT_Client_DefaultDeviceAssignment")?;
     ensure!(

@@ -102,18 +102,19 @@ pub(crate) fn calls() -> usize {
 ///
 /// `frame` must be the argument with which the plugin called a handler.
 unsafe fn execution<'a>(frame: *mut Frame) -> Option<&'a Frame> {
-    // SAFETY: C11: the frame is valid during the call.
+    // SAFETY: C11 (callbacks of an extension): the frame is valid during the call.
     let frame = unsafe { &*frame };
     let mut next = frame.extension_start;
     while !next.is_null() {
-        // SAFETY: C11: every extension begins with its base.
+        // SAFETY: C11 (callbacks of an extension): every extension begins with its base.
         let base = unsafe { &*next };
         if base.kind == METADATA {
-            // SAFETY: C11: the frame points to the plugin's FFI table. The handler adapts to the version of this table.
+            // SAFETY: C11 (callbacks of an extension): the frame points to the plugin's FFI table. The handler adapts
+            // to the version of this table.
             let version = unsafe { (*frame.api).version };
-            // SAFETY: C11: an extension of type `METADATA` is a `MetadataExtension`.
+            // SAFETY: C11 (callbacks of an extension): an extension of type `METADATA` is a `MetadataExtension`.
             let metadata = unsafe { (*next.cast::<MetadataExtension>()).metadata };
-            // SAFETY: C11: the plugin provides this struct for the answer.
+            // SAFETY: C11 (callbacks of an extension): the plugin provides this struct for the answer.
             let answer = unsafe { &mut *metadata };
             (answer.version.major, answer.version.minor) = (version.major, version.minor);
             return None;
@@ -125,7 +126,7 @@ unsafe fn execution<'a>(frame: *mut Frame) -> Option<&'a Frame> {
 
 /// An `XLA_FFI_Handler` that counts its calls.
 unsafe extern "C" fn count(frame: *mut Frame) -> *mut c_void {
-    // SAFETY: C11: the plugin calls the handler with a frame.
+    // SAFETY: C11 (callbacks of an extension): the plugin calls the handler with a frame.
     if unsafe { execution(frame) }.is_some() {
         CALLS.fetch_add(1, SeqCst);
     }
@@ -140,9 +141,9 @@ unsafe extern "C" fn count_untyped(_: *mut c_void, _: *mut *mut c_void, _: *cons
 /// An `XLA_FFI_Handler` that requests the user data of the execution context. If the plugin returns an error, returns
 /// the same error, so that the execution fails.
 unsafe extern "C" fn read_data(frame: *mut Frame) -> *mut c_void {
-    // SAFETY: C11: the plugin calls the handler with a frame.
+    // SAFETY: C11 (callbacks of an extension): the plugin calls the handler with a frame.
     let Some(frame) = (unsafe { execution(frame) }) else { return null_mut() };
-    // SAFETY: C11: the table lives as long as the process.
+    // SAFETY: C11 (callbacks of an extension): the table lives as long as the process.
     let api = unsafe { &*frame.api };
     let mut type_id = TYPE.load(SeqCst);
     let mut args = ContextGetArgs {
@@ -153,7 +154,8 @@ unsafe extern "C" fn read_data(frame: *mut Frame) -> *mut c_void {
         data: null_mut(),
     };
     let Some(get) = api.functions[CONTEXT_GET] else { return null_mut() };
-    // SAFETY: C11: the function is from the plugin's table, and the context is that of this call.
+    // SAFETY: C11 (callbacks of an extension): the function is from the plugin's table, and the context is that of this
+    // call.
     let error = unsafe { get(&raw mut args) };
     FOUND.store(args.data.addr(), SeqCst);
     REFUSED.store(!error.is_null(), SeqCst);

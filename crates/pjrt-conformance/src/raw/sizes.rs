@@ -18,8 +18,8 @@ where
 {
     let mut args = S::Args::new();
     write_size(&mut args, size);
-    // SAFETY: C2: the announced size is too small for a pointer field, so a function that reads only the announced
-    // bytes finds no pointer.
+    // SAFETY: C2 (calls): the announced size is too small for a pointer field, so a function that reads only the
+    // announced bytes finds no pointer.
     unsafe { call::<S>(plugin, &raw mut args) }
 }
 
@@ -30,8 +30,8 @@ where
 {
     let mut args = S::Args::new();
     write_size(&mut args, size);
-    // SAFETY: C2: the announced size is too small for a pointer field, so a function that reads only the announced
-    // bytes finds no pointer.
+    // SAFETY: C2 (calls): the announced size is too small for a pointer field, so a function that reads only the
+    // announced bytes finds no pointer.
     unsafe { call_extension::<S>(plugin, &raw mut args) }
 }
 
@@ -72,7 +72,7 @@ where
     let mut args = Longer { args: S::Args::new(), more: [0; 8] };
     fill(&mut args.args);
     write_size(&mut args.args, size_of::<Longer<S::Args>>());
-    // SAFETY: C2: the objects are live, and the struct has the announced size.
+    // SAFETY: C2 (calls): the objects are live, and the struct has the announced size.
     let result = unsafe { call::<S>(plugin, (&raw mut args).cast()) };
     result.ok_or_else(|| Stop::Unsupported(format!("the plugin lacks {}", S::NAME)))??;
     ensure!(args.more == [0; 8], "{} wrote beyond the fields that it knows", S::NAME);
@@ -156,7 +156,7 @@ where
     let mut args = S::Args::new();
     fill(&mut args);
     write_size(&mut args, size);
-    // SAFETY: C2: the objects are live, and the struct has at least the announced size.
+    // SAFETY: C2 (calls): the objects are live, and the struct has at least the announced size.
     let result = unsafe { call::<S>(plugin, &raw mut args) };
     result.ok_or_else(|| Stop::Unsupported(format!("the plugin lacks {}", S::NAME)))??;
     Ok(args)
@@ -211,7 +211,7 @@ fn execute_with_options_of(objects: &Newer<'_>, size: usize) -> Result<(), Stop>
     };
     let full = pjrt_sys::PJRT_LoadedExecutable_Execute_Args::STRUCT_SIZE;
     sized::<slot::PJRT_LoadedExecutable_Execute>(&objects.client.plugin(), full, fill)?;
-    // SAFETY: C7, A2: the plugin wrote a new buffer to the element, which this function owns.
+    // SAFETY: C7 (runs), A2 (adopted buffers): the plugin wrote a new buffer to the element, which this function owns.
     let output = unsafe { pjrt::raw::own_buffer(objects.client, results[0]) }?;
     Ok(output.wait()?)
 }

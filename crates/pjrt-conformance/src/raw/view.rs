@@ -52,8 +52,8 @@ pub(crate) fn view_from(client: &Client, memory: &Memory, first: u8) -> Result<V
     let owner = Owner { data, given_back: send };
     let address = std::ptr::from_ref(&owner.data.0[usize::from(first)..]).cast_mut().cast();
     let shape = Shape::new(ElementType::F32, [i64::from(LEN - first)]);
-    // SAFETY: A4: the owner keeps the memory alive. The memory has the size of the shape, and no code writes it. The
-    // cases do not donate the buffer.
+    // SAFETY: A4 (views of device memory): the owner keeps the memory alive. The memory has the size of the shape, and
+    // no code writes it. The cases do not donate the buffer.
     let buffer = unsafe { client.create_view_of_device_buffer(address, &shape, None, memory, None, owner) }?;
     Ok(View { buffer, expected, given_back })
 }
@@ -63,8 +63,8 @@ pub(crate) fn with_view_of<T>(buffer: &Buffer, run: impl FnOnce(&Buffer) -> Resu
     let reference = buffer.external_reference()?;
     let (shape, memory) = (buffer.shape()?.clone(), buffer.memory()?);
     let address = reference.address()?;
-    // SAFETY: A4: the reference keeps the memory alive. The memory has the size of the shape, and no code writes it.
-    // The cases do not donate the buffer, and wait for their reads.
+    // SAFETY: A4 (views of device memory): the reference keeps the memory alive. The memory has the size of the shape,
+    // and no code writes it. The cases do not donate the buffer, and wait for their reads.
     let view = unsafe { buffer.client().create_view_of_device_buffer(address, &shape, None, &memory, None, ()) }?;
     let outcome = run(&view);
     drop(view);

@@ -12,7 +12,7 @@ use crate::report::{CaseResult, Report};
 ///
 /// # Errors
 ///
-/// If XML cannot represent a string of the report.
+/// Returns an error if XML cannot represent a string of the report.
 pub fn to_xml(report: &Report) -> Result<String, String> {
     let mut junit = Junit::new(format!("pjrt-conformance {}", report.plugin.name));
     junit.set_time(seconds(report.run.seconds));

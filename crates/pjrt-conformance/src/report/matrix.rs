@@ -75,7 +75,7 @@ impl Matrix {
     ///
     /// # Errors
     ///
-    /// If the template cannot be rendered, which is a bug in this crate.
+    /// Returns an error if the template cannot be rendered, which is a bug in this crate.
     pub fn to_html(&self) -> Result<String, String> {
         environment().render_str(PAGE, context! { matrix => Serde(self) }).map_err(|error| error.to_string())
     }

@@ -91,7 +91,7 @@ struct Run<'a> {
 ///
 /// # Errors
 ///
-/// If a worker cannot be started, or if the earlier report is about another plugin library.
+/// Returns an error if a worker cannot be started, or if the earlier report is about another plugin library.
 pub fn run(
     launcher: &Launcher,
     suite: &Suite,
