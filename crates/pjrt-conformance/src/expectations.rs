@@ -44,7 +44,8 @@ pub struct Expectation {
     /// Substring of the library's path or of the plugin's name. If it is absent, the entry applies to all plugins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plugin: Option<String>,
-    /// Comparisons that the plugin's C API version must satisfy, such as `>=0.80, <0.110`.
+    /// Comparisons that the plugin's C API version must satisfy, such as `>=0.80, <0.110`. If they are absent, the
+    /// entry applies to all versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<String>,
 }
@@ -84,8 +85,8 @@ fn version(text: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Returns whether a version satisfies all comparisons, such as `>=0.80, <0.110`. Returns `None` if a comparison is not
-/// valid.
+/// Returns whether a version satisfies all comparisons, such as `>=0.80, <0.110`. Text that is not a version satisfies
+/// no comparison. Returns `None` if a comparison is not valid.
 fn satisfies(found: &str, comparisons: &str) -> Option<bool> {
     let found = version(found);
     let mut all = true;
@@ -176,8 +177,9 @@ impl Expectations {
     }
 
     /// Returns expectations that match every outcome of the report. Keeps an entry if it matches an outcome of the
-    /// report, if the report contains none of its cases, or if it is for another plugin. A new entry has the reason
-    /// that the case reported.
+    /// report, if the report contains none of its cases, or if it does not apply to the report's plugin. Each
+    /// unexpected outcome adds an entry for the report's platform and API version, with the reason that the case
+    /// reported.
     #[must_use]
     pub fn updated(&self, report: &Report) -> Self {
         let subject = report.subject();

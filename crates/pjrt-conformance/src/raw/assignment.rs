@@ -7,7 +7,7 @@ use pjrt_sys::{AbiStruct, PJRT_Client_DefaultDeviceAssignment_Args, slot};
 use super::failure::{Failure, call, called};
 use crate::stop::Stop;
 
-/// Initial value of the assignment's elements. The plugin has not written an element that still has this value.
+/// Initial value of the assignment's elements. If an element has another value, the plugin has written it.
 const UNWRITTEN: i32 = -77;
 /// Number of additional elements after those that the plugin may write.
 const BEHIND: usize = 1 << 12;

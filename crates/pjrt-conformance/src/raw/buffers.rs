@@ -1,4 +1,5 @@
-//! Transfers and executions with arguments that `pjrt` would reject.
+//! Direct calls for transfers, external references and executions. Most of them have arguments that `pjrt` would
+//! reject.
 
 use std::ptr::null_mut;
 
@@ -28,8 +29,8 @@ pub(crate) fn host_size(buffer: &Buffer) -> Result<usize, Stop> {
 }
 
 /// Reads a buffer into memory of `len` bytes, but passes `announced` as the size of the memory. `announced` must not
-/// exceed `len`. The inner result is the outcome that the plugin reported. The memory is leaked, because the plugin may
-/// use it after an error.
+/// exceed `len`. The inner result is the result of the call. This function does not wait for the copy, so it leaks the
+/// memory.
 pub(crate) fn read_with_size(buffer: &Buffer, len: usize, announced: usize) -> Result<Result<(), Failure>, Stop> {
     let plugin = buffer.client().plugin();
     let memory = Box::leak(vec![0u8; len].into_boxed_slice());
@@ -48,11 +49,11 @@ fn guarded(size: usize) -> &'static mut [u8] {
     Box::leak(vec![GUARD; 2 * size].into_boxed_slice())
 }
 
-/// Initial value of the bytes of a destination. The plugin has not written a byte that still has this value.
+/// Initial value of the bytes of a destination. If a byte has another value, the plugin has written it.
 pub(crate) const GUARD: u8 = 0xa5;
 
-/// Reads a buffer of `size` bytes into a destination that is larger. Returns the bytes after the first `size` bytes. If
-/// the plugin wrote only `size` bytes, each of the returned bytes is [`GUARD`].
+/// Reads a buffer of `size` bytes into a larger destination, but announces only `size` bytes. Returns the bytes after
+/// the first `size` bytes. If the plugin wrote only `size` bytes, each of the returned bytes is [`GUARD`].
 pub(crate) fn read_guarded(buffer: &Buffer, size: usize) -> Result<Vec<u8>, Stop> {
     let plugin = buffer.client().plugin();
     let memory = guarded(size);
@@ -67,7 +68,7 @@ pub(crate) fn read_guarded(buffer: &Buffer, size: usize) -> Result<Vec<u8>, Stop
     Ok(memory[size..].to_vec())
 }
 
-/// Copies `size` bytes from a buffer with `PJRT_Buffer_CopyRawToHost` into a destination that is larger. Like
+/// Copies `size` bytes from a byte offset of a buffer into a larger destination, with `PJRT_Buffer_CopyRawToHost`. Like
 /// [`read_guarded`], returns the bytes after the first `size` bytes.
 pub(crate) fn copy_raw_guarded(buffer: &Buffer, offset: i64, size: usize) -> Result<Vec<u8>, Stop> {
     let plugin = buffer.client().plugin();
@@ -103,8 +104,8 @@ pub(crate) fn copy_raw_unchecked(buffer: &Buffer, offset: i64, size: i64) -> Res
     RawEvent::of(&plugin, args.event, "PJRT_Buffer_CopyRawToHost")?.wait()
 }
 
-/// Begins a copy of the first `size` bytes whose destination is provided later, and then reports an error instead of a
-/// destination. Returns the outcome of the copy's event.
+/// Begins a copy of the first `size` bytes of a buffer, without a destination. Then reports an error with this code and
+/// message instead of providing the destination. Returns the outcome of the copy's event.
 pub(crate) fn fail_copy(buffer: &Buffer, size: i64, code: u32, message: &str) -> Result<Result<(), Failure>, Stop> {
     let plugin = buffer.client().plugin();
     let mut args = PJRT_Buffer_CopyRawToHostFuture_Args::new();
@@ -168,8 +169,8 @@ pub(crate) fn with_reference<T>(
     outcome
 }
 
-/// Writes bytes to the memory of a buffer and waits for the end of the write. Nothing else may use the buffer
-/// meanwhile.
+/// Writes bytes to the memory of a buffer, from a byte offset, and waits for the end of the write. `alias` refers to
+/// the buffer. Nothing else may use the buffer meanwhile.
 pub(crate) fn write_raw(alias: &pjrt::extensions::RawBuffer, offset: usize, bytes: Vec<u8>) -> Result<(), Stop> {
     // SAFETY: C5 (host memory): the case that owns the buffer uses it only before and after this call.
     let event = unsafe { alias.write(offset, bytes) }?;
@@ -260,7 +261,8 @@ pub(crate) fn execute_keeping(
     Ok(Ok(buffers))
 }
 
-/// Sets the struct size to that of the plugin's API version, because some plugins accept no other size.
+/// Sets the field `struct_size` to the size that the struct has in the API version with this minor number. Some plugins
+/// accept only the size of their own version.
 fn set_size<T: AbiStruct>(args: &mut T, minor: i32) {
     let size = T::size_at(u32::try_from(minor).unwrap_or(0));
     // SAFETY: `AbiStruct`: the struct begins with its size.

@@ -1,4 +1,4 @@
-//! The plugin's own error objects.
+//! Error objects of the plugin, and calls of functions that may return them.
 
 use std::ffi::{c_char, c_void};
 use std::fmt;
@@ -178,8 +178,9 @@ pub(crate) fn failing_compile(client: &Client) -> Result<Failure, Stop> {
     }
 }
 
-/// Compiles `code` as an MLIR program. In memory, `rest` and a zero byte follow the program, so that a plugin that
-/// ignores the program's size reads `rest`, too. The inner result is the outcome that the plugin reported.
+/// Compiles `code` as an MLIR program, and destroys the executable. In memory, `rest` and a zero byte follow the
+/// program, so that a plugin that ignores the program's size reads `rest`, too. The inner result is the outcome that
+/// the plugin reported.
 pub(crate) fn compile_followed_by(client: &Client, code: &str, rest: &str) -> Result<Result<(), Failure>, Stop> {
     let mut memory = [code.as_bytes(), rest.as_bytes(), b"\0"].concat();
     let format = *b"mlir";

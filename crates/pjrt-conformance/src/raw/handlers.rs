@@ -82,7 +82,7 @@ struct ContextGetArgs {
 /// called.
 type ContextGet = unsafe extern "C" fn(*mut ContextGetArgs) -> *mut c_void;
 
-/// Number of calls of [`count`] and [`count_untyped`] so far.
+/// Number of calls that [`count`] and [`count_untyped`] have counted so far.
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 /// Type id of the data that [`read_data`] requests. `FOUND` is the address of the data that [`read_data`] received.
 static TYPE: AtomicI64 = AtomicI64::new(0);
@@ -90,7 +90,7 @@ static FOUND: AtomicUsize = AtomicUsize::new(0);
 /// Whether the plugin returned an error for the last request of [`read_data`].
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// Returns the number of calls of the counting handlers so far.
+/// Returns the number of calls that the counting handlers have counted so far.
 pub(crate) fn calls() -> usize {
     CALLS.load(SeqCst)
 }
@@ -124,7 +124,7 @@ unsafe fn execution<'a>(frame: *mut Frame) -> Option<&'a Frame> {
     (frame.stage == EXECUTE).then_some(frame)
 }
 
-/// An `XLA_FFI_Handler` that counts its calls.
+/// An `XLA_FFI_Handler` that counts its calls in the execution stage.
 unsafe extern "C" fn count(frame: *mut Frame) -> *mut c_void {
     // SAFETY: C11 (callbacks of an extension): the plugin calls the handler with a frame.
     if unsafe { execution(frame) }.is_some() {
@@ -133,7 +133,8 @@ unsafe extern "C" fn count(frame: *mut Frame) -> *mut c_void {
     null_mut()
 }
 
-/// A handler without types for custom calls of XLA's GPU plugins. Counts its calls.
+/// A handler for untyped custom calls of XLA's GPU plugins. Its parameters are the stream, the buffers, and the opaque
+/// string with its length. Counts its calls.
 unsafe extern "C" fn count_untyped(_: *mut c_void, _: *mut *mut c_void, _: *const u8, _: usize) {
     CALLS.fetch_add(1, SeqCst);
 }
@@ -180,11 +181,13 @@ pub(crate) fn register_counter(ffi: &Ffi, client: &Client, target: &str) -> Resu
     Ok(unsafe { ffi.register_handler(target, &platform(client)?, handler, HandlerTraits::default()) }?)
 }
 
-/// Registers a handler that counts its calls through the extension of XLA's GPU plugins.
+/// Registers a handler that counts its calls, through the extension of XLA's GPU plugins. The handler is an
+/// `XLA_FFI_Handler` if `typed` is set, and a handler for untyped custom calls otherwise.
 pub(crate) fn register_gpu_counter(calls: &GpuCustomCalls, target: &str, typed: bool) -> Result<(), Stop> {
     if !typed {
         let function = pointer(count_untyped as *mut c_void)?;
-        // SAFETY: the function has the form of an untyped call, uses no argument, and stays loaded.
+        // SAFETY: the function has the signature of a handler for untyped custom calls, uses no argument, and stays
+        // loaded.
         return Ok(unsafe { calls.register_untyped(target, function) }?);
     }
     let handlers =

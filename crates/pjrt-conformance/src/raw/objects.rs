@@ -1,5 +1,5 @@
-//! Queries and deletions of buffers and executables that always call the plugin. The objects of `pjrt` remember some
-//! answers of the plugin, and then return them without a call.
+//! Queries, transfers and deletions that always call the plugin. The objects of `pjrt` remember some answers of the
+//! plugin, and then return these answers without a call.
 
 use pjrt::raw::AsRaw;
 use pjrt::{Buffer, Client, Device, LoadedExecutable};
@@ -86,7 +86,7 @@ fn destroy(client: &Client, buffer: *mut pjrt_sys::PJRT_Buffer) -> Result<(), St
 }
 
 /// Uploads an array with the given host-buffer semantics. Returns whether the plugin returned a `done_with_host_buffer`
-/// event.
+/// event, after waiting for the event.
 pub(crate) fn upload_reports_end(client: &Client, semantics: pjrt::HostBufferSemantics) -> Result<bool, Stop> {
     static DATA: [f32; 64] = [1.0; 64];
     let dims = [64];
@@ -128,7 +128,7 @@ pub(crate) fn read_destroyed(client: &Client, data: &'static [f32]) -> Result<Ve
     Ok(memory.to_vec())
 }
 
-/// Gets the `PJRT_Executable` of a loaded executable, and destroys that object.
+/// Gets the `PJRT_Executable` of a loaded executable, and destroys this `PJRT_Executable`.
 pub(crate) fn get_executable(executable: &LoadedExecutable) -> Result<(), Stop> {
     let plugin = executable.client().plugin();
     let mut get = PJRT_LoadedExecutable_GetExecutable_Args::new();

@@ -62,8 +62,8 @@ struct Longer<T> {
     more: [u64; 8],
 }
 
-/// Calls a function with a struct that is 64 bytes longer than in the newest known header. The additional bytes are
-/// zero. Fails the case if the plugin changes them.
+/// Calls a function with a struct that is 64 bytes longer than in the newest known header. `fill` sets the inputs. The
+/// additional bytes are zero. Fails the case if the plugin returns an error or changes the additional bytes.
 fn longer<S>(plugin: &Plugin, fill: impl FnOnce(&mut S::Args)) -> Result<S::Args, Stop>
 where
     S: Slot<Table = PJRT_Api>,
@@ -79,7 +79,7 @@ where
     Ok(args.args)
 }
 
-/// Objects that the calls with other struct sizes receive as arguments.
+/// Arguments of the calls in `NEWER` and [`OLDER`].
 pub(crate) struct Newer<'a> {
     pub(crate) client: &'a Client,
     pub(crate) device: &'a Device,
@@ -142,7 +142,7 @@ pub(crate) struct Older {
 }
 
 /// Returns the former sizes of a struct, each with the last minor API version that had this size. Omits versions before
-/// 57, because their table has another order, which the suite does not support.
+/// 57, because they order the functions of `PJRT_Api` differently, and the suite does not support this order.
 fn history<T: AbiStruct>() -> Vec<(u32, usize)> {
     let of_minor = |(since, size): &(u32, usize)| (since.saturating_sub(1), *size);
     T::HISTORY.iter().map(of_minor).filter(|(minor, _)| *minor >= 57).collect()

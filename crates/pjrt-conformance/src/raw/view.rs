@@ -9,7 +9,7 @@ use crate::stop::Stop;
 /// Number of elements in a view.
 const LEN: u8 = 64;
 
-/// Memory with the alignment that XLA's CPU plugins require of a view.
+/// Elements of a view, with the alignment that XLA's CPU plugins require.
 #[repr(align(64))]
 struct Aligned([f32; LEN as usize]);
 
@@ -34,13 +34,14 @@ pub(crate) struct View {
     pub(crate) given_back: Receiver<()>,
 }
 
-/// Creates a view of 64 `f32` elements in host memory. `memory` must be memory that the host can address.
+/// Creates a view of 64 `f32` elements in host memory, which are the numbers 0 to 63. The host must be able to address
+/// `memory`.
 pub(crate) fn view_of(client: &Client, memory: &Memory) -> Result<View, Stop> {
     Ok(view_from(client, memory, 0)?)
 }
 
-/// Creates a view like [`view_of`], but of the elements from index `first` to the end. Only element 0 is certain to
-/// have the alignment that plugins require, because an element has 4 bytes.
+/// Creates a view like [`view_of`], but of the elements from index `first` to the end. An element has 4 bytes, so the
+/// view is aligned to 64 bytes only if `first` is a multiple of 16.
 pub(crate) fn view_from(client: &Client, memory: &Memory, first: u8) -> Result<View, pjrt::Error> {
     let first = first.min(LEN);
     let mut data = Box::new(Aligned([0.0; LEN as usize]));

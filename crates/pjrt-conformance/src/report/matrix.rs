@@ -56,7 +56,8 @@ impl Matrix {
         }
     }
 
-    /// Lists the cases that fail in any report or whose outcomes differ, one line per case.
+    /// Lists the cases that fail in any report or whose outcomes differ, one line per case. The first lines contain the
+    /// heading and the totals of each report.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = String::new();

@@ -70,7 +70,7 @@ pub struct Machine {
     pub kernel: String,
     /// Number of processors that the run may use.
     pub processors: usize,
-    /// Bytes of main memory, if known.
+    /// Size of the main memory in bytes, if known.
     pub memory_bytes: Option<u64>,
 }
 
