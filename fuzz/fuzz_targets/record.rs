@@ -1,5 +1,6 @@
-//! Fuzzes the reader of recordings. Any bytes must result in blocks or an error, without much use of memory. The reader
-//! rejects almost all changed files by their checksums, so the target also reads each input with corrected checksums.
+//! Fuzzes the reader of recordings. Any bytes must result in blocks or an error, and the reader must not allocate much
+//! memory. The reader rejects almost all changed files by their checksums, so the target also reads each input with
+//! corrected checksums.
 #![no_main]
 
 use std::io::Cursor;

@@ -1,4 +1,4 @@
-//! Fuzzes the printer and the writer. An accepted program must be read again as the same program.
+//! Fuzzes the printer and the writer. Reading the output for an accepted program must return the same program.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

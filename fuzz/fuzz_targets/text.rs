@@ -1,4 +1,4 @@
-//! Fuzzes the text reader. Any text must result in a module or an error.
+//! Fuzzes the reader of StableHLO text. Any text must result in a module or an error.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -18,7 +18,7 @@ pub fn bytecode(bytes: &[u8]) -> Result<(), String> {
     parse(program, VerifyLevel::FULL).map_or_else(has_message, |_| Ok(()))
 }
 
-/// Checks that any text results in a module, or in an error with a message.
+/// Checks that any text results in a module, or in an error with a message. Ignores bytes that are not UTF-8.
 pub fn text(bytes: &[u8]) -> Result<(), String> {
     let Ok(text) = std::str::from_utf8(bytes) else { return Ok(()) };
     parse(text.to_owned(), VerifyLevel::FULL).map_or_else(has_message, |_| Ok(()))
@@ -41,7 +41,8 @@ pub fn round_trip(program: &[u8]) -> Result<(), String> {
     parse(program.to_vec(), VerifyLevel::FULL).map_or(Ok(()), |module| survives(&module))
 }
 
-/// Checks that an accepted module can be printed and written, and that reading the output returns the same module.
+/// Checks that reading the printed and the written forms of an accepted module returns the same module. Skips the
+/// versions in which the module cannot be written.
 fn survives(module: &Module) -> Result<(), String> {
     let text = module.to_string();
     for (generic, locations) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -64,9 +65,9 @@ fn survives(module: &Module) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the text of a module without the information that StableHLO's own writer loses. The writer omits the type of
-/// a channel, which follows from the op. In discardable attributes, the writer turns symbols into strings and arrays
-/// into tensors.
+/// Returns the text of a module without the information that StableHLO's own writer loses. The writer omits the channel
+/// type of collective ops, which follows from the op. In discardable attributes, in composite attributes and in the
+/// attributes of `OpKind::Other`, the writer turns symbols into strings and dense arrays into tensors.
 fn as_artifacts_keep(module: &Module) -> String {
     fn keep(value: &mut Attribute) {
         match value {

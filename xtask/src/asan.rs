@@ -15,7 +15,7 @@ use std::process::Command;
 
 use crate::{Error, package, sh};
 
-/// Intentional leaks, in the format of the leak sanitizer's suppressions.
+/// Accepted leaks, in the format of the leak sanitizer's suppressions.
 const SUPPRESSED: &str = "\
 # Descriptions live as long as the process; two threads that make the same one keep the first.
 leak:plugin_manifest::describe::descriptor::exported

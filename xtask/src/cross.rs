@@ -69,15 +69,15 @@ impl Emulated {
         Ok(Self { platform, toolchain, wine: timed("the emulator", || platform.wine())? })
     }
 
-    /// Returns a command of cargo whose programs run in the emulator.
+    /// Returns a cargo command that runs tests in the emulator.
     fn cargo(&self, task: &str) -> Command {
         let mut cargo = self.platform.cargo(&self.toolchain, task);
         self.wine.iter().for_each(|wine| wine.set_variables(&mut cargo));
         cargo
     }
 
-    /// Returns a command of cargo for the packages with tests and for the command `pjrt`. The builds of the programs
-    /// and of the tests enable the same features of dependencies, so that cargo builds each dependency only once.
+    /// Returns a cargo command for the packages with tests and for the command `pjrt`. The builds of the programs and
+    /// of the tests enable the same features of dependencies, so that cargo builds each dependency only once.
     fn packages(&self, task: &str) -> Command {
         let mut cargo = self.cargo(task);
         self.platform.packages.iter().for_each(|package| _ = cargo.args(["-p", package]));
@@ -107,7 +107,7 @@ impl Emulated {
             return report.check(&format!("building the tests for {name}"), Err(error));
         }
         let mut tests = tests();
-        // The tests of real plugins run on the CPU plugin of this platform.
+        // The tests of real plugins run on the CPU plugin that was built for the emulated platform.
         let plugin = self.platform.built().join(self.platform.plugin);
         tests.env("PJRT_CPU_PLUGIN", &plugin).env("PJRT_TEST_PLUGINS", &plugin);
         // Passing tests list their skipped checks in their output, which is hidden without this option.

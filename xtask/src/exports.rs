@@ -19,8 +19,8 @@ const LAYERS: [&str; 2] = ["GetPjrtApi", "PjrtLayers_SetTracing"];
 /// Shared libraries that are present on every Linux system with Rust programs.
 const NEEDED: [&str; 5] = ["libc.so.6", "libm.so.6", "libgcc_s.so.1", "libpthread.so.0", "libdl.so.2"];
 
-/// Maximum number of functions that run while a library is loaded: one of the compiler, one for Rust's arguments, and
-/// one for the list of plugins.
+/// Maximum number of constructors, which are functions that run while a library is loaded. One comes from the compiler,
+/// one stores the program's arguments for Rust's standard library, and one is for the list of plugins.
 const CONSTRUCTORS: u64 = 3;
 
 /// Evidence that libraries are ELF files on this system.
@@ -30,7 +30,7 @@ pub(crate) struct Elf;
 ///
 /// # Errors
 ///
-/// If libraries have another format on this system.
+/// Returns an error if libraries have another format on this system.
 pub(crate) fn elf() -> Result<Elf, Error> {
     if cfg!(target_os = "linux") { Ok(Elf) } else { Err("this check needs ELF libraries".into()) }
 }
@@ -150,7 +150,7 @@ mod tests {
         assert!(declared.contains("dp_registry_select") && declared.contains("dp_plugin_load"), "{declared:?}");
     }
 
-    /// Checks the plugin libraries that `PJRT_EXAMINE` lists.
+    /// Checks the libraries that `PJRT_EXAMINE` lists, and that the check rejects this test program.
     #[test]
     fn libraries_that_are_there() {
         let list = std::env::var("PJRT_EXAMINE").unwrap_or_default();

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::{Error, sh};
 
-/// A fuzz target, and the file extensions of its seeds in the repository.
+/// The fuzz targets, each with the file extensions of its seeds in the repository.
 const TARGETS: [(&str, &[&str]); 5] = [
     ("bytecode", &["bc"]),
     ("text", &["mlir"]),
@@ -18,7 +18,7 @@ const TARGETS: [(&str, &[&str]); 5] = [
     ("record", &["pjrt"]),
 ];
 
-/// Maximum size of a seed in bytes. Larger seeds slow fuzzing down.
+/// Maximum size of a seed in bytes, except for the target `hlo`. Larger seeds slow fuzzing down.
 const LARGEST_SEED: u64 = 6_000;
 
 /// Default time for each target, in seconds.
@@ -92,7 +92,7 @@ pub(crate) fn run(limit: Limit, only: &[&str]) -> Result<u64, Error> {
     let programs = target.join(&triple).join(profile);
     let targets = Mutex::new(TARGETS.iter().filter(|(name, _)| only.is_empty() || only.contains(name)));
     let passed = AtomicU64::new(0);
-    // Run one target per processor, because a target uses only one thread.
+    // Run one target per processor at a time, because a target uses only one thread.
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         let work = || -> Result<(), String> {
@@ -155,7 +155,8 @@ fn finding(found: &Path, error: &Error) -> Error {
     .into()
 }
 
-/// Copies the repository's files with these extensions to a folder. Returns the number of copied files.
+/// Copies the files with these extensions in `crates` and `examples` to a folder. Omits files that are larger than
+/// [`LARGEST_SEED`], unless they are HLO files. Returns the number of copied files.
 fn copy_seeds(extensions: &[&str], to: &Path) -> Result<usize, Error> {
     fs::create_dir_all(to)?;
     let mut folders: Vec<PathBuf> = ["crates", "examples"].iter().map(|name| sh::root().join(name)).collect();

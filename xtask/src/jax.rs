@@ -51,15 +51,14 @@ pub(crate) struct Libraries<'a> {
     pub(crate) traced: &'a Path,
     /// Library that exchanges DLPack tensors.
     pub(crate) dlpack: &'a Path,
-    /// Library with the layers, with which the tests record a program.
+    /// Library of `pjrt-layers`, which the tests use to record a program.
     pub(crate) layers: &'a Path,
     /// Paths of real plugins, in the format of `PJRT_TEST_PLUGINS`. Empty if there are none.
     pub(crate) plugins: &'a OsStr,
 }
 
-/// Runs `tests/jax` with the requested versions. Runs as many versions at a time as there are cores, because most tests
-/// use one core. `package` is a folder with the content of the CPU plugin's wheel, for tests of the wheel's additions
-/// to JAX.
+/// Runs `tests/jax` with the requested versions. Runs one version per core at a time, because most tests use one core.
+/// `package` is a folder with the content of the CPU plugin's wheel, for tests of the wheel's additions to JAX.
 pub(crate) fn run(libraries: &Libraries<'_>, package: &Path, all: bool) -> Vec<Row> {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let (next, outcomes) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));

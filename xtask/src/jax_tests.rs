@@ -1,8 +1,8 @@
 //! `cargo xtask jax-tests`: runs JAX's own test files on a plugin.
 //!
 //! The tests come from a checkout of JAX's repository. JAX itself comes from the package registry, in the version of
-//! the checkout. `xtask/jax_tests/run.py` runs the tests. This module prepares the environment, the plugin's wheel and
-//! the reference.
+//! the checkout. `xtask/jax_tests/run.py` runs the tests. This module prepares the Python environment, the plugin's
+//! wheel, and XLA's CPU plugin if it is a reference.
 
 mod layers;
 
@@ -49,7 +49,7 @@ Exit status: with --baseline 1 if a case regressed; without, 1 if a case did not
 also 1 if cases are left to a resumed run.
 ";
 
-/// The options that this module reads. The runner receives all other options unchanged.
+/// The options that this module reads. `run.py` receives all other options unchanged.
 #[derive(Debug, Default, PartialEq)]
 struct RunOptions {
     checkout: PathBuf,

@@ -36,10 +36,11 @@ const AREAS: [&str; 18] = [
 const ERRORS: [&str; 1] = ["errors"];
 /// The rules of `validate` that cases of the area `errors` break.
 const BROKEN_BY_ERRORS: [&str; 2] = ["execute.wrong-argument-count", "execute.wrong-shape"];
-/// The areas that run with the layers that delay and change calls.
+/// The areas that run with the layers `fault` and `override`, which delay and change calls.
 const FEW_AREAS: [&str; 2] = ["program", "transfers"];
 
-/// Runs all combinations of layers and plugins.
+/// Runs the suite on the embedded device with each selection of layers, and on XLA's plugins with `trace`, `validate`
+/// and `compat`.
 pub(crate) fn run() -> Result<(), Error> {
     let workspace = Workspace::build()?;
     let embedded = workspace.library("pjrt_plugin_cpu");
@@ -97,7 +98,7 @@ impl Run<'_> {
     }
 }
 
-/// Fails if `validate` reported a violation of a rule that is not in `broken`, or if it wrote no file.
+/// Returns an error if `validate` reported a violation of a rule that is not in `broken`, or if it wrote no file.
 fn reports(folder: &Path, broken: &[&str]) -> Result<(), Error> {
     let mut files: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir(folder)? {

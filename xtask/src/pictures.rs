@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::Error;
 
-/// The outcomes of the suite with their colours, in the order of the segments of a bar.
+/// The outcomes of the suite with their colors, in the order of the segments of a bar.
 const OUTCOMES: [(&str, &str); 6] = [
     ("pass", "#3a9a54"),
     ("fail", "#c9343a"),
@@ -16,7 +16,7 @@ const OUTCOMES: [(&str, &str); 6] = [
     ("unsupported", "#9aa5b1"),
     ("skipped", "#d5dae0"),
 ];
-/// Colours of functions in a timeline.
+/// Colors of functions in a timeline.
 const COLOURS: [&str; 8] = ["#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d", "#eeca3b"];
 /// Width of the pictures, in SVG units.
 const WIDTH: f64 = 900.0;
@@ -54,7 +54,7 @@ impl Picture {
         )
     }
 
-    /// Adds a legend: a row of coloured squares with their names.
+    /// Adds a legend: a row of colored squares with their names.
     fn legend(&mut self, y: f64, entries: &[(&str, &str)]) {
         let mut x = 12.0;
         for (name, colour) in entries {
@@ -117,7 +117,8 @@ struct Call<'a> {
     duration: u64,
 }
 
-/// Draws the calls on each thread during the executions in the middle of a trace. `lines` is the trace as JSON lines.
+/// Draws the calls on each thread during the [`RUNS`] executions in the middle of a trace. `lines` is the trace as JSON
+/// lines.
 pub(crate) fn timeline(lines: &str) -> Result<String, Error> {
     let values: Vec<Value> = lines.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
     let mut calls: Vec<Call<'_>> = values.iter().filter_map(call).collect();

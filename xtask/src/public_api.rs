@@ -35,8 +35,9 @@ const LIBRARIES: &[(&str, &str)] = &[
 /// The compiler whose rustdoc writes the format that the crate `public-api` reads.
 const RUSTC: &str = "rustc 1.95.";
 
-/// Parts of paths whose signatures may contain types of `pjrt-sys`. They are the modules that RELEASING.md exempts from
-/// the version policy, the trait `AsRaw` of these modules, and the C library, whose functions take C structs.
+/// A line of a public API may contain types of `pjrt-sys` if it contains one of these texts. They stand for the modules
+/// that RELEASING.md exempts from the version policy, for the members of the trait `AsRaw`, and for the C library,
+/// whose functions take C structs.
 const RAW: &[&str] =
     &["pjrt::raw::", "device_plugin::raw::", "plugin_manifest::describe::", "pjrt_c::", "::as_raw(&self)", "::Raw = "];
 
@@ -46,7 +47,7 @@ const ABOUT_STRUCTS: &str = "pjrt_layers";
 /// The only type of `pjrt-sys` that all other signatures may contain. It does not depend on the PJRT header.
 const OPAQUE: &str = "pjrt_sys::static_api::StaticApi";
 
-/// Maximum number of lines that are shown of a difference.
+/// Maximum number of lines of a difference that an error message shows.
 const SHOWN: usize = 40;
 
 /// Writes the lists. With `check`, compares them with the committed lists instead.
@@ -109,7 +110,7 @@ fn leaks(line: &str) -> bool {
     line.replace(OPAQUE, "").contains("pjrt_sys::") && !RAW.iter().any(|exempt| line.contains(exempt))
 }
 
-/// Returns a message with the lines that are in only one of two lists.
+/// Returns a message with the lines that are in only one of two lists, at most [`SHOWN`] of them.
 fn difference(package: &str, old: &str, new: &str) -> String {
     let only = |a: &str, b: &str, sign: char| -> Vec<String> {
         let b: std::collections::HashSet<&str> = b.lines().collect();

@@ -18,7 +18,8 @@ pub(crate) struct Report {
     failed: u64,
     skipped: Vec<String>,
     broken: Vec<String>,
-    /// Errors of failed tests: the outputs of Rust tests without the frames of backtraces, and pytest's errors.
+    /// Errors of failed tests: the outputs of Rust tests without the frames of backtraces, pytest's errors, and the
+    /// names of failed checks that count as tests.
     failures: Vec<String>,
     part: Part,
 }
@@ -35,8 +36,8 @@ enum Part {
     Failures,
 }
 
-/// Runs the tests. With `all`, also runs the tests with every version of JAX, under sanitizers, and of plugins without
-/// their hardware.
+/// Runs the tests. With `all`, also runs the tests with every supported version of JAX, the tests under sanitizers, and
+/// the tests of plugins whose hardware is missing.
 pub(crate) fn run(all: bool) -> Result<(), Error> {
     let mut report = Report::default();
     let headers = report.part("PJRT headers, compared with the C compiler", codegen::headers());
@@ -370,7 +371,8 @@ impl Report {
         }
     }
 
-    /// Prints the counts. Returns an error if anything failed.
+    /// Prints the skipped checks, the errors of failed tests, and the counts. Returns an error if a test or a step
+    /// failed.
     pub(crate) fn close(&self) -> Result<(), Error> {
         println!();
         for skipped in &self.skipped {
@@ -399,8 +401,8 @@ fn step(name: &str) {
     println!("\n== {name} (after {} s)", FIRST.get_or_init(Instant::now).elapsed().as_secs());
 }
 
-/// Returns whether a line belongs to a backtrace: `  12: core::panicking::panic_fmt` or `             at
-/// src/lib.rs:3:5`.
+/// Returns whether a line belongs to a backtrace, such as `12: core::panicking::panic_fmt` or `at src/lib.rs:3:5`.
+/// Ignores the indentation.
 fn is_frame(line: &str) -> bool {
     let line = line.trim_start();
     line.starts_with("at ") || line.split_once(": ").is_some_and(|(number, _)| number.parse::<u32>().is_ok())

@@ -41,7 +41,8 @@ impl Project {
         sh::run(Command::new(pjrt).args(["new", NAME, "--output"]).arg(&project.folder))?;
         fs::copy(sh::root().join("Cargo.lock"), project.folder.join("Cargo.lock"))?;
         sh::run(&mut project.cargo(&["fetch", "--quiet"]))?;
-        // Cargo also reads the configuration in the folders above a project.
+        // Write the configuration to a folder above the project. Cargo reads it there, too, and the project stays
+        // unchanged.
         fs::create_dir_all(root.join(".cargo"))?;
         fs::write(root.join(".cargo/config.toml"), settings(&source_folders()?)?)?;
         Ok(project)
@@ -63,7 +64,8 @@ impl Project {
         cargo
     }
 
-    /// Checks the size of the library and the number of its crates.
+    /// Checks the size of the library and the number of its crates, and that the library contains no path of a source
+    /// folder.
     fn check_size(&self) -> Result<(), Error> {
         let name = format!("{}pjrt_plugin_{NAME}{}", env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX);
         let library = fs::read(self.build.join("release").join(name))?;
@@ -122,7 +124,8 @@ fn within(size: u64, crates: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks that a new plugin passes its own CI. `shows` decides whether a line of the output is printed.
+/// Checks that a new plugin passes its own CI and is small enough. `shows` decides whether a line of the output is
+/// printed.
 pub(crate) fn run(python: Option<&Path>, shows: impl FnMut(&str) -> bool) -> Result<(), Error> {
     let pjrt = Workspace::build()?.command("pjrt");
     let project = Project::new(&pjrt)?;
@@ -134,7 +137,8 @@ pub(crate) fn run(python: Option<&Path>, shows: impl FnMut(&str) -> bool) -> Res
     project.check_size()
 }
 
-/// Builds the library of a new plugin from scratch, and prints the build times and the library's size.
+/// Builds the library of a new plugin from scratch, prints the build times, and prints and checks the library's size
+/// and its number of crates.
 pub(crate) fn size() -> Result<(), Error> {
     let project = Project::new(&Workspace::build()?.command("pjrt"))?;
     if project.build.exists() {

@@ -89,7 +89,7 @@ impl fmt::Debug for Profiles {
 }
 
 /// The requirements of a case. If the plugin lacks a required function or extension, the outcome is `unsupported`. If
-/// the client has too few devices, the outcome is `skipped`.
+/// no client can be created, or if the client has too few devices, the outcome is `skipped`.
 #[derive(Clone, Debug, Default)]
 pub struct Needs {
     /// Required functions of the `PJRT_Api` table or of extensions.
@@ -181,14 +181,14 @@ impl Case {
         &self.needs
     }
 
-    /// Returns whether the case runs in a process of its own.
+    /// Returns whether the case runs in a worker process of its own.
     #[must_use]
     pub fn is_isolated(&self) -> bool {
         self.isolated
     }
 
-    /// Returns the case's own time limit, if it has one. The runner uses this limit or the run's limit, whichever is
-    /// longer.
+    /// Returns the time limit that the case declares, if any. The runner uses this limit or the run's limit, whichever
+    /// is longer.
     #[must_use]
     pub fn time_limit(&self) -> Option<Duration> {
         self.time_limit

@@ -44,7 +44,7 @@ fn minimal() -> String {
     "frameworks".to_owned()
 }
 
-/// An input or an expected output. Only expected outputs use the tolerance.
+/// An input or an expected output. The tolerance applies only to expected outputs of float and complex types.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Array {
@@ -52,8 +52,8 @@ struct Array {
     ty: String,
     dims: Vec<i64>,
     values: Vec<Value>,
-    /// Absolute part of the tolerance. An element may differ from the expected element by `absolute + relative *
-    /// abs(expected)`.
+    /// Absolute part of the tolerance. An element may differ from a finite expected element by at most `absolute +
+    /// relative * abs(expected)`.
     #[serde(default)]
     absolute: f64,
     /// Relative part of the tolerance, as a factor of the expected element's absolute value.
@@ -61,7 +61,7 @@ struct Array {
     relative: f64,
 }
 
-/// Declares the cases of all TOML files.
+/// Declares the cases of all TOML files. For a file that is not valid, declares one case that fails.
 pub(crate) fn declare(suite: &mut Suite) {
     for (name, text) in FILES {
         match toml::from_str::<File>(text) {
@@ -169,8 +169,8 @@ fn encode(ty: ElementType, value: &Value, bytes: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Returns the elements of a float array, or the real and imaginary parts of a complex array's elements. Returns `None`
-/// for other element types.
+/// Returns the elements of an `f16`, `bf16`, `f32` or `f64` array, or the real and imaginary parts of a complex array's
+/// elements. Returns `None` for other element types.
 fn numbers(array: &HostArray) -> Option<Vec<f64>> {
     let bytes = array.bytes();
     Some(match array.shape().element_type {
@@ -198,7 +198,8 @@ fn compare(found: &HostArray, expected: &HostArray, tolerance: &Array) -> Result
     for (at, (found, expected)) in numbers_found.iter().zip(&numbers_expected).enumerate() {
         let same = found == expected || found.is_nan() && expected.is_nan();
         let bound = tolerance.absolute + tolerance.relative * expected.abs();
-        // An infinite number is close to no other number. The comparison is false if a number is NaN.
+        // The tolerance applies only to a finite expected number, because an infinite one can make the bound infinite.
+        // The comparison with the bound is false if `found` is NaN.
         let close = expected.is_finite() && (found - expected).abs() <= bound;
         if !same && !close {
             return Err(format!("element {at} is {found}, expected {expected} within {bound}"));

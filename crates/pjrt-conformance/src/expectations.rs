@@ -44,7 +44,8 @@ pub struct Expectation {
     /// Substring of the library's path or of the plugin's name. If it is absent, the entry applies to all plugins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plugin: Option<String>,
-    /// Comparisons that the plugin's C API version must satisfy, such as `>=0.80, <0.110`.
+    /// Comparisons that the plugin's C API version must satisfy, such as `>=0.80, <0.110`. If they are absent, the
+    /// entry applies to all versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<String>,
 }
@@ -84,8 +85,8 @@ fn version(text: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Returns whether a version satisfies all comparisons, such as `>=0.80, <0.110`. Returns `None` if a comparison is not
-/// valid.
+/// Returns whether a version satisfies all comparisons, such as `>=0.80, <0.110`. Text that is not a version satisfies
+/// no comparison. Returns `None` if a comparison is not valid.
 fn satisfies(found: &str, comparisons: &str) -> Option<bool> {
     let found = version(found);
     let mut all = true;
@@ -122,7 +123,8 @@ impl Expectations {
     ///
     /// # Errors
     ///
-    /// If the text is not TOML with the fields of [`Expectation`], or if a comparison in `api` is not valid.
+    /// Returns an error if the text is not TOML with the fields of [`Expectation`], or if a comparison in `api` is not
+    /// valid.
     pub fn from_toml(text: &str) -> Result<Self, String> {
         let new: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         for entry in &new.expect {
@@ -139,7 +141,7 @@ impl Expectations {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, or if [`Expectations::from_toml`] rejects its contents.
+    /// Returns an error if the file cannot be read, or if [`Expectations::from_toml`] rejects its contents.
     pub fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         Self::from_toml(&text).map_err(|error| format!("{}: {error}", path.display()))
@@ -149,7 +151,7 @@ impl Expectations {
     ///
     /// # Errors
     ///
-    /// If a value cannot be represented in TOML.
+    /// Returns an error if a value cannot be represented in TOML.
     pub fn to_toml(&self) -> Result<String, String> {
         toml::to_string(self).map_err(|error| error.to_string())
     }
@@ -175,8 +177,9 @@ impl Expectations {
     }
 
     /// Returns expectations that match every outcome of the report. Keeps an entry if it matches an outcome of the
-    /// report, if the report contains none of its cases, or if it is for another plugin. A new entry has the reason
-    /// that the case reported.
+    /// report, if the report contains none of its cases, or if it does not apply to the report's plugin. Each
+    /// unexpected outcome adds an entry for the report's platform and API version, with the reason that the case
+    /// reported.
     #[must_use]
     pub fn updated(&self, report: &Report) -> Self {
         let subject = report.subject();

@@ -11,7 +11,8 @@ pub(crate) enum Maker {
     Xla,
 }
 
-/// Serializes a program in the executable format of a plugin family, for a platform with this name and version.
+/// Serializes a program in the executable format of a plugin family, for a platform with this name and version. XLA's
+/// format does not contain the version.
 pub(crate) fn executable(maker: Maker, program: &Program, platform: &str, version: &str) -> Vec<u8> {
     let options = CompileOptions::default().encode();
     match maker {
@@ -23,7 +24,7 @@ pub(crate) fn executable(maker: Maker, program: &Program, platform: &str, versio
                 bytes.extend((field.len() as u64).to_le_bytes());
                 bytes.extend(field);
             }
-            // The length of the compiled form is 0, because this executable contains only the program.
+            // The length of the compiled code is 0, because this executable contains only the program.
             bytes.extend(0u64.to_le_bytes());
             bytes.extend(checksum(&bytes).to_le_bytes());
             bytes
@@ -69,7 +70,7 @@ mod tests {
         let program = crate::program::for_plugin(&crate::program::add_one(2), &client.plugin()).unwrap();
         let load = |platform: &str| {
             let bytes = executable(Maker::DevicePlugin, &program, platform, &client.platform_version().unwrap());
-            // SAFETY: P2: the bytes contain a program, and no compiled form.
+            // SAFETY: P2 (executables): the bytes contain a program, and no compiled code.
             unsafe { client.deserialize_and_load_unchecked(&bytes) }
         };
         let loaded = load(&client.platform_name().unwrap()).unwrap();

@@ -23,8 +23,8 @@
 //! ```
 //!
 //! The test accepts the arguments of Rust's own harness, such as a substring of a test name, `--exact` and `--list`.
-//! Unsupported cases, skipped cases and expected failures are reported as ignored tests. If the package has a file
-//! `conformance.toml`, the harness reads the expected failures from this file (see [`Expectations`]).
+//! Cases with an expected outcome other than `pass` are reported as ignored tests. If the package has a file
+//! `conformance.toml`, the harness reads the expected outcomes from this file (see [`Expectations`]).
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -48,7 +48,8 @@ const GUARD: &str = "__pjrt_conformance_guard";
 /// First argument of a worker process, which runs cases (see [`worker`]).
 const WORKER: &str = "__pjrt_conformance_worker";
 
-/// Runs the cases of a profile as tests. Only child processes call `open`, which opens the plugin.
+/// Runs the cases of a profile as tests. The harness starts this program again for its guards and workers, which also
+/// call this function. Only the workers call `open`, which opens the plugin.
 pub fn main<E: Display>(profile: Profile, open: impl Fn() -> Result<Plugin, E>) -> ExitCode {
     match child(&open).or_else(|| Some(tests(profile))) {
         Some(Ok(code)) => code,

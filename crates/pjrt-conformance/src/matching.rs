@@ -20,7 +20,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Creates a filter from patterns. If all patterns exclude ids, the filter selects every other id.
+    /// Creates a filter from patterns. If every pattern has a leading `-`, or if there are no patterns, the filter
+    /// selects all ids that it does not exclude.
     #[must_use]
     pub fn new(patterns: &[String]) -> Self {
         let mut filter = Self::default();

@@ -1,4 +1,4 @@
-//! Reference values: the values of small float types, and the accepted errors of float results.
+//! Reference values: the exact values of small float types, and the accepted errors of float results.
 
 use pjrt::ElementType;
 
@@ -92,7 +92,8 @@ pub(crate) fn patterns(ty: ElementType) -> u16 {
 }
 
 /// Returns whether `found` is close enough to the exact value. The error may be at most `ulps` units in the last place
-/// of a type whose mantissa has `mantissa_bits` explicit bits. If the exact value is subnormal, `found` may also be 0.
+/// of a type whose mantissa has `mantissa_bits` explicit bits. If the exact value is below `smallest_normal`, the
+/// type's smallest normal number, `found` may also be 0. A NaN is close only to a NaN, and an infinity only to itself.
 pub(crate) fn within(found: f64, exact: f64, ulps: f64, mantissa_bits: i32, smallest_normal: f64) -> bool {
     if exact.is_nan() || found.is_nan() {
         return exact.is_nan() && found.is_nan();

@@ -38,8 +38,8 @@ impl Suite {
         self.cases.iter().find(|case| case.id == id)
     }
 
-    /// Begins the declaration of a case. `clause` is the requirement that the case checks, and `why` is the reason why
-    /// the requirement matters.
+    /// Begins the declaration of a case. `id` has the form that [`Case::id`] documents. `clause` is the requirement
+    /// that the case checks, and `why` is the reason why the requirement matters.
     pub(crate) fn case(
         &mut self,
         id: impl Into<String>,
@@ -98,13 +98,14 @@ impl Declaration<'_> {
         self.devices(0)
     }
 
-    /// Makes the runner execute the case in a process of its own.
+    /// Makes the runner execute the case in a worker process of its own.
     pub(crate) fn isolated(mut self) -> Self {
         self.case.isolated = true;
         self
     }
 
-    /// Makes `thread` call `exit` after the check, while the objects of the [`Context`] still exist.
+    /// Makes `thread` call `exit` if the check passes, while the objects of the [`Context`] still exist. The case runs
+    /// in a worker process of its own.
     pub(crate) fn exits(mut self, thread: Exit) -> Self {
         self.case.isolated = true;
         self.case.exit = Some(thread);

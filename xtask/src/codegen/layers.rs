@@ -148,13 +148,13 @@ fn kind(ty: &str, structs: &[&ItemStruct]) -> String {
     }
 }
 
-/// Returns whether a type of the headers is an enumeration.
+/// Returns whether a type of the headers is an enumeration, according to the end of its name.
 fn is_enumeration(name: &str) -> bool {
     const ENUMERATIONS: &[&str] = &["_Type", "_Code", "_Semantics", "_Kind", "_State"];
     ENUMERATIONS.iter().any(|end| name.ends_with(end))
 }
 
-/// Names of the output fields and their structs, according to the comments in the headers.
+/// The output fields, according to the comments in the headers. Each is a pair of a struct's name and a field's name.
 struct Outputs(BTreeSet<(String, String)>);
 
 impl Outputs {

@@ -308,7 +308,8 @@ fn write_structs(out: &mut String, bindings: &Bindings, structs: &[&ItemStruct])
     Ok(())
 }
 
-/// Returns each minor version that made the struct longer, with the size that callers of older versions announce.
+/// Returns each minor version that made the struct longer, with the size that callers of older versions announce, as
+/// Rust source.
 fn history(name: &str, fields: &[(String, String)]) -> Vec<String> {
     let mut steps: Vec<(u64, String)> = Vec::new();
     for (owner, field, minor, _) in ledger::FIELDS {

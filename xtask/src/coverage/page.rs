@@ -144,7 +144,9 @@ pub(super) fn write(declarations: &Declarations, caller: &Uses, vendor: &Uses, n
     Page { text, missing, faults, summary }
 }
 
-/// Writes the rows of a struct's fields.
+/// Writes the rows of a struct's fields to `body`, and adds the unused fields without a reason to `missing`.
+/// `functions` contains the cell of the struct's function for each side. If a side does not use the function, the cells
+/// of its fields are empty.
 fn fields(
     declarations: &Declarations,
     sides: &Sides<'_>,
@@ -168,7 +170,7 @@ fn fields(
     }
 }
 
-/// Finds reasons for items that do not exist or that a side uses.
+/// Finds reasons for items that do not exist, that a side uses, or that are listed twice for a side.
 fn wrong_reasons(declarations: &Declarations, sides: &Sides<'_>, faults: &mut Vec<String>) {
     let mut seen = BTreeSet::new();
     for row in sides.not_wanted {

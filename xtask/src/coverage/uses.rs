@@ -97,12 +97,13 @@ fn inner(group: &Group) -> Vec<TokenTree> {
     group.stream().into_iter().collect()
 }
 
-/// Returns whether a word follows a single dot, and not the two dots of a range.
+/// Returns whether the token at this index follows a single dot, and not the two dots of a range.
 fn is_member(tokens: &[TokenTree], at: usize) -> bool {
     at > 0 && is_punct(tokens.get(at - 1), '.') && !(at > 1 && is_punct(tokens.get(at - 2), '.'))
 }
 
-/// Returns whether an assignment follows, and not a comparison or the arrow of a match.
+/// Returns whether the token at this index is the `=` of an assignment, and not part of a comparison or of a match
+/// arrow.
 fn is_assigned(tokens: &[TokenTree], at: usize) -> bool {
     is_punct(tokens.get(at), '=') && !is_punct(tokens.get(at + 1), '=') && !is_punct(tokens.get(at + 1), '>')
 }
@@ -462,8 +463,9 @@ impl Search<'_> {
         all
     }
 
-    /// Returns the only candidate. If two candidates have the field, such as the structs for sending and receiving,
-    /// returns the first candidate and records a read of the second candidate's field.
+    /// Returns the only struct in `candidates`, all of which have the field. If there are two, such as the structs for
+    /// sending and receiving, returns the first and records a read of the second one's field. Returns `None` for other
+    /// numbers of candidates.
     fn shared(&mut self, candidates: Vec<String>, field: &str) -> Option<String> {
         match candidates.as_slice() {
             [one] => Some(one.clone()),

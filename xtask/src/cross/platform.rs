@@ -21,7 +21,7 @@ pub(super) struct Platform {
     needs: &'static [Need],
     /// The packages whose libraries are tested.
     pub(super) packages: &'static [&'static str],
-    /// The integration tests of these packages, in addition to the tests within each library.
+    /// The integration tests of `packages` that run, in addition to the tests within each library.
     pub(super) tests: &'static [&'static str],
     /// The plugin libraries that the tests load. A test cannot build them in an emulator.
     pub(super) libraries: &'static [&'static str],
@@ -30,7 +30,7 @@ pub(super) struct Platform {
     /// File name of the CPU plugin.
     pub(super) plugin: &'static str,
     pub(super) programs: &'static [Program],
-    /// Tests that cannot pass in the emulator: a part of their path, and the reason.
+    /// Tests that fail or take too long in the emulator: a part of their path, and the reason.
     pub(super) skipped: &'static [(&'static str, &'static str)],
 }
 
@@ -168,7 +168,7 @@ impl Platform {
         if self.emulator == WINDOWS.emulator { Wine::prepare(&target(), self.linker).map(Some) } else { Ok(None) }
     }
 
-    /// Returns a command of cargo that builds for this platform.
+    /// Returns a cargo command that builds for this platform.
     pub(super) fn cargo(&self, toolchain: &Toolchain, task: &str) -> Command {
         let mut cargo = sh::cargo();
         cargo.args([task, "--target", self.triple]).env("RUSTC", toolchain.rustc());
@@ -213,7 +213,7 @@ impl Platform {
     }
 }
 
-/// Returns cargo's target folder for all other platforms.
+/// Returns cargo's target folder for the builds of `cargo xtask cross`.
 fn target() -> PathBuf {
     sh::target().join("cross")
 }

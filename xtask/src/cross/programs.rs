@@ -13,7 +13,7 @@ pub(super) const PLUGIN: &str = "<the CPU plugin>";
 
 const AXPY: &str = "examples/programs/axpy.mlir";
 
-/// Third result of the program, which depends on all inputs.
+/// Third result of the program [`AXPY`], which depends on all inputs.
 const RESULT: &str = "10.0, 12.0, 14.0, 16.0";
 
 const LIST: Program = Program { arguments: &["list"], prints: "cpu" };

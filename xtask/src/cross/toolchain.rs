@@ -83,7 +83,8 @@ impl Toolchain {
         Ok(self.folder.join("usr/lib/llvm-19/lib/clang/19/lib/linux/libclang_rt.tsan-x86_64.a"))
     }
 
-    /// Downloads and unpacks packages, and checks that the compiler runs. Then creates the file `complete`.
+    /// Downloads and unpacks packages, and checks that the compiler has the version [`VERSION`]. Then creates an empty
+    /// file whose name is `complete`.
     fn add(&self, parts: &[Part], download: &Path, complete: &str) -> Result<(), Error> {
         if download.exists() {
             fs::remove_dir_all(download)?;

@@ -13,7 +13,7 @@ pub(super) struct Wine {
 }
 
 impl Wine {
-    /// Creates the folders if needed, builds the library, and starts Wine's server.
+    /// Creates the folders if needed, builds the library, and starts Wine's server and services.
     pub(super) fn prepare(target: &Path, compiler: &str) -> Result<Self, Error> {
         let folder = target.join("wine");
         let wine = Self { prefix: folder.join("prefix"), libraries: folder.join("libraries") };

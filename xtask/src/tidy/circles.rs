@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Accepted circles: the folder and the files of the circle, with the reason in the comment before each.
 const KEPT: &[(&str, &[&str])] = &[
-    // A layer refers to the call and the stack of which it is a part. A stack calls its layers when events become
-    // ready.
+    // A layer refers to the call and the stack that contain it. A stack calls its layers when events become ready.
     ("crates/pjrt-layers/src/", &["core/call.rs", "core/gates.rs", "core/ready.rs", "core/state.rs", "layer.rs"]),
     // `Backend` and the types that its methods take refer to each other. A launch is generic over its backend.
     (
@@ -226,8 +225,8 @@ impl<'m> Graph<'m> {
     fn new(modules: &'m BTreeMap<Module, File<'_>>) -> Self {
         let mut edges: BTreeMap<&Module, BTreeSet<&Module>> = BTreeMap::new();
         for (module, file) in modules {
-            // Ignore imports with which a parent only re-exports the names of its children. They do not connect two
-            // files.
+            // Ignore the imports of a module from its children if it re-exports them or defines no items. Such imports
+            // only pass names on, and do not connect two files.
             let passes_on = |import: &&Import| import.path.starts_with(module) && (import.exported || !file.defines);
             let own = file.imports.iter().filter(|import| !passes_on(import));
             let to = own.filter_map(|import| resolve(&import.path, modules)).filter(|to| *to != module);
@@ -283,7 +282,8 @@ fn absolute(module: &Module, path: &[String], modules: &BTreeSet<Module>) -> Vec
     }
 }
 
-/// Follows imports to find the module that defines the item at a path. Returns `None` for a path into another crate.
+/// Follows imports to find the module that defines the item at a path. Returns `None` for a path into another crate, or
+/// if the search takes too many steps.
 fn resolve<'m>(path: &[String], modules: &'m BTreeMap<Module, File<'_>>) -> Option<&'m Module> {
     let mut path = path.to_vec();
     // Limit the number of steps, because files may import a name from each other.

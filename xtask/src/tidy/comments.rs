@@ -1,4 +1,4 @@
-//! Extracts comments and strings from the languages other than Rust: Python, C, C++, TOML, YAML and shell scripts.
+//! Extracts comments and strings from files in languages other than Rust: Python, C, C++, TOML, YAML and shell scripts.
 
 use std::sync::LazyLock;
 

@@ -52,7 +52,8 @@ fn list<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
     value[name].as_array().into_iter().flatten()
 }
 
-/// Returns the folder name of a package in `crates`. `path` is the folder or the manifest of the package.
+/// Returns the folder name of a package in `crates`. `path` is the folder or the manifest of the package. Returns
+/// `None` for packages in other folders, and for `device-plugin-testing`.
 fn folder(path: &str) -> Option<String> {
     let (parent, name) = path.trim_end_matches("/Cargo.toml").rsplit_once('/')?;
     (parent.ends_with("/crates") && name != "device-plugin-testing").then(|| name.to_owned())

@@ -6,7 +6,7 @@ use regex::Regex;
 
 use super::prose::{Kind, Paragraph, regex};
 
-/// A pattern, with a remedy. A space in a pattern matches any white space.
+/// A pattern of unidiomatic English, with a remedy. A space in a pattern matches any white space.
 struct Rule {
     name: &'static str,
     /// The pattern that is matched against each sentence.

@@ -390,7 +390,7 @@ fn semantics(suite: &mut Suite) {
                     let data = Watched { data: vec![f32::from(at); 100_000], released };
                     let buffer = cx.client()?.buffer_from_owned_with(data, &[100_000], Placement::Default, &options)?;
                     if semantics != ImmutableZeroCopy {
-                        // The memory has been overwritten when this message arrives.
+                        // `Watched` has overwritten the memory when this message arrives.
                         ensure!(receive.recv().is_ok(), "the host's memory was not released");
                     }
                     ensure!(

@@ -63,7 +63,8 @@ fn client(suite: &mut Suite) {
         .profiles(Profiles::MINIMAL)
         .without_client()
         .check(|cx| match cx.client() {
-            // Without a client, the other cases are skipped. Only this case reports the reason as a failure.
+            // Without a client, the other cases that use the shared client are skipped. Only this case reports the
+            // reason as a failure.
             Err(Stop::Skip(reason)) => Err(Stop::Fail(reason)),
             other => other.map(drop),
         });
@@ -308,7 +309,8 @@ fn nodes(suite: &mut Suite) {
     }
 }
 
-/// Sends `count` arrays from the client of the first node to a device of the second node.
+/// Sends `count` arrays from the client of the first node to a device of the second node, and checks the arrays that
+/// arrive.
 fn move_between(cx: &Context, count: i64) -> Result<(), Stop> {
     let [sender, receiver] = two_nodes(cx)?;
     let transfers = cx

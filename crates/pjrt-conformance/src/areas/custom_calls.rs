@@ -21,7 +21,8 @@ pub(crate) fn declare(suite: &mut Suite) {
     triton(suite);
 }
 
-/// Compiles a program with a custom call to `target`, whose result the program ignores.
+/// Compiles a program with a custom call to `target`, whose result the program ignores. `version` is [`UNTYPED`] or
+/// [`TYPED`].
 fn compile(cx: &Context, target: &str, version: i32) -> Result<LoadedExecutable, Stop> {
     let config = if version == TYPED { "{}" } else { "\"\"" };
     cx.compile(&crate::program::main(

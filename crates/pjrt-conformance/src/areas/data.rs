@@ -34,8 +34,8 @@ fn profiles(ty: ElementType) -> Profiles {
     }
 }
 
-/// Returns the bytes of `count` valid elements of a type. For types of at most 8 bits, the elements run through all bit
-/// patterns. For larger types, they are pseudo-random.
+/// Returns the bytes of `count` valid elements of a type. For types of at most 8 bits, the elements count through the
+/// valid bit patterns, and start again after the last one. For larger types, they are pseudo-random.
 fn elements(ty: ElementType, count: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = move || {
@@ -57,8 +57,8 @@ fn elements(ty: ElementType, count: usize, seed: u64) -> Vec<u8> {
                 let negative = signed && value >> (bits - 1) == 1;
                 bytes.push(if negative { value | !((1 << bits) - 1) } else { value });
             }
-            // A random bit pattern, in which one bit of the exponent is 0. The element is therefore not a NaN, whose
-            // bits a copy may change.
+            // A random bit pattern, whose second highest bit is 0. In a float, this bit belongs to the exponent, so the
+            // element is not a NaN. A copy may change the bits of a NaN.
             _ => {
                 let mut element: Vec<u8> = (0..ty.host_size()).map(|_| next()).collect();
                 let part = if matches!(ty, ElementType::C64 | ElementType::C128) {
@@ -227,7 +227,8 @@ fn types(suite: &mut Suite) {
     }
 }
 
-/// Converts every bit pattern of a small float type to `f32`, and checks the results.
+/// Converts every bit pattern of a small float type to `f32` on the device, and checks the results. A subnormal result
+/// may also be 0.
 fn every_pattern(cx: &Context, ty: ElementType) -> Result<(), Stop> {
     let count = patterns(ty);
     let bytes: Vec<u8> = (0..count).map(|bits| u8::try_from(bits).unwrap_or(0)).collect();

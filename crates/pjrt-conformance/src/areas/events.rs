@@ -12,7 +12,7 @@ use crate::raw::RawEvent;
 use crate::stop::Stop;
 use crate::suite::Suite;
 
-/// The functions with which a caller creates and sets its own events.
+/// The functions that create an event of the caller and make it ready.
 const SETTABLE: &[Function] = &[Function::PJRT_Event_Create, Function::PJRT_Event_Set];
 
 pub(crate) fn declare(suite: &mut Suite) {

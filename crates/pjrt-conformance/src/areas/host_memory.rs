@@ -22,7 +22,7 @@ pub(crate) fn declare(suite: &mut Suite) {
     mappings(suite);
 }
 
-/// Returns [`Stop::Unsupported`] if devices do not use host memory.
+/// Returns [`Stop::Unsupported`] if the default device does not store its buffers in host memory.
 fn requires_host_memory(cx: &Context) -> Result<(), Stop> {
     if cx.floats(&[1.0])?.is_on_cpu()? {
         return Ok(());
@@ -30,7 +30,7 @@ fn requires_host_memory(cx: &Context) -> Result<(), Stop> {
     Err(Stop::Unsupported("the device's memory is not the host's".to_owned()))
 }
 
-/// Creates a view of host memory that contains the numbers 0, 1, 2, and so on.
+/// Creates a view of host memory that contains the numbers 0 to 63.
 fn view(cx: &Context) -> Result<View, Stop> {
     requires_host_memory(cx)?;
     view_of(cx.client()?, &cx.memory()?)

@@ -11,7 +11,8 @@ use crate::program::main;
 use crate::stop::Stop;
 use crate::suite::Suite;
 
-/// Channel on which programs send values to the host. `FROM_HOST` is the channel for the opposite direction.
+/// Id of the channel on which programs send values to the host. `FROM_HOST` is the id of the channel for the opposite
+/// direction.
 const TO_HOST: i64 = 5;
 const FROM_HOST: i64 = 6;
 /// Type of the transferred values.
@@ -103,7 +104,7 @@ fn add(stream: &mut CopyToDeviceStream, chunk: Vec<u8>) -> Result<(), pjrt::Erro
     stream.add_chunk(chunk).map(drop)
 }
 
-/// Returns options with a callback that sends the stream of each value to the returned receiver.
+/// Returns options with a callback that passes the stream of each requested value to the returned receiver.
 fn streaming() -> (ExecuteOptions, Receiver<CopyToDeviceStream>) {
     let (send, streams) = channel();
     let send = Mutex::new(send);

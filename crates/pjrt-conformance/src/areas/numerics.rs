@@ -49,7 +49,7 @@ fn moderate(x: f64) -> f64 {
     x / 12.0
 }
 
-/// The unary operations. XLA's own tests accept errors of the same size.
+/// The unary operations. XLA's own tests accept errors of the sizes in this table.
 const UNARY: &[Unary] = &[
     ("abs", f64::abs, 0.0, all),
     ("negate", |x| -x, 0.0, all),
@@ -148,7 +148,7 @@ pub(crate) fn declare(suite: &mut Suite) {
     }
 }
 
-/// Returns the arguments, which are between -250 and 250 and never 0.
+/// Returns the [`COUNT`] arguments of an operation, which are between -250 and 250 and never 0.
 fn arguments() -> impl Iterator<Item = f64> {
     (0..COUNT).map(|at| {
         let at = f64::from(u16::try_from(at).unwrap_or(0));

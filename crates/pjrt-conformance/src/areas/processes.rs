@@ -148,7 +148,7 @@ fn page_size() -> u64 {
     rustix::param::page_size() as u64
 }
 
-/// Returns any size, because other systems do not report their pages in `/proc`.
+/// Returns an arbitrary size. Systems other than Unix have no `/proc`, so [`resident`] fails before it needs the size.
 #[cfg(not(unix))]
 fn page_size() -> u64 {
     4096
@@ -384,7 +384,8 @@ fn leaks(suite: &mut Suite) {
         });
 }
 
-/// Returns buffers with pending runs, for cases that end the process.
+/// Starts 20 runs, each on the output of the previous run. Returns their input and outputs while the runs may still be
+/// pending. Leaks the executable, so that it still exists when the process ends.
 fn busy(cx: &Context) -> Result<Vec<pjrt::Buffer>, Stop> {
     let executable = cx.add_one(100_000)?;
     let mut buffers = vec![cx.floats(&vec![1.0; 100_000])?];
@@ -649,7 +650,8 @@ fn state(suite: &mut Suite) {
             let probe = || {
                 let (one, tiny, subnormal) =
                     (std::hint::black_box(1.0f64), std::hint::black_box(1e-16f64), std::hint::black_box(1e-310f64));
-                // Compare the bits. In a flushing mode, a subnormal number compares equal to 0.
+                // Compare the bits, because a subnormal number compares equal to 0 if the processor treats subnormal
+                // operands as 0.
                 [one + tiny, one + 2.5 * tiny, subnormal * one].map(f64::to_bits)
             };
             let before = probe();

@@ -1,10 +1,13 @@
-//! The guard process between a program and a child that runs a plugin's code. When the program or the child ends, the
-//! guard kills the processes that the plugin started.
+//! The guard process between a program and a child that runs a plugin's code. When the program ends, the guard kills
+//! the child. On Linux, it also kills the processes that the plugin started, whether the program or the child ends
+//! first.
 //!
 //! The program starts the guard, and the guard starts the child. The guard waits until the child ends or until its own
 //! standard input is closed. The operating system closes this input when the program ends for any reason. The guard
-//! then kills the remaining processes. On Linux, the guard adopts processes whose parents ended, so it also finds
-//! processes that left the child's process group and session. The guard never runs a plugin's code.
+//! then kills the child if it still runs. On Linux, the guard adopts processes whose parents ended, and kills all its
+//! descendants. It therefore also finds processes that left the child's process group and session. On other Unix
+//! systems, the guard kills the child's process group, but only if the program ends first. The guard never runs a
+//! plugin's code.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, ExitStatus, Stdio};
@@ -28,12 +31,12 @@ pub fn apart(command: &mut Command) {
 }
 
 /// Runs a guard. Starts this program again as the child, with `arguments` and the guard's process id, and passes the
-/// first line of the standard input to the child. When the child ends, writes a message with the fields `ended` and
-/// `success` (see [`lines`](super::lines)).
+/// first line of the standard input to the child. If the child ends by itself, writes a message with the fields `ended`
+/// and `success` (see [`lines`](super::lines)).
 ///
 /// # Errors
 ///
-/// If the child cannot be started or watched.
+/// Returns an error if the child cannot be started or watched.
 pub fn run(arguments: &[&str]) -> Result<(), String> {
     system::adopt_orphans();
     let failed = |error: std::io::Error| format!("cannot guard a child process: {error}");
@@ -99,7 +102,7 @@ pub fn words(status: ExitStatus) -> String {
 ///
 /// # Errors
 ///
-/// If the parent has already ended, or if Linux rejects the request.
+/// Returns an error if the parent has already ended, or if Linux rejects the request.
 pub fn die_with(parent: u32) -> Result<(), String> {
     system::die_with(parent)
 }
@@ -122,8 +125,8 @@ mod system {
     /// Does nothing, because [`end_descendants`] also kills all members of the group.
     pub(super) fn end_group(_: u32) {}
 
-    /// Kills the children of this process until none is left. When a child is killed, its own children become children
-    /// of this process.
+    /// Kills the children of this process until none is left that it can kill. When a child is killed, its own children
+    /// become children of this process.
     pub(super) fn end_descendants() {
         loop {
             let mut killed = false;
@@ -168,7 +171,8 @@ mod system {
 
     pub(super) fn adopt_orphans() {}
 
-    /// Kills the process group of the child. On this system, processes that left the group are not found.
+    /// Kills the process group of the child. Unix systems other than Linux do not let the guard find the processes that
+    /// left the group.
     pub(super) fn end_group(leader: u32) {
         if let Some(group) = i32::try_from(leader).ok().and_then(Pid::from_raw) {
             // Ignore the error, because the group may be empty.

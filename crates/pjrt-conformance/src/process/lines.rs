@@ -12,7 +12,7 @@ pub const MARK: &str = "\u{1}pjrt-probe ";
 
 /// Writes a message for the parent process to the standard output.
 pub fn tell(line: &Value) {
-    // Write the line at once, so that output of the plugin's threads does not split it.
+    // Write the line in one call, so that output of the plugin's threads does not split it.
     let line = format!("\n{MARK}{line}\n");
     let mut out = std::io::stdout().lock();
     // Ignore the error if the reader has closed the pipe.

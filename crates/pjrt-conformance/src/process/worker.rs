@@ -35,7 +35,7 @@ pub(crate) struct Request {
 ///
 /// # Errors
 ///
-/// If the request is not valid, or if the guard has already ended.
+/// Returns an error if the request cannot be read or is not valid, or if [`die_with`] fails.
 pub fn run(parent: u32, open: &Opener<'_>) -> Result<(), String> {
     die_with(parent)?;
     let mut request = String::new();
@@ -91,7 +91,7 @@ fn run_cases(suite: &Suite, request: &Request, opened: Opened) {
     stage("teardown", false);
 }
 
-/// Ends the process without dropping the context's objects.
+/// Makes a thread call `exit`, which ends the process without dropping the objects of the [`Context`].
 fn exit(thread: Exit) -> ! {
     if thread == Exit::Worker
         && let Ok(exiting) = std::thread::Builder::new().spawn(|| std::process::exit(0))

@@ -7,7 +7,7 @@ use pjrt_sys::{AbiStruct, PJRT_Client_DefaultDeviceAssignment_Args, slot};
 use super::failure::{Failure, call, called};
 use crate::stop::Stop;
 
-/// Initial value of the assignment's elements. The plugin has not written an element that still has this value.
+/// Initial value of the assignment's elements. If an element has another value, the plugin has written it.
 const UNWRITTEN: i32 = -77;
 /// Number of additional elements after those that the plugin may write.
 const BEHIND: usize = 1 << 12;
@@ -27,7 +27,7 @@ pub(crate) fn default_assignment(
     args.num_partitions = partitions;
     args.default_assignment_size = room;
     args.default_assignment = memory.as_mut_ptr();
-    // SAFETY: C2: the client is live, and the memory has at least the announced length.
+    // SAFETY: C2 (calls): the client is live, and the memory has at least the announced length.
     let result = unsafe { call::<slot::PJRT_Client_DefaultDeviceAssignment>(&client.plugin(), &raw mut args) };
     let outcome = called(result, "PJRT_Client_DefaultDeviceAssignment")?;
     ensure!(

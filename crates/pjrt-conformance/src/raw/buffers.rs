@@ -1,4 +1,5 @@
-//! Transfers and executions with arguments that `pjrt` would reject.
+//! Direct calls for transfers, external references and executions. Most of them have arguments that `pjrt` would
+//! reject.
 
 use std::ptr::null_mut;
 
@@ -21,15 +22,15 @@ pub(crate) fn host_size(buffer: &Buffer) -> Result<usize, Stop> {
     let plugin = buffer.client().plugin();
     let mut args = PJRT_Buffer_ToHostBuffer_Args::new();
     args.src = buffer.as_raw();
-    // SAFETY: C5: without a destination, the function only writes the size.
+    // SAFETY: C5 (host memory): without a destination, the function only writes the size.
     let result = unsafe { call::<slot::PJRT_Buffer_ToHostBuffer>(&plugin, &raw mut args) };
     called(result, "PJRT_Buffer_ToHostBuffer")??;
     Ok(args.dst_size)
 }
 
 /// Reads a buffer into memory of `len` bytes, but passes `announced` as the size of the memory. `announced` must not
-/// exceed `len`. The inner result is the outcome that the plugin reported. The memory is leaked, because the plugin may
-/// use it after an error.
+/// exceed `len`. The inner result is the result of the call. This function does not wait for the copy, so it leaks the
+/// memory.
 pub(crate) fn read_with_size(buffer: &Buffer, len: usize, announced: usize) -> Result<Result<(), Failure>, Stop> {
     let plugin = buffer.client().plugin();
     let memory = Box::leak(vec![0u8; len].into_boxed_slice());
@@ -37,7 +38,7 @@ pub(crate) fn read_with_size(buffer: &Buffer, len: usize, announced: usize) -> R
     args.src = buffer.as_raw();
     args.dst = memory.as_mut_ptr().cast();
     args.dst_size = announced.min(len);
-    // SAFETY: C5: the destination stays writable until the process ends.
+    // SAFETY: C5 (host memory): the destination stays writable until the process ends.
     let result = unsafe { call::<slot::PJRT_Buffer_ToHostBuffer>(&plugin, &raw mut args) };
     called(result, "PJRT_Buffer_ToHostBuffer")
 }
@@ -48,11 +49,11 @@ fn guarded(size: usize) -> &'static mut [u8] {
     Box::leak(vec![GUARD; 2 * size].into_boxed_slice())
 }
 
-/// Initial value of the bytes of a destination. The plugin has not written a byte that still has this value.
+/// Initial value of the bytes of a destination. If a byte has another value, the plugin has written it.
 pub(crate) const GUARD: u8 = 0xa5;
 
-/// Reads a buffer of `size` bytes into a destination that is larger. Returns the bytes after the first `size` bytes. If
-/// the plugin wrote only `size` bytes, each of the returned bytes is [`GUARD`].
+/// Reads a buffer of `size` bytes into a larger destination, but announces only `size` bytes. Returns the bytes after
+/// the first `size` bytes. If the plugin wrote only `size` bytes, each of the returned bytes is [`GUARD`].
 pub(crate) fn read_guarded(buffer: &Buffer, size: usize) -> Result<Vec<u8>, Stop> {
     let plugin = buffer.client().plugin();
     let memory = guarded(size);
@@ -60,14 +61,14 @@ pub(crate) fn read_guarded(buffer: &Buffer, size: usize) -> Result<Vec<u8>, Stop
     args.src = buffer.as_raw();
     args.dst = memory.as_mut_ptr().cast();
     args.dst_size = size;
-    // SAFETY: C5: the destination stays writable until the process ends.
+    // SAFETY: C5 (host memory): the destination stays writable until the process ends.
     let result = unsafe { call::<slot::PJRT_Buffer_ToHostBuffer>(&plugin, &raw mut args) };
     called(result, "PJRT_Buffer_ToHostBuffer")??;
     RawEvent::of(&plugin, args.event, "PJRT_Buffer_ToHostBuffer")?.wait()??;
     Ok(memory[size..].to_vec())
 }
 
-/// Copies `size` bytes from a buffer with `PJRT_Buffer_CopyRawToHost` into a destination that is larger. Like
+/// Copies `size` bytes from a byte offset of a buffer into a larger destination, with `PJRT_Buffer_CopyRawToHost`. Like
 /// [`read_guarded`], returns the bytes after the first `size` bytes.
 pub(crate) fn copy_raw_guarded(buffer: &Buffer, offset: i64, size: usize) -> Result<Vec<u8>, Stop> {
     let plugin = buffer.client().plugin();
@@ -77,7 +78,7 @@ pub(crate) fn copy_raw_guarded(buffer: &Buffer, offset: i64, size: usize) -> Res
     args.dst = memory.as_mut_ptr().cast();
     args.offset = offset;
     args.transfer_size = i64::try_from(size).unwrap_or(0);
-    // SAFETY: C5: the destination stays writable until the process ends.
+    // SAFETY: C5 (host memory): the destination stays writable until the process ends.
     let result = unsafe { call::<slot::PJRT_Buffer_CopyRawToHost>(&plugin, &raw mut args) };
     called(result, "PJRT_Buffer_CopyRawToHost")??;
     RawEvent::of(&plugin, args.event, "PJRT_Buffer_CopyRawToHost")?.wait()??;
@@ -95,7 +96,7 @@ pub(crate) fn copy_raw_unchecked(buffer: &Buffer, offset: i64, size: i64) -> Res
     args.dst = memory.as_mut_ptr().cast();
     args.offset = offset;
     args.transfer_size = size;
-    // SAFETY: C5: the destination stays writable until the process ends.
+    // SAFETY: C5 (host memory): the destination stays writable until the process ends.
     let result = unsafe { call::<slot::PJRT_Buffer_CopyRawToHost>(&plugin, &raw mut args) };
     if let Err(failure) = called(result, "PJRT_Buffer_CopyRawToHost")? {
         return Ok(Err(failure));
@@ -103,14 +104,14 @@ pub(crate) fn copy_raw_unchecked(buffer: &Buffer, offset: i64, size: i64) -> Res
     RawEvent::of(&plugin, args.event, "PJRT_Buffer_CopyRawToHost")?.wait()
 }
 
-/// Begins a copy of the first `size` bytes whose destination is provided later, and then reports an error instead of a
-/// destination. Returns the outcome of the copy's event.
+/// Begins a copy of the first `size` bytes of a buffer, without a destination. Then reports an error with this code and
+/// message instead of providing the destination. Returns the outcome of the copy's event.
 pub(crate) fn fail_copy(buffer: &Buffer, size: i64, code: u32, message: &str) -> Result<Result<(), Failure>, Stop> {
     let plugin = buffer.client().plugin();
     let mut args = PJRT_Buffer_CopyRawToHostFuture_Args::new();
     args.buffer = buffer.as_raw();
     args.transfer_size = size;
-    // SAFETY: C2: the buffer is live.
+    // SAFETY: C2 (calls): the buffer is live.
     let result = unsafe { call::<slot::PJRT_Buffer_CopyRawToHostFuture>(&plugin, &raw mut args) };
     called(result, "PJRT_Buffer_CopyRawToHostFuture")??;
     let event = RawEvent::of(&plugin, args.event, "PJRT_Buffer_CopyRawToHostFuture")?;
@@ -120,8 +121,8 @@ pub(crate) fn fail_copy(buffer: &Buffer, size: i64, code: u32, message: &str) ->
     outcome.error_code = PJRT_Error_Code(code);
     outcome.error_message = message.as_ptr().cast();
     outcome.error_message_size = message.len();
-    // SAFETY: C2, C5: the callback is called once, with the `callback_data` of this copy, and the message is readable
-    // during the call.
+    // SAFETY: C2 (calls), C5 (host memory): the callback is called once, with the `callback_data` of this copy, and the
+    // message is readable during the call.
     unsafe { callback(&raw mut outcome) };
     event.wait()
 }
@@ -131,7 +132,8 @@ pub(crate) fn release_reference(buffer: &Buffer) -> Result<Result<(), Failure>, 
     let mut args = PJRT_Buffer_DecreaseExternalReferenceCount_Args::new();
     args.buffer = buffer.as_raw();
     let plugin = buffer.client().plugin();
-    // SAFETY: C2: the buffer is live. A case may call this without holding a reference, which the plugin must reject.
+    // SAFETY: C2 (calls): the buffer is live. A case may call this without holding a reference, which the plugin must
+    // reject.
     let result = unsafe { call::<slot::PJRT_Buffer_DecreaseExternalReferenceCount>(&plugin, &raw mut args) };
     called(result, "PJRT_Buffer_DecreaseExternalReferenceCount")
 }
@@ -147,18 +149,18 @@ pub(crate) fn with_reference<T>(
     let plugin = buffer.client().plugin();
     let mut increase = PJRT_Buffer_IncreaseExternalReferenceCount_Args::new();
     increase.buffer = buffer.as_raw();
-    // SAFETY: C2: the buffer is live.
+    // SAFETY: C2 (calls): the buffer is live.
     let result = unsafe { call::<slot::PJRT_Buffer_IncreaseExternalReferenceCount>(&plugin, &raw mut increase) };
     called(result, "PJRT_Buffer_IncreaseExternalReferenceCount")??;
     let mut address = PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args::new();
     address.buffer = buffer.as_raw();
-    // SAFETY: C2: the buffer is live.
+    // SAFETY: C2 (calls): the buffer is live.
     let result = unsafe { call::<slot::PJRT_Buffer_OpaqueDeviceMemoryDataPointer>(&plugin, &raw mut address) };
     called(result, "PJRT_Buffer_OpaqueDeviceMemoryDataPointer")??;
     let memory = address.device_memory_ptr.cast_const().cast::<u8>();
     let read = || {
         let mut copy = vec![0; len];
-        // SAFETY: C5: the reference keeps the memory readable, and the memory has at least `len` bytes.
+        // SAFETY: C5 (host memory): the reference keeps the memory readable, and the memory has at least `len` bytes.
         unsafe { std::ptr::copy_nonoverlapping(memory, copy.as_mut_ptr(), len) };
         copy
     };
@@ -167,10 +169,10 @@ pub(crate) fn with_reference<T>(
     outcome
 }
 
-/// Writes bytes to the memory of a buffer and waits for the end of the write. Nothing else may use the buffer
-/// meanwhile.
+/// Writes bytes to the memory of a buffer, from a byte offset, and waits for the end of the write. `alias` refers to
+/// the buffer. Nothing else may use the buffer meanwhile.
 pub(crate) fn write_raw(alias: &pjrt::extensions::RawBuffer, offset: usize, bytes: Vec<u8>) -> Result<(), Stop> {
-    // SAFETY: C5: the case that owns the buffer uses it only before and after this call.
+    // SAFETY: C5 (host memory): the case that owns the buffer uses it only before and after this call.
     let event = unsafe { alias.write(offset, bytes) }?;
     Ok(event.wait()?)
 }
@@ -196,13 +198,14 @@ pub(crate) fn write_with_stride(
     args.byte_strides = strides.as_ptr();
     args.num_byte_strides = strides.len();
     args.device = device.as_raw();
-    // SAFETY: C5: the data lives until the process ends, and contains every element that the strides reach.
+    // SAFETY: C5 (host memory): the data lives until the process ends, and contains every element that the strides
+    // reach.
     let result = unsafe { call::<slot::PJRT_Client_BufferFromHostBuffer>(&plugin, &raw mut args) };
     called(result, "PJRT_Client_BufferFromHostBuffer")??;
     if !args.done_with_host_buffer.is_null() {
         drop(RawEvent::of(&plugin, args.done_with_host_buffer, "PJRT_Client_BufferFromHostBuffer")?);
     }
-    // SAFETY: A2: the plugin returned the buffer to this function, which is its only owner.
+    // SAFETY: A2 (adopted buffers): the plugin returned the buffer to this function, which is its only owner.
     Ok(unsafe { own_buffer(client, args.buffer) }?)
 }
 
@@ -244,20 +247,22 @@ pub(crate) fn execute_keeping(
     args.num_devices = 1;
     args.num_args = inputs.len();
     args.output_lists = places.as_ptr();
-    // SAFETY: C7: the lists have the announced lengths, and the objects are live.
+    // SAFETY: C7 (runs): the lists have the announced lengths, and the objects are live.
     let result = unsafe { call::<slot::PJRT_LoadedExecutable_Execute>(&plugin, &raw mut args) };
     if let Err(failure) = called(result, "PJRT_LoadedExecutable_Execute")? {
         return Ok(Err(failure));
     }
     let mut buffers = Vec::new();
     for buffer in results {
-        // SAFETY: C7, A2: the plugin wrote a new buffer to each element, which this function owns.
+        // SAFETY: C7 (runs), A2 (adopted buffers): the plugin wrote a new buffer to each element, which this function
+        // owns.
         buffers.push(unsafe { own_buffer(&client, buffer) }?);
     }
     Ok(Ok(buffers))
 }
 
-/// Sets the struct size to that of the plugin's API version, because some plugins accept no other size.
+/// Sets the field `struct_size` to the size that the struct has in the API version with this minor number. Some plugins
+/// accept only the size of their own version.
 fn set_size<T: AbiStruct>(args: &mut T, minor: i32) {
     let size = T::size_at(u32::try_from(minor).unwrap_or(0));
     // SAFETY: `AbiStruct`: the struct begins with its size.
@@ -266,7 +271,8 @@ fn set_size<T: AbiStruct>(args: &mut T, minor: i32) {
 
 /// Loads bytes as an executable, and destroys the executable. The inner result is the outcome that the plugin reported.
 pub(crate) fn load_bytes(client: &Client, bytes: &[u8]) -> Result<Result<(), String>, Stop> {
-    // SAFETY: P2: the bytes may be damaged. The case runs in a process of its own, and the runner reports a crash.
+    // SAFETY: P2 (executables): the bytes may be damaged. The case runs in a process of its own, and the runner reports
+    // a crash.
     let loaded = unsafe { client.deserialize_and_load_unchecked(bytes) };
     Ok(loaded.map(drop).map_err(|error| error.to_string()))
 }

@@ -20,9 +20,9 @@ pub(crate) struct RawEvent {
     event: NonNull<PJRT_Event>,
 }
 
-// SAFETY: C4: functions may be called on any thread, and an event may be destroyed on another thread.
+// SAFETY: C4 (threads): functions may be called on any thread, and an event may be destroyed on another thread.
 unsafe impl Send for RawEvent {}
-// SAFETY: C4: several threads may use one object at the same time, except while it is destroyed.
+// SAFETY: C4 (threads): several threads may use one object at the same time, except while it is destroyed.
 unsafe impl Sync for RawEvent {}
 
 type Callback = Box<dyn FnOnce(Result<(), Failure>) + Send>;
@@ -49,7 +49,7 @@ impl RawEvent {
         let plugin = buffer.client().plugin();
         let mut args = PJRT_Buffer_ReadyEvent_Args::new();
         args.buffer = buffer.as_raw();
-        // SAFETY: C2: the buffer is live.
+        // SAFETY: C2 (calls): the buffer is live.
         let called = unsafe { call::<slot::PJRT_Buffer_ReadyEvent>(&plugin, &raw mut args) };
         missing(called, "PJRT_Buffer_ReadyEvent")?;
         Self::of(&plugin, args.event, "PJRT_Buffer_ReadyEvent")
@@ -58,7 +58,7 @@ impl RawEvent {
     /// Creates an event that becomes ready when [`RawEvent::set`] is called.
     pub(crate) fn create(plugin: &Plugin) -> Result<Self, Stop> {
         let mut args = PJRT_Event_Create_Args::new();
-        // SAFETY: C2: the function has no inputs.
+        // SAFETY: C2 (calls): the function has no inputs.
         let called = unsafe { call::<slot::PJRT_Event_Create>(plugin, &raw mut args) };
         missing(called, "PJRT_Event_Create")?;
         Self::of(plugin, args.event, "PJRT_Event_Create")
@@ -71,7 +71,7 @@ impl RawEvent {
         args.error_code = PJRT_Error_Code(code);
         args.error_message = message.as_ptr().cast();
         args.error_message_size = message.len();
-        // SAFETY: C6: the event is live, and the message is readable during the call.
+        // SAFETY: C6 (events): the event is live, and the message is readable during the call.
         let called = unsafe { call::<slot::PJRT_Event_Set>(&self.plugin, &raw mut args) };
         missing(called, "PJRT_Event_Set")
     }
@@ -80,7 +80,7 @@ impl RawEvent {
     pub(crate) fn is_ready(&self) -> Result<bool, Stop> {
         let mut args = PJRT_Event_IsReady_Args::new();
         args.event = self.event.as_ptr();
-        // SAFETY: C2: the event is live.
+        // SAFETY: C2 (calls): the event is live.
         let called = unsafe { call::<slot::PJRT_Event_IsReady>(&self.plugin, &raw mut args) };
         missing(called, "PJRT_Event_IsReady")?;
         Ok(args.is_ready.get())
@@ -90,7 +90,7 @@ impl RawEvent {
     pub(crate) fn wait(&self) -> Result<Result<(), Failure>, Stop> {
         let mut args = PJRT_Event_Await_Args::new();
         args.event = self.event.as_ptr();
-        // SAFETY: C2: the event is live.
+        // SAFETY: C2 (calls): the event is live.
         let called = unsafe { call::<slot::PJRT_Event_Await>(&self.plugin, &raw mut args) };
         called.ok_or_else(|| Stop::Unsupported("the plugin lacks PJRT_Event_Await".to_owned()))
     }
@@ -99,7 +99,7 @@ impl RawEvent {
     pub(crate) fn error(&self) -> Result<Result<(), Failure>, Stop> {
         let mut args = PJRT_Event_Error_Args::new();
         args.event = self.event.as_ptr();
-        // SAFETY: C2: the event is live.
+        // SAFETY: C2 (calls): the event is live.
         let called = unsafe { call::<slot::PJRT_Event_Error>(&self.plugin, &raw mut args) };
         called.ok_or_else(|| Stop::Unsupported("the plugin lacks PJRT_Event_Error".to_owned()))
     }
@@ -111,7 +111,7 @@ impl RawEvent {
         args.event = self.event.as_ptr();
         args.callback = Some(fire);
         args.user_arg = pending.cast();
-        // SAFETY: C6: the event is live, and the callback owns its argument whenever it is called.
+        // SAFETY: C6 (events): the event is live, and the callback owns its argument whenever it is called.
         let called = unsafe { call::<slot::PJRT_Event_OnReady>(&self.plugin, &raw mut args) };
         missing(called, "PJRT_Event_OnReady")
     }
@@ -121,18 +121,18 @@ impl Drop for RawEvent {
     fn drop(&mut self) {
         let mut args = PJRT_Event_Destroy_Args::new();
         args.event = self.event.as_ptr();
-        // SAFETY: C3, C6: the event is live, and nothing uses it afterwards.
+        // SAFETY: C3 (objects), C6 (events): the event is live, and nothing uses it afterwards.
         let _ = unsafe { call::<slot::PJRT_Event_Destroy>(&self.plugin, &raw mut args) };
     }
 }
 
 /// `PJRT_Event_OnReadyCallback` that runs the callback to which `user_arg` points.
 unsafe extern "C" fn fire(error: *mut PJRT_Error, user_arg: *mut c_void) {
-    // SAFETY: C6: a callback is called at most once, with the argument that `on_ready` registered.
+    // SAFETY: C6 (events): a callback is called at most once, with the argument that `on_ready` registered.
     let pending = unsafe { Box::from_raw(user_arg.cast::<Pending>()) };
     let result = match NonNull::new(error) {
         None => Ok(()),
-        // SAFETY: C6: the callback owns its error.
+        // SAFETY: C6 (events): the callback owns its error.
         Some(error) => Err(unsafe { Failure::new(&pending.plugin, error) }),
     };
     (pending.callback)(result);

@@ -1,4 +1,4 @@
-//! The plugin's own error objects.
+//! Error objects of the plugin, and calls of functions that may return them.
 
 use std::ffi::{c_char, c_void};
 use std::fmt;
@@ -35,7 +35,7 @@ impl Failure {
     pub(crate) fn code(&self) -> Option<u32> {
         let mut args = PJRT_Error_GetCode_Args::new();
         args.error = self.error.as_ptr();
-        // SAFETY: C2: the error is live.
+        // SAFETY: C2 (calls): the error is live.
         let result = unsafe { call::<slot::PJRT_Error_GetCode>(&self.plugin, &raw mut args) };
         result.filter(Result::is_ok).map(|_| args.code.0)
     }
@@ -44,7 +44,7 @@ impl Failure {
     pub(crate) fn message(&self) -> (String, usize) {
         let mut args = PJRT_Error_Message_Args::new();
         args.error = self.error.as_ptr();
-        // SAFETY: C2: the error is live.
+        // SAFETY: C2 (calls): the error is live.
         let _ = unsafe { call::<slot::PJRT_Error_Message>(&self.plugin, &raw mut args) };
         (text(args.message, args.message_size), args.message.addr())
     }
@@ -56,7 +56,7 @@ impl Failure {
         args.error = self.error.as_ptr();
         args.visitor = Some(visit);
         args.user_arg = (&raw mut list).cast();
-        // SAFETY: C2: the error is live, and the visitor is called with `list` during this call only.
+        // SAFETY: C2 (calls): the error is live, and the visitor is called with `list` during this call only.
         let result = unsafe { call::<slot::PJRT_Error_ForEachPayload>(&self.plugin, &raw mut args) }?;
         result.ok().map(|()| list)
     }
@@ -81,7 +81,7 @@ impl Drop for Failure {
     fn drop(&mut self) {
         let mut args = PJRT_Error_Destroy_Args::new();
         args.error = self.error.as_ptr();
-        // SAFETY: C2: the error is live, and nothing uses it afterwards.
+        // SAFETY: C2 (calls): the error is live, and nothing uses it afterwards.
         let _ = unsafe { call::<slot::PJRT_Error_Destroy>(&self.plugin, &raw mut args) };
     }
 }
@@ -101,7 +101,7 @@ impl Returned for *mut PJRT_Error {
     fn into_failure(self, plugin: &Plugin) -> Result<(), Failure> {
         match NonNull::new(self) {
             None => Ok(()),
-            // SAFETY: C2: an error that a function returned is live, and the caller owns it.
+            // SAFETY: C2 (calls): an error that a function returned is live, and the caller owns it.
             Some(error) => Err(unsafe { Failure::new(plugin, error) }),
         }
     }
@@ -118,7 +118,7 @@ where
     S::Return: Returned,
 {
     let function = function::<S>(plugin)?;
-    // SAFETY: C2: the arguments are valid by this function's contract.
+    // SAFETY: C2 (calls): the arguments are valid by this function's contract.
     let returned = unsafe { function(args) };
     Some(returned.into_failure(plugin))
 }
@@ -134,7 +134,7 @@ where
     S::Return: Returned,
 {
     let function = extension_function::<S>(plugin)?;
-    // SAFETY: C2: the arguments are valid by this function's contract.
+    // SAFETY: C2 (calls): the arguments are valid by this function's contract.
     let returned = unsafe { function(args) };
     Some(returned.into_failure(plugin))
 }
@@ -151,7 +151,7 @@ fn text(data: *const c_char, len: usize) -> String {
 
 fn bytes(data: *const c_char, len: usize) -> Vec<u8> {
     let mut copy = vec![0u8; if data.is_null() { 0 } else { len }];
-    // SAFETY: C3: the string lives as long as the error, and has this length.
+    // SAFETY: C3 (objects): the string lives as long as the error, and has this length.
     unsafe { std::ptr::copy_nonoverlapping(data.cast::<u8>(), copy.as_mut_ptr(), copy.len()) };
     copy
 }
@@ -164,7 +164,8 @@ unsafe extern "C" fn visit(
     value_size: usize,
     user_arg: *mut c_void,
 ) {
-    // SAFETY: C2: the visitor runs within `payloads`, which passed this pointer and does not use the list meanwhile.
+    // SAFETY: C2 (calls): the visitor runs within `payloads`, which passed this pointer and does not use the list
+    // meanwhile.
     let list = unsafe { &mut *user_arg.cast::<Vec<(String, Vec<u8>)>>() };
     list.push((text(key, key_size), bytes(value, value_size)));
 }
@@ -177,8 +178,9 @@ pub(crate) fn failing_compile(client: &Client) -> Result<Failure, Stop> {
     }
 }
 
-/// Compiles `code` as an MLIR program. In memory, `rest` and a zero byte follow the program, so that a plugin that
-/// ignores the program's size reads `rest`, too. The inner result is the outcome that the plugin reported.
+/// Compiles `code` as an MLIR program, and destroys the executable. In memory, `rest` and a zero byte follow the
+/// program, so that a plugin that ignores the program's size reads `rest`, too. The inner result is the outcome that
+/// the plugin reported.
 pub(crate) fn compile_followed_by(client: &Client, code: &str, rest: &str) -> Result<Result<(), Failure>, Stop> {
     let mut memory = [code.as_bytes(), rest.as_bytes(), b"\0"].concat();
     let format = *b"mlir";
@@ -194,7 +196,8 @@ pub(crate) fn compile_followed_by(client: &Client, code: &str, rest: &str) -> Re
     args.compile_options = options.as_ptr().cast();
     args.compile_options_size = options.len();
     let plugin = client.plugin();
-    // SAFETY: C2, P1: the client is live, and the program and the options are readable during the call.
+    // SAFETY: C2 (calls), P1 (programs): the client is live, and the program and the options are readable during the
+    // call.
     match unsafe { call::<slot::PJRT_Client_Compile>(&plugin, &raw mut args) } {
         None => return Err(Stop::Unsupported("the plugin lacks PJRT_Client_Compile".to_owned())),
         Some(Err(failure)) => return Ok(Err(failure)),
@@ -202,7 +205,7 @@ pub(crate) fn compile_followed_by(client: &Client, code: &str, rest: &str) -> Re
     }
     let mut destroy = PJRT_LoadedExecutable_Destroy_Args::new();
     destroy.executable = args.executable;
-    // SAFETY: C3: the caller owns the executable of a successful call, and does not use it afterwards.
+    // SAFETY: C3 (objects): the caller owns the executable of a successful call, and does not use it afterwards.
     match unsafe { call::<slot::PJRT_LoadedExecutable_Destroy>(&plugin, &raw mut destroy) } {
         None => Err(Stop::Unsupported("the plugin lacks PJRT_LoadedExecutable_Destroy".to_owned())),
         Some(destroyed) => Ok(destroyed),

@@ -82,7 +82,7 @@ struct ContextGetArgs {
 /// called.
 type ContextGet = unsafe extern "C" fn(*mut ContextGetArgs) -> *mut c_void;
 
-/// Number of calls of [`count`] and [`count_untyped`] so far.
+/// Number of calls that [`count`] and [`count_untyped`] have counted so far.
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 /// Type id of the data that [`read_data`] requests. `FOUND` is the address of the data that [`read_data`] received.
 static TYPE: AtomicI64 = AtomicI64::new(0);
@@ -90,7 +90,7 @@ static FOUND: AtomicUsize = AtomicUsize::new(0);
 /// Whether the plugin returned an error for the last request of [`read_data`].
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// Returns the number of calls of the counting handlers so far.
+/// Returns the number of calls that the counting handlers have counted so far.
 pub(crate) fn calls() -> usize {
     CALLS.load(SeqCst)
 }
@@ -102,18 +102,19 @@ pub(crate) fn calls() -> usize {
 ///
 /// `frame` must be the argument with which the plugin called a handler.
 unsafe fn execution<'a>(frame: *mut Frame) -> Option<&'a Frame> {
-    // SAFETY: C11: the frame is valid during the call.
+    // SAFETY: C11 (callbacks of an extension): the frame is valid during the call.
     let frame = unsafe { &*frame };
     let mut next = frame.extension_start;
     while !next.is_null() {
-        // SAFETY: C11: every extension begins with its base.
+        // SAFETY: C11 (callbacks of an extension): every extension begins with its base.
         let base = unsafe { &*next };
         if base.kind == METADATA {
-            // SAFETY: C11: the frame points to the plugin's FFI table. The handler adapts to the version of this table.
+            // SAFETY: C11 (callbacks of an extension): the frame points to the plugin's FFI table. The handler adapts
+            // to the version of this table.
             let version = unsafe { (*frame.api).version };
-            // SAFETY: C11: an extension of type `METADATA` is a `MetadataExtension`.
+            // SAFETY: C11 (callbacks of an extension): an extension of type `METADATA` is a `MetadataExtension`.
             let metadata = unsafe { (*next.cast::<MetadataExtension>()).metadata };
-            // SAFETY: C11: the plugin provides this struct for the answer.
+            // SAFETY: C11 (callbacks of an extension): the plugin provides this struct for the answer.
             let answer = unsafe { &mut *metadata };
             (answer.version.major, answer.version.minor) = (version.major, version.minor);
             return None;
@@ -123,16 +124,17 @@ unsafe fn execution<'a>(frame: *mut Frame) -> Option<&'a Frame> {
     (frame.stage == EXECUTE).then_some(frame)
 }
 
-/// An `XLA_FFI_Handler` that counts its calls.
+/// An `XLA_FFI_Handler` that counts its calls in the execution stage.
 unsafe extern "C" fn count(frame: *mut Frame) -> *mut c_void {
-    // SAFETY: C11: the plugin calls the handler with a frame.
+    // SAFETY: C11 (callbacks of an extension): the plugin calls the handler with a frame.
     if unsafe { execution(frame) }.is_some() {
         CALLS.fetch_add(1, SeqCst);
     }
     null_mut()
 }
 
-/// A handler without types for custom calls of XLA's GPU plugins. Counts its calls.
+/// A handler for untyped custom calls of XLA's GPU plugins. Its parameters are the stream, the buffers, and the opaque
+/// string with its length. Counts its calls.
 unsafe extern "C" fn count_untyped(_: *mut c_void, _: *mut *mut c_void, _: *const u8, _: usize) {
     CALLS.fetch_add(1, SeqCst);
 }
@@ -140,9 +142,9 @@ unsafe extern "C" fn count_untyped(_: *mut c_void, _: *mut *mut c_void, _: *cons
 /// An `XLA_FFI_Handler` that requests the user data of the execution context. If the plugin returns an error, returns
 /// the same error, so that the execution fails.
 unsafe extern "C" fn read_data(frame: *mut Frame) -> *mut c_void {
-    // SAFETY: C11: the plugin calls the handler with a frame.
+    // SAFETY: C11 (callbacks of an extension): the plugin calls the handler with a frame.
     let Some(frame) = (unsafe { execution(frame) }) else { return null_mut() };
-    // SAFETY: C11: the table lives as long as the process.
+    // SAFETY: C11 (callbacks of an extension): the table lives as long as the process.
     let api = unsafe { &*frame.api };
     let mut type_id = TYPE.load(SeqCst);
     let mut args = ContextGetArgs {
@@ -153,7 +155,8 @@ unsafe extern "C" fn read_data(frame: *mut Frame) -> *mut c_void {
         data: null_mut(),
     };
     let Some(get) = api.functions[CONTEXT_GET] else { return null_mut() };
-    // SAFETY: C11: the function is from the plugin's table, and the context is that of this call.
+    // SAFETY: C11 (callbacks of an extension): the function is from the plugin's table, and the context is that of this
+    // call.
     let error = unsafe { get(&raw mut args) };
     FOUND.store(args.data.addr(), SeqCst);
     REFUSED.store(!error.is_null(), SeqCst);
@@ -178,11 +181,13 @@ pub(crate) fn register_counter(ffi: &Ffi, client: &Client, target: &str) -> Resu
     Ok(unsafe { ffi.register_handler(target, &platform(client)?, handler, HandlerTraits::default()) }?)
 }
 
-/// Registers a handler that counts its calls through the extension of XLA's GPU plugins.
+/// Registers a handler that counts its calls, through the extension of XLA's GPU plugins. The handler is an
+/// `XLA_FFI_Handler` if `typed` is set, and a handler for untyped custom calls otherwise.
 pub(crate) fn register_gpu_counter(calls: &GpuCustomCalls, target: &str, typed: bool) -> Result<(), Stop> {
     if !typed {
         let function = pointer(count_untyped as *mut c_void)?;
-        // SAFETY: the function has the form of an untyped call, uses no argument, and stays loaded.
+        // SAFETY: the function has the signature of a handler for untyped custom calls, uses no argument, and stays
+        // loaded.
         return Ok(unsafe { calls.register_untyped(target, function) }?);
     }
     let handlers =

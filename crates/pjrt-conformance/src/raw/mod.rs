@@ -1,8 +1,8 @@
-//! Calls that the safe crate `pjrt` does not make: with other struct sizes, on raw events and errors, and with
-//! arguments that `pjrt` would reject. Apart from tests, all unsafe code of this crate is in this folder.
+//! Calls that `pjrt` does not make: with other struct sizes, on raw events and errors, and with arguments that `pjrt`
+//! would reject. Apart from tests, all unsafe code of this crate is in this folder.
 //!
 //! The plugin under test runs in a worker process. A plugin that breaks contracts C1 to C11 of `docs/safety.md` may
-//! damage this process. The parent process then reports a crash.
+//! damage the worker's memory. If the worker then ends during a case, the runner reports a crash.
 
 mod assignment;
 mod buffers;

@@ -1,5 +1,5 @@
-//! Queries and deletions of buffers and executables that always call the plugin. The objects of `pjrt` remember some
-//! answers of the plugin, and then return them without a call.
+//! Queries, transfers and deletions that always call the plugin. The objects of `pjrt` remember some answers of the
+//! plugin, and then return these answers without a call.
 
 use pjrt::raw::AsRaw;
 use pjrt::{Buffer, Client, Device, LoadedExecutable};
@@ -18,7 +18,7 @@ use crate::stop::Stop;
 pub(crate) fn is_on(buffer: &Buffer, device: &Device) -> Result<bool, Stop> {
     let mut args = PJRT_Buffer_Device_Args::new();
     args.buffer = buffer.as_raw();
-    // SAFETY: C2: the buffer is live.
+    // SAFETY: C2 (calls): the buffer is live.
     let result = unsafe { call::<slot::PJRT_Buffer_Device>(&buffer.client().plugin(), &raw mut args) };
     called(result, "PJRT_Buffer_Device")??;
     Ok(args.device == device.as_raw())
@@ -28,7 +28,7 @@ pub(crate) fn is_on(buffer: &Buffer, device: &Device) -> Result<bool, Stop> {
 pub(crate) fn delete(buffer: &Buffer) -> Result<(), Stop> {
     let mut args = PJRT_Buffer_Delete_Args::new();
     args.buffer = buffer.as_raw();
-    // SAFETY: C2: the buffer is live.
+    // SAFETY: C2 (calls): the buffer is live.
     let result = unsafe { call::<slot::PJRT_Buffer_Delete>(&buffer.client().plugin(), &raw mut args) };
     Ok(called(result, "PJRT_Buffer_Delete")??)
 }
@@ -37,7 +37,7 @@ pub(crate) fn delete(buffer: &Buffer) -> Result<(), Stop> {
 pub(crate) fn is_deleted(buffer: &Buffer) -> Result<bool, Stop> {
     let mut args = PJRT_Buffer_IsDeleted_Args::new();
     args.buffer = buffer.as_raw();
-    // SAFETY: C2: the buffer is live.
+    // SAFETY: C2 (calls): the buffer is live.
     let result = unsafe { call::<slot::PJRT_Buffer_IsDeleted>(&buffer.client().plugin(), &raw mut args) };
     called(result, "PJRT_Buffer_IsDeleted")??;
     Ok(args.is_deleted.get())
@@ -52,7 +52,7 @@ pub(crate) fn read(buffer: &Buffer, size: usize) -> Result<Result<Vec<u8>, Failu
     args.src = buffer.as_raw();
     args.dst = memory.as_mut_ptr().cast();
     args.dst_size = size;
-    // SAFETY: C5: the destination stays writable until the process ends.
+    // SAFETY: C5 (host memory): the destination stays writable until the process ends.
     let result = unsafe { call::<slot::PJRT_Buffer_ToHostBuffer>(&plugin, &raw mut args) };
     if let Err(failure) = called(result, "PJRT_Buffer_ToHostBuffer")? {
         return Ok(Err(failure));
@@ -80,20 +80,20 @@ fn upload(
 fn destroy(client: &Client, buffer: *mut pjrt_sys::PJRT_Buffer) -> Result<(), Stop> {
     let mut args = PJRT_Buffer_Destroy_Args::new();
     args.buffer = buffer;
-    // SAFETY: C3: the buffer is live, and the caller does not use it afterwards.
+    // SAFETY: C3 (objects): the buffer is live, and the caller does not use it afterwards.
     let result = unsafe { call::<slot::PJRT_Buffer_Destroy>(&client.plugin(), &raw mut args) };
     Ok(called(result, "PJRT_Buffer_Destroy")??)
 }
 
 /// Uploads an array with the given host-buffer semantics. Returns whether the plugin returned a `done_with_host_buffer`
-/// event.
+/// event, after waiting for the event.
 pub(crate) fn upload_reports_end(client: &Client, semantics: pjrt::HostBufferSemantics) -> Result<bool, Stop> {
     static DATA: [f32; 64] = [1.0; 64];
     let dims = [64];
     let mut args = upload(client, &DATA, &dims)?;
     args.host_buffer_semantics = PJRT_HostBufferSemantics(semantics as u32);
     let plugin = client.plugin();
-    // SAFETY: C5: the data lives until the process ends.
+    // SAFETY: C5 (host memory): the data lives until the process ends.
     let result = unsafe { call::<slot::PJRT_Client_BufferFromHostBuffer>(&plugin, &raw mut args) };
     called(result, "PJRT_Client_BufferFromHostBuffer")??;
     destroy(client, args.buffer)?;
@@ -109,7 +109,7 @@ pub(crate) fn read_destroyed(client: &Client, data: &'static [f32]) -> Result<Ve
     let plugin = client.plugin();
     let dims = [i64::try_from(data.len()).unwrap_or(0)];
     let mut args = upload(client, data, &dims)?;
-    // SAFETY: C5: the data lives until the process ends.
+    // SAFETY: C5 (host memory): the data lives until the process ends.
     let result = unsafe { call::<slot::PJRT_Client_BufferFromHostBuffer>(&plugin, &raw mut args) };
     called(result, "PJRT_Client_BufferFromHostBuffer")??;
     let memory = Box::leak(vec![0u8; size_of_val(data)].into_boxed_slice());
@@ -117,7 +117,7 @@ pub(crate) fn read_destroyed(client: &Client, data: &'static [f32]) -> Result<Ve
     copy.src = args.buffer;
     copy.dst = memory.as_mut_ptr().cast();
     copy.dst_size = memory.len();
-    // SAFETY: C5: the destination stays writable until the process ends.
+    // SAFETY: C5 (host memory): the destination stays writable until the process ends.
     let result = unsafe { call::<slot::PJRT_Buffer_ToHostBuffer>(&plugin, &raw mut copy) };
     called(result, "PJRT_Buffer_ToHostBuffer")??;
     destroy(client, args.buffer)?;
@@ -128,17 +128,17 @@ pub(crate) fn read_destroyed(client: &Client, data: &'static [f32]) -> Result<Ve
     Ok(memory.to_vec())
 }
 
-/// Gets the `PJRT_Executable` of a loaded executable, and destroys that object.
+/// Gets the `PJRT_Executable` of a loaded executable, and destroys this `PJRT_Executable`.
 pub(crate) fn get_executable(executable: &LoadedExecutable) -> Result<(), Stop> {
     let plugin = executable.client().plugin();
     let mut get = PJRT_LoadedExecutable_GetExecutable_Args::new();
     get.loaded_executable = executable.as_raw();
-    // SAFETY: C2: the executable is live.
+    // SAFETY: C2 (calls): the executable is live.
     let result = unsafe { call::<slot::PJRT_LoadedExecutable_GetExecutable>(&plugin, &raw mut get) };
     called(result, "PJRT_LoadedExecutable_GetExecutable")??;
     let mut destroy = PJRT_Executable_Destroy_Args::new();
     destroy.executable = get.executable;
-    // SAFETY: C3: this function owns the executable, and does not use it afterwards.
+    // SAFETY: C3 (objects): this function owns the executable, and does not use it afterwards.
     let result = unsafe { call::<slot::PJRT_Executable_Destroy>(&plugin, &raw mut destroy) };
     Ok(called(result, "PJRT_Executable_Destroy")??)
 }
@@ -148,7 +148,7 @@ pub(crate) fn delete_executable(executable: &LoadedExecutable) -> Result<(), Sto
     let mut args = PJRT_LoadedExecutable_Delete_Args::new();
     args.executable = executable.as_raw();
     let plugin = executable.client().plugin();
-    // SAFETY: C2: the executable is live.
+    // SAFETY: C2 (calls): the executable is live.
     let result = unsafe { call::<slot::PJRT_LoadedExecutable_Delete>(&plugin, &raw mut args) };
     Ok(called(result, "PJRT_LoadedExecutable_Delete")??)
 }
@@ -158,7 +158,7 @@ pub(crate) fn is_executable_deleted(executable: &LoadedExecutable) -> Result<boo
     let mut args = PJRT_LoadedExecutable_IsDeleted_Args::new();
     args.executable = executable.as_raw();
     let plugin = executable.client().plugin();
-    // SAFETY: C2: the executable is live.
+    // SAFETY: C2 (calls): the executable is live.
     let result = unsafe { call::<slot::PJRT_LoadedExecutable_IsDeleted>(&plugin, &raw mut args) };
     called(result, "PJRT_LoadedExecutable_IsDeleted")??;
     Ok(args.is_deleted.get())

@@ -18,8 +18,8 @@ where
 {
     let mut args = S::Args::new();
     write_size(&mut args, size);
-    // SAFETY: C2: the announced size is too small for a pointer field, so a function that reads only the announced
-    // bytes finds no pointer.
+    // SAFETY: C2 (calls): the announced size is too small for a pointer field, so a function that reads only the
+    // announced bytes finds no pointer.
     unsafe { call::<S>(plugin, &raw mut args) }
 }
 
@@ -30,8 +30,8 @@ where
 {
     let mut args = S::Args::new();
     write_size(&mut args, size);
-    // SAFETY: C2: the announced size is too small for a pointer field, so a function that reads only the announced
-    // bytes finds no pointer.
+    // SAFETY: C2 (calls): the announced size is too small for a pointer field, so a function that reads only the
+    // announced bytes finds no pointer.
     unsafe { call_extension::<S>(plugin, &raw mut args) }
 }
 
@@ -62,8 +62,8 @@ struct Longer<T> {
     more: [u64; 8],
 }
 
-/// Calls a function with a struct that is 64 bytes longer than in the newest known header. The additional bytes are
-/// zero. Fails the case if the plugin changes them.
+/// Calls a function with a struct that is 64 bytes longer than in the newest known header. `fill` sets the inputs. The
+/// additional bytes are zero. Fails the case if the plugin returns an error or changes the additional bytes.
 fn longer<S>(plugin: &Plugin, fill: impl FnOnce(&mut S::Args)) -> Result<S::Args, Stop>
 where
     S: Slot<Table = PJRT_Api>,
@@ -72,14 +72,14 @@ where
     let mut args = Longer { args: S::Args::new(), more: [0; 8] };
     fill(&mut args.args);
     write_size(&mut args.args, size_of::<Longer<S::Args>>());
-    // SAFETY: C2: the objects are live, and the struct has the announced size.
+    // SAFETY: C2 (calls): the objects are live, and the struct has the announced size.
     let result = unsafe { call::<S>(plugin, (&raw mut args).cast()) };
     result.ok_or_else(|| Stop::Unsupported(format!("the plugin lacks {}", S::NAME)))??;
     ensure!(args.more == [0; 8], "{} wrote beyond the fields that it knows", S::NAME);
     Ok(args.args)
 }
 
-/// Objects that the calls with other struct sizes receive as arguments.
+/// Arguments of the calls in `NEWER` and [`OLDER`].
 pub(crate) struct Newer<'a> {
     pub(crate) client: &'a Client,
     pub(crate) device: &'a Device,
@@ -142,7 +142,7 @@ pub(crate) struct Older {
 }
 
 /// Returns the former sizes of a struct, each with the last minor API version that had this size. Omits versions before
-/// 57, because their table has another order, which the suite does not support.
+/// 57, because they order the functions of `PJRT_Api` differently, and the suite does not support this order.
 fn history<T: AbiStruct>() -> Vec<(u32, usize)> {
     let of_minor = |(since, size): &(u32, usize)| (since.saturating_sub(1), *size);
     T::HISTORY.iter().map(of_minor).filter(|(minor, _)| *minor >= 57).collect()
@@ -156,7 +156,7 @@ where
     let mut args = S::Args::new();
     fill(&mut args);
     write_size(&mut args, size);
-    // SAFETY: C2: the objects are live, and the struct has at least the announced size.
+    // SAFETY: C2 (calls): the objects are live, and the struct has at least the announced size.
     let result = unsafe { call::<S>(plugin, &raw mut args) };
     result.ok_or_else(|| Stop::Unsupported(format!("the plugin lacks {}", S::NAME)))??;
     Ok(args)
@@ -211,7 +211,7 @@ fn execute_with_options_of(objects: &Newer<'_>, size: usize) -> Result<(), Stop>
     };
     let full = pjrt_sys::PJRT_LoadedExecutable_Execute_Args::STRUCT_SIZE;
     sized::<slot::PJRT_LoadedExecutable_Execute>(&objects.client.plugin(), full, fill)?;
-    // SAFETY: C7, A2: the plugin wrote a new buffer to the element, which this function owns.
+    // SAFETY: C7 (runs), A2 (adopted buffers): the plugin wrote a new buffer to the element, which this function owns.
     let output = unsafe { pjrt::raw::own_buffer(objects.client, results[0]) }?;
     Ok(output.wait()?)
 }

@@ -11,9 +11,9 @@ pub(super) fn function<S: Slot<Table = PJRT_Api>>(plugin: &Plugin) -> Option<Raw
     if S::OFFSET + size_of::<usize>() > plugin.api().struct_size() {
         return None;
     }
-    // SAFETY: C1: the table is readable for the size it announces, which contains the slot.
+    // SAFETY: C1 (table): the table is readable for the size it announces, which contains the slot.
     let slot = unsafe { plugin.api().as_raw().byte_add(S::OFFSET) };
-    // SAFETY: C1: the slot is null or a function of this type.
+    // SAFETY: C1 (table): the slot is null or a function of this type.
     unsafe { slot.cast::<Option<Raw<S>>>().read() }
 }
 
@@ -23,9 +23,9 @@ pub(super) fn extension_function<S: Slot<Table: Extension>>(plugin: &Plugin) -> 
     if S::OFFSET + size_of::<usize>() > node.size {
         return None;
     }
-    // SAFETY: C1: the extension is readable for the size it announces, which contains the slot.
+    // SAFETY: C1 (table): the extension is readable for the size it announces, which contains the slot.
     let slot = unsafe { node.table.byte_add(S::OFFSET) };
-    // SAFETY: C1: the slot is null or a function of this type.
+    // SAFETY: C1 (table): the slot is null or a function of this type.
     unsafe { slot.cast::<Option<Raw<S>>>().read() }
 }
 
@@ -44,12 +44,12 @@ pub(crate) const MOST: usize = 256;
 pub(crate) fn chain(plugin: &Plugin) -> Vec<Node> {
     let mut nodes = Vec::new();
     let at = std::mem::offset_of!(PJRT_Api, extension_start);
-    // SAFETY: C1: `pjrt` loads only tables that contain this field.
+    // SAFETY: C1 (table): `pjrt` loads only tables that contain this field.
     let start = unsafe { plugin.api().as_raw().byte_add(at) };
-    // SAFETY: C1: the field is null or the address of an extension.
+    // SAFETY: C1 (table): the field is null or the address of an extension.
     let mut next = unsafe { start.cast::<*const PJRT_Extension_Base>().read() };
     while !next.is_null() && nodes.len() < MOST {
-        // SAFETY: C1: every extension begins with its base.
+        // SAFETY: C1 (table): every extension begins with its base.
         let base = unsafe { next.read() };
         nodes.push(Node { number: base.type_.0, size: base.struct_size, table: next });
         next = base.next;

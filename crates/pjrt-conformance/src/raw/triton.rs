@@ -18,7 +18,7 @@ pub(crate) fn compile_triton(plugin: &Plugin, module: &str, architecture: &str) 
     args.arch_name = architecture.as_ptr().cast::<c_char>();
     args.arch_name_size = architecture.len();
     (args.num_warps, args.num_ctas, args.num_stages) = (1, 1, 1);
-    // SAFETY: C2: the strings are readable during the call.
+    // SAFETY: C2 (calls): the strings are readable during the call.
     let result = unsafe { call_extension::<extension_slot::PJRT_Triton_Compile>(plugin, &raw mut args) };
     called(result, "PJRT_Triton_Compile")??;
     Ok(if args.out_asm.is_null() { args.out_path_size } else { args.out_asm_size })

@@ -9,7 +9,7 @@ use crate::stop::Stop;
 /// Number of elements in a view.
 const LEN: u8 = 64;
 
-/// Memory with the alignment that XLA's CPU plugins require of a view.
+/// Elements of a view, with the alignment that XLA's CPU plugins require.
 #[repr(align(64))]
 struct Aligned([f32; LEN as usize]);
 
@@ -34,13 +34,14 @@ pub(crate) struct View {
     pub(crate) given_back: Receiver<()>,
 }
 
-/// Creates a view of 64 `f32` elements in host memory. `memory` must be memory that the host can address.
+/// Creates a view of 64 `f32` elements in host memory, which are the numbers 0 to 63. The host must be able to address
+/// `memory`.
 pub(crate) fn view_of(client: &Client, memory: &Memory) -> Result<View, Stop> {
     Ok(view_from(client, memory, 0)?)
 }
 
-/// Creates a view like [`view_of`], but of the elements from index `first` to the end. Only element 0 is certain to
-/// have the alignment that plugins require, because an element has 4 bytes.
+/// Creates a view like [`view_of`], but of the elements from index `first` to the end. An element has 4 bytes, so the
+/// view is aligned to 64 bytes only if `first` is a multiple of 16.
 pub(crate) fn view_from(client: &Client, memory: &Memory, first: u8) -> Result<View, pjrt::Error> {
     let first = first.min(LEN);
     let mut data = Box::new(Aligned([0.0; LEN as usize]));
@@ -52,8 +53,8 @@ pub(crate) fn view_from(client: &Client, memory: &Memory, first: u8) -> Result<V
     let owner = Owner { data, given_back: send };
     let address = std::ptr::from_ref(&owner.data.0[usize::from(first)..]).cast_mut().cast();
     let shape = Shape::new(ElementType::F32, [i64::from(LEN - first)]);
-    // SAFETY: A4: the owner keeps the memory alive. The memory has the size of the shape, and no code writes it. The
-    // cases do not donate the buffer.
+    // SAFETY: A4 (views of device memory): the owner keeps the memory alive. The memory has the size of the shape, and
+    // no code writes it. The cases do not donate the buffer.
     let buffer = unsafe { client.create_view_of_device_buffer(address, &shape, None, memory, None, owner) }?;
     Ok(View { buffer, expected, given_back })
 }
@@ -63,8 +64,8 @@ pub(crate) fn with_view_of<T>(buffer: &Buffer, run: impl FnOnce(&Buffer) -> Resu
     let reference = buffer.external_reference()?;
     let (shape, memory) = (buffer.shape()?.clone(), buffer.memory()?);
     let address = reference.address()?;
-    // SAFETY: A4: the reference keeps the memory alive. The memory has the size of the shape, and no code writes it.
-    // The cases do not donate the buffer, and wait for their reads.
+    // SAFETY: A4 (views of device memory): the reference keeps the memory alive. The memory has the size of the shape,
+    // and no code writes it. The cases do not donate the buffer, and wait for their reads.
     let view = unsafe { buffer.client().create_view_of_device_buffer(address, &shape, None, &memory, None, ()) }?;
     let outcome = run(&view);
     drop(view);

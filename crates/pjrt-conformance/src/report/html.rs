@@ -28,7 +28,7 @@ pub(super) fn environment() -> Environment<'static> {
 ///
 /// # Errors
 ///
-/// If the template cannot be rendered, which is a bug in this crate.
+/// Returns an error if the template cannot be rendered, which is a bug in this crate.
 pub fn to_html(report: &Report) -> Result<String, String> {
     let counts = |totals: &crate::report::Totals| Outcome::ALL.iter().map(|outcome| totals.of(*outcome)).collect();
     let areas: Vec<Row> = report

@@ -7,12 +7,12 @@ use quick_junit::{NonSuccessKind, Report as Junit, TestCase, TestCaseStatus, Tes
 use crate::outcome::Outcome;
 use crate::report::{CaseResult, Report};
 
-/// Writes a report as JUnit XML. Each area is a test suite. Unsupported cases, skipped cases and expected failures are
-/// reported as skipped tests.
+/// Writes a report as JUnit XML. Each area is a test suite. A case with an expected outcome other than `pass` is a
+/// skipped test. A case with an unexpected outcome is a test with an error (`crash` and `timeout`) or a failure.
 ///
 /// # Errors
 ///
-/// If XML cannot represent a string of the report.
+/// Returns an error if XML cannot represent a string of the report.
 pub fn to_xml(report: &Report) -> Result<String, String> {
     let mut junit = Junit::new(format!("pjrt-conformance {}", report.plugin.name));
     junit.set_time(seconds(report.run.seconds));

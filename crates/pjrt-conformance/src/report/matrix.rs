@@ -56,7 +56,8 @@ impl Matrix {
         }
     }
 
-    /// Lists the cases that fail in any report or whose outcomes differ, one line per case.
+    /// Lists the cases that fail in any report or whose outcomes differ, one line per case. The first lines contain the
+    /// heading and the totals of each report.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = String::new();
@@ -75,7 +76,7 @@ impl Matrix {
     ///
     /// # Errors
     ///
-    /// If the template cannot be rendered, which is a bug in this crate.
+    /// Returns an error if the template cannot be rendered, which is a bug in this crate.
     pub fn to_html(&self) -> Result<String, String> {
         environment().render_str(PAGE, context! { matrix => Serde(self) }).map_err(|error| error.to_string())
     }

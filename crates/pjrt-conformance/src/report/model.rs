@@ -70,7 +70,7 @@ pub struct Machine {
     pub kernel: String,
     /// Number of processors that the run may use.
     pub processors: usize,
-    /// Bytes of main memory, if known.
+    /// Size of the main memory in bytes, if known.
     pub memory_bytes: Option<u64>,
 }
 
@@ -145,7 +145,7 @@ impl Report {
     ///
     /// # Errors
     ///
-    /// If the text is not a report, or if the report's schema is not [`SCHEMA`].
+    /// Returns an error if the text is not a report, or if the report's schema is not [`SCHEMA`].
     pub fn from_json(text: &str) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Head {
@@ -163,7 +163,7 @@ impl Report {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, or if [`Report::from_json`] rejects its contents.
+    /// Returns an error if the file cannot be read, or if [`Report::from_json`] rejects its contents.
     pub fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         Self::from_json(&text).map_err(|error| format!("{}: {error}", path.display()))
@@ -173,7 +173,7 @@ impl Report {
     ///
     /// # Errors
     ///
-    /// If the report cannot be serialized.
+    /// Returns an error if the report cannot be serialized.
     pub fn to_json(&self) -> Result<String, String> {
         serde_json::to_string_pretty(self).map(|text| text + "\n").map_err(|error| error.to_string())
     }
@@ -183,7 +183,7 @@ impl Report {
     ///
     /// # Errors
     ///
-    /// If the report cannot be serialized, or if the file cannot be written.
+    /// Returns an error if the report cannot be serialized, or if the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), String> {
         let mut new = path.as_os_str().to_owned();
         new.push(".new");

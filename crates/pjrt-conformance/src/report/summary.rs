@@ -59,7 +59,7 @@ impl Report {
         totals
     }
 
-    /// Counts the outcomes in each area. The areas are in the suite's order.
+    /// Counts the outcomes in each area. The areas are in the order of the report's results.
     #[must_use]
     pub fn areas(&self) -> Vec<(String, Totals)> {
         let mut areas: Vec<(String, Totals)> = Vec::new();

@@ -16,15 +16,15 @@ use crate::process::worker::Request;
 use crate::runner::output::Diagnostics;
 use crate::suite::Suite;
 
-/// Maximum time for a guard to end its worker. A killed process ends late if it is blocked in a call of a device
-/// driver.
+/// Maximum time for a guard to end its worker. A killed worker that is blocked in a device driver ends only when the
+/// driver returns.
 const GRACE: Duration = Duration::from_secs(5);
 /// Minimum time limit for loading the plugin, for creating a client, and for destroying the client.
 const LEAST_STAGE: Duration = Duration::from_secs(60);
 /// Maximum number of output lines that are kept for a failed case.
 const LINES: usize = 12;
 
-/// The command that starts a guard, and the plugin that the guard's worker opens.
+/// The command that starts a [guard process](crate::process::guard), and the plugin that the guard's worker opens.
 #[derive(Clone, Debug)]
 pub struct Launcher {
     /// Path of the program. When started with `arguments`, it must call [`guard::run`](crate::process::guard::run).
@@ -56,15 +56,15 @@ pub(super) enum Message {
     About(Value),
 }
 
-/// Function that handles messages from a worker. Returning a break ends the worker.
+/// Function that handles messages from a worker. If it returns [`ControlFlow::Break`], the runner ends the worker.
 type Handler<'a> = dyn FnMut(Message) -> ControlFlow<()> + 'a;
 
-/// The state of a group after its worker ended.
+/// The outcome of a worker that ran a group of cases, apart from the results of the cases.
 #[derive(Debug, Default)]
 pub(super) struct GroupEnd {
     /// Ids of the cases that did not run.
     pub(super) rest: Vec<String>,
-    /// The stage, such as `load`, in which the worker ended or failed, and the reason.
+    /// The stage (`load` or `client`) in which the worker ended or failed, and the reason.
     pub(super) stage: Option<(String, String)>,
     /// Description of a process failure outside of any case, for example during exit.
     pub(super) fault: Option<String>,
@@ -81,7 +81,8 @@ enum State {
     Finished,
 }
 
-/// Runs a group of cases in a new worker. Calls `on_message` for each result and each description of the plugin.
+/// Runs a group of cases in a new worker. Calls `on_message` for each result and for each description of the plugin or
+/// its client.
 pub(super) fn run(
     launcher: &Launcher,
     request: &Request,
@@ -126,7 +127,8 @@ pub(super) fn run(
     Ok(watch.end)
 }
 
-/// Closes the guard's standard input, so that the guard ends its worker, and waits until the guard ends.
+/// Closes the guard's standard input, so that the guard ends its worker, and waits until the guard ends. Kills the
+/// guard if it does not end within [`GRACE`].
 fn close(child: &mut Child, lifeline: Option<ChildStdin>) {
     drop(lifeline);
     let end = Instant::now() + GRACE;
@@ -157,7 +159,7 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Returns the time by which the current state must end.
+    /// Returns the latest time at which the worker may leave its current state.
     fn deadline(&self) -> Instant {
         let stage = self.time_limit.max(LEAST_STAGE);
         match &self.state {
@@ -241,8 +243,8 @@ impl Watch<'_> {
         self.stopped |= on_message(Message::Result(result)).is_break();
     }
 
-    /// Reports the outcome of the case during which the worker ended. Outside of a case, records the failed stage or
-    /// the fault.
+    /// Reports the outcome of the case during which the worker ended or was too slow. If the worker failed outside of a
+    /// case, records the failed stage or the fault. Does nothing if the message handler ended the worker.
     fn conclude(&mut self, on_message: &mut Handler<'_>) {
         if self.stopped {
             return;

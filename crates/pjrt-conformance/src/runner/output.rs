@@ -1,4 +1,4 @@
-//! The output of a worker.
+//! Reads the output of a worker.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use crate::process::lines;
 
-/// Maximum number of bytes of diagnostics that are kept.
+/// Maximum number of bytes of diagnostics that are kept, and maximum number of bytes that are read as one line.
 const MOST: usize = 256 << 10;
 /// Maximum length of a reported line, in characters.
 const LONGEST: usize = 400;
 
-/// The diagnostics of a process: the last bytes of its standard error, and of its standard output without the messages
-/// of the worker.
+/// The diagnostics of a worker: the last bytes of its standard error, and of its standard output without the
+/// [messages](lines) for the runner.
 #[derive(Clone, Default)]
 pub(super) struct Diagnostics(Arc<Mutex<Vec<u8>>>);
 
@@ -28,16 +28,17 @@ impl Diagnostics {
         }
     }
 
-    /// Returns the last `count` lines that the process wrote since the start of a case.
+    /// Returns the last `count` lines that the worker wrote since the start of the case with this id. Omits empty
+    /// lines.
     pub(super) fn of_case(&self, id: &str, count: usize) -> Vec<String> {
         let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&bytes);
         let mark = format!("{}{id}\n", lines::MARK);
-        // If the process wrote more than [`MOST`] bytes after the mark, the mark may be missing.
+        // The mark may be missing, because `push` drops the oldest bytes. In this case, use all lines that are left.
         last_lines(text.rsplit_once(mark.as_str()).map_or(&*text, |(_, rest)| rest), count)
     }
 
-    /// Returns the last `count` lines.
+    /// Returns the last `count` lines of the diagnostics. Omits empty lines.
     pub(super) fn tail(&self, count: usize) -> Vec<String> {
         let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         last_lines(&String::from_utf8_lossy(&bytes), count)
@@ -57,8 +58,8 @@ impl Diagnostics {
         closed
     }
 
-    /// Reads a pipe on a new thread until it is closed. Returns the receiver of the worker's messages, and adds all
-    /// other output to the diagnostics.
+    /// Reads a pipe on a new thread until it is closed. Returns the receiver of the messages that the worker and its
+    /// guard write, and adds all other output to the diagnostics.
     pub(super) fn lines(&self, pipe: impl Read + Send + 'static) -> Receiver<Value> {
         let (send, receive) = channel();
         let kept = self.clone();

@@ -7,7 +7,8 @@ use crate::suite::Suite;
 
 /// Maximum number of cases in a group.
 const GROUP: usize = 40;
-/// Number of failures in a stage after which the remaining cases are skipped.
+/// Number of workers that must fail to load the plugin before all remaining cases are skipped. After as many failures
+/// to create a client, the remaining cases that need a client are skipped.
 const STRIKES: usize = 2;
 
 /// The waiting groups of cases. Also contains the reasons why the plugin does not load or cannot create a client, if
@@ -25,8 +26,8 @@ struct State {
 }
 
 impl Queue {
-    /// Creates groups of consecutive cases of the same area. Isolated cases form groups of their own at the end of the
-    /// queue.
+    /// Creates groups of at most [`GROUP`] consecutive cases of the same area. Each isolated case forms a group of its
+    /// own at the end of the queue.
     pub(super) fn new(suite: &Suite, ids: &[String]) -> Self {
         let mut groups: VecDeque<Vec<String>> = VecDeque::new();
         let mut alone = Vec::new();
@@ -52,7 +53,8 @@ impl Queue {
     }
 
     /// Returns the next group, the reason why the plugin does not load, and the reason why no client can be created. A
-    /// reason is `None` unless several workers failed in that stage.
+    /// reason is `None` unless [`STRIKES`] workers failed in the stage that it describes. Returns `None` if the queue
+    /// is empty.
     pub(super) fn next(&self) -> Option<(Vec<String>, Option<String>, Option<String>)> {
         let mut state = self.state();
         let group = state.groups.pop_front()?;
@@ -67,7 +69,8 @@ impl Queue {
     }
 
     /// Counts a worker that failed in a stage. Returns `true` once, when the plugin has failed to load so often that
-    /// the remaining cases are skipped. The caller must then report a failure, because skipped cases are not failures.
+    /// the remaining cases are skipped. The caller must then report `reason` as a failure, because skipped cases are
+    /// not failures.
     pub(super) fn failed(&self, stage: &str, reason: &str) -> bool {
         let mut state = self.state();
         if stage == "client" {

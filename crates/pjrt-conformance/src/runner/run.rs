@@ -33,7 +33,7 @@ pub struct Settings {
     pub seed: u64,
     /// How often an unexpected failure is repeated, to detect flaky cases.
     pub repeats: usize,
-    /// Whether the run stops at the first unexpected outcome.
+    /// Whether the run stops at the first unexpected outcome, or at the first process failure outside of any case.
     pub fail_fast: bool,
     /// Patterns that selected the cases. Only the report uses them.
     pub filter: Vec<String>,
@@ -68,9 +68,9 @@ impl Default for Settings {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Update<'a> {
-    /// A case ended with this result.
+    /// A case has this result. The field `expected` does not yet take the expectations into account.
     Result(&'a CaseResult),
-    /// A group has ended. The report contains the results so far.
+    /// A group of cases has ended. The report contains the results so far.
     Partial(&'a Report),
 }
 
@@ -91,7 +91,8 @@ struct Run<'a> {
 ///
 /// # Errors
 ///
-/// If a worker cannot be started, or if the earlier report is about another plugin library.
+/// Returns an error if a worker cannot be started, if a thread of the run panics, or if the earlier report is about
+/// another plugin library.
 pub fn run(
     launcher: &Launcher,
     suite: &Suite,
@@ -226,7 +227,7 @@ impl Run<'_> {
         self.stopped.fetch_or(self.settings.fail_fast, Ordering::Relaxed);
     }
 
-    /// Adds a result to the report. Returns a break if the run must stop.
+    /// Adds a result to the report. Returns [`ControlFlow::Break`] if the run must stop.
     fn add(&self, raw: RawResult) -> ControlFlow<()> {
         let case = self.suite.find(&raw.id);
         let result = CaseResult {
@@ -254,12 +255,13 @@ impl Run<'_> {
         self.flow()
     }
 
-    /// Returns a break if the run must stop.
+    /// Returns [`ControlFlow::Break`] if the run must stop.
     fn flow(&self) -> ControlFlow<()> {
         if self.stopped.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    /// Stores the description of the plugin or of its client that a worker reported.
+    /// Copies the description of the plugin or of its client from a worker's message to the report. Returns
+    /// [`ControlFlow::Break`] if the run must stop.
     fn learn(&self, about: &Value) -> ControlFlow<()> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let mut report = self.report();
@@ -289,7 +291,8 @@ impl Run<'_> {
         }
     }
 
-    /// Repeats unexpected failures, each in a process of its own.
+    /// Repeats unexpected failures that have not been repeated yet, at most [`MOST_REPEATED`] of them. Each repeated
+    /// run has a worker process of its own.
     fn repeat(&self) -> Result<(), String> {
         let failed: Vec<(usize, String, Outcome)> = {
             let report = self.report();
