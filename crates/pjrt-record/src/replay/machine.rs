@@ -413,8 +413,7 @@ impl Machine<'_> {
     /// Finishes the downloads of a buffer that is about to be deleted or donated.
     fn read_now(&mut self, buffer: u64) {
         let of_buffer = |(call, pending): (&u64, &Pending)| (pending.number == buffer).then_some(*call);
-        // A pending download shares the buffer, and a shared buffer cannot be donated. A finished download does not
-        // share it.
+        // A pending download shares the buffer, which prevents a donation. A finished download does not share it.
         let calls: Vec<u64> = self.state.downloads.iter().filter_map(of_buffer).collect();
         for call in calls {
             if let Some(pending) = self.state.downloads.remove(&call) {
@@ -543,8 +542,7 @@ impl Machine<'_> {
         compare(shape, &expected, &got, &self.options.tolerance).map_or(Verdict::Equal, Verdict::Different)
     }
 
-    /// Reports the remaining calls that failed in the replay, and the calls that did not return before the recording
-    /// ended.
+    /// Reports the other calls that failed in the replay, and those that did not return in the recording.
     fn finish(&mut self) {
         let mut rest: Vec<_> = self.state.calls.drain().collect();
         rest.sort_by_key(|(number, _)| *number);
