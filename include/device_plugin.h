@@ -37,10 +37,10 @@ typedef struct PJRT_Api PJRT_Api;
 /** RngBitGenerator three_fry: ThreeFry 2x32. */
 #define DP_RNG_BIT_GENERATOR_THREE_FRY 2
 
-/** AutocastKind xla: The list made for XLA devices. */
+/** AutocastKind xla: PyTorch's list of autocast operations for XLA devices. */
 #define DP_AUTOCAST_XLA 1
 
-/** AutocastKind cuda: The list made for CUDA devices. */
+/** AutocastKind cuda: PyTorch's list of autocast operations for CUDA devices. */
 #define DP_AUTOCAST_CUDA 2
 
 /** AutocastDispatchKey autocast_xla: AutocastXLA. */
@@ -49,10 +49,10 @@ typedef struct PJRT_Api PJRT_Api;
 /** AutocastDispatchKey autocast_cuda: AutocastCUDA. */
 #define DP_AUTOCAST_DISPATCH_KEY_AUTOCAST_CUDA 1
 
-/** EagerFallback cpu: On the host, through copies. */
+/** EagerFallback cpu: On the host, with copies of the operands and results. */
 #define DP_EAGER_FALLBACK_CPU 0
 
-/** EagerFallback cuda: On the framework's own CUDA device, sharing memory through DLPack. */
+/** EagerFallback cuda: On the framework's own CUDA device, with memory that is shared through DLPack. */
 #define DP_EAGER_FALLBACK_CUDA 1
 
 /** Int64Policy native: The device computes with 64-bit integers. */
@@ -61,10 +61,10 @@ typedef struct PJRT_Api PJRT_Api;
 /** Int64Policy dot_on_host: Like native, but integer dot products with a 64-bit operand run on the host. */
 #define DP_INT64_DOT_ON_HOST 1
 
-/** Int64Policy remapped: Frameworks store 64-bit integers as 32-bit integers and compute with those. */
+/** Int64Policy remapped: Frameworks store 64-bit integers as 32-bit integers, and compute with 32-bit integers. */
 #define DP_INT64_REMAPPED 2
 
-/** Bf16Policy native: Types stay as the program declares them. */
+/** Bf16Policy native: Every float type is stored as the program declares it. */
 #define DP_BF16_NATIVE 0
 
 /** Bf16Policy downcast: f32 is stored as bf16, and f64 as f32. */
@@ -73,13 +73,13 @@ typedef struct PJRT_Api PJRT_Api;
 /** Bf16Policy replace: f32 and f64 are stored as bf16. */
 #define DP_BF16_REPLACE 2
 
-/** MixedDot converted: Frameworks convert both operands to the result's type first. */
+/** MixedDot converted: Frameworks convert both operands to the result type first. */
 #define DP_MIXED_DOT_CONVERTED 0
 
-/** MixedDot float_and_integer: The device takes float and integer operands of different types without a conversion. */
+/** MixedDot float_and_integer: The device accepts one float and one integer operand without a conversion. */
 #define DP_MIXED_DOT_FLOAT_AND_INTEGER 1
 
-/** DotAlgorithm default: The types determine the algorithm. */
+/** DotAlgorithm default: The operand types determine the algorithm. */
 #define DP_DOT_ALGORITHM_DEFAULT 1
 
 /** DotAlgorithm any_f8_any_f8_f32: Any 8-bit floats, summed in f32. */
@@ -106,25 +106,25 @@ typedef struct PJRT_Api PJRT_Api;
 /** DotAlgorithm bf16_bf16_f32: bf16, summed in f32. */
 #define DP_DOT_ALGORITHM_BF16_BF16_F32 9
 
-/** DotAlgorithm bf16_bf16_f32_x3: f32 in 3 operations on bf16. */
+/** DotAlgorithm bf16_bf16_f32_x3: f32, computed with 3 operations on bf16. */
 #define DP_DOT_ALGORITHM_BF16_BF16_F32_X3 10
 
-/** DotAlgorithm bf16_bf16_f32_x6: f32 in 6 operations on bf16. */
+/** DotAlgorithm bf16_bf16_f32_x6: f32, computed with 6 operations on bf16. */
 #define DP_DOT_ALGORITHM_BF16_BF16_F32_X6 11
 
-/** DotAlgorithm bf16_bf16_f32_x9: f32 in 9 operations on bf16. */
+/** DotAlgorithm bf16_bf16_f32_x9: f32, computed with 9 operations on bf16. */
 #define DP_DOT_ALGORITHM_BF16_BF16_F32_X9 12
 
 /** DotAlgorithm tf32_tf32_f32: tf32, summed in f32. */
 #define DP_DOT_ALGORITHM_TF32_TF32_F32 13
 
-/** DotAlgorithm tf32_tf32_f32_x3: f32 in 3 operations on tf32. */
+/** DotAlgorithm tf32_tf32_f32_x3: f32, computed with 3 operations on tf32. */
 #define DP_DOT_ALGORITHM_TF32_TF32_F32_X3 14
 
-/** DotAlgorithm f32_f32_f32: f32. */
+/** DotAlgorithm f32_f32_f32: f32, summed in f32. */
 #define DP_DOT_ALGORITHM_F32_F32_F32 15
 
-/** DotAlgorithm f64_f64_f64: f64. */
+/** DotAlgorithm f64_f64_f64: f64, summed in f64. */
 #define DP_DOT_ALGORITHM_F64_F64_F64 16
 
 /** ProgramFormat hlo: Serialized HloModuleProto. */
@@ -133,34 +133,34 @@ typedef struct PJRT_Api PJRT_Api;
 /** ProgramFormat hlo_with_config: Serialized HloModuleProtoWithConfig. */
 #define DP_PROGRAM_FORMAT_HLO_WITH_CONFIG 2
 
-/** ProgramFormat mlir: StableHLO: MLIR text, bytecode, or a portable artifact. */
+/** ProgramFormat mlir: StableHLO as MLIR text, as MLIR bytecode, or as a portable artifact. */
 #define DP_PROGRAM_FORMAT_MLIR 3
 
 /** OptimizedProgram available: PJRT_Executable_OptimizedProgram returns the program, as PyTorch/XLA requires. */
 #define DP_OPTIMIZED_PROGRAM_AVAILABLE 0
 
-/** OptimizedProgram unavailable: The function returns no program. */
+/** OptimizedProgram unavailable: PJRT_Executable_OptimizedProgram does not return a program. */
 #define DP_OPTIMIZED_PROGRAM_UNAVAILABLE 1
 
-/** DynamicShapes none: All extents are static. */
+/** DynamicShapes none: The compiler supports only static extents. */
 #define DP_DYNAMIC_SHAPES_NONE 0
 
-/** DynamicShapes bounded: A dynamic extent has a bound in the program. */
+/** DynamicShapes bounded: A dynamic extent must have an upper bound in the program. */
 #define DP_DYNAMIC_SHAPES_BOUNDED 1
 
-/** DynamicShapes unbounded: A dynamic extent needs no bound. */
+/** DynamicShapes unbounded: A dynamic extent does not need an upper bound. */
 #define DP_DYNAMIC_SHAPES_UNBOUNDED 2
 
-/** Spmd supported: The compiler partitions programs. */
+/** Spmd supported: The compiler can partition programs. */
 #define DP_SPMD_SUPPORTED 0
 
-/** Spmd unsupported: Frameworks compile one program for each device. */
+/** Spmd unsupported: The compiler cannot partition programs, so frameworks compile one program for each device. */
 #define DP_SPMD_UNSUPPORTED 1
 
-/** Spmd reinitialize: Like supported, but the plugin's set-up must run again when the framework switches to SPMD. */
+/** Spmd reinitialize: Like supported, but the plugin must be initialized again when the framework switches to SPMD. */
 #define DP_SPMD_REINITIALIZE 2
 
-/** DlpackDevice cpu: The host. */
+/** DlpackDevice cpu: Host memory. */
 #define DP_DLPACK_CPU 1
 
 /** DlpackDevice cuda: NVIDIA's GPUs. */
@@ -187,7 +187,7 @@ typedef struct PJRT_Api PJRT_Api;
 /** DlpackDevice rocm_host: Host memory pinned by ROCm. */
 #define DP_DLPACK_ROCM_HOST 11
 
-/** DlpackDevice ext_dev: A device for which DLPack has no name. */
+/** DlpackDevice ext_dev: A device that does not have its own DLPack device type. */
 #define DP_DLPACK_EXT_DEV 12
 
 /** DlpackDevice cuda_managed: CUDA memory that the host can also read. */
@@ -208,13 +208,16 @@ typedef struct PJRT_Api PJRT_Api;
 /** DlpackDevice trn: AWS Trainium. */
 #define DP_DLPACK_TRN 18
 
-/** DlpackDevice tpu_host: Host memory pinned by the TPU runtime; JAX's number, not one of DLPack 1.1. */
+/** DlpackDevice tpu_host: Host memory pinned by the TPU runtime. JAX defines this code, and DLPack 1.1 does not. */
 #define DP_DLPACK_TPU_HOST 20
 
-/** MemoryStatsReport unstated: Unknown before the call. PyTorch/XLA assumes that there is a limit, JAX does not. */
+/**
+ * MemoryStatsReport unstated: Unknown until PJRT_Device_MemoryStats is called. PyTorch/XLA assumes that the limit is
+ * reported, and JAX does not.
+ */
 #define DP_MEMORY_STATS_UNSTATED 0
 
-/** MemoryStatsReport none: The function returns no statistics. */
+/** MemoryStatsReport none: PJRT_Device_MemoryStats does not return statistics. */
 #define DP_MEMORY_STATS_NONE 1
 
 /** MemoryStatsReport in_use: The amount of memory in use. */
@@ -223,22 +226,25 @@ typedef struct PJRT_Api PJRT_Api;
 /** MemoryStatsReport with_limit: The amount of memory in use, and the limit (bytes_limit). */
 #define DP_MEMORY_STATS_WITH_LIMIT 3
 
-/** Row-major. */
+/** Row-major order, in which the last dimension is the most minor one. */
 #define DP_LAYOUT_DESCENDING 0
 
-/** Tiles of layout_tile over the last two dimensions. */
+/**
+ * The device stores arrays of two or more dimensions in tiles of the last two dimensions. The extents of a tile are in
+ * layout_tile.
+ */
 #define DP_LAYOUT_TILED 1
 
-/** The user has to specify a coordinator. */
+/** Processes cannot find the address, so the user must specify a coordinator. */
 #define DP_MASTER_ADDRESS_UNKNOWN 0
 
-/** Query the metadata service, or the other processes. */
+/** Processes get the address from the machine's metadata service, or from the other processes through a collective. */
 #define DP_MASTER_ADDRESS_METADATA 1
 
-/** Read the environment variable master_address_variable. */
+/** The address is in the environment variable that master_address_variable names. */
 #define DP_MASTER_ADDRESS_VARIABLE 2
 
-/** The value is text. */
+/** The value is string_value. */
 #define DP_FEATURE_STRING 0
 
 /** The value is int64_value. */
@@ -253,28 +259,31 @@ typedef struct PJRT_Api PJRT_Api;
 /** The value is bool_value. */
 #define DP_FEATURE_BOOL 4
 
-/** Version of the interface. Readers reject descriptors of other versions. Appended fields do not change it. */
+/**
+ * Version of the interface. Readers reject descriptors of other versions. Appending fields does not change the
+ * version.
+ */
 #define DP_DESCRIPTOR_VERSION 1
 
-/** The table is that of `get_pjrt_api`. */
+/** The function `get_pjrt_api` returns the PJRT table. */
 #define DP_LIBRARY_THIS 1
 
-/** The PJRT library is the file `library` in the folder of the library that has the descriptor. */
+/** The PJRT library is the file `library` in the folder of the library that exports the descriptor. */
 #define DP_LIBRARY_BESIDE 2
 
-/** The PJRT library is the file `library`: a path, or a bare name for the dynamic loader to search. */
+/** The PJRT library is the file `library`: a path, or a bare name for which the dynamic loader searches. */
 #define DP_LIBRARY_PATH 3
 
-/** The path of the PJRT library is the one that `library_path` reports. */
+/** The function `library_path` returns the path of the PJRT library. */
 #define DP_LIBRARY_COMPUTED 4
 
 /** Default: one device if the process shares its host, otherwise all devices. */
 #define DP_DEVICE_SHARE_DEFAULT 0
 
-/** The process takes one device, that of its local rank. */
+/** The process uses one device: the one whose index on the host is the local rank. */
 #define DP_DEVICE_SHARE_ONE 1
 
-/** The process takes all devices of its host. */
+/** The process uses all devices of its host. */
 #define DP_DEVICE_SHARE_ALL 2
 
 /** Check the names of the program's operations. */
@@ -289,68 +298,68 @@ typedef struct PJRT_Api PJRT_Api;
 /** Check everything that the compiler checks. */
 #define DP_DEPTH_COMPILE 4
 
-/** Applying the step changes the variable. Without this flag, the variable already has its value. */
+/** Applying the step changes the variable. Without this flag, the variable already has the planned value. */
 #define DP_STEP_CHANGES 1
 
-/** The variable must be set before the plugin is loaded. Without this flag, before a client is created. */
+/** The variable must be set before the plugin is loaded. Without this flag, it must be set before a client is created. */
 #define DP_STEP_BEFORE_LOAD 2
 
-/** The plugin's value replaces another one. Without this flag, an existing value is kept. */
+/** The planned value replaces an existing value. Without this flag, an existing value is kept. */
 #define DP_STEP_OVERRIDES 4
 
 /** There is no answer, because the argument was NULL. */
 #define DP_SUPPORT_NONE 0
 
-/** The check found no obstacle: the devices can run the program. */
+/** The check found no obstacle, so the devices can run the program. */
 #define DP_SUPPORT_YES 1
 
 /** The devices cannot run the program. */
 #define DP_SUPPORT_NO 2
 
-/** This check cannot decide. A more expensive check is needed. */
+/** The check cannot decide. A check of greater depth, or a compilation, may decide. */
 #define DP_SUPPORT_MAYBE 3
 
 /**
- * Version of this header's binary interface. A library with a larger number also supports the interfaces with smaller
- * numbers.
+ * Version of the binary interface of this header. A library with a larger version also supports the interfaces with
+ * smaller versions.
  */
 #define DP_ABI_VERSION 1
 
 /**
- * Describes the machine that is searched for plugins: its environment, folders and file system. It is only data.
- * `dp_registry_new` performs the search.
+ * Settings of the search for plugins: environment variables, folders and file system. Creating or changing them does
+ * not search. `dp_registry_new` performs the search.
  */
 typedef struct dp_discovery dp_discovery;
 
 /**
- * Why a function failed. Functions that can fail have a `dp_error**` as their last parameter. It may be NULL if the caller
- * needs only the code. On failure, the function fills it with an error that the caller frees. On success, the function
- * does not write it.
+ * The error of a function. Functions that can fail have a `dp_error**` as their last parameter, which may be NULL if
+ * the caller needs only the code. On failure, the function stores an error there, which the caller frees. On success,
+ * the function does not write to it.
  */
 typedef struct dp_error dp_error;
 
 /**
- * A lease of a plugin, which permits its holder to create a client. A framework that creates clients through `PJRT_Api`
- * itself acquires one before `PJRT_Client_Create`, and frees it after `PJRT_Client_Destroy`. The plugin is not shut down
- * while a lease exists. If the devices support only one client, only one lease can exist at a time.
+ * A lease of a plugin, which permits its holder to create a client. A framework that creates clients through
+ * `PJRT_Api` itself acquires a lease before `PJRT_Client_Create`, and frees it after `PJRT_Client_Destroy`. The plugin
+ * is not shut down while a lease exists. If the devices support only one client, only one lease can exist at a time.
  */
 typedef struct dp_lease dp_lease;
 
 /**
- * Options as names and typed values, in order. Each name occurs once. A framework fills them for a client.
- * `dp_plugin_client_options` converts them by the plugin's schema to the values for `PJRT_NamedValue`.
+ * Options as names and typed values, in order. Each name occurs once. A framework sets options for a client.
+ * `dp_plugin_client_options` converts them according to the plugin's schema to the types that `PJRT_NamedValue` needs.
  */
 typedef struct dp_options dp_options;
 
 /**
  * The environment that a plugin needs in one process: environment variables, options of the client and a coordinator.
- * It is only data. Only `dp_plan_apply` sets variables.
+ * Creating a plan does not change the process. Only `dp_plan_apply` sets variables.
  */
 typedef struct dp_plan dp_plan;
 
 /**
- * A plugin of a registry: its description, and the way to load it. Handles of one plugin are independent. Each handle
- * owns the text that it lends.
+ * A handle of a plugin in a registry, with the description of the plugin. Handles of one plugin are independent. Each
+ * handle owns the strings that it returns.
  */
 typedef struct dp_plugin dp_plugin;
 
@@ -358,54 +367,54 @@ typedef struct dp_plugin dp_plugin;
 typedef struct dp_plugin_list dp_plugin_list;
 
 /**
- * The plugin that a framework requests: preferences in order, and whether the user's environment takes precedence. A
- * policy without preferences selects any plugin.
+ * Rules by which a framework selects a plugin: preferences in order, and whether the user's environment takes
+ * precedence. A policy without preferences selects any plugin.
  */
 typedef struct dp_policy dp_policy;
 
 /**
- * The plugins of a program: those that it links or registers, that its user names, and that are found on the machine.
- * Creating a registry only reads files. Only `dp_plugin_load` loads a library. The registry's plugins are shut down
- * when the last of its handles, its plugins' handles and their leases is freed.
+ * The plugins that a program can use: plugins that the program links or registers, that its user names, or that are
+ * found on the machine. Creating a registry only reads files. Only `dp_plugin_load` loads a library. The plugins are
+ * shut down when all handles of the registry, all handles of its plugins and all their leases have been freed.
  */
 typedef struct dp_registry dp_registry;
 
-/** Whether a plugin's devices can run a program, with the reasons for an answer other than yes. */
+/** The answer whether a plugin's devices can run a program, with the reasons for an answer other than yes. */
 typedef struct dp_support dp_support;
 
-/** The result of a function: `DP_OK`, or the kind of its error. The numbers are those of `PJRT_Error_Code`. */
+/** The result of a function: `DP_OK`, or the code of its error. The values are those of `PJRT_Error_Code`. */
 typedef uint32_t dp_code;
 
-/** UTF-8 text by pointer and length. */
+/** A UTF-8 string, as pointer and length. */
 typedef struct dp_string {
-    /** The bytes; do not rely on a 0 behind them. Null if there is no text. It may also be null if the text is empty. */
+    /** The bytes. Do not rely on a terminating NUL. May be null if the string is empty. */
     const char *data;
     /** Length in bytes. 0: empty. */
     size_t size;
 } dp_string;
 
-/** The type of an option's value. The numbers are those of `PJRT_NamedValue_Type`. */
+/** The type of an option's value. The values are those of `PJRT_NamedValue_Type`. */
 typedef uint32_t dp_value_type;
 
-/** One option, as `dp_options_at` returns it. Only the value for its `type` is meaningful. */
+/** One option, as `dp_options_at` returns it. Only the field for its `type` is meaningful. */
 typedef struct dp_option {
     /** `sizeof(dp_option)`, set by the caller. */
     size_t struct_size;
-    /** The name. */
+    /** Name of the option. */
     dp_string name;
-    /** The type of its value. */
+    /** Type of the option's value. */
     dp_value_type type;
-    /** `DP_VALUE_BOOL`. */
+    /** The value if the type is `DP_VALUE_BOOL`. */
     bool bool_value;
-    /** `DP_VALUE_FLOAT`. */
+    /** The value if the type is `DP_VALUE_FLOAT`. */
     float float_value;
-    /** `DP_VALUE_INT64`. */
+    /** The value if the type is `DP_VALUE_INT64`. */
     int64_t int64_value;
-    /** `DP_VALUE_STRING`. */
+    /** The value if the type is `DP_VALUE_STRING`. */
     dp_string string_value;
-    /** `DP_VALUE_INT64_LIST`: the first of the integers, or NULL if the list is empty. */
+    /** The first integer if the type is `DP_VALUE_INT64_LIST`, or NULL if the list is empty. */
     const int64_t *int64_list;
-    /** `DP_VALUE_INT64_LIST`: the number of integers. */
+    /** The number of integers if the type is `DP_VALUE_INT64_LIST`. */
     size_t int64_list_size;
 } dp_option;
 
@@ -413,30 +422,30 @@ typedef struct dp_option {
 typedef struct dp_plan_step {
     /** `sizeof(dp_plan_step)`, set by the caller. */
     size_t struct_size;
-    /** The variable. */
+    /** Name of the variable. */
     dp_string variable;
-    /** The value in the plan. */
+    /** The value that the plan sets. */
     dp_string value;
-    /** The value that the variable had when the plan was created. Absent if it was not set. */
+    /** The value of the variable when the plan was created. Absent if the variable was not set. */
     dp_string current;
-    /** Why the plugin needs it. */
+    /** The reason why the plugin needs the variable. */
     dp_string reason;
-    /** Some of `DP_STEP_CHANGES`, `DP_STEP_BEFORE_LOAD` and `DP_STEP_OVERRIDES`. */
+    /** A combination of `DP_STEP_CHANGES`, `DP_STEP_BEFORE_LOAD` and `DP_STEP_OVERRIDES`. */
     uint32_t flags;
-    /** 0. */
+    /** Always 0. */
     uint32_t reserved;
 } dp_plan_step;
 
 /** The state of a plugin, determined without loading it. */
 typedef uint32_t dp_plugin_state;
 
-/** Whether a plugin's hardware was found in the machine. */
+/** The result of the search for a plugin's hardware in the machine. */
 typedef uint32_t dp_presence;
 
 /** The number of clients that a plugin's devices support at the same time. */
 typedef uint32_t dp_ownership;
 
-/** An element type that frameworks replace by another. Both are PJRT_Buffer_Type numbers. */
+/** An element type that frameworks replace with another. Both types are values of PJRT_Buffer_Type. */
 typedef struct dp_dtype_remap {
     /** The type in the program. Never 0. */
     uint32_t from;
@@ -446,183 +455,208 @@ typedef struct dp_dtype_remap {
 
 /** The order in which a collective operation visits the devices of one physical mesh. */
 typedef struct dp_replica_order {
-    /** The kind of device, as the vendor names the generation. Never empty. */
+    /** Device kind: the vendor's name of the hardware generation. Never empty. */
     dp_string device_kind;
-    /** Devices along each coordinate. */
+    /** Number of devices along each coordinate. */
     const uint32_t *bounds;
     /** Number of elements of bounds. Never 0. */
     size_t bounds_size;
-    /** Every device of the mesh once, by its logical number. */
+    /** Logical indices of all devices of the mesh, in the order in which the operation visits the devices. */
     const uint32_t *order;
     /** Number of elements of order: the product of bounds. */
     size_t order_size;
 } dp_replica_order;
 
-/** A capability without a field of its own. */
+/** A capability for which dp_capabilities does not have a field. */
 typedef struct dp_feature {
-    /** The name. Never empty. */
+    /** Name of the capability. Never empty. */
     dp_string name;
-    /** The integer. 0 except with DP_FEATURE_INT64. */
+    /** Value for DP_FEATURE_INT64, otherwise 0. */
     int64_t int64_value;
-    /** The text. Empty except with DP_FEATURE_STRING. */
+    /** Value for DP_FEATURE_STRING, otherwise empty. */
     dp_string string_value;
-    /** The integers. Null except with DP_FEATURE_INT64_LIST. */
+    /** Value for DP_FEATURE_INT64_LIST, otherwise null. */
     const int64_t *int64_list;
     /** Number of elements of int64_list. */
     size_t int64_list_size;
-    /** The float. 0 except with DP_FEATURE_FLOAT. */
+    /** Value for DP_FEATURE_FLOAT, otherwise 0. */
     float float_value;
-    /** The flag, 0 or 1. 0 except with DP_FEATURE_BOOL. */
+    /** Value for DP_FEATURE_BOOL: 0 or 1. Otherwise 0. */
     uint32_t bool_value;
-    /** The field that holds the value, DP_FEATURE_*. 0: string_value. */
+    /** Type of the value, DP_FEATURE_*, which determines the field that holds the value. 0: string_value. */
     uint32_t kind;
 } dp_feature;
 
 /**
  * The capabilities of the devices of a plugin.
  *
- * Zero the struct, set struct_size to its sizeof, then set the fields that differ from what frameworks assume of an
- * unknown device. Everything it points to is read during the call that takes it, and lives as long as the object that
- * returned it. The Rust type Capabilities documents each field in detail.
+ * To create the struct, set all its bytes to 0, set struct_size to its sizeof, and set the fields that differ from
+ * what frameworks assume about an unknown device. A function that takes the struct reads all memory that the struct
+ * points to during the call. If a function returns the struct, this memory lives as long as the object that returned
+ * it. The Rust type Capabilities documents each field in detail.
  */
 typedef struct dp_capabilities {
-    /** Size in bytes of this struct as its creator knew it. Fields beyond it count as 0. */
+    /**
+     * Size of this struct in bytes, according to the header of its creator. Readers treat fields beyond this size
+     * as 0.
+     */
     size_t struct_size;
-    /** Lower a gather densely while the gathered dimension has at most ten times this many elements. 0: always gather. */
+    /** Lower a gather densely if the gathered dimension has at most ten times this many elements. 0: never. */
     uint32_t dense_gather_factor;
-    /** Lower a scatter densely if the index has at least one element for this many of the input. 0: always scatter. */
+    /**
+     * Lower a scatter densely if the number of index elements times this factor is at least the number of input
+     * elements. 0: never.
+     */
     uint32_t dense_scatter_factor;
-    /** Algorithm for random bits, DP_RNG_BIT_GENERATOR_*. 0: chosen by the compiler. */
+    /** Algorithm for random bits, DP_RNG_BIT_GENERATOR_*. 0: the compiler chooses the algorithm. */
     uint32_t rng_bit_generator;
     /** PyTorch's dispatch key for autocast, DP_AUTOCAST_DISPATCH_KEY_*. 0: AutocastXLA. */
     uint32_t autocast_dispatch_key;
-    /** Float types of automatic mixed precision, as PJRT_Buffer_Type numbers. Unused without autocast_kind. */
+    /** Float types of automatic mixed precision, as PJRT_Buffer_Type values. Ignored if autocast_kind is 0. */
     const uint32_t *autocast_dtypes;
     /** Number of elements of autocast_dtypes. */
     size_t autocast_dtypes_size;
-    /** The type used when the user chooses none, one of autocast_dtypes. 0 only without autocast_kind. */
+    /** Type that applies if the user does not choose one. It is one of autocast_dtypes. Ignored if autocast_kind is 0. */
     uint32_t autocast_default_dtype;
-    /** Operations that run in the shorter type, DP_AUTOCAST_*. 0: no automatic mixed precision. */
+    /** List of the operations that run in the narrower type, DP_AUTOCAST_*. 0: no automatic mixed precision. */
     uint32_t autocast_kind;
     /** Device for operations without a lowering, DP_EAGER_FALLBACK_*. 0: the host. */
     uint32_t eager_fallback;
-    /** Handling of 64-bit integers, DP_INT64_*. 0: the device computes with them. */
+    /** Handling of 64-bit integers, DP_INT64_*. 0: the device computes with 64-bit integers. */
     uint32_t int64_policy;
-    /** Element types that programs may use, as PJRT_Buffer_Type numbers. None: not stated. */
+    /** Element types that programs may use, as PJRT_Buffer_Type values. Empty: unknown. */
     const uint32_t *supported_dtypes;
     /** Number of elements of supported_dtypes. */
     size_t supported_dtypes_size;
-    /** Element types that frameworks replace by another throughout. None: no type. */
+    /** Element types that frameworks always replace with another type. Empty: frameworks do not replace any type. */
     const dp_dtype_remap *remapped_dtypes;
     /** Number of elements of remapped_dtypes. */
     size_t remapped_dtypes_size;
-    /** Floats that are stored as bf16, DP_BF16_*. 0: those that the program declares. */
+    /** Whether f32 and f64 arrays are stored in narrower types, DP_BF16_*. 0: they are not. */
     uint32_t bf16_policy;
-    /** Elements of a tile along the last two dimensions. Used only with DP_LAYOUT_TILED. */
+    /** Extents of a tile along the last two dimensions. Used only with DP_LAYOUT_TILED. */
     uint32_t layout_tile[2];
-    /** Keep the row-major order if padding multiplies the memory by less than this. Used only with DP_LAYOUT_TILED. */
+    /**
+     * Keep the row-major order if padding multiplies the memory by less than this factor. Used only with
+     * DP_LAYOUT_TILED.
+     */
     float layout_max_padding;
     /** Layout of arrays sent to the device, DP_LAYOUT_*. 0: row-major. */
     uint32_t layout_policy;
-    /** 1: the compiler knows the custom calls ResizeNearest and ResizeBilinear. 0: it does not. */
+    /** 1: the compiler supports the custom calls ResizeNearest and ResizeBilinear. 0: it does not. */
     uint32_t resize_custom_call;
-    /** 1: the gradient of nearest upsampling runs on the device. 0: on the host. */
+    /** 1: the gradient of nearest-neighbor upsampling runs on the device. 0: it runs on the host. */
     uint32_t upsample_nearest_backward;
-    /** 1: the gradient of bilinear upsampling runs on the device. 0: on the host. */
+    /** 1: the gradient of bilinear upsampling runs on the device. 0: it runs on the host. */
     uint32_t upsample_bilinear_backward;
-    /** Whether one program may be partitioned for several devices, DP_SPMD_*. 0: it may. */
+    /** Whether the compiler can partition one program across several devices, DP_SPMD_*. 0: it can. */
     uint32_t spmd;
-    /** Device attribute that holds a device's coordinates in the physical mesh. Empty: devices form no mesh. */
+    /**
+     * Name of the device attribute with a device's coordinates in the physical mesh. Empty: devices do not form a
+     * mesh.
+     */
     const char *mesh_coordinates;
     /** Length of mesh_coordinates in bytes. */
     size_t mesh_coordinates_size;
-    /** Orders of devices for collective operations. None: the logical order. */
+    /** Device orders for collective operations. Empty: operations use the logical order. */
     const dp_replica_order *replica_orders;
     /** Number of elements of replica_orders. */
     size_t replica_orders_size;
-    /** Environment variable with the address of the first process. Used only with DP_MASTER_ADDRESS_VARIABLE. */
+    /** Environment variable with the address of the process with rank 0. Used only with DP_MASTER_ADDRESS_VARIABLE. */
     const char *master_address_variable;
     /** Length of master_address_variable in bytes. */
     size_t master_address_variable_size;
-    /** How processes find the first one, DP_MASTER_ADDRESS_*. 0: they do not. */
+    /** How processes find the address of the process with rank 0, DP_MASTER_ADDRESS_*. 0: they cannot find it. */
     uint32_t master_address;
     /** 1: a program may reuse the memory of its inputs for its outputs. 0: it may not. */
     uint32_t donation;
-    /** 1: compiled programs may be kept on disk for other processes. 0: they may not. */
+    /** 1: frameworks may keep compiled programs on disk for other processes. 0: they may not. */
     uint32_t persistent_cache;
-    /** 1: the key of that cache omits the device assignment. 0: it does not. */
+    /** 1: the key of the compilation cache omits the device assignment. 0: the key contains the device assignment. */
     uint32_t cache_key_strip_device_assignment;
-    /** 1: callbacks may come from partitioned programs. 0: they may not. Unused without host_callbacks. */
+    /** 1: partitioned programs may contain callbacks. 0: they may not. Ignored if host_callbacks is 0. */
     uint32_t host_callbacks_partitioned;
-    /** 1: callbacks may pass arrays without elements. 0: they may not. Unused without host_callbacks. */
+    /** 1: callbacks may take arrays without elements. 0: they may not. Ignored if host_callbacks is 0. */
     uint32_t host_callbacks_empty_arrays;
     /** 1: a running program may call back into the host. 0: it may not. */
     uint32_t host_callbacks;
-    /** Pass the arguments of a program as one tuple if there are more than this many. 0: never. */
+    /** Pass the arguments of a program as one tuple if the program has more arguments than this. 0: never. */
     uint32_t tuple_args_threshold;
-    /** Program formats that the compiler accepts, DP_PROGRAM_FORMAT_*, preferred one first. None: HLO, then MLIR. */
+    /** Program formats that the compiler accepts, DP_PROGRAM_FORMAT_*, the preferred one first. Empty: HLO, then MLIR. */
     const uint32_t *program_formats;
     /** Number of elements of program_formats. */
     size_t program_formats_size;
-    /** Oldest version of StableHLO that the compiler reads: major, minor, patch. Unused without stablehlo_current. */
+    /** Oldest version of StableHLO that the compiler reads: major, minor, patch. Ignored if stablehlo_current is 0.0.0. */
     uint32_t stablehlo_minimum[3];
-    /** Newest version of StableHLO that the compiler reads: major, minor, patch. 0.0.0: not stated. */
+    /** Newest version of StableHLO that the compiler reads: major, minor, patch. 0.0.0: unknown. */
     uint32_t stablehlo_current[3];
     /** Whether executables return their optimized program, DP_OPTIMIZED_PROGRAM_*. 0: they do. */
     uint32_t optimized_program;
-    /** Arrays with extents known only at run time, DP_DYNAMIC_SHAPES_*. 0: none. */
+    /** Support for arrays whose extents are known only at run time, DP_DYNAMIC_SHAPES_*. 0: no support. */
     uint32_t dynamic_shapes;
-    /** DLDeviceType of the device's memory, DP_DLPACK_*. 0: it cannot be shared through DLPack. */
+    /** DLDeviceType of the device's memory, DP_DLPACK_*. 0: the memory cannot be shared through DLPack. */
     uint32_t dlpack_device;
-    /** DLDeviceType of host memory pinned for the device, DP_DLPACK_*. 0: it cannot be shared through DLPack. */
+    /** DLDeviceType of host memory pinned for the device, DP_DLPACK_*. 0: this memory cannot be shared through DLPack. */
     uint32_t dlpack_host_device;
-    /** Foreign memories that buffers can use without a copy, DP_DLPACK_*. Empty: all are copied. */
+    /**
+     * DLPack device types of foreign memory that the plugin's buffers can use without a copy, DP_DLPACK_*. Empty:
+     * foreign memory is always copied.
+     */
     const uint32_t *zero_copy_import;
     /** Number of elements of zero_copy_import. */
     size_t zero_copy_import_size;
-    /** Memories through which others can use buffers without a copy, DP_DLPACK_*. Empty: all are copied. */
+    /**
+     * DLPack device types under which other libraries can use the plugin's buffers without a copy, DP_DLPACK_*. Empty:
+     * buffers are always copied.
+     */
     const uint32_t *zero_copy_export;
     /** Number of elements of zero_copy_export. */
     size_t zero_copy_export_size;
-    /** Names of the device's memories. None: only the client knows. */
+    /** Names of the device's memory kinds. Empty: only the client can list them. */
     const dp_string *memory_kinds;
     /** Number of elements of memory_kinds. */
     size_t memory_kinds_size;
-    /** The memory for arrays if the user names none, one of memory_kinds. Empty: only the client knows. */
+    /**
+     * Memory kind for arrays if the user does not choose one. It is one of memory_kinds. Empty: only the client can
+     * report it.
+     */
     const char *default_memory_kind;
     /** Length of default_memory_kind in bytes. */
     size_t default_memory_kind_size;
-    /** 1: a program may keep arrays in a memory of the host while it runs. 0: it may not. */
+    /** 1: a program may keep arrays in host memory while it runs. 0: it may not. */
     uint32_t host_offload;
-    /** Memory statistics that the device reports, DP_MEMORY_STATS_*. 0: not stated. */
+    /** Memory statistics that the device reports, DP_MEMORY_STATS_*. 0: unknown. */
     uint32_t memory_stats;
-    /** Dot products of operands with different types, DP_MIXED_DOT_*. 0: frameworks convert first. */
+    /**
+     * Support for dot products of operands with different types, DP_MIXED_DOT_*. 0: frameworks convert the operands
+     * first.
+     */
     uint32_t mixed_dot;
-    /** Dot algorithms that the compiler supports, DP_DOT_ALGORITHM_*. None: all. */
+    /** Dot algorithms that the compiler supports, DP_DOT_ALGORITHM_*. Empty: all. */
     const uint32_t *dot_algorithms;
     /** Number of elements of dot_algorithms. */
     size_t dot_algorithms_size;
-    /** Capabilities without a field of their own, in the order of their names. Null if there are none. */
+    /** Capabilities for which this struct does not have a field, sorted by name. Null if there are none. */
     const dp_feature *features;
     /** Number of elements of features. */
     size_t features_size;
 } dp_capabilities;
 
-/** An environment variable. It never grows, because it is used in arrays. */
+/** An environment variable. This struct never grows, because it is an element of arrays. */
 typedef struct dp_variable {
-    /** Its name. */
+    /** Name of the variable. */
     dp_string name;
-    /** Its value, which may be empty. */
+    /** Value of the variable, which may be empty. */
     dp_string value;
 } dp_variable;
 
-/** The place of a process among those that run one program together. */
+/** Position of a process among the processes that run one program together. */
 typedef struct dp_topology {
-    /** Size of the struct in bytes, as known to the code that fills it in. */
+    /** Size of this struct in bytes, according to the header of the code that fills it in. */
     size_t struct_size;
     /** Rank among all processes. */
     uint32_t global_rank;
-    /** Number of processes; 0 for a single process, whatever the other numbers are. */
+    /** Number of processes. 0 means a single process. Readers then ignore all ranks, indices and counts. */
     uint32_t world_size;
     /** Rank among the processes on this host. */
     uint32_t local_rank;
@@ -632,50 +666,54 @@ typedef struct dp_topology {
     uint32_t host_index;
     /** Number of hosts of all slices. */
     uint32_t host_count;
-    /** The slice that contains this host: hosts whose devices share a network. */
+    /** Index of the slice that contains this host. A slice is a group of hosts whose devices share a network. */
     uint32_t slice_index;
-    /** Number of slices; 0 and 1 both mean a single one. */
+    /** Number of slices. 0 and 1 both mean a single slice. */
     uint32_t slice_count;
-    /** Which devices of its host the process takes: one of `DP_DEVICE_SHARE_*`. */
+    /** Devices of the host that the process uses: one of `DP_DEVICE_SHARE_*`. */
     uint32_t device_share;
-    /** 0. */
+    /** Reserved. Set it to 0. */
     uint32_t reserved;
-    /** Address on which the coordinator listens, as `host:port`; empty if unknown. */
+    /** Address on which the coordinator listens, as `host:port`. Empty if unknown. */
     dp_string coordinator;
-    /** Names of the hosts of this process's slice, in order; null if unknown. */
+    /** Names of the hosts of this process's slice, in the order of their indices. Null if unknown. */
     const dp_string *hosts;
-    /** Their number. */
+    /** Number of elements of `hosts`. */
     size_t num_hosts;
-    /** Other known values, each under the name of its environment variable. */
+    /** Other known properties of the process, each under the name of its environment variable. */
     const dp_variable *attributes;
-    /** Their number. */
+    /** Number of elements of `attributes`. */
     size_t num_attributes;
 } dp_topology;
 
 
-/** A version of PJRT's C interface. */
+/** A version of the PJRT C API. */
 typedef struct dp_api_version {
-    /** Versions with different major numbers are incompatible. */
+    /** Major version. Different major versions are incompatible. */
     int32_t major;
-    /** Increases with each addition. */
+    /** Minor version. It increases with each addition. */
     int32_t minor;
 } dp_api_version;
 
-/** Returns the PJRT table, the same each time, or null. */
+/** Returns the PJRT table, or null on failure. Every call returns the same pointer. */
 typedef const PJRT_Api *(*dp_get_pjrt_api)(void);
 
 /**
- * Receives the result of a function: UTF-8, valid during the call. `user` is the pointer passed with the sink. The
- * sink is called once, before the function returns and on its thread.
+ * Receives the result of a function as UTF-8 text, which is valid only during the call. `user` is the pointer that the
+ * caller passed with the sink. The function calls the sink once, before it returns and on the same thread.
  */
 typedef void (*dp_sink)(void *user, const char *data, size_t len);
 
-/** Passes the path of the PJRT library to `sink` and returns 0, or passes the reason and returns a `PJRT_Error_Code`. */
+/**
+ * Passes the path of the PJRT library to `sink` and returns 0, or passes an error message and returns a
+ * `PJRT_Error_Code`.
+ */
 typedef uint32_t (*dp_library_path)(dp_sink sink, void *user);
 
 /**
- * Computes the set-up of one process. Returns 0 and passes the plan to `sink` as JSON, or a `PJRT_Error_Code` and the
- * reason. `environment` holds the variables of that process. The plan is an object of
+ * Computes the set-up of one process. Passes the plan to `sink` as JSON and returns 0, or passes an error message and
+ * returns a `PJRT_Error_Code`. `environment` holds the variables of that process. The plan is an object with these
+ * fields:
  *
  * - `steps`, a list of `{"variable": …, "value": …, "set": "default" or "override", "before": "load" or "client",
  *   "reason": …}`;
@@ -683,7 +721,8 @@ typedef uint32_t (*dp_library_path)(dp_sink sink, void *user);
  *   `string`, `int64`, `int64_list`, `float` or `bool`; and
  * - `coordinator`, the `host:port` of the key-value store that clients need, or null.
  *
- * All three may be omitted, and so may optional fields of a step.
+ * All three fields may be omitted. A step requires only `variable` and `value`, and an option requires all but
+ * `reason`.
  */
 typedef uint32_t (*dp_configure)(const dp_topology *topology,
                                  const dp_variable *environment,
@@ -691,16 +730,17 @@ typedef uint32_t (*dp_configure)(const dp_topology *topology,
                                  dp_sink sink,
                                  void *user);
 
-/** Called once, after the last client is destroyed. */
+/** Shuts down the plugin. Called once, after the last client is destroyed. */
 typedef void (*dp_shutdown)(void);
 
 /**
- * Checks whether the devices can run a program: `code`, in a format such as `mlir`. Returns 0 and passes the answer to
- * `sink` as JSON, or a `PJRT_Error_Code` and the reason. Returns `PJRT_Error_Code_UNIMPLEMENTED` if the plugin has no
- * answer beyond its manifest. `depth` is one of `DP_DEPTH_*`. The answer is an object of
+ * Checks whether the devices can run the program `code`, which has a format such as `mlir`. Passes the answer to
+ * `sink` as JSON and returns 0, or passes an error message and returns a `PJRT_Error_Code`. Returns
+ * `PJRT_Error_Code_UNIMPLEMENTED` if only the manifest describes the supported programs. `depth` is one of
+ * `DP_DEPTH_*`. The answer is an object with these fields:
  *
  * - `answer`: `yes`, `no` or `maybe`; and
- * - `reasons`, for the last two, a list of `{"operation": …, "attribute": …, "type": …, "location": …, "count": …,
+ * - `reasons`, for `no` and `maybe`, a list of `{"operation": …, "attribute": …, "type": …, "location": …, "count": …,
  *   "message": …}`, where only the message is required.
  */
 typedef uint32_t (*dp_supports)(dp_string format,
@@ -711,13 +751,13 @@ typedef uint32_t (*dp_supports)(dp_string format,
 
 /** A plugin's description. It remains valid and unchanged until the process ends. */
 typedef struct dp_descriptor {
-    /** Size of the struct in bytes, as known to the plugin. */
+    /** Size of this struct in bytes, according to the header of the plugin. */
     size_t struct_size;
     /** `DP_DESCRIPTOR_VERSION`. */
     uint32_t version;
-    /** Where the PJRT library is: one of `DP_LIBRARY_*`. */
+    /** How to find the PJRT library: one of `DP_LIBRARY_*`. */
     uint32_t library_kind;
-    /** Why the plugin cannot be described. If it is not empty, ignore all fields after `name`. */
+    /** Reason why the plugin cannot be described. If this string is not empty, ignore all fields after `name`. */
     dp_string error;
     /** Name by which frameworks register the plugin. */
     dp_string name;
@@ -726,19 +766,19 @@ typedef struct dp_descriptor {
      * `capabilities`.
      */
     dp_string manifest;
-    /** The library's file, for `DP_LIBRARY_BESIDE` and `DP_LIBRARY_PATH`. */
+    /** File of the PJRT library, for `DP_LIBRARY_BESIDE` and `DP_LIBRARY_PATH`. */
     dp_string library;
-    /** Capabilities of its devices. May be null. Those in the manifest take precedence, if present. */
+    /** Capabilities of the plugin's devices. May be null. If the manifest contains capabilities, they take precedence. */
     const dp_capabilities *capabilities;
-    /** The table, for `DP_LIBRARY_THIS`. */
+    /** Returns the PJRT table, for `DP_LIBRARY_THIS`. */
     dp_get_pjrt_api get_pjrt_api;
-    /** The library's path, for `DP_LIBRARY_COMPUTED`. */
+    /** Returns the path of the PJRT library, for `DP_LIBRARY_COMPUTED`. */
     dp_library_path library_path;
-    /** Computes the set-up of one process; null if the manifest's plan is complete. */
+    /** Computes the set-up of one process. Null if the manifest's plan is complete. */
     dp_configure configure;
-    /** May be null. */
+    /** Shuts down the plugin. May be null. */
     dp_shutdown shutdown;
-    /** Checks whether the devices can run a program; null if only the manifest describes that. */
+    /** Checks whether the devices can run a program. Null if only the manifest describes the supported programs. */
     dp_supports supports;
 } dp_descriptor;
 
@@ -749,7 +789,7 @@ typedef struct dp_descriptor {
 /** The operation was cancelled. */
 #define DP_CANCELLED 1
 
-/** An error of an unknown kind. */
+/** An error of an unknown type. */
 #define DP_UNKNOWN 2
 
 /** An argument is invalid: NULL, not UTF-8, out of range, or rejected by the plugin's schema. */
@@ -758,28 +798,28 @@ typedef struct dp_descriptor {
 /** The time limit was exceeded. */
 #define DP_DEADLINE_EXCEEDED 4
 
-/** There is no such plugin, file or entry. */
+/** The plugin, file or list element does not exist. */
 #define DP_NOT_FOUND 5
 
 /** The name is already in use. */
 #define DP_ALREADY_EXISTS 6
 
-/** The plugin or file must not be used. */
+/** The use of the plugin or file is not permitted. */
 #define DP_PERMISSION_DENIED 7
 
-/** A resource is exhausted. For a lease: another client has the devices. */
+/** A resource is exhausted. For a lease, this means that another client uses the devices. */
 #define DP_RESOURCE_EXHAUSTED 8
 
-/** The call came at the wrong time, such as a plan applied after the plugin was loaded. */
+/** The operation is not possible in the current state, for example if a plan is applied after the plugin was loaded. */
 #define DP_FAILED_PRECONDITION 9
 
-/** The operation was aborted because of another one. */
+/** The operation was aborted because of another operation. */
 #define DP_ABORTED 10
 
-/** A number is outside its range. */
+/** An index or a number is out of range. */
 #define DP_OUT_OF_RANGE 11
 
-/** The plugin or this library cannot do it. */
+/** The plugin or this library does not support the operation. */
 #define DP_UNIMPLEMENTED 12
 
 /** A fault of this library or of a plugin, such as a panic. */
@@ -794,7 +834,7 @@ typedef struct dp_descriptor {
 /** Credentials are missing or wrong. */
 #define DP_UNAUTHENTICATED 16
 
-/** UTF-8 text. */
+/** A UTF-8 string. */
 #define DP_VALUE_STRING 0
 
 /** A 64-bit integer. */
@@ -809,22 +849,22 @@ typedef struct dp_descriptor {
 /** A boolean. */
 #define DP_VALUE_BOOL 4
 
-/** The handle is NULL, or this header has no number for the state. */
+/** The handle is NULL, or this header does not define a value for the state. */
 #define DP_PLUGIN_NONE 0
 
-/** It is not loaded, and discovery found no reason against it. */
+/** The plugin is not loaded, and discovery found no reason against its use. */
 #define DP_PLUGIN_AVAILABLE 1
 
-/** Its registry loaded it. */
+/** The registry has loaded the plugin. */
 #define DP_PLUGIN_LOADED 2
 
-/** It cannot be used. `dp_plugin_refusal_at` returns the reasons. */
+/** The plugin cannot be used. `dp_plugin_refusal_at` returns the reasons. */
 #define DP_PLUGIN_REFUSED 3
 
-/** It is disabled. */
+/** The plugin is disabled. */
 #define DP_PLUGIN_DISABLED 4
 
-/** It was disabled, replaced or removed after this handle was created: look it up in the registry again. */
+/** The plugin was disabled, replaced or removed after this handle was created. Look it up in the registry again. */
 #define DP_PLUGIN_STALE 5
 
 /** The manifest does not describe the hardware, or this system does not list such devices. */
@@ -833,16 +873,16 @@ typedef struct dp_descriptor {
 /** A device node or a PCI device of the plugin was found. */
 #define DP_HARDWARE_PRESENT 1
 
-/** None of the devices that the manifest lists was found. */
+/** Discovery found none of the devices that the manifest lists. */
 #define DP_HARDWARE_ABSENT 2
 
-/** Any number, in any number of processes. */
+/** Any number of clients in any number of processes. */
 #define DP_OWNERSHIP_SHARED 0
 
-/** One in each process. */
+/** One client in each process. */
 #define DP_OWNERSHIP_PER_PROCESS 1
 
-/** One on the machine. */
+/** One client on the machine. */
 #define DP_OWNERSHIP_EXCLUSIVE 2
 
 #ifdef __cplusplus
@@ -850,54 +890,62 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * Creates a description of this machine, with this process's environment and home folder. The caller frees it with
- * `dp_discovery_free`.
+ * Creates settings for a search of this machine, with the environment and home folder of this process. The caller
+ * frees them with `dp_discovery_free`.
  */
 dp_discovery *dp_discovery_new(void);
 
 /**
- * Creates a description of a machine whose file system is below the folder `root`, with an empty environment and no
- * home folder. Use it for tests, and for programs that choose the searched places themselves. Paths in variables or
- * files are used unchanged.
+ * Creates settings for a search of the file system below the folder `root`, with an empty environment and without a
+ * home folder. Use it for tests, and for programs that choose the searched folders themselves. Paths in variables or
+ * files are used unchanged, even if they are not below `root`.
  */
 dp_code dp_discovery_new_isolated(const char *root,
                                   dp_discovery **out,
                                   dp_error **error);
 
-/** Frees the description. Ignores NULL. */
+/** Frees the settings. Ignores NULL. */
 void dp_discovery_free(dp_discovery *discovery);
 
-/** Sets one variable of the environment that the search reads. The process's own environment does not change. */
+/** Sets one environment variable for the search. The environment of the process does not change. */
 dp_code dp_discovery_set_variable(dp_discovery *discovery,
                                   const char *name,
                                   const char *value,
                                   dp_error **error);
 
-/** Sets the home folder, with `.config`, `.local` and similar folders. */
+/** Sets the home folder, which contains folders such as `.config` and `.local`. */
 dp_code dp_discovery_set_home(dp_discovery *discovery,
                               const char *home,
                               dp_error **error);
 
-/** Sets whether Python environments are read, as files. On by default. */
-dp_code dp_discovery_set_python(dp_discovery *discovery, bool read, dp_error **error);
+/**
+ * Sets whether the search includes Python environments. It reads their files and does not run Python. The default is
+ * true.
+ */
+dp_code dp_discovery_set_python(dp_discovery *discovery,
+                                bool read,
+                                dp_error **error);
 
-/** Sets whether conventional folders and file names are searched. On by default. */
+/** Sets whether the search includes conventional folders and file names. The default is true. */
 dp_code dp_discovery_set_conventional(dp_discovery *discovery,
                                       bool search,
                                       dp_error **error);
 
 /**
- * Sets whether the content of every library is compared with the sha256 in its manifest. This reads whole files. Off
- * by default.
+ * Sets whether the search compares each library with the sha256 in its manifest. The comparison reads the whole
+ * library. The default is false.
  */
 dp_code dp_discovery_set_verify_sha256(dp_discovery *discovery,
                                        bool verify,
                                        dp_error **error);
 
-/** Returns the kind of an error, or `DP_OK` for NULL. */
+/** Returns the code of an error, or `DP_OK` for NULL. */
 dp_code dp_error_code(const dp_error *error);
 
-/** Returns a message: the name of the function, the cause and a remedy. Absent for NULL. */
+/**
+ * Returns the message of an error: the name of the function, the cause and a remedy. Returns an absent string for
+ * NULL.
+ */
 dp_string dp_error_message(const dp_error *error);
 
 /** Frees an error. Ignores NULL. */
@@ -912,7 +960,10 @@ dp_options *dp_options_new(void);
 /** Frees options. Ignores NULL. */
 void dp_options_free(dp_options *options);
 
-/** Sets an option to text. Plugins' schemas also accept text for the other types, such as `"0.5"`, `"true"` and `"0,1"`. */
+/**
+ * Sets an option to a string. The schemas of plugins also accept strings for the other types, such as `"0.5"`,
+ * `"true"` and `"0,1"`.
+ */
 dp_code dp_options_set_string(dp_options *options,
                               const char *name,
                               const char *value,
@@ -947,8 +998,8 @@ dp_code dp_options_set_bool(dp_options *options,
 size_t dp_options_count(const dp_options *options);
 
 /**
- * Fills `out` with the option at `index`, counted from 0. The memory that it points to belongs to the options. It is
- * valid until they are changed or freed.
+ * Fills `out` with the option at `index`, counted from 0. The strings and lists in `out` belong to the options. They
+ * are valid until the options are changed or freed.
  */
 dp_code dp_options_at(const dp_options *options,
                       size_t index,
@@ -962,20 +1013,21 @@ void dp_plan_free(dp_plan *plan);
 size_t dp_plan_count(const dp_plan *plan);
 
 /**
- * Fills `out` with the variable at `index`, counted from 0, in the order in which they are set. The text belongs to the
- * plan.
+ * Fills `out` with the variable at `index`, counted from 0, in the order in which the variables are set. The strings
+ * in `out` belong to the plan.
  */
 dp_code dp_plan_at(const dp_plan *plan,
                    size_t index,
                    dp_plan_step *out,
                    dp_error **error);
 
-/** Returns the plan's options for the client, borrowed from the plan. Returns NULL for NULL. */
+/** Returns the plan's options for the client, borrowed from the plan. Returns NULL if `plan` is NULL. */
 const dp_options *dp_plan_options(const dp_plan *plan);
 
 /**
- * Returns the address on which the coordinator listens, as `host:port`. Clients then need key-value callbacks of a
- * store that all processes share. Absent if clients do not need a coordinator.
+ * Returns the address on which the coordinator listens, as `host:port`. If there is an address, clients need the
+ * key-value callbacks of a store that all processes share. Returns an absent string if clients do not need a
+ * coordinator.
  */
 dp_string dp_plan_coordinator(const dp_plan *plan);
 
@@ -987,40 +1039,41 @@ dp_string dp_plan_to_string(const dp_plan *plan);
 
 /**
  * Sets the plan's variables in this process. Call it at the start of the program, before it starts threads. C code
- * reads variables without a lock. No other code may therefore read or set one during the call. For a child process,
- * set the variables in the child's environment instead. `DP_FAILED_PRECONDITION` if the plugin is already loaded.
+ * reads variables without a lock, so no other code may read or set a variable during the call. For a child process,
+ * set the variables in the environment of the child instead. Returns `DP_FAILED_PRECONDITION` if the plugin is already
+ * loaded, or if it was disabled, replaced or removed after the plan was created.
  */
 dp_code dp_plan_apply(const dp_plan *plan,
                       dp_error **error);
 
-/** Frees a list and the plugins borrowed from it. Ignores NULL. */
+/** Frees a list and the plugin handles borrowed from it. Ignores NULL. */
 void dp_plugin_list_free(dp_plugin_list *list);
 
 /** Returns the number of plugins in the list, or 0 for NULL. */
 size_t dp_plugin_list_count(const dp_plugin_list *list);
 
 /**
- * Returns the plugin at `index`, counted from 0, borrowed from the list. `dp_plugin_clone` creates a handle that the
- * caller owns. Returns NULL beyond the end.
+ * Returns the plugin at `index`, counted from 0, borrowed from the list. Returns NULL if `index` is too large.
+ * `dp_plugin_clone` creates a handle that the caller owns.
  */
 const dp_plugin *dp_plugin_list_at(const dp_plugin_list *list,
                                           size_t index);
 
-/** Creates another handle of the same plugin, which the caller frees. */
+/** Creates another handle of the same plugin. The caller frees it with `dp_plugin_free`. */
 dp_code dp_plugin_clone(const dp_plugin *plugin,
                         dp_plugin **out,
                         dp_error **error);
 
-/** Frees a handle that the caller owns. Ignores NULL. The plugin stays loaded. */
+/** Frees a handle that the caller owns. Ignores NULL. A loaded plugin stays loaded. */
 void dp_plugin_free(dp_plugin *plugin);
 
-/** Returns the plugin's name. */
+/** Returns the name of the plugin. */
 dp_string dp_plugin_name(const dp_plugin *plugin);
 
-/** Returns the number of its other names, or 0 for NULL. */
+/** Returns the number of aliases of the plugin, or 0 for NULL. */
 size_t dp_plugin_alias_count(const dp_plugin *plugin);
 
-/** Returns one of its other names, such as `gpu`, or absent text if `index` is too large. */
+/** Returns an alias of the plugin, such as `gpu`, or an absent string if `index` is too large. */
 dp_string dp_plugin_alias_at(const dp_plugin *plugin, size_t index);
 
 /** Returns whether `name` is the plugin's name, an alias or a platform name, regardless of letter case. */
@@ -1028,64 +1081,66 @@ bool dp_plugin_answers_to(const dp_plugin *plugin,
                           const char *name);
 
 /**
- * Returns the library's path, with U+FFFD for bytes that are not UTF-8. Absent for a plugin that is linked into the
- * program, and for one whose path is computed when it is loaded.
+ * Returns the path of the plugin's library, with U+FFFD for bytes that are not UTF-8. Returns an absent string if the
+ * plugin is linked into the program, or if its path is computed when it is loaded.
  */
 dp_string dp_plugin_path(const dp_plugin *plugin);
 
-/** Returns a description of the place where it was found, for display. */
+/** Returns a description of the location at which the plugin was found, for display. */
 dp_string dp_plugin_provenance(const dp_plugin *plugin);
 
-/** Returns the number of reasons why it cannot be used. Returns 0 for a usable plugin and for NULL. */
+/** Returns the number of reasons why the plugin cannot be used. Returns 0 for a usable plugin and for NULL. */
 size_t dp_plugin_refusal_count(const dp_plugin *plugin);
 
-/** Returns a reason why it cannot be used, with a remedy, or absent text if `index` is too large. */
-dp_string dp_plugin_refusal_at(const dp_plugin *plugin, size_t index);
+/** Returns a reason why the plugin cannot be used, with a remedy, or an absent string if `index` is too large. */
+dp_string dp_plugin_refusal_at(const dp_plugin *plugin,
+                                      size_t index);
 
 /** Returns the state of the plugin. */
 dp_plugin_state dp_plugin_status(const dp_plugin *plugin);
 
 /**
- * Returns the plugin's priority, or 0 for NULL. Among plugins that fit, the one with the highest priority is
+ * Returns the priority of the plugin, or 0 for NULL. Among suitable plugins, the plugin with the highest priority is
  * preferred. JAX uses 400 for plugins.
  */
 int32_t dp_plugin_priority(const dp_plugin *plugin);
 
-/** Returns whether its manifest declares it experimental. */
+/** Returns whether the manifest declares the plugin experimental. */
 bool dp_plugin_is_experimental(const dp_plugin *plugin);
 
 /**
- * Returns whether the plugin's hardware was found in the machine, by its device nodes and PCI devices. Does not load
- * the plugin.
+ * Returns whether the plugin's hardware was found in the machine, according to device nodes and PCI devices. Does not
+ * load the plugin.
  */
 dp_presence dp_plugin_hardware(const dp_plugin *plugin);
 
-/** Returns the evidence for `dp_plugin_hardware`, for display. */
+/** Returns the evidence for the result of `dp_plugin_hardware`, for display. */
 dp_string dp_plugin_hardware_evidence(const dp_plugin *plugin);
 
-/** Returns the number of clients that its devices support at the same time. */
+/** Returns the number of clients that the devices of the plugin support at the same time. */
 dp_ownership dp_plugin_ownership(const dp_plugin *plugin);
 
-/** Returns its manifest, as the text of a `pjrt_plugin.json`. */
+/** Returns the manifest of the plugin in the format of a `pjrt_plugin.json`. */
 dp_string dp_plugin_manifest_json(const dp_plugin *plugin);
 
 /**
- * Returns the capabilities of its devices as JSON: the object `capabilities` of the manifest. Omitted fields have the
- * values that frameworks assume about an unknown device.
+ * Returns the capabilities of the plugin's devices as JSON, in the format of the manifest's object `capabilities`.
+ * Omitted fields have the values that frameworks assume for an unknown device.
  */
 dp_string dp_plugin_capabilities_json(const dp_plugin *plugin);
 
 /**
- * Returns the capabilities of its devices, borrowed from the plugin. It requires neither a loaded plugin nor a client.
- * Do not read fields beyond `struct_size`.
+ * Returns the capabilities of the plugin's devices, borrowed from the plugin handle. The plugin need not be loaded. Do
+ * not read fields beyond `struct_size`.
  */
 dp_code dp_plugin_capabilities(const dp_plugin *plugin,
                                const dp_capabilities **out,
                                dp_error **error);
 
 /**
- * Returns the environment that the plugin needs in a process with this topology: variables, options and a coordinator.
- * Sets nothing. NULL for `topology` means a single process.
+ * Creates a plan for a process with this topology. The plan contains the variables, the client options and the
+ * coordinator that the plugin needs. This function does not set the variables. NULL for `topology` means a single
+ * process.
  */
 dp_code dp_plugin_configure(const dp_plugin *plugin,
                             const dp_topology *topology,
@@ -1093,10 +1148,10 @@ dp_code dp_plugin_configure(const dp_plugin *plugin,
                             dp_error **error);
 
 /**
- * Loads the plugin's library and initializes it, unless this process has done so. Returns its function table, which is
- * valid until the process ends. NULL for `topology` means a single process, or the topology with which the plugin was
- * loaded before. `DP_FAILED_PRECONDITION` if the process lacks variables that the plugin needs (`dp_plan_apply`), if
- * the plugin was loaded for another position, or if the handle is stale.
+ * Loads and initializes the plugin's library, unless this process has already done so. Returns the function table,
+ * which is valid until the process ends. NULL for `topology` means a single process, or the topology with which the
+ * plugin was loaded before. Returns `DP_FAILED_PRECONDITION` if the process lacks variables that the plugin needs
+ * (`dp_plan_apply`), if the plugin was loaded with another topology, or if the handle is stale.
  */
 dp_code dp_plugin_load(const dp_plugin *plugin,
                        const dp_topology *topology,
@@ -1109,9 +1164,10 @@ dp_code dp_plugin_api_version(const dp_plugin *plugin,
                               dp_error **error);
 
 /**
- * Returns the options for `PJRT_Client_Create`: first those of the plan, then those found with the plugin, then
- * `given`. They are checked against the plugin's schema and converted to its types. The schema also adds defaults.
- * `DP_INVALID_ARGUMENT` names all invalid options. `plan` and `given` may be NULL.
+ * Returns the options for `PJRT_Client_Create`: first the options of the plan, then the options that were found with
+ * the plugin, then `given`. A later option replaces an earlier option with the same name. The options are checked
+ * against the plugin's schema and converted to the schema's types. Defaults of the schema are added. If options are
+ * invalid, returns `DP_INVALID_ARGUMENT`, and the error names all of them. `plan` and `given` may be NULL.
  */
 dp_code dp_plugin_client_options(const dp_plugin *plugin,
                                  const dp_plan *plan,
@@ -1120,8 +1176,9 @@ dp_code dp_plugin_client_options(const dp_plugin *plugin,
                                  dp_error **error);
 
 /**
- * Acquires a lease of the plugin, which must be loaded. While the lease exists, `holder` appears in the errors of programs
- * that cannot acquire one. `DP_RESOURCE_EXHAUSTED` names the current holder.
+ * Acquires a lease of the plugin, which must be loaded. `holder` appears in the errors of other programs that cannot
+ * acquire a lease because of this one. If another holder prevents the lease, returns `DP_RESOURCE_EXHAUSTED`, and the
+ * error names the holder.
  */
 dp_code dp_plugin_acquire(const dp_plugin *plugin,
                           const char *holder,
@@ -1135,39 +1192,39 @@ dp_policy *dp_policy_new(void);
 void dp_policy_free(dp_policy *policy);
 
 /**
- * Adds a preference for a plugin with that name or kind, such as `gpu`, unless its hardware is absent. It applies if
- * no earlier preference fits.
+ * Adds a preference for a plugin with this name or kind, such as `gpu`, unless its hardware is absent. The preference
+ * applies if no earlier preference selects a plugin.
  */
 dp_code dp_policy_prefer(dp_policy *policy,
                          const char *name,
                          dp_error **error);
 
 /**
- * Adds a preference for the plugin with that name, alias or platform name, whether or not its hardware was found. It
- * applies if no earlier preference fits.
+ * Adds a preference for the plugin with this name, alias or platform name, whether or not its hardware was found. The
+ * preference applies if no earlier preference selects a plugin.
  */
 dp_code dp_policy_fallback(dp_policy *policy,
                            const char *name,
                            dp_error **error);
 
 /**
- * Adds a preference for any plugin whose hardware is not absent, by priority. It applies if no earlier preference
- * fits.
+ * Adds a preference for any plugin whose hardware is not absent, in the order of priority. The preference applies if
+ * no earlier preference selects a plugin.
  */
 dp_code dp_policy_any(dp_policy *policy,
                       dp_error **error);
 
 /**
- * Sets whether `PJRT_DEVICE` and `JAX_PLATFORMS` take precedence if the user set them. In that case, only the plugins
- * that they name are considered. Off by default.
+ * Sets whether `PJRT_DEVICE` and `JAX_PLATFORMS` take precedence over the preferences. If the user has set a variable,
+ * only the plugins that it names are considered. The default is false.
  */
 dp_code dp_policy_set_environment(dp_policy *policy,
                                   bool decides,
                                   dp_error **error);
 
 /**
- * Sets whether experimental plugins are considered. By default they rank after all others. With `true`, they rank like
- * others. With `false`, only a preference by name selects them.
+ * Sets whether experimental plugins are considered. By default they rank after all other plugins. With `true`, they
+ * rank like other plugins. With `false`, they are selected only by name.
  */
 dp_code dp_policy_set_experimental(dp_policy *policy,
                                    bool considered,
@@ -1175,46 +1232,47 @@ dp_code dp_policy_set_experimental(dp_policy *policy,
 
 /**
  * Creates a registry of the plugins that are linked into the program, such as the embedded CPU device `cpu`, and of
- * those that `discovery` finds. NULL searches this machine with this process's environment. If a plugin is found but
- * cannot be used, this is not an error. `dp_plugin_refusal_at` returns its reasons.
+ * the plugins that a search with `discovery` finds. NULL searches this machine with the environment of this process. A
+ * plugin that is found but cannot be used is not an error. `dp_plugin_refusal_at` returns the reasons.
  */
 dp_code dp_registry_new(const dp_discovery *discovery,
                         dp_registry **out,
                         dp_error **error);
 
-/** Creates a registry without plugins, for plugins that the program registers. */
+/** Creates a registry without plugins. The program registers plugins itself. */
 dp_code dp_registry_new_empty(dp_registry **out, dp_error **error);
 
-/** Creates another handle of the same registry. The new handle must be freed like the first. */
+/** Creates another handle of the same registry. The caller frees it with `dp_registry_free`. */
 dp_code dp_registry_clone(const dp_registry *registry,
                           dp_registry **out,
                           dp_error **error);
 
-/** Frees a handle. Ignores NULL. Plugins and leases of the registry remain valid. */
+/** Frees a handle of a registry. Ignores NULL. Handles of plugins and leases of the registry remain valid. */
 void dp_registry_free(dp_registry *registry);
 
 /**
- * Searches for plugins and hardware again. Handles become stale if their plugin changed or is no longer found.
- * `dp_plugin_load` rejects them with `DP_FAILED_PRECONDITION`. Plugins that the program registered remain.
+ * Searches for plugins and hardware again. Handles of a plugin become stale if the plugin changed or is no longer
+ * found. `dp_plugin_load` rejects stale handles with `DP_FAILED_PRECONDITION`. Plugins that the program registered
+ * remain.
  */
 dp_code dp_registry_refresh(const dp_registry *registry,
                             dp_error **error);
 
 /**
- * Ends the registry's use of its plugins. All handles of plugins become stale. A plugin without leases is shut down
- * now. Any other plugin is shut down with its last lease. Fills `waiting`, which may be NULL, with the number of
- * plugins that have leases. Destroy the clients first.
+ * Shuts down the registry's plugins. All handles of plugins become stale. A plugin without leases is shut down now.
+ * Any other plugin is shut down when its last lease is freed. Fills `waiting`, which may be NULL, with the number of
+ * plugins that have leases. Destroy the clients before this call.
  */
 dp_code dp_registry_shutdown(const dp_registry *registry,
                              size_t *waiting,
                              dp_error **error);
 
 /**
- * Shuts the registry's plugins down like `dp_registry_shutdown`, and waits up to `timeout_ms` milliseconds for their
+ * Shuts down the registry's plugins like `dp_registry_shutdown`, and waits up to `timeout_ms` milliseconds for their
  * leases to be freed. Fills `waiting`, which may be NULL, with the number of plugins that still have leases.
  *
  * Call this function or `dp_registry_shutdown` before the process ends. Otherwise a plugin with work in progress may
- * crash. Free your own leases first. Otherwise the call waits for them until the timeout.
+ * crash. Free your own leases first, because the call waits for them until the timeout.
  */
 dp_code dp_registry_shutdown_within(const dp_registry *registry,
                                     uint64_t timeout_ms,
@@ -1222,17 +1280,17 @@ dp_code dp_registry_shutdown_within(const dp_registry *registry,
                                     dp_error **error);
 
 /**
- * Returns the plugins of the registry, including those that cannot be used, with the reasons. The list does not change
- * when the registry changes.
+ * Returns a list of the registry's plugins, including plugins that cannot be used. The list does not change when the
+ * registry changes.
  */
 dp_code dp_registry_plugins(const dp_registry *registry,
                             dp_plugin_list **out,
                             dp_error **error);
 
 /**
- * Returns the plugin with that name, alias or platform name, regardless of letter case. If several plugins have it,
- * returns the best one. `DP_NOT_FOUND` if no usable plugin has it. The message lists all plugins, and why they do not
- * fit.
+ * Returns the plugin with this name, alias or platform name, regardless of letter case. If several plugins match,
+ * returns the best one. Returns `DP_NOT_FOUND` if no usable plugin matches. The error lists all plugins with the
+ * reasons why they do not match.
  */
 dp_code dp_registry_find(const dp_registry *registry,
                          const char *name,
@@ -1240,8 +1298,8 @@ dp_code dp_registry_find(const dp_registry *registry,
                          dp_error **error);
 
 /**
- * Returns the plugin that fits a policy best. `DP_NOT_FOUND` if none fits. The message lists all plugins, and why they do
- * not fit.
+ * Returns the plugin that a policy selects. Returns `DP_NOT_FOUND` if it selects no plugin. The error lists all
+ * plugins with the reasons why they do not match.
  */
 dp_code dp_registry_select(const dp_registry *registry,
                            const dp_policy *policy,
@@ -1249,8 +1307,8 @@ dp_code dp_registry_select(const dp_registry *registry,
                            dp_error **error);
 
 /**
- * Registers a plugin by its description, such as what a library's `DevicePlugin_GetDescriptor` returns. Registering
- * the same plugin again has no effect. `out` receives a handle. It may be NULL.
+ * Registers a plugin by its description, for example the description that `DevicePlugin_GetDescriptor` of a library
+ * returns. Registering the same plugin again has no effect. `out` receives a handle of the plugin and may be NULL.
  */
 dp_code dp_registry_register(const dp_registry *registry,
                              const dp_descriptor *descriptor,
@@ -1258,9 +1316,9 @@ dp_code dp_registry_register(const dp_registry *registry,
                              dp_error **error);
 
 /**
- * Registers a library by its path. `manifest_json` is its manifest, as the text of a `pjrt_plugin.json`. If it is
+ * Registers a library by its path. `manifest_json` is its manifest in the format of a `pjrt_plugin.json`. If it is
  * NULL, the manifest file in the folder of the library is used, if there is one. The library is not loaded. `out`
- * receives a handle. It may be NULL.
+ * receives a handle of the plugin and may be NULL.
  */
 dp_code dp_registry_register_library(const dp_registry *registry,
                                      const char *path,
@@ -1269,9 +1327,9 @@ dp_code dp_registry_register_library(const dp_registry *registry,
                                      dp_error **error);
 
 /**
- * Registers a function table that is part of this program, or of a library that the program loaded itself.
- * `manifest_json` is the plugin's manifest, as the text of a `pjrt_plugin.json`, with the name `name`. If it is NULL,
- * only the name is known. `out` receives a handle. It may be NULL.
+ * Registers a function table of this program, or of a library that the program loaded itself. `manifest_json` is the
+ * plugin's manifest in the format of a `pjrt_plugin.json`, and must contain the name `name`. If it is NULL, the
+ * manifest contains only the name. `out` receives a handle of the plugin and may be NULL.
  */
 dp_code dp_registry_register_api(const dp_registry *registry,
                                  const char *name,
@@ -1281,8 +1339,9 @@ dp_code dp_registry_register_api(const dp_registry *registry,
                                  dp_error **error);
 
 /**
- * Replaces a plugin by the plugin with this description. Their names may differ. Handles of the replaced plugin become
- * stale. Its clients remain usable. `out` receives a handle. It may be NULL.
+ * Replaces `plugin` with the plugin that `descriptor` describes. The names of the two plugins may differ. Handles of
+ * the replaced plugin become stale. Clients of the replaced plugin remain usable. `out` receives a handle of the new
+ * plugin and may be NULL.
  */
 dp_code dp_registry_replace(const dp_registry *registry,
                             const dp_plugin *plugin,
@@ -1291,8 +1350,8 @@ dp_code dp_registry_replace(const dp_registry *registry,
                             dp_error **error);
 
 /**
- * Disables a plugin. It is not selected any more, and its handles become stale. Its clients remain usable. Errors
- * about the plugin contain `reason`. `out` receives a handle that can be used to enable the plugin. It may be NULL.
+ * Disables a plugin. It is no longer selected, and its handles become stale. Its clients remain usable. Errors about
+ * the plugin contain `reason`. `out` receives a new handle for `dp_registry_enable`, and may be NULL.
  */
 dp_code dp_registry_disable(const dp_registry *registry,
                             const dp_plugin *plugin,
@@ -1300,7 +1359,7 @@ dp_code dp_registry_disable(const dp_registry *registry,
                             dp_plugin **out,
                             dp_error **error);
 
-/** Enables a disabled plugin. `out` receives a handle. It may be NULL. */
+/** Enables a disabled plugin. `out` receives a handle of the plugin and may be NULL. */
 dp_code dp_registry_enable(const dp_registry *registry,
                            const dp_plugin *plugin,
                            dp_plugin **out,
@@ -1325,18 +1384,18 @@ dp_code dp_plugin_supports(const dp_plugin *plugin,
                            dp_support **out,
                            dp_error **error);
 
-/** Frees an answer. */
+/** Frees an answer. Ignores NULL. */
 void dp_support_free(dp_support *support);
 
 /** Returns the answer: one of `DP_SUPPORT_*`. */
 uint32_t dp_support_answer(const dp_support *support);
 
-/** Returns the number of reasons. */
+/** Returns the number of reasons, or 0 for NULL. */
 size_t dp_support_reason_count(const dp_support *support);
 
 /**
- * Returns a reason for display: the operation, the problem, and the place in the source. Returns absent text if
- * `index` is too large.
+ * Returns a reason for display: the operation, the problem, and the location in the source. Returns an absent string
+ * if `index` is too large.
  */
 dp_string dp_support_reason_at(const dp_support *support,
                                       size_t index);
@@ -1346,9 +1405,9 @@ dp_string dp_support_json(const dp_support *support);
 
 /**
  * Detects the position of this process among others, from the variables that torchrun, Open MPI, Slurm, Kubernetes,
- * TPU and Neuron environments set. Without such variables, it is a single process. `DP_INVALID_ARGUMENT` names
- * variables that contradict each other. The caller frees the result with `dp_topology_free`. Do not use that function
- * for a struct that the caller filled in.
+ * TPU and Neuron environments set. Without such variables, the process is a single process. If variables contradict
+ * each other, returns `DP_INVALID_ARGUMENT`, and the error names them. The caller frees the result with
+ * `dp_topology_free`, which must not be used for a struct that the caller filled in.
  */
 dp_code dp_topology_detect(dp_topology **out,
                            dp_error **error);
@@ -1356,10 +1415,10 @@ dp_code dp_topology_detect(dp_topology **out,
 /** Frees a topology from `dp_topology_detect`. Ignores NULL. */
 void dp_topology_free(dp_topology *topology);
 
-/** Returns `DP_ABI_VERSION` of the library in use. Compare it with that of the header. */
+/** Returns `DP_ABI_VERSION` of the library in use. Compare it with `DP_ABI_VERSION` of the header. */
 uint32_t dp_abi_version(void);
 
-/** Returns the version of the library in use, such as `0.1.0`. Valid until the process ends. */
+/** Returns the version of the library in use, such as `0.1.0`. The string is valid until the process ends. */
 dp_string dp_version(void);
 
 #ifdef __cplusplus
