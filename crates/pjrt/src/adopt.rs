@@ -1,4 +1,5 @@
-//! Raw pointers to a plugin's objects, and objects that another part of the process created.
+//! Functions that return the raw pointer of a plugin's object, and functions that adopt an object of another part of
+//! the process.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -88,8 +89,8 @@ as_raw! {
     ExecutableAbiVersion => PJRT_ExecutableAbiVersion, |this| this.handle();
 }
 
-/// Returns the plugin for a function table that another part of the process has already obtained and initialized, for
-/// example the framework that this code extends. Does not call `PJRT_Plugin_Initialize`.
+/// Returns the plugin for a function table. Another part of the process, such as a framework, has already obtained the
+/// table and initialized the plugin. This function does not call `PJRT_Plugin_Initialize`.
 ///
 /// Calls with the same table return the same plugin, even if the table was first loaded with [`Plugin::load`].
 ///
@@ -146,8 +147,8 @@ fn adopted() -> MutexGuard<'static, Vec<Weak<ClientInner>>> {
     ADOPTED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the adopted client whose raw pointer is `client`, if its handle still exists. Also removes all clients
-/// without handles from the list.
+/// Returns the adopted client whose raw pointer is `client`, if a handle to this client still exists. Also removes all
+/// clients without handles from `adopted`.
 fn known(adopted: &mut Vec<Weak<ClientInner>>, client: NonNull<PJRT_Client>) -> Option<Arc<ClientInner>> {
     let mut found = None;
     adopted.retain(|known| {

@@ -13,7 +13,8 @@ use crate::load_error::LoadErrorKind;
 use crate::read;
 use crate::send_ptr::SendPtr;
 
-/// Maximum number of nodes that are read from an extension chain. The PJRT header defines 25 extension types.
+/// Maximum number of nodes that are read from an extension chain. The limit ends the loop if a broken chain does not
+/// end. It is far above the 25 extension types of the PJRT header.
 const MAX_EXTENSIONS: usize = 128;
 
 /// A copy of a plugin's function table, `PJRT_Api`. If the plugin's table is shorter than `PJRT_Api` in this crate's
@@ -22,7 +23,7 @@ pub struct Api {
     table: SendPtr<PJRT_Api>,
     raw: SendPtr<*const PJRT_Api>,
     struct_size: usize,
-    /// Size of `PJRT_ExecuteOptions` in the plugin's API version. It is stored because every run needs it.
+    /// Size of `PJRT_ExecuteOptions` in the plugin's API version, in bytes. It is stored because every run needs it.
     execute_options_size: usize,
 }
 
@@ -34,7 +35,7 @@ pub(crate) struct ExtensionNode {
     raw: SendPtr<*const PJRT_Extension_Base>,
 }
 
-/// A slot of the main table whose function returns a `PJRT_Error`, or null if it succeeds.
+/// A slot of `PJRT_Api` whose function returns a pointer to a `PJRT_Error`. The pointer is null if the call succeeds.
 pub trait FallibleSlot: Slot<Table = PJRT_Api, Return = *mut PJRT_Error> {}
 impl<S: Slot<Table = PJRT_Api, Return = *mut PJRT_Error>> FallibleSlot for S {}
 
@@ -252,7 +253,7 @@ impl Api {
     }
 }
 
-/// Converts the minor version to the type of the argument of `AbiStruct::size_at`. A negative version becomes 0.
+/// Returns the minor version as an argument for `AbiStruct::size_at`. A negative minor version becomes 0.
 #[inline]
 fn minor(version: ApiVersion) -> u32 {
     u32::try_from(version.minor).unwrap_or(0)

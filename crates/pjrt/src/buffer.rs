@@ -40,8 +40,8 @@ use crate::send_ptr::SendPtr;
 #[repr(transparent)]
 pub struct Buffer(pub(crate) Fields<Arc<ClientInner>>);
 
-/// The fields of a [`Buffer`]. An `O` holds the buffer's client. The memory layout of this struct depends only on the
-/// layout of `O`.
+/// The fields of a [`Buffer`]. The type parameter `O` is the reference to the buffer's client. The memory layout of
+/// this struct depends only on the layout of `O`.
 #[repr(C)]
 pub(crate) struct Fields<O: Owner> {
     raw: Owned<PJRT_Buffer, O>,
@@ -162,7 +162,7 @@ impl Buffer {
         self.0.details.get_or_init()
     }
 
-    /// Returns whether [`Buffer::delete`] was called.
+    /// Returns whether [`Buffer::delete`] has marked this buffer as deleted. Does not detect a donated buffer.
     #[inline]
     fn was_deleted(&self) -> bool {
         self.0.details.get().is_some_and(|details| details.deleted.load(Ordering::SeqCst))
@@ -316,9 +316,9 @@ impl Buffer {
         self.0.device.load(Ordering::Relaxed) == device.0.as_ptr()
     }
 
-    /// Queries whether the buffer has a row-major layout, and the shape `expected`, if a shape is given. Returns
-    /// `false` if the plugin cannot answer, if it reports strides instead of a dimension order, or if the buffer
-    /// already has details. The function caches nothing, so it suits a buffer that is used for the last time.
+    /// Queries whether the buffer has a row-major layout without tiles, and the shape `expected`, if a shape is given.
+    /// Returns `false` if the plugin cannot answer, if it reports strides instead of a dimension order, or if the
+    /// buffer already has details. The function caches nothing, so it suits a buffer that is used for the last time.
     pub(crate) fn is_plain(&self, expected: Option<&Shape>) -> bool {
         self.0.details.get().is_none() && self.query_plain(expected) == Some(true)
     }

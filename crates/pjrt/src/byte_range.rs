@@ -4,9 +4,9 @@ use std::fmt::Display;
 
 use crate::error::Error;
 
-/// Converts a byte range to the signed integers of the C API. Returns an error if the range is not within a memory of
-/// `size` bytes, or if its offset or length does not fit in an `i64`. `whole` is the name of this memory for the error
-/// message.
+/// Converts `offset` and `len`, in bytes, to the signed integers of the C API. Returns an error if the range is not
+/// within a memory of `size` bytes, or if its offset or length does not fit in an `i64`. `whole` is the name of this
+/// memory for the error message.
 pub(crate) fn byte_range(offset: usize, len: usize, size: usize, whole: impl Display) -> Result<(i64, i64), Error> {
     let within = offset.checked_add(len).is_some_and(|end| end <= size);
     let numbers = i64::try_from(offset).ok().zip(i64::try_from(len).ok());

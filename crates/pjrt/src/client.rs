@@ -53,7 +53,7 @@ pub struct Client(Arc<ClientInner>);
 
 pub(crate) struct ClientInner {
     parts: DeferredDrop<Parts>,
-    /// The first addressable device, which is the default for transfers.
+    /// The first addressable device. Transfers use it by default. `None` if the client has no addressable devices.
     default_device: Option<SendPtr<NonNull<PJRT_Device>>>,
     /// Whether each run requests an event and counts as a pending operation until this event is ready.
     tracks_runs: bool,
@@ -69,7 +69,7 @@ struct Parts {
     raw: MaybeOwned<PJRT_Client, Arc<PluginInner>>,
     /// Dropped after `raw`, because the plugin may call the store until the client is destroyed.
     _store: Option<Store>,
-    /// Dropped last, so that the client is already destroyed when one of these values is dropped.
+    /// Values that must outlive the client. They are dropped last, after the client is destroyed.
     _kept: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -85,7 +85,7 @@ impl ClientInner {
         &self.parts.raw
     }
 
-    /// Returns whether this crate created the client, in contrast to an adopted client of other code.
+    /// Returns `true` if this crate created the client, and `false` if the client was adopted from other code.
     pub(crate) fn is_owned(&self) -> bool {
         self.parts.raw.is_owned()
     }
@@ -180,8 +180,8 @@ impl Client {
     }
 
     /// Waits until the pending operations of this client and its objects have ended. These operations are copies
-    /// between host and device, callbacks, polled futures, and runs with an execute context, with callbacks or with a
-    /// configuration of slices. All runs count if the client was created with
+    /// between host and device, callbacks and polled futures. A run also counts if it has an execute context, callbacks
+    /// or a multi-slice configuration. All runs count if the client was created with
     /// [`ClientOptions::with_tracked_runs`](crate::ClientOptions::with_tracked_runs). The wait includes operations that
     /// other threads start in the meantime. This function does not wait for host memory that is lent to buffers. See
     /// [`Client::wait_for_lent_memory`].
@@ -268,7 +268,7 @@ impl Client {
         Device::list(&self.0, devices, slot::PJRT_Client_AddressableDevices::NAME)
     }
 
-    /// Returns the first addressable device, which is the default for transfers.
+    /// Returns the first addressable device. Transfers use this device by default.
     ///
     /// # Errors
     ///
@@ -332,10 +332,10 @@ impl Client {
     ///
     /// XLA's plugins end the process if some options are out of range, so this function checks these options before it
     /// calls the plugin. It returns an error if a count of replicas or partitions is less than 1, if the product of
-    /// both counts exceeds 2^20, if the device ordinal is outside -1 to 2^31 - 1, or if the device assignment has
-    /// different counts or a device id outside 0 to 2^31 - 1. With the feature `hazards`, it also returns an error if
-    /// the program is known to crash XLA's plugins. The plugin returns an error if it cannot read the program, or if it
-    /// does not support an operation or an option.
+    /// both counts exceeds 2^20, if the device ordinal is outside -1 to 2^31 - 1, or if the device assignment has other
+    /// counts of replicas and partitions or a device id outside 0 to 2^31 - 1. With the feature `hazards`, it also
+    /// returns an error if the program is known to crash XLA's plugins. The plugin returns an error if it cannot read
+    /// the program, or if it does not support an operation or an option.
     #[doc(alias = "PJRT_Client_Compile")]
     pub fn compile(&self, program: &Program, options: &CompileOptions) -> Result<LoadedExecutable, Error> {
         self.compile_encoded(program, &encode(options)?)
@@ -422,7 +422,7 @@ impl Client {
         unsafe { LoadedExecutable::new(args.loaded_executable, self, slot::PJRT_Client_Load::NAME) }
     }
 
-    /// Returns the identity of this client's plugin, which serialized executables contain.
+    /// Returns the identity of this client's plugin. Serialized executables contain this identity.
     pub(crate) fn identity(&self) -> Identity {
         identity(&self.plugin(), self.platform_name().ok(), self.platform_version().ok())
     }

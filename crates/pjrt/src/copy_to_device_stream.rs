@@ -101,7 +101,7 @@ impl CopyToDeviceStream {
 /// Drops the chunk that `add_chunk` boxed. This is the `deleter` of a `PJRT_Chunk`.
 unsafe extern "C" fn delete<D>(_: *mut c_void, deleter_arg: *mut c_void) {
     contain(|| {
-        // SAFETY: C5 (host memory): the deleter runs once, with the box of `add_chunk`.
+        // SAFETY: C5 (host memory): the deleter runs once, with the box that `add_chunk` created.
         drop(unsafe { Box::from_raw(deleter_arg.cast::<D>()) });
     });
 }

@@ -38,8 +38,8 @@ pub struct DeferredCopy {
 }
 
 impl Buffer {
-    /// Prepares a copy of `len` bytes of the buffer's memory on the device, starting at byte `offset`. The bytes have
-    /// the layout of the device's memory.
+    /// Prepares a copy of `len` bytes of the buffer's device memory to the host, starting at byte `offset`. The bytes
+    /// have the layout of the device's memory.
     ///
     /// # Errors
     ///

@@ -15,7 +15,7 @@ use crate::named_value;
 use crate::read;
 
 /// First API minor version whose `PJRT_Client_CreateErrorBuffer_Args` has the field `device_layout`. Older versions
-/// have `shape_layout`.
+/// have the field `shape_layout` instead.
 const DEVICE_LAYOUT: i32 = 117;
 
 impl Client {

@@ -216,7 +216,7 @@ impl Device {
     }
 
     /// Returns the plugin's attributes of this device. Unlike the attributes of the [description](Device::description),
-    /// they may change over time.
+    /// these attributes may change over time.
     ///
     /// # Errors
     ///
@@ -234,8 +234,8 @@ impl Device {
     }
 }
 
-/// A guard that informs the plugin that a device waits for work of the caller, until the guard is dropped. See
-/// [`Device::track`].
+/// A guard that [`Device::track`] returns. Until the guard is dropped, the plugin's diagnostics show that the device
+/// waits for work of the caller.
 ///
 /// ```
 /// # use pjrt::ClientOptions;

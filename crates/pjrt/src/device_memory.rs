@@ -2,8 +2,8 @@
 
 use pjrt_types::MemoryStats;
 
-/// Memory statistics of a device at the time an operation failed, returned by
-/// [`Error::device_memory`](crate::Error::device_memory).
+/// Memory statistics of a device at the time when an operation failed.
+/// [`Error::device_memory`](crate::Error::device_memory) returns them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceMemory {

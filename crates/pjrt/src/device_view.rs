@@ -17,10 +17,11 @@ use crate::read;
 
 impl Client {
     /// Creates a buffer in device memory that another library allocated, without a copy. `keep` is dropped when the
-    /// plugin no longer uses the memory. This may happen on a thread of the plugin, after the buffer was destroyed.
+    /// plugin no longer uses the memory. A thread of the plugin may drop `keep`, and the drop may happen after the
+    /// buffer was destroyed.
     ///
     /// If `layout` is `None`, the contents are row-major. `stream` is a handle to a stream of the platform, such as a
-    /// CUDA stream, whose pending work writes the contents. Pass `None` if the contents are already written.
+    /// CUDA stream. The stream's pending work writes the contents. Pass `None` if the contents are already written.
     ///
     /// # Errors
     ///
@@ -93,7 +94,7 @@ impl Client {
 /// Drops the `keep` of a view when the plugin no longer uses the memory. This is an `on_delete_callback`.
 unsafe extern "C" fn on_delete<D>(_: *mut c_void, user_arg: *mut c_void) {
     contain(|| {
-        // SAFETY: C5 (host memory): the callback runs once, with the box of `create_view_of_device_buffer`.
+        // SAFETY: C5 (host memory): the callback runs once, with the box that `create_view_of_device_buffer` created.
         drop(unsafe { Box::from_raw(user_arg.cast::<D>()) });
     });
 }

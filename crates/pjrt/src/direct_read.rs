@@ -58,7 +58,8 @@ impl Buffer {
     }
 }
 
-/// Returns whether elements of this type have the same bytes on the device and on the host.
+/// Returns whether the plugin supports elements of this type and each element fills whole bytes. Such elements have the
+/// same bytes on the device and on the host.
 fn has_whole_bytes(element_type: ElementType, version: ApiVersion) -> bool {
     element_type.bits() == 8 * element_type.host_size() && element::check_data(element_type, version).is_ok()
 }

@@ -52,7 +52,8 @@ impl Buffer {
     /// memory that the host's processor can read, as on CPU devices.
     ///
     /// While the tensor exists, the buffer can be used and read, but neither donated nor deleted. The tensor is marked
-    /// as read-only. `DLManagedTensor` has no flag for this, but other libraries must not write to its elements either.
+    /// as read-only. `DLManagedTensor` has no read-only flag, but other libraries must not write to the elements of
+    /// such a tensor either.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -69,8 +70,9 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// Returns an error if the buffer is in other memory or has another layout, if DLPack does not support the element
-    /// type, if the element type has fewer than 8 bits, or if the operation that computes the contents failed.
+    /// Returns an error if the host's processor cannot read the buffer's memory, if the layout is not row-major, if
+    /// DLPack does not support the element type, if the element type has fewer than 8 bits, or if the operation that
+    /// computes the contents failed.
     #[doc(alias = "PJRT_Buffer_OpaqueDeviceMemoryDataPointer")]
     pub fn to_dlpack<M: ManagedTensorBase>(self: &Arc<Self>) -> Result<Managed<M>, Error> {
         if !self.is_on_cpu()? {
@@ -91,7 +93,7 @@ impl Buffer {
     ///
     /// # Safety
     ///
-    /// [Contract](crate::contracts) P4: the buffer's memory is memory of this DLPack device.
+    /// [Contract](crate::contracts) P4: the buffer's memory belongs to the DLPack device `device`.
     pub unsafe fn to_dlpack_on<M: ManagedTensorBase>(self: &Arc<Self>, device: DLDevice) -> Result<Managed<M>, Error> {
         let shape = self.shape()?;
         let dtype = TYPES.iter().find(|(ty, _)| *ty == shape.element_type).map(|(_, dtype)| *dtype);
@@ -116,9 +118,10 @@ impl Buffer {
 
 /// Imports from DLPack, with the feature `dlpack`.
 impl Client {
-    /// Creates a buffer from a DLPack tensor in host memory. If the device can use host memory with the tensor's
-    /// alignment, the elements are not copied. The tensor is dropped when the plugin no longer uses it. This may happen
-    /// as late as the destruction of the buffer, and on a thread of the plugin.
+    /// Creates a buffer from a DLPack tensor in host memory. The elements are not copied if the device can use host
+    /// memory in place and the tensor is aligned as the device requires. The tensor is dropped when the plugin no
+    /// longer uses it. A thread of the plugin may drop the tensor, and the drop may happen as late as the destruction
+    /// of the buffer.
     ///
     /// # Errors
     ///

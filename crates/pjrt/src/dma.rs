@@ -54,7 +54,7 @@ impl Client {
         let mapped = if bytes.is_empty() {
             Err(Error::invalid("there are no bytes to register"))
         } else {
-            // SAFETY: C2 (calls), C5 (host memory): the client is live, and the loan keeps the memory until it is
+            // SAFETY: C2 (calls), C5 (host memory): the client is live, and the memory stays allocated until it is
             // unregistered.
             unsafe { self.api().call::<slot::PJRT_Client_DmaMap>(&mut args) }
         };
@@ -75,7 +75,8 @@ impl Client {
 
 impl<D: AsRef<[u8]> + Send + Sync + 'static> AsRef<[u8]> for DmaMapping<D> {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: the loan keeps the memory until the last clone is dropped, and the bytes do not change before then.
+        // SAFETY: the memory stays allocated until the last clone of the mapping is dropped, and the bytes do not
+        // change before then.
         unsafe { self.0.registered.0.as_ref() }
     }
 }

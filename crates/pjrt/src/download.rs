@@ -126,8 +126,8 @@ impl Buffer {
         let len = elements(self.typed_shape::<T>()?)?;
         let mut memory = zeroed::<T::Bits>(len);
         let (data, size) = (memory.as_mut_ptr().cast::<u8>(), size_of_val(memory.as_slice()));
-        // SAFETY: `hold` keeps the memory until the event is ready. Moving the vector does not change the address of
-        // its memory.
+        // SAFETY: `HostRead` keeps the memory until the event is ready. Moving the vector does not change the address
+        // of its memory.
         let (event, reorder) = unsafe { self.start(data, size) }?;
         Ok(HostRead::of(&event, memory, reorder))
     }
@@ -182,8 +182,8 @@ impl Buffer {
         Ok(shape)
     }
 
-    /// Copies the contents into new memory and waits for the copy. `len` is the number of items of type `B`. Each
-    /// element of the buffer consists of `unit` items.
+    /// Waits for the contents and returns a copy of them in row-major order, as `len` items of type `B`. Each element
+    /// of the buffer consists of `unit` items.
     fn fetch<B: AnyBitPattern>(&self, len: usize, unit: usize) -> Result<Vec<B>, Error> {
         if let Some(contents) = self.direct_read(len.saturating_mul(size_of::<B>()))? {
             return Ok(contents.to_vec(len));
@@ -235,7 +235,7 @@ impl Buffer {
         let event = match unsafe { self.start_with_layout(dst, size, &raw mut layout) } {
             Err(error) if error.kind() == ErrorKind::Unsupported => {
                 // A plugin that does not support layouts uses the buffer's own order. If the rank exceeds 1, the
-                // requested order is certain to be this order only if the plugin reports it.
+                // buffer's order is known only if the plugin reports it.
                 let rank = shape.dimensions.len();
                 let is_plain = |own: Layout| own.tiles.is_empty() && own.minor_to_major.len() == rank;
                 let is_own = || non_default.is_some() || self.memory_layout().ok().flatten().is_some_and(is_plain);
@@ -303,7 +303,7 @@ impl Order {
         Self(SmallVec::from_slice(&layout.minor_to_major))
     }
 
-    /// Returns the C struct of the layout, which points into `self`.
+    /// Returns the untiled layout with this dimension order as a C struct. The struct points into `self`.
     fn layout(&self) -> PJRT_Buffer_MemoryLayout {
         let order = self.0.as_slice();
         let mut tiled = PJRT_Buffer_MemoryLayout_Tiled::new();
@@ -325,13 +325,13 @@ pub(crate) fn elements(shape: &Shape) -> Result<usize, Error> {
     shape.host_size().and(shape.num_elements()).ok_or_else(|| too_large(shape))
 }
 
-/// Returns zeroed memory. The system allocates the pages of a large vector lazily.
+/// Returns a vector of `len` zeroed items. The operating system allocates the pages of a large vector lazily.
 pub(crate) fn zeroed<B: Zeroable>(len: usize) -> Vec<B> {
     bytemuck::allocation::zeroed_vec(len)
 }
 
-/// Returns the contents of `memory` in row-major order. `reorder` is `None` if they already have this order. Each
-/// element consists of `unit` items of `memory`.
+/// Returns the contents of `memory` in row-major order. `reorder` is `None` if the contents are already in row-major
+/// order. Each element consists of `unit` items of `memory`.
 fn row_major<B: Copy>(memory: Vec<B>, unit: usize, reorder: Option<&Reorder>) -> Vec<B> {
     match reorder {
         Some(reorder) => reorder.apply(&memory, unit),

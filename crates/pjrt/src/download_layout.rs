@@ -7,8 +7,8 @@ use crate::download::{checked, elements, zeroed};
 use crate::error::{Error, ErrorKind};
 use crate::layout::{MemoryLayout, Reorder};
 
-/// First API minor version whose plugins are asked to copy with the caller's layout. XLA of API 0.81 ignores the
-/// requested order, and XLA of API 0.106 uses it. Copies from older plugins are reordered on the host.
+/// First API minor version whose plugins receive the caller's layout. XLA of API 0.81 ignores the requested order, and
+/// XLA of API 0.106 uses it. For plugins of older API versions, this crate reorders the copied elements on the host.
 const HONOURS_LAYOUT: i32 = 106;
 
 impl Buffer {

@@ -42,7 +42,7 @@ impl Kind {
         }
     }
 
-    /// Returns the remedy for unusable bytes, for error messages.
+    /// Returns the remedy that an error message suggests if the bytes are unusable.
     fn remedy(self) -> &'static str {
         match self {
             Self::Executable => "compile the program again",
@@ -54,7 +54,7 @@ impl Kind {
 /// Names and values that identify a build of a plugin.
 pub(crate) type Identity = Vec<(String, String)>;
 
-/// Bytes of an envelope whose format, lengths and checksum are valid.
+/// The bytes of an envelope. Its format, lengths and checksum are valid.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Sealed {
     kind: Kind,

@@ -145,8 +145,8 @@ impl Error {
         &self.0.payloads
     }
 
-    /// Returns whether the plugin ran out of memory, which it reports with the code `RESOURCE_EXHAUSTED`. Some plugins
-    /// also use this code for other limited resources.
+    /// Returns whether the plugin reported an error with the code `RESOURCE_EXHAUSTED`, which means that it ran out of
+    /// memory. Some plugins also use this code for other limited resources.
     ///
     /// [`ClientOptions::with_out_of_memory_hook`](crate::ClientOptions::with_out_of_memory_hook) sets a function that
     /// frees memory when such an error occurs.
@@ -201,6 +201,7 @@ impl fmt::Display for Error {
             write!(f, "{code}: ")?;
         }
         // The messages of plugins that are written with `device-plugin` already begin with the name of the function.
+        // Remove it, because the code above has written the name.
         let named = function.and_then(|function| message.strip_prefix(function)?.strip_prefix(": "));
         f.write_str(named.unwrap_or(message))?;
         for (index, DeviceMemory { device_id, stats, .. }) in device_memory.iter().enumerate() {
@@ -229,7 +230,7 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {
-    /// Returns the cause of a failed load, for errors of kind [`ErrorKind::Load`].
+    /// Returns the cause of a failed load for an error of kind [`ErrorKind::Load`], and `None` for other errors.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.load.as_ref().and_then(std::error::Error::source)
     }

@@ -56,8 +56,8 @@ struct Pending {
 enum Count {
     /// The counter of operations. `Client::synchronize` waits until it is zero.
     Operation,
-    /// The counter of uses of host memory that may last as long as a buffer lives. `Client::wait_for_lent_memory` waits
-    /// until it is zero.
+    /// The counter of uploads whose host memory the plugin may use as long as a buffer lives.
+    /// `Client::wait_for_lent_memory` waits until it is zero.
     Loan,
 }
 
@@ -120,7 +120,8 @@ impl Event {
         self.register(Box::new(callback), Count::Operation).map_err(|(error, _)| error)
     }
 
-    /// Registers a callback, or returns it with the error.
+    /// Registers `callback`, and counts it with the counter that `count` selects until it has run. If the registration
+    /// fails, returns the error and the callback.
     fn register(&self, callback: Callback, count: Count) -> Result<(), (Error, Callback)> {
         let client = self.raw.owner().clone();
         let ticket = match count {
@@ -155,8 +156,8 @@ impl Event {
         self.keep(held, then, Count::Loan);
     }
 
-    /// Counts the run of this event as a pending operation until the run has ended. If the plugin cannot register a
-    /// callback, the run is not counted.
+    /// Counts the run of this event as a pending operation until the run has ended. `launch_id` is the run's launch id.
+    /// If the plugin cannot register a callback, the run is not counted.
     pub(crate) fn track(&self, launch_id: i32) {
         let in_flight = self.raw.owner().in_flight().clone();
         in_flight.began_run(launch_id);
@@ -216,7 +217,7 @@ impl Event {
 
 /// Calls the callback of a [`Pending`] with the outcome of the operation. This is a `PJRT_Event_OnReadyCallback`.
 unsafe extern "C" fn on_ready(error: *mut PJRT_Error, user_arg: *mut c_void) {
-    // SAFETY: C6 (events): the argument is the box of `Event::register`, and at most one call receives it.
+    // SAFETY: C6 (events): the argument is the box that `Event::register` created, and at most one call receives it.
     let Pending { client, callback, ticket } = *unsafe { Box::from_raw(user_arg.cast::<Pending>()) };
     let held = client.clone();
     contain(move || {
@@ -263,7 +264,7 @@ impl fmt::Debug for Event {
     }
 }
 
-/// The outcome of an operation, which one thread sets and other threads wait for.
+/// A cell for the outcome of an operation. One thread sets the outcome, and other threads wait for it.
 #[derive(Default)]
 pub(crate) struct Completion {
     state: Mutex<State>,

@@ -76,8 +76,8 @@ impl Executable {
         self.copy_optimized_program(sized)
     }
 
-    /// Copies the optimized program from the plugin if `wanted` accepts its format. The plugin returns the format with
-    /// the program's size. A program that `wanted` rejects therefore costs one call and no copy.
+    /// Returns the optimized program, or `None` if `wanted` rejects its format. Most plugins return the format together
+    /// with the program's size, so a rejected program costs one call and no copy.
     pub(crate) fn optimized_program_if(&self, wanted: impl Fn(&str) -> bool) -> Result<Option<Program>, Error> {
         let sized = self.size_optimized_program()?;
         // SAFETY: C3 (objects): the format belongs to the plugin and lives as long as the executable.
@@ -90,7 +90,8 @@ impl Executable {
         Ok(wanted(program.format()).then_some(program))
     }
 
-    /// Queries the size of the optimized program. The plugin sets all fields except the code.
+    /// Queries the size and the format of the optimized program. The field `code` of the returned struct stays null,
+    /// and the format is empty if the plugin returns it only together with the code.
     fn size_optimized_program(&self) -> Result<PJRT_Program, Error> {
         let mut program = PJRT_Program::new();
         let mut args = PJRT_Executable_OptimizedProgram_Args::new();
@@ -147,7 +148,7 @@ impl Executable {
         self.0.query::<slot::PJRT_Executable_GetCostAnalysis>()
     }
 
-    /// Returns the sizes of the memory that a run needs.
+    /// Returns the amounts of memory that a run needs for its machine code, arguments, outputs and temporary data.
     #[doc(alias = "PJRT_Executable_GetCompiledMemoryStats")]
     pub fn compiled_memory_stats(&self) -> Result<CompiledMemoryStats, Error> {
         let args = self.0.query::<slot::PJRT_Executable_GetCompiledMemoryStats>()?;

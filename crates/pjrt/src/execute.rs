@@ -92,8 +92,8 @@ impl Pointers {
 /// Indices of arguments. Up to 32 indices need no allocation.
 type Indices = SmallVec<[i64; 32]>;
 
-/// Returns the number of elements to reserve memory for. The number is limited, because an iterator may report any
-/// lower bound.
+/// Returns the number of inputs for which to reserve memory. The number is at most 4096, because an iterator may report
+/// any lower bound.
 fn expected(inputs: &impl Iterator) -> usize {
     inputs.size_hint().0.min(4096)
 }
@@ -169,7 +169,8 @@ impl LoadedExecutable {
         let device = self.only_device(options.device.as_ref())?;
         let mut arguments: SmallVec<[*mut PJRT_Buffer; 32]> = SmallVec::new();
         arguments.reserve(expected(&inputs));
-        // The indices of all borrowed inputs so far. Empty until the first donated input.
+        // The indices of the borrowed inputs. The list stays empty until the first donated input, because a run that
+        // donates nothing uses the static list of `indices` instead.
         let mut kept = Indices::new();
         let mut donated: SmallVec<[Buffer; 32]> = SmallVec::new();
         while let Some((index, input)) = inputs.next() {
@@ -190,8 +191,8 @@ impl LoadedExecutable {
         }
         self.check_count(arguments.len())?;
         let kept = if donated.is_empty() { indices(arguments.len()) } else { Cow::Borrowed(&kept[..]) };
-        // SAFETY: `check` accepted every argument. The caller keeps the borrowed buffers alive, and `donated` the
-        // donated buffers.
+        // SAFETY: `check` accepted every argument. The caller keeps the borrowed buffers alive, and `donated` keeps the
+        // donated buffers alive.
         let run = unsafe { self.run_one(device, &arguments, &kept, Some(options)) };
         // Drop the donated buffers, even if the plugin did not consume them.
         drop(donated);
@@ -326,7 +327,7 @@ impl LoadedExecutable {
     }
 
     /// Returns `chosen` if it is set, and otherwise the only device of the program. Returns `None` if the plugin does
-    /// not report the program's devices.
+    /// not report the program's devices, and an error if the program runs on several devices.
     #[inline]
     fn only_device(&self, chosen: Option<&Device>) -> Result<Option<SendPtr<NonNull<PJRT_Device>>>, Error> {
         if let Some(device) = chosen {
@@ -458,8 +459,8 @@ impl LoadedExecutable {
         Error::invalid(format!("argument {index} is on device {found}, but the program runs on device {expected}"))
     }
 
-    /// Calls `PJRT_LoadedExecutable_Execute`. Returns the arguments of the run's callbacks, which must live until the
-    /// run has ended.
+    /// Calls `PJRT_LoadedExecutable_Execute`. Returns the arguments of the run's callbacks. They must live until the
+    /// run has ended. Returns `None` if the run has no callbacks.
     ///
     /// # Safety
     ///
@@ -533,7 +534,8 @@ impl LoadedExecutable {
     }
 }
 
-/// Rejects a buffer whose layout differs from the parameter's.
+/// Returns an error if the layouts of the buffer and of the parameter are not equivalent. An unknown layout counts as
+/// row-major.
 #[cold]
 fn check_layout(index: usize, buffer: &Buffer, parameter: Option<&Parameter>) -> Result<(), Error> {
     let dimensions = buffer.dimensions()?;

@@ -51,7 +51,8 @@ pub struct ExecuteOptions {
     pub context: Option<ExecuteContext>,
     /// Options that are specific to the plugin.
     pub custom_options: Vec<NamedValue>,
-    /// Whether values in send and receive callbacks are row-major. Otherwise they have the device's own layout.
+    /// Whether values in send and receive callbacks are row-major. Otherwise they have the layout of the device's
+    /// memory.
     pub major_to_minor_callbacks: bool,
     task_ids: Vec<c_int>,
     incarnation_ids: Vec<i64>,
@@ -205,7 +206,9 @@ impl ExecuteOptions {
             || self.multi_slice_config.is_some()
     }
 
-    /// Fills the fields of `options` that few programs need. The fields point into the returned value and into `self`.
+    /// Fills the fields of `options` for incarnations, slices, callbacks and custom options. The fields point into the
+    /// returned value and into `self`. `devices` is the number of devices of the run. Returns an error if the plugin is
+    /// too old for one of these options.
     #[cold]
     pub(crate) fn fill_more(
         &self,
@@ -267,14 +270,15 @@ impl ExecuteOptions {
     }
 }
 
-/// Memory that the fields of the rarely used options point to. It lives through the call.
+/// Memory that the fields from [`ExecuteOptions::fill_more`] point to. It lives through the call.
 pub(crate) struct MoreOptions {
     custom: Vec<PJRT_NamedValue>,
     callbacks: Option<CallbackLists>,
 }
 
 impl MoreOptions {
-    /// Returns the arguments of the callbacks, which must live until the run has ended.
+    /// Returns the arguments of the callbacks. They must live until the run has ended. Returns `None` if the run has no
+    /// callbacks.
     pub(crate) fn into_callbacks(self) -> Option<Arc<CallbackArguments>> {
         self.callbacks.map(|lists| lists.arguments)
     }

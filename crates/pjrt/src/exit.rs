@@ -99,8 +99,8 @@ fn called_by_exit() -> bool {
             NO_REASON
         }
         let mut found = false;
-        // SAFETY: the function has the type that `_Unwind_Backtrace` requires, up to the names of its types, and
-        // receives the pointer to `found`.
+        // SAFETY: the function has the type that `_Unwind_Backtrace` requires, except for the names of its types. The
+        // function receives the pointer to `found`.
         unsafe { _Unwind_Backtrace(is_exit, from_mut(&mut found).cast()) };
         found
     }

@@ -70,8 +70,8 @@ impl Buffer {
         Ok(HostView { elements, shape, _reference: reference })
     }
 
-    /// Returns the number of elements, or an error if the layout is not row-major or if the buffer's memory is too
-    /// small for the elements.
+    /// Returns the number of elements. Returns an error if the layout is not row-major, if an extent is negative, or if
+    /// the buffer's memory is too small for the elements.
     pub(crate) fn row_major_elements(&self, shape: &Shape) -> Result<usize, Error> {
         if let Some(layout) = self.non_default_layout() {
             return Err(Error::unsupported(format!(

@@ -35,7 +35,7 @@ impl<O: Owner> Owner for &O {
     }
 }
 
-/// A copy of an `Arc` that does not take part in reference counting. Another `Arc` keeps the owner alive.
+/// A copy of an `Arc` that does not take part in reference counting. Another `Arc` keeps the shared value alive.
 #[repr(transparent)]
 pub(crate) struct Uncounted<O>(ManuallyDrop<Arc<O>>);
 
@@ -110,7 +110,7 @@ impl<T, O> fmt::Debug for Handle<T, O> {
     }
 }
 
-/// A type of plugin objects that must be destroyed by a function of the owner's function table.
+/// A C type of plugin objects. A function of the owner's function table destroys each object.
 ///
 /// # Safety
 ///
@@ -156,7 +156,7 @@ destroy! {
     PJRT_CopyToDeviceStream(PJRT_CopyToDeviceStream_Destroy, PJRT_CopyToDeviceStream_Destroy_Args, stream);
 }
 
-/// A live object that is destroyed on drop, before `owner` is dropped.
+/// A live object of a plugin. Dropping this value first destroys the object and then drops the owner.
 #[repr(transparent)]
 pub(crate) struct Owned<T: Destroy<O>, O: Owner>(Handle<T, O>);
 
@@ -264,7 +264,8 @@ pub(crate) struct DeferredDrop<T: Send + 'static> {
 }
 
 impl<T: Send + 'static> DeferredDrop<T> {
-    /// Wraps a client. `in_flight` counts the destruction as a pending operation if another thread runs it.
+    /// Wraps `value`, which contains a client. `in_flight` counts the destruction as a pending operation if another
+    /// thread runs it.
     pub(crate) fn new(value: T, in_flight: Arc<InFlight>) -> Self {
         Self { value: ManuallyDrop::new(value), in_flight }
     }
@@ -289,8 +290,8 @@ impl<T: Send + 'static> Drop for DeferredDrop<T> {
         if !api::in_callback() {
             return drop(value);
         }
-        // The last handle was dropped within a callback. The callback's thread may belong to the client. If it
-        // destroyed the client, it would wait for itself, so destroy the client on a new thread.
+        // The last handle was dropped within a callback. The callback's thread may belong to the client. This thread
+        // would then wait for itself if it destroyed the client, so destroy the client on a new thread.
         let value = ManuallyDrop::new(value);
         let ticket = self.in_flight.ticket();
         let thread = std::thread::Builder::new().name("pjrt-destroy".to_owned());

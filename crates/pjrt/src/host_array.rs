@@ -57,7 +57,7 @@ impl HostArray {
         &self.bytes
     }
 
-    /// Returns the bytes without a copy.
+    /// Returns the bytes of the elements, in row-major order, without copying them.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }

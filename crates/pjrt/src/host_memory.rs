@@ -18,9 +18,9 @@ use crate::loan::Loan;
 use crate::upload::{Placement, check_bytes};
 
 impl Client {
-    /// Transfers a row-major array of any element type, given as bytes, without a copy if the device can use host
-    /// memory. `data`, such as a memory-mapped file, has the format that [`Client::buffer_from_bytes`] describes.
-    /// `data` is dropped when the plugin no longer uses it, as in [`Client::buffer_from_owned`].
+    /// Transfers a row-major array of any element type, given as bytes. The bytes are not copied if the device can use
+    /// host memory in place. `data`, such as a memory-mapped file, has the format that [`Client::buffer_from_bytes`]
+    /// describes. `data` is dropped when the plugin no longer uses it, as in [`Client::buffer_from_owned`].
     ///
     /// CPU devices use the memory in place if it is aligned to 64 bytes. Otherwise they copy it.
     /// [`Buffer::is_in_place`] returns whether the device uses the memory in place. The crate `aligned-vec` provides

@@ -50,7 +50,8 @@ impl InFlight {
     }
 
     /// Records the end of a tracked run. Returns `true` if the number of ended runs is a power of two. The caller then
-    /// calls `exit::guard` again, because plugins create static objects at the first run of a program.
+    /// calls `exit::guard` again, because plugins create static objects at the first run of a program. Powers of two
+    /// limit the number of exit handlers that are registered.
     pub(crate) fn ended_run(&self, launch_id: i32) -> bool {
         if launch_id != 0 {
             let mut launches = self.launches.lock().unwrap_or_else(PoisonError::into_inner);

@@ -106,8 +106,8 @@ unsafe fn store<'a>(user_arg: *mut c_void) -> &'a Arc<dyn KeyValueStore> {
     unsafe { &*user_arg.cast::<Arc<dyn KeyValueStore>>() }
 }
 
-/// Creates a `PJRT_Error` with the function that the plugin passed to the callback. Returns null if the plugin passed
-/// no function.
+/// Creates a `PJRT_Error` with `make`, the function that the plugin passed to the callback. Returns null if the plugin
+/// passed no function.
 ///
 /// # Safety
 ///
@@ -122,7 +122,8 @@ unsafe fn fail(make: *mut PJRT_CallbackError, code: ErrorCode, message: &str) ->
     unsafe { make(PJRT_Error_Code(code.as_raw()), message.as_ptr().cast::<c_char>(), message.len()) }
 }
 
-/// Allocates a copy of a value for the plugin. The length is stored in front of the bytes. [`delete`] frees the copy.
+/// Returns a pointer to a copy of `value` for the plugin. The length of the value is stored in front of the copy.
+/// [`delete`] frees both.
 fn allocate_value(value: &[u8]) -> *mut c_char {
     let mut bytes = Vec::with_capacity(value.len() + size_of::<usize>());
     bytes.extend_from_slice(&value.len().to_ne_bytes());

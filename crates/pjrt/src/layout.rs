@@ -13,7 +13,8 @@ pub(crate) struct MemoryLayout<'a> {
 }
 
 impl<'a> MemoryLayout<'a> {
-    /// Prepares a layout. Returns an error if `minor_to_major` is not a permutation of the shape's dimensions.
+    /// Prepares the arrays for the C struct of `layout`. Returns an error if `minor_to_major` is not a permutation of
+    /// the shape's dimensions.
     pub(crate) fn new(layout: &'a Layout, shape: &Shape) -> Result<Self, Error> {
         let mut order = layout.minor_to_major.clone();
         order.sort_unstable();
@@ -27,7 +28,7 @@ impl<'a> MemoryLayout<'a> {
         })
     }
 
-    /// Returns the C struct, which points into `self`.
+    /// Returns the layout as a C struct. The struct points into `self`.
     pub(crate) fn raw(&self) -> PJRT_Buffer_MemoryLayout {
         let mut tiled = PJRT_Buffer_MemoryLayout_Tiled::new();
         tiled.minor_to_major = self.layout.minor_to_major.as_ptr();
@@ -42,8 +43,9 @@ impl<'a> MemoryLayout<'a> {
     }
 }
 
-/// Returns whether the layout's order of the dimensions is valid and not equivalent to row-major order. Ignores tiles,
-/// because they do not affect the order of the elements on the host.
+/// Returns whether the layout is known to have another dimension order than row-major. Compares the layout with the
+/// row-major layout that has the same tiles, because tiles alone do not affect the order of the elements on the host.
+/// Returns `false` if the rank is 0 or 1, or if the length of the order is not the rank.
 pub(crate) fn is_non_default(layout: &Layout, shape: &Shape) -> bool {
     let rank = shape.dimensions.len();
     // A layout whose length differs from the rank is invalid, so ignore it.

@@ -28,8 +28,8 @@
 //!   Handles are `Send + Sync` and may be dropped in any order.
 //! - A function that calls the plugin returns the error that the plugin reports. The section *Errors* of a function's
 //!   documentation lists only additional errors.
-//! - A call of a function that the plugin lacks returns an [`Error`] of kind [`ErrorKind::Unsupported`] that names the
-//!   function. To check before the call, use [`Plugin::supports`].
+//! - If the plugin lacks a function, a call of this function returns an [`Error`] of kind [`ErrorKind::Unsupported`].
+//!   The error's message names the function. To check before the call, use [`Plugin::supports`].
 //! - An asynchronous operation owns the host memory that it uses. The memory is freed only after the plugin reports
 //!   that the operation has ended, even if the future is dropped or leaked.
 //! - [`contracts`] lists what a plugin must promise (contracts C1 to C11) and what this crate guarantees in return.
@@ -45,9 +45,9 @@
 //! - `dlpack`: exports DLPack tensors without copies, and imports them without copies if the device allows it.
 //! - `hazards`: rejects programs that are known to crash XLA's plugins. The crate `plugin-registry` enables this
 //!   feature.
-//! - `stablehlo`: compiles programs that are built with the crate `stablehlo`, in a StableHLO version that the plugin
-//!   reads. The feature also makes [`LoadedExecutable::parameters`] read optimized programs that a plugin returns as
-//!   StableHLO.
+//! - `stablehlo`: compiles programs that are built with the crate `stablehlo`. It serializes them in a StableHLO
+//!   version that the plugin can read. The feature also makes [`LoadedExecutable::parameters`] read optimized programs
+//!   that a plugin returns as StableHLO.
 //! - `ndarray`: uploads arrays of the crate `ndarray`, and returns views of buffers as `ndarray` views.
 
 mod adopt;
@@ -173,7 +173,7 @@ pub use transfer_manager::AsyncHostToDeviceTransferManager;
 pub use upload::Placement;
 pub use upload_options::UploadOptions;
 
-/// Raw pointers to a plugin's function table and objects, for code that calls functions that the safe API lacks.
+/// Raw pointers to a plugin's function table and objects, for code that calls PJRT functions without a safe wrapper.
 ///
 /// This module follows the PJRT header, so it may change with any minor version of this crate. [`Plugin::api`] returns
 /// the [`Api`](raw::Api) of a plugin. Outside this module, the only type of `pjrt-sys` in the public API is

@@ -1,4 +1,4 @@
-//! Errors of loading a plugin.
+//! Errors that occur while a plugin is loaded.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,14 +9,15 @@ use pjrt_types::{ApiVersion, MIN_MINOR};
 use crate::error::Error;
 use crate::loader_error::LoaderError;
 
-/// An error of loading a plugin, with the path of the plugin's file and the step that failed.
+/// An error that occurred while a plugin was loaded. It contains the path of the plugin's file and the reason of the
+/// failure.
 #[derive(Clone, Debug)]
 pub struct LoadError {
     path: Option<PathBuf>,
     kind: LoadErrorKind,
 }
 
-/// The step of loading that failed.
+/// The reason why a plugin could not be loaded, or why a function of its library could not be called.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadErrorKind {
@@ -49,7 +50,7 @@ pub enum LoadErrorKind {
     TruncatedTable {
         /// The `struct_size` of the table.
         struct_size: usize,
-        /// Minimum size of a table that contains its API version.
+        /// Minimum size of a table that contains its API version, in bytes.
         needed: usize,
     },
     /// This crate does not support the major version of the plugin's API.
@@ -89,7 +90,7 @@ impl LoadError {
         self.path.as_deref()
     }
 
-    /// Returns the step that failed.
+    /// Returns the reason of the failure.
     pub fn kind(&self) -> &LoadErrorKind {
         &self.kind
     }
@@ -104,8 +105,8 @@ impl fmt::Display for LoadError {
     }
 }
 
-// The message already contains the message of `kind`. Return the source of `kind`, so that error reporters do not print
-// the message of `kind` twice.
+// The message of a `LoadError` already contains the message of its `kind`. Return the source of `kind`, so that error
+// reporters do not print the message of `kind` twice.
 impl std::error::Error for LoadError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         std::error::Error::source(&self.kind)

@@ -226,9 +226,9 @@ impl LoadedExecutable {
 
 /// Returns the program's parameters from the most detailed source that the plugin supports.
 ///
-/// PJRT has no function that returns the number of parameters, and XLA's plugins crash if a run passes some wrong
-/// numbers of arguments. This function therefore tries three other sources. The optimized program contains the number
-/// of parameters, their shapes and their layouts. The layouts extension returns one layout for each parameter.
+/// PJRT has no function that returns the number of parameters, and XLA's plugins may crash if a run passes a wrong
+/// number of arguments. This function therefore tries three other sources. The optimized program contains the number of
+/// parameters, their shapes and their layouts. The layouts extension returns one layout for each parameter.
 /// `PJRT_Executable_ParameterMemoryKinds` returns one memory kind for each parameter.
 fn parameters(client: &Client, executable: &Executable) -> Option<Vec<Parameter>> {
     let extension = client.plugin().extension::<Layouts>();

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::handle::Handle;
 use crate::read;
 
-/// A memory of a client, such as a device's own memory, or host memory that the device can access.
+/// A memory of a client, such as the memory on a device, or host memory that a device can access.
 ///
 /// ```
 /// # use pjrt::ClientOptions;

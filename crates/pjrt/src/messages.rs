@@ -52,7 +52,8 @@ fn load_error_kinds() -> Vec<LoadErrorKind> {
     ]
 }
 
-/// Returns the index of a kind. A new kind needs an index here and an example in [`load_error_kinds`].
+/// Returns the index of `kind` in the array `seen` of [`snapshot`]. A new kind needs an index here and an example in
+/// [`load_error_kinds`].
 fn load_error_number(kind: &LoadErrorKind) -> usize {
     match kind {
         LoadErrorKind::File(_) => 0,

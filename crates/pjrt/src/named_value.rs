@@ -11,8 +11,8 @@ use crate::read::{self, Malformed};
 ///
 /// # Safety
 ///
-/// `values` is null or misaligned, or points to `len` valid values, which may be longer than in this crate's header.
-/// The memory that the values refer to is valid.
+/// `values` is null or misaligned, or points to `len` valid values. Each value may be longer than `PJRT_NamedValue` of
+/// this crate's header. The memory that the values refer to is valid.
 pub(crate) unsafe fn read(values: *const PJRT_NamedValue, len: usize) -> Result<Vec<NamedValue>, Malformed> {
     let mut read = Vec::new();
     if len == 0 {

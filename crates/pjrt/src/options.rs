@@ -48,7 +48,8 @@ impl ClientOptions {
         self
     }
 
-    /// Replaces all options of the plugin. Does not change settings of other methods, such as the key-value store.
+    /// Replaces all options of the plugin. Does not change the settings that have their own methods, such as the
+    /// key-value store.
     #[must_use]
     pub fn with_values(mut self, values: Vec<NamedValue>) -> Self {
         self.values = values;
@@ -95,8 +96,8 @@ impl ClientOptions {
     /// runs with callbacks, and runs whose donated inputs the plugin has consumed. The hook is only called if the call
     /// itself fails. An operation that fails later reports the error through its event and its outputs.
     ///
-    /// The client owns the hook. If the hook owns buffers of the client, this cycle keeps the client alive forever. Use
-    /// a weak reference instead:
+    /// The client owns the hook. If the hook also owns buffers of the client, the resulting reference cycle keeps the
+    /// client alive forever. Use a weak reference instead:
     ///
     /// ```
     /// use std::sync::{Arc, Mutex};

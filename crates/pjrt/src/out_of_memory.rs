@@ -70,8 +70,8 @@ impl ClientInner {
         call().map_err(|error| if error.is_out_of_memory() { with_memory(error, devices) } else { error })
     }
 
-    /// Runs the client's hook, if there is one. Returns whether the hook has freed memory. Does not run the hook within
-    /// a callback or within a hook.
+    /// Runs the client's hook, if there is one, and returns whether the hook has freed memory. Within a callback or
+    /// within a hook, returns `false` and does not run the hook.
     fn free_memory(&self, error: &Error) -> bool {
         // A hook may wait for operations of the client, but a callback must not block. Do not run the hook within a
         // callback.
@@ -105,7 +105,8 @@ fn with_memory(mut error: Error, devices: &[Device]) -> Error {
 }
 
 impl Client {
-    /// Returns the devices that can use the memory that `placement` names.
+    /// Returns the devices whose memory an upload to `placement` may exhaust: the default device, the given device, or
+    /// the devices of the given memory.
     pub(crate) fn devices_at(&self, placement: Placement<'_>) -> Vec<Device> {
         match placement {
             Placement::Default => self.default_device().into_iter().collect(),

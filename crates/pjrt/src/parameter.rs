@@ -4,7 +4,7 @@ use pjrt_types::{Layout, Shape};
 
 use crate::layout;
 
-/// The properties of a compiled program's parameter that the plugin reports.
+/// A parameter of a compiled program, with the properties that the plugin reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
     pub(crate) shape: Option<Shape>,

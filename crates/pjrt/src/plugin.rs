@@ -60,7 +60,7 @@ impl Owner for PluginInner {
     }
 }
 
-/// Result of a plugin's initialization, which runs only once.
+/// Result of a plugin's initialization. The initialization runs only once.
 type Loaded = Arc<OnceLock<Result<Plugin, LoadError>>>;
 
 /// The loaded plugins of this process.
@@ -102,7 +102,7 @@ impl Plugin {
     /// # Errors
     ///
     /// Returns an error if the file cannot be loaded, if it is not a supported PJRT plugin, or if the initialization
-    /// fails. [`LoadError::kind`] returns the failed step.
+    /// fails. [`LoadError::kind`] returns the reason.
     ///
     /// # Safety
     ///
@@ -224,7 +224,7 @@ impl Plugin {
 
     /// Returns the plugin of a function table. The first call for a table creates the plugin, and calls
     /// `PJRT_Plugin_Initialize` if `is_new` is `true` and the table contains this function. Later calls return the same
-    /// result.
+    /// result. `file` contains the path and the library of a plugin that this crate loaded from a file.
     ///
     /// # Safety
     ///

@@ -23,7 +23,7 @@ pub struct CustomPartitioners(Functions<PJRT_Custom_Partitioner_Extension>);
 
 plugin_extension!(CustomPartitioners(PJRT_Custom_Partitioner_Extension));
 
-/// An array that a custom call takes or returns.
+/// The shape and the sharding of an argument or of the result of a custom call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(alias = "JAX_CustomCallPartitioner_aval")]
 pub struct PartitionedArray {
@@ -36,8 +36,8 @@ pub struct PartitionedArray {
 /// The result of splitting a custom call over devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partitioned {
-    /// The program that replaces the call on each device, as an MLIR module. The program's arguments and results have
-    /// the shapes of the parts on one device.
+    /// The program that replaces the call on each device, as an MLIR module. The arguments and results of this program
+    /// have the shapes of one device's shards.
     pub mlir_module: Vec<u8>,
     /// The sharding that the program requires for each argument, as a serialized `xla.OpSharding` message.
     pub argument_shardings: Vec<Vec<u8>>,
@@ -49,7 +49,7 @@ pub struct Partitioned {
 /// `can_side_effecting_have_replicated_sharding` once. The plugin calls the other methods during compilation, on any
 /// thread.
 pub trait CustomPartitioner: Send + Sync + 'static {
-    /// Splits a call over devices. `backend_config` is the value of the call's attribute of this name.
+    /// Splits a call over devices. `backend_config` is the value of the call's `backend_config` attribute.
     ///
     /// # Errors
     ///
@@ -61,8 +61,9 @@ pub trait CustomPartitioner: Send + Sync + 'static {
         backend_config: &[u8],
     ) -> Result<Partitioned, CallbackError>;
 
-    /// Infers the sharding of the result from the shardings of the arguments. Returns `None` if the arguments do not
-    /// determine the sharding.
+    /// Infers the sharding of the result from the shardings of the arguments, and returns it as a serialized
+    /// `xla.OpSharding` message. Returns `None` if the arguments do not determine the sharding. `result_shape` is a
+    /// serialized `xla.ShapeProto` message.
     ///
     /// # Errors
     ///
@@ -74,8 +75,8 @@ pub trait CustomPartitioner: Send + Sync + 'static {
         backend_config: &[u8],
     ) -> Result<Option<Vec<u8>>, CallbackError>;
 
-    /// Changes the sharding that a user of the call's result requests. The default implementation returns `sharding`
-    /// unchanged.
+    /// Returns the sharding of the call's result, given the `sharding` that another operation requests for the result.
+    /// Both are serialized `xla.OpSharding` messages. The default implementation returns `sharding` unchanged.
     ///
     /// # Errors
     ///
@@ -98,7 +99,8 @@ pub trait CustomPartitioner: Send + Sync + 'static {
 }
 
 impl CustomPartitioners {
-    /// Registers the rules of a custom call for the process. `target` is the name of the call in programs.
+    /// Registers the partitioning rules of a custom call for the whole process. `target` is the call's name in
+    /// programs.
     ///
     /// The plugin owns `partitioner` after this call. It drops `partitioner` when it no longer needs it, which may be
     /// never.
@@ -128,8 +130,8 @@ impl CustomPartitioners {
         unsafe { self.0.call::<function::PJRT_Register_Custom_Partitioner>(&mut args) }
     }
 
-    /// Declares for the process that a custom call treats the elements of a batch independently, so that the
-    /// partitioner may split it along the batch dimensions.
+    /// Declares for the whole process that the custom call `target` computes the elements of a batch independently. The
+    /// partitioner may then split the call along the batch dimensions.
     #[doc(alias = "PJRT_Register_Batch_Partitionable")]
     pub fn register_batch_partitionable(&self, target: &str) -> Result<(), Error> {
         let mut args = PJRT_Register_Batch_Partitionable_Args::new();
@@ -227,7 +229,7 @@ fn header(api_version: i64, mut results: LentResults, error: Option<CallbackErro
 
 /// # Safety
 ///
-/// The plugin passes registered callbacks, which it does not use afterwards.
+/// `data` points to callbacks that [`CustomPartitioners::register`] created, and the plugin no longer uses them.
 unsafe extern "C" fn destroy<P: CustomPartitioner>(data: *mut JAX_CustomCallPartitioner_Callbacks) {
     crate::api::contain(|| {
         // SAFETY: C11 (callbacks of an extension): the callbacks came from `register` and are destroyed once.
@@ -239,7 +241,8 @@ unsafe extern "C" fn destroy<P: CustomPartitioner>(data: *mut JAX_CustomCallPart
 
 /// # Safety
 ///
-/// The plugin passes registered callbacks, and arguments that are valid during the call.
+/// `data` points to callbacks that [`CustomPartitioners::register`] created for the type `P`. `args` and the data that
+/// it points to are valid during the call.
 unsafe extern "C" fn partition<P: CustomPartitioner>(
     data: *mut JAX_CustomCallPartitioner_Callbacks,
     args: *mut JAX_CustomCallPartitioner_Partition_Args,
