@@ -55,7 +55,7 @@ impl Client {
             loan.give_back();
             return Err(error);
         }
-        // SAFETY: the elements of `shape` are at `start`, in memory that the loan keeps alive.
+        // SAFETY: the elements of `shape` are at `start`, in memory that the data of `loan` owns.
         unsafe { self.send_loan(loan, start, shape, placement.into()) }
     }
 }

@@ -14,7 +14,7 @@ use crate::error::Error;
 pub struct ProcessInfo {
     /// Index of the process in the distributed program.
     pub process_index: i32,
-    /// Id of the process's incarnation, which changes each time the process restarts.
+    /// Id of the process's incarnation. The id changes each time the process restarts.
     pub incarnation: u64,
     /// State of the process.
     pub state: ProcessState,

@@ -6,7 +6,7 @@ use std::ffi::c_char;
 use pjrt_sys::{AbiStruct, PJRT_Program};
 use pjrt_types::Program;
 
-/// A program in the format of the C struct `PJRT_Program`.
+/// A program that is prepared for the C struct `PJRT_Program`.
 ///
 /// MLIR's text parser reads beyond the end of the source unless a zero byte follows, and XLA passes the caller's memory
 /// to the parser. Programs in MLIR's text format are therefore copied, and a zero byte is appended. The program's size
@@ -24,7 +24,7 @@ impl<'p> PluginProgram<'p> {
         Self { format: program.format(), code: copied.map_or(Cow::Borrowed(code), Cow::Owned), size: code.len() }
     }
 
-    /// Returns the C struct, which points into `self`.
+    /// Returns the program as a C struct. The struct points into `self`.
     pub(crate) fn raw(&self) -> PJRT_Program {
         let mut raw = PJRT_Program::new();
         raw.code = self.code.as_ptr().cast_mut().cast::<c_char>();

@@ -1,4 +1,4 @@
-//! Calls of PJRT functions whose only input is an object and whose other arguments are all outputs.
+//! Calls PJRT functions whose only input is one object. All other arguments of these functions are outputs.
 //!
 //! The macro `queries` defines how to read the output of each function, so that the callers need no unsafe code.
 
@@ -51,7 +51,7 @@ impl<T, O: Owner> Handle<T, O> {
 }
 
 /// Implements `Query` for PJRT functions. Each line names the function, its arguments struct, the field and type of the
-/// object, and the fields of the output.
+/// object, the kind of the output, and the fields of the output.
 macro_rules! queries {
     ($($function:ident($args:ident, $field:ident: $object:ident) => $kind:ident($($out:tt)*);)*) => {
         $(

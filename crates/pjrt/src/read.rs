@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::ffi::c_char;
 use std::ptr::NonNull;
 
-/// A description of an output of the plugin that violates the PJRT interface.
+/// The reason why data from the plugin violates the PJRT interface.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
 /// Returns an array of the plugin as a slice. If the length is 0, returns an empty slice, and `data` may be null.
+/// Otherwise, returns an error if `data` is null or misaligned, or if the array exceeds the address space.
 ///
 /// # Safety
 ///
@@ -43,7 +44,7 @@ pub(crate) unsafe fn text<'a>(data: *const c_char, len: usize) -> Result<Cow<'a,
     unsafe { slice(data.cast::<u8>(), len) }.map(String::from_utf8_lossy)
 }
 
-/// Checks that the plugin's pointer to an object is not null.
+/// Returns the plugin's pointer to an object, or an error if the pointer is null.
 pub(crate) fn object<T>(raw: *mut T) -> Result<NonNull<T>, Malformed> {
     NonNull::new(raw).ok_or(Malformed("a null pointer for an object"))
 }

@@ -140,7 +140,7 @@ impl CallbackLists {
         lists
     }
 
-    /// Sets the callbacks in `options`, which then points into `self`.
+    /// Sets the callbacks in `options`. The fields of `options` then point into `self`.
     pub(crate) fn fill(&mut self, callbacks: &Callbacks, options: &mut PJRT_ExecuteOptions) {
         options.num_send_ops = callbacks.sends.len();
         options.num_recv_ops = callbacks.receives.len();
@@ -161,7 +161,7 @@ fn pointer<T>(argument: &T) -> *mut c_void {
     std::ptr::from_ref(argument).cast_mut().cast::<c_void>()
 }
 
-/// A chunk whose deleter runs on drop.
+/// A chunk of a sent value. Dropping this value calls the chunk's deleter.
 struct Chunk(PJRT_Chunk);
 
 impl Drop for Chunk {

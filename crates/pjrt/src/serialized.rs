@@ -1,4 +1,4 @@
-//! Serialized executables and topologies, in an envelope that identifies the plugin that serialized them.
+//! Serialized executables and topologies. Their envelope identifies the plugin that serialized them.
 
 use std::fmt;
 

@@ -52,7 +52,7 @@ impl SettableEvent {
     ///
     /// # Errors
     ///
-    /// Returns an error if the plugin reports an error. The event may then never become ready.
+    /// Returns an error if the plugin cannot set the event. The event may then never become ready.
     #[doc(alias = "PJRT_Event_Set")]
     pub fn set(self) -> Result<Event, Error> {
         self.end(ErrorCode::OK, "")

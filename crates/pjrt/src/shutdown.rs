@@ -12,7 +12,8 @@ use crate::error::{Error, ErrorKind};
 /// after the current step of the program.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Maximum number of runs to cancel for each device and launch id.
+/// Maximum number of runs to cancel for each device and launch id. The limit ends the loop if a plugin reports a
+/// cancelled run for every call.
 const MOST_RUNS: usize = 1 << 16;
 
 impl Client {

@@ -21,9 +21,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The crates convert each other's element types and shapes with `TryFrom`: [`ElementType`](crate::ElementType) to and
-//! from [`ir::ElementType`], [`ir::Type`] to [`Shape`](crate::Shape), and [`Shape`](crate::Shape) to
-//! [`ir::TensorType`].
+//! This crate and the crate `stablehlo` convert their element types and shapes with `TryFrom`:
+//! [`ElementType`](crate::ElementType) to and from [`ir::ElementType`], [`ir::Type`] to [`Shape`](crate::Shape), and
+//! [`Shape`](crate::Shape) to [`ir::TensorType`].
 
 pub use ::stablehlo::lower::DeviceRules;
 pub use ::stablehlo::{Error as ProgramError, builder, ir};
@@ -36,7 +36,7 @@ use crate::plugin::Plugin;
 
 /// Conversion of a StableHLO [`Module`] to a program in a format that a plugin reads.
 pub trait ForPlugin: Sized {
-    /// Serializes the module as StableHLO that the plugin reads.
+    /// Serializes the module in a StableHLO version that the plugin reads.
     ///
     /// The program is a StableHLO portable artifact, in the newest version that both the plugin and this crate support.
     /// If the plugin does not report its version, the artifact has the oldest version that can represent the program,

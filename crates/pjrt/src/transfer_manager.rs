@@ -98,8 +98,8 @@ impl Client {
         AsyncHostToDeviceTransferManager::create(self, shapes, &[], memory)
     }
 
-    /// Creates buffers in `memory` with the given layouts. Their contents are transferred later. The chunks contain
-    /// bytes of the buffer in its layout.
+    /// Creates buffers in `memory` with the given layouts. Their contents are transferred later. The bytes of the
+    /// chunks have the layout of their buffer.
     ///
     /// # Errors
     ///
@@ -279,8 +279,8 @@ impl AsyncHostToDeviceTransferManager {
         args.is_last_transfer = is_last.into();
         let started = self.range(index, offset, bytes.len()).and_then(|(number, offset, size)| {
             (args.buffer_index, args.offset, args.transfer_size) = (number, offset, size);
-            // SAFETY: C2 (calls), C5 (host memory): the manager is live, the chunk is within the buffer, and the loan
-            // keeps the data until the event is ready.
+            // SAFETY: C2 (calls), C5 (host memory): the manager is live, the chunk is within the buffer, and the data
+            // lives until the event is ready.
             unsafe { self.raw.api().call::<Function>(&mut args) }
         });
         if let Err(error) = started {
@@ -334,7 +334,7 @@ impl AsyncHostToDeviceTransferManager {
             }
             let mut sending = self.begin(index, true)?;
             // SAFETY: C2 (calls), C5 (host memory): the manager is live, the data has as many elements as the buffer's
-            // shape, and the loan keeps the data until the event is ready.
+            // shape, and the data lives until the event is ready.
             unsafe { self.raw.api().call::<Function>(&mut args) }?;
             sending.is_accepted = true;
             Ok(())
@@ -393,8 +393,9 @@ impl AsyncHostToDeviceTransferManager {
         })
     }
 
-    /// Checks that a buffer accepts data or an error, and marks it as receiving. This check is needed because XLA's
-    /// plugins abort the process if data follows the last chunk.
+    /// Checks that the buffer at `index` accepts data or an error, and returns a guard for the call that sends it. If
+    /// `is_last` is `true`, the buffer accepts nothing afterwards. This check is needed because XLA's plugins abort the
+    /// process if data follows the last chunk.
     fn begin(&self, index: usize, is_last: bool) -> Result<Sending<'_>, Error> {
         let buffer = self.buffer(index)?;
         let mut progress = lock(buffer);

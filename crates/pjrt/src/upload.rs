@@ -131,9 +131,9 @@ impl Client {
         self.copy(start, &shape, &byte_strides, placement.into())
     }
 
-    /// Transfers a row-major array, without a copy if the device can use host memory in place, as CPU devices can.
-    /// `data`, such as a `Vec<T>` or an `Arc<[T]>`, is dropped when the plugin no longer uses it. The plugin may use it
-    /// until the buffer is destroyed, and may drop it on a thread of the plugin.
+    /// Transfers a row-major array. The elements are not copied if the device can use host memory in place, as CPU
+    /// devices can. `data`, such as a `Vec<T>` or an `Arc<[T]>`, is dropped when the plugin no longer uses it. The
+    /// plugin may use it until the buffer is destroyed, and may drop it on a thread of the plugin.
     ///
     /// # Errors
     ///
@@ -154,7 +154,7 @@ impl Client {
                 return Err(error);
             }
         };
-        // SAFETY: the elements of `shape` are at `start`, in memory that the loan keeps alive.
+        // SAFETY: the elements of `shape` are at `start`, in memory that the data of `loan` owns.
         unsafe { self.send_loan(loan, start, &shape, placement.into()) }
     }
 
@@ -162,7 +162,7 @@ impl Client {
     ///
     /// # Safety
     ///
-    /// The elements of `shape` are at `start`, in the memory that the loan's data owns.
+    /// The elements of `shape` are at `start`, in memory that the data of `loan` owns.
     pub(crate) unsafe fn send_loan<D: Send + Sync + 'static>(
         &self,
         loan: Loan<D>,
@@ -316,7 +316,8 @@ impl Client {
     }
 }
 
-/// Returns the shape, or an error if the number of elements does not match the dimensions.
+/// Returns the shape of an array of type `T` with the extents `dims`, or an error if `len` is not its number of
+/// elements.
 pub(crate) fn shape_of<T: Element>(len: usize, dims: &[i64]) -> Result<Shape, Error> {
     let shape = Shape::new(element::type_of::<T>(), dims);
     match shape.num_elements() {
@@ -336,7 +337,8 @@ pub(crate) fn check_bytes(len: usize, shape: &Shape) -> Result<(), Error> {
     }
 }
 
-/// Converts the strides to bytes. Returns an error if an element is outside the data.
+/// Converts `strides` from elements to bytes. `len` and `offset` count elements. Returns an error if the number of
+/// strides differs from the rank, or if an element of the array is outside the `len` elements.
 fn check_strides(len: usize, offset: usize, shape: &Shape, strides: &[i64]) -> Result<Vec<i64>, Error> {
     let size = shape.element_type.host_size();
     let in_bytes = |stride: &i64| stride.checked_mul(i64::try_from(size).ok()?);
@@ -353,7 +355,8 @@ fn outside(shape: &Shape, strides: &[i64]) -> Error {
     Error::invalid(format!("elements of {shape} with strides {strides:?} lie outside the data"))
 }
 
-/// Checks that each dimension has a stride and that every element of the array is within `len` bytes.
+/// Checks that each dimension has a stride and that every element of the array is within `len` bytes. The first element
+/// begins at byte `offset`, and the strides are in bytes.
 fn check_byte_strides(len: usize, offset: usize, shape: &Shape, strides: &[i64]) -> Result<(), Error> {
     let rank = shape.dimensions.len();
     if strides.len() != rank {

@@ -11,7 +11,7 @@ use crate::loan::Loan;
 use crate::send_ptr::SendPtr;
 use crate::upload::{HostData, Placement, check_bytes, shape_of};
 
-/// Options of an upload from host memory that the transfer owns.
+/// Options for an upload. The transfer owns the host memory.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct UploadOptions {
@@ -160,7 +160,7 @@ impl Client {
     }
 }
 
-/// Calls `give_back` with the data when the plugin no longer uses the data. Returns the buffer.
+/// Calls `give_back` with the data when the plugin no longer uses the data. Returns the buffer, or the error in `sent`.
 fn finish<L: Send + 'static>(
     sent: Result<(Result<Buffer, Error>, Option<Event>), Error>,
     data: L,

@@ -97,7 +97,7 @@ impl Environment {
         Self(items.finish())
     }
 
-    /// Returns the key for compiling `program` with `options` in this environment.
+    /// Returns the key for compiling `program` with `options` in this environment. `salt` is the salt of the cache.
     pub(super) fn key(&self, salt: &[u8], program: &Program, options: &CompileOptions) -> Key {
         let mut items = Items(Sha256::new());
         items.add(self.0);

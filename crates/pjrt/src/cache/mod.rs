@@ -34,8 +34,7 @@ const MAX_BYTES: u64 = 4 << 30;
 ///   bytes of the plugin's file (or of the process's executable file if this crate did not load the plugin from a
 ///   file);
 /// - the client's platform, options and process index, and the ids, kinds and attributes of its devices;
-/// - the processor's instruction sets, on Linux, and the environment variables `XLA_FLAGS` and
-///   `LIBTPU_INIT_ARGS`.
+/// - the environment variables `XLA_FLAGS` and `LIBTPU_INIT_ARGS`, and on Linux the processor's instruction sets.
 ///
 /// If the machine code depends on other inputs, pass a description of these inputs to [`Self::with_salt`].
 ///
@@ -226,8 +225,8 @@ impl ExecutableCache {
         }
     }
 
-    /// Returns the hash of the environment of `client`, which is computed at the client's first compilation with this
-    /// cache.
+    /// Returns the hash of the environment of `client`. The hash is computed at the client's first compilation with
+    /// this cache.
     fn environment(&self, client: &Client) -> Environment {
         let lock = || self.environments.lock().unwrap_or_else(PoisonError::into_inner);
         let known = |(other, _): &&(Weak<ClientInner>, Environment)| other.as_ptr().addr() == address(client);

@@ -66,7 +66,7 @@ impl AbiVersions {
         self.executable(args.abi_version, Function::NAME)
     }
 
-    /// Deserializes a version from the bytes of [`RuntimeAbiVersion::serialize`].
+    /// Deserializes a version from the bytes that [`RuntimeAbiVersion::serialize`] returned.
     #[doc(alias = "PJRT_RuntimeAbiVersion_FromProto")]
     pub fn parse_runtime(&self, serialized: &[u8]) -> Result<RuntimeAbiVersion, Error> {
         type Function = function::PJRT_RuntimeAbiVersion_FromProto;
@@ -78,7 +78,7 @@ impl AbiVersions {
         self.runtime(args.abi_version, Function::NAME)
     }
 
-    /// Deserializes a version from the bytes of [`ExecutableAbiVersion::serialize`].
+    /// Deserializes a version from the bytes that [`ExecutableAbiVersion::serialize`] returned.
     #[doc(alias = "PJRT_ExecutableAbiVersion_FromProto")]
     pub fn parse_executable(&self, serialized: &[u8]) -> Result<ExecutableAbiVersion, Error> {
         type Function = function::PJRT_ExecutableAbiVersion_FromProto;
@@ -171,7 +171,7 @@ impl RuntimeAbiVersion {
         unsafe { versions.0.call::<function::PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable>(&mut args) }
     }
 
-    /// Returns the id of the platform, which the plugin defines.
+    /// Returns the id of the platform. The plugin defines this id.
     #[doc(alias = "PJRT_RuntimeAbiVersion_PlatformId")]
     pub fn platform_id(&self) -> Result<u64, Error> {
         let mut args = PJRT_RuntimeAbiVersion_PlatformId_Args::new();
@@ -206,7 +206,7 @@ impl ExecutableAbiVersion {
         &self.0
     }
 
-    /// Returns the id of the platform, which the plugin defines.
+    /// Returns the id of the platform. The plugin defines this id.
     #[doc(alias = "PJRT_ExecutableAbiVersion_PlatformId")]
     pub fn platform_id(&self) -> Result<u64, Error> {
         let mut args = PJRT_ExecutableAbiVersion_PlatformId_Args::new();

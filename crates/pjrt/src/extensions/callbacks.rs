@@ -13,8 +13,8 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::read;
 
-/// Functions that register callbacks. The plugin calls these callbacks when a TPU slice fails, or before it ends the
-/// process.
+/// Functions that register callbacks, or call registered callbacks for a test. The plugin calls the callbacks when a
+/// TPU slice fails, or before it ends the process.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_Callback_Extension")]
 pub struct Callbacks(Functions<PJRT_Callback_Extension>);

@@ -73,7 +73,7 @@ pub struct CollectiveRun {
 }
 
 impl CollectiveRun {
-    /// Converts to the struct of the C API, which points to `device_ids`.
+    /// Returns the struct of the C API for this operation. The struct points to `device_ids`.
     fn raw(&self, device_ids: &mut [i64]) -> PJRT_Collectives_CpuExecutor {
         type Kind = PJRT_Collectives_CollectiveOpKind;
         PJRT_Collectives_CpuExecutor {
@@ -177,8 +177,8 @@ impl Communicator {
     }
 
     /// Reduces the elements of all devices, element by element, and splits the results into one equal part for each
-    /// device. The parts are assigned to the devices in the order of the ranks. All devices must send the same number
-    /// of elements.
+    /// device. The parts are assigned to the devices in the order of the ranks. Returns the part of this device. All
+    /// devices must send the same number of elements.
     ///
     /// # Errors
     ///
@@ -291,7 +291,8 @@ impl Communicator {
         })
     }
 
-    /// Returns the number of elements for each device if `len` elements are split among all devices.
+    /// Returns the number of elements for each device if `len` elements are split among all devices. Returns an error
+    /// if `len` is not a multiple of the number of devices.
     fn part(&self, len: usize) -> Result<usize, Error> {
         if len.is_multiple_of(self.size()) {
             return Ok(len / self.size());

@@ -49,8 +49,8 @@ pub struct Receive {
     pub key: i64,
 }
 
-/// A process and its incarnation, which changes each time the process restarts. Plugins end transfers with processes
-/// that have restarted.
+/// A process and the id of its incarnation. The id changes each time the process restarts. Plugins end transfers with
+/// processes that have restarted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskIncarnation {
     /// Index of the process.

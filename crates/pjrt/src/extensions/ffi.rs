@@ -13,7 +13,8 @@ use crate::error::Error;
 use crate::execute_context::ExecuteContext;
 use crate::plugin::Plugin;
 
-/// Functions for custom calls: code that programs call by name, and the data that a run passes to it.
+/// Functions for custom calls. A custom call runs a registered handler that a program names. These functions register
+/// handlers, and add data that a run passes to the handlers.
 ///
 /// ```
 /// # use pjrt::ClientOptions;
@@ -38,7 +39,7 @@ impl PluginExtension for Ffi {
 
 impl Ffi {
     /// Registers a type of user data for the process. Returns `id`, or an id that the plugin chooses if `id` is `None`.
-    /// The plugin never frees data of this type, which belongs to the caller.
+    /// Data of this type belongs to the caller, so the plugin never frees it.
     ///
     /// # Errors
     ///

@@ -141,7 +141,8 @@ impl Layouts {
         layouts.map_err(|broken| Error::malformed(Function::NAME, broken))
     }
 
-    /// Rejects shapes that crash XLA's plugins.
+    /// Returns an error for a token, for a shape with negative extents or a size beyond the address space, and for an
+    /// element type that the plugin's API version lacks. XLA's plugins would crash on such a shape.
     fn check_shape(&self, shape: &Shape) -> Result<(), Error> {
         if shape.element_type == ElementType::Token {
             return Err(Error::invalid("a token has no layout"));

@@ -26,7 +26,7 @@ pub struct Megascale(Functions<PJRT_Megascale_Extension>);
 
 plugin_extension!(Megascale(PJRT_Megascale_Extension));
 
-/// The functions that read and destroy configurations.
+/// The functions that read and destroy multi-slice configurations.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_MultiSlice_Extension")]
 pub(crate) struct MultiSlice(Functions<PJRT_MultiSlice_Extension>);
@@ -47,7 +47,8 @@ pub struct LocalSlice<'a> {
 }
 
 impl Megascale {
-    /// Creates the connection of a client to the other slices.
+    /// Creates the context for a client's connection to the other slices. [`MegascaleContext::initialize`] then
+    /// connects.
     ///
     /// # Errors
     ///
@@ -63,7 +64,7 @@ impl Megascale {
         self.owned(args.client_context, Some(client.clone()), Function::NAME)
     }
 
-    /// Creates a connection to the other slices with default options, without a client.
+    /// Creates a context with default options for a connection to the other slices, without a client.
     #[doc(alias = "PJRT_Megascale_CreateDefaultClientContext")]
     pub fn default_context(&self) -> Result<MegascaleContext, Error> {
         type Function = function::PJRT_Megascale_CreateDefaultClientContext;
@@ -189,7 +190,7 @@ unsafe impl Destroy<Megascale> for PJRT_Megascale_ClientContext {
     }
 }
 
-/// A context and the client that it was created for.
+/// A context, and the client for which it was created, if any.
 #[derive(Debug)]
 pub(crate) struct ConnectedContext {
     raw: Owned<PJRT_Megascale_ClientContext, Megascale>,

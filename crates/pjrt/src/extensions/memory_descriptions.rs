@@ -1,4 +1,4 @@
-//! `PJRT_MemoryDescriptions_Extension`: describes the memories of devices, which may be absent.
+//! `PJRT_MemoryDescriptions_Extension`: describes the memories of devices. The devices may be absent.
 
 use pjrt_sys::extension_slot as function;
 use pjrt_sys::*;

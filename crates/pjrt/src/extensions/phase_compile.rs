@@ -142,8 +142,8 @@ impl PhaseCompiler {
         Ok(names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect())
     }
 
-    /// Runs phases on programs, each a serialized `xla.PjRtPartialProgramProto` message, and returns the resulting
-    /// programs.
+    /// Runs phases on programs, and returns the resulting programs. Each program is a serialized
+    /// `xla.PjRtPartialProgramProto` message.
     ///
     /// # Errors
     ///

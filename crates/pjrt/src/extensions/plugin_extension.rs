@@ -33,7 +33,7 @@ pub trait PluginExtension: Sized + sealed::Sealed {
     fn of(plugin: &Plugin) -> Option<Self>;
 }
 
-/// Properties of a plugin's extension, which may be unknown to this crate.
+/// Properties of a plugin's extension. The type of the extension may be unknown to this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExtensionInfo {

@@ -198,7 +198,7 @@ impl RawBuffer {
         type Function = function::PJRT_RawBuffer_CopyRawHostToDevice;
         let mut loan = Loan::new(bytes);
         let source: *const [u8] = (*loan.data_mut()).as_ref();
-        // SAFETY: this function's contract: the write is allowed. The loan keeps the bytes until the event is ready.
+        // SAFETY: this function's contract: the write is allowed. The bytes live until the event is ready.
         match unsafe { self.start_write(offset, source) } {
             // If the plugin returns no event, it is unknown when the copy ends, so the bytes are leaked.
             Ok(raw) => {

@@ -41,7 +41,7 @@ impl PluginExtension for Streams {
     }
 }
 
-/// A stream of a device: the platform's own handle, such as a `cudaStream_t`, and the device's client.
+/// A stream of a device. It consists of the platform's handle, such as a `cudaStream_t`, and the device's client.
 #[derive(Clone)]
 pub struct Stream {
     raw: isize,
@@ -103,7 +103,7 @@ impl Streams {
         args.stream = stream.raw;
         args.buffer = buffer.live()?.as_ptr();
         // SAFETY: C2 (calls): the buffer is live and belongs to this plugin. The stream came from the plugin and lives
-        // as long as its client, or the caller of `Stream::from_raw` vouches for it.
+        // as long as its client, or the caller of `Stream::from_raw` guarantees that it is live.
         unsafe { self.0.call::<function::PJRT_Wait_Until_Buffer_Ready_On_Stream>(&mut args) }
     }
 }

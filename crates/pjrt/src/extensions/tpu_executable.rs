@@ -56,7 +56,7 @@ impl TpuExecutables {
         Ok(Program::new("hlo_with_config", module))
     }
 
-    /// Returns the sizes of the memory that a run needs, as a serialized `xla.CompiledMemoryStatsProto` message.
+    /// Returns the amounts of memory that a run needs, as a serialized `xla.CompiledMemoryStatsProto` message.
     ///
     /// # Errors
     ///
@@ -101,7 +101,8 @@ impl TpuExecutables {
     }
 
     /// Estimates the costs of HLO modules on a TPU, such as the number of floating-point operations. The modules are
-    /// serialized `HloModuleProto` messages.
+    /// serialized `HloModuleProto` messages. [`TpuExecutables::target_arguments`] returns the `target_arguments` of a
+    /// TPU.
     #[doc(alias = "PJRT_TpuExecutable_RunHloCostAnalysis")]
     pub fn cost_analysis(&self, target_arguments: &[u8], modules: &[&[u8]]) -> Result<Vec<NamedValue>, Error> {
         type Function = function::PJRT_TpuExecutable_RunHloCostAnalysis;

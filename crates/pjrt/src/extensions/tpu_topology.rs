@@ -191,7 +191,7 @@ impl TpuTopology {
         unsafe { TopologyDescription::owned(args.subslice_topology, self.plugin(), Function::NAME) }
     }
 
-    /// Returns the topology with another number of hosts in each dimension.
+    /// Returns the topology with other numbers of hosts. `hosts` is the number of hosts in each dimension.
     #[doc(alias = "PJRT_TpuTopology_ReplaceHostBounds")]
     pub fn with_hosts(&self, topology: &TopologyDescription, hosts: &[i32]) -> Result<TopologyDescription, Error> {
         type Function = function::PJRT_TpuTopology_ReplaceHostBounds;
@@ -376,7 +376,7 @@ impl TpuTopology {
         Ok(read(&config))
     }
 
-    /// Returns the arrangements of all slices of a platform.
+    /// Returns the arrangements of the slices of a platform, at most 256.
     #[doc(alias = "PJRT_TpuTopology_GetSliceConfigs")]
     pub fn slice_configs(&self, platform: &str) -> Result<Vec<SliceConfig>, Error> {
         let mut configs = vec![empty(); MAX_CONFIGS];
@@ -416,7 +416,8 @@ fn read(config: &PJRT_TpuTopology_SliceConfig) -> SliceConfig {
     }
 }
 
-/// Returns memory for `count` ids. Rejects implausible counts, because the count comes from the plugin.
+/// Returns a vector of `count` zeros, into which the plugin writes ids. Returns an error if the count is negative or
+/// above 2^20, because the count comes from the plugin and may be wrong.
 fn ids(count: i32) -> Result<Vec<i32>, Error> {
     const MAX: usize = 1 << 20;
     let count = usize::try_from(count).ok().filter(|count| *count <= MAX);

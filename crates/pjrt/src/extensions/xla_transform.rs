@@ -15,7 +15,7 @@ use crate::read;
 /// The version of the structs that the plugin and a transformation exchange.
 const VERSION: i64 = 1;
 
-/// Functions that register transformations of programs, and that report the passes that XLA runs.
+/// Functions that register transformations of programs, and a function that returns the passes that XLA runs.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_Xla_Transform_Extension")]
 pub struct XlaTransforms(Functions<PJRT_Xla_Transform_Extension>);
@@ -126,7 +126,7 @@ impl XlaTransforms {
 
 /// # Safety
 ///
-/// The plugin passes registered callbacks, which it does not use afterwards.
+/// `data` points to callbacks that [`XlaTransforms::register`] created, and the plugin no longer uses them.
 unsafe extern "C" fn destroy<F>(data: *mut PJRT_XlaTransform_Callbacks) {
     crate::api::contain(|| {
         // SAFETY: C11 (callbacks of an extension): the callbacks came from `register` and are destroyed once.
@@ -136,7 +136,8 @@ unsafe extern "C" fn destroy<F>(data: *mut PJRT_XlaTransform_Callbacks) {
 
 /// # Safety
 ///
-/// The plugin passes registered callbacks, and arguments that are valid during the call.
+/// `data` points to callbacks that [`XlaTransforms::register`] created for the type `F`. `args` and the data that it
+/// points to are valid during the call.
 unsafe extern "C" fn call<F>(data: *mut PJRT_XlaTransform_Callbacks, args: *mut PJRT_XlaTransform_Args)
 where
     F: Fn(&[u8]) -> Result<Option<Vec<u8>>, CallbackError>,
