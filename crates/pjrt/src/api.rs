@@ -90,7 +90,7 @@ impl Api {
         Ok(Self { table: SendPtr(table), raw: SendPtr(raw), struct_size, execute_options_size })
     }
 
-    /// Returns the pointer to the plugin's own table.
+    /// Returns the pointer to the plugin's table, not to the copy.
     pub fn as_raw(&self) -> *const PJRT_Api {
         self.raw.0
     }
@@ -148,8 +148,8 @@ impl Api {
         let Some(function) = S::get(table) else {
             return Err(Error::missing(S::NAME, S::SINCE, self.version()));
         };
-        // Some plugins reject every `struct_size` except that of their own API version, so announce the size that the
-        // arguments have in that version.
+        // Some plugins reject every `struct_size` except that of the plugin's API version. Therefore announce the size
+        // that the arguments have in that version.
         if const { !S::Args::HISTORY.is_empty() || S::Args::ANNOUNCED.is_some() } {
             let size = S::Args::size_at(minor(self.version()));
             // SAFETY: by the contract of `AbiStruct`, the struct begins with its size, and no plugin has received the
@@ -308,7 +308,7 @@ unsafe extern "C" fn collect_payload(
 }
 
 thread_local! {
-    /// Number of callbacks that plugins have called on this thread and that have not returned yet.
+    /// Number of plugins' callbacks that are running on this thread.
     static CALLBACKS: Cell<usize> = const { Cell::new(0) };
 }
 

@@ -123,8 +123,7 @@ impl<O: Owner> Fields<O> {
 }
 
 impl Fields<Uncounted<ClientInner>> {
-    /// Converts fields that do not keep their client alive to a [`Buffer`] that does. `client` must be the buffer's
-    /// client.
+    /// Converts these fields to a [`Buffer`] that keeps the client alive. `client` must be the buffer's client.
     #[inline]
     pub(crate) fn held(self, client: Arc<ClientInner>) -> Buffer {
         let raw = self.raw.release().raw();

@@ -341,7 +341,7 @@ impl Client {
         self.compile_encoded(program, &encode(options)?)
     }
 
-    /// Compiles a program with options from a serialized `CompileOptionsProto`, which may set fields that
+    /// Compiles a program with options from a serialized `CompileOptionsProto`. This message may set fields that
     /// [`CompileOptions`] lacks.
     ///
     /// The options are decoded and checked as in [`Client::compile`]. Absent counts of replicas and partitions are set

@@ -55,12 +55,12 @@ impl CopyToDeviceStream {
         size(Function::NAME, self.0.query::<Function>()?)
     }
 
-    /// Starts sending `chunk`, which contains the next bytes of the value. The plugin drops `chunk` when it no longer
-    /// reads it.
+    /// Starts sending `chunk`. The chunk contains the next bytes of the value. The plugin drops `chunk` when it no
+    /// longer reads it.
     ///
     /// # Errors
     ///
-    /// Returns an error if `chunk` is longer than the rest of the value, or if its length is not a multiple of
+    /// Returns an error if `chunk` has more bytes than the value still lacks, or if its length is not a multiple of
     /// [`granule_size`](Self::granule_size). The returned event reports errors of the transfer itself.
     #[doc(alias = "PJRT_CopyToDeviceStream_AddChunk")]
     pub fn add_chunk<D: AsRef<[u8]> + Send + Sync + 'static>(&mut self, chunk: D) -> Result<Event, Error> {

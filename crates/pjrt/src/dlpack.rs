@@ -141,8 +141,8 @@ impl Client {
     ) -> Result<Buffer, Error> {
         let (data, shape, byte_strides) = layout(&tensor)?;
         let host = HostData { data, shape: &shape, byte_strides: &byte_strides };
-        // SAFETY: P5 (imported tensors): the elements are readable and unchanged until the tensor is dropped, which is
-        // after the event.
+        // SAFETY: P5 (imported tensors): the elements are readable and unchanged until the tensor is dropped. The
+        // tensor is dropped only after the event is ready.
         let sent = unsafe { self.send(&host, HostBufferSemantics::ImmutableZeroCopy, placement.into()) };
         let (buffer, done) = sent?;
         if let Some(done) = done {

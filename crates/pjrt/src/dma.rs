@@ -14,14 +14,14 @@ use crate::loan::Loan;
 use crate::send_ptr::SendPtr;
 
 /// Host memory that is registered with a client's devices, so that transfers from the memory need no intermediate copy.
-/// Clones share the registration, which ends when the last clone is dropped.
+/// Clones share the registration. The memory is unregistered when the last clone is dropped.
 pub struct DmaMapping<D: AsRef<[u8]> + Send + Sync + 'static>(Arc<Registration<D>>);
 
 /// A registration of host memory. Dropping this value unregisters the memory.
 struct Registration<D: AsRef<[u8]> + Send + Sync + 'static> {
     /// The owner of the memory. `None` only within `drop`.
     data: Option<Loan<D>>,
-    /// The registered memory, which belongs to `data`.
+    /// The registered memory. It belongs to `data`.
     registered: SendPtr<NonNull<[u8]>>,
     client: Arc<ClientInner>,
 }

@@ -113,7 +113,7 @@ impl Buffer {
         HostArray::new(self.shape()?.clone(), bytes)
     }
 
-    /// Starts copying the contents to the host. Dropping the returned future does not stop the copy, which owns its
+    /// Starts copying the contents to the host. Dropping the returned future does not stop the copy. The copy owns its
     /// destination memory.
     ///
     /// # Errors
@@ -133,7 +133,7 @@ impl Buffer {
     }
 
     /// Starts copying `len` bytes of the buffer's memory on the device to the host, beginning at byte `offset`. The
-    /// bytes have the layout of the device's memory. Dropping the returned future does not stop the copy, which owns
+    /// bytes have the layout of the device's memory. Dropping the returned future does not stop the copy. The copy owns
     /// its destination memory.
     ///
     /// # Errors
@@ -212,8 +212,8 @@ impl Buffer {
         let shape = self.shape()?;
         element::check_data(shape.element_type, self.handle().api().version())?;
         let non_default = self.non_default_layout();
-        // XLA of API 0.81 ignores the requested dimension order and uses the buffer's own order. Request the buffer's
-        // own order, so that all plugins return the same order.
+        // XLA of API 0.81 ignores the requested dimension order and uses the order of the buffer's layout. Request this
+        // order, so that all plugins return the same order.
         let (order, reorder) = match non_default {
             None => (Order::row_major(shape.dimensions.len()), None),
             Some(own) => {
@@ -234,8 +234,8 @@ impl Buffer {
         // SAFETY: this function's contract: `dst` is valid until the event is ready.
         let event = match unsafe { self.start_with_layout(dst, size, &raw mut layout) } {
             Err(error) if error.kind() == ErrorKind::Unsupported => {
-                // A plugin that does not support layouts uses the buffer's own order. If the rank exceeds 1, the
-                // buffer's order is known only if the plugin reports it.
+                // A plugin that does not support layouts uses the order of the buffer's layout. If the rank exceeds 1,
+                // the buffer's order is known only if the plugin reports it.
                 let rank = shape.dimensions.len();
                 let is_plain = |own: Layout| own.tiles.is_empty() && own.minor_to_major.len() == rank;
                 let is_own = || non_default.is_some() || self.memory_layout().ok().flatten().is_some_and(is_plain);

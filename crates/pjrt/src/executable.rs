@@ -39,7 +39,7 @@ pub struct Executable(Owned<PJRT_Executable, Parent>);
 impl Executable {
     /// # Safety
     ///
-    /// `raw` is null or a live executable that the caller owns, and stays valid as long as `parent` lives.
+    /// `raw` is null, or a live executable that the caller owns. The executable stays valid as long as `parent` lives.
     pub(crate) unsafe fn new(raw: *mut PJRT_Executable, parent: Parent, function: &'static str) -> Result<Self, Error> {
         let raw = read::object(raw).map_err(|broken| Error::malformed(function, broken))?;
         // SAFETY: this function's contract: the executable is live, and the caller owned it.
@@ -56,7 +56,7 @@ impl Executable {
         self.0.query::<slot::PJRT_Executable_Name>().map(String::from)
     }
 
-    /// Returns the number of replicas, which run the program on different data.
+    /// Returns the number of replicas. The replicas run the program on different data.
     #[doc(alias = "PJRT_Executable_NumReplicas")]
     pub fn num_replicas(&self) -> Result<usize, Error> {
         self.0.query::<slot::PJRT_Executable_NumReplicas>()

@@ -48,7 +48,7 @@ impl From<Buffer> for Input<'_> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Execution {
-    /// The outputs, which may not be ready yet.
+    /// The outputs. They may not be ready yet.
     pub outputs: Outputs,
     /// An event that becomes ready when the run has ended.
     pub done: Event,
@@ -58,7 +58,7 @@ pub struct Execution {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ShardedExecution {
-    /// The outputs of each device, which may not be ready yet.
+    /// The outputs of each device. They may not be ready yet.
     pub outputs: Vec<Outputs>,
     /// For each device, an event that becomes ready when the run has ended.
     pub done: Vec<Event>,

@@ -44,7 +44,8 @@ pub struct ExecuteOptions {
     pub launch_id: i32,
     /// Location in the caller's source code, such as `train.rs:12`, for the plugin's messages.
     pub call_location: Option<CString>,
-    /// Device to run on instead of the one that the program was compiled for. The executable must be compiled with
+    /// Device that runs the program instead of the device for which the program was compiled. The executable must be
+    /// compiled with
     /// [`CompileOptions::compile_portable_executable`](crate::CompileOptions::compile_portable_executable).
     pub device: Option<Device>,
     /// Data for the custom calls of this run.
@@ -125,9 +126,9 @@ impl ExecuteOptions {
         self
     }
 
-    /// Adds a callback that receives the values that the program sends to the host on a channel. Each device calls the
-    /// callback with the chunks of a value, in order. The callback runs on a thread of the plugin and must not wait for
-    /// the run. If it returns an error, the run fails. If it panics, the panic is caught and becomes an error.
+    /// Adds a callback for the values that the program sends to the host on a channel. Each device calls the callback
+    /// with the chunks of a value, in order. The callback runs on a thread of the plugin and must not wait for the run.
+    /// If it returns an error, the run fails. If it panics, the panic is caught and becomes an error.
     #[doc(alias = "send_callbacks")]
     #[must_use]
     pub fn with_send_callback(
@@ -139,7 +140,7 @@ impl ExecuteOptions {
         self
     }
 
-    /// Adds a callback that sends the values that the program receives from the host on a channel. Each device calls
+    /// Adds a callback that provides the values that the program receives on a channel from the host. Each device calls
     /// the callback with the index of the device among the devices of the run, and with a stream for the value. The
     /// callback runs on a thread of the plugin and must not wait for the run. It may keep the stream and send the value
     /// later. If it panics, the panic is caught.

@@ -111,7 +111,7 @@ fn called_by_exit() -> bool {
 /// Makes a call of `exit` on this thread wait for pending operations before any exit handler runs.
 #[inline]
 pub(crate) fn watch_thread() {
-    // The first access registers the destructor. Ignore the error of a thread that is ending, which can no longer
+    // The first access registers the destructor. Ignore an error. It means that the thread is ending and can no longer
     // register a destructor.
     let _ = USER_THREAD.try_with(|_| ());
 }

@@ -5,9 +5,9 @@ use stablehlo::hazards::{Hazard, hazards, may_have_hazards};
 
 use crate::error::Error;
 
-/// Rejects a program that contains a known hazard, which is a construct that crashes XLA's plugins. Accepts a program
-/// in an unknown format, and a program that the crate `stablehlo` cannot parse, because the plugin may be able to parse
-/// it.
+/// Returns an error if the program contains a known hazard. A hazard is a construct that crashes XLA's plugins. Accepts
+/// a program in an unknown format, and a program that the crate `stablehlo` cannot parse, because the plugin may be
+/// able to parse it.
 pub(crate) fn check(program: &Program) -> Result<(), Error> {
     if !may_have_hazards(program.code()) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! An array in host memory, with its shape.
+//! Row-major arrays in host memory.
 
 use bytemuck::checked;
 use pjrt_types::{Element, Shape};

@@ -102,7 +102,7 @@ impl Buffer {
                 shape.host_size().map_or("more than the address space".to_owned(), |size| format!("{size} bytes"));
             return Err(Error::invalid(format!("{shape} has {size} on the host, but the destination {len}")));
         }
-        // SAFETY: `HostReadInto` keeps the loan until the event is ready, or leaks it.
+        // SAFETY: `HostReadInto` keeps the memory allocated until the event is ready, or leaks it.
         match unsafe { self.start(start, len) } {
             Ok((event, reorder)) => Ok(HostReadInto::of(&event, loan, reorder, shape.element_type)),
             Err(error) => {

@@ -176,8 +176,8 @@ impl Acquire {
     ///
     /// # Errors
     ///
-    /// Returns an error if the permit is not granted yet and `wait` is called within a callback of a plugin, which must
-    /// not block.
+    /// Returns an error if the permit is not granted yet and `wait` is called within a callback of a plugin. Such a
+    /// callback must not block.
     pub fn wait(mut self) -> Result<InFlightPermit, Error> {
         if !self.granted.is_complete() && in_callback() {
             return Err(Error::invalid("a callback cannot wait for a permit; use `try_acquire`, or another thread"));

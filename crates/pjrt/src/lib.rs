@@ -38,7 +38,7 @@
 //!
 //! The crate emits events and spans of [`tracing`](https://docs.rs/tracing). The span `compile` (level debug) records
 //! the program's format, size and name. The span `execute` (level trace) records the program's name and the number of
-//! devices. The span `execute` ends when the call returns, which may be before the program has run.
+//! devices. The span `execute` ends when the call returns. The program may still be running at that time.
 //!
 //! # Features
 //!

@@ -16,8 +16,8 @@ use crate::serialized::SerializedExecutable;
 #[non_exhaustive]
 #[doc(alias = "PJRT_LoadOptions")]
 pub struct LoadOptions {
-    /// Compile options that replace the executable's own compile options, for example to change the device assignment.
-    /// Requires API 0.71.
+    /// Compile options that replace those of the executable, for example to change the device assignment. Requires API
+    /// 0.71.
     pub overridden_compile_options: Option<CompileOptions>,
     /// Coordinates of the first device, for plugins whose devices form a grid. If empty, the plugin uses its default.
     /// Requires API 0.111.
@@ -25,7 +25,7 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
-    /// Creates the default options, which keep the executable's own compile options.
+    /// Creates the default options. They keep the compile options of the executable.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

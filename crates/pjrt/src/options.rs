@@ -73,8 +73,8 @@ impl ClientOptions {
 
     /// Makes [`Client::synchronize`](crate::Client::synchronize) and the end of the process also wait for runs whose
     /// outputs and events were dropped. PJRT has no function that waits for a client's runs. With this option, each run
-    /// therefore requests an event and registers a callback, which takes less than a microsecond. Without this option,
-    /// wait for a run's outputs, or use [`Client::shutdown`](crate::Client::shutdown).
+    /// therefore requests an event and registers a callback. Both calls together take less than a microsecond. Without
+    /// this option, wait for a run's outputs, or use [`Client::shutdown`](crate::Client::shutdown).
     #[must_use]
     pub fn with_tracked_runs(mut self) -> Self {
         self.tracked_runs = true;
@@ -83,7 +83,7 @@ impl ClientOptions {
 
     /// Sets a hook that frees memory of a device when an operation fails for lack of memory. For example, the hook
     /// drops cached buffers or executables. If the hook returns `true`, the operation is attempted once more. The hook
-    /// receives the error, which contains memory statistics of the devices ([`Error::device_memory`]).
+    /// receives the error. The error contains memory statistics of the devices ([`Error::device_memory`]).
     ///
     /// The hook runs on the thread of the failed call and may use the client. The hook is not called for failures
     /// within the hook itself or within a callback of the plugin. A panic in the hook propagates to the caller of the

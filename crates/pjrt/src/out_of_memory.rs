@@ -40,8 +40,8 @@ impl Drop for Running {
 }
 
 impl ClientInner {
-    /// Runs `call`, which calls a function of the plugin. If it fails for lack of memory, adds the memory statistics of
-    /// `devices` to the error. If the client's hook then frees memory, runs `call` once more.
+    /// Runs `call`, a closure that calls a function of the plugin. If `call` fails for lack of memory, adds the memory
+    /// statistics of `devices` to the error. If the client's hook then frees memory, runs `call` once more.
     ///
     /// `call` must not have side effects when it fails, because it may be repeated.
     #[inline]

@@ -22,7 +22,7 @@ type Buffers = SmallVec<[Fields<Uncounted<ClientInner>>; 1]>;
 /// The outputs of a run on one device. The buffers may not be ready yet.
 ///
 /// The list dereferences to a slice of [`Buffer`], and iterating by value takes the buffers out of the list. The list
-/// holds one reference to the client for all its buffers. A buffer that is taken out of the list holds its own
+/// holds one reference to the client for all its buffers. A buffer that is taken out of the list holds a separate
 /// reference. Dropping a list therefore costs less than dropping a vector of buffers.
 ///
 /// ```
@@ -76,8 +76,8 @@ impl Outputs {
         }
         let buffers = match raw {
             [raw] => NonNull::new(*raw).into_iter().map(take).collect(),
-            // Collect into a `Vec`, which does not check its capacity for each element, unlike `SmallVec`.
-            // SAFETY: no pointer is null, as checked above.
+            // Collect into a `Vec`, because a `SmallVec` would check its capacity for each element. SAFETY: no pointer
+            // is null, as checked above.
             _ => Buffers::from_vec(raw.iter().map(|raw| take(unsafe { NonNull::new_unchecked(*raw) })).collect()),
         };
         Some(Self { buffers, client })

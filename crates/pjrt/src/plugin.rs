@@ -294,7 +294,8 @@ impl Plugin {
 
     /// Calls a function of the loaded library that returns a pointer, such as a description of the plugin. Returns
     /// `None` if the library does not export the function, or if this crate did not load the plugin from a file. Unlike
-    /// [`Plugin::description`], this function does not open the file, which may have been replaced since it was loaded.
+    /// [`Plugin::description`], this function does not open the file, because the file may have been replaced since it
+    /// was loaded.
     ///
     /// # Safety
     ///
@@ -304,8 +305,8 @@ impl Plugin {
         unsafe { self.0.library?.pointer(function) }
     }
 
-    /// Calls an exported function of the plugin's library that takes no arguments and returns nothing, such as a
-    /// function that shuts down the plugin.
+    /// Calls an exported function of the plugin's library, such as a function that shuts down the plugin. The function
+    /// takes no arguments and returns nothing.
     ///
     /// # Errors
     ///
@@ -349,9 +350,9 @@ impl Plugin {
 /// Number of bytes that [`fingerprint`] reads at each end of a plugin's file.
 const ENDS: usize = 64 << 10;
 
-/// Returns an identifier of a plugin's build: the size of the file and a hash of its first and last bytes, which
-/// contain the headers and section tables. Returns `None` if the file cannot be read. Hashing a whole file of hundreds
-/// of megabytes would take longer than loading the plugin.
+/// Returns an identifier of a plugin's build. It consists of the size of the file and a hash of the file's first and
+/// last bytes. These bytes contain the headers and section tables. Returns `None` if the file cannot be read. Hashing a
+/// whole file of hundreds of megabytes would take longer than loading the plugin.
 pub(crate) fn fingerprint(path: &Path) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let size = file.metadata().ok()?.len();

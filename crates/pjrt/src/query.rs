@@ -23,7 +23,7 @@ use crate::read::{self, Malformed};
 pub(crate) unsafe trait Query: FallibleSlot {
     /// The type of the object.
     type Object;
-    /// The output, which may borrow from the object.
+    /// The type of the output. The output may borrow from the object.
     type Output<'a>;
 
     /// Creates the arguments for an object.

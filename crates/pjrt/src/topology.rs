@@ -181,7 +181,7 @@ impl TopologyDescription {
         self.0.query::<slot::PJRT_TopologyDescription_Attributes>()
     }
 
-    /// Returns a fingerprint, which is equal for equal topologies.
+    /// Returns a fingerprint. Equal topologies have equal fingerprints.
     ///
     /// # Errors
     ///
@@ -247,8 +247,8 @@ impl TopologyDescription {
             .ok_or_else(|| Error::malformed_text(Function::NAME, "bytes that are not the shape of an array".to_owned()))
     }
 
-    /// Compiles a program for the topology's devices, which need not be present. To load the executable on devices, use
-    /// [`Client::load_executable`](crate::Client).
+    /// Compiles a program for the topology's devices. The devices need not be present. To load the executable on
+    /// devices, use [`Client::load_executable`](crate::Client).
     ///
     /// # Errors
     ///

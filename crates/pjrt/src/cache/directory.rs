@@ -1,4 +1,4 @@
-//! Storage of executables in a directory, which several processes may share.
+//! Storage of executables in a directory. Several processes may share the directory.
 //!
 //! The name of an executable's file is its key in hexadecimal with the extension `.pjrt`. The file consists of the
 //! eight bytes of [`MAGIC`], the 32 bytes of the key, and the bytes of the [`SerializedExecutable`]. A process first

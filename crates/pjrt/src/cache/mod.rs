@@ -162,7 +162,7 @@ impl ExecutableCache {
         self
     }
 
-    /// Sets the salt, which is a part of the key of each compilation. Compilations with different salts do not share
+    /// Sets the salt. The key of each compilation contains the salt, so compilations with different salts do not share
     /// executables.
     #[must_use]
     pub fn with_salt(mut self, salt: impl Into<Vec<u8>>) -> Self {

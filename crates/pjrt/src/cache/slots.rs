@@ -29,7 +29,8 @@ struct Ready {
     last_use: u64,
 }
 
-/// A running compilation, which one thread performs. It ends without an outcome if the thread panics.
+/// A running compilation. One thread performs the compilation, and other threads wait for it. It ends without an
+/// outcome if the first thread panics.
 #[derive(Default)]
 struct Running {
     /// `None` while the compilation runs, and `Some(None)` if its thread panicked.

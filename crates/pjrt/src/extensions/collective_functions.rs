@@ -1,5 +1,4 @@
-//! The functions of `PJRT_Collectives_Extension`, and the state that communicators share with the collectives that
-//! created them.
+//! The functions of `PJRT_Collectives_Extension`, and the state that communicators share with their collectives object.
 
 use std::fmt;
 use std::sync::Arc;
@@ -47,7 +46,7 @@ pub(super) type Context = Arc<dyn fmt::Debug + Send + Sync>;
 #[derive(Debug)]
 pub(crate) struct CollectivesInner {
     raw: Owned<PJRT_Collectives, CollectiveFunctions>,
-    /// Dropped after `raw`, which uses the connection.
+    /// Dropped after `raw`, because the collectives object uses the connection.
     _context: Context,
 }
 

@@ -141,7 +141,7 @@ impl Communicator {
         self.device_ids.len()
     }
 
-    /// Returns a human-readable description, which the plugin defines.
+    /// Returns a human-readable description. The plugin defines its format.
     #[doc(alias = "PJRT_Collectives_Communicator_ToString")]
     pub fn description(&self) -> Result<String, Error> {
         type Function = function::PJRT_Collectives_Communicator_ToString;
@@ -300,9 +300,9 @@ impl Communicator {
         Err(Error::invalid(format!("{len} elements cannot be divided among {} devices", self.size())))
     }
 
-    /// Calls the function `S` with the elements of `send`, waits for the operation, and returns the received elements,
-    /// whose number is `received`. `start` returns the arguments of `S`, and a function that reads the operation's
-    /// event from them.
+    /// Calls the function `S` with the elements of `send`, waits for the operation, and returns the elements that the
+    /// plugin received. `received` is the number of these elements. `start` returns the arguments of `S`, and a
+    /// function that reads the operation's event from them.
     fn run<S: Slot<Table = PJRT_Collectives_Extension, Return = *mut PJRT_Error>, T: Element + AnyBitPattern>(
         &self,
         send: Vec<T>,
@@ -344,7 +344,7 @@ impl Communicator {
         let event = unsafe { Owned::<PJRT_Event, _>::new(event, self.raw.owner().clone()) };
         let outcome = event.query::<slot::PJRT_Event_Await>();
         if outcome.is_err() && !matches!(event.query::<slot::PJRT_Event_IsReady>(), Ok(true)) {
-            // The plugin may still use the memory, so drop the loan without `take`, which leaks the memory.
+            // The plugin may still use the memory. Dropping `loan` without a call of `take` leaks the memory.
             return outcome.map(|()| Vec::new());
         }
         let memory = loan.take();

@@ -38,7 +38,7 @@ const UNTYPED: c_int = 0;
 const TYPED: c_int = 1;
 
 impl GpuCustomCalls {
-    /// Registers a typed custom call for the process. `target` is the name of the call in programs.
+    /// Registers a typed custom call for the whole process. `target` is the name of the call in programs.
     ///
     /// # Errors
     ///
@@ -61,8 +61,8 @@ impl GpuCustomCalls {
         unsafe { self.call(TYPED, target, handlers, traits) }
     }
 
-    /// Registers a custom call with the untyped calling convention for the process. `target` is the name of the call in
-    /// programs.
+    /// Registers a custom call with the untyped calling convention. The registration applies to the whole process.
+    /// `target` is the name of the call in programs.
     ///
     /// # Safety
     ///

@@ -102,8 +102,7 @@ impl CustomPartitioners {
     /// Registers the partitioning rules of a custom call for the whole process. `target` is the call's name in
     /// programs.
     ///
-    /// The plugin owns `partitioner` after this call. It drops `partitioner` when it no longer needs it, which may be
-    /// never.
+    /// The plugin owns `partitioner` after this call. It may keep `partitioner` until the process ends.
     ///
     /// # Errors
     ///

@@ -38,8 +38,8 @@ impl PluginExtension for Ffi {
 }
 
 impl Ffi {
-    /// Registers a type of user data for the process. Returns `id`, or an id that the plugin chooses if `id` is `None`.
-    /// Data of this type belongs to the caller, so the plugin never frees it.
+    /// Registers a type of user data for the whole process. Returns `id`, or an id that the plugin chooses if `id` is
+    /// `None`. Data of this type belongs to the caller, so the plugin never frees it.
     ///
     /// # Errors
     ///
@@ -63,9 +63,9 @@ impl Ffi {
         Ok(args.type_id)
     }
 
-    /// Registers the handler of a custom call for the process. `target` is the name of the custom call in programs.
-    /// `platform` is the name from [`Client::platform_name`](crate::Client::platform_name), except that XLA's CPU
-    /// plugins use `Host` here.
+    /// Registers the handler of a custom call for the whole process. `target` is the name of the custom call in
+    /// programs. `platform` is the name from [`Client::platform_name`](crate::Client::platform_name), except that XLA's
+    /// CPU plugins use `Host` here.
     ///
     /// # Errors
     ///

@@ -27,7 +27,7 @@ impl LentResults {
         self.arrays.push(array);
     }
 
-    /// Converts the results into a pointer, which is the argument of [`LentResults::free`].
+    /// Converts the results into the pointer that [`LentResults::free`] takes.
     pub(super) fn into_raw(self) -> *mut c_void {
         Box::into_raw(Box::new(self)).cast()
     }

@@ -194,7 +194,7 @@ unsafe impl Destroy<Megascale> for PJRT_Megascale_ClientContext {
 #[derive(Debug)]
 pub(crate) struct ConnectedContext {
     raw: Owned<PJRT_Megascale_ClientContext, Megascale>,
-    /// Dropped after `raw`, which was created for this client.
+    /// Dropped after `raw`, because the plugin created the context for this client.
     _client: Option<Client>,
 }
 

@@ -1,5 +1,5 @@
-//! Extensions, which are optional groups of functions. For example, `plugin.extension::<Layouts>()` returns the layouts
-//! extension if the plugin has it. Extensions of older plugins may lack some functions.
+//! Extensions of plugins. An extension is an optional group of functions. For example, `plugin.extension::<Layouts>()`
+//! returns the layouts extension if the plugin has it. Extensions of older plugins may lack some functions.
 //! [`Plugin::supports`](crate::Plugin::supports) checks whether a plugin has a function.
 
 mod abi_version;

@@ -1,4 +1,5 @@
-//! `PJRT_Profiler_Extension`: profiles of the plugin. The extension has its own function table and its own error type.
+//! `PJRT_Profiler_Extension`: profiles of the plugin. The extension has a separate function table and a separate error
+//! type.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -15,7 +16,7 @@ use crate::plugin::Plugin;
 use crate::read;
 use crate::send_ptr::SendPtr;
 
-/// The plugin's profiler, which records profiles of the plugin and its devices.
+/// The plugin's profiler. It records profiles of the plugin and its devices.
 ///
 /// ```
 /// # use pjrt::ClientOptions;
@@ -184,8 +185,8 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Ends the profile and returns its records: a serialized `tensorflow.profiler.XSpace` message, which TensorBoard
-    /// and XProf read from a file whose name ends in `.xplane.pb`.
+    /// Ends the profile and returns its records as a serialized `tensorflow.profiler.XSpace` message. TensorBoard and
+    /// XProf read such a message from a file whose name ends in `.xplane.pb`.
     #[doc(alias = "PLUGIN_Profiler_Stop")]
     #[doc(alias = "PLUGIN_Profiler_CollectData")]
     pub fn stop(self) -> Result<Vec<u8>, Error> {

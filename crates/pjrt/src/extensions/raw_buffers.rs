@@ -155,7 +155,7 @@ impl RawBuffer {
     }
 
     /// Starts copying `len` bytes of the buffer to the host, beginning at byte `offset`. Dropping the returned future
-    /// does not stop the copy, which owns its destination memory.
+    /// does not stop the copy. The copy owns its destination memory.
     ///
     /// # Errors
     ///

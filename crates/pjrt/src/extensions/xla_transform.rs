@@ -49,12 +49,11 @@ struct Registered<F> {
 }
 
 impl XlaTransforms {
-    /// Registers a transformation for the process. `transform` takes a serialized `xla.HloModuleProto` message and
-    /// returns the changed message, or `None` if it changes nothing. The plugin calls `transform` during compilation,
-    /// on any thread.
+    /// Registers a transformation for the whole process. `transform` takes a serialized `xla.HloModuleProto` message
+    /// and returns the changed message, or `None` if it changes nothing. The plugin calls `transform` during
+    /// compilation, on any thread.
     ///
-    /// The plugin owns `transform` after this call. It drops `transform` when it no longer needs it, which may be
-    /// never.
+    /// The plugin owns `transform` after this call. It may keep `transform` until the process ends.
     ///
     /// # Errors
     ///
