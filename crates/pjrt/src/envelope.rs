@@ -10,7 +10,7 @@
 //! | 4 | number of the [`Kind`] |
 //! | 8 | length of the identity |
 //! | 8 | length of the payload |
-//! | … | identity: pairs of a name and a value; 4 bytes with its length precede each string |
+//! | … | identity: pairs of a name and a value. Each string follows its length, which takes 4 bytes |
 //! | … | payload: the bytes that the plugin returned |
 //! | 32 | SHA-256 of all preceding bytes |
 

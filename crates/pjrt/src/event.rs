@@ -120,8 +120,8 @@ impl Event {
         self.register(Box::new(callback), Count::Operation).map_err(|(error, _)| error)
     }
 
-    /// Registers `callback`, and counts it with the counter that `count` selects until it has run. If the registration
-    /// fails, returns the error and the callback.
+    /// Registers `callback`, and counts it until it has run. `count` selects the counter. If the registration fails,
+    /// returns the error and the callback.
     fn register(&self, callback: Callback, count: Count) -> Result<(), (Error, Callback)> {
         let client = self.raw.owner().clone();
         let ticket = match count {

@@ -206,7 +206,7 @@ impl LoadedExecutable {
     /// order of [`LoadedExecutable::addressable_devices`].
     ///
     /// If the input at an index is borrowed on one device, the inputs at this index are not donated on the other
-    /// devices either.
+    /// devices either. PJRT has one list of such indices for all devices.
     ///
     /// # Errors
     ///

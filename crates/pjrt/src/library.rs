@@ -62,8 +62,8 @@ pub(crate) unsafe fn get_pjrt_api(path: &Path) -> Result<(Mapped, *const PJRT_Ap
     Ok((mapped, unsafe { entry() }))
 }
 
-/// Opens a library and calls an exported function that takes no arguments and returns a pointer. Returns `None` if the
-/// library does not export the function.
+/// Opens a library and calls its exported function `function`. This function takes no arguments and returns a pointer.
+/// Returns `None` if the library does not export the function.
 ///
 /// # Safety
 ///
@@ -95,8 +95,8 @@ unsafe fn call_pointer(library: &Library, function: &str) -> Option<*const c_voi
 pub(crate) struct Mapped(&'static Library);
 
 impl Mapped {
-    /// Calls an exported function that takes no arguments and returns a pointer. Returns `None` if the library does not
-    /// export the function.
+    /// Calls the exported function `function`. This function takes no arguments and returns a pointer. Returns `None`
+    /// if the library does not export the function.
     ///
     /// # Safety
     ///
@@ -106,7 +106,8 @@ impl Mapped {
         unsafe { call_pointer(self.0, function) }
     }
 
-    /// Calls an exported function that takes no arguments and returns nothing.
+    /// Calls the exported function `function`. This function takes no arguments and returns nothing. Returns an error
+    /// if the library does not export the function.
     ///
     /// # Safety
     ///

@@ -173,9 +173,9 @@ impl Plugin {
         unsafe { Self::initialize(&loaded, table, Some((canonical, library)), true) }
     }
 
-    /// Opens a library and calls an exported function that returns a pointer, such as a description of the plugin. Does
-    /// not call `GetPjrtApi`. Returns `None` if the library does not export the function. The library stays loaded
-    /// until the process ends.
+    /// Opens a library and calls its exported function `function`. This function returns a pointer, for example to a
+    /// description of the plugin. Does not call `GetPjrtApi`. Returns `None` if the library does not export the
+    /// function. The library stays loaded until the process ends.
     ///
     /// # Errors
     ///
@@ -208,7 +208,7 @@ impl Plugin {
         unsafe { Self::initialize(&loaded, table, None, true) }
     }
 
-    /// Wraps the function table of a plugin that other code of the process has already initialized.
+    /// Wraps the function table of a plugin. Other code of the process has already initialized this plugin.
     ///
     /// # Safety
     ///
@@ -292,10 +292,10 @@ impl Plugin {
         &self.0.extensions
     }
 
-    /// Calls a function of the loaded library that returns a pointer, such as a description of the plugin. Returns
-    /// `None` if the library does not export the function, or if this crate did not load the plugin from a file. Unlike
-    /// [`Plugin::description`], this function does not open the file, because the file may have been replaced since it
-    /// was loaded.
+    /// Calls the exported function `function` of the loaded library. This function returns a pointer, for example to a
+    /// description of the plugin. Returns `None` if the library does not export the function, or if this crate did not
+    /// load the plugin from a file. Unlike [`Plugin::description`], this function does not open the file, because the
+    /// file may have been replaced since it was loaded.
     ///
     /// # Safety
     ///
@@ -305,7 +305,7 @@ impl Plugin {
         unsafe { self.0.library?.pointer(function) }
     }
 
-    /// Calls an exported function of the plugin's library, such as a function that shuts down the plugin. The function
+    /// Calls the exported function `name` of the plugin's library, for example to shut down the plugin. The function
     /// takes no arguments and returns nothing.
     ///
     /// # Errors

@@ -49,7 +49,7 @@ pub struct AsyncHostToDeviceTransferManager {
     sizes: Vec<OnceLock<usize>>,
 }
 
-/// The transfer state of one buffer.
+/// The progress of the transfers to one buffer.
 struct Progress {
     shape: Shape,
     /// Whether the buffer accepts data. `false` after the last chunk or an error.

@@ -29,12 +29,11 @@ const MAX_BYTES: u64 = 4 << 30;
 /// files, so that a later process loads them instead of compiling again. Several processes may use the same directory.
 ///
 /// The cache treats two compilations as the same if all of these are equal:
-/// - the program's bytes and format, the compile options, and the salt of the cache ([`Self::with_salt`]);
+/// - the program's bytes and format, the compile options, and the salt of the cache ([`Self::with_salt`])
 /// - the plugin's API version and attributes, and the size, the modification time and a hash of the first and last
-///   bytes of the plugin's file (or of the process's executable file if this crate did not load the plugin from a
-///   file);
-/// - the client's platform, options and process index, and the ids, kinds and attributes of its devices;
-/// - the environment variables `XLA_FLAGS` and `LIBTPU_INIT_ARGS`, and on Linux the processor's instruction sets.
+///   bytes of the plugin's file (or of the process's executable file if this crate did not load the plugin from a file)
+/// - the client's platform, options and process index, and the ids, kinds and attributes of the client's devices
+/// - the environment variables `XLA_FLAGS` and `LIBTPU_INIT_ARGS`, and on Linux the processor's instruction sets
 ///
 /// If the machine code depends on other inputs, pass a description of these inputs to [`Self::with_salt`].
 ///

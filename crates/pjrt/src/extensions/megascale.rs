@@ -233,8 +233,8 @@ impl MegascaleContext {
         unsafe { self.handle().owner().0.call::<function::PJRT_Megascale_ClientContext_Initialize>(&mut args) }
     }
 
-    /// Ends the transfers of a launch that are waiting for other slices. These transfers fail. Transfers of the launch
-    /// that start within the next `expire_after_ms` milliseconds also fail.
+    /// Makes a pending transfer of the launch fail if the transfer is waiting for another slice. Transfers of the
+    /// launch that start within the next `expire_after_ms` milliseconds also fail.
     #[doc(alias = "PJRT_Megascale_ClientContext_UnblockPendingWork")]
     pub fn unblock_pending_work(&self, launch_id: i32, expire_after_ms: i64) -> Result<(), Error> {
         let mut args = PJRT_Megascale_ClientContext_UnblockPendingWork_Args::new();

@@ -18,11 +18,13 @@ pub struct TpuTopology(Functions<PJRT_TpuTopology_Extension>);
 
 plugin_extension!(TpuTopology(PJRT_TpuTopology_Extension));
 
-/// Maximum number of dimensions of coordinates and bounds. TPU topologies have fewer dimensions.
+/// Maximum number of dimensions of coordinates and bounds. It is the length of the array that the plugin fills, and TPU
+/// topologies have fewer dimensions.
 const MAX_DIMENSIONS: usize = 8;
-/// Maximum number of slice configurations that are read for one platform.
+/// Maximum number of slice configurations that are read for one platform. It is the length of the array that the plugin
+/// fills.
 const MAX_CONFIGS: usize = 256;
-/// Maximum length of the name of a routing strategy, in bytes.
+/// Maximum length of the name of a routing strategy, in bytes. It is the length of the array that the plugin fills.
 const MAX_NAME: usize = 256;
 
 /// The arrangement of the chips of a slice.
@@ -88,14 +90,14 @@ properties! {
     #[doc(alias = "PJRT_TpuTopology_ChipsPerProcess")]
     chips_per_process: PJRT_TpuTopology_ChipsPerProcess(PJRT_TpuTopology_ChipsPerProcess_Args, topology)
         => number(chips_per_process);
-    /// Returns the number of cores of the default type on each chip.
+    /// Returns the number of cores of the default core type on each chip.
     #[doc(alias = "PJRT_TpuTopology_CoreCountPerChip")]
     cores_per_chip: PJRT_TpuTopology_CoreCountPerChip(PJRT_TpuTopology_CoreCountPerChip_Args, topology)
         => number(core_count_of_default_type_per_chip);
     /// Returns the number of chips.
     #[doc(alias = "PJRT_TpuTopology_ChipCount")]
     chip_count: PJRT_TpuTopology_ChipCount(PJRT_TpuTopology_ChipCount_Args, topology) => number(chip_count);
-    /// Returns the number of cores of the default type.
+    /// Returns the number of cores of the default core type.
     #[doc(alias = "PJRT_TpuTopology_CoreCount")]
     core_count: PJRT_TpuTopology_CoreCount(PJRT_TpuTopology_CoreCount_Args, topology)
         => number(core_count_of_default_type);
@@ -103,7 +105,7 @@ properties! {
     #[doc(alias = "PJRT_TpuTopology_LogiDeviceCount")]
     logical_device_count: PJRT_TpuTopology_LogiDeviceCount(PJRT_TpuTopology_LogiDeviceCount_Args, topology)
         => number(logical_device_count_of_default_type);
-    /// Returns the number of logical devices of the default type of each process.
+    /// Returns the number of logical devices of the default type in each process.
     #[doc(alias = "PJRT_TpuTopology_LogiDeviceCountPerProcess")]
     logical_devices_per_process: PJRT_TpuTopology_LogiDeviceCountPerProcess(PJRT_TpuTopology_LogiDeviceCountPerProcess_Args, topology)
         => number(logical_device_count_of_default_type_per_process);
@@ -111,7 +113,7 @@ properties! {
     #[doc(alias = "PJRT_TpuTopology_LogiDeviceCountPerChip")]
     logical_devices_per_chip: PJRT_TpuTopology_LogiDeviceCountPerChip(PJRT_TpuTopology_LogiDeviceCountPerChip_Args, topology)
         => number(logical_device_count_of_default_type_per_chip);
-    /// Returns the number of cores of the default type of each process.
+    /// Returns the number of cores of the default core type in each process.
     #[doc(alias = "PJRT_TpuTopology_CoreCountPerProcess")]
     cores_per_process: PJRT_TpuTopology_CoreCountPerProcess(PJRT_TpuTopology_CoreCountPerProcess_Args, topology)
         => number(core_count_of_default_type_per_process);
