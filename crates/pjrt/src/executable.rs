@@ -76,8 +76,8 @@ impl Executable {
         self.copy_optimized_program(sized)
     }
 
-    /// Returns the optimized program, or `None` if `wanted` rejects its format. Most plugins return the format together
-    /// with the program's size, so a rejected program costs one call and no copy.
+    /// Returns the optimized program, or `None` if `wanted` rejects its format. If the plugin returns the format
+    /// together with the program's size, a rejected program costs one call and no copy.
     pub(crate) fn optimized_program_if(&self, wanted: impl Fn(&str) -> bool) -> Result<Option<Program>, Error> {
         let sized = self.size_optimized_program()?;
         // SAFETY: C3 (objects): the format belongs to the plugin and lives as long as the executable.
@@ -233,7 +233,7 @@ impl Executable {
         let args = self.0.query::<Function>()?;
         let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
         let (owner, deleter) = (args.serialized_executable, args.serialized_executable_deleter);
-        // SAFETY: the call succeeded and returned the bytes, their length, their owner and its deleter.
+        // SAFETY: the call succeeded and returned the bytes, their length, their owner and the owner's deleter.
         let payload = unsafe { serialized(Function::NAME, bytes, len, owner, deleter) }?;
         let identity = match self.0.owner() {
             Parent::Client(client) => Client::from_inner(client.clone()).identity(),
@@ -255,7 +255,7 @@ impl Executable {
         let args = self.0.query::<Function>()?;
         let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
         let (owner, deleter) = (args.serialized_compile_options, args.serialized_compile_options_deleter);
-        // SAFETY: the call succeeded and returned the bytes, their length, their owner and its deleter.
+        // SAFETY: the call succeeded and returned the bytes, their length, their owner and the owner's deleter.
         let bytes = unsafe { serialized(Function::NAME, bytes, len, owner, deleter) }?;
         CompileOptions::decode(&bytes).map_err(|error| Error::malformed_text(Function::NAME, error.to_string()))
     }

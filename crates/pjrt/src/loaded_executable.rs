@@ -198,7 +198,7 @@ impl LoadedExecutable {
         let args = self.live()?.query::<Function>()?;
         let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
         let (owner, deleter) = (args.serialized_device_assignment, args.serialized_device_assignment_deleter);
-        // SAFETY: a successful call returned all four arguments.
+        // SAFETY: one successful call returned the bytes, their length, their owner and the owner's deleter.
         let bytes = unsafe { serialized(Function::NAME, bytes, len, owner, deleter) }?;
         DeviceAssignment::decode(&bytes).map_err(|error| Error::malformed_text(Function::NAME, error.to_string()))
     }

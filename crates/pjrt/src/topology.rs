@@ -166,7 +166,7 @@ impl TopologyDescription {
         let args = self.0.query::<Function>()?;
         let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
         let (owner, deleter) = (args.serialized_topology, args.serialized_topology_deleter);
-        // SAFETY: a successful call returned all four arguments.
+        // SAFETY: one successful call returned the bytes, their length, their owner and the owner's deleter.
         let payload = unsafe { serialized(Function::NAME, bytes, len, owner, deleter) }?;
         let plugin = match self.0.owner() {
             Parent::Client(client) => client.raw().owner(),

@@ -191,7 +191,7 @@ impl RuntimeAbiVersion {
         unsafe { self.0.owner().0.call::<Function>(&mut args) }?;
         let (bytes, len) = (args.serialized_proto, args.serialized_proto_size);
         let (holder, deleter) = (args.serialized_proto_holder, args.serialized_proto_deleter);
-        // SAFETY: the call succeeded and returned the bytes, their length, their owner and its deleter.
+        // SAFETY: the call succeeded and returned the bytes, their length, their owner and the owner's deleter.
         unsafe { serialized(Function::NAME, bytes, len, holder, deleter) }
     }
 }
@@ -226,7 +226,7 @@ impl ExecutableAbiVersion {
         unsafe { self.0.owner().0.call::<Function>(&mut args) }?;
         let (bytes, len) = (args.serialized_proto, args.serialized_proto_size);
         let (holder, deleter) = (args.serialized_proto_holder, args.serialized_proto_deleter);
-        // SAFETY: the call succeeded and returned the bytes, their length, their owner and its deleter.
+        // SAFETY: the call succeeded and returned the bytes, their length, their owner and the owner's deleter.
         unsafe { serialized(Function::NAME, bytes, len, holder, deleter) }
     }
 }

@@ -150,7 +150,7 @@ impl Communicator {
         // SAFETY: C2 (calls): the communicator is live.
         unsafe { self.raw.owner().functions().call::<Function>(&mut args) }?;
         let (holder, deleter) = (args.str_holder, args.str_holder_deleter);
-        // SAFETY: the call succeeded and returned the bytes, their length, their owner and its deleter.
+        // SAFETY: the call succeeded and returned the bytes, their length, their owner and the owner's deleter.
         let text = unsafe { serialized(Function::NAME, args.str_, args.str_size, holder, deleter) }?;
         Ok(String::from_utf8_lossy(&text).into_owned())
     }

@@ -181,7 +181,7 @@ impl Layouts {
         // SAFETY: C2 (calls): the layout is live.
         unsafe { self.0.call::<Function>(&mut args) }?;
         let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
-        // SAFETY: the call succeeded and returned the bytes, their length, their owner and its deleter.
+        // SAFETY: the call succeeded and returned the bytes, their length, their owner and the owner's deleter.
         let bytes =
             unsafe { serialized(Function::NAME, bytes, len, args.serialized_layout, args.serialized_layout_deleter) }?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -387,7 +387,7 @@ impl MultiSliceConfig {
         // SAFETY: C2 (calls): the configuration is live.
         unsafe { self.0.owner().0.call::<Function>(&mut args) }?;
         let (owner, deleter) = (args.serialized_config, args.serialized_config_deleter);
-        // SAFETY: the call succeeded and returned the bytes, their length, their owner and its deleter.
+        // SAFETY: the call succeeded and returned the bytes, their length, their owner and the owner's deleter.
         unsafe { serialized(Function::NAME, args.serialized, args.size, owner, deleter) }
     }
 }
