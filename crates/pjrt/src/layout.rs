@@ -43,9 +43,9 @@ impl<'a> MemoryLayout<'a> {
     }
 }
 
-/// Returns whether the layout is known to have another dimension order than row-major. Compares the layout with the
-/// row-major layout that has the same tiles, because tiles alone do not affect the order of the elements on the host.
-/// Returns `false` if the rank is 0 or 1, or if the length of the order is not the rank.
+/// Returns whether the layout has a valid dimension order that is not equivalent to row-major order. Compares the
+/// layout with the row-major layout that has the same tiles, because tiles alone do not affect the order of the
+/// elements on the host. Returns `false` if the rank is 0 or 1, or if the length of the order is not the rank.
 pub(crate) fn is_non_default(layout: &Layout, shape: &Shape) -> bool {
     let rank = shape.dimensions.len();
     // A layout whose length differs from the rank is invalid, so ignore it.

@@ -173,7 +173,7 @@ pub use transfer_manager::AsyncHostToDeviceTransferManager;
 pub use upload::Placement;
 pub use upload_options::UploadOptions;
 
-/// Raw pointers to a plugin's function table and objects, for code that calls PJRT functions without a safe wrapper.
+/// Raw pointers to a plugin's function table and objects, for code that calls PJRT functions that have no safe wrapper.
 ///
 /// This module follows the PJRT header, so it may change with any minor version of this crate. [`Plugin::api`] returns
 /// the [`Api`](raw::Api) of a plugin. Outside this module, the only type of `pjrt-sys` in the public API is

@@ -9,7 +9,7 @@ use pjrt_types::{ApiVersion, MIN_MINOR};
 use crate::error::Error;
 use crate::loader_error::LoaderError;
 
-/// An error that occurred while a plugin was loaded. It contains the path of the plugin's file and the reason of the
+/// An error that occurred while a plugin was loaded. It contains the path of the plugin's file and the reason for the
 /// failure.
 #[derive(Clone, Debug)]
 pub struct LoadError {
@@ -90,7 +90,7 @@ impl LoadError {
         self.path.as_deref()
     }
 
-    /// Returns the reason of the failure.
+    /// Returns the reason for the failure.
     pub fn kind(&self) -> &LoadErrorKind {
         &self.kind
     }

@@ -76,8 +76,8 @@ impl Outputs {
         }
         let buffers = match raw {
             [raw] => NonNull::new(*raw).into_iter().map(take).collect(),
-            // Collect into a `Vec`, because a `SmallVec` would check its capacity for each element. SAFETY: no pointer
-            // is null, as checked above.
+            // Collect into a `Vec`, because a `SmallVec` would check its capacity for each element.
+            // SAFETY: no pointer is null, as checked above.
             _ => Buffers::from_vec(raw.iter().map(|raw| take(unsafe { NonNull::new_unchecked(*raw) })).collect()),
         };
         Some(Self { buffers, client })

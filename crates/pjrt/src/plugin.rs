@@ -102,7 +102,7 @@ impl Plugin {
     /// # Errors
     ///
     /// Returns an error if the file cannot be loaded, if it is not a supported PJRT plugin, or if the initialization
-    /// fails. [`LoadError::kind`] returns the reason.
+    /// fails. [`LoadError::kind`] returns the reason for the failure.
     ///
     /// # Safety
     ///

@@ -223,7 +223,7 @@ impl AsyncHostToDeviceTransferManager {
         let mut args = PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args::new();
         args.transfer_manager = self.raw.as_ptr();
         args.buffer_index = number(index)?;
-        // SAFETY: C2 (calls): the manager is live, and the index is that of one of its buffers, and this buffer was not
+        // SAFETY: C2 (calls): the manager is live. The index is that of one of its buffers, and this buffer was not
         // retrieved before.
         if let Err(error) = unsafe { self.raw.api().call::<Function>(&mut args) } {
             lock(buffer).is_retrieved = false;
@@ -440,7 +440,7 @@ impl AsyncHostToDeviceTransferManager {
         D: Send + Sync + 'static,
     {
         // Without an event, the end of the transfer cannot be detected. Returning early drops `loan`, and dropping a
-        // [`Loan`] leaks its data.
+        // `Loan` leaks its data.
         let done = read::object(done).map_err(|broken| Error::malformed(function, broken))?;
         // SAFETY: C3 (objects): the plugin created the event for this caller.
         let done = unsafe { Event::new(done, self.raw.owner().clone()) };
