@@ -29,7 +29,7 @@
 //! - A function that calls the plugin returns the error that the plugin reports. The section *Errors* of a function's
 //!   documentation lists only additional errors.
 //! - If the plugin lacks a function, a call of this function returns an [`Error`] of kind [`ErrorKind::Unsupported`].
-//!   The error's message names the function. To check before the call, use [`Plugin::supports`].
+//!   [`Error::function`] returns the function's name. To check before the call, use [`Plugin::supports`].
 //! - An asynchronous operation owns the host memory that it uses. The memory is freed only after the plugin reports
 //!   that the operation has ended, even if the future is dropped or leaked.
 //! - [`contracts`] lists what a plugin must promise (contracts C1 to C11) and what this crate guarantees in return.

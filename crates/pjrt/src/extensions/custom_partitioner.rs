@@ -102,7 +102,8 @@ impl CustomPartitioners {
     /// Registers the partitioning rules of a custom call for the whole process. `target` is the call's name in
     /// programs.
     ///
-    /// The plugin owns `partitioner` after this call. It may keep `partitioner` until the process ends.
+    /// The plugin owns `partitioner` after this call. It drops `partitioner` when it no longer needs it, and may keep
+    /// it until the process ends.
     ///
     /// # Errors
     ///

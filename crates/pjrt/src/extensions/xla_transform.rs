@@ -53,7 +53,8 @@ impl XlaTransforms {
     /// and returns the changed message, or `None` if it changes nothing. The plugin calls `transform` during
     /// compilation, on any thread.
     ///
-    /// The plugin owns `transform` after this call. It may keep `transform` until the process ends.
+    /// The plugin owns `transform` after this call. It drops `transform` when it no longer needs it, and may keep it
+    /// until the process ends.
     ///
     /// # Errors
     ///
