@@ -59,7 +59,8 @@ impl PartialEq for ArrayLayout {
 impl ArrayLayout {
     const FEW: usize = 4;
 
-    /// Compares `more`. Not inlined, so that `eq` stays small for arrays without `more`.
+    /// Returns whether the `more` fields of both layouts are equal. Not inlined, so that `eq` stays small for arrays
+    /// without `more`.
     #[cold]
     #[inline(never)]
     fn has_same_more(&self, other: &Self) -> bool {

@@ -78,7 +78,8 @@ thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Maximum number of nested completions on one thread. A longer chain continues on another thread, with a new stack.
+/// Maximum number of nested completions on one thread. A longer chain continues on another thread, because each nested
+/// completion uses more of the thread's stack.
 const DEEPEST: usize = 32;
 
 /// Sets a thread-local value, and restores the previous value when it is dropped.
@@ -104,7 +105,7 @@ fn call(callback: Callback, result: &Result<()>) {
     });
 }
 
-/// Runs the work that waited for an event.
+/// Runs the work that waited for an event, and passes it the event's result.
 fn run(waiting: Vec<Waiting>, result: &Result<()>) {
     if waiting.is_empty() {
         return;
@@ -238,8 +239,8 @@ impl Event {
         (Self(Some(Arc::clone(&state))), Completer(Some(state)))
     }
 
-    /// Returns an event that becomes ready when all given events are ready. If several events fail, its error is that
-    /// of the first of them in the order of `events`.
+    /// Returns an event that becomes ready when all given events are ready. If several events fail, the returned event
+    /// fails with the error of the first failed event in `events`.
     pub fn all(events: impl IntoIterator<Item = Self>) -> Self {
         let mut events: Vec<Self> = events.into_iter().filter(|event| event.0.is_some()).collect();
         if events.len() <= 1 {

@@ -98,8 +98,8 @@ pub fn inline(module: &Module, keep: &[&str]) -> Result<Module> {
     ::stablehlo::inline(module, keep).map_err(|error| Error::unimplemented(error.to_string()))
 }
 
-/// Creates the error for an op that the device does not support. The error names the op, the target of a custom call or
-/// the name of a composite, and the source location if it is known.
+/// Creates the error for an op that the device does not support. The error names the op and, if it is known, the source
+/// location. It also names the target of a custom call and the name of a composite.
 pub fn unsupported(module: &Module, op: &Op) -> Error {
     let mut what = op.kind.name();
     if let OpKind::CustomCall { call_target_name: name, .. } | OpKind::Composite { name, .. } = &op.kind {

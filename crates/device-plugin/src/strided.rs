@@ -176,8 +176,8 @@ impl Axis {
 /// Number of steps along each side of a block.
 const BLOCK: usize = 16;
 
-/// A function that copies one block. It takes the number of steps in each dimension, and both buffers with their
-/// offsets.
+/// A function that copies one block. It takes the plane, the number of steps in each of its two dimensions, and the
+/// source and the destination. A byte offset follows each of the two buffers.
 type CopyBlock = fn(&Plane, [usize; 2], &[u8], usize, &mut [u8], usize);
 
 /// The two dimensions that are copied in blocks.

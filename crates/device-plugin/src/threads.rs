@@ -65,9 +65,9 @@ thread_local! {
     static OWN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Waits until both groups are idle and `others` returns `false`. `others` returns whether work outside the groups is
-/// in progress. Returns `false` if the deadline `until` passes first. On a thread of a group, returns `false`
-/// immediately, because the thread would wait for itself. Called only at the end of a process on Unix.
+/// Waits until [`LAUNCHES`] and [`COMPLETIONS`] are idle and `others` returns `false`. `others` returns whether work
+/// outside the groups is in progress. Returns `false` if the deadline `until` passes first. On a thread of a group,
+/// returns `false` immediately, because the thread would wait for itself. Called only at the end of a process on Unix.
 #[cfg(unix)]
 pub(crate) fn rest(until: Instant, others: impl Fn() -> bool) -> bool {
     if OWN.get() {

@@ -83,8 +83,8 @@ impl Names {
     }
 }
 
-/// Appends one entry of a map from ids to metadata. `map` is the field number of the map. `stats` contains encoded
-/// fields.
+/// Appends one entry of a map from ids to metadata. `map` is the field number of the map. `stats` contains the encoded
+/// stats of the metadata.
 fn write_metadata(out: &mut Vec<u8>, map: u8, id: u64, name: &str, stats: &[u8]) {
     let (mut metadata, mut entry) = (Vec::new(), Vec::new());
     number(&mut metadata, field::METADATA_ID, id);
@@ -165,8 +165,8 @@ fn stat(value: &NamedValue, names: &mut Names) -> Vec<u8> {
 /// Maximum total size of the programs in a profile, in bytes. Protobuf messages are limited to 2 GiB.
 const PROGRAMS_LIMIT: usize = 1 << 29;
 
-/// The plane of programs. As in XLA's profiler, it has one event name for each program, with the program as its only
-/// stat.
+/// The plane of programs. As in XLA's profiler, it has one entry of event metadata for each program. The program is the
+/// only stat of this entry.
 struct Programs {
     plane: Vec<u8>,
     /// Number of programs in the plane.

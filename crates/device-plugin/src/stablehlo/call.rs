@@ -8,9 +8,9 @@ use crate::ffi::{Attribute, Attributes};
 /// Maximum length to which a splat list is expanded.
 const MAX_LIST: usize = 1 << 16;
 
-/// Returns the attributes of a custom call for its handler. They come from `backend_config`, or from the attribute
-/// `mhlo.backend_config`, which JAX writes if `backend_config` is empty and which takes precedence. An attribute is
-/// omitted if [`Attribute`] cannot represent its value. Returns `None` if the op is not a custom call.
+/// Returns the attributes of a custom call for its handler. They come from the attribute `mhlo.backend_config` if it is
+/// present, and otherwise from `backend_config`. JAX writes `mhlo.backend_config` if `backend_config` is empty. An
+/// attribute is omitted if [`Attribute`] cannot represent its value. Returns `None` if the op is not a custom call.
 pub fn call_attributes(op: &Op) -> Option<Attributes> {
     let OpKind::CustomCall { backend_config, .. } = &op.kind else { return None };
     Some(config_attributes(backend_config, &op.attributes))
