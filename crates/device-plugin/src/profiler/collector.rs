@@ -95,7 +95,7 @@ struct Open {
     name: &'static str,
     stats: Vec<NamedValue>,
     references: usize,
-    /// The replaced subscriber and the id of its own span, if this subscriber is interested in the span.
+    /// The replaced subscriber and the id of its own span, if the replaced subscriber has enabled the span.
     outer: Option<(Dispatch, Id)>,
 }
 

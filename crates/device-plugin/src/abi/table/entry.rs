@@ -116,9 +116,10 @@ type Local = [u64; 32];
 
 /// The C function in slot `S` of the table.
 ///
-/// The argument struct of a framework with another API version may be shorter or longer than ours. `entry` copies the
-/// bytes that both versions define into a zeroed local. On success, it copies them back if the function has outputs. A
-/// panic becomes an error with the function's name, except in a function that destroys an object.
+/// The argument struct of a framework with another API version may be shorter or longer than the struct of this crate.
+/// `entry` copies the bytes that both versions define into a zeroed local. On success, it copies them back if the
+/// function has outputs. A panic becomes an error with the function's name, except in a function that destroys an
+/// object.
 ///
 /// Functions that frameworks call for each execution are compiled separately. All other functions share one body,
 /// because a plugin has about 150 of them and a body for each would increase its code size.
@@ -162,7 +163,7 @@ pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(arg
     S::Return::from_result(result.map_err(|error| error.named(S::NAME)))
 }
 
-/// Calls the implementation of the function in slot `S`. The shared body receives a pointer to this function.
+/// Calls the implementation of the function in slot `S`. The shared body receives a pointer to `body`.
 ///
 /// # Safety
 ///

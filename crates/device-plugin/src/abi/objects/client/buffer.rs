@@ -72,7 +72,7 @@ impl<B: Backend> Value<B> {
         }
     }
 
-    /// Returns the backend's buffer by value. Clones it if other users share the cell of a late value.
+    /// Returns the backend's buffer by value. Clones it if other users share the cell of [`Value::Later`].
     fn into_buffer(self) -> Option<B::Buffer> {
         match self {
             Self::Now(value) => Some(value),

@@ -287,7 +287,7 @@ unsafe fn host_strides(form: &ArrayLayout, args: &PJRT_Client_BufferFromHostBuff
     Ok(Some(form.strided(strides)?).filter(|strided| !strided.is_dense()))
 }
 
-/// Uploads an array.
+/// Uploads the array that `args` describes. Stores the new buffer and the event of the host data in `args`.
 ///
 /// # Safety
 ///
