@@ -52,7 +52,7 @@ type Callback = Box<dyn FnOnce(&Result<()>) + Send>;
 
 /// Work that waits for an event.
 pub(crate) enum Waiting {
-    /// Work of the SDK that calls neither a backend nor a framework, or a vendor's own callback. Runs on the thread
+    /// A callback of the vendor, or work of the SDK that calls neither a backend nor a framework. Runs on the thread
     /// that completes the event.
     Here(Callback),
     /// Work that calls a backend or a framework. Runs on a completion thread if the thread that completes the event may
@@ -74,7 +74,8 @@ thread_local! {
     /// Whether this thread is inside [`Completer::complete`] or the destructor of a [`Completer`]. The thread may then
     /// belong to a driver, so no backend or framework is called on it.
     static GUARDED: Cell<bool> = const { Cell::new(false) };
-    /// Number of nested completions on this thread. Completions nest when one event completes another.
+    /// Number of nested completions on this thread. Completions nest when a callback of one event completes another
+    /// event.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -359,8 +360,8 @@ impl Completer {
         self.complete(result);
     }
 
-    /// Like [`Completer::run`], for threads that may call the backend without restriction. Waiting work runs as with
-    /// [`Completer::complete_here`].
+    /// Does the same as [`Completer::run`], but waiting work runs as with [`Completer::complete_here`]. Use it on
+    /// threads that may call the backend without restriction.
     pub fn run_here(self, work: impl FnOnce() -> Result<()>) {
         let result = contain(work);
         self.complete_here(result);

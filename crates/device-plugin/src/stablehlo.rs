@@ -70,8 +70,9 @@ pub fn signature(module: &Module) -> Result<ExecutableInfo> {
     Ok(info)
 }
 
-/// Returns the memory kinds that JAX wrote into the program, with an empty string for each default memory. Returns an
-/// empty vector if all arrays have the default memory.
+/// Returns the memory kind that JAX wrote into the attributes of each argument or result. An empty string means that
+/// JAX wrote none, so the array is in the default memory. Returns an empty vector if all arrays are in the default
+/// memory.
 fn memory_kinds(attributes: &[Attributes]) -> Vec<String> {
     let kind = |all: &Attributes| match all.iter().find(|(name, _)| name == "mhlo.memory_kind") {
         Some((_, Attribute::String(kind))) => String::from_utf8_lossy(kind).into_owned(),

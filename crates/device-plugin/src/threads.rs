@@ -47,7 +47,7 @@ pub(crate) static LAUNCHES: Threads = Threads::new("pjrt launch", usize::MAX);
 /// job may wait for another one, so a few threads are enough.
 pub(crate) static COMPLETIONS: Threads = Threads::new("pjrt completion", 4);
 
-/// Maximum number of idle threads that a group keeps.
+/// Maximum number of idle threads that a group keeps for later jobs. Other threads end when no job is left.
 const KEPT: usize = 4;
 
 /// Stack size of a thread in bytes. Backends may compute on these threads, so the stack is as large as the usual stack

@@ -32,8 +32,8 @@ pub trait MultiDevice: Backend {
 )]
 pub trait Poisoning: Backend {
     /// Fails the earliest unfinished execution with this launch id on a device. The event of this execution completes
-    /// with `error`. Returns `false` if no such execution is pending. For launches that the SDK has deferred, the SDK
-    /// does not call this function and fails them itself.
+    /// with `error`. Returns `false` if no such execution is pending. The SDK fails the launches that it has deferred
+    /// without calling this function.
     ///
     /// A framework uses this function to end an execution that would otherwise never end, such as an infinite loop or a
     /// collective whose other members have failed. `pjrt run` uses it when the user presses Ctrl-C. An execution that

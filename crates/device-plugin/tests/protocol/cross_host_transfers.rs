@@ -76,7 +76,7 @@ impl CrossHostTransfers for Office {
         note(Err(error.code()), transfer);
     }
 
-    /// Returns arrays of two bytes. Both bytes are the key of the transfer.
+    /// Returns one array of two bytes for each transfer, except for the key 12. Both bytes are the key of the transfer.
     fn receive_buffers(&self, transfers: &[CrossHostTransfer<'_>]) -> Result<Vec<(Self::Buffer, Event)>> {
         let receive = |transfer: &CrossHostTransfer<'_>| {
             assert_eq!((&transfer.shape, transfer.here.device, transfer.peer), (&shape(), 0, 1));

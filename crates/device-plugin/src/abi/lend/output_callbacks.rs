@@ -15,7 +15,7 @@ pub struct OutputCallbacks(Option<Arc<Callbacks>>);
 struct Callbacks {
     infos: Vec<Info>,
     /// The state of an execution that is in progress. `None` before the execution starts and after it ends, because the
-    /// framework's callbacks are valid only in between.
+    /// program may call the callbacks only in between.
     open: Mutex<Option<Arc<Open>>>,
 }
 

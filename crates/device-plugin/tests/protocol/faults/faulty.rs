@@ -89,7 +89,8 @@ fn call_back(work: &'static std::thread::LocalKey<Callback>) {
 /// Number of live objects of the device.
 pub static LIVE: AtomicIsize = AtomicIsize::new(0);
 
-/// A value that counts as a live object. When it is dropped, the method with this name may fail.
+/// A value that counts as a live object. The second field is the name by which [`arm`] requests a panic of its
+/// destructor.
 pub struct Object<T>(T, &'static str);
 
 impl<T> Object<T> {
@@ -202,8 +203,9 @@ fn memories() -> Vec<MemoryInfo> {
 
 type Program_ = Object<String>;
 
-/// Compiles a program that returns its first argument. The programs `fresh`, `donated` and `both` copy it to a new
-/// buffer. The argument of `donated` is donated, and `both` has two arguments.
+/// Compiles a program. The programs `fresh`, `donated` and `both` return a copy of their first argument in a new
+/// buffer. All other programs return the first argument itself. The argument of `donated` is donated, and `both` has
+/// two arguments.
 fn compiled(program: &Program) -> Result<Compiled<Program_>> {
     let code = String::from_utf8_lossy(program.code()).into_owned();
     let shape = Shape::new(ElementType::U8, [2]);

@@ -94,6 +94,7 @@ struct HeldLaunches<B: Backend> {
 
 impl<B: Backend> HeldLaunches<B> {
     /// Passes the launches to the backend, and moves the outputs' values into the buffers that the framework has.
+    /// Returns one event for each launch.
     fn start(&mut self, promises: &[Promise<B>]) -> Result<Vec<Event>> {
         let executable = &*self.executable;
         let client = &*executable.client;
