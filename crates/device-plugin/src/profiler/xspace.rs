@@ -59,7 +59,7 @@ fn number(out: &mut Vec<u8>, field: u8, value: u64) {
     out.push(low);
 }
 
-/// Ids of names, counted from 1.
+/// Maps each name to its id. The ids are counted from 1.
 #[derive(Default)]
 struct Names(HashMap<String, u64>);
 
@@ -73,7 +73,7 @@ impl Names {
         id
     }
 
-    /// Appends the entries of a map from ids to metadata. `map` is the field number of the map.
+    /// Appends each id and its name as an entry of a map from ids to metadata. `map` is the field number of the map.
     fn write(&self, out: &mut Vec<u8>, map: u8) {
         let mut names: Vec<_> = self.0.iter().map(|(name, id)| (*id, name)).collect();
         names.sort_unstable();

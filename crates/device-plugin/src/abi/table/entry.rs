@@ -167,8 +167,8 @@ pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(arg
 ///
 /// # Safety
 ///
-/// `local` points to an argument struct of this function, and no other code refers to the struct. V1 (argument structs)
-/// to V4 (callbacks) hold for the struct from which it was copied.
+/// `local` points to an argument struct of the function in slot `S`, and no other code refers to the struct. V1
+/// (argument structs) to V4 (callbacks) hold for the struct from which it was copied.
 unsafe fn body<T: Entry<S>, S: Slot>(local: *mut u8) -> Result<()> {
     // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
     let local = unsafe { &mut *local.cast::<S::Args>() };
