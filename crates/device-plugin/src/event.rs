@@ -83,7 +83,7 @@ thread_local! {
 /// completion uses more of the thread's stack.
 const DEEPEST: usize = 32;
 
-/// Sets a thread-local value, and restores the previous value when it is dropped.
+/// A guard that sets a thread-local value. Dropping the guard restores the previous value.
 struct Scope<T: Copy + 'static>(&'static std::thread::LocalKey<Cell<T>>, T);
 
 impl<T: Copy + 'static> Scope<T> {

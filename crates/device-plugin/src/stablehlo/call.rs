@@ -38,8 +38,9 @@ pub fn config_attributes(backend_config: &ir::Attribute, discardable: &ir::Attri
     }
 }
 
-/// Returns the type of an integer or float attribute. Returns `None` for `S64`, `F64` and types that buffers do not
-/// support, and for other attributes.
+/// Returns the element type of an integer or float attribute for [`Attributes::types`]. Returns `None` for types that
+/// buffers do not support and for other attributes. Also returns `None` for `S64` and `F64`, because handlers assume 64
+/// bits if the type is `None`.
 fn number_type(value: &ir::Attribute) -> Option<ElementType> {
     let (ir::Attribute::Integer(_, ty) | ir::Attribute::Float(_, ty)) = value else { return None };
     super::types::element_type(*ty).ok().filter(|ty| !matches!(ty, ElementType::S64 | ElementType::F64))
