@@ -25,7 +25,9 @@ const VARINT: u8 = 0;
 const LENGTH: u8 = 2;
 
 /// Returns the program as a serialized `HloModuleProto`. Converts StableHLO if the crate's feature `hlo` is enabled.
-/// Returns an error for other formats, and for a program that is damaged or that HLO cannot express.
+/// Returns an error for other formats, and for a StableHLO program that is damaged or that HLO cannot express. Also
+/// returns an error if a program of the format `hlo_with_config` contains no module. Does not check programs of the
+/// format `hlo`.
 pub(crate) fn module(program: &Program) -> Result<Cow<'_, [u8]>> {
     let unknown =
         || Error::unimplemented(format!("programs of format {:?} are not converted to HLO", program.format()));

@@ -120,7 +120,8 @@ impl Threads {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a job on one of the group's threads.
+    /// Adds a job to the queue of the group's threads. Creates a thread if no idle thread can take the job and the
+    /// group has fewer than `most` threads.
     ///
     /// # Errors
     ///
@@ -150,8 +151,8 @@ impl Threads {
         Ok(())
     }
 
-    /// Runs a job on one of the group's threads. If the group has no thread and the system cannot create one, runs the
-    /// job on this thread.
+    /// Adds a job to the queue of the group's threads. If the group has no thread and the system cannot create one,
+    /// runs the job on this thread.
     pub(crate) fn submit_or_run(&'static self, job: Job) {
         if let Err(job) = self.submit(job) {
             run(job);

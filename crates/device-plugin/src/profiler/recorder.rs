@@ -122,7 +122,7 @@ pub(super) fn record(activity: Activity) {
     let _ = LOG.try_with(|log| log.get_or_init(Log::new).push(activity));
 }
 
-/// Sequence number of the last profile that contains a program, or 0.
+/// Sequence number of the last profile that recorded a program, or 0 if no profile has recorded it.
 #[derive(Debug, Default)]
 pub(crate) struct LastProfile(AtomicU64);
 

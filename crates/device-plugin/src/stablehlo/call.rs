@@ -9,7 +9,7 @@ use crate::ffi::{Attribute, Attributes};
 const MAX_LIST: usize = 1 << 16;
 
 /// Returns the attributes of a custom call for its handler. They come from the attribute `mhlo.backend_config` if it is
-/// present, and otherwise from `backend_config`. JAX writes `mhlo.backend_config` if `backend_config` is empty. An
+/// a dictionary, and otherwise from `backend_config`. JAX writes `mhlo.backend_config` if `backend_config` is empty. An
 /// attribute is omitted if [`Attribute`] cannot represent its value. Returns `None` if the op is not a custom call.
 pub fn call_attributes(op: &Op) -> Option<Attributes> {
     let OpKind::CustomCall { backend_config, .. } = &op.kind else { return None };

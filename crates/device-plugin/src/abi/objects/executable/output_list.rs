@@ -57,7 +57,7 @@ impl<'a, B: Backend> OutputList<'a, B> {
         self.placements.get(index).copied()
     }
 
-    /// Adds an output. Returns `false` if the list is full.
+    /// Adds the next output, whose value is `buffer`. Returns `false` if the list is full.
     #[inline]
     pub(crate) fn push(&mut self, buffer: B::Buffer) -> bool {
         let at = self.produced;
