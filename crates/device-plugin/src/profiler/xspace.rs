@@ -162,7 +162,8 @@ fn stat(value: &NamedValue, names: &mut Names) -> Vec<u8> {
     stat
 }
 
-/// Maximum total size of the programs in a profile, in bytes. Protobuf messages are limited to 2 GiB.
+/// Maximum total size of the programs in a profile, in bytes. Protobuf messages are limited to 2 GiB, and this limit
+/// leaves room for the activities.
 const PROGRAMS_LIMIT: usize = 1 << 29;
 
 /// The plane of programs. As in XLA's profiler, it has one entry of event metadata for each program. The program is the

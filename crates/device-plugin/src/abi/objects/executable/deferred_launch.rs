@@ -275,7 +275,8 @@ pub(crate) struct Results<'a> {
 ///
 /// # Safety
 ///
-/// The arguments, including the donated ones, passed the checks of the call after `guard` published their bits.
+/// The arguments, including the donated ones, passed the checks of the call after `guard` published the [`bits`] of the
+/// arguments.
 pub(crate) unsafe fn defer<B: Backend>(
     executable: Arc<LoadedExecutable<B>>,
     launches: &Launches<'_, B>,
