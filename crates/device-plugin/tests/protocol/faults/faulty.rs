@@ -26,7 +26,8 @@ thread_local! {
     static FAULTS: RefCell<Vec<(&'static str, Kind)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Makes the next call of `method` on this thread fail in the way that `kind` names.
+/// Makes the next call of `method` on this thread fail in the way that `kind` names. If several faults are armed, they
+/// occur in the reverse order of the calls of `arm`.
 pub fn arm(method: &'static str, kind: Kind) {
     FAULTS.with_borrow_mut(|faults| faults.push((method, kind)));
 }
@@ -44,7 +45,7 @@ impl Drop for Explosive {
     }
 }
 
-/// Fails if [`arm`] requested a fault of this method.
+/// Fails if the most recently armed fault is a fault of `method`, and removes this fault.
 fn enter(method: &str) -> Result<()> {
     match FAULTS.with_borrow_mut(|faults| faults.pop_if(|fault| fault.0 == method)) {
         Some((_, Kind::Panic)) => panic!("asked to panic in {method}"),
