@@ -1,4 +1,4 @@
-//! Compares the time of one execution with a Rust backend that does nothing and with a hand-written C plugin.
+//! Compares how long one execution takes on a Rust backend that does nothing and on a hand-written C plugin.
 //!
 //! The benchmark alternates between batches of both plugins in one process, and compares the medians of their times.
 //! `cc` builds the C plugin when the benchmark runs. Without a compiler, the benchmark reports this and fails.
