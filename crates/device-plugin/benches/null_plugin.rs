@@ -1,10 +1,11 @@
-//! Compares the overhead of a Rust backend that does nothing with that of a hand-written C plugin, for one execution.
+//! Compares how long one execution takes on a Rust backend that does nothing and on a hand-written C plugin.
 //!
 //! The benchmark alternates between batches of both plugins in one process, and compares the medians of their times.
 //! `cc` builds the C plugin when the benchmark runs. Without a compiler, the benchmark reports this and fails.
 //!
-//! Run `cargo bench -p device-plugin --bench null_plugin`. With `--check`, it fails if a ratio exceeds 1.0. The
-//! environment variable `ONLY=N` selects programs with N arguments, which is useful under a profiler.
+//! `cargo bench -p device-plugin --bench null_plugin` runs the benchmark. With `--check`, the benchmark fails if a
+//! ratio exceeds 1.0. The environment variable `ONLY=N` selects programs with N arguments, which is useful under a
+//! profiler.
 #![allow(
     missing_docs,
     clippy::undocumented_unsafe_blocks,

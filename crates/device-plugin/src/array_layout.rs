@@ -59,7 +59,8 @@ impl PartialEq for ArrayLayout {
 impl ArrayLayout {
     const FEW: usize = 4;
 
-    /// Compares `more`. Not inlined, so that `eq` stays small for arrays without `more`.
+    /// Returns whether the `more` fields of both layouts are equal. Not inlined, so that `eq` stays small for arrays
+    /// without `more`.
     #[cold]
     #[inline(never)]
     fn has_same_more(&self, other: &Self) -> bool {
@@ -155,8 +156,8 @@ impl ArrayLayout {
             && (own == others || own.tiles.is_empty() && others.tiles.is_empty() && long(&own) == long(&others))
     }
 
-    /// Describes host memory with one stride in bytes for each dimension, in the framework's order of dimensions. The
-    /// elements are traversed in the order in which the device stores them.
+    /// Describes host memory. `byte_strides` contains the stride of each dimension in bytes, in the framework's order
+    /// of dimensions. The elements are traversed in the order in which the device stores them.
     pub(crate) fn strided(&self, byte_strides: &[i64]) -> Result<Strided> {
         match self.stored() {
             Some(stored) if byte_strides.len() == self.dims().len() => {

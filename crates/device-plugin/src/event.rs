@@ -52,7 +52,7 @@ type Callback = Box<dyn FnOnce(&Result<()>) + Send>;
 
 /// Work that waits for an event.
 pub(crate) enum Waiting {
-    /// Work of the SDK that calls neither a backend nor a framework, or a vendor's own callback. Runs on the thread
+    /// A callback of the vendor, or work of the SDK that calls neither a backend nor a framework. Runs on the thread
     /// that completes the event.
     Here(Callback),
     /// Work that calls a backend or a framework. Runs on a completion thread if the thread that completes the event may
@@ -74,14 +74,16 @@ thread_local! {
     /// Whether this thread is inside [`Completer::complete`] or the destructor of a [`Completer`]. The thread may then
     /// belong to a driver, so no backend or framework is called on it.
     static GUARDED: Cell<bool> = const { Cell::new(false) };
-    /// Number of nested completions on this thread. Completions nest when one event completes another.
+    /// Number of nested completions on this thread. Completions nest when a callback of one event completes another
+    /// event.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Maximum number of nested completions on one thread. A longer chain continues on another thread, with a new stack.
+/// Maximum number of nested completions on one thread. A longer chain continues on another thread, because each nested
+/// completion uses more of the thread's stack.
 const DEEPEST: usize = 32;
 
-/// Sets a thread-local value, and restores the previous value when it is dropped.
+/// A guard that sets a thread-local value. Dropping the guard restores the previous value.
 struct Scope<T: Copy + 'static>(&'static std::thread::LocalKey<Cell<T>>, T);
 
 impl<T: Copy + 'static> Scope<T> {
@@ -104,7 +106,7 @@ fn call(callback: Callback, result: &Result<()>) {
     });
 }
 
-/// Runs the work that waited for an event.
+/// Runs the work that waited for an event, and passes it the event's result.
 fn run(waiting: Vec<Waiting>, result: &Result<()>) {
     if waiting.is_empty() {
         return;
@@ -238,8 +240,8 @@ impl Event {
         (Self(Some(Arc::clone(&state))), Completer(Some(state)))
     }
 
-    /// Returns an event that becomes ready when all given events are ready. If several events fail, its error is that
-    /// of the first of them in the order of `events`.
+    /// Returns an event that becomes ready when all given events are ready. If several events fail, the returned event
+    /// fails with the error of the first failed event in `events`.
     pub fn all(events: impl IntoIterator<Item = Self>) -> Self {
         let mut events: Vec<Self> = events.into_iter().filter(|event| event.0.is_some()).collect();
         if events.len() <= 1 {
@@ -358,8 +360,8 @@ impl Completer {
         self.complete(result);
     }
 
-    /// Like [`Completer::run`], for threads that may call the backend without restriction. Waiting work runs as with
-    /// [`Completer::complete_here`].
+    /// Does the same as [`Completer::run`], but waiting work runs as with [`Completer::complete_here`]. Use it on
+    /// threads that may call the backend without restriction.
     pub fn run_here(self, work: impl FnOnce() -> Result<()>) {
         let result = contain(work);
         self.complete_here(result);

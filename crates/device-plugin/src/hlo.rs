@@ -1,8 +1,8 @@
 //! Conversion of programs to HLO, XLA's own format, for frameworks that read programs back.
 //!
 //! Frameworks that send an `HloModuleProto` read the program back as an `HloModuleProtoWithConfig` and reject any other
-//! format. The config must contain the shapes of the program's arguments and result, which the module also contains,
-//! and the numbers of replicas and partitions.
+//! format. The config must contain the shapes of the program's arguments and result, and the numbers of replicas and
+//! partitions. The module also contains these shapes.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,9 @@ const VARINT: u8 = 0;
 const LENGTH: u8 = 2;
 
 /// Returns the program as a serialized `HloModuleProto`. Converts StableHLO if the crate's feature `hlo` is enabled.
-/// Returns an error for other formats, and for a program that is damaged or that HLO cannot express.
+/// Returns an error for other formats, and for a StableHLO program that is damaged or that HLO cannot express. Also
+/// returns an error if a program of the format `hlo_with_config` contains no module. Does not check programs of the
+/// format `hlo`.
 pub(crate) fn module(program: &Program) -> Result<Cow<'_, [u8]>> {
     let unknown =
         || Error::unimplemented(format!("programs of format {:?} are not converted to HLO", program.format()));
@@ -42,8 +44,9 @@ pub(crate) fn module(program: &Program) -> Result<Cow<'_, [u8]>> {
     }
 }
 
-/// Converts an `HloModuleProto` to an `HloModuleProtoWithConfig`. Returns `None` for programs of other formats, which
-/// frameworks read unchanged, and for a module without the shapes of the program.
+/// Converts an `HloModuleProto` to an `HloModuleProtoWithConfig`. Returns `None` for programs of other formats, because
+/// frameworks read them unchanged. Also returns `None` for a module that does not contain the shapes of the program's
+/// arguments and result.
 pub(crate) fn with_config(program: &Program, replicas: usize, partitions: usize) -> Option<Program> {
     if program.format() != MODULE {
         return None;
@@ -61,8 +64,8 @@ pub(crate) fn with_config(program: &Program, replicas: usize, partitions: usize)
     Some(Program::new(MODULE_WITH_CONFIG, code))
 }
 
-/// Returns the content of a field that holds a message. Returns `None` if the field is missing, or if `message` is not
-/// a valid protobuf message.
+/// Returns the content of field `number` of the serialized protobuf message `message`. The field itself holds a
+/// message. Returns `None` if the field is missing, or if `message` is not a valid protobuf message.
 fn field(message: &[u8], number: u64) -> Option<&[u8]> {
     let mut left = message;
     let mut found = None;

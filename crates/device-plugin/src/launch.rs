@@ -48,7 +48,7 @@ pub struct ExecuteOptions {
     more: Option<Arc<MoreOptions>>,
 }
 
-/// A process of a distributed run that takes part in an execution, with its incarnation.
+/// A process of a distributed run, identified by its index and its incarnation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskIncarnation {
@@ -135,7 +135,7 @@ pub struct Inputs<'a, B: Backend> {
     uses: LaunchArguments<'a, B>,
 }
 
-/// The outputs of an execution, pushed in order.
+/// The outputs of an execution. The backend pushes them in the order in which the program returns them.
 pub struct Outputs<'a, B: Backend> {
     list: OutputList<'a, B>,
 }
@@ -166,8 +166,8 @@ impl<'a, B: Backend> Inputs<'a, B> {
         self.uses.is_donated(index)
     }
 
-    /// Takes a donated argument. If its memory has no other clones, the backend may reuse it for an output. Returns
-    /// `None` if the argument is not donated or was already taken.
+    /// Takes a donated argument. The backend may reuse the memory of the returned buffer for an output if no other
+    /// clone of the buffer exists. Returns `None` if the argument is not donated or was already taken.
     pub fn take(&mut self, index: usize) -> Option<B::Buffer> {
         self.uses.take(index)
     }
@@ -239,7 +239,7 @@ impl<'a, B: Backend> Outputs<'a, B> {
         self.list.placement(index)
     }
 
-    /// Adds the next output.
+    /// Appends the buffer of the next output. The outputs have the order of the values that the program returns.
     ///
     /// # Errors
     ///

@@ -24,7 +24,7 @@ use crate::{
 /// }
 /// ```
 ///
-/// All functions except [`Self::shutdown`] may be called before a client exists. All of them must work on a machine
+/// All functions except [`Self::shutdown`] may be called before a client exists. These functions must work on a machine
 /// without a device.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a plugin, because it does not implement `device_plugin::DevicePlugin`",

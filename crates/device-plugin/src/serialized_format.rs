@@ -1,6 +1,6 @@
-//! The serialization format of topologies, executables and lists of devices. The serialized data consists of a magic
-//! line with the version of the format, integers of 8 bytes, byte strings with their length, and a checksum of all
-//! preceding bytes.
+//! The serialization format of topologies, executables and lists of devices. The serialized data begins with a magic
+//! line, which contains the version of the format. Integers of 8 bytes and byte strings follow. An integer before each
+//! byte string contains its length. The last 8 bytes are a checksum of all preceding bytes.
 
 use crate::{Error, NamedValue, Result, Value};
 

@@ -70,8 +70,9 @@ pub fn signature(module: &Module) -> Result<ExecutableInfo> {
     Ok(info)
 }
 
-/// Returns the memory kinds that JAX wrote into the program, with an empty string for each default memory. Returns an
-/// empty vector if all arrays have the default memory.
+/// Returns the memory kind that JAX wrote into the attributes of each argument or result. An empty string means that
+/// JAX wrote none, so the array is in the default memory. Returns an empty vector if all arrays are in the default
+/// memory.
 fn memory_kinds(attributes: &[Attributes]) -> Vec<String> {
     let kind = |all: &Attributes| match all.iter().find(|(name, _)| name == "mhlo.memory_kind") {
         Some((_, Attribute::String(kind))) => String::from_utf8_lossy(kind).into_owned(),
@@ -98,8 +99,8 @@ pub fn inline(module: &Module, keep: &[&str]) -> Result<Module> {
     ::stablehlo::inline(module, keep).map_err(|error| Error::unimplemented(error.to_string()))
 }
 
-/// Creates the error for an op that the device does not support. The error names the op, the target of a custom call or
-/// the name of a composite, and the source location if it is known.
+/// Creates the error for an op that the device does not support. The error names the op and, if it is known, the source
+/// location. It also names the target of a custom call and the name of a composite.
 pub fn unsupported(module: &Module, op: &Op) -> Error {
     let mut what = op.kind.name();
     if let OpKind::CustomCall { call_target_name: name, .. } | OpKind::Composite { name, .. } = &op.kind {

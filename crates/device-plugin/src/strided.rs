@@ -173,14 +173,15 @@ impl Axis {
     }
 }
 
-/// Number of steps along each side of a block.
+/// Number of steps along each side of a block. For elements of 4 bytes, 16 steps fill a cache line of 64 bytes.
 const BLOCK: usize = 16;
 
-/// A function that copies one block. It takes the number of steps in each dimension, and both buffers with their
-/// offsets.
+/// A function that copies one block. It takes the plane, the number of steps in each of its two dimensions, and the
+/// source and the destination. A byte offset follows each of the two buffers.
 type CopyBlock = fn(&Plane, [usize; 2], &[u8], usize, &mut [u8], usize);
 
-/// The two dimensions that are copied in blocks.
+/// The two dimensions that are copied in blocks, and the parameters of the copy. If `block` is `usize::MAX`, one block
+/// covers the whole plane.
 struct Plane {
     across: Axis,
     inner: Axis,
@@ -191,8 +192,8 @@ struct Plane {
 }
 
 impl Plane {
-    /// Copies one plane for each index of the outer dimensions. The recursion is not deep, because each outer dimension
-    /// has at least two elements.
+    /// Copies one plane for each combination of indices of the outer dimensions. The recursion is not deep, because
+    /// each outer dimension has at least two elements.
     fn copy_all(&self, outer: &[Axis], from: &[u8], at_from: usize, to: &mut [u8], at_to: usize) {
         let Some((axis, outer)) = outer.split_last() else {
             for a in (0..self.across.extent).step_by(self.block) {
@@ -212,6 +213,7 @@ impl Plane {
 }
 
 /// Copies a block of runs, which are contiguous byte ranges. Each run has `N` bytes, or `plane.run` bytes if `N` is 0.
+/// `counts` contains the numbers of runs along `across` and `inner`.
 fn copy_block<const N: usize>(
     plane: &Plane,
     counts: [usize; 2],

@@ -47,7 +47,7 @@ pub(crate) static LAUNCHES: Threads = Threads::new("pjrt launch", usize::MAX);
 /// job may wait for another one, so a few threads are enough.
 pub(crate) static COMPLETIONS: Threads = Threads::new("pjrt completion", 4);
 
-/// Maximum number of idle threads that a group keeps.
+/// Maximum number of idle threads that a group keeps for later jobs. Other threads end when no job is left.
 const KEPT: usize = 4;
 
 /// Stack size of a thread in bytes. Backends may compute on these threads, so the stack is as large as the usual stack
@@ -65,9 +65,9 @@ thread_local! {
     static OWN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Waits until both groups are idle and `others` returns `false`. `others` returns whether work outside the groups is
-/// in progress. Returns `false` if the deadline `until` passes first. On a thread of a group, returns `false`
-/// immediately, because the thread would wait for itself. Called only at the end of a process on Unix.
+/// Waits until [`LAUNCHES`] and [`COMPLETIONS`] are idle and `others` returns `false`. `others` returns whether work
+/// outside the groups is in progress. Returns `false` if the deadline `until` passes first. On a thread of a group,
+/// returns `false` immediately, because the thread would wait for itself. Called only at the end of a process on Unix.
 #[cfg(unix)]
 pub(crate) fn rest(until: Instant, others: impl Fn() -> bool) -> bool {
     if OWN.get() {
@@ -120,7 +120,8 @@ impl Threads {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a job on one of the group's threads.
+    /// Adds a job to the queue of the group's threads. Creates a thread if no idle thread can take the job and the
+    /// group has fewer than `most` threads.
     ///
     /// # Errors
     ///
@@ -150,8 +151,8 @@ impl Threads {
         Ok(())
     }
 
-    /// Runs a job on one of the group's threads. If the group has no thread and the system cannot create one, runs the
-    /// job on this thread.
+    /// Adds a job to the queue of the group's threads. If the group has no thread and the system cannot create one,
+    /// runs the job on this thread.
     pub(crate) fn submit_or_run(&'static self, job: Job) {
         if let Err(job) = self.submit(job) {
             run(job);

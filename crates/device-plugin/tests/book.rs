@@ -21,8 +21,8 @@ fn blocks<'a>(chapter: &'a str, language: &str) -> Vec<&'a str> {
     chapter.split(&opening).skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
 }
 
-/// Returns the commands of a code block, each with its output. A command is a line that starts with `$`, and its
-/// continuation lines.
+/// Returns the commands of a code block, each with its output. A command consists of a line that starts with `$` and
+/// its continuation lines.
 fn commands(block: &str) -> Vec<(String, String)> {
     let mut commands: Vec<(String, String)> = Vec::new();
     for line in block.lines() {

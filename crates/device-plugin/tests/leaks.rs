@@ -71,7 +71,7 @@ fn ints(client: Client) -> Buffer {
     toy().ints(client, &[1, 2])
 }
 
-/// Executes a program, waits for its end and destroys its outputs, which it writes to `results`.
+/// Executes a program and waits for its end. Writes the outputs to `results`, and then destroys them.
 fn execute(executable: Loaded, arguments: &[Buffer], results: &mut [Buffer]) {
     let mut options = execute_options(&[]);
     let mut event = null_mut();

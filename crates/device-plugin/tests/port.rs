@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Returns the table rows under a heading whose first cell is code. Each row is a pair of that code and the other
-/// cells.
+/// Returns the table rows under a heading. Skips rows whose first cell is not code. Each pair contains the code of the
+/// first cell and the text of the other cells.
 fn rows<'a>(chapter: &'a str, heading: &str) -> Vec<(&'a str, &'a str)> {
     let section = chapter.split(heading).nth(1).unwrap();
     let section = section.split("\n## ").next().unwrap();
@@ -66,8 +66,8 @@ fn declares(line: &str, keywords: &[&str], name: &str) -> bool {
     end.is_some_and(|end| !end.starts_with(|next: char| next.is_alphanumeric() || next == '_'))
 }
 
-/// Returns the source of each public declaration of a type or trait, and of each `impl` block whose first line names
-/// it.
+/// Returns the source of each public declaration of the type or trait `name`, and of each `impl` block whose first line
+/// contains the word `name`.
 fn bodies<'a>(files: &'a [String], name: &str) -> Vec<&'a str> {
     let mut bodies = Vec::new();
     for file in files {

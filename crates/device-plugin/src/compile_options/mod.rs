@@ -1,4 +1,4 @@
-//! Compile options that are passed by name. In `jax.jit`, they are the `compiler_options`.
+//! Compile options that are passed by name. In `jax.jit`, they are the argument `compiler_options`.
 
 use std::borrow::Cow;
 

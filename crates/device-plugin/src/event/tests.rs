@@ -114,8 +114,8 @@ fn callbacks_move_to_completion_thread() {
     assert!(ran_on(|completer| completer.complete_here(Ok(()))));
     assert!(ran_on(|completer| completer.run_here(|| Ok(()))));
     assert!(ran_on(|completer| completer.complete_internally(Ok(()))));
-    // An event that completes in the callback of another event follows the rule of the outer call. After `complete`,
-    // its work therefore does not run on this thread.
+    // A callback of one event may complete a second event. The call that completed the first event then determines
+    // where the work of the second event runs. After `complete`, this work therefore does not run on this thread.
     assert!(!ran_on(|completer| {
         let (first, first_completer) = Event::pending();
         first.on_ready(move |result| completer.complete_internally(result.clone()));

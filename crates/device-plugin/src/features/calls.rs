@@ -56,10 +56,11 @@ fn no_dma() -> Error {
     Error::unimplemented("this device does not support direct access to host memory")
 }
 
-/// Calls the functions of a backend's features, or the SDK's defaults. The list of features is a constant, so the
-/// compiler resolves each call at compile time.
+/// Calls the functions of a backend's features. For a feature that the backend does not list, each function uses the
+/// SDK's default or returns `UNIMPLEMENTED`. The list of features is a constant, so the compiler resolves each call at
+/// compile time.
 pub(crate) trait FeatureCalls: Backend {
-    /// The features as a static reference.
+    /// The backend's list of features, as a static reference.
     const LISTED: &'static Features<Self> = &Self::FEATURES;
 
     fn platform_name(&self) -> Option<String> {

@@ -37,8 +37,8 @@ pub trait CrossHostTransfers: Backend {
     ///
     /// # Errors
     ///
-    /// Returns errors that are known immediately, such as an invalid peer, which is not a device of another process.
-    /// The SDK reports all errors to the framework through an event.
+    /// Returns errors that are known immediately, such as a peer that is not a device of another process. The SDK
+    /// reports all errors to the framework through an event.
     #[doc(alias = "PJRT_Transfers_PJRT_Client_CrossHostSendBuffers")]
     fn send_buffer(&self, buffer: &Self::Buffer, transfer: &CrossHostTransfer<'_>) -> Result<Event>;
 

@@ -32,24 +32,25 @@ pub trait MultiDevice: Backend {
 )]
 pub trait Poisoning: Backend {
     /// Fails the earliest unfinished execution with this launch id on a device. The event of this execution completes
-    /// with `error`. Returns `false` if no such execution is pending. For launches that the SDK has deferred, the SDK
-    /// does not call this function and fails them itself.
+    /// with `error`. Returns `false` if no such execution is pending. The SDK fails the launches that it has deferred
+    /// without calling this function.
     ///
-    /// A framework, or Ctrl-C in `pjrt run`, uses this function to end an execution that would otherwise never end,
-    /// such as an infinite loop or a collective whose other members have failed. An execution that is already running
-    /// must therefore stop, too. To stop a separate device, reset it or abort its queue. Code that runs on the host can
-    /// check a flag in each iteration of a loop. Complete the event when the execution no longer uses its arguments and
-    /// outputs. An execution that has not begun fails at once.
+    /// A framework uses this function to end an execution that would otherwise never end, such as an infinite loop or a
+    /// collective whose other members have failed. `pjrt run` uses it when the user presses Ctrl-C. An execution that
+    /// is already running must therefore stop, too. To stop a separate device, reset it or abort its queue. Code that
+    /// runs on the host can check a flag in each iteration of a loop. Complete the event when the execution no longer
+    /// uses its arguments and outputs. An execution that has not begun fails at once.
     fn poison_execution(&self, device: usize, launch_id: i32, error: Error) -> Result<bool>;
 }
 
-/// A backend that tracks work of the framework for which a device waits, for diagnostics.
+/// A backend that tracks, for diagnostics, the framework's work that a device waits for.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` lists a feature that it does not implement: `Tracking`",
     label = "`Tracking` is not implemented",
     note = "write `impl Tracking for {Self} {{ … }}`, or remove `.tracking()` from `Backend::FEATURES`"
 )]
 pub trait Tracking: Backend {
-    /// Begins to track work of the framework. The tracking ends when the returned value is dropped.
+    /// Begins to track work of the framework that `device` waits for. `description` describes the work. The tracking
+    /// ends when the returned value is dropped.
     fn track(&self, device: usize, description: &str) -> Box<dyn Send + Sync>;
 }

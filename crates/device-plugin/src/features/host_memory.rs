@@ -6,7 +6,7 @@ use crate::{Backend, Result};
 /// on another thread.
 pub type HostAllocation = Box<dyn AsMut<[u8]> + Send>;
 
-/// A device that allocates host memory to which its transfers are fast, such as pinned memory.
+/// A device that allocates host memory for fast transfers, such as pinned memory.
 #[doc(alias = "PJRT_HostMemoryAllocator_Extension")]
 pub trait HostMemoryAllocator: Backend {
     /// Allocates at least `size` bytes. Their address stays the same until the allocation is dropped. `numa_node` is

@@ -68,7 +68,7 @@
 //! | reports the costs of programs | [`cost_analysis`](Features::cost_analysis) | [`CostAnalysis`] |
 //! | runs one program on several devices | [`multi_device`](Features::multi_device) | [`MultiDevice`] |
 //! | can end an execution with an error | [`poisoning`](Features::poisoning) | [`Poisoning`] |
-//! | tracks the framework's work for which it waits | [`tracking`](Features::tracking) | [`Tracking`] |
+//! | tracks the framework's work that it waits for | [`tracking`](Features::tracking) | [`Tracking`] |
 //! | runs its work in the order of submission | [`queued`](Features::queued) | |
 //! | offers an extension of the C API | [`profiler`](Features::profiler), [`streams`](Features::streams), [`raw_buffers`](Features::raw_buffers), [`ffi`](Features::ffi), [`abi_versions`](Features::abi_versions), [`executable_metadata`](Features::executable_metadata), [`host_memory_allocator`](Features::host_memory_allocator), [`failure_reports`](Features::failure_reports) | [`Profiler`], [`Streams`], [`RawBuffers`], [`AbiVersions`], [`ExecutableMetadata`], [`HostMemoryAllocator`], [`FailureReports`] |
 //!
@@ -76,7 +76,7 @@
 //!
 //! Frameworks find extensions in a linked list to which the function table points. Layouts, shardings and memory
 //! descriptions are always available, because the SDK derives them from the methods that every backend has. All other
-//! supported extensions require functions of the backend, so they are features:
+//! supported extensions depend on the backend, so each of them is a feature. The following table lists all extensions:
 //!
 //! | type | name | in this SDK |
 //! |---:|---|---|

@@ -4,10 +4,10 @@ use crate::{Backend, Result};
 
 /// A backend that adds its own records to the profiles that frameworks request.
 ///
-/// The SDK records the calls of the framework, executions and transfers, and the `tracing` spans of the backend within
-/// these calls. See [`profiler`](crate::profiler). A backend with more data, such as the times of each kernel,
-/// overrides the functions of this trait. A profile belongs to the process and not to a client, so the functions take
-/// no `self`.
+/// The SDK records calls of the framework, executions and transfers. It also records the `tracing` spans that the
+/// backend creates during a call of the framework. See [`profiler`](crate::profiler). A backend with more data, such as
+/// the times of each kernel, overrides the functions of this trait. A profile belongs to the process and not to a
+/// client, so the functions take no `self`.
 #[doc(alias = "PJRT_Profiler_Extension")]
 pub trait Profiler: Backend {
     /// Called when a profile begins. `options` is the framework's serialized `ProfileOptions` message, which may be

@@ -11,8 +11,8 @@ use crate::{Backend, Error, Result};
 /// host if that function returns `None`.
 #[doc(alias = "PJRT_RawBuffer_Extension")]
 pub trait RawBuffers: Backend {
-    /// Reads bytes, starting at `offset`. The default implementation reads from
-    /// [`BufferAddresses::host_bytes`](crate::features::BufferAddresses::host_bytes).
+    /// Fills `to` with the bytes of a buffer, starting at byte `offset` of the buffer. The default implementation reads
+    /// from [`BufferAddresses::host_bytes`](crate::features::BufferAddresses::host_bytes).
     ///
     /// # Errors
     ///
@@ -27,8 +27,9 @@ pub trait RawBuffers: Backend {
         Ok(())
     }
 
-    /// Writes bytes, starting at `offset`. Frameworks are responsible for the order of writes and other uses of the
-    /// buffer. If overlapping accesses would be a data race in the backend, the backend must lock the memory.
+    /// Writes `bytes` to a buffer, starting at byte `offset` of the buffer. Frameworks are responsible for the order of
+    /// writes and other uses of the buffer. If overlapping accesses would be a data race in the backend, the backend
+    /// must lock the memory.
     ///
     /// # Errors
     ///

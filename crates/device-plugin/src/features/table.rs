@@ -70,15 +70,15 @@ macro_rules! features {
             )+
         }
 
-        /// For each feature, whether a type implements its trait. [`check_features!`](crate::check_features) creates
-        /// this value.
+        /// For each feature, whether a type implements the feature's trait. [`check_features!`](crate::check_features)
+        /// creates this value.
         #[doc(hidden)]
         #[derive(Debug)]
         pub struct Implemented {
             $(pub $method: bool,)+
         }
 
-        /// A type with one constant for each feature, which is `true` if `B` implements the feature's trait. The
+        /// A type with one constant for each feature. The constant is `true` if `B` implements the feature's trait. The
         /// inherent constant has the trait as a bound. If `B` does not implement the trait, the name refers to the
         /// constant of [`NotImplemented`] instead.
         #[doc(hidden)]
@@ -246,7 +246,7 @@ features! {
         poison_execution: fn(&B, usize, i32, Error) -> Result<bool>,
     }
 
-    /// Declares that the backend tracks work of the framework for which a device waits.
+    /// Declares that the backend tracks the framework's work that a device waits for.
     tracking: Tracking {
         track: fn(&B, usize, &str) -> Box<dyn Send + Sync>,
     }
@@ -285,7 +285,7 @@ features! {
         executable_metadata: fn(&B::Executable) -> Result<Vec<u8>>,
     }
 
-    /// Offers host memory to which the device's transfers are fast (`PJRT_HostMemoryAllocator_Extension`).
+    /// Offers host memory for fast transfers to and from the device (`PJRT_HostMemoryAllocator_Extension`).
     host_memory_allocator: HostMemoryAllocator {
         allocate_host: fn(&B, usize, Option<usize>) -> Result<crate::features::HostAllocation>,
     }
@@ -313,11 +313,11 @@ impl<B: Backend> Features<B> {
     /// buffers whose event is still pending.
     ///
     /// Without this feature, the SDK calls `execute` with ready buffers only. If a buffer is not ready when the
-    /// framework launches the program, the call still returns at once. The SDK creates the outputs, holds the
-    /// arguments, and calls `execute` on one of its own threads when the last argument is ready. If an argument fails,
-    /// the outputs fail with its error and `execute` is not called. Deferred launches begin in the order in which their
-    /// arguments become ready. If programs of different launches wait for each other on the device, the backend must
-    /// keep the order itself.
+    /// framework launches the program, the framework's call still returns at once. The SDK creates the outputs, holds
+    /// the arguments, and calls `execute` on one of its own threads when the last argument is ready. If an argument
+    /// fails, the outputs fail with its error and `execute` is not called. Deferred launches begin in the order in
+    /// which their arguments become ready. If programs of different launches wait for each other on the device, the
+    /// backend must keep the order itself.
     ///
     /// With this feature, the SDK adds the events of the arguments to the event that `execute` returns. If an argument
     /// fails later, the outputs fail with its error. The device may therefore run with a failed input, and must
@@ -325,8 +325,8 @@ impl<B: Backend> Features<B> {
     /// An example is a buffer whose data the framework has not sent.
     ///
     /// `read`, `copy`, `bitcast` and the functions of raw buffers always receive ready buffers. These functions return
-    /// no event, so they cannot fail later or report when the memory becomes valid. The SDK therefore copies a pending
-    /// buffer only when the original buffer is ready.
+    /// no event, so they cannot fail later or report when the memory becomes valid. If a framework copies a pending
+    /// buffer, the SDK therefore calls `copy` when this buffer becomes ready.
     #[must_use]
     pub const fn queued(self) -> Self {
         Self { queued: true, ..self }

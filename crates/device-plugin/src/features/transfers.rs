@@ -10,9 +10,9 @@ use crate::{Backend, Event, HostDestination, Result, Shape};
 )]
 pub trait AsyncReads: Backend {
     /// Begins to read a buffer in the format of [`Backend::read`], and may return before the copy is complete. The copy
-    /// is complete when the event is ready and `to` is dropped. The SDK calls this function when a framework requests a
-    /// whole buffer in the device's storage order. For ranges of bytes, and for arrays that must be reordered, the SDK
-    /// calls [`Backend::read`].
+    /// is complete when the event is ready and `to` has been dropped. The SDK calls this function when a framework
+    /// requests a whole buffer in the device's storage order. For ranges of bytes, and for arrays that must be
+    /// reordered, the SDK calls [`Backend::read`].
     ///
     /// If the device still needs the buffer after this function has returned, the backend must keep a clone of the
     /// buffer.
@@ -60,8 +60,8 @@ pub trait DynamicShapes: Backend {
         true
     }
 
-    /// Returns the index and the actual extent of each dimension of a ready buffer that is, or may be, smaller than its
-    /// shape declares. The SDK may call this function several times for the same buffer. Later reads return an array
-    /// with these extents.
+    /// Returns the index and the actual extent of each dimension whose extent is, or may be, smaller than `shape`
+    /// declares. The buffer is ready. The SDK may call this function several times for the same buffer. Later reads
+    /// return an array with these extents.
     fn dynamic_dimensions(&self, buffer: &Self::Buffer, shape: &Shape) -> Vec<(usize, i64)>;
 }

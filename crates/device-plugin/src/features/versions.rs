@@ -21,7 +21,7 @@ pub trait AbiVersions: Backend {
     #[doc(alias = "PJRT_Executable_GetAbiVersion")]
     fn executable_abi_version(executable: &Self::Executable) -> Result<Vec<u8>>;
 
-    /// Checks that executables for the runtime `other` run on `runtime`.
+    /// Checks that executables for a runtime of the version `other` run on a runtime of the version `runtime`.
     ///
     /// # Errors
     ///
@@ -30,7 +30,7 @@ pub trait AbiVersions: Backend {
     #[doc(alias = "PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime")]
     fn check_runtime(runtime: &[u8], other: &[u8]) -> Result<()>;
 
-    /// Checks that an executable of this version runs on `runtime`.
+    /// Checks that an executable of the version `executable` runs on a runtime of the version `runtime`.
     ///
     /// # Errors
     ///

@@ -159,14 +159,14 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// Returns `INVALID_ARGUMENT` for an empty name, for the id 0, for a name that has another id, and for an id that belongs to
-    /// another name.
+    /// Returns `INVALID_ARGUMENT` for an empty name, for the id 0, for a name that has another id, and for an id that
+    /// belongs to another name. Returns `RESOURCE_EXHAUSTED` if no id is left.
     pub fn register_type(&self, name: &str, id: Option<i64>) -> Result<i64> {
         if name.is_empty() {
             return Err(Error::invalid_argument("the name of the type of user data is empty"));
         }
         if id == Some(0) {
-            // The C interface requests a new id with 0.
+            // The C interface requests a new id with 0, so 0 cannot be an id.
             return Err(Error::invalid_argument(format!("type {name:?} cannot get the id 0, which means no id")));
         }
         let mut content = self.content();

@@ -35,7 +35,7 @@ pub struct Activity {
     pub name: Cow<'static, str>,
     /// Location of the activity.
     pub place: Place,
-    /// Start time. An activity that began before the profile is recorded as if it began with the profile.
+    /// Start time. If the activity began before the profile, the profile shows it as if it had begun with the profile.
     pub start: Instant,
     /// End time.
     pub end: Instant,

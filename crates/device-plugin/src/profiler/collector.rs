@@ -95,11 +95,12 @@ struct Open {
     name: &'static str,
     stats: Vec<NamedValue>,
     references: usize,
-    /// The replaced subscriber and the id of its own span, if this subscriber is interested in the span.
+    /// The replaced subscriber and the id of its own span, if the replaced subscriber has enabled the span.
     outer: Option<(Dispatch, Id)>,
 }
 
-/// The bit that is set in the span ids of a profile. Ids of other subscribers are smaller than this value.
+/// The bit that is set in the ids of the profile's spans. Other subscribers assign smaller ids, so the collector does
+/// not mistake their spans for its own.
 const OURS: u64 = 1 << 63;
 
 fn outer() -> Option<Dispatch> {
@@ -111,7 +112,8 @@ impl Collector {
         self.spans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the replaced subscriber and the id of its own span for the span with this id.
+    /// Returns the replaced subscriber and the id that it assigned to the span `id` of this subscriber. Returns `None`
+    /// if the replaced subscriber has not enabled the span.
     fn outer_of(&self, id: &Id) -> Option<(Dispatch, Id)> {
         self.spans().get(&id.into_u64())?.outer.clone()
     }

@@ -71,7 +71,7 @@ pub(super) fn is_recording() -> bool {
     RECORDING.load(Ordering::Relaxed)
 }
 
-/// Returns the current time if a profile is running.
+/// Returns the current time, or `None` if no profile is running.
 #[inline]
 pub(crate) fn begun() -> Option<Instant> {
     is_recording().then(Instant::now)
@@ -122,7 +122,7 @@ pub(super) fn record(activity: Activity) {
     let _ = LOG.try_with(|log| log.get_or_init(Log::new).push(activity));
 }
 
-/// Sequence number of the last profile that contains a program, or 0.
+/// Sequence number of the last profile that recorded a program, or 0 if no profile has recorded it.
 #[derive(Debug, Default)]
 pub(crate) struct LastProfile(AtomicU64);
 
@@ -143,7 +143,7 @@ impl LastProfile {
     }
 }
 
-/// Returns the subscriber of the running profile.
+/// Returns the subscriber of the running profile, or `None` if no profile is running.
 pub(super) fn dispatch() -> Option<Dispatch> {
     lock(&RUNNING).as_ref().map(|running| running.dispatch.clone())
 }

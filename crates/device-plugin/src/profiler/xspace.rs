@@ -59,7 +59,7 @@ fn number(out: &mut Vec<u8>, field: u8, value: u64) {
     out.push(low);
 }
 
-/// Ids of names, counted from 1.
+/// Maps each name to its id. The ids are counted from 1.
 #[derive(Default)]
 struct Names(HashMap<String, u64>);
 
@@ -73,7 +73,7 @@ impl Names {
         id
     }
 
-    /// Appends the entries of a map from ids to metadata. `map` is the field number of the map.
+    /// Appends each id and its name as an entry of a map from ids to metadata. `map` is the field number of the map.
     fn write(&self, out: &mut Vec<u8>, map: u8) {
         let mut names: Vec<_> = self.0.iter().map(|(name, id)| (*id, name)).collect();
         names.sort_unstable();
@@ -83,8 +83,8 @@ impl Names {
     }
 }
 
-/// Appends one entry of a map from ids to metadata. `map` is the field number of the map. `stats` contains encoded
-/// fields.
+/// Appends one entry of a map from ids to metadata. `map` is the field number of the map. `stats` contains the encoded
+/// stats of the metadata.
 fn write_metadata(out: &mut Vec<u8>, map: u8, id: u64, name: &str, stats: &[u8]) {
     let (mut metadata, mut entry) = (Vec::new(), Vec::new());
     number(&mut metadata, field::METADATA_ID, id);
@@ -162,11 +162,12 @@ fn stat(value: &NamedValue, names: &mut Names) -> Vec<u8> {
     stat
 }
 
-/// Maximum total size of the programs in a profile, in bytes. Protobuf messages are limited to 2 GiB.
+/// Maximum total size of the programs in a profile, in bytes. Protobuf messages are limited to 2 GiB, and this limit
+/// leaves room for the activities.
 const PROGRAMS_LIMIT: usize = 1 << 29;
 
-/// The plane of programs. As in XLA's profiler, it has one event name for each program, with the program as its only
-/// stat.
+/// The plane of programs. As in XLA's profiler, it has one entry of event metadata for each program. The program is the
+/// only stat of this entry.
 struct Programs {
     plane: Vec<u8>,
     /// Number of programs in the plane.

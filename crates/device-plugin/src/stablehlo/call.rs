@@ -8,9 +8,9 @@ use crate::ffi::{Attribute, Attributes};
 /// Maximum length to which a splat list is expanded.
 const MAX_LIST: usize = 1 << 16;
 
-/// Returns the attributes of a custom call for its handler. They come from `backend_config`, or from the attribute
-/// `mhlo.backend_config`, which JAX writes if `backend_config` is empty and which takes precedence. An attribute is
-/// omitted if [`Attribute`] cannot represent its value. Returns `None` if the op is not a custom call.
+/// Returns the attributes of a custom call for its handler. They come from the attribute `mhlo.backend_config` if it is
+/// a dictionary, and otherwise from `backend_config`. JAX writes `mhlo.backend_config` if `backend_config` is empty. An
+/// attribute is omitted if [`Attribute`] cannot represent its value. Returns `None` if the op is not a custom call.
 pub fn call_attributes(op: &Op) -> Option<Attributes> {
     let OpKind::CustomCall { backend_config, .. } = &op.kind else { return None };
     Some(config_attributes(backend_config, &op.attributes))
@@ -38,8 +38,9 @@ pub fn config_attributes(backend_config: &ir::Attribute, discardable: &ir::Attri
     }
 }
 
-/// Returns the type of an integer or float attribute. Returns `None` for `S64`, `F64` and types that buffers do not
-/// support, and for other attributes.
+/// Returns the element type of an integer or float attribute for [`Attributes::types`]. Returns `None` for types that
+/// buffers do not support and for other attributes. Also returns `None` for `S64` and `F64`, because handlers assume 64
+/// bits if the type is `None`.
 fn number_type(value: &ir::Attribute) -> Option<ElementType> {
     let (ir::Attribute::Integer(_, ty) | ir::Attribute::Float(_, ty)) = value else { return None };
     super::types::element_type(*ty).ok().filter(|ty| !matches!(ty, ElementType::S64 | ElementType::F64))

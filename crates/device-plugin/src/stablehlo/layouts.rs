@@ -48,7 +48,7 @@ fn mode(all: &[Attributes], ty: &Type, what: &str, index: usize) -> Result<Layou
     }
 }
 
-/// Returns the layouts requested for the arguments of a program and for its results.
+/// Returns the requested layout of each argument and of each result of a program.
 ///
 /// # Errors
 ///
@@ -62,7 +62,8 @@ pub fn layout_modes(module: &Module) -> Result<(Vec<LayoutMode>, Vec<LayoutMode>
     Ok((arguments.collect::<Result<_>>()?, results.collect::<Result<_>>()?))
 }
 
-/// Rejects a program that requests a layout other than row-major for an array.
+/// Returns `UNIMPLEMENTED` if the program requests a layout other than row-major for an argument or a result.
+/// `parameters` and `outputs` are the numbers of arguments and results.
 pub(super) fn expect_row_major(main: &Func, parameters: usize, outputs: usize) -> Result<()> {
     let all = [(&main.arg_attributes, parameters, "argument"), (&main.result_attributes, outputs, "result")];
     for (attributes, count, what) in all {

@@ -169,7 +169,7 @@ fn host_memory_is_mapped_once() {
     assert_eq!(unmap(at(1)).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     unmap(at(0)).unwrap();
     assert_eq!(unmap(at(0)).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
-    // After a failed call to map it, the memory is not mapped, so the next call can map it.
+    // If mapping the memory fails, the memory is not mapped, so the next call can map it.
     assert_eq!(map(at(0), 13).unwrap_err().code, ErrorCode::RESOURCE_EXHAUSTED);
     map(at(0), 12).unwrap();
     let address = memory.as_ptr().addr();
@@ -222,7 +222,7 @@ fn unmaps_memory_once() {
             assert_eq!(shared.unmap().unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
             shared.map().unwrap();
         } else {
-            // After a failed call to unmap it, the memory is still mapped, so the caller can try again.
+            // If unmapping the memory fails, the memory remains mapped, so the caller can try again.
             assert_eq!(answer.unwrap_err().message, "the memory is stuck");
         }
         shared.unmap().unwrap();

@@ -27,7 +27,7 @@ struct Office;
 type Sent = (Result<Vec<u8>, ErrorCode>, i32, i64, Vec<(i32, i64)>);
 
 static SENT: Mutex<Vec<Sent>> = Mutex::new(Vec::new());
-/// Completes the execution of the program, which continues after the call.
+/// Completes the execution of the program. The execution continues after the call that starts it.
 static RUNNING: Mutex<Option<Completer>> = Mutex::new(None);
 /// Completes the transfer that receives an array with the key 1.
 static ARRIVING: Mutex<Option<Completer>> = Mutex::new(None);
@@ -76,7 +76,7 @@ impl CrossHostTransfers for Office {
         note(Err(error.code()), transfer);
     }
 
-    /// Each received array contains its key twice.
+    /// Returns one array of two bytes for each transfer, except for the key 12. Both bytes are the key of the transfer.
     fn receive_buffers(&self, transfers: &[CrossHostTransfer<'_>]) -> Result<Vec<(Self::Buffer, Event)>> {
         let receive = |transfer: &CrossHostTransfer<'_>| {
             assert_eq!((&transfer.shape, transfer.here.device, transfer.peer), (&shape(), 0, 1));

@@ -98,7 +98,8 @@ fn donate(buffer: Buffer) -> Answer<PJRT_Buffer_DonateWithControlDependency_Args
     toy().ask::<slot::PJRT_Buffer_DonateWithControlDependency>(|args| args.buffer = buffer)
 }
 
-/// Calls the callback of a donation. It reports that the dependency is ready, or has failed if `code` is not 0.
+/// Calls the callback of a donation. The call reports that the dependency is ready or, if `code` is not 0, that it has
+/// failed.
 fn end(donation: &PJRT_Buffer_DonateWithControlDependency_Args, code: u32) {
     let mut args = garbage::<PJRT_Buffer_DonateWithControlDependency_Callback_Args>();
     (args.callback_data, args.error_code) = (donation.callback_data, PJRT_Error_Code(code));

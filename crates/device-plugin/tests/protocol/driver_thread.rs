@@ -167,8 +167,8 @@ unsafe extern "C" fn destroys(error: *mut PJRT_Error, called: *mut c_void) {
     called.said.send(IS_DRIVERS.get()).unwrap();
 }
 
-/// Tests one execution, which `end` completes on a thread of the driver. `succeeds` states whether that completes it
-/// without an error. Before its completion, the output is requested through each function that can wait.
+/// Tests one execution, which `end` completes on a thread of the driver. `succeeds` states whether the execution then
+/// has no error. Before its completion, the output is requested through each function that can wait.
 fn test(end: fn(Completer), succeeds: bool) {
     let client = plugin().client(&[]).unwrap();
     let work = WORK.lock().unwrap().take().unwrap();

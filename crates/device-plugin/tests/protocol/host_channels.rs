@@ -22,7 +22,7 @@ struct Host {
     /// The received chunks: total size, data, and whether the chunk is the last one.
     came: Mutex<Vec<(usize, Vec<u8>, bool)>>,
     refuses: bool,
-    /// Events of the sent chunks, which become ready when the program has read them.
+    /// Events of the sent chunks. Each event becomes ready when the program has read the chunk.
     events: Mutex<Vec<Event>>,
 }
 

@@ -134,8 +134,8 @@ fn any_order_may_be_asked_for() {
     assert_eq!(layout_of(toy(), buffer).to_string(), "{0,1}");
     let args = toy().ask::<slot::PJRT_Buffer_Dimensions>(|args| args.buffer = buffer).unwrap();
     assert_eq!(unsafe { slice(args.dims, args.num_dims) }, [2, 3]);
-    // If the host passes no layout, a read uses the layout of the buffer. Raw bytes are always in the layout of the
-    // buffer.
+    // If the framework passes no layout, a read uses the layout of the buffer. Raw bytes are always in the layout of
+    // the buffer.
     assert_eq!(read(toy(), buffer, None), COLUMNS);
     assert_eq!(read(toy(), buffer, Some(&tiled(&[0, 1]))), COLUMNS);
     assert_eq!(read(toy(), buffer, Some(&tiled(&[1, 0]))), ROWS);

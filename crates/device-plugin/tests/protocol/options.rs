@@ -1,4 +1,4 @@
-//! Tests the options of an execution. The struct of the options has every size that a framework may pass.
+//! Tests the options of an execution, in structs of every size that a framework may pass.
 
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};

@@ -59,8 +59,9 @@ unsafe extern "C" fn released(_: *mut c_void, count: *mut c_void) {
     unsafe { &*count.cast::<AtomicUsize>() }.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Creates the objects of a client. Two buffers use the memory `lent` in place. `viewed` counts the releases of one of
-/// these uses. A pending read writes 8 bytes to `to`. The pending execution waits for the gate `order-{seed}`.
+/// Creates the objects of a client. Two buffers use the memory `lent` in place. One of these buffers is a view of
+/// foreign memory, and `viewed` counts the releases of its memory. A pending read writes 8 bytes to `to`. The pending
+/// execution waits for the gate `order-{seed}`.
 fn objects(client: Client, seed: u64, lent: &'static [u8], viewed: &AtomicUsize, to: *mut u8) -> Vec<Object> {
     let mut all = vec![Object::Client(client)];
     let (devices, memories) = (toy().devices(client), toy().memories(client));

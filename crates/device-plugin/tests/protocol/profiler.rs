@@ -83,7 +83,7 @@ fn collect(profiler: Profiler) -> Answer<Space> {
     let mut args = garbage::<PLUGIN_Profiler_CollectData_Args>();
     (args.profiler, args.buffer) = (profiler, null_mut());
     check(unsafe { table().collect_data.unwrap()(&mut args) })?;
-    // JAX reads the data in the plugin's memory instead of copying it to its own.
+    // JAX reads the data in the plugin's memory, and does not pass memory of its own for a copy.
     let theirs = unsafe { slice(args.buffer.cast_const(), args.buffer_size_in_bytes) };
     let mut bytes = vec![0; args.buffer_size_in_bytes];
     args.buffer = bytes.as_mut_ptr();

@@ -12,8 +12,8 @@ fn shape(dims: &[i64]) -> Shape {
     Shape::new(ElementType::S32, dims)
 }
 
-/// Uploads an array from the numbers 0, 1, 2, … and reads it back. The array has the given strides in bytes, and its
-/// first element is the number `first`.
+/// Uploads an array from host memory that contains the integers 0, 1, 2, … and reads it back. The array has the given
+/// strides in bytes, and its first element is the integer `first`.
 fn round_trip(client: Client, dims: &[i64], strides: Option<&[i64]>, first: usize) -> Answer<Vec<i32>> {
     let data: Vec<i32> = (0..24).collect();
     let start = data[first..].as_ptr().cast();

@@ -44,7 +44,8 @@ fn into_raw<T>(bytes: Vec<u8>) -> *mut T {
     Box::into_raw(Box::new(Version(bytes))).cast()
 }
 
-/// Reads a serialized version.
+/// Copies a serialized version from the framework's memory, and returns the handle of the copy. Does not check the
+/// bytes.
 ///
 /// # Safety
 ///

@@ -2,7 +2,8 @@
 //! devices.
 //!
 //! The extension has two interfaces. Frameworks use the older interface, which exchanges descriptors, only if the newer
-//! interface is not implemented. The functions of the older interface therefore only report `UNIMPLEMENTED`.
+//! interface is not implemented. The functions of the older interface therefore report `UNIMPLEMENTED`.
+//! `PJRT_Buffer_CopyToRemoteDevice` also frees the descriptor that it receives.
 
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
@@ -102,7 +103,8 @@ fn send<B: Backend>(buffer: &BufferHandle<B>, transfer: Transfer) -> Result<Even
     Ok(event)
 }
 
-/// Sends a ready buffer. If the buffer failed, sends its error.
+/// Sends a ready buffer. If the buffer failed, sends its error. `ready` is the result of the buffer's event, and
+/// `completer` completes the event of the transfer.
 fn begin<B: Backend>(backend: &B, value: &Value<B>, ready: &Result<()>, transfer: &Transfer, completer: Completer) {
     let begun = contain_in(extension_slot::PJRT_Transfers_PJRT_Client_CrossHostSendBuffers::NAME, || {
         let functions = transfers::<B>()?;

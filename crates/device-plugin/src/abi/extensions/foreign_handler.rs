@@ -18,7 +18,8 @@ struct ForeignError {
     message: std::ffi::CString,
 }
 
-/// The type of [`unimplemented()`], which is stored in place of every unsupported function of the API.
+/// The type of [`unimplemented()`]. The API table contains this function in place of every function that the SDK does
+/// not support.
 type Function = extern "C" fn(*const c_void) -> *mut ForeignError;
 
 #[repr(C)]

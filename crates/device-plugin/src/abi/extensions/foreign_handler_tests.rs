@@ -6,8 +6,8 @@ use super::*;
 use crate::abi::table::ffi_read;
 use crate::ffi::{ExecuteContext, Operand, ResultBuffer};
 
-/// A handler with the C interface that multiplies its operand by the attribute `by`, an `s32`. Returns an error if `by`
-/// is zero.
+/// A C handler that multiplies each element of its operand by the attribute `by`. Both have the type `s32`. Returns an
+/// error if `by` is zero.
 extern "C" fn scale(frame: *mut CallFrame) -> *mut ForeignError {
     // SAFETY: `call` passes a valid frame.
     let frame = unsafe { &*frame };

@@ -1,4 +1,4 @@
-//! The host memory allocator extension: allocates host memory to which the device's transfers are fast.
+//! The host memory allocator extension: allocates host memory for fast transfers to and from the device.
 
 use std::ffi::c_void;
 

@@ -80,8 +80,8 @@ impl<B: Backend> RawBuffer<B> {
     }
 
     /// Runs `work` on the value when the buffer is ready: at once, or on a thread that [`Event::on_ready_away`]
-    /// chooses. Returns an event that becomes ready after `work` has returned. The event reports an error of the buffer
-    /// or of `work`, and a range that exceeds the value.
+    /// chooses. Returns an event that becomes ready after `work` has returned. The event fails if the buffer fails, if
+    /// `work` fails, or if `range` exceeds the value.
     fn when_ready<S: Slot>(
         &self,
         range: &Range<usize>,

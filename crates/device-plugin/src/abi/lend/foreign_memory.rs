@@ -66,7 +66,7 @@ impl ForeignMemory {
         self.0.data.addr()
     }
 
-    /// Returns the size of the array on the host in bytes, with sub-byte types in one byte per element.
+    /// Returns the size of the array on the host in bytes. Elements narrower than a byte occupy one byte each.
     pub fn size(&self) -> usize {
         self.0.size
     }

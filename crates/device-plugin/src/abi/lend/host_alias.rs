@@ -10,7 +10,7 @@ use crate::{Completer, Event, Result};
 /// Memory of the framework that a buffer uses in place. A `HostAlias` dereferences to a slice of bytes.
 ///
 /// Dropping the last clone returns the memory to the framework, and runs the framework's callback on the current
-/// thread. Do not drop the last clone on a thread on which a driver forbids calls into the driver.
+/// thread. Do not drop the last clone on a thread of a driver if that thread must not call the driver.
 #[derive(Clone)]
 pub struct HostAlias(Arc<AliasedMemory>);
 

@@ -25,8 +25,8 @@ pub struct HostChannels(Option<Arc<Channels>>);
 struct Channels {
     send: Vec<SendCallback>,
     recv: Vec<RecvCallback>,
-    /// The state of an execution that is in progress. `None` after the execution has ended, when the program must not
-    /// call the callbacks.
+    /// The state of an execution that is in progress. `None` after the execution has ended, because the framework's
+    /// callbacks are then invalid.
     open: Mutex<Option<Arc<Open>>>,
 }
 

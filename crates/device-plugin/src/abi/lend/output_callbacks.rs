@@ -14,8 +14,8 @@ pub struct OutputCallbacks(Option<Arc<Callbacks>>);
 
 struct Callbacks {
     infos: Vec<Info>,
-    /// The state of an execution that is in progress. `None` before the execution starts and after it ends, when the
-    /// program must not call the callbacks.
+    /// The state of an execution that is in progress. `None` before the execution starts and after it ends, because the
+    /// program may call the callbacks only in between.
     open: Mutex<Option<Arc<Open>>>,
 }
 

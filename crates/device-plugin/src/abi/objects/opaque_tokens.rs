@@ -4,8 +4,8 @@ use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Objects that the framework uses once and cannot destroy. The framework receives a token instead of an address. If
-/// the framework uses an unknown token, or the same token twice, the call returns an error instead of accessing freed
-/// memory.
+/// the framework uses an unknown token, or the same token twice, the call returns an error or has no effect, and never
+/// accesses freed memory.
 pub(crate) struct OpaqueTokens<T>(Mutex<State<T>>);
 
 struct State<T> {

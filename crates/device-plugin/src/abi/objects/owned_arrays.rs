@@ -1,4 +1,4 @@
-//! Arrays and bytes that outlive the call that returns them.
+//! Arrays and bytes that outlive the call that returns them to the framework.
 
 use std::ffi::c_char;
 
@@ -25,7 +25,8 @@ impl<T> Pointers<T> {
         &self.0
     }
 
-    /// Returns the index of a handle in the array. The handle is only compared, so it need not be valid.
+    /// Returns the index of a handle in the array, or `None` if the array does not contain it. The handle is only
+    /// compared, so it need not be valid.
     pub(crate) fn position(&self, handle: *mut T) -> Option<usize> {
         self.0.iter().position(|known| *known == handle)
     }
@@ -136,7 +137,8 @@ fn raw_named_value(value: &NamedValue) -> PJRT_NamedValue {
     raw
 }
 
-/// Bytes together with their owner, which the framework frees through a deleter.
+/// Bytes for the framework, and a pointer to the boxed vector that owns them. The framework frees the vector through a
+/// deleter.
 pub(crate) struct Blob {
     pub(crate) bytes: *const c_char,
     pub(crate) size: usize,
@@ -144,7 +146,8 @@ pub(crate) struct Blob {
 }
 
 impl Blob {
-    /// Boxes `bytes`, which become the owner. The framework frees the owner with [`delete_blob`].
+    /// Boxes the vector `bytes`. The boxed vector is the owner of the blob, and the framework frees it with
+    /// [`delete_blob`].
     pub(crate) fn new(bytes: Vec<u8>) -> Self {
         let owner = Box::into_raw(Box::new(bytes));
         // SAFETY: `owner` was boxed above and is not null.

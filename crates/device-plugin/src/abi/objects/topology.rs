@@ -146,7 +146,8 @@ impl Topology {
         out.finish()
     }
 
-    /// Deserializes a topology. Returns an error if a plugin with another name serialized it.
+    /// Deserializes a topology. Returns an error if the bytes are damaged, or if a plugin with another name serialized
+    /// them.
     fn deserialize(bytes: &[u8], plugin: &str) -> Result<Self> {
         let mut from = Reader::new(bytes, MAGIC, "a topology")?;
         let author = from.text()?;

@@ -87,8 +87,9 @@ fn finish<B: Backend>(manager: &Manager<B>, mut buffer: MutexGuard<'_, Arriving<
     late.made(contain(send));
 }
 
-/// Sends a piece of a buffer to the device. Other threads may write other pieces at the same time. The lock is not held
-/// while the backend runs.
+/// Sends a piece of a buffer to the device, and completes the buffer after its last piece. If the backend rejects the
+/// piece, the buffer fails. Other threads may write other pieces at the same time. The lock is not held while the
+/// backend runs.
 fn write<B: Backend>(
     manager: &Manager<B>,
     mut buffer: MutexGuard<'_, Arriving<B>>,

@@ -105,7 +105,7 @@ pub(crate) unsafe fn free<T>(value: NonNull<T>) {
     unsafe { value.drop_in_place() };
 }
 
-/// A guard whose destructor frees the memory of a value, but does not drop the value.
+/// A guard whose destructor returns the memory of a value to the pool or to the allocator, but does not drop the value.
 struct Memory<T>(NonNull<T>);
 
 impl<T> Drop for Memory<T> {

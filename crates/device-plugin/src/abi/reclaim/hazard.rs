@@ -213,7 +213,7 @@ impl ThreadSlots {
         counter.store(counter.load(Ordering::Relaxed).wrapping_add(count), Ordering::Release);
     }
 
-    /// Counts destroyed outputs. Frees the owner if these were the last outputs.
+    /// Counts destroyed outputs. Frees the owner if the domain is closed and these were the last outputs.
     #[inline]
     fn count_destroyed(&self, count: usize) {
         Self::add(&self.destroyed, count);
@@ -380,7 +380,8 @@ impl Drop for Guard {
 pub(crate) struct OutputCounter(Result<NonNull<ThreadSlots>, Arc<HazardDomain>>);
 
 impl OutputCounter {
-    /// Counts one destroyed output. Frees the client if this was the last output.
+    /// Counts one destroyed output. Frees the client if this was the last output and no counted reference to the client
+    /// is left.
     #[inline]
     pub(crate) fn count_destroyed(self) {
         match self.0 {

@@ -116,9 +116,10 @@ type Local = [u64; 32];
 
 /// The C function in slot `S` of the table.
 ///
-/// The argument struct of a framework with another API version may be shorter or longer than ours. `entry` copies the
-/// bytes that both versions define into a zeroed local. On success, it copies them back if the function has outputs. A
-/// panic becomes an error with the function's name, except in a function that destroys an object.
+/// The argument struct of a framework with another API version may be shorter or longer than the struct of this crate.
+/// `entry` copies the bytes that both versions define into a zeroed local. On success, it copies them back if the
+/// function has outputs. A panic becomes an error with the function's name, except in a function that destroys an
+/// object.
 ///
 /// Functions that frameworks call for each execution are compiled separately. All other functions share one body,
 /// because a plugin has about 150 of them and a body for each would increase its code size.
@@ -162,12 +163,12 @@ pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(arg
     S::Return::from_result(result.map_err(|error| error.named(S::NAME)))
 }
 
-/// Calls the implementation of the function in slot `S`. The shared body receives a pointer to this function.
+/// Calls the implementation of the function in slot `S`. The shared body receives a pointer to `body`.
 ///
 /// # Safety
 ///
-/// `local` points to an argument struct of this function, and no other code refers to the struct. V1 (argument structs)
-/// to V4 (callbacks) hold for the struct from which it was copied.
+/// `local` points to an argument struct of the function in slot `S`, and no other code refers to the struct. V1
+/// (argument structs) to V4 (callbacks) hold for the struct from which it was copied.
 unsafe fn body<T: Entry<S>, S: Slot>(local: *mut u8) -> Result<()> {
     // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
     let local = unsafe { &mut *local.cast::<S::Args>() };

@@ -1,5 +1,5 @@
-//! The object behind a `PJRT_Event*`: an [`EventHandle`] or, for every event that was created ready, the static
-//! [`READY`].
+//! The object behind a `PJRT_Event*`: an [`EventHandle`] or, for every event that was created ready without an error,
+//! the static [`READY`].
 
 use std::sync::Arc;
 

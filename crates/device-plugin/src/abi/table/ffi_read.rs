@@ -77,7 +77,7 @@ macro_rules! handles {
 pub(crate) use handles;
 
 /// Copies a struct to which the arguments point. Truncates or zero-pads a struct of another API version to the size of
-/// our struct.
+/// this crate's struct.
 ///
 /// # Errors
 ///
@@ -118,13 +118,14 @@ pub(crate) fn too_short_for(size: usize, field: &str, min_size: usize, known_siz
 }
 
 /// Returns the address of the next struct in an array. Structs of a framework with another API version may be longer or
-/// shorter than ours. Padding aligns each struct of the array.
+/// shorter than the structs of this crate. Padding aligns each struct of the array.
 pub(crate) fn next<T: AbiStruct>(at: *const T, struct_size: usize) -> *const T {
     let size = struct_size.checked_next_multiple_of(align_of::<T>());
     at.wrapping_byte_add(size.unwrap_or(0))
 }
 
-/// Copies the first `size` bytes of a framework's struct into our struct. The remaining bytes of our struct are zero.
+/// Copies the first `size` bytes of a framework's struct into a struct of this crate's version. The remaining bytes of
+/// the copy are zero.
 ///
 /// # Safety
 ///

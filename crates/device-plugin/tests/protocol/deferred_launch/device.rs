@@ -220,7 +220,7 @@ impl<const Q: bool> MultiDevice for Device<Q> {
 
 pub type Manager = *mut PJRT_AsyncHostToDeviceTransferManager;
 
-/// A client, with its framework and its log.
+/// A client, the framework that calls it, and the log of its backend.
 pub struct Fixture {
     pub framework: Framework,
     pub client: Client,

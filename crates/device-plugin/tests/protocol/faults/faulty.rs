@@ -26,7 +26,8 @@ thread_local! {
     static FAULTS: RefCell<Vec<(&'static str, Kind)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Makes the next call of `method` on this thread fail in the way that `kind` names.
+/// Makes the next call of `method` on this thread fail in the way that `kind` names. If several faults are armed, they
+/// occur in the reverse order of the calls of `arm`.
 pub fn arm(method: &'static str, kind: Kind) {
     FAULTS.with_borrow_mut(|faults| faults.push((method, kind)));
 }
@@ -44,7 +45,7 @@ impl Drop for Explosive {
     }
 }
 
-/// Fails if [`arm`] requested a fault of this method.
+/// Fails if the most recently armed fault is a fault of `method`, and removes this fault.
 fn enter(method: &str) -> Result<()> {
     match FAULTS.with_borrow_mut(|faults| faults.pop_if(|fault| fault.0 == method)) {
         Some((_, Kind::Panic)) => panic!("asked to panic in {method}"),
@@ -89,7 +90,8 @@ fn call_back(work: &'static std::thread::LocalKey<Callback>) {
 /// Number of live objects of the device.
 pub static LIVE: AtomicIsize = AtomicIsize::new(0);
 
-/// A value that counts as a live object. When it is dropped, the method with this name may fail.
+/// A value that counts as a live object. The second field is the name by which [`arm`] requests a panic of its
+/// destructor.
 pub struct Object<T>(T, &'static str);
 
 impl<T> Object<T> {
@@ -202,8 +204,9 @@ fn memories() -> Vec<MemoryInfo> {
 
 type Program_ = Object<String>;
 
-/// Compiles a program that returns its first argument. The programs `fresh`, `donated` and `both` copy it to a new
-/// buffer. The argument of `donated` is donated, and `both` has two arguments.
+/// Compiles a program. The programs `fresh`, `donated` and `both` return a copy of their first argument in a new
+/// buffer. All other programs return the first argument itself. The argument of `donated` is donated, and `both` has
+/// two arguments.
 fn compiled(program: &Program) -> Result<Compiled<Program_>> {
     let code = String::from_utf8_lossy(program.code()).into_owned();
     let shape = Shape::new(ElementType::U8, [2]);

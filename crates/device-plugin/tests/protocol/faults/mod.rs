@@ -437,7 +437,8 @@ fn methods(source: &str, name: &str) -> Vec<String> {
     lines.map(|line| line.split(['(', '<']).next().unwrap().to_owned()).collect()
 }
 
-/// The traits of features that are not extensions of the C API, with the source that contains them.
+/// The source files that declare the traits of features, each with the names of its traits. Traits of extensions of the
+/// C API are not listed.
 const FEATURES: &[(&str, &[&str])] = &[
     (
         include_str!("../../../src/features/platform.rs"),

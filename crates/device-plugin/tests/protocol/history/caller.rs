@@ -130,7 +130,8 @@ impl Returned for () {
     const CAN_FAIL: bool = false;
 }
 
-/// A framework that was built for a certain version of the header, which determines the sizes of its structs.
+/// A framework that was built for a specific version of the header. The version determines the sizes of the framework's
+/// structs.
 pub struct Caller {
     /// Determines the announced struct size, which may be a size that the struct never had.
     pub age: Age,
@@ -142,7 +143,8 @@ pub struct Caller {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Age {
-    /// The size before the change with this index in the struct's history, or the current size after the last change.
+    /// The size before the change with this index in the struct's history. If the index is the number of changes, the
+    /// current size.
     History(usize),
     /// A size that exceeds the current size by this many bytes.
     Future(usize),

@@ -32,8 +32,8 @@ unsafe extern "C" fn destination_known(args: *mut PJRT_Buffer_CopyRawToHostFutur
     pending_callbacks::keep(args.callback_data, value_or_error(status, args.dst));
 }
 
-/// Continues a donation that waits for other work. The framework calls this function when the work for which the
-/// donation waits has ended.
+/// Continues a donation that waits for other work of the framework. The framework calls this function when that work
+/// has ended.
 ///
 /// # Safety
 ///

@@ -37,7 +37,7 @@ pub(crate) fn read<B: Backend>(
     Ok(event)
 }
 
-/// Begins to read a buffer that is ready.
+/// Begins to read a buffer that is ready. `completer` completes the event that [`read`] returned.
 fn begin<B: Backend>(
     client: &Client<B>,
     value: &Value<B>,

@@ -20,7 +20,7 @@ use crate::threads;
 /// The exit hook of a backend, which runs when the process ends.
 pub(crate) type Hook = Box<dyn FnOnce() + Send>;
 
-/// Maximum time to wait for the SDK's own work.
+/// Maximum time to wait for the SDK's own work. A device that hangs must not keep the process alive.
 #[cfg(unix)]
 const LIMIT: Duration = Duration::from_secs(5);
 
@@ -35,7 +35,7 @@ struct Hooks {
     /// threads.
     process: Option<u32>,
     next: u64,
-    /// The number and the hook of each client. The hook is `None` if the client's backend has no hook.
+    /// The registration number and the hook of each client. The hook is `None` if the client's backend has no hook.
     all: Vec<(u64, Option<Hook>)>,
 }
 
@@ -113,7 +113,8 @@ fn register() {
 #[cfg(not(unix))]
 fn register() {}
 
-/// Runs the hooks, on the thread that ends the process.
+/// Runs the hooks on the thread that ends the process. If the backend of a client has no hook, then waits for the SDK's
+/// own work. Does nothing in a forked process.
 #[cfg(unix)]
 extern "C" fn run() {
     let hooks = {

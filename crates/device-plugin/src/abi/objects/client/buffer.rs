@@ -72,7 +72,7 @@ impl<B: Backend> Value<B> {
         }
     }
 
-    /// Returns the backend's buffer by value. Clones it if other users share the cell of a late value.
+    /// Returns the backend's buffer by value. Clones it if other users share the cell of [`Value::Later`].
     fn into_buffer(self) -> Option<B::Buffer> {
         match self {
             Self::Now(value) => Some(value),
@@ -123,7 +123,7 @@ impl<B: Backend> Drop for BufferHandle<B> {
 }
 
 impl<B: Backend> BufferHandle<B> {
-    /// Creates a buffer for the framework, which destroys it later.
+    /// Creates a buffer that the framework owns and destroys.
     #[inline]
     pub(crate) fn give(
         client: impl Into<OwnerRef<Client<B>>>,
@@ -174,7 +174,8 @@ impl<B: Backend> BufferHandle<B> {
         }
     }
 
-    /// Frees the handle of a buffer that a launch has just created, and returns its value.
+    /// Frees the handle of a buffer that a launch has just created, and returns its value. Returns `None` if `buffer`
+    /// is null or has no value.
     ///
     /// # Safety
     ///
@@ -245,7 +246,8 @@ impl<B: Backend> BufferHandle<B> {
         unsafe { self.end() };
     }
 
-    /// Drops the value and ends the last use. Frees the handle if the framework has destroyed it.
+    /// Drops the value, or retires the buffer if an execution may still use the value. Then ends the last use, and
+    /// frees the handle if the framework has destroyed it.
     ///
     /// # Safety
     ///
@@ -276,7 +278,7 @@ impl<B: Backend> BufferHandle<B> {
     }
 
     /// Drops the value of a deleted buffer without uses, or retires the buffer if an execution other than that of `own`
-    /// may use it.
+    /// may use it. In the second case, also drops the values of other retired buffers that no execution uses any more.
     ///
     /// # Safety
     ///
@@ -542,7 +544,7 @@ fn donation_conflict(donated: usize, other: usize) -> Error {
     ))
 }
 
-/// A guard whose destructor retires a deleted buffer.
+/// A guard whose destructor calls [`BufferHandle::retire`] for a deleted buffer.
 struct RetireOnDrop<'a, B: Backend>(&'a BufferHandle<B>);
 
 impl<B: Backend> Drop for RetireOnDrop<'_, B> {

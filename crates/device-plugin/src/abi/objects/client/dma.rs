@@ -44,7 +44,8 @@ impl Mappings {
         !overlaps
     }
 
-    /// Marks a range as being unmapped, so that only one call unmaps it.
+    /// Marks the range that begins at `address` as being unmapped, so that only one call unmaps it. Returns an error if
+    /// there is no such range, or if another call is mapping or unmapping it.
     fn begin_unmap(&self, address: usize) -> Result<()> {
         let mut known = self.lock();
         let Some(mapping) = known.iter_mut().find(|mapping| mapping.address == address) else {

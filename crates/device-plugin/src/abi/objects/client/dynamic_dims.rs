@@ -86,9 +86,9 @@ pub(crate) fn form_of<B: Backend>(backend: &B, value: &B::Buffer, shape: &Shape)
     Ok(ArrayLayout::row_major(&Shape::new(shape.element_type, extents.unpadded)))
 }
 
-/// Returns the layout of the array that a read of the buffer returns, with the actual extents. If the buffer has no
-/// dynamic dimensions or its extents cannot be determined, returns the declared layout. In the latter case, the read
-/// reports the error.
+/// Returns the layout of the array that a read of the buffer returns, with the actual extents. Returns the declared
+/// layout if the buffer has no dynamic dimensions or is not row-major. Also returns it if the extents cannot be
+/// determined, because the read then reports the error.
 pub(crate) fn readable<B: Backend>(buffer: &BufferHandle<B>) -> Cow<'_, ArrayLayout> {
     match of(buffer) {
         Ok(Some(extents)) => {

@@ -1,4 +1,4 @@
-//! A client with its devices, memories and buffers.
+//! The objects and functions of a client, and of its devices, memories and buffers.
 
 pub(crate) mod async_raw_copy;
 pub(crate) mod async_read;

@@ -121,9 +121,9 @@ fn when_ready<B: Backend>(
     }
 }
 
-/// Creates a buffer from the value of another buffer, at once if that buffer is ready, or else when it becomes ready.
-/// Also waits if the backend has the feature `queued`, because `make` returns no event and must therefore receive a
-/// ready buffer.
+/// Creates a buffer with the layout `form` at `to`. `make` creates its value from the value of `buffer`, at once if
+/// `buffer` is ready, or else when it becomes ready. Also waits if the backend has the feature `queued`, because `make`
+/// returns no event and must therefore receive a ready buffer.
 fn derive<B: Backend>(
     buffer: &BufferHandle<B>,
     form: &ArrayLayout,
@@ -287,7 +287,7 @@ unsafe fn host_strides(form: &ArrayLayout, args: &PJRT_Client_BufferFromHostBuff
     Ok(Some(form.strided(strides)?).filter(|strided| !strided.is_dense()))
 }
 
-/// Uploads an array.
+/// Uploads the array that `args` describes. Stores the new buffer and the event of the host data in `args`.
 ///
 /// # Safety
 ///

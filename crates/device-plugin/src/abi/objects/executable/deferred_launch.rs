@@ -29,7 +29,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An argument of a deferred launch: a second buffer with the argument's value, which only this launch uses.
+/// An argument of a deferred launch. It is a second buffer with the value of the framework's buffer. Only this launch
+/// uses the second buffer.
 struct Argument<B: Backend>(NonNull<BufferHandle<B>>);
 
 // SAFETY: any thread may use a buffer.
@@ -40,7 +41,7 @@ impl<B: Backend> Argument<B> {
     ///
     /// # Safety
     ///
-    /// A guard protects the argument, which was not deleted before the guard published it.
+    /// A guard protects the argument, and the argument was not deleted before the guard published it.
     unsafe fn of(argument: &BufferHandle<B>) -> Self {
         // SAFETY: the caller protects the argument with a guard that published it before any deletion.
         let value = unsafe { argument.value() }.clone();
@@ -65,8 +66,8 @@ impl<B: Backend> Drop for Argument<B> {
     }
 }
 
-/// The outputs of a deferred launch on one device. The framework already has the output buffers, whose values and event
-/// are set through this `Promise`.
+/// The outputs of a deferred launch on one device. The framework already has the output buffers. This `Promise` sets
+/// their values and completes their event.
 struct Promise<B: Backend> {
     values: Vec<Arc<OnceLock<B::Buffer>>>,
     completer: Completer,
@@ -93,6 +94,7 @@ struct HeldLaunches<B: Backend> {
 
 impl<B: Backend> HeldLaunches<B> {
     /// Passes the launches to the backend, and moves the outputs' values into the buffers that the framework has.
+    /// Returns one event for each launch.
     fn start(&mut self, promises: &[Promise<B>]) -> Result<Vec<Event>> {
         let executable = &*self.executable;
         let client = &*executable.client;
@@ -273,7 +275,8 @@ pub(crate) struct Results<'a> {
 ///
 /// # Safety
 ///
-/// The arguments, including the donated ones, passed the checks of the call after `guard` published their bits.
+/// The arguments, including the donated ones, passed the checks of the call after `guard` published the [`bits`] of the
+/// arguments.
 pub(crate) unsafe fn defer<B: Backend>(
     executable: Arc<LoadedExecutable<B>>,
     launches: &Launches<'_, B>,

@@ -39,7 +39,8 @@ struct Call<'a, B: Backend> {
     launch_id: i32,
 }
 
-/// Options and callbacks that only few calls use.
+/// The options and callbacks of a call that [`Call::run_all`] runs. Most calls need neither, so [`Call::run`] runs them
+/// without a `Request`.
 struct Request {
     options: ExecuteOptions,
     /// The send and receive callbacks of the framework.
@@ -49,7 +50,7 @@ struct Request {
 }
 
 impl<'a, B: Backend> Call<'a, B> {
-    /// Returns the arguments of one device.
+    /// Returns the arguments of the device at index `at` in the list of devices of the call.
     ///
     /// # Safety
     ///
@@ -61,7 +62,7 @@ impl<'a, B: Backend> Call<'a, B> {
         unsafe { handles(list, self.executable.parameter_forms.len()) }
     }
 
-    /// Returns the array for the outputs of one device.
+    /// Returns the array that receives the outputs of the device at index `at` in the list of devices of the call.
     ///
     /// # Safety
     ///
@@ -73,7 +74,8 @@ impl<'a, B: Backend> Call<'a, B> {
         unsafe { ffi_read::slice_mut(list, self.executable.output_forms.len(), "output_lists[i]") }
     }
 
-    /// Checks the arguments of one device. Returns whether all arguments are ready.
+    /// Checks that the arguments of the launch on `device` fit the parameters of the program and can be used. Returns
+    /// whether all arguments are ready.
     #[inline(always)]
     fn check(&self, device: usize, handles: &[&BufferHandle<B>]) -> Result<bool> {
         let client = &*self.executable.client;
@@ -228,7 +230,7 @@ fn donations<'a, B: Backend>(executable: &'a LoadedExecutable<B>, kept: &[i64]) 
     donated
 }
 
-/// Reads the arguments of one device.
+/// Reads an array of `len` buffer handles, and returns an error if a handle is null.
 ///
 /// # Safety
 ///

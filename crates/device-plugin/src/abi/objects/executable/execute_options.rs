@@ -12,7 +12,8 @@ use crate::ffi::ExecuteContext;
 use crate::launch::{MoreOptions, TaskIncarnation};
 use crate::{Error, ExecuteOptions, Result};
 
-/// Reads a single field of the struct, because copying the whole struct takes longer than a few loads.
+/// Reads the field at the byte offset `offset` of the options. Copying the whole struct would take longer than a few
+/// loads.
 ///
 /// # Safety
 ///
@@ -86,8 +87,8 @@ pub(crate) unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Re
     Ok(Options { launch_id, kept, talks: sends | receives != 0, has_more })
 }
 
-/// Returns whether options are set that most frameworks leave empty. Also returns true for structs of API versions
-/// before 0.112, which may lack the fields that this function checks.
+/// Returns whether the framework set an option that most frameworks leave empty. Also returns true for structs of API
+/// versions before 0.112, which may lack the fields that this function checks.
 ///
 /// # Safety
 ///

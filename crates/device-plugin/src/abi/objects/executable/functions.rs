@@ -21,8 +21,8 @@ use crate::{Backend, Error, Program, Result};
 /// First bytes of a serialized executable. The digit is the version of the format.
 const MAGIC: &[u8] = b"device-plugin executable 2\n";
 
-/// Serializes the program as received and its compile options. If the backend serializes the compiled program, the
-/// result also contains this serialized form.
+/// Serializes the platform's name and version, the program as received, and its compile options. If the backend
+/// serializes the compiled program, the result also contains this serialized form.
 fn serialize<B: Backend>(executable: &Executable<B>) -> Result<Vec<u8>> {
     let native = B::serialize(&executable.compiled)?;
     let mut out = Writer::new(MAGIC);
@@ -63,7 +63,7 @@ fn write_program(to: *mut PJRT_Program, program: &Program) -> Result<()> {
     written.code_size = program.code().len();
     written.format = program.format().as_ptr().cast();
     written.format_size = program.format().len();
-    // SAFETY: V1 (argument structs): the struct is at least as long as ours.
+    // SAFETY: V1 (argument structs): the framework's struct is at least `STRUCT_SIZE` bytes long.
     unsafe {
         to.cast::<u8>().copy_from_nonoverlapping((&raw const written).cast(), PJRT_Program::STRUCT_SIZE);
     }

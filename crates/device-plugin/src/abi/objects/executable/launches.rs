@@ -19,7 +19,9 @@ use crate::{
     Backend, Error, Event, ExecuteOptions, HostChannels, Inputs, Launch, Outputs, Placement, Result, profiler,
 };
 
-/// Options and callbacks that only few calls use, copied from the framework's arguments.
+/// The options and the enabled callbacks of a call. Most calls have default options and no callbacks, and do not create
+/// this struct. It borrows nothing from the framework's arguments, because a deferred launch uses it after the
+/// framework's call has returned.
 pub(crate) struct LaunchExtras {
     pub(crate) options: ExecuteOptions,
     /// The channels of each launch. Empty if the framework passed no send or receive callbacks.
@@ -137,11 +139,12 @@ impl<B: Backend> Launches<'_, B> {
     }
 }
 
-/// Prepares the launch on one device.
+/// Creates the [`Launch`] that the backend receives for one device. `list` receives the handles of the outputs.
 ///
 /// # Safety
 ///
-/// The arguments, including the donated ones, passed the checks of the call after `guard` published their bits.
+/// The arguments, including the donated ones, passed the checks of the call after `guard` published the [`bits`] of the
+/// arguments.
 #[inline(always)]
 pub(crate) unsafe fn prepare<'a, B: Backend>(
     executable: &'a LoadedExecutable<B>,
@@ -158,7 +161,7 @@ pub(crate) unsafe fn prepare<'a, B: Backend>(
     Launch { inputs: Inputs::new(uses), outputs, device, options, channels }
 }
 
-/// Checks that the backend created all outputs.
+/// Returns an error unless the backend has pushed all outputs of the launch.
 #[inline(always)]
 pub(crate) fn expect_complete<B: Backend>(launch: &Launch<'_, B>) -> Result<()> {
     if launch.outputs.is_complete() { Ok(()) } else { Err(incomplete(launch)) }

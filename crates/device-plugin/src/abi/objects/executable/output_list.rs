@@ -9,11 +9,12 @@ use crate::contain::contain;
 use crate::features::FeatureCalls;
 use crate::{Backend, Event, Placement, Shape};
 
-/// The outputs of a launch, in an array of the framework or of a deferred launch. If the list is dropped before
-/// [`OutputList::finish`] is called, it destroys the outputs and stores null pointers in the array.
+/// The outputs of a launch. The list stores their handles in the framework's array or, for a deferred launch, in an
+/// array of the SDK. If the list is dropped before [`OutputList::finish`] is called, it destroys the outputs and stores
+/// null pointers in the array.
 pub(crate) struct OutputList<'a, B: Backend> {
     executable: &'a LoadedExecutable<B>,
-    /// The guard that has already counted all outputs of this list.
+    /// The guard of the launch. It has already counted all outputs of this list.
     guard: &'a Guard,
     placements: &'a [Placement],
     list: &'a mut [*mut PJRT_Buffer],
@@ -56,7 +57,7 @@ impl<'a, B: Backend> OutputList<'a, B> {
         self.placements.get(index).copied()
     }
 
-    /// Adds an output. Returns `false` if the list is full.
+    /// Adds the next output, whose value is `buffer`. Returns `false` if the list is full.
     #[inline]
     pub(crate) fn push(&mut self, buffer: B::Buffer) -> bool {
         let at = self.produced;

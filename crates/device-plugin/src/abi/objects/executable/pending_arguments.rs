@@ -27,7 +27,7 @@ pub(crate) fn is_ready<B: Backend>(index: usize, argument: &BufferHandle<B>) -> 
 }
 
 /// Returns the pending arguments for which `choose` returns true, from all launches of a call. Of consecutive arguments
-/// with the same event, returns only the first.
+/// with the same event, returns only the first. Returns an error if an argument failed.
 fn unready<B: Backend>(
     lists: &[&[&BufferHandle<B>]],
     choose: impl Fn(&BufferHandle<B>) -> bool,

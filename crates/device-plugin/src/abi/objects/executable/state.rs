@@ -300,9 +300,9 @@ pub(crate) fn parse_options(options: &[u8]) -> Result<CompileOptions> {
     CompileOptions::decode(options).map_err(|error| Error::argument(error.to_string()))
 }
 
-/// Returns the device assignment of the options. Without an assignment, assigns the device of the options' device
-/// ordinal if the ordinal is set and the program has one replica and one partition. In all other cases, assigns the
-/// first devices, or with `present` the first addressable devices.
+/// Returns the device assignment that the options contain. If they contain none, a program with one replica and one
+/// partition is assigned to the device whose id is the `device_ordinal` of the options, if it is set. In all other
+/// cases, assigns the first devices of the topology or, if `present` is true, its first addressable devices.
 pub(crate) fn assign(topology: &Topology, options: &CompileOptions, present: bool) -> Result<DeviceAssignment> {
     let known = topology.descriptions.len();
     let count = |n: i64, what: &str| {
@@ -336,7 +336,8 @@ fn one(device: i64) -> DeviceAssignment {
     DeviceAssignment::new(1, 1, vec![device]).unwrap_or_else(|| unreachable!("one device is one device"))
 }
 
-/// Assigns the first devices in replica-major order. With `present`, assigns only addressable devices.
+/// Assigns the first devices of the topology in replica-major order. If `present` is true, assigns only addressable
+/// devices.
 pub(crate) fn default_assignment(
     topology: &Topology,
     replicas: usize,
@@ -355,7 +356,8 @@ pub(crate) fn default_assignment(
     })
 }
 
-/// Returns the memory kind of each output or parameter.
+/// Returns the memory kinds of the `expected` outputs or parameters. An empty name or an empty list in `given` selects
+/// the kind of the default memory of `device`.
 fn kinds(topology: &Topology, device: usize, given: &[String], expected: usize, what: &str) -> Result<Vec<String>> {
     if !given.is_empty() && given.len() != expected {
         return Err(broken(format!("it returned {} memory kinds for {expected} {what}s", given.len())));
@@ -365,7 +367,8 @@ fn kinds(topology: &Topology, device: usize, given: &[String], expected: usize, 
     Ok((0..expected).map(kind).collect())
 }
 
-/// Returns the device layouts of the outputs or parameters.
+/// Returns the device layout of each array in `shapes`. If `layouts` is empty, every array has the default layout of
+/// its shape.
 fn forms<B: Backend>(
     topology: &Topology,
     shapes: &[Shape],
