@@ -46,7 +46,7 @@ pub(crate) enum Meaning {
     Convert(DType, DType),
 }
 
-/// A loop over all elements of its slices.
+/// A loop that computes an elementwise function for all elements of its operands.
 #[derive(Clone)]
 pub(crate) enum Loop {
     One(One),

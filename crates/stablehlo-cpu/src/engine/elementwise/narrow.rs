@@ -1,4 +1,4 @@
-//! Narrow element types. Floats of at most eight bits are decoded to `f32` and rounded back. Integers of less than
+//! Narrow element types. Floats of at most eight bits are decoded to `f32` and rounded back. Integers of fewer than
 //! eight bits wrap around at their own width.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ struct Format {
     non_finite: NonFinite,
 }
 
-/// Returns the format of a float type of at most eight bits, or `None` for another type.
+/// Returns the format of a float type with a sign and at most eight bits, or `None` for any other type.
 fn format(dtype: DType) -> Option<Format> {
     let format = FloatFormat::of(dtype.element_type())?;
     let narrow = format.exponent_bits + format.mantissa_bits < 8;
@@ -189,7 +189,8 @@ pub(crate) fn from_f64(dtype: DType) -> Option<Loop> {
     })))
 }
 
-/// Returns the loop of `count_leading_zeros` or `popcnt`, which counts only the bits of the narrow type.
+/// Returns the loop of `count_leading_zeros` if `leading` is set, and of `popcnt` otherwise. The loop counts only the
+/// bits of the narrow type.
 pub(crate) fn counted(dtype: DType, leading: bool) -> Option<Loop> {
     let bits = dtype.narrow_bits()?;
     let mask = (1u8 << bits) - 1;

@@ -1,7 +1,7 @@
 //! Runs collectives. Each member of a group contributes values and receives results.
 //!
-//! Members in the same process exchange values by reference count, without copies. Each process computes a result that
-//! is the same for the whole group once, on all cores, and its members share the result. Reductions combine the
+//! Members in the same process exchange values by reference count, without copies. If a result is the same for the
+//! whole group, each process computes it once, on all cores, and its members share it. Reductions combine the
 //! contributions in the order of the members in the group. Results therefore do not depend on the order in which
 //! members arrive.
 
@@ -25,7 +25,8 @@ use crate::error::RunError;
 pub(crate) struct Collective {
     /// ID of the collective, unique in the program.
     pub(crate) id: u32,
-    /// The group of each member, by flattened ID. The results of a member without a group are zeros.
+    /// The replica group of each member, indexed by the member's flattened ID. A group is a list of flattened IDs. The
+    /// results of a member without a group are zeros.
     pub(crate) groups: Vec<Option<Arc<[usize]>>>,
     pub(crate) kind: Kind,
 }

@@ -392,10 +392,10 @@ impl<W: Copy + Default> Rows<'_, W> {
     }
 }
 
-/// A convolution.
+/// A `convolution` with resolved shapes. The inputs are the input array and the convolution's kernel.
 pub(crate) struct Convolution {
     pub(crate) patches: Patches,
-    /// Distance in elements between the inputs of consecutive groups.
+    /// Distance in elements between the first input features of consecutive feature groups.
     pub(crate) next: usize,
     pub(crate) groups: usize,
     /// The kernel as `[window, input feature, output feature]`, with the output features of all groups.

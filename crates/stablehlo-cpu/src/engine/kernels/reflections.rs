@@ -41,7 +41,7 @@ impl<T: Scalar> Panel<T> {
         self.tau.extend_from_slice(tau);
     }
 
-    /// Copies the columns back to the matrix.
+    /// Copies the columns back to the positions in the matrix from which [`read`](Self::read) copied them.
     pub(super) fn write(&self, a: &mut [T], n: usize, first: usize) {
         for (i, row) in a.chunks_exact_mut(n).skip(first).enumerate() {
             for (x, column) in row[first..].iter_mut().zip(self.columns.chunks_exact(self.rows)) {

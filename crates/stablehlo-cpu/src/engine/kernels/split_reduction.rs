@@ -5,8 +5,8 @@
 //! (n - 1) / n of the data instead of n - 1 times the data.
 //!
 //! The contributions to an element are combined in the order of the group, as in a reduction within one process. In an
-//! all-reduce, each process reduces whole strips of [`STRIP`] bytes. The vectors and the remainders of loops are
-//! therefore also the same as in one process.
+//! all-reduce, each process reduces whole strips of [`STRIP`] bytes. Loops therefore divide the elements into the same
+//! vectors and remainders as in one process.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ use crate::engine::remote::Message;
 use crate::engine::rendezvous::{GroupProcess, Member};
 use crate::error::RunError;
 
-/// Minimum size of an all-reduce to split, in bytes. In a smaller all-reduce, a second message costs more than it
+/// Minimum size in bytes of an all-reduce that is split. In a smaller all-reduce, a second message costs more than it
 /// saves.
 const WORTHWHILE: usize = 64 << 10;
 
@@ -40,7 +40,7 @@ pub(super) struct SplitReduction<'a> {
     pub(super) cx: &'a Context<'a>,
 }
 
-/// The elements of an array that one process reduces: ranges of the array's bytes, all of the same length.
+/// Byte ranges of one array, all of the same length. One process reduces the elements in these ranges.
 struct Part {
     array: usize,
     /// Size of an element in bytes.
@@ -204,8 +204,8 @@ impl<'a> SplitReduction<'a> {
         Ok(())
     }
 
-    /// Returns the bytes, or a copy if they are not aligned for elements of `size` bytes. Without `size`, always
-    /// returns a copy.
+    /// Returns the bytes, or a copy if they are not aligned for elements of `size` bytes. If `size` is `None`, always
+    /// returns a copy, because the element size of a captured scalar is unknown.
     fn aligned<'b>(&self, bytes: &'b [u8], size: Option<usize>) -> Result<Aligned<'b>, RunError> {
         if size.is_some_and(|size| bytes.as_ptr().addr().is_multiple_of(size)) {
             return Ok(Aligned::Borrowed(bytes));
@@ -229,7 +229,8 @@ impl<'a> SplitReduction<'a> {
     }
 }
 
-/// Returns the range of an array's bytes that process `at` of `count` reduces.
+/// Divides an array of `bytes` bytes into `count` ranges of whole strips, except for the last strip of the array.
+/// Returns range `at`, which may be empty.
 fn share(bytes: usize, at: usize, count: usize) -> Range<usize> {
     let share = bytes.div_ceil(STRIP).div_ceil(count) * STRIP;
     (at * share).min(bytes)..((at + 1) * share).min(bytes)

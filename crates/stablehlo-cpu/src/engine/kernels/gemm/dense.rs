@@ -64,8 +64,8 @@ fn has_block_independent_kernels() -> bool {
     false
 }
 
-/// Computes a product whose extents are not zero. Returns false without computing it if a matrix has no stride of 1, or
-/// if the result would depend on the number of threads.
+/// Computes a product whose extents are not zero. Returns false without computing it if neither stride of an operand is
+/// 1, or if the result would depend on the number of threads.
 pub(super) fn product<W: Wide>(
     m: usize,
     k: usize,

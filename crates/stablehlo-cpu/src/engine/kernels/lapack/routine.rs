@@ -72,7 +72,7 @@ impl Kernel for Lapack {
     }
 }
 
-/// Stores in `info` whether the routine succeeded, in LAPACK's convention: 0 for success.
+/// Stores 0 in `info` if the routine succeeded, and 1 if it failed. Always returns `Some`.
 fn tell(info: &mut [u8], success: bool) -> Option<()> {
     info.copy_from_slice(&i32::from(!success).to_ne_bytes());
     Some(())
