@@ -199,7 +199,7 @@ impl<'m> LoweringContext<'_, 'm> {
         self.finish(vec![y])
     }
 
-    /// Returns an attribute of the call, or an element of one of the dictionaries in which frameworks store attributes.
+    /// Returns the attribute `name` of the call. Also searches the dictionaries in which frameworks store attributes.
     pub(super) fn call_attribute(&self, name: &str) -> Option<&'m Attribute> {
         let attributes: &'m Attributes = &self.op.attributes;
         let within = |a: &'m Attribute| match a {

@@ -31,7 +31,8 @@ impl LoweringContext<'_, '_> {
         Some((0..x.ty.elements()).map(|i| read.get(aligned, i)).collect())
     }
 
-    /// Returns the integers of an operand that must be constant.
+    /// Returns the integers of an operand that must be constant. `what` is a noun for the integers in the error
+    /// message.
     fn needed_ints(&self, x: &TypedValue, what: &str) -> Result<Vec<i64>> {
         self.known_ints(x).ok_or_else(|| {
             CompileError::unsupported(format!(

@@ -282,7 +282,8 @@ impl LoweringContext<'_, '_> {
     }
 }
 
-/// The extents of a padded tensor, a view of the operand's elements that are kept, and a view of their destination.
+/// A plan for padding an operand. `dims` are the extents of the padded tensor. `from` is a view of the operand's
+/// elements that are kept, and `to` is a view of their positions in the padded tensor.
 pub(super) struct PadPlan {
     pub(super) dims: Vec<usize>,
     pub(super) from: View,

@@ -28,8 +28,8 @@ pub(super) struct Spec {
     pub(super) padding: Vec<(i64, i64)>,
 }
 
-/// The padding that a window requires, together with the number of elements of the padded tensor, and the padded
-/// extents. The first item is `None` if the window requires no padding.
+/// The padding that a window requires, and the padded extents. The first item also contains the number of elements of
+/// the padded tensor. It is `None` if the window requires no padding.
 pub(super) type Padded = (Option<(Pad, usize)>, Vec<usize>);
 
 impl LoweringContext<'_, '_> {
