@@ -147,7 +147,7 @@ struct Run<'a> {
 /// Applies `$f` to a block and the second operand of a link, vector by vector.
 ///
 /// `two`, `one` and `long` are macros rather than functions. A block that a function takes or returns, by value or by
-/// reference, stays in memory, which makes additions two to three times slower.
+/// reference, stays in memory. Additions are then two to three times slower.
 macro_rules! two {
     ($s:ident, $block:ident, $link:ident, $operands:ident, $at:ident, $width:ident, |$a:ident, $b:ident| $f:expr) => {
         match $link.with {

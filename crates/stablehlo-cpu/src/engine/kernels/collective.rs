@@ -21,7 +21,7 @@ use crate::engine::rendezvous::{CollectiveOutcome, Member};
 use crate::engine::view::View;
 use crate::error::RunError;
 
-/// A step that the members of a group run together, or that returns a member's own ID.
+/// A step that the members of a group run together, or a step that returns the ID of the member that runs it.
 pub(crate) struct Collective {
     /// ID of the collective, unique in the program.
     pub(crate) id: u32,
@@ -40,7 +40,8 @@ pub(crate) enum Kind {
         body: Body,
     },
     ReduceScatter(ReduceScatter),
-    /// `chunks` contains the number of bytes that each input contributes for each index of the outer dimensions.
+    /// `chunks[i]` is the number of bytes of input `i` at one index of the dimensions outside of the gathered
+    /// dimension.
     AllGather {
         chunks: Vec<usize>,
     },

@@ -13,7 +13,7 @@ use crate::error::RunError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Distribution {
     /// `f64` in `[a, b)`, computed from 23 random bits if `narrow` is set, and from 53 random bits otherwise. `narrow`
-    /// is for results that are rounded to `f32`.
+    /// is set for results of types narrower than `f64`.
     Uniform { narrow: bool },
     /// `i64` in `[a, b)`.
     Integers,

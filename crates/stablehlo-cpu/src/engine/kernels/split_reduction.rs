@@ -146,9 +146,10 @@ impl<'a> SplitReduction<'a> {
         self.processes.iter().enumerate().filter(|(_, process)| !process.is_own)
     }
 
-    /// Sends each other process the elements that the receiver reduces, then calls `reduce` for each part of this
-    /// process, with the contributions in the order of the group. `parts` contains the parts of each process, and
-    /// `arrays` is the number of arrays.
+    /// Sends to each other process the elements that the receiver reduces, and receives the elements that this process
+    /// reduces. Then calls `reduce` for each part of this process. The arguments are the part, the contributions to it
+    /// in the order of the group, and the captured scalars. `parts` contains the parts of each process, and `arrays` is
+    /// the number of arrays.
     fn scatter(
         &self,
         parts: &[Vec<Part>],

@@ -384,8 +384,8 @@ impl<'m> LoweringContext<'_, 'm> {
         }
     }
 
-    /// Returns an error which states that the engine does not support the current op, or not with its types and
-    /// attributes.
+    /// Returns the error for an unsupported current op. The engine either does not support the op at all, or does not
+    /// support it with these types and attributes.
     pub(super) fn unsupported(&self) -> CompileError {
         CompileError::unsupported(op_name(&self.op.kind))
     }

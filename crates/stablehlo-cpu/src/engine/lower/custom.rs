@@ -216,8 +216,9 @@ impl<'m> LoweringContext<'_, 'm> {
             .or_else(|| within(find_attribute(attributes, "mhlo.attributes")?))
     }
 
-    /// Returns the first `kept` elements along `dimension` in sorted order. The result is exact, so it satisfies every
-    /// recall target of `ApproxTopK`.
+    /// Sorts `inputs` together along `dimension` by `order`, and returns the first `kept` elements of each. `ins` are
+    /// the inputs of the sort kernel, which may also include captured scalars. The result is exact, so it satisfies
+    /// every recall target of `ApproxTopK`.
     fn first_sorted(
         &mut self,
         inputs: &[TypedValue],

@@ -10,8 +10,8 @@ pub(crate) fn work(m: usize, k: usize, n: usize) -> usize {
     m.saturating_mul(n).saturating_mul(k) / 16
 }
 
-/// Returns the numbers of row blocks and column blocks of the output. The blocks fit the caches, and they occupy all
-/// threads if the output is large enough.
+/// Returns the number of row blocks and the number of column blocks into which the output is divided. The blocks fit
+/// the caches, and they occupy all threads if the output is large enough.
 pub(super) fn blocks(m: usize, n: usize, (mr, nr): (usize, usize), threads: usize) -> (usize, usize) {
     let (mut down, mut across) = (m.div_ceil(MC), n.div_ceil(NT));
     let wanted = if threads > 1 { threads * 4 } else { 1 };

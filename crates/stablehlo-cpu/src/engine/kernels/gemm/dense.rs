@@ -36,7 +36,7 @@ fn view<'a, W>(m: &Matrix<'a, W>, rows: usize, columns: usize) -> Option<MatRef<
     }
 }
 
-/// Returns the numbers of row blocks and column blocks of the output.
+/// Returns the number of row blocks and the number of column blocks into which the output is divided.
 pub(super) fn pieces((m, k, n): (usize, usize, usize), threads: usize) -> (usize, usize) {
     let size = m.saturating_mul(k).saturating_mul(n);
     if threads == 1 && size <= LONG {

@@ -1,4 +1,4 @@
-//! Matrix products whose first operand consists of runs of contiguous numbers, and whose second operand is small. The
+//! Matrix products whose first operand consists of runs of contiguous elements, and whose second operand is small. The
 //! second operand is packed once. The rows of the first operand are interleaved for one register block at a time, so
 //! that they are still in the first-level cache when they are multiplied. No other copy of the operands is made, and
 //! each element of the output is written once.
