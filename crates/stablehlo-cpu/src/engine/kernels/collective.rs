@@ -151,7 +151,8 @@ impl Collective {
         Ok(CollectiveOutcome { contributions, result, parts: Vec::new() })
     }
 
-    /// Computes the results that are the same for the whole group.
+    /// Computes the reduction of an all-reduce or a reduce, or the results of an all-gather, once for the whole group.
+    /// Returns no results for other collectives.
     fn common(
         &self,
         contributions: &[Vec<Buffer>],
@@ -258,7 +259,8 @@ impl Exchange<'_> {
     }
 }
 
-/// Returns the root of each tensor: the position in the group of the member that sends or receives the tensor.
+/// Returns the root of each tensor: the position in the group of the member that sends or receives the tensor. Returns
+/// an error if a root is not in the group.
 fn roots(input: Option<&Buffer>, tensors: usize, members: usize) -> Result<Vec<usize>, RunError> {
     let numbers = input.map_or(&[][..], |input| input.bytes()).as_chunks::<4>().0;
     let root = |number: &[u8; 4]| {

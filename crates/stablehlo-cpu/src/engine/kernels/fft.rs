@@ -16,7 +16,8 @@ use crate::error::RunError;
 /// Number of complex numbers that are transformed together, so that they stay in the first-level cache. A longer row or
 /// column is transformed alone.
 const TOGETHER: usize = 2048;
-/// Maximum number of columns that are transformed together. Rows of this many numbers fill at least one cache line.
+/// Maximum number of columns that are transformed together. Rows of this many complex numbers fill at least one cache
+/// line.
 const COLUMNS: usize = 16;
 /// Length of a transform, in elements, below which `rustfft` may compute two transforms at a time.
 const PAIRED: usize = 64;
@@ -225,7 +226,7 @@ where
     }
 }
 
-/// Transforms consecutive lines in place.
+/// Transforms consecutive lines in place. A line consists of the contiguous elements of one transform.
 ///
 /// Without AVX, `rustfft` computes short transforms of `f32` in pairs with vector instructions. It computes the last
 /// transform of an odd count with different operations. To get the same bits for each distribution of the lines to

@@ -30,7 +30,7 @@ impl Windows {
         self.base.get(window).copied().unwrap_or(0)
     }
 
-    /// Returns the offset of a window, clamped to lie inside the tensor.
+    /// Returns the offset of a window. The start of the window is clamped, so that the window lies inside the tensor.
     fn clamped(&self, indices: &[u8], window: usize) -> usize {
         let first = window * self.parts.len();
         let starts = self.parts.iter().enumerate();

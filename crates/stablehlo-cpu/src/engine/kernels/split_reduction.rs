@@ -33,8 +33,8 @@ pub(super) struct SplitReduction<'a> {
     pub(super) id: u32,
     pub(super) group: &'a [usize],
     pub(super) processes: &'a [GroupProcess],
-    /// The contributions of the members of this process, by position in the group. Each consists of the arrays to
-    /// reduce and the scalars that the body captures.
+    /// The contributions of the members of this process, by position in the group. A contribution consists of the
+    /// arrays to reduce and the scalars that the body captures. It is `None` for a member of another process.
     pub(super) contributions: &'a [Option<Vec<Buffer>>],
     pub(super) member: &'a Member,
     pub(super) cx: &'a Context<'a>,
@@ -230,8 +230,8 @@ impl<'a> SplitReduction<'a> {
     }
 }
 
-/// Divides an array of `bytes` bytes into `count` ranges of whole strips, except for the last strip of the array.
-/// Returns range `at`, which may be empty.
+/// Divides an array of `bytes` bytes into `count` ranges of whole strips, and returns range `at`. A range may be empty,
+/// and the last strip of the array may be shorter than [`STRIP`].
 fn share(bytes: usize, at: usize, count: usize) -> Range<usize> {
     let share = bytes.div_ceil(STRIP).div_ceil(count) * STRIP;
     (at * share).min(bytes)..((at + 1) * share).min(bytes)

@@ -26,7 +26,7 @@ pub(crate) struct TriangularSolve {
     pub(crate) lower: bool,
     pub(crate) unit: bool,
     pub(crate) transpose: bool,
-    /// Whether coefficients are conjugated.
+    /// Whether `op` conjugates the elements of `a`.
     pub(crate) conjugate: bool,
     pub(crate) field: Field,
 }

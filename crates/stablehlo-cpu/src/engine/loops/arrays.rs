@@ -26,8 +26,8 @@ const MAX_ELEMENTS: usize = 128;
 const MAX_CALLS: usize = 64;
 /// Maximum number of bytes to copy in a step. For larger arrays, the interpreter moves buffers instead.
 const MAX_COPIED: usize = 4096;
-/// Maximum size of a temporary array in bytes. The interpreter fuses more steps on larger arrays than compiled loops
-/// do.
+/// Maximum size of a temporary array in bytes. The interpreter runs loops with larger temporary arrays, because it
+/// fuses more steps than compiled loops do.
 const MAX_TEMPORARY: usize = 1 << 14;
 /// Maximum size of all temporary arrays in bytes, so that they stay in the processor's cache.
 const MAX_FRAME: usize = 1 << 18;
@@ -83,7 +83,7 @@ impl Translator<'_> {
         Some(Access { array: place.array, offset: place.start, terms: vec![(index, signed(size)?)] })
     }
 
-    /// Copies a value to a place.
+    /// Copies `v` to the place `to`. Returns `None` if `v` is too large to copy.
     pub(super) fn copy_to(&mut self, v: ValueIndex, to: Place) -> Option<()> {
         let value = self.graph_value(v);
         let (element, n, size) = (self.element(v)?, value.n, usize::from(value.size));
@@ -129,7 +129,7 @@ impl Translator<'_> {
         }
         for (&result, &home) in arrays.iter().zip(homes) {
             match away.get(&result) {
-                // A result of several carried values may already be at the place of this carried value.
+                // A result that several carried values share may already be at the place of this carried value.
                 Some(_) if self.place(result) == Some(home) => {}
                 Some(&place) => {
                     let kept = self.representations.insert(result, Representation::Array(place));

@@ -26,8 +26,8 @@ pub(super) struct Place {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Representation {
     Scalar(Value),
-    /// A very small array in registers, as the index of its first element in [`Translator::elements`]. Its other
-    /// elements follow the first one.
+    /// A very small array in registers. The number is the index of its first element in [`Translator::elements`]. Its
+    /// other elements follow the first one.
     Elements(usize),
     Array(Place),
 }

@@ -42,7 +42,7 @@ pub(crate) struct GraphBuilder<'m> {
     pub(super) depth: usize,
     pub(super) nodes: usize,
     pub(super) settings: &'m CompileSettings,
-    /// Number of collectives so far.
+    /// Number of collectives in the graph so far.
     pub(crate) collectives: u32,
     /// The operand and the permutation of each transposed value, so that contractions can read the operand directly.
     pub(super) transposed: HashMap<ValueIndex, (TypedValue, Vec<usize>)>,
@@ -494,8 +494,8 @@ impl<'m> LoweringContext<'_, 'm> {
         out
     }
 
-    /// Reads `v` through a view. Returns `v` itself if the view is the identity. Reads constants with equal or few
-    /// elements at compile time.
+    /// Reads `v` through a view. Returns `v` itself if the view is the identity. Reads a constant at compile time if
+    /// its elements are equal or the view has at most [`FOLDED`] elements.
     pub(super) fn load(&mut self, v: ValueIndex, view: View) -> ValueIndex {
         let value = &self.graph.values[v as usize];
         if let Some(Constant::Splat(bytes)) = value.constant {

@@ -12,8 +12,8 @@ use crate::engine::scalar_fn::Combine;
 use crate::engine::view::{View, strides_of};
 
 impl<'m> LoweringContext<'_, 'm> {
-    /// Splits the operands into inputs of equal extents and initial values. Each initial value must be a scalar of its
-    /// input's element type.
+    /// Splits the operands into inputs and initial values. The inputs must have equal extents. Each initial value must
+    /// be a scalar of its input's element type.
     pub(super) fn inputs_and_inits(&self) -> Result<(Vec<TypedValue>, Vec<TypedValue>)> {
         let mut inputs = self.operands()?;
         let count = inputs.len() / 2;

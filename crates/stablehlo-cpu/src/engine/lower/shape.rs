@@ -21,8 +21,8 @@ impl LoweringContext<'_, '_> {
         self.ensure(fits, || format!("{what} = {list:?} for {rank} dimensions"))
     }
 
-    /// Converts a list of extents or positions. Returns an error if the list does not have `rank` elements or has a
-    /// negative element.
+    /// Converts a list of extents or positions. `what` names the list in the error message. Returns an error if the
+    /// list does not have `rank` elements or has a negative element.
     pub(super) fn sizes(&self, list: &[i64], rank: usize, what: &str) -> Result<Vec<usize>> {
         let sizes: Option<Vec<usize>> = list.iter().map(|&x| usize::try_from(x).ok()).collect();
         match sizes {

@@ -51,7 +51,8 @@ impl LoweringContext<'_, '_> {
         })
     }
 
-    /// Plans the padding and the dilation of a tensor of extents `dims` that the window requires.
+    /// Plans the padding and the dilation that the window requires for a tensor of extents `dims`. An element has
+    /// `size` bytes.
     pub(super) fn padded(&self, dims: &[usize], spec: &Spec, size: usize) -> Result<Padded> {
         let low: Vec<i64> = spec.padding.iter().map(|p| p.0).collect();
         let high: Vec<i64> = spec.padding.iter().map(|p| p.1).collect();

@@ -21,7 +21,7 @@ const LONG: usize = 64 << 30;
 /// suffice.
 const SIDE: usize = 128;
 const ROWS: usize = 32;
-/// Numbers of consecutive rows and columns that always belong to the same block.
+/// Number of consecutive rows, and number of consecutive columns, that always belong to the same block.
 const TOGETHER: (usize, usize) = (8, 64);
 
 /// Converts a matrix to `faer`'s type. Returns `None` if neither stride of the matrix is 1.

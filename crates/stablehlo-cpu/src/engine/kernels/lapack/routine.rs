@@ -29,7 +29,7 @@ pub(crate) enum Routine {
     /// `getrf`: packed factors, one-based indices of the exchanged rows, info.
     Lu,
     /// `geqp3`: packed factors, one-based order of the columns, scalar factors of the reflections. The second operand
-    /// selects columns that stay in front.
+    /// selects columns that are moved to the front.
     PivotedQr,
     /// `gtsv`: the diagonals of the triangular factor, the solutions, info. The operands are the diagonals of the
     /// matrix and the right-hand sides, a matrix of `m` rows. With `perturb`, the matrix may be singular, and the only
