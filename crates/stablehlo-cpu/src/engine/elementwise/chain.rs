@@ -6,9 +6,9 @@
 //! second operand. Measured on one core, a chain of nine functions with one `tanh` is three times as fast as nine
 //! loops.
 //!
-//! Functions of many instructions, such as `exp`, need the registers for their own intermediate values, so they process
-//! a block on the stack. The chain still makes only one pass over memory, so the loads of the next block overlap with
-//! the computation.
+//! A function that takes many instructions, such as `exp`, needs the registers for its own intermediate values. It
+//! therefore processes a block that is stored on the stack. The chain still makes only one pass over memory, so the
+//! loads of the next block overlap with the computation.
 //!
 //! To check that the blocks stay in registers, run `cargo rustc --release -p stablehlo-cpu --lib -- --emit asm`. The
 //! match arm of `Add` must consist of eight consecutive `vaddps` on eight registers. The match arms of the other cheap
@@ -53,7 +53,8 @@ impl F32 {
         matches!(self, Add | Sub | SubFrom | Mul | Div | DivInto | Max | Min)
     }
 
-    /// Returns whether the function takes many instructions.
+    /// Returns whether the function takes many instructions, and therefore needs the registers for its own intermediate
+    /// values.
     pub(crate) fn is_long(self) -> bool {
         use F32::{Erf, Exp, ExpM1, Ln, Ln1p, Logistic, Tanh};
         matches!(self, Exp | ExpM1 | Tanh | Erf | Ln | Ln1p | Logistic)
@@ -106,12 +107,12 @@ pub(crate) enum Operand<'a> {
     One(f32),
 }
 
-/// Runs a chain. The initial value is the first operand.
+/// Runs the chain of `links` for each element of `out`. The initial value is the first of `operands`.
 pub(crate) fn run(links: &[Link], operands: &[Operand<'_>], out: &mut [f32]) {
     if out.len() >= SHORT {
         return arch().dispatch(Run { links, operands, out });
     }
-    // Pad inputs that are shorter than a block.
+    // Pad inputs that are shorter than a block, because the chain processes whole blocks.
     let mut room = [[0f32; SHORT]; MAX_READS];
     let mut padded = [Operand::One(0.0); MAX_READS];
     for ((padded, room), operand) in padded.iter_mut().zip(&mut room).zip(operands) {
@@ -146,7 +147,7 @@ struct Run<'a> {
 /// Applies `$f` to a block and the second operand of a link, vector by vector.
 ///
 /// `two`, `one` and `long` are macros rather than functions. A block that a function takes or returns, by value or by
-/// reference, stays in memory, which makes additions two to three times slower.
+/// reference, stays in memory. Additions are then two to three times slower.
 macro_rules! two {
     ($s:ident, $block:ident, $link:ident, $operands:ident, $at:ident, $width:ident, |$a:ident, $b:ident| $f:expr) => {
         match $link.with {
@@ -186,7 +187,8 @@ macro_rules! one {
     };
 }
 
-/// Applies a function of many instructions to a block that is held on the stack.
+/// Copies a block to the stack and applies `$f` to each number in it. `$f` takes many instructions and needs the
+/// registers for its own intermediate values.
 macro_rules! long {
     ($block:ident, $f:path) => {{
         let mut held = $block;
@@ -241,12 +243,12 @@ impl WithSimd for Run<'_> {
     }
 }
 
-/// Returns the number of elements in a vector.
+/// Returns the number of `f32`s in a vector.
 pub(crate) const fn lanes<S: Simd>() -> usize {
     size_of::<S::f32s>() / size_of::<f32>()
 }
 
-/// Loads a block from a slice with the elements of one block.
+/// Loads a block from `from`, which must have the length of a block.
 #[inline(always)]
 fn load<S: Simd>(s: S, from: &[f32]) -> [S::f32s; BLOCK] {
     match S::as_simd_f32s(from).0 {

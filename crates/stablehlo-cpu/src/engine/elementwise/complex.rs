@@ -254,7 +254,8 @@ macro_rules! with2 {
     };
 }
 
-/// Builds the loop that evaluates an expression in the precision of the operands, for both complex types.
+/// Returns the loop of `$f` for a complex type, and `None` for any other type. The loop computes in the precision of
+/// the operands.
 macro_rules! own {
     ($dtype:expr, $one:ident, $loop:ident, $f:expr) => {
         match $dtype {
@@ -374,8 +375,8 @@ pub(crate) fn clamp(dtype: DType) -> Option<Loop> {
     }
 }
 
-/// Returns the loop of `convert` between the two complex types, or from a real type to the complex type with parts of
-/// this type. The imaginary part is then zero.
+/// Returns the loop of `convert` between the two complex types, or from `f32` or `f64` to the complex type with parts
+/// of the same type. The imaginary part of a converted real number is zero. Returns `None` for other pairs of types.
 pub(crate) fn convert(from: DType, to: DType) -> Option<Loop> {
     let f: One = match (from, to) {
         (DType::C64, DType::C128) => |a, o| scalar1::<C32, C64>(a, o, wide),

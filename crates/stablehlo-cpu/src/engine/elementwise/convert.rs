@@ -32,8 +32,8 @@ macro_rules! from {
     }};
 }
 
-/// Returns the loops that together convert one type to another, in the order in which they run, each with its result
-/// type.
+/// Returns the loops that together convert one type to another, in the order in which they run. Each loop is paired
+/// with its result type. Returns `None` if the engine cannot convert between the types.
 ///
 /// Narrow floats are converted through `f32`. Narrow integers are bytes with fewer bits in use. Complex numbers are
 /// converted to other types through the real type of their parts, and the imaginary part is dropped. These intermediate
@@ -89,7 +89,7 @@ fn push_steps(from: DType, to: DType, steps: &mut Vec<(Loop, DType)>) -> Option<
     Some(())
 }
 
-/// Returns the loop of `convert` between types of whole bytes that the engine computes with directly.
+/// Returns the loop of `convert` between two types that occupy whole bytes and need no intermediate type.
 fn whole(from: DType, to: DType) -> Option<Loop> {
     Some(Loop::One(match from {
         DType::Bool => from!(Pred, to),

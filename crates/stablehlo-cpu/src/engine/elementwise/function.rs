@@ -14,7 +14,7 @@ pub(crate) type Two = fn(&[u8], &[u8], &mut [u8]);
 /// A loop over the elements of three operands, which writes the results to the last argument.
 pub(crate) type Three = fn(&[u8], &[u8], &[u8], &mut [u8]);
 
-/// A loop over the elements of one operand, with parameters that are fixed at compile time.
+/// A loop over the elements of one operand, with parameters that are fixed when the program is compiled.
 pub(crate) type Fixed = Arc<dyn Fn(&[u8], &mut [u8]) + Send + Sync>;
 
 /// An elementwise function.
@@ -46,7 +46,7 @@ pub(crate) enum Meaning {
     Convert(DType, DType),
 }
 
-/// A loop over all elements of its slices.
+/// A loop that computes an elementwise function for all elements of its operands.
 #[derive(Clone)]
 pub(crate) enum Loop {
     One(One),

@@ -27,7 +27,8 @@ fn turned_back(z: C64) -> C64 {
     C64::new(z.im, -z.re)
 }
 
-/// Returns the real parts of arcsine and arccosine, and the imaginary part of arcsine, of `x + iy` for `x, y >= 0`.
+/// Returns the real part of the arcsine, the real part of the arccosine and the imaginary part of the arcsine of `x +
+/// iy`. `x` and `y` must not be negative.
 fn arcs(x: f64, y: f64) -> (f64, f64, f64) {
     let (r, s) = ((x + 1.0).hypot(y), (x - 1.0).hypot(y));
     if x.max(y) > HUGE || !r.is_finite() {

@@ -1,4 +1,5 @@
-//! Plain loops over slices, compiled for the best vector instructions of each machine.
+//! Loops over slices, written as scalar code. The compiler vectorizes most of them, once for each set of vector
+//! instructions.
 
 use std::sync::LazyLock;
 
@@ -11,8 +12,8 @@ pub(crate) fn arch() -> Arch {
     *ARCH
 }
 
-/// Runs a plain loop. The loop is compiled once for each set of vector instructions, and this function runs the copy
-/// for the current machine.
+/// Runs the loop `plain`, which is written as scalar code. The loop is compiled once for each set of vector
+/// instructions, and this function runs the copy for the current machine.
 ///
 /// A build with debug assertions compiles only one copy. Without optimization, the other copies are not faster, and
 /// they double the build time of this crate.

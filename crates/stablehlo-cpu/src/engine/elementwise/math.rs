@@ -1,7 +1,7 @@
 //! Elementary functions of `f32` without branches or calls, so that loops over them are vectorized.
 //!
-//! Each function is accurate to a few units in the last place. `f64` and rarely used functions call the standard
-//! library instead.
+//! Each function is accurate to a few units in the last place. Functions of `f64` and rarely used functions of `f32`
+//! call the standard library instead.
 #![expect(clippy::cast_sign_loss, reason = "bit patterns of floats are assembled from signed exponents")]
 
 const LOG2_E: f32 = std::f32::consts::LOG2_E;

@@ -36,8 +36,8 @@ pub(crate) fn clamp(dtype: DType) -> Option<Map> {
     with(table::clamp(dtype), Meaning::Clamp(dtype))
 }
 
-/// Returns the functions that together convert one type to another, in the order in which they run, each with its
-/// result type.
+/// Returns the functions that together convert one type to another, in the order in which they run. Each function is
+/// paired with its result type.
 pub(crate) fn convert(from: DType, to: DType) -> Option<Vec<(Map, DType)>> {
     let mut operand = from;
     let steps = super::convert::convert(from, to)?.into_iter().map(|(code, result)| {
@@ -65,7 +65,8 @@ pub(crate) fn complex_special(name: &str, dtype: DType) -> Option<Map> {
     inverse::complex_special(name, dtype).map(Map::from)
 }
 
-/// Returns the function of `count_leading_zeros` or `popcnt` for an integer type narrower than a byte.
+/// Returns the function of `count_leading_zeros` if `zeros` is set, and of `popcnt` otherwise. The type must be an
+/// integer type narrower than a byte.
 pub(crate) fn counted(dtype: DType, zeros: bool) -> Option<Map> {
     narrow::counted(dtype, zeros).map(Map::from)
 }

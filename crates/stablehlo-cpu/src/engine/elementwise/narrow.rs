@@ -1,4 +1,4 @@
-//! Narrow element types. Floats of at most eight bits are decoded to `f32` and rounded back. Integers of less than
+//! Narrow element types. Floats of at most eight bits are decoded to `f32` and rounded back. Integers of fewer than
 //! eight bits wrap around at their own width.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ struct Format {
     non_finite: NonFinite,
 }
 
-/// Returns the format of a float type of at most eight bits, or `None` for another type.
+/// Returns the format of a float type with a sign and at most eight bits, or `None` for any other type.
 fn format(dtype: DType) -> Option<Format> {
     let format = FloatFormat::of(dtype.element_type())?;
     let narrow = format.exponent_bits + format.mantissa_bits < 8;
@@ -135,7 +135,7 @@ fn encode_e8m0(x: f64) -> u8 {
     u8::try_from((exponent + up + 127).clamp(0, 255)).unwrap_or(255)
 }
 
-/// Returns the loop that decodes each bit pattern to an `f32`.
+/// Returns the loop that decodes each bit pattern of a narrow float type to an `f32`, or `None` for any other type.
 pub(crate) fn decode(dtype: DType) -> Option<Loop> {
     let table: Vec<f32> = match format(dtype) {
         Some(f) => (0..=255).map(|code| f.decode(code)).collect(),
@@ -145,7 +145,8 @@ pub(crate) fn decode(dtype: DType) -> Option<Loop> {
     Some(Loop::With(Arc::new(move |a, o| scalar1::<u8, f32>(a, o, |code| table[usize::from(code)]))))
 }
 
-/// Returns the loop that rounds each `f32` or `f64` to the nearest bit pattern.
+/// Returns the loop that rounds each number of type `from` to the narrow float type `dtype` and stores its bit pattern.
+/// Returns `None` if `dtype` is not a narrow float type, or if `from` is neither `f32` nor `f64`.
 pub(crate) fn encode(dtype: DType, from: DType) -> Option<Loop> {
     let f = format(dtype);
     if f.is_none() && dtype != DType::F8E8M0FNU {
@@ -189,7 +190,8 @@ pub(crate) fn from_f64(dtype: DType) -> Option<Loop> {
     })))
 }
 
-/// Returns the loop of `count_leading_zeros` or `popcnt`, which counts only the bits of the narrow type.
+/// Returns the loop of `count_leading_zeros` if `leading` is set, and of `popcnt` otherwise. The loop counts only the
+/// bits of the narrow type.
 pub(crate) fn counted(dtype: DType, leading: bool) -> Option<Loop> {
     let bits = dtype.narrow_bits()?;
     let mask = (1u8 << bits) - 1;

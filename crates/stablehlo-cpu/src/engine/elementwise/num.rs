@@ -353,7 +353,7 @@ narrow! {
     f16;
 }
 
-/// Rounds an `f32` to the narrower type, with ties to even.
+/// Rounds an `f32` to the narrower type `T`, with ties to even.
 #[inline(always)]
 pub(crate) fn narrowed<T: Narrow>(x: f32) -> T {
     T::narrow(x)

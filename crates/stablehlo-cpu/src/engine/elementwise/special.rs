@@ -1,7 +1,7 @@
 //! CHLO functions, which frameworks call by name. They are not part of the StableHLO specification.
 //!
-//! Most functions are computed in `f64` and rounded once for narrower types. `next_after`, `mulhi` and `erf` of `f32`
-//! are computed in the element type.
+//! Most functions are computed in `f64` and rounded once for narrower types. `next_after` and `mulhi` are computed in
+//! the element type, and so is `erf` for `f32`.
 
 use half::{bf16, f16};
 

@@ -56,7 +56,8 @@ impl Cholesky {
         Ok(())
     }
 
-    /// Factorizes a triangle element by element. Returns whether the matrix is positive definite.
+    /// Factorizes a matrix in place, element by element. `l` contains its selected triangle and receives the factor.
+    /// Returns whether the matrix is positive definite.
     fn small<T: Scalar>(&self, l: &mut [T], cx: &Context<'_>) -> Result<bool, RunError> {
         let n = self.n;
         // Index of row i, column j of the lower factor, in either layout.
@@ -85,7 +86,8 @@ impl Cholesky {
         Ok(true)
     }
 
-    /// Factorizes a triangle by blocks. Returns whether the matrix is positive definite.
+    /// Factorizes a matrix in place, like [`small`](Self::small) but by blocks of columns. Returns whether the matrix
+    /// is positive definite.
     fn large<T: Scalar>(&self, l: &mut [T], cx: &Context<'_>) -> Result<bool, RunError> {
         let n = self.n;
         let mut l = MatMut::from_row_major_slice_mut(l, n, n);

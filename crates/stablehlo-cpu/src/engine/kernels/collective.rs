@@ -1,7 +1,7 @@
 //! Runs collectives. Each member of a group contributes values and receives results.
 //!
-//! Members in the same process exchange values by reference count, without copies. Each process computes a result that
-//! is the same for the whole group once, on all cores, and its members share the result. Reductions combine the
+//! Members in the same process exchange values by reference count, without copies. If a result is the same for the
+//! whole group, each process computes it once, on all cores, and its members share it. Reductions combine the
 //! contributions in the order of the members in the group. Results therefore do not depend on the order in which
 //! members arrive.
 
@@ -21,11 +21,12 @@ use crate::engine::rendezvous::{CollectiveOutcome, Member};
 use crate::engine::view::View;
 use crate::error::RunError;
 
-/// A step that the members of a group run together, or that returns a member's own ID.
+/// A step that the members of a group run together, or a step that returns the ID of the member that runs it.
 pub(crate) struct Collective {
     /// ID of the collective, unique in the program.
     pub(crate) id: u32,
-    /// The group of each member, by flattened ID. The results of a member without a group are zeros.
+    /// The replica group of each member, indexed by the member's flattened ID. A group is a list of flattened IDs. The
+    /// results of a member without a group are zeros.
     pub(crate) groups: Vec<Option<Arc<[usize]>>>,
     pub(crate) kind: Kind,
 }
@@ -39,7 +40,8 @@ pub(crate) enum Kind {
         body: Body,
     },
     ReduceScatter(ReduceScatter),
-    /// `chunks` contains the number of bytes that each input contributes for each index of the outer dimensions.
+    /// `chunks[i]` is the number of bytes of input `i` at one index of the dimensions outside of the gathered
+    /// dimension.
     AllGather {
         chunks: Vec<usize>,
     },
@@ -149,7 +151,8 @@ impl Collective {
         Ok(CollectiveOutcome { contributions, result, parts: Vec::new() })
     }
 
-    /// Computes the results that are the same for the whole group.
+    /// Computes the reduction of an all-reduce or a reduce, or the results of an all-gather, once for the whole group.
+    /// Returns no results for other collectives.
     fn common(
         &self,
         contributions: &[Vec<Buffer>],
@@ -256,7 +259,8 @@ impl Exchange<'_> {
     }
 }
 
-/// Returns the root of each tensor: the position in the group of the member that sends or receives the tensor.
+/// Returns the root of each tensor: the position in the group of the member that sends or receives the tensor. Returns
+/// an error if a root is not in the group.
 fn roots(input: Option<&Buffer>, tensors: usize, members: usize) -> Result<Vec<usize>, RunError> {
     let numbers = input.map_or(&[][..], |input| input.bytes()).as_chunks::<4>().0;
     let root = |number: &[u8; 4]| {

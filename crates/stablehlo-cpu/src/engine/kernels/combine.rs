@@ -58,7 +58,8 @@ impl Body {
         }
     }
 
-    /// Combines `n` elements of `x` into `acc`. After a stop request, a body without a fast loop returns an error.
+    /// Combines the `n` elements of each array in `x` with the elements of the corresponding array in `acc`. After a
+    /// stop request, a body without a fast loop returns an error.
     pub(crate) fn apply(
         &self,
         n: usize,

@@ -67,8 +67,8 @@ pub(crate) enum PatchStep {
 /// patch contains all input features at each tap.
 pub(crate) struct Patches {
     pub(crate) axes: Vec<Axis>,
-    /// Extents of the outer dimensions of the output, outermost first, with their effect on the position of a patch.
-    /// `lines` are the inner dimensions, whose patches are the rows of one matrix.
+    /// The outer dimensions of the output, outermost first. Each item consists of the extent of a dimension and of its
+    /// effect on the position of a patch. `lines` are the inner dimensions, whose patches are the rows of one matrix.
     pub(crate) outer: Vec<(usize, PatchStep)>,
     pub(crate) lines: Vec<(usize, PatchStep)>,
     /// Offset of each tap along each axis, in the dilated input. `tap_count` is the number of taps.
@@ -392,10 +392,10 @@ impl<W: Copy + Default> Rows<'_, W> {
     }
 }
 
-/// A convolution.
+/// A `convolution` with resolved shapes. The inputs are the input array and the convolution's kernel.
 pub(crate) struct Convolution {
     pub(crate) patches: Patches,
-    /// Distance in elements between the inputs of consecutive groups.
+    /// Distance in elements between the first input features of consecutive feature groups.
     pub(crate) next: usize,
     pub(crate) groups: usize,
     /// The kernel as `[window, input feature, output feature]`, with the output features of all groups.

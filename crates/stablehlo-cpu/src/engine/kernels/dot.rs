@@ -11,7 +11,7 @@ use crate::engine::parallel;
 use crate::engine::stop::Stop;
 use crate::error::RunError;
 
-/// Strides of one operand as a batch of matrices.
+/// The layout of one operand as a batch of matrices. Offsets and strides are in elements.
 #[derive(Clone, Debug)]
 pub(crate) struct Side {
     /// Offset of each matrix of the batch.
@@ -67,8 +67,8 @@ impl Kernel for Dot {
 }
 
 impl Dot {
-    /// Returns the product that computes the transpose of this product, by swapping the operands. Returns `None` for a
-    /// batch of several products, or if the result of this product is not a matrix of `rows x columns`.
+    /// Returns the product that computes the transpose of this product, by swapping the operands. Returns `None` unless
+    /// the batch contains exactly one product, and its result is a matrix of `rows x columns`.
     pub(crate) fn swapped(&self, rows: usize, columns: usize) -> Option<Dot> {
         let fits = self.lhs.batch.len() == 1 && (self.m, self.n) == (rows, columns);
         fits.then(|| Dot {

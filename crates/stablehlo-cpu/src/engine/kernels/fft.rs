@@ -13,12 +13,13 @@ use crate::engine::parallel;
 use crate::engine::stop::Stop;
 use crate::error::RunError;
 
-/// Number of complex numbers that are transformed together, so that they stay in the first-level cache. A longer line
-/// is transformed alone.
+/// Number of complex numbers that are transformed together, so that they stay in the first-level cache. A longer row or
+/// column is transformed alone.
 const TOGETHER: usize = 2048;
-/// Maximum number of columns that are transformed together. Rows of this many numbers fill at least one cache line.
+/// Maximum number of columns that are transformed together. Rows of this many complex numbers fill at least one cache
+/// line.
 const COLUMNS: usize = 16;
-/// Number of elements below which `rustfft` may compute two transforms at a time.
+/// Length of a transform, in elements, below which `rustfft` may compute two transforms at a time.
 const PAIRED: usize = 64;
 
 /// A Fourier transform of each signal of a batch. The outputs are complex, except those of an inverse real transform
@@ -131,7 +132,7 @@ where
         });
     }
 
-    /// Transforms each row, which contains half of a spectrum, to real numbers.
+    /// Transforms each row to real numbers. A row contains the first half of the symmetric spectrum of a real signal.
     fn inverse_rows(&self, plan: &dyn ComplexToReal<T>, x: &[Complex<T>], out: &mut [T], stop: Option<&Stop>) {
         let (n, half) = (plan.len(), plan.complex_len());
         parallel::chunks_until(stop, out, n, work(x), |start, part| {
@@ -163,7 +164,7 @@ where
         Ok(())
     }
 
-    /// Transforms each column of matrices with `inner` columns.
+    /// Transforms each column of each matrix in `data`. The matrices have `inner` columns each.
     fn columns(
         &self,
         plan: &dyn rustfft::Fft<T>,
@@ -225,7 +226,7 @@ where
     }
 }
 
-/// Transforms consecutive lines in place.
+/// Transforms consecutive lines in place. A line consists of the contiguous elements of one transform.
 ///
 /// Without AVX, `rustfft` computes short transforms of `f32` in pairs with vector instructions. It computes the last
 /// transform of an odd count with different operations. To get the same bits for each distribution of the lines to
@@ -244,7 +245,8 @@ fn transform<T: FftNum>(plan: &dyn rustfft::Fft<T>, lines: &mut [Complex<T>], sc
     last.copy_from_slice(&pair[..n]);
 }
 
-/// Copies columns of a matrix, from column `at`, to consecutive lines of length `n`.
+/// Copies columns of a matrix with `n` rows and `inner` columns, starting at column `at`. Each column becomes `n`
+/// consecutive elements of `lines`, whose length determines the number of columns.
 fn gather<T: Copy>(matrix: &[T], inner: usize, at: usize, lines: &mut [T], n: usize) {
     let count = lines.len() / n;
     for (i, row) in matrix.chunks_exact(inner).take(n).enumerate() {
@@ -258,7 +260,7 @@ fn zeros<T: FftNum>(count: usize) -> Vec<Complex<T>> {
     vec![Complex { re: T::zero(), im: T::zero() }; count]
 }
 
-/// Returns the work of a transform, in the unit of [`parallel::threads`].
+/// Estimates the cost of the transform of `x`, in bytes of memory-bound work. [`parallel::threads`] expects this unit.
 fn work<T>(x: &[T]) -> usize {
     size_of_val(x).saturating_mul(8)
 }

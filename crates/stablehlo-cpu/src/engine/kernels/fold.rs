@@ -14,7 +14,8 @@ pub(super) const LANES: usize = 64;
 /// length of the row.
 pub(super) const FRESH: usize = 64;
 
-/// Combines all elements with `function`. The order of combination does not depend on the machine's vector length.
+/// Combines all elements of `row` with `function`, which is an addition, a multiplication, a maximum or a minimum. The
+/// order of combination does not depend on the machine's vector length.
 pub(super) fn fold(function: F32, row: &[f32]) -> f32 {
     arch().dispatch(Fold { function, row })
 }
@@ -57,7 +58,8 @@ fn by_width<S: Simd>(
     }
 }
 
-/// Folds with `N` vectors of [`LANES`] elements in total.
+/// Combines all elements of `row` with `f`. The accumulators are `N` vectors with [`LANES`] elements in total. `one` is
+/// the same function as `f` for single elements.
 #[inline(always)]
 fn vectors<S: Simd, const N: usize>(
     s: S,

@@ -13,8 +13,8 @@ use crate::error::RunError;
 /// Number of reflections that are applied together, by matrix products.
 const BLOCK: usize = 32;
 
-/// QR factorizations of a batch of `m x n` matrices. The outputs are the packed factorizations, which initially hold
-/// the matrices, and the `min(m, n)` scalar factors `tau`.
+/// QR factorizations of a batch of `m x n` matrices. The first output initially holds the matrices and receives the
+/// packed factorizations. The second output receives the `min(m, n)` scalar factors `tau` of each matrix.
 pub(crate) struct Qr {
     pub(crate) m: usize,
     pub(crate) n: usize,
@@ -54,15 +54,15 @@ impl Qr {
     }
 }
 
-/// Returns the columns after a block of columns, without the rows above the block's diagonal. Returns `None` for the
-/// last block.
+/// Returns the trailing submatrix of a matrix with `n` columns, for a block of `count` columns that starts at column
+/// `first`. The submatrix starts at row `first`, in the column after the block. Returns `None` for the last block.
 fn later<T>(a: &mut [T], n: usize, first: usize, count: usize) -> Option<MatMut<'_, T>> {
     let (m, next) = (a.len() / n, first + count);
     (next < n).then(|| MatMut::from_row_major_slice_mut(a, m, n).submatrix_mut(first, next, m - first, n - next))
 }
 
 /// The first `n` columns of the product of `k` reflections of `m` elements, for a batch. The inputs are the packed
-/// vectors (`m x n`), which are also the initial contents of the output, and the scalar factors `tau`.
+/// vectors (`m x n`) and the scalar factors `tau`. The output starts as a copy of the packed vectors.
 pub(crate) struct HouseholderProduct {
     pub(crate) m: usize,
     pub(crate) n: usize,

@@ -30,7 +30,7 @@ impl Windows {
         self.base.get(window).copied().unwrap_or(0)
     }
 
-    /// Returns the offset of a window, clamped to lie inside the tensor.
+    /// Returns the offset of a window. The start of the window is clamped, so that the window lies inside the tensor.
     fn clamped(&self, indices: &[u8], window: usize) -> usize {
         let first = window * self.parts.len();
         let starts = self.parts.iter().enumerate();
@@ -98,8 +98,8 @@ impl Kernel for Gather {
 const BETWEEN_LOOKS: usize = 1024;
 
 /// `scatter` of updates of shape `[windows, elements of a window]`. Applies the updates in order. Skips windows that
-/// are not completely inside the tensor. The inputs are the tensors, which are also the initial contents of the
-/// outputs, the indices, one array of updates per tensor, and the scalars that the body captures.
+/// are not completely inside the tensor. The inputs are the tensors, the indices, one array of updates per tensor, and
+/// the scalars that the body captures. The outputs start as copies of the tensors.
 pub(crate) struct Scatter {
     pub(crate) windows: Windows,
     pub(crate) sizes: Vec<usize>,

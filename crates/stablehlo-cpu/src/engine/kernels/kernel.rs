@@ -80,7 +80,7 @@ pub(crate) trait Kernel: Any + Send + Sync {
         self.run(ins, outs, cx).map(|()| true)
     }
 
-    /// Returns the view of the operand if the step only copies this view.
+    /// Returns a view of the operand if the step only copies the elements of this view to its output.
     fn view(&self) -> Option<&View> {
         None
     }

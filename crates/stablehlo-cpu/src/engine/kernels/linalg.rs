@@ -13,7 +13,7 @@ pub(crate) trait Scalar: Pod + ComplexField {
     const TINY: f64;
     fn real(x: f64) -> Self;
     fn conj(self) -> Self;
-    /// Returns the square root of a diagonal element, whose imaginary part is ignored.
+    /// Returns the square root of the real part. The solvers call it only for diagonal elements, which are real.
     fn root(self) -> Self;
     /// Returns one divided by this number, even if the square of the number overflows or underflows.
     fn reciprocal(self) -> Self;

@@ -21,7 +21,7 @@ pub(crate) struct ReduceScatter {
     pub(crate) body: Body,
 }
 
-/// Computes `out = body(... body(ins[0], ins[1]) ...)`, element by element.
+/// Computes `out = body(... body(ins[0], ins[1]) ...)`, element by element. An element has `size` bytes.
 pub(super) fn reduce(
     ins: &[&[u8]],
     out: &mut [u8],

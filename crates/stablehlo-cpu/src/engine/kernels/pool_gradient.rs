@@ -25,7 +25,7 @@ pub(crate) struct Axis {
     /// Extent of the operand in this dimension. `stride` is the distance in elements between consecutive indices.
     pub(crate) size: usize,
     pub(crate) stride: usize,
-    /// Number of windows. `step` is the distance between windows, and `low` the padding before the first index, which
+    /// Number of windows. `step` is the distance between consecutive windows. `low` is the padding before index 0, and
     /// may be negative.
     pub(crate) windows: usize,
     pub(crate) step: usize,
@@ -180,8 +180,8 @@ impl<T: Num, S: Selection<T>> NullaryFnOnce for Image<'_, T, S> {
     }
 }
 
-/// Selects and scatters for one window and all features. `first` and `others` are the positions of the window's
-/// elements.
+/// Selects and scatters for one window and all features. `first` is the position of the window's first element in `x`,
+/// and `others` are the positions of its other elements.
 #[inline(always)]
 fn rows<T: Num, S: Selection<T>>(x: &[T], source: &[T], out: &mut [T], first: usize, others: &[usize]) {
     for (block, source) in source.chunks(TOGETHER).enumerate() {

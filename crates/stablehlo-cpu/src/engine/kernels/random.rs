@@ -12,7 +12,8 @@ use crate::error::RunError;
 /// The distribution of the random numbers. `a` and `b` are the two scalar operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Distribution {
-    /// `f64` in `[a, b)`, with as many random bits as an `f32` (if `narrow`) or an `f64` can represent.
+    /// `f64` in `[a, b)`, computed from 23 random bits if `narrow` is set, and from 53 random bits otherwise. `narrow`
+    /// is set for results of types narrower than `f64`.
     Uniform { narrow: bool },
     /// `i64` in `[a, b)`.
     Integers,

@@ -82,7 +82,7 @@ macro_rules! accumulate_narrow {
 
 accumulate_narrow!(bf16 f16);
 
-/// An operation with an identity that a reduction may apply in any order.
+/// An operation that a reduction may apply in any order. The operation has an identity.
 trait Monoid<A>: Send + Sync {
     /// The same operation as a function of `f32`s, which reduces rows with vector instructions.
     const FUNCTION: Option<F32> = None;
@@ -221,9 +221,10 @@ pub(crate) fn reduce_fn(op: Binary, dtype: DType) -> Option<ReduceFn> {
     }
 }
 
-/// Minimum length of a row that is reduced in lanes. Shorter rows are reduced in order.
+/// Minimum length of a row that is reduced with [`LANES`] accumulators. Shorter rows are reduced in order.
 pub(crate) const IN_ORDER: usize = LANES / 4;
-/// Number of rows that are combined with one another before they are added to the accumulators of the columns.
+/// Number of rows that are combined with one another before their result is combined with the accumulators of the
+/// columns.
 pub(crate) const TOGETHER: usize = 4;
 /// Number of columns that are accumulated at a time. Their accumulators stay in the first-level cache.
 const COLUMNS: usize = 2048;
@@ -398,7 +399,7 @@ impl<T: Accumulate, M: Monoid<T::Acc>> NullaryFnOnce for Columns<'_, T, M> {
     }
 }
 
-/// Reduces `rows` rows of `acc.len()` columns. The rows are `stride` elements apart.
+/// Reduces `rows` rows of `acc.len()` columns to one row, and stores it in `acc`. The rows are `stride` elements apart.
 fn columns<T: Accumulate, M: Monoid<T::Acc>>(src: &[T], rows: usize, stride: usize, acc: &mut [T::Acc]) {
     vectorized(Columns::<T, M> { src, rows, stride, acc, monoid: std::marker::PhantomData });
 }

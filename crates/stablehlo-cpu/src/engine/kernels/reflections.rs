@@ -41,7 +41,7 @@ impl<T: Scalar> Panel<T> {
         self.tau.extend_from_slice(tau);
     }
 
-    /// Copies the columns back to the matrix.
+    /// Copies the columns back to the positions in the matrix from which [`read`](Self::read) copied them.
     pub(super) fn write(&self, a: &mut [T], n: usize, first: usize) {
         for (i, row) in a.chunks_exact_mut(n).skip(first).enumerate() {
             for (x, column) in row[first..].iter_mut().zip(self.columns.chunks_exact(self.rows)) {
@@ -63,7 +63,7 @@ impl<T: Scalar> Panel<T> {
         &self.tau
     }
 
-    /// Replaces the columns by the columns of the product of the reflections.
+    /// Replaces the columns by the first columns of the product of the reflections.
     pub(super) fn form(&mut self) {
         for (k, &tau) in self.tau.iter().enumerate().rev() {
             let (done, later) = self.columns.split_at_mut((k + 1) * self.rows);
@@ -128,7 +128,7 @@ fn reflect<T: Scalar>(column: &mut [T]) -> T {
     if below == 0.0 && head.imaginary() == 0.0 {
         return T::real(0.0);
     }
-    // Scale tiny columns up, because subnormal numbers are too coarse.
+    // Scale tiny columns up, because subnormal numbers have too few significant bits.
     let lift = if head.abs().max(below) < T::TINY { 1.0 / T::TINY } else { 1.0 };
     let mut alpha = *head;
     if lift > 1.0 {
@@ -143,7 +143,7 @@ fn reflect<T: Scalar>(column: &mut [T]) -> T {
     T::real(beta).sub(alpha).mul(T::real(beta).reciprocal())
 }
 
-/// Returns the Euclidean norm.
+/// Returns the Euclidean norm of `x`, even if squares of its elements overflow or underflow.
 fn norm<T: Scalar>(x: &[T]) -> f64 {
     let squares = |scale: f64| {
         x.iter().fold(0.0, |sum, x| {

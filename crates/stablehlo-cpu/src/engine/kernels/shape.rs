@@ -59,7 +59,8 @@ pub(crate) fn read_all<T: Copy + Send + Sync>(view: &View, src: &[T], dst: &mut 
 
 /// `concatenate`.
 pub(crate) struct Concatenate {
-    /// Number of bytes that each operand contributes for each index of the outer dimensions.
+    /// Number of bytes that each operand contributes to a row of the result. A row consists of the elements at one
+    /// index of the dimensions outside of the concatenated dimension. `row` is its size in bytes.
     pub(crate) chunks: Vec<usize>,
     pub(crate) row: usize,
 }

@@ -5,8 +5,8 @@
 //! (n - 1) / n of the data instead of n - 1 times the data.
 //!
 //! The contributions to an element are combined in the order of the group, as in a reduction within one process. In an
-//! all-reduce, each process reduces whole strips of [`STRIP`] bytes. The vectors and the remainders of loops are
-//! therefore also the same as in one process.
+//! all-reduce, each process reduces whole strips of [`STRIP`] bytes. Loops therefore divide the elements into the same
+//! vectors and remainders as in one process.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ use crate::engine::remote::Message;
 use crate::engine::rendezvous::{GroupProcess, Member};
 use crate::error::RunError;
 
-/// Minimum size of an all-reduce to split, in bytes. In a smaller all-reduce, a second message costs more than it
+/// Minimum size in bytes of an all-reduce that is split. In a smaller all-reduce, a second message costs more than it
 /// saves.
 const WORTHWHILE: usize = 64 << 10;
 
@@ -33,14 +33,14 @@ pub(super) struct SplitReduction<'a> {
     pub(super) id: u32,
     pub(super) group: &'a [usize],
     pub(super) processes: &'a [GroupProcess],
-    /// The contributions of the members of this process, by position in the group. Each consists of the arrays to
-    /// reduce and the scalars that the body captures.
+    /// The contributions of the members of this process, by position in the group. A contribution consists of the
+    /// arrays to reduce and the scalars that the body captures. It is `None` for a member of another process.
     pub(super) contributions: &'a [Option<Vec<Buffer>>],
     pub(super) member: &'a Member,
     pub(super) cx: &'a Context<'a>,
 }
 
-/// The elements of an array that one process reduces: ranges of the array's bytes, all of the same length.
+/// Byte ranges of one array, all of the same length. One process reduces the elements in these ranges.
 struct Part {
     array: usize,
     /// Size of an element in bytes.
@@ -146,9 +146,10 @@ impl<'a> SplitReduction<'a> {
         self.processes.iter().enumerate().filter(|(_, process)| !process.is_own)
     }
 
-    /// Sends each other process the elements that the receiver reduces, then calls `reduce` for each part of this
-    /// process, with the contributions in the order of the group. `parts` contains the parts of each process, and
-    /// `arrays` is the number of arrays.
+    /// Sends to each other process the elements that the receiver reduces, and receives the elements that this process
+    /// reduces. Then calls `reduce` for each part of this process. The arguments are the part, the contributions to it
+    /// in the order of the group, and the captured scalars. `parts` contains the parts of each process, and `arrays` is
+    /// the number of arrays.
     fn scatter(
         &self,
         parts: &[Vec<Part>],
@@ -204,8 +205,8 @@ impl<'a> SplitReduction<'a> {
         Ok(())
     }
 
-    /// Returns the bytes, or a copy if they are not aligned for elements of `size` bytes. Without `size`, always
-    /// returns a copy.
+    /// Returns the bytes, or a copy if they are not aligned for elements of `size` bytes. If `size` is `None`, always
+    /// returns a copy, because the element size of a captured scalar is unknown.
     fn aligned<'b>(&self, bytes: &'b [u8], size: Option<usize>) -> Result<Aligned<'b>, RunError> {
         if size.is_some_and(|size| bytes.as_ptr().addr().is_multiple_of(size)) {
             return Ok(Aligned::Borrowed(bytes));
@@ -229,7 +230,8 @@ impl<'a> SplitReduction<'a> {
     }
 }
 
-/// Returns the range of an array's bytes that process `at` of `count` reduces.
+/// Divides an array of `bytes` bytes into `count` ranges of whole strips, and returns range `at`. A range may be empty,
+/// and the last strip of the array may be shorter than [`STRIP`].
 fn share(bytes: usize, at: usize, count: usize) -> Range<usize> {
     let share = bytes.div_ceil(STRIP).div_ceil(count) * STRIP;
     (at * share).min(bytes)..((at + 1) * share).min(bytes)

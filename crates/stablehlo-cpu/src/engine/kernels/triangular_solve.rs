@@ -26,7 +26,7 @@ pub(crate) struct TriangularSolve {
     pub(crate) lower: bool,
     pub(crate) unit: bool,
     pub(crate) transpose: bool,
-    /// Whether coefficients are conjugated.
+    /// Whether `op` conjugates the elements of `a`.
     pub(crate) conjugate: bool,
     pub(crate) field: Field,
 }
@@ -62,7 +62,7 @@ impl TriangularSolve {
         self.transpose == self.left
     }
 
-    /// Solves a system element by element.
+    /// Solves one system element by element. `x` contains the right-hand sides and receives the solutions.
     fn small<T: Scalar>(&self, a: &[T], x: &mut [T]) {
         let n = self.n;
         let flipped = self.flipped();
@@ -91,7 +91,7 @@ impl TriangularSolve {
         }
     }
 
-    /// Solves a system by blocks of rows.
+    /// Solves one system like [`small`](Self::small), but by blocks of rows.
     fn large<T: Scalar>(&self, a: &[T], x: &mut [T], cx: &Context<'_>) -> Result<(), RunError> {
         let n = self.n;
         let mut a = MatRef::from_row_major_slice(a, n, n);

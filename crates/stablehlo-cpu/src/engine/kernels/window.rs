@@ -100,8 +100,9 @@ impl Kernel for ReduceWindow {
     }
 }
 
-/// A running reduction along the middle of `[outer, n, inner]`: a `reduce_window` whose windows cover all elements from
-/// one end. The inputs are the tensor, its initial value, and the scalars that the body captures.
+/// A running reduction along the middle dimension of `[outer, n, inner]`. It is a `reduce_window` in which each window
+/// contains all elements from one end of the dimension up to the window's position. The inputs are the tensor, its
+/// initial value, and the scalars that the body captures.
 pub(crate) struct Running {
     pub(crate) outer: usize,
     pub(crate) n: usize,

@@ -21,13 +21,13 @@ use crate::engine::view::View;
 
 /// Maximum number of elements that a loop computes one by one. For more elements, the interpreter's vector code is faster.
 const MAX_ELEMENTS: usize = 128;
-/// Minimum number of calls of functions with many instructions, such as `exp`, for which the interpreter's vector code
-/// replaces a loop over elements. The vector code is then faster.
+/// Minimum number of evaluations of functions such as `exp` for which the interpreter's vector code replaces a loop
+/// over elements. These functions take many instructions, so the vector code is faster.
 const MAX_CALLS: usize = 64;
 /// Maximum number of bytes to copy in a step. For larger arrays, the interpreter moves buffers instead.
 const MAX_COPIED: usize = 4096;
-/// Maximum size of a temporary array in bytes. The interpreter fuses more steps on larger arrays than compiled loops
-/// do.
+/// Maximum size of a temporary array in bytes. The interpreter runs loops with larger temporary arrays, because it
+/// fuses more steps than compiled loops do.
 const MAX_TEMPORARY: usize = 1 << 14;
 /// Maximum size of all temporary arrays in bytes, so that they stay in the processor's cache.
 const MAX_FRAME: usize = 1 << 18;
@@ -67,7 +67,8 @@ impl Translator<'_> {
         (self.used <= MAX_FRAME).then_some(Place { array: self.frame, start, owned: true })
     }
 
-    /// Adds a loop over `count` elements.
+    /// Adds a loop over `count` elements. `body` receives the index of an element and translates the computation for
+    /// it.
     fn each(&mut self, count: usize, body: impl FnOnce(&mut Self, Value) -> Option<()>) -> Option<()> {
         let index = self.program.value(Element::I64);
         let body = self.within(|this| body(this, index).map(|()| Vec::new()))?;
@@ -77,12 +78,12 @@ impl Translator<'_> {
         Some(())
     }
 
-    /// Returns the access to element `index` of a place.
+    /// Returns the access to element `index` of the array at `place`. An element has `size` bytes.
     fn at(place: Place, size: usize, index: Value) -> Option<Access> {
         Some(Access { array: place.array, offset: place.start, terms: vec![(index, signed(size)?)] })
     }
 
-    /// Copies a value to a place.
+    /// Copies `v` to the place `to`. Returns `None` if `v` is too large to copy.
     pub(super) fn copy_to(&mut self, v: ValueIndex, to: Place) -> Option<()> {
         let value = self.graph_value(v);
         let (element, n, size) = (self.element(v)?, value.n, usize::from(value.size));
@@ -128,7 +129,7 @@ impl Translator<'_> {
         }
         for (&result, &home) in arrays.iter().zip(homes) {
             match away.get(&result) {
-                // A result of several carried values may already be at the place of this carried value.
+                // A result that several carried values share may already be at the place of this carried value.
                 Some(_) if self.place(result) == Some(home) => {}
                 Some(&place) => {
                     let kept = self.representations.insert(result, Representation::Array(place));

@@ -150,8 +150,8 @@ impl Translator<'_> {
         self.hold_elements(out, &elements)
     }
 
-    /// Combines groups of [`TOGETHER`] elements of a column, as the interpreter does before it adds them to the result
-    /// of the column.
+    /// Combines the elements of each group of [`TOGETHER`] elements of a column, and appends the remaining elements.
+    /// The interpreter also does so before it combines the groups with the result of the column.
     fn together(&mut self, op: Binary, element: Element, column: &[Value]) -> Vec<Value> {
         let (groups, rest) = column.as_chunks::<TOGETHER>();
         let mut combined = Vec::with_capacity(groups.len() + rest.len());

@@ -54,7 +54,8 @@ macro_rules! two {
     }};
 }
 
-/// Returns the function that implements a unary op for which the code generator has no instruction.
+/// Returns the function that implements a unary op for which the code generator has no instruction. Returns `None` if
+/// there is no such function for the op or the element type.
 pub(super) fn unary(op: Unary, dtype: DType) -> Option<Function> {
     match op {
         Unary::Cbrt => one!(dtype, cbrt),
@@ -72,7 +73,8 @@ pub(super) fn unary(op: Unary, dtype: DType) -> Option<Function> {
     }
 }
 
-/// Returns the function that implements a binary op for which the code generator has no instruction.
+/// Returns the function that implements a binary op for which the code generator has no instruction. Returns `None` if
+/// there is no such function for the op or the element type.
 pub(super) fn binary(op: Binary, dtype: DType) -> Option<Function> {
     match op {
         Binary::Remainder if dtype.is_float() => two!(dtype, Num, rem),

@@ -60,7 +60,8 @@ impl Translator<'_> {
         self.host(HostWork::Kernel(kernel.clone()), reads, &node.outs, &places)
     }
 
-    /// Adds a step that the interpreter runs. The step writes `outs` to `places`.
+    /// Adds a step in which the interpreter runs `work`. The step reads the memory in `reads` and writes the values
+    /// `outs` to `places`.
     fn host(&mut self, work: HostWork, reads: Vec<Part>, outs: &[ValueIndex], places: &[Place]) -> Option<()> {
         let writes = outs.iter().zip(places).map(|(&v, &place)| self.part(v, place)).collect();
         let step = self.program.host_step(HostStep { reads, writes });

@@ -15,7 +15,7 @@ pub(super) struct LoopKernel {
     pub(super) code: Code,
     /// Number of values that the loop carries.
     pub(super) carried: usize,
-    /// Size of the memory for temporary arrays in bytes.
+    /// Size in bytes of the memory for temporary arrays.
     pub(super) frame: usize,
     /// The steps that the interpreter runs.
     pub(super) steps: Vec<HostWork>,

@@ -8,7 +8,8 @@ use crate::engine::dtype::DType;
 use crate::engine::elementwise::{Map, Meaning};
 use crate::engine::graph::{Node, Op};
 
-/// Returns the element type in compiled code for an element type of the engine.
+/// Returns the element type that represents `dtype` in compiled code. Returns `None` if compiled code does not support
+/// `dtype`.
 pub(super) fn element_of(dtype: DType) -> Option<Element> {
     Some(match dtype {
         DType::Bool => Element::Bool,

@@ -1,4 +1,4 @@
-//! Translates the blocks of a loop, with their scalars, nested loops and branches.
+//! Translates the blocks of a loop, including scalars, nested loops and branches.
 
 use std::collections::{HashMap, HashSet};
 
@@ -26,8 +26,8 @@ pub(super) struct Place {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Representation {
     Scalar(Value),
-    /// A very small array in registers, as the index of its first element in [`Translator::elements`]. Its other
-    /// elements follow the first one.
+    /// A very small array in registers. The number is the index of its first element in [`Translator::elements`]. Its
+    /// other elements follow the first one.
     Elements(usize),
     Array(Place),
 }
@@ -149,7 +149,8 @@ impl<'g> Translator<'g> {
         self.sharers.entry(place).or_default().push(v);
     }
 
-    /// Runs `translate` with a new block, and returns the block.
+    /// Runs `translate` with a new, empty block as the current block. Returns this block with the results that
+    /// `translate` returns.
     pub(super) fn within(&mut self, translate: impl FnOnce(&mut Self) -> Option<Vec<Value>>) -> Option<Block> {
         let outer = std::mem::take(&mut self.out);
         let results = translate(self);
@@ -174,7 +175,8 @@ impl<'g> Translator<'g> {
         Some(())
     }
 
-    /// Translates a node, or several nodes that form a group. Returns the number of nodes.
+    /// Translates the node at index `at`, or several nodes from `at` on that form a group. Returns the number of
+    /// translated nodes.
     fn node(&mut self, nodes: &[Node], at: usize, last: &LastUses) -> Option<usize> {
         let node = &nodes[at];
         match &node.op {

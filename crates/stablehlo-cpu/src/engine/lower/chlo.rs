@@ -206,8 +206,8 @@ impl<'m> LoweringContext<'_, 'm> {
     }
 }
 
-/// Returns the last word of an enumeration value such as `#chlo<comparison_direction LT>`. Returns a string attribute
-/// unchanged, and `None` for other attributes.
+/// Returns the last word of an enumeration value such as `#chlo<comparison_direction LT>`. Returns the text of a UTF-8
+/// string attribute unchanged, and `None` for other attributes.
 fn last_word(attribute: &Attribute) -> Option<String> {
     match attribute {
         Attribute::Other(text) => {

@@ -131,7 +131,8 @@ impl<'m> LoweringContext<'_, 'm> {
         self.graph.settings.replicas.max(1).saturating_mul(self.graph.settings.partitions.max(1))
     }
 
-    /// Returns the number of IDs in a scope, and a noun for what the IDs identify.
+    /// Returns the number of IDs in a scope, and a plural noun for error messages. The noun names the things that the
+    /// IDs identify.
     fn ids(&self, scope: &Scope) -> (usize, &'static str) {
         match scope {
             Scope::CrossReplica | Scope::CrossReplicaAndPartition => (self.graph.settings.replicas.max(1), "replicas"),
@@ -165,8 +166,9 @@ impl<'m> LoweringContext<'_, 'm> {
         })
     }
 
-    /// Returns the groups of an op that has `channel_id`, and the size of the first group. If the op lists no groups,
-    /// all IDs form one group. `global` is the op's `use_global_device_ids`, or `None` if the op does not have this
+    /// Returns the replica groups of an op with the attribute `channel_id`, and the size of the first group. The
+    /// returned groups contain flattened IDs. `channel` is the value of `channel_id`. If the op lists no groups, all
+    /// IDs form one group. `global` is the op's `use_global_device_ids`, or `None` if the op does not have this
     /// attribute.
     ///
     /// Groups without a member of the launch are ignored, because programs may also list groups of other launches. If
@@ -206,7 +208,7 @@ impl<'m> LoweringContext<'_, 'm> {
         Ok((groups, size))
     }
 
-    /// Returns the groups that `replica_groups` contains.
+    /// Returns the rows of the attribute `replica_groups`. [`resolve`](Self::resolve) interprets their IDs.
     fn members_of(&self, groups: &ReplicaGroups) -> Result<Groups> {
         let wrong = || self.invalid("attribute `replica_groups` must be a matrix of ids");
         let rows = groups.rows().ok_or_else(wrong)?;
@@ -267,7 +269,7 @@ impl<'m> LoweringContext<'_, 'm> {
         self.finish(results)
     }
 
-    /// Lowers the `reduce_scatter` of one tensor.
+    /// Lowers the `reduce_scatter` of one tensor along dimension `d`, among groups of `size` members.
     fn scattered(&mut self, x: TypedValue, groups: Groups, size: usize, d: usize) -> Result<Vec<TypedValue>> {
         self.has_dimension("scatter_dimension", d, &x.ty)?;
         self.ensure(x.ty.dims[d].is_multiple_of(size), || format!("dimension {d} of {} among {size} members", x.ty))?;

@@ -20,9 +20,9 @@ use crate::op_names::{op_name, place};
 /// Maximum number of ops after inlining. If each function of a chain calls the next function twice, inlining makes a
 /// small program exceed this limit.
 const MAX_NODES: usize = 1 << 20;
-/// Maximum nesting of calls and regions.
+/// Maximum nesting of calls and regions. It bounds the stack that the recursive lowering uses.
 const MAX_DEPTH: usize = 96;
-/// Maximum number of elements of an offset table that is computed at compile time.
+/// Maximum number of elements of an offset table that is computed at compile time. It bounds the memory of the table.
 const MAX_OFFSETS: usize = 1 << 26;
 /// Maximum size in bytes of a constant of equal elements that is stored in the program. Larger constants are filled
 /// when a step needs them.
@@ -42,7 +42,7 @@ pub(crate) struct GraphBuilder<'m> {
     pub(super) depth: usize,
     pub(super) nodes: usize,
     pub(super) settings: &'m CompileSettings,
-    /// Number of collectives so far.
+    /// Number of collectives in the graph so far.
     pub(crate) collectives: u32,
     /// The operand and the permutation of each transposed value, so that contractions can read the operand directly.
     pub(super) transposed: HashMap<ValueIndex, (TypedValue, Vec<usize>)>,
@@ -150,7 +150,7 @@ impl<'m> GraphBuilder<'m> {
         ValueIndex::try_from(self.values.len() - 1).unwrap_or(ValueIndex::MAX)
     }
 
-    /// Lowers a call of `func`.
+    /// Lowers a call of `func` by lowering its body into `out`. Returns the results of the call.
     pub(super) fn inline(&mut self, func: &'m Func, args: Vec<Binding>, out: &mut Vec<Node>) -> Result<Vec<Binding>> {
         if self.calls.contains(&func.name.as_str()) {
             return Err(CompileError::invalid(format!("function `{}` calls itself", func.name)));
@@ -240,7 +240,7 @@ impl<'m> GraphBuilder<'m> {
         true
     }
 
-    /// Returns `v`, or a value with its own memory if `v` is a large constant of equal elements.
+    /// Returns `v`, or a copy with its own memory if `v` is a large constant of equal elements.
     pub(super) fn materialized(&mut self, v: ValueIndex, out: &mut Vec<Node>) -> ValueIndex {
         let value = &self.values[v as usize];
         if value.bytes() <= SMALL || !matches!(value.constant, Some(Constant::Splat(_))) {
@@ -384,7 +384,8 @@ impl<'m> LoweringContext<'_, 'm> {
         }
     }
 
-    /// Returns the error for the current op, which is not supported at all or not with its types and attributes.
+    /// Returns the error for an unsupported current op. The engine either does not support the op at all, or does not
+    /// support it with these types and attributes.
     pub(super) fn unsupported(&self) -> CompileError {
         CompileError::unsupported(op_name(&self.op.kind))
     }
@@ -478,8 +479,8 @@ impl<'m> LoweringContext<'_, 'm> {
         self.finish(vec![TypedValue { value: v, ty }])
     }
 
-    /// Adds an elementwise node. If all operands are constants with equal or few elements, computes the result at
-    /// compile time instead.
+    /// Adds an elementwise node. Computes the result at compile time instead if all operands are constants of equal
+    /// elements, or if all operands are constants and the result has at most [`FOLDED`] elements.
     pub(super) fn map(&mut self, map: Map, ins: &[ValueIndex], ty: &TensorType) -> ValueIndex {
         let splats: Option<Vec<[u8; 16]>> = ins.iter().map(|&v| self.graph.splat(v)).collect();
         if let Some(splats) = splats {
@@ -493,8 +494,8 @@ impl<'m> LoweringContext<'_, 'm> {
         out
     }
 
-    /// Reads `v` through a view. Returns `v` itself if the view is the identity. Reads constants with equal or few
-    /// elements at compile time.
+    /// Reads `v` through a view. Returns `v` itself if the view is the identity. Reads a constant at compile time if
+    /// its elements are equal or the view has at most [`FOLDED`] elements.
     pub(super) fn load(&mut self, v: ValueIndex, view: View) -> ValueIndex {
         let value = &self.graph.values[v as usize];
         if let Some(Constant::Splat(bytes)) = value.constant {
@@ -544,7 +545,7 @@ impl<'m> LoweringContext<'_, 'm> {
         outs
     }
 
-    /// Adds a constant with a copy of `bytes`.
+    /// Adds a constant of type `ty` that contains a copy of `bytes`.
     pub(super) fn dense(&mut self, ty: &TensorType, bytes: &[u8]) -> Result<ValueIndex> {
         let buffer = Buffer::copy_of(self.graph.pool, bytes).map_err(|e| CompileError::unsupported(e.to_string()))?;
         let constant = Some(Constant::Dense(buffer));

@@ -199,7 +199,7 @@ impl<'m> LoweringContext<'_, 'm> {
         self.finish(vec![y])
     }
 
-    /// Returns an attribute of the call, or an element of one of the dictionaries in which frameworks store attributes.
+    /// Returns the attribute `name` of the call. Also searches the dictionaries in which frameworks store attributes.
     pub(super) fn call_attribute(&self, name: &str) -> Option<&'m Attribute> {
         let attributes: &'m Attributes = &self.op.attributes;
         let within = |a: &'m Attribute| match a {
@@ -216,8 +216,9 @@ impl<'m> LoweringContext<'_, 'm> {
             .or_else(|| within(find_attribute(attributes, "mhlo.attributes")?))
     }
 
-    /// Returns the first `kept` elements along `dimension` in sorted order. The result is exact, so it satisfies every
-    /// recall target of `ApproxTopK`.
+    /// Sorts `inputs` together along `dimension` by `order`, and returns the first `kept` elements of each. `ins` are
+    /// the inputs of the sort kernel, which may also include captured scalars. The result is exact, so it satisfies
+    /// every recall target of `ApproxTopK`.
     fn first_sorted(
         &mut self,
         inputs: &[TypedValue],

@@ -11,7 +11,7 @@ use crate::error::CompileError;
 use crate::op_names::op_name;
 
 impl LoweringContext<'_, '_> {
-    /// Returns the bytes of a value that is known at compile time, with splats expanded.
+    /// Returns the bytes of all elements of a value that is known at compile time. Returns `None` for other values.
     pub(super) fn known(&self, v: ValueIndex) -> Option<Vec<u8>> {
         let value = &self.graph.values[v as usize];
         match value.constant.as_ref()? {
@@ -20,7 +20,7 @@ impl LoweringContext<'_, '_> {
         }
     }
 
-    /// Returns the elements of an integer tensor that is known at compile time.
+    /// Returns the elements of an integer tensor that is known at compile time. Returns `None` for other values.
     pub(super) fn known_ints(&self, x: &TypedValue) -> Option<Vec<i64>> {
         let bytes = self.known(x.value)?;
         let read = ReadIndex::new(x.ty.dtype.computed())?;
@@ -31,7 +31,8 @@ impl LoweringContext<'_, '_> {
         Some((0..x.ty.elements()).map(|i| read.get(aligned, i)).collect())
     }
 
-    /// Returns the integers of an operand that must be constant.
+    /// Returns the integers of an operand that must be constant. `what` is a noun for the integers in the error
+    /// message.
     fn needed_ints(&self, x: &TypedValue, what: &str) -> Result<Vec<i64>> {
         self.known_ints(x).ok_or_else(|| {
             CompileError::unsupported(format!(

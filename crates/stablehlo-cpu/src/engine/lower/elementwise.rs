@@ -47,7 +47,7 @@ impl LoweringContext<'_, '_> {
         self.finish(vec![y])
     }
 
-    /// Creates a tensor of indices along a dimension.
+    /// Creates a tensor of type `ty` in which each element is its own index along `dimension`.
     pub(super) fn counted(&mut self, ty: TensorType, dimension: usize) -> Result<TypedValue> {
         self.ensure(dimension < ty.rank(), || format!("dimension {dimension} of {ty}"))?;
         let inner: usize = ty.dims[dimension + 1..].iter().product();

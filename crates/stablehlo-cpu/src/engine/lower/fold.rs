@@ -1,5 +1,5 @@
-//! Constant folding: elementwise ops on constants with equal or few elements, and kernels on constants with few
-//! elements.
+//! Constant folding. Elementwise ops are folded if the elements of their operands are equal or few. Kernels are folded
+//! if their inputs have few elements.
 
 use super::{FOLDED, LoweringContext};
 use crate::engine::dtype::TensorType;

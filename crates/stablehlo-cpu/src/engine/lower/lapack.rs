@@ -11,8 +11,9 @@ use crate::engine::dtype::{DType, TensorType};
 use crate::engine::graph::ValueIndex;
 use crate::engine::kernels::lapack::{Lapack, Precision, Routine};
 
-/// Splits a custom-call target into the element type that the letter in the routine's name selects and the rest of the
-/// name. Returns `None` if the target does not have the form of a LAPACK routine.
+/// Splits a custom-call target into an element type and the name of a routine. The first letter of the routine's full
+/// name selects the element type and is not part of the returned name. Returns `None` if the target does not have the
+/// form of a LAPACK routine.
 fn split(target: &str) -> Option<(DType, &str)> {
     let name = target.strip_prefix("lapack_")?.strip_suffix("_ffi")?;
     let dtype = match name.get(..1)? {

@@ -56,7 +56,8 @@ impl LoweringContext<'_, '_> {
         self.finish(vec![y])
     }
 
-    /// Returns `x` with one dimension per label. A repeated label selects the diagonal.
+    /// Returns `x` with one dimension per distinct label, and the distinct labels. A repeated label selects the
+    /// diagonal.
     fn diagonal(&mut self, x: TypedValue, labels: Vec<Label>) -> Result<(TypedValue, Vec<Label>)> {
         let own = strides_of(&x.ty.dims);
         let (mut once, mut dims, mut strides): (Vec<Label>, Vec<usize>, Vec<isize>) = Default::default();
@@ -81,7 +82,7 @@ impl LoweringContext<'_, '_> {
         Ok((TypedValue { value: v, ty }, once))
     }
 
-    /// Sums `x` over the labels that are not in `kept`.
+    /// Sums `x` over the dimensions whose labels are not in `kept`. Returns the sum and its labels.
     fn summed(&mut self, x: TypedValue, labels: Vec<Label>, kept: &[Label]) -> Result<(TypedValue, Vec<Label>)> {
         let gone: Vec<usize> = (0..labels.len()).filter(|&d| !kept.contains(&labels[d])).collect();
         if gone.is_empty() {

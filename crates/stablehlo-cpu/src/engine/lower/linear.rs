@@ -141,12 +141,13 @@ impl LoweringContext<'_, '_> {
     }
 }
 
-/// Returns the dimensions that are in neither list.
+/// Returns the dimensions below `rank` that are in neither list, in ascending order.
 pub(super) fn rest(rank: usize, a: &[usize], b: &[usize]) -> Vec<usize> {
     (0..rank).filter(|d| !a.contains(d) && !b.contains(d)).collect()
 }
 
-/// Treats several dimensions as one and returns its stride, or `None` if they have no common stride.
+/// Merges the dimensions in `list` into one dimension and returns its stride. Returns `None` if the dimensions have no
+/// common stride.
 fn merge(dims: &[usize], strides: &[isize], list: &[usize]) -> Option<usize> {
     let list: Vec<usize> = list.iter().copied().filter(|&d| dims[d] != 1).collect();
     for pair in list.windows(2) {

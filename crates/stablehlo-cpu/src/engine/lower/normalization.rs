@@ -30,7 +30,7 @@ impl LoweringContext<'_, '_> {
         Ok(Norm { x: self.converted(x, wide)?, feature, epsilon: epsilon.into(), count, dtype })
     }
 
-    /// Broadcasts one number per feature to every element.
+    /// Broadcasts `features`, which contains one number per feature, to the shape of the operand.
     fn spread(&mut self, n: &Norm, features: &TypedValue) -> Result<TypedValue> {
         let extent = n.x.ty.dims[n.feature];
         self.ensure(features.ty.dims[..] == [extent], || format!("{} for {extent} features", features.ty))?;

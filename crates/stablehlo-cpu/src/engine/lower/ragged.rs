@@ -107,7 +107,7 @@ impl LoweringContext<'_, '_> {
         Ok(masked)
     }
 
-    /// Binds the result that stacks these parts along a new first dimension.
+    /// Stacks `parts` along a new first dimension, and binds the op's result to the stack.
     fn finish_stacked(&mut self, parts: &[TypedValue]) -> Result<()> {
         let part = &parts[0].ty;
         let (chunk, count) = (part.bytes(), parts.len());
@@ -118,7 +118,8 @@ impl LoweringContext<'_, '_> {
         self.finish_one(v, ty)
     }
 
-    /// Returns the slice of `b` for group `g`, without the group dimension, and the remaining dimension numbers.
+    /// Returns the slice of `b` for group `g`, and the dimension numbers of a contraction with this slice. The slice
+    /// does not have `of`, the group dimension of `b`.
     fn one_group(
         &mut self,
         b: &TypedValue,
@@ -143,8 +144,8 @@ impl LoweringContext<'_, '_> {
     }
 }
 
-/// Parses a list such as `lhs_ragged_dimensions = [0]` in the string of the attribute. Returns an empty list if `text`
-/// does not contain `name`, and `None` if the list is malformed.
+/// Parses the list `name` in the text of the attribute, for example `lhs_ragged_dimensions = [0]`. Returns an empty
+/// list if `text` does not contain `name`, and `None` if the list is malformed.
 fn dimensions(text: &str, name: &str) -> Option<Vec<usize>> {
     let Some((_, rest)) = text.split_once(name) else { return Some(Vec::new()) };
     let (list, _) = rest.trim_start().strip_prefix('=')?.trim_start().strip_prefix('[')?.split_once(']')?;

@@ -12,8 +12,8 @@ use crate::engine::scalar_fn::Combine;
 use crate::engine::view::{View, strides_of};
 
 impl<'m> LoweringContext<'_, 'm> {
-    /// Splits the operands into inputs of equal extents and initial values. Each initial value must be a scalar of its
-    /// input's element type.
+    /// Splits the operands into inputs and initial values. The inputs must have equal extents. Each initial value must
+    /// be a scalar of its input's element type.
     pub(super) fn inputs_and_inits(&self) -> Result<(Vec<TypedValue>, Vec<TypedValue>)> {
         let mut inputs = self.operands()?;
         let count = inputs.len() / 2;
@@ -34,7 +34,8 @@ impl<'m> LoweringContext<'_, 'm> {
         }
     }
 
-    /// Returns the parameter types of a reducer: scalars of the tensors' element types, twice.
+    /// Returns the parameter types of a reducer. They consist of one scalar type per input for the running values,
+    /// followed by the same types for the new values.
     pub(super) fn reducer_types(&self, inputs: &[TypedValue]) -> Result<Vec<TensorType>> {
         let once: Result<Vec<TensorType>> = inputs.iter().map(|x| self.typed(x.ty.dtype, &[])).collect();
         let once = once?;
@@ -119,8 +120,8 @@ impl<'m> LoweringContext<'_, 'm> {
         Ok(Some(TypedValue { value: v, ty }))
     }
 
-    /// Returns `x` in the form `[outer, reduced, inner]`. If the reduced and the kept dimensions alternate more often
-    /// than in this form, `x` is rearranged.
+    /// Returns `x` in the form `[outer, reduced, inner]`, and these three extents. If the reduced and the kept
+    /// dimensions alternate more often than in this form, `x` is rearranged.
     fn three_parts(&mut self, x: &TypedValue, reduced: &[usize], kept: &[usize]) -> Result<(ValueIndex, [usize; 3])> {
         // Find the runs of dimensions that are all reduced or all kept. Skip dimensions of extent one, because they can
         // be part of any run.

@@ -15,6 +15,7 @@ use crate::engine::scalar_fn::{Combine, ScalarFn};
 use crate::engine::schedule::Group;
 
 /// Recognizes regions that return their second argument, or the result of a commutative op on their two arguments.
+/// Returns `None` for other regions.
 pub(crate) fn combine(region: &Region) -> Option<Combine> {
     let &[a, b] = &region.args[..] else {
         return None;

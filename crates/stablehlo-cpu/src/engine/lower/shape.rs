@@ -21,8 +21,8 @@ impl LoweringContext<'_, '_> {
         self.ensure(fits, || format!("{what} = {list:?} for {rank} dimensions"))
     }
 
-    /// Converts a list of extents or positions. Returns an error if the list does not have `rank` elements or has a
-    /// negative element.
+    /// Converts a list of extents or positions. `what` names the list in the error message. Returns an error if the
+    /// list does not have `rank` elements or has a negative element.
     pub(super) fn sizes(&self, list: &[i64], rank: usize, what: &str) -> Result<Vec<usize>> {
         let sizes: Option<Vec<usize>> = list.iter().map(|&x| usize::try_from(x).ok()).collect();
         match sizes {
@@ -282,7 +282,8 @@ impl LoweringContext<'_, '_> {
     }
 }
 
-/// The extents of a padded tensor, a view of the operand's elements that are kept, and a view of their destination.
+/// A plan for padding an operand. `dims` are the extents of the padded tensor. `from` is a view of the operand's
+/// elements that are kept, and `to` is a view of their positions in the padded tensor.
 pub(super) struct PadPlan {
     pub(super) dims: Vec<usize>,
     pub(super) from: View,

@@ -16,7 +16,7 @@ pub(crate) struct TypedValue {
     pub(crate) ty: TensorType,
 }
 
-/// The graph value or values that represent an IR value.
+/// The representation of an IR value in the graph. A token has no graph value, and a tuple may have several.
 #[derive(Clone, Debug)]
 pub(super) enum Binding {
     Tensor(TypedValue),

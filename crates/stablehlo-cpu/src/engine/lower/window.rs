@@ -28,8 +28,8 @@ pub(super) struct Spec {
     pub(super) padding: Vec<(i64, i64)>,
 }
 
-/// The padding that a window requires, together with the number of elements of the padded tensor, and the padded
-/// extents. The first item is `None` if the window requires no padding.
+/// The padding that a window requires, and the padded extents. The first item also contains the number of elements of
+/// the padded tensor. It is `None` if the window requires no padding.
 pub(super) type Padded = (Option<(Pad, usize)>, Vec<usize>);
 
 impl LoweringContext<'_, '_> {
@@ -51,7 +51,8 @@ impl LoweringContext<'_, '_> {
         })
     }
 
-    /// Plans the padding and the dilation of a tensor of extents `dims` that the window requires.
+    /// Plans the padding and the dilation that the window requires for a tensor of extents `dims`. An element has
+    /// `size` bytes.
     pub(super) fn padded(&self, dims: &[usize], spec: &Spec, size: usize) -> Result<Padded> {
         let low: Vec<i64> = spec.padding.iter().map(|p| p.0).collect();
         let high: Vec<i64> = spec.padding.iter().map(|p| p.1).collect();

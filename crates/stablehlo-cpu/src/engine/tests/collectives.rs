@@ -148,7 +148,7 @@ fn all_reduce_of_several_tensors() {
     }
 }
 
-/// Returns a 4 by 2 matrix with the elements `row * 10 + column`, plus a hundred times the member's ID.
+/// Returns a 4 by 2 matrix whose elements are `id * 100 + row * 10 + column`. `id` is the ID of a member.
 fn matrix(id: usize) -> Tensor {
     let id = i32::try_from(id).unwrap();
     let elements: Vec<i32> = (0..4).flat_map(|row| (0..2).map(move |column| id * 100 + row * 10 + column)).collect();
@@ -240,8 +240,8 @@ fn partition_and_replica_id() {
     assert_eq!(results::<u32>(&program, |_| Vec::new()).concat(), [0, 1, 10, 11]);
 }
 
-/// Returns a program with a loop whose body replaces a value by its sum over all members minus one. `rounds` is the op
-/// that computes the number of iterations.
+/// Returns a program with a loop. Each iteration sums a value over all members and subtracts one from the sum. `rounds`
+/// is the op that computes the number of iterations.
 fn looping(rounds: &str) -> Program {
     let body = format!(
         "%zero = stablehlo.constant dense<0> : tensor<i32>

@@ -38,7 +38,7 @@ fn transform(mut data: Vec<Complex<f64>>, dims: &[usize], rank: usize, sign: f64
     data
 }
 
-/// Returns the first `n / 2 + 1` elements of each line of a spectrum.
+/// Returns the first `n / 2 + 1` elements of each row of a spectrum. A row has `n` elements.
 fn halved(data: &[Complex<f64>], n: usize) -> Vec<Complex<f64>> {
     data.chunks_exact(n).flat_map(|line| line[..n / 2 + 1].to_vec()).collect()
 }

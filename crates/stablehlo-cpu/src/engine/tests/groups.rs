@@ -160,7 +160,7 @@ mod ragged_all_to_all {
         vec![
             tensor(DType::I32, &[3, 2], &rows),
             tensor(DType::I32, &[4, 2], &[-1i32; 8]),
-            // Member 0 sends row 0 to itself and rows 1 and 2 to member 1, which sends row 0 to member 0.
+            // Member 0 sends row 0 to itself, and rows 1 and 2 to member 1. Member 1 sends row 0 to member 0.
             two([[0, 1], [0, 1]]),
             two(sizes),
             two([[0, 1], [3, 0]]),

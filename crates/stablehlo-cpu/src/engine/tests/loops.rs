@@ -65,9 +65,8 @@ pub(super) fn both(text: &str, inputs: &[Tensor]) -> Vec<Tensor> {
     got
 }
 
-/// Returns a program with a loop that runs `n` times, where `%i` is the counter. `body` computes the next values
-/// `%next…` of the carried values `%c…`. The carried values have the types `types`, and the parameters are their
-/// initial values.
+/// Returns a program with a loop that runs `%n` times. `%i` is the counter. `body` computes the next values `%next…` of
+/// the carried values `%c…`. The carried values have the types `types`, and the parameters are their initial values.
 pub(super) fn counted(types: &[&str], body: &str) -> String {
     let list = |f: &dyn Fn(usize, &str) -> String| {
         types.iter().enumerate().map(|(k, ty)| f(k, ty)).collect::<Vec<_>>().join(", ")
@@ -342,7 +341,7 @@ fn steps_of_the_interpreter_in_a_loop() {
 struct Generator {
     state: u64,
     lines: Vec<String>,
-    /// Names of values with their element types. Arrays have [`N`] elements.
+    /// The name and the element type of each value that later lines may use. Arrays have [`N`] elements.
     scalars: Vec<(String, DType)>,
     arrays: Vec<(String, DType)>,
     names: usize,

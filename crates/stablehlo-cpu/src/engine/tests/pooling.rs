@@ -4,7 +4,7 @@ use half::{bf16, f16};
 
 use super::{DType, Program, program, run, tensor};
 
-/// A dimension of the operand and its windows.
+/// A dimension of the operand, and the windows along this dimension.
 #[derive(Clone, Copy, Debug)]
 struct Dimension {
     size: usize,
@@ -135,20 +135,22 @@ fn check(dims: &[Dimension], direction: &str, keeps: fn(f64, f64) -> bool) {
 #[test]
 fn gradients_match_definition() {
     let cases: &[&[Dimension]] = &[
-        // Channels last and channels first, with windows that touch, overlap and leave gaps.
+        // The channels are the last dimension or the second dimension. The windows touch, overlap or leave gaps.
         &[whole(3), pooled(6, 2, 2, (0, 0)), pooled(8, 2, 2, (0, 0)), whole(16)],
         &[whole(2), pooled(7, 3, 2, (1, 1)), pooled(9, 3, 2, (0, 1)), whole(70)],
         &[whole(2), whole(3), pooled(7, 3, 2, (1, 1)), pooled(9, 2, 1, (0, 0))],
         &[whole(2), whole(3), pooled(9, 2, 4, (0, 0)), pooled(5, 1, 2, (0, 0))],
-        // Windows in the padding, and a padding that removes elements.
+        // In the first case, some windows lie in the padding. In the second case, a negative padding removes elements.
         &[pooled(4, 2, 2, (3, 4)), whole(5)],
         &[whole(2), pooled(9, 3, 3, (-1, -2)), whole(3)],
-        // Every dimension has windows, no dimension has windows, and no window fits.
+        // In these cases, every dimension has windows, no dimension has windows, no window fits, and the last window
+        // lies in the padding.
         &[pooled(5, 2, 1, (0, 0)), pooled(6, 3, 2, (1, 0)), pooled(4, 4, 1, (2, 2))],
         &[whole(4), whole(3)],
         &[whole(2), pooled(3, 5, 1, (0, 0)), whole(2)],
         &[pooled(4, 1, 1, (0, 1)), whole(3)],
-        // No images, no features, and an empty dimension whose windows consist of padding.
+        // The first case has no images, and the second case has no features. In the third case, an empty dimension has
+        // a window that consists of padding.
         &[whole(0), pooled(4, 2, 2, (0, 0)), whole(3)],
         &[whole(2), pooled(4, 2, 2, (0, 0)), whole(0)],
         &[whole(2), pooled(0, 2, 1, (1, 1)), whole(3)],

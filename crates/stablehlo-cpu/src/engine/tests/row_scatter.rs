@@ -67,7 +67,8 @@ impl Update {
         ]
     }
 
-    /// Checks that the fused program has one step and the unfused program has two, and that both return the same bits.
+    /// Checks that the fused program has one step and the unfused program has two steps. Also checks that both programs
+    /// return the same bits.
     fn check(&self) {
         let (fused, unfused) = (self.program(true), self.program(false));
         assert_eq!((fused.step_count(), unfused.step_count()), (1, 2), "{:?}", self.dims);

@@ -183,7 +183,7 @@ fn long_sums_stay_accurate() {
 
 #[test]
 fn sub_byte_bitcast() {
-    // The engine can move elements of types that it cannot compute with.
+    // The engine moves elements of a narrow float type without decoding them.
     let ty = "tensor<2x3xf8E4M3FN>";
     let transpose = program(
         &format!("%a: {ty}"),

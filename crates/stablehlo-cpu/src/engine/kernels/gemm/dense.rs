@@ -21,7 +21,7 @@ const LONG: usize = 64 << 30;
 /// suffice.
 const SIDE: usize = 128;
 const ROWS: usize = 32;
-/// Numbers of consecutive rows and columns that always belong to the same block.
+/// Number of consecutive rows, and number of consecutive columns, that always belong to the same block.
 const TOGETHER: (usize, usize) = (8, 64);
 
 /// Converts a matrix to `faer`'s type. Returns `None` if neither stride of the matrix is 1.
@@ -36,7 +36,7 @@ fn view<'a, W>(m: &Matrix<'a, W>, rows: usize, columns: usize) -> Option<MatRef<
     }
 }
 
-/// Returns the numbers of row blocks and column blocks of the output.
+/// Returns the number of row blocks and the number of column blocks into which the output is divided.
 pub(super) fn pieces((m, k, n): (usize, usize, usize), threads: usize) -> (usize, usize) {
     let size = m.saturating_mul(k).saturating_mul(n);
     if threads == 1 && size <= LONG {
@@ -64,8 +64,8 @@ fn has_block_independent_kernels() -> bool {
     false
 }
 
-/// Computes a product whose extents are not zero. Returns false without computing it if a matrix has no stride of 1, or
-/// if the result would depend on the number of threads.
+/// Computes a product whose extents are not zero. Returns false without computing it if neither stride of an operand is
+/// 1, or if the result would depend on the number of threads.
 pub(super) fn product<W: Wide>(
     m: usize,
     k: usize,

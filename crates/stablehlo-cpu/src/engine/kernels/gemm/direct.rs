@@ -1,4 +1,4 @@
-//! Matrix products whose first operand consists of runs of contiguous numbers, and whose second operand is small. The
+//! Matrix products whose first operand consists of runs of contiguous elements, and whose second operand is small. The
 //! second operand is packed once. The rows of the first operand are interleaved for one register block at a time, so
 //! that they are still in the first-level cache when they are multiplied. No other copy of the operands is made, and
 //! each element of the output is written once.
@@ -17,14 +17,14 @@ use crate::engine::stop::Stop;
 
 /// Maximum size of the second operand in bytes, so that it stays in the second-level cache.
 const HELD: usize = 512 << 10;
-/// Minimum length of a run.
+/// Minimum length of a run, in elements, for which this method is used.
 const RUN: usize = 16;
 
 /// The rows of an operand, each with the same number of runs.
 pub(crate) trait Runs<'a, W>: Sync {
     /// Returns the length of a run, and the number of runs per row.
     fn shape(&self) -> (usize, usize);
-    /// Writes the runs of a row to every `stride`th element of `to`.
+    /// Stores the runs of row `row` in `to`. Consecutive runs are `stride` elements of `to` apart.
     fn row(&self, row: usize, to: &mut [&'a [W]], stride: usize);
 }
 
@@ -109,7 +109,7 @@ impl<'a, W: Wide, R: Runs<'a, W>> Direct<'_, '_, R, W> {
     }
 }
 
-/// Stores the first `columns` columns of a register block.
+/// Stores the first `columns` columns of the register block `acc` in `out`, at the position `to`.
 #[inline(always)]
 fn store<W: Wide, S: Simd, const VECTORS: usize>(
     acc: &[[W::Vector<S>; VECTORS]],

@@ -137,7 +137,7 @@ fn singles(lines: &[&[f32]], out: &mut [f32], width: usize) {
     one_by_one(lines, out, width);
 }
 
-/// Transposition in registers. Compilers do not generate this code on their own, and transposing one number at a time
+/// Transposition in registers. Compilers do not generate this code on their own, and transposing one element at a time
 /// costs as much as a product with few columns.
 #[cfg(target_arch = "x86_64")]
 mod shuffle {

@@ -130,7 +130,8 @@ thread_local! {
     pub(super) static TURNED: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Calls `f` with `len` elements of a thread's panel buffer. A nested product on the same thread gets another buffer.
+/// Calls `f` with `len` elements of this thread's buffer `panel`. A nested product on the same thread gets another
+/// buffer.
 pub(super) fn with_panel<W: Wide>(panel: &'static LocalKey<RefCell<Vec<Line>>>, len: usize, f: impl FnOnce(&mut [W])) {
     let mut lines = panel.take();
     let needed = (len * size_of::<W>()).div_ceil(LINE);

@@ -193,7 +193,8 @@ impl Blocking {
         (size_a, size_b)
     }
 
-    /// Divides the packed part of an operand, `count` lines from `first`, into panels, and each panel into pieces.
+    /// Divides `count` lines of an operand, starting at line `first`, into panels, and each panel into pieces that
+    /// threads can pack independently. `of_b` selects the second operand. `to` is the memory for the packed lines.
     fn packings<'a, W>(
         &self,
         of_b: bool,
@@ -274,7 +275,7 @@ struct Panels<'a, W> {
     shape: (usize, usize),
 }
 
-/// A block of the output.
+/// A block of the output that one task computes.
 struct Task<'a, W> {
     /// The output row and column of the panels' first lines.
     first: (usize, usize),

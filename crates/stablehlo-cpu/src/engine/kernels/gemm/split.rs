@@ -23,7 +23,7 @@ pub(super) fn depth((m, k, n): (usize, usize, usize)) -> Option<usize> {
     (parts >= FEWEST && m.saturating_mul(n) <= FEW).then(|| k.div_ceil(parts))
 }
 
-/// An operand without the indices of the contracting dimension before `start`.
+/// A view of an operand in which the contracting dimension begins at index `start`.
 pub(super) struct Offset<'a, L> {
     pub(super) lines: &'a L,
     pub(super) start: usize,

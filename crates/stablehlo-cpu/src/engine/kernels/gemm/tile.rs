@@ -111,7 +111,8 @@ impl<W: Wide> Strip<'_, W> {
     }
 }
 
-/// Stores the rows of a product, or adds them to `to`, whose rows have two vectors.
+/// Stores the rows `acc` of a product in `to` if `replace` is set. Otherwise adds them to `to`. Each row of `to`
+/// consists of two vectors.
 #[inline(always)]
 fn store<W: Wide, S: Simd, const VECTORS: usize>(
     simd: S,
@@ -126,8 +127,8 @@ fn store<W: Wide, S: Simd, const VECTORS: usize>(
     }
 }
 
-/// Computes the product of two strips: `ROWS` rows of a strip with `MR` rows, starting at row `first`, times one or two
-/// vectors.
+/// Multiplies `ROWS` rows of a strip of A, starting at row `first`, by the first `VECTORS` vectors of a strip of B. The
+/// strip of A has `MR` rows, and the strip of B has two vectors.
 #[inline(always)]
 pub(super) fn product<W: Wide, S: Simd, const MR: usize, const ROWS: usize, const VECTORS: usize>(
     simd: S,

@@ -29,7 +29,7 @@ pub(crate) enum Routine {
     /// `getrf`: packed factors, one-based indices of the exchanged rows, info.
     Lu,
     /// `geqp3`: packed factors, one-based order of the columns, scalar factors of the reflections. The second operand
-    /// selects columns that stay in front.
+    /// selects columns that are moved to the front.
     PivotedQr,
     /// `gtsv`: the diagonals of the triangular factor, the solutions, info. The operands are the diagonals of the
     /// matrix and the right-hand sides, a matrix of `m` rows. With `perturb`, the matrix may be singular, and the only
@@ -72,7 +72,7 @@ impl Kernel for Lapack {
     }
 }
 
-/// Stores in `info` whether the routine succeeded, in LAPACK's convention: 0 for success.
+/// Stores 0 in `info` if the routine succeeded, and 1 if it failed. Always returns `Some`.
 fn tell(info: &mut [u8], success: bool) -> Option<()> {
     info.copy_from_slice(&i32::from(!success).to_ne_bytes());
     Some(())

@@ -32,7 +32,7 @@ pub(super) fn symmetric<T: Scalar + Number>(a: &[T], n: usize, lower: bool, v: &
     // Read only the selected triangle, because the other triangle may contain arbitrary numbers.
     let own = |i: usize, j: usize| if lower { j <= i } else { j >= i };
     let read = |i: usize, j: usize| match i == j {
-        // The imaginary parts of the diagonal are ignored.
+        // Ignore the imaginary parts of the diagonal, because a Hermitian matrix has a real diagonal.
         true => T::real(a[i * n + i].real_part()),
         false if own(i, j) => a[i * n + j],
         false => a[j * n + i].conj(),
@@ -84,7 +84,7 @@ pub(super) fn singular<T: Scalar + Number>(
     true
 }
 
-/// Left and right eigenvectors, if they are requested.
+/// The outputs for the left and the right eigenvectors. An output is `None` if these eigenvectors are not requested.
 type Vectors<'a> = [Option<&'a mut [C64]>; 2];
 
 fn wanted(vectors: Option<&&mut [C64]>) -> ComputeEigenvectors {
@@ -215,7 +215,7 @@ pub(super) fn general_real(
     true
 }
 
-/// Scales each column to length one and makes its largest element real.
+/// Scales each column to length one and makes the element with the largest absolute value real.
 fn normalize(v: &mut [C64], n: usize) {
     for j in 0..n {
         let norm = (0..n).map(|i| v[i * n + j].norm_sqr()).sum::<f64>().sqrt();

@@ -1,7 +1,8 @@
 use super::*;
 use crate::engine::kernels::triangular_solve::TriangularSolve;
 
-/// Returns a solver for each combination of the attributes, for a matrix of `n` rows and `across` right-hand sides.
+/// Returns a solver for each valid combination of the attributes, for a matrix of `n` rows and `across` right-hand
+/// sides.
 fn solvers(n: usize, across: usize, field: Field) -> Vec<TriangularSolve> {
     let solver = |bits: usize| {
         let bit = |at: usize| bits >> at & 1 == 1;
