@@ -119,8 +119,8 @@ impl Descriptor {
         }
     }
 
-    /// Returns the options for `PJRT_Client_Create`, converted to the types of the schema. An option in `given`, which
-    /// the user sets, replaces the option of the process plan with the same name.
+    /// Returns the options for `PJRT_Client_Create`, converted to the types of the schema. `given` contains the user's
+    /// options. Each of them replaces the option of the process plan that has the same name.
     ///
     /// # Errors
     ///

@@ -16,8 +16,8 @@ pub const FORMAT_VERSION: &str = "1.1";
 
 /// File name of a manifest in the folder of a plugin's library.
 pub const FILE_NAME: &str = "pjrt_plugin.json";
-/// Maximum length in bytes of a plugin's name, of each alias and of each platform name. Names become parts of file
-/// names, Python modules, environment variables and C symbols.
+/// Maximum length in bytes of a plugin's name, of each alias and of each platform name. The limit exists because names
+/// become parts of file names, Python modules, environment variables and C symbols.
 pub const MAX_NAME_LENGTH: usize = 64;
 
 /// All information about a plugin that a framework can get without loading the plugin.

@@ -10,7 +10,8 @@ use super::{
 };
 use crate::{ElementType, Fault, Faults, Value};
 
-/// Largest dense gather factor. Frameworks multiply the factor by ten in 32-bit arithmetic.
+/// Largest dense gather factor. Frameworks multiply the factor by ten in signed 32-bit arithmetic, where a larger
+/// factor would overflow.
 const MAX_DENSE_GATHER_FACTOR: u32 = i32::MAX.unsigned_abs() / 10;
 /// Largest dense scatter factor. Frameworks store the factor as a signed 32-bit integer.
 const MAX_DENSE_SCATTER_FACTOR: u32 = i32::MAX.unsigned_abs();
