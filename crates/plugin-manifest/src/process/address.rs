@@ -1,4 +1,4 @@
-//! Addresses of hosts, such as that of the coordinator.
+//! Addresses of hosts, such as the address of the coordinator.
 
 use std::fmt;
 use std::str::FromStr;

@@ -170,7 +170,8 @@ impl EnvPlan {
         self.changes(Before::Client).map(|step| (step.variable.as_str(), step.value.as_str()))
     }
 
-    /// Rejects invalid names of variables and values with a NUL byte, because [`std::env::set_var`] could panic.
+    /// Rejects a plan with an invalid variable name or with a value that contains a NUL byte, because
+    /// [`std::env::set_var`] could panic on them.
     pub(crate) fn can_be_set(&self) -> Result<()> {
         for EnvStep { variable, value, .. } in &self.steps {
             if !is_variable(variable) {

@@ -15,7 +15,7 @@ use crate::{Fault, Faults};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum DeviceShare {
-    /// One device, whose index is the local rank.
+    /// One device, whose index on the host is the local rank.
     One,
     /// All devices of the host.
     All,
@@ -23,8 +23,8 @@ pub enum DeviceShare {
 
 /// The position of a process among the processes that run one program together.
 ///
-/// The values are always consistent. Ranks are smaller than their counts, a host has at least one process, and on a
-/// single host the local rank equals the global rank.
+/// The values are always consistent. Ranks are smaller than their counts, a host has at least one process, and if there
+/// is only one host, the local rank equals the global rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Raw")]
 pub struct ProcessTopology {

@@ -6,7 +6,7 @@ use super::probe::{ChipProbe, HostIndex};
 use super::template::{Template, is_variable};
 use crate::{Fault, Faults};
 
-/// Collects faults.
+/// The faults that a check has found so far.
 #[derive(Default)]
 pub(super) struct Found(Vec<Fault>);
 

@@ -74,7 +74,8 @@ impl Support {
         }
     }
 
-    /// Combines two answers. `No` takes precedence over `Maybe`, which takes precedence over `Yes`.
+    /// Combines two answers. `No` takes precedence over `Maybe`, and `Maybe` over `Yes`. If both answers are `No` or
+    /// both are `Maybe`, the result contains the reasons of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {

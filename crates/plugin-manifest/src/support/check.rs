@@ -9,7 +9,8 @@ use super::{AttributeRule, Depth, OperationRule, Reason, Support, SupportTable, 
 use crate::diagnostic::{Fault, Faults};
 use crate::{Manifest, Program};
 
-/// Maximum number of different reasons in an answer. Further reasons are dropped.
+/// Maximum number of different reasons that a check of a program collects for each answer. Further reasons are dropped,
+/// so that the answer for a large program stays short.
 const MAX_REASONS: usize = 64;
 
 impl Reason {
@@ -149,7 +150,7 @@ impl fmt::Display for Spelled {
     }
 }
 
-/// Formats one value. An enumeration value becomes its keyword.
+/// Formats one attribute value in the spelling that rules use. An enumeration value becomes its keyword.
 fn spell(attribute: &Attribute) -> String {
     if let Some(integer) = attribute.as_integer() {
         return match attribute {
@@ -169,7 +170,7 @@ fn spell(attribute: &Attribute) -> String {
 }
 
 impl AttributeRule {
-    /// Returns the reasons why a value is not supported.
+    /// Returns the reasons why a value is not supported. The list is empty if the value is supported.
     fn faults(&self, value: &Spelled) -> Vec<String> {
         let mut faults = Vec::new();
         let unknown = |value: &&String| !self.one_of.is_empty() && !self.one_of.contains(value);

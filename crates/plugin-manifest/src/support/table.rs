@@ -69,8 +69,8 @@ pub struct OperationRule {
     pub attributes: BTreeMap<String, AttributeRule>,
 }
 
-/// The values of an attribute that a device supports. A list is supported if all of its elements are supported.
-/// Attributes with their default value are not checked.
+/// The supported values of an attribute. A list is supported if all of its elements are supported. Attributes with
+/// their default value are not checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AttributeRule {
@@ -104,7 +104,7 @@ pub enum Verdict {
 }
 
 impl SupportTable {
-    /// Creates an empty table that must list all supported operations.
+    /// Creates an empty table for which unlisted operations are unsupported, so it must list all supported operations.
     pub fn complete() -> Self {
         Self { complete: true, ..Self::default() }
     }
