@@ -160,8 +160,8 @@ impl Discovery {
         LibrarySearch::new(&self.root, self.host, library_path)
     }
 
-    /// Returns a variable's value, or `None` if this process has elevated privileges. Use this function for variables
-    /// that change the results of a search.
+    /// Returns a variable's value. Returns `None` if the variable is unset or empty, or if this process has elevated
+    /// privileges. Use this function for variables that change the results of a search.
     pub(crate) fn trusted(&self, name: &str) -> Option<&OsStr> {
         self.get(name).filter(|_| !self.elevated)
     }

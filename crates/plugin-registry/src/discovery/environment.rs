@@ -184,7 +184,9 @@ impl Collector<'_> {
         Provenance::new(SourceKind::Environment, place)
     }
 
-    /// Creates the candidate of a library that a variable names.
+    /// Creates the candidate of the library at `path`, which a variable names. If `name` is `None`, guesses the
+    /// plugin's name from the file name. If the name is too long or the library is not found, the candidate has a
+    /// refusal.
     pub(super) fn candidate_of_variable(
         &mut self,
         provenance: Provenance,
