@@ -92,7 +92,8 @@ impl Policy {
         self
     }
 
-    /// Considers only plugins whose manifest meets a condition. Error messages describe the condition as `what`.
+    /// Considers only plugins whose manifest meets a condition. The plugins of [`Self::fallback`] are exempt. Error
+    /// messages describe the condition as `what`.
     ///
     /// ```
     /// use plugin_registry::Policy;

@@ -27,7 +27,7 @@ pub struct PluginEntry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Status {
-    /// The plugin is not loaded, and discovery found no reason against loading it.
+    /// This registry has not loaded the plugin, and discovery found no reason against loading it.
     Available,
     /// This registry loaded the plugin. The field is the number of clients of its library.
     Loaded(usize),

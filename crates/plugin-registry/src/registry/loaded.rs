@@ -138,8 +138,8 @@ impl LoadedPlugin {
         self.client_labelled(&format!("{}:{}", caller.file(), caller.line()), options)
     }
 
-    /// Creates a client as [`Self::client`] does. If another program requests the same devices, its error contains the
-    /// label.
+    /// Creates a client as [`Self::client`] does. If another client is rejected because this client holds the lease on
+    /// the devices, the error contains `label`.
     ///
     /// # Errors
     ///

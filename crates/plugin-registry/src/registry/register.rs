@@ -159,7 +159,7 @@ impl PluginRegistry {
     }
 
     /// Creates a record. The environment variable `PJRT_REGISTRY_CAPABILITIES_<NAME>` overrides the plugin's
-    /// capabilities.
+    /// capabilities. If its value is invalid, the candidate gets a refusal.
     pub(super) fn record(
         &self,
         mut candidate: Candidate,
