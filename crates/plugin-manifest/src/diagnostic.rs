@@ -45,7 +45,7 @@ impl Faults {
     ///
     /// # Errors
     ///
-    /// Returns the faults if the list is not empty.
+    /// Returns an error with the faults if the list is not empty.
     pub fn check(faults: Vec<Fault>) -> Result<(), Self> {
         if faults.is_empty() { Ok(()) } else { Err(Self(faults)) }
     }

@@ -302,7 +302,7 @@ impl Manifest {
     ///
     /// # Errors
     ///
-    /// Returns all faults together.
+    /// Returns an error if the manifest has faults. The error contains all of them.
     pub fn validate(&self) -> Result<(), Faults> {
         let mut faults = Vec::new();
         let mut fault = |field: String, message: String| faults.push(Fault::new(field, message));

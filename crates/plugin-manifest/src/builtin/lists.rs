@@ -8,7 +8,7 @@ pub(super) fn linux(files: &[&str]) -> Vec<LibraryFile> {
 }
 
 /// Returns a pattern for the PCI devices of `vendor`. If `devices` is not empty, only these device IDs match. If
-/// `classes` is not empty, only these class codes match.
+/// `classes` is not empty, only class codes that start with one of its strings match.
 pub(super) fn pci(vendor: &str, devices: &[&str], classes: &[&str]) -> PciId {
     PciId { vendor: vendor.to_owned(), devices: owned(devices), classes: owned(classes) }
 }

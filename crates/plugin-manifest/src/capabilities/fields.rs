@@ -48,8 +48,8 @@ macro_rules! for_each_capability {
                 replaces: "PyTorch/XLA autocast: TPU, Neuron, CUDA",
             }
 
-            /// PyTorch's dispatch key for autocast on tensors of the device. \[PyTorch/XLA tensor set-up: AutocastCUDA on CUDA
-            /// up to 2.8\]
+            /// PyTorch's dispatch key for autocast on tensors of the device. \[PyTorch/XLA tensor set-up: AutocastCUDA
+            /// on CUDA up to 2.8\]
             autocast_dispatch_key: AutocastDispatchKey {
                 builder: value,
                 c: [autocast_dispatch_key],
@@ -156,7 +156,8 @@ macro_rules! for_each_capability {
                 replaces: "PyTorch/XLA master address: TPU, Neuron",
             }
 
-            /// Whether a program may reuse the memory of its inputs for its outputs. \[JAX: cpu, cuda, rocm, tpu, neuron\]
+            /// Whether a program may reuse the memory of its inputs for its outputs. \[JAX: cpu, cuda, rocm, tpu,
+            /// neuron\]
             donation: bool {
                 builder: value,
                 c: [donation],

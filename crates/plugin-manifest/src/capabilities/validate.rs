@@ -17,11 +17,12 @@ const MAX_DENSE_GATHER_FACTOR: u32 = i32::MAX.unsigned_abs() / 10;
 const MAX_DENSE_SCATTER_FACTOR: u32 = i32::MAX.unsigned_abs();
 
 impl Capabilities {
-    /// Checks each field, and the consistency between fields.
+    /// Checks each field, and whether the fields are consistent with each other.
     ///
     /// # Errors
     ///
-    /// Returns all faults together. Each fault contains the field, its value and the remedy.
+    /// Returns an error if a field is invalid or contradicts another field. The error contains all faults. Each fault
+    /// contains the field, its value and the remedy.
     pub fn validate(&self) -> Result<(), Faults> {
         let mut faults = List(Vec::new());
         self.factors(&mut faults);

@@ -23,7 +23,7 @@ impl Address {
     ///
     /// # Errors
     ///
-    /// Returns a fault if the host is empty or contains invalid characters, or if the port is 0.
+    /// Returns an error if the host is empty or contains invalid characters, or if the port is 0.
     pub fn new(host: impl Into<String>, port: Option<u16>) -> Result<Self, Faults> {
         let mut host = host.into();
         if let Some(bare) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {

@@ -157,7 +157,7 @@ impl<'a> Detection<'a> {
     ///
     /// # Errors
     ///
-    /// Returns faults if values of the used sources are malformed or contradictory, or if a missing value cannot be
+    /// Returns an error if values of the used sources are malformed or contradictory, or if a missing value cannot be
     /// derived. Each fault contains the variable, its value and the remedy. Malformed values of unused sources are
     /// ignored.
     pub fn run(&self) -> Result<Detected, Faults> {

@@ -26,7 +26,7 @@ impl Environment {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Returns the value of a variable, or `None` if the variable is not set or empty.
+    /// Returns the value of a variable, or `None` if the variable is unset or empty.
     pub fn value(&self, name: &str) -> Option<&str> {
         self.get(name).filter(|value| !value.is_empty())
     }

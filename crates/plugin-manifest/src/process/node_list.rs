@@ -56,7 +56,7 @@ fn split(list: &str) -> Result<Vec<&str>, String> {
     Ok(items)
 }
 
-/// Returns the numbers that `inside`, the text between two brackets, lists, such as `01`, `02` and `7` for `01-02,7`.
+/// Returns the numbers in `inside`, which is the text between two brackets. For `01-02,7`, returns `01`, `02` and `7`.
 /// The numbers of a range are padded with zeros to the width of the first number.
 fn numbers(inside: &str) -> Result<Vec<String>, String> {
     let mut numbers = Vec::new();

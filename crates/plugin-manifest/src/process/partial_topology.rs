@@ -87,7 +87,7 @@ impl Partial {
     ///
     /// # Errors
     ///
-    /// Returns faults if values contradict each other, or if a missing value cannot be derived.
+    /// Returns an error if values contradict each other, or if a missing value cannot be derived.
     pub(super) fn complete(mut self) -> Result<ProcessTopology, Faults> {
         self.check_pairs()?;
         self.fill_world()?;

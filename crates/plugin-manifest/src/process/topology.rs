@@ -110,7 +110,7 @@ impl ProcessTopology {
     ///
     /// # Errors
     ///
-    /// Returns a fault if the three positions contradict each other.
+    /// Returns an error if the three positions contradict each other.
     pub fn new(global: Position, local: Position, host: Position) -> Result<Self, Faults> {
         let (world, on_host, hosts) = (global.count(), local.count(), host.count());
         let mut problem = None;
@@ -147,7 +147,7 @@ impl ProcessTopology {
     ///
     /// # Errors
     ///
-    /// Returns a fault if the hosts cannot be divided into that many slices of equal size, or if this host is not in
+    /// Returns an error if the hosts cannot be divided into that many slices of equal size, or if this host is not in
     /// the given slice.
     pub fn with_slice(mut self, slice: Position) -> Result<Self, Faults> {
         let (hosts, slices) = (self.host.count(), slice.count());
@@ -169,7 +169,7 @@ impl ProcessTopology {
     ///
     /// # Errors
     ///
-    /// Returns a fault if the number of names differs from the number of hosts in the slice. An empty list is valid.
+    /// Returns an error if the number of names differs from the number of hosts in the slice. An empty list is valid.
     pub fn with_hosts(mut self, hosts: Vec<String>) -> Result<Self, Faults> {
         let expected = self.hosts_per_slice();
         if !hosts.is_empty() && u32::try_from(hosts.len()) != Ok(expected) {

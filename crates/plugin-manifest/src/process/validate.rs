@@ -25,7 +25,7 @@ impl ProcessPlan {
     ///
     /// # Errors
     ///
-    /// Returns all faults of the plan.
+    /// Returns an error if the plan has faults. The error contains all of them.
     pub fn validate(&self) -> Result<(), Faults> {
         let mut faults = Found::default();
         for (i, rule) in self.environment.iter().enumerate() {

@@ -45,7 +45,7 @@ impl Checker {
     ///
     /// # Errors
     ///
-    /// Returns all faults of the table, each with its field.
+    /// Returns an error if the table has faults. The error contains all of them, each with its field.
     pub fn new(table: &SupportTable) -> Result<Self, Faults> {
         let mut faults = table.validate();
         let mut rules = HashMap::with_capacity(table.operations.len());
@@ -332,7 +332,7 @@ impl Manifest {
     ///
     /// # Errors
     ///
-    /// Returns all faults of the table.
+    /// Returns an error if the table has faults. The error contains all of them.
     pub fn supports(&self, program: &Program, depth: Depth) -> Result<Support, Faults> {
         if let Some(no) = self.refuses_version(program) {
             return Ok(no);

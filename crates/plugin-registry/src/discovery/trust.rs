@@ -16,14 +16,15 @@ use crate::variables::ALLOWLIST;
 /// privileges.
 const SYSTEM_ALLOWLIST: &str = "/etc/pjrt/plugins.allow";
 
-/// Maximum size in bytes of an allow-list that is read.
+/// Maximum size in bytes of an allow-list that is read. A line has about 100 bytes, so the limit allows more than
+/// 100,000 libraries.
 const LARGEST: u64 = 16 << 20;
 
 /// The libraries that may be loaded, identified by their SHA-256 hashes. If an allow-list applies, all other libraries
 /// are refused.
 ///
-/// The file has one line for each library, as `sha256sum` writes it: 64 hexadecimal digits, then any text. Empty lines and
-/// lines that start with `#` are ignored.
+/// The file has one line for each library, as `sha256sum` writes it: 64 hexadecimal digits, then any text. Empty lines
+/// and lines that start with `#` are ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowList {
     path: PathBuf,

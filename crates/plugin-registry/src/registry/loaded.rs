@@ -46,7 +46,7 @@ impl PluginEntry {
     ///
     /// # Errors
     ///
-    /// The errors of [`Self::load_with`] apply.
+    /// Returns an error if [`Self::load_with`] returns an error.
     pub fn load(&self) -> Result<LoadedPlugin, Error> {
         self.load_with(&PluginLoadOptions::new())
     }
@@ -143,7 +143,7 @@ impl LoadedPlugin {
     ///
     /// # Errors
     ///
-    /// The errors of [`Self::client`] apply.
+    /// Returns an error if [`Self::client`] returns an error.
     pub fn client_labelled(&self, label: &str, options: &ClientOptions) -> Result<Client, Error> {
         let (entry, name) = (&self.entry, self.entry.name());
         entry.registry().check(entry.id(), name)?;

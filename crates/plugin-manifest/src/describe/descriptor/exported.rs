@@ -34,7 +34,7 @@ pub trait ExportedPlugin: Hooks + Sized {
     ///
     /// # Errors
     ///
-    /// Returns the faults of the description if the plugin cannot be described.
+    /// Returns an error with the faults of the description if the plugin cannot be described.
     fn descriptor() -> Result<Descriptor, Faults>;
 }
 

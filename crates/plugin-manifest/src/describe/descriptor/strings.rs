@@ -190,8 +190,8 @@ pub(super) unsafe fn ask(name: &str, function: impl FnOnce(dp_sink, *mut c_void)
     if code == ErrorCode::OK { Ok(text) } else { Err(Error::new(code, text)) }
 }
 
-/// The sink that [`ask`] passes. Stores the text in the variable to which `user` points, or an error if the text is
-/// invalid.
+/// The sink that [`ask`] passes. Stores the text in the variable to which `user` points. If the text is invalid, stores
+/// an error instead.
 unsafe extern "C" fn take(user: *mut c_void, data: *const c_char, len: usize) {
     let answer = user.cast::<Option<Result<String>>>();
     // SAFETY: D3 (functions of a descriptor): the text is valid during the call.

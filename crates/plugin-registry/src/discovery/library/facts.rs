@@ -14,7 +14,7 @@ pub enum LibraryFormat {
     Pe,
 }
 
-/// For each entry function that discovery knows, whether a library exports it.
+/// Whether a library exports each of the entry functions that discovery knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Exports {

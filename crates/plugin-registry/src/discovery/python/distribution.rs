@@ -8,7 +8,8 @@ use crate::discovery::folder;
 /// Maximum size in bytes of a metadata file that is read. The `RECORD` of the largest packages has about a megabyte.
 const LARGEST: u64 = 16 << 20;
 
-/// Maximum number of requirements that are read from one distribution.
+/// Maximum number of requirements that are read from one distribution. The limit bounds the cost of a malicious
+/// distribution.
 const MOST_REQUIRED: usize = 4096;
 
 /// An installed Python distribution.
