@@ -99,7 +99,7 @@ impl Error {
         self.0.code
     }
 
-    /// Returns the message.
+    /// Returns the message, without the status code and the payloads.
     pub fn message(&self) -> &str {
         &self.0.message
     }

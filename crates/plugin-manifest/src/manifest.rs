@@ -170,14 +170,14 @@ pub struct Hardware {
 }
 
 impl Hardware {
-    /// Sets the device nodes.
+    /// Sets the patterns of the device nodes, such as `/dev/nvidia*`.
     #[must_use]
     pub fn with_device_nodes(mut self, nodes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.device_nodes = nodes.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Sets the PCI devices.
+    /// Sets the patterns of the PCI devices.
     #[must_use]
     pub fn with_pci(mut self, devices: impl IntoIterator<Item = PciId>) -> Self {
         self.pci = devices.into_iter().collect();

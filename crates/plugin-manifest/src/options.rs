@@ -113,7 +113,7 @@ impl OptionType {
 }
 
 impl OptionSpec {
-    /// Creates an option without a default.
+    /// Creates an option that is not required and has no default. `description` is for users.
     pub fn new(name: impl Into<String>, ty: OptionType, description: impl Into<String>) -> Self {
         Self { name: name.into(), ty, description: description.into(), default: None, required: false }
     }
@@ -271,7 +271,8 @@ impl OptionSchema {
         }
     }
 
-    /// Returns the faults of the schema itself.
+    /// Returns the faults of the schema itself: empty or repeated names, and defaults that have the wrong type or
+    /// belong to required options.
     pub(crate) fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
         for (index, spec) in self.options.iter().enumerate() {

@@ -159,7 +159,7 @@ impl LockFolder {
     }
 }
 
-/// Returns the id of the effective user.
+/// Returns the id of the effective user, for the name of the folder.
 #[cfg(unix)]
 fn user() -> String {
     rustix::process::geteuid().as_raw().to_string()

@@ -108,7 +108,7 @@ impl CapabilitiesBuilder {
         self
     }
 
-    /// Returns the capabilities.
+    /// Returns the capabilities without checking them.
     pub fn build(self) -> Capabilities {
         self.0
     }

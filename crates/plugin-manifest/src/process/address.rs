@@ -58,7 +58,7 @@ impl Address {
         self
     }
 
-    /// Returns the address with this port.
+    /// Returns the address with this port, which replaces any earlier port.
     #[must_use]
     pub fn with_port(mut self, port: u16) -> Self {
         self.port = Some(port);

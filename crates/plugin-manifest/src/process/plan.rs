@@ -294,7 +294,7 @@ impl Default for ProcessPlan {
 }
 
 impl ProcessPlan {
-    /// Creates a plan without requirements.
+    /// Creates a plan without requirements, which counts one device on each host.
     pub fn new() -> Self {
         Self::default()
     }

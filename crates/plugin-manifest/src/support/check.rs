@@ -83,7 +83,7 @@ impl Checker {
         }
     }
 
-    /// Checks a parsed program.
+    /// Checks a parsed program as [`Self::program`] does.
     pub fn module(&self, module: &Module, depth: Depth) -> Support {
         let mut walk = Walk { checker: self, module, depth, no: Found::default(), maybe: Found::default() };
         for func in &module.funcs {

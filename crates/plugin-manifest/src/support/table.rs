@@ -109,14 +109,14 @@ impl SupportTable {
         Self { complete: true, ..Self::default() }
     }
 
-    /// Defines a named group of element types.
+    /// Defines a group of element types. Rules and other groups refer to it as `@name`.
     #[must_use]
     pub fn type_group<T: Into<String>>(mut self, name: impl Into<String>, types: impl IntoIterator<Item = T>) -> Self {
         self.type_groups.insert(name.into(), types.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Adds the rule of an operation.
+    /// Adds the rule of the operation `name`. Replaces an earlier rule of this name.
     #[must_use]
     pub fn operation(mut self, name: impl Into<String>, rule: OperationRule) -> Self {
         self.operations.insert(name.into(), rule);
@@ -200,7 +200,7 @@ impl OperationRule {
         Self { support: Verdict::Maybe, reason: reason.into(), ..Self::default() }
     }
 
-    /// Adds the rule of an attribute.
+    /// Adds the rule of the attribute `name`. Replaces an earlier rule of this name.
     #[must_use]
     pub fn attribute(mut self, name: impl Into<String>, rule: AttributeRule) -> Self {
         self.attributes.insert(name.into(), rule);

@@ -62,14 +62,14 @@ impl Discovery {
         }
     }
 
-    /// Sets one environment variable.
+    /// Sets one environment variable of the searched machine. The environment of this process does not change.
     #[must_use]
     pub fn variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.environment.insert(name.into(), value.into());
         self
     }
 
-    /// Sets the whole environment.
+    /// Replaces the whole environment of the searched machine.
     #[must_use]
     pub fn environment<K: Into<OsString>, V: Into<OsString>>(
         mut self,

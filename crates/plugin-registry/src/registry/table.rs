@@ -49,7 +49,7 @@ impl Table {
         }
     }
 
-    /// Returns the occupied rows in order.
+    /// Returns the rows that contain a record, in the order of their indices, each with its id and its record.
     pub(super) fn rows(&self) -> impl Iterator<Item = (PluginId, &Row, &Arc<Record>)> {
         let rows = (0u32..).zip(&self.rows);
         rows.filter_map(|(index, row)| Some((row.id(index), row, row.record.as_ref()?)))

@@ -45,7 +45,7 @@ pub(super) struct EntryPoint {
 }
 
 impl EntryPoint {
-    /// Returns the module name in the value.
+    /// Returns the dotted name of the module in the value, which has the form `module` or `module:attribute`.
     pub(super) fn module(&self) -> &str {
         self.value.split(':').next().unwrap_or_default().trim()
     }
