@@ -43,8 +43,8 @@ pub struct CandidateName {
     pub origin: NameOrigin,
 }
 
-/// A plugin that discovery found: its names, the location of its library, the place where it was found, and the reasons
-/// why it cannot be used, if any.
+/// A plugin that discovery found: its names, the location of its library, the place where it was found, and any reasons
+/// why the plugin cannot be used.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Candidate {

@@ -20,8 +20,8 @@ use super::trust;
 use crate::location::Location;
 use crate::variables;
 
-/// The manifest file in a library's folder, and its content or the reasons why it cannot be used. `None` if the folder
-/// has no manifest, or if its manifest describes only other libraries.
+/// The manifest file in a library's folder, with its content or with the reasons why it cannot be used. `None` if the
+/// folder has no manifest, or if its manifest describes only other libraries.
 type ManifestBeside = Option<(PathBuf, Result<Manifest, Vec<Refusal>>)>;
 
 /// The state and the results of one search.
@@ -126,7 +126,7 @@ impl<'a> Collector<'a> {
         Some(library.parent()?.join(&preferred.path))
     }
 
-    /// Adds a candidate, or merges it with the known candidate of the same file.
+    /// Adds a candidate to the results, or merges it into a known candidate of the same plugin and file.
     pub(super) fn add(&mut self, mut candidate: Candidate) {
         // All variants of a library are the same plugin, but a search finds each of them. Replace each variant with the
         // one that fits this machine, unless the user named the found variant.

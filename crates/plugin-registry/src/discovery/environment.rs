@@ -29,11 +29,12 @@ pub struct Variable {
 enum Kind {
     /// JAX's comma-separated list of plugin names and library paths.
     NamesAndPaths,
-    /// Path of a library. The field is the plugin's name. If it is `None`, the name is derived from the file name.
+    /// Path of a library. The field is the plugin's name. If the field is `None`, the name is derived from the file
+    /// name.
     Library(Option<&'static str>),
     /// Path of a library. The variable's name ends with the name of the platform.
     PlatformLibrary,
-    /// Path of a library, optionally with the plugin's name and a colon before it.
+    /// Path of a library, or the plugin's name, a colon and the path.
     TypeAndPath,
     /// Folders with conventionally named libraries and manifests.
     Folders,

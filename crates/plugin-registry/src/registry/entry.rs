@@ -67,8 +67,8 @@ impl PluginEntry {
         self.record.descriptor.as_ref()
     }
 
-    /// Returns the results of discovery: the library, the place where it was found, and the reasons why it cannot be
-    /// used, if any.
+    /// Returns the results of discovery: the plugin's library, the place where the plugin was found, and any reasons
+    /// why the plugin cannot be used.
     pub fn candidate(&self) -> &Candidate {
         &self.record.candidate
     }

@@ -52,8 +52,8 @@ impl PluginEntry {
     }
 
     /// Loads the plugin's library and initializes the plugin, unless this process has already done so. A library is
-    /// loaded only once, even if several registries and threads load it. The setup of the first load applies to all of
-    /// them.
+    /// loaded only once, even if several registries and threads load it. The setup of the first load applies to all
+    /// later loads.
     ///
     /// # Errors
     ///
