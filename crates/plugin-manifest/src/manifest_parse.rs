@@ -84,8 +84,8 @@ fn as_field(path: &str) -> String {
     field
 }
 
-/// Returns the fault for an unknown field. Its message suggests a known field with a similar name. Otherwise, it lists
-/// the known fields, if this function knows them.
+/// Returns the fault for an unknown field. The message suggests a known field with a similar name. If there is no such
+/// field, the message lists all known fields of the enclosing object, if this function knows them.
 pub(crate) fn unknown_field(field: &str) -> Fault {
     let (within, name) = field.rsplit_once('.').unwrap_or(("", field));
     let known = match without_indices(within).as_str() {

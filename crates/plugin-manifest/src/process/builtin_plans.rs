@@ -66,8 +66,8 @@ pub fn tpu() -> ProcessPlan {
 /// Returns the plan for AWS Neuron, which replaces `initialize_env`, `num_local_processes` and `set_rt_root_comm_id` of
 /// PyTorch/XLA's `neuron.py`.
 ///
-/// If `NEURON_RT_VISIBLE_CORES` contains a list such as `4-7`, these are the cores of all processes of the host. In
-/// each process, the plan replaces the list with the core of this process.
+/// If `NEURON_RT_VISIBLE_CORES` contains a list such as `4-7`, the list contains the cores of all processes of the
+/// host. In each process, the plan replaces the list with the core of this process.
 pub fn neuron() -> ProcessPlan {
     let core = [When::OneDevice];
     let many = [When::MultiProcess];

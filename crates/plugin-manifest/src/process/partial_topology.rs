@@ -133,7 +133,7 @@ impl Partial {
     }
 
     /// Checks that each count is at least 1, and that each rank or index is less than its count. The derivation of
-    /// missing values relies on both.
+    /// missing values relies on both properties.
     fn check_pairs(&self) -> Result<(), Faults> {
         let mut faults = Vec::new();
         for (index_item, index, count_item, count) in [

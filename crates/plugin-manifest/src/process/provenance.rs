@@ -14,7 +14,8 @@ pub enum Source {
     Explicit,
     /// JAX's own variables: `JAX_COORDINATOR_ADDRESS` and others.
     Jax,
-    /// `PJRT_LOCAL_PROCESS_RANK` and `_COUNT`, which PyTorch/XLA sets for the processes that it spawns.
+    /// `PJRT_LOCAL_PROCESS_RANK` and `PJRT_LOCAL_PROCESS_COUNT`, which PyTorch/XLA sets for the processes that it
+    /// spawns.
     PjrtLocal,
     /// torchrun: `RANK`, `WORLD_SIZE`, `LOCAL_RANK`, `LOCAL_WORLD_SIZE`.
     Torchrun,
