@@ -11,15 +11,15 @@ pub fn contain<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic)))
 }
 
-/// Runs vendor code inside a function of the `PJRT_Api` table that must clean up after a panic. Converts a panic to an
-/// error that names the function.
+/// Runs vendor code for `function`, a function of the `PJRT_Api` table that must clean up after a panic before it
+/// returns. Converts a panic to an error that contains the name `function`.
 pub fn contain_in<T>(function: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     #[expect(clippy::disallowed_methods, reason = "vendor code after which the framework's memory is looked after")]
     std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic).context(function)))
 }
 
-/// Drops a value whose destructor may be vendor code, where no error can be returned. A panic of the destructor is
-/// discarded, because the panic hook has already reported it.
+/// Drops a value whose destructor may be vendor code. Use it where no error can be returned. If the destructor panics,
+/// the panic is discarded, because the panic hook has already reported it.
 pub fn drop_contained<T>(value: T) {
     let _ = contain(|| {
         drop(value);

@@ -57,7 +57,7 @@ impl Descriptor {
     ///
     /// # Errors
     ///
-    /// Returns all faults of the manifest.
+    /// Returns an error if the manifest has faults. The error contains all of them.
     pub fn checked(self) -> Result<Self, Faults> {
         self.manifest.validate()?;
         Ok(self)
@@ -67,7 +67,7 @@ impl Descriptor {
     ///
     /// # Errors
     ///
-    /// Returns all faults of the manifest.
+    /// Returns an error if the manifest has faults. The error contains all of them.
     pub fn new(manifest: Manifest, library: Library, hooks: Arc<dyn Hooks>) -> Result<Self, Faults> {
         Self { manifest, library, hooks }.checked()
     }
@@ -119,12 +119,12 @@ impl Descriptor {
         }
     }
 
-    /// Returns the options for `PJRT_Client_Create`, converted to the types of the schema. An option in `given`, which
-    /// the user sets, replaces the option of the process plan with the same name.
+    /// Returns the options for `PJRT_Client_Create`, converted to the types of the schema. `given` contains the user's
+    /// options. Each of them replaces the option of the process plan that has the same name.
     ///
     /// # Errors
     ///
-    /// Returns all faults of the options in one `INVALID_ARGUMENT` error.
+    /// Returns an `INVALID_ARGUMENT` error if options are invalid. The error contains all faults.
     pub fn client_options(&self, plan: &EnvPlan, given: &[NamedValue]) -> Result<Vec<NamedValue>> {
         let mut all = plan.create_options().to_vec();
         all.extend_from_slice(given);

@@ -16,7 +16,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// Creates a fault of a field.
+    /// Creates the fault of a field. `message` describes the problem and the remedy.
     pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { field: field.into(), message: message.into() }
     }
@@ -45,7 +45,7 @@ impl Faults {
     ///
     /// # Errors
     ///
-    /// Returns the faults if the list is not empty.
+    /// Returns an error with the faults if the list is not empty.
     pub fn check(faults: Vec<Fault>) -> Result<(), Self> {
         if faults.is_empty() { Ok(()) } else { Err(Self(faults)) }
     }

@@ -31,7 +31,7 @@ impl Error {
         Self(Box::new(Data { code, message: message.into(), payloads: Vec::new(), nameless: false }))
     }
 
-    /// Creates an error for an invalid argument of the caller.
+    /// Creates an error for a caller that passed an invalid argument.
     pub fn invalid_argument(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::INVALID_ARGUMENT, message)
     }
@@ -50,7 +50,7 @@ impl Error {
         self
     }
 
-    /// Prefixes the message with the name of the C function, if the error requests it.
+    /// Prefixes the message with the name of the C function if [`Self::unnamed`] requested this prefix.
     #[doc(hidden)]
     #[must_use]
     pub fn named(mut self, function: &str) -> Self {
@@ -65,7 +65,7 @@ impl Error {
         Self::new(ErrorCode::UNIMPLEMENTED, message)
     }
 
-    /// Creates an error for an operation that is not valid in the current state of the object.
+    /// Creates an error for an operation that is not valid in the current state of the object on which it is called.
     pub fn failed_precondition(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::FAILED_PRECONDITION, message)
     }
@@ -99,7 +99,7 @@ impl Error {
         self.0.code
     }
 
-    /// Returns the message.
+    /// Returns the message, without the status code and the payloads.
     pub fn message(&self) -> &str {
         &self.0.message
     }

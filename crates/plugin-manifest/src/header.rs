@@ -12,12 +12,13 @@ const WIDTH: usize = 100;
 
 /// Returns the text of a C header for C11 and C++17. The header declares those of `symbols` that belong to the plugin
 /// interface: `GetPjrtApi` and `DevicePlugin_GetDescriptor`, each with an optional prefix, and the shutdown functions
-/// of the manifests. The comment of a function describes the plugin whose name is the prefix. Without a prefix, it
-/// describes the plugin of the manifest if there is only one.
+/// of the manifests. The comment of a function with a prefix describes the plugin whose name is the prefix. The comment
+/// of a function without a prefix describes the plugin of the manifest if there is only one manifest. The comment of a
+/// shutdown function describes the plugin whose manifest names the function.
 ///
 /// # Errors
 ///
-/// Returns a fault if `symbols` does not contain a function of the plugin interface, or if `manifests` is empty.
+/// Returns an error if `symbols` does not contain a function of the plugin interface, or if `manifests` is empty.
 pub fn header<'a>(manifests: &[Manifest], symbols: impl IntoIterator<Item = &'a str>) -> Result<String, Faults> {
     let Some(first) = manifests.first() else {
         return Err(Fault::new("manifest", "no manifest was found; a header needs the manifest of the plugin").into());
@@ -100,8 +101,8 @@ fn is_identifier(symbol: &str) -> bool {
     symbol.chars().next().is_some_and(letter) && symbol.chars().all(|c| letter(c) || c.is_ascii_digit())
 }
 
-/// Returns the name and the description of the plugin that a symbol with this prefix belongs to. The description is
-/// empty if no manifest describes the plugin.
+/// Returns the name and the description of the plugin that a symbol with this prefix belongs to. If no manifest
+/// describes the plugin, the name is the prefix or a placeholder, and the description is empty.
 fn about<'a>(manifests: &'a [Manifest], prefix: &'a str) -> (&'a str, String) {
     let own = match manifests {
         [only] if prefix.is_empty() => Some(only),
@@ -155,7 +156,7 @@ fn harmless(text: &str) -> String {
         }
         out.push(c);
     }
-    // A backslash at the end of a line would join the next line.
+    // A backslash at the end of a line would join the line with the next one.
     out.replace('\\', "/")
 }
 

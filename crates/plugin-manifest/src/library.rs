@@ -8,8 +8,8 @@ use crate::{Result, StaticApi};
 
 /// The source of a plugin's `PJRT_Api`, as the plugin declares it.
 ///
-/// A location can be relative to the file that declares it. The registry resolves it to a `plugin_registry::Location`,
-/// which is absolute.
+/// A location can be relative to the file that declares it. The registry resolves a location to a
+/// `plugin_registry::Location`, which is absolute.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Library {

@@ -16,8 +16,8 @@ pub const FORMAT_VERSION: &str = "1.1";
 
 /// File name of a manifest in the folder of a plugin's library.
 pub const FILE_NAME: &str = "pjrt_plugin.json";
-/// Maximum length in bytes of a plugin's name, of each alias and of each platform name. Names become parts of file
-/// names, Python modules, environment variables and C symbols.
+/// Maximum length in bytes of a plugin's name, of each alias and of each platform name. The limit exists because names
+/// become parts of file names, Python modules, environment variables and C symbols.
 pub const MAX_NAME_LENGTH: usize = 64;
 
 /// All information about a plugin that a framework can get without loading the plugin.
@@ -170,14 +170,14 @@ pub struct Hardware {
 }
 
 impl Hardware {
-    /// Sets the device nodes.
+    /// Sets the patterns of the device nodes, such as `/dev/nvidia*`.
     #[must_use]
     pub fn with_device_nodes(mut self, nodes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.device_nodes = nodes.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Sets the PCI devices.
+    /// Sets the patterns of the PCI devices.
     #[must_use]
     pub fn with_pci(mut self, devices: impl IntoIterator<Item = PciId>) -> Self {
         self.pci = devices.into_iter().collect();
@@ -302,7 +302,7 @@ impl Manifest {
     ///
     /// # Errors
     ///
-    /// Returns all faults together.
+    /// Returns an error if the manifest has faults. The error contains all of them.
     pub fn validate(&self) -> Result<(), Faults> {
         let mut faults = Vec::new();
         let mut fault = |field: String, message: String| faults.push(Fault::new(field, message));

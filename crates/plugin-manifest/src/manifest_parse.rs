@@ -15,8 +15,8 @@ impl Manifest {
     ///
     /// # Errors
     ///
-    /// Returns one fault if the JSON is malformed or a value has the wrong type. Otherwise, returns all faults of the
-    /// manifest.
+    /// Returns an error if the manifest has faults. If the JSON is malformed or a value has the wrong type, the error
+    /// contains only that fault. Otherwise, the error contains all faults.
     pub fn from_json(text: &str) -> Result<Self, Faults> {
         if !text.trim_start().starts_with('{') {
             return Err(Fault::new("manifest", "a manifest must be a JSON object: `{\"format_version\": …, …}`").into());
@@ -50,7 +50,8 @@ impl Manifest {
 ///
 /// # Errors
 ///
-/// Returns a fault for the field whose value has the wrong type, or for the position of invalid JSON.
+/// Returns an error if a value has the wrong type or the JSON is malformed. The fault names the field of the value. For
+/// malformed JSON, it names `root`, and its message contains the position.
 pub(crate) fn read<'de, T, D>(from: D, root: &str) -> Result<(T, Vec<String>), Fault>
 where
     T: Deserialize<'de>,
@@ -83,8 +84,8 @@ fn as_field(path: &str) -> String {
     field
 }
 
-/// Returns the fault for an unknown field. Its message suggests a known field with a similar name. Otherwise, it lists
-/// the known fields, if this function knows them.
+/// Returns the fault for an unknown field. The message suggests a known field with a similar name. If there is no such
+/// field, the message lists all known fields of the enclosing object, if this function knows them.
 pub(crate) fn unknown_field(field: &str) -> Fault {
     let (within, name) = field.rsplit_once('.').unwrap_or(("", field));
     let known = match without_indices(within).as_str() {

@@ -96,8 +96,8 @@ impl OptionType {
         })
     }
 
-    /// Converts a value to this type. Strings are parsed. Integers become lists with one element, and 16-bit integers
-    /// also become floats. Returns `None` if the value does not fit the type.
+    /// Converts a value to this type. Strings are parsed. An integer converts to a list with one element. An integer
+    /// that fits into 16 bits also converts to a float. Returns `None` if the value does not fit the type.
     fn convert(self, value: &Value) -> Option<Value> {
         match (self, value) {
             (Self::Float, Value::Int64(number)) => {
@@ -113,7 +113,7 @@ impl OptionType {
 }
 
 impl OptionSpec {
-    /// Creates an option without a default.
+    /// Creates an option that is not required and has no default. `description` is for users.
     pub fn new(name: impl Into<String>, ty: OptionType, description: impl Into<String>) -> Self {
         Self { name: name.into(), ty, description: description.into(), default: None, required: false }
     }
@@ -125,7 +125,7 @@ impl OptionSpec {
         self
     }
 
-    /// Makes the option required.
+    /// Makes the option required. [`OptionSchema::resolve`] then reports a fault if the option is not given.
     #[must_use]
     pub fn required(mut self) -> Self {
         self.required = true;
@@ -147,7 +147,7 @@ impl OptionSpec {
         &self.description
     }
 
-    /// Returns the value that is passed if the user does not set the option.
+    /// Returns the value that is passed if the user does not set the option, or `None` if there is no default.
     pub fn default(&self) -> Option<&Value> {
         self.default.as_ref()
     }
@@ -192,12 +192,13 @@ impl OptionSchema {
 
     /// Returns the options to pass to the plugin: the given values in the types of the schema, and the defaults of
     /// options that are not given. If an option is given twice, the last value is used. JAX passes `partition_index`
-    /// together with `node_id`. If a closed schema lists only `node_id`, `partition_index` is omitted.
+    /// together with `node_id`. If a closed schema lists `node_id` but not `partition_index`, `partition_index` is
+    /// omitted.
     ///
     /// # Errors
     ///
-    /// Returns all faults together: unknown names with the most similar known name, values of the wrong type, and
-    /// missing required options.
+    /// Returns an error if a name is unknown, if a value has the wrong type, or if a required option is missing. The
+    /// error contains all faults.
     pub fn resolve(&self, given: &[NamedValue]) -> Result<Vec<NamedValue>, Faults> {
         let mut faults = Vec::new();
         let mut resolved: Vec<NamedValue> = Vec::new();
@@ -254,7 +255,7 @@ impl OptionSchema {
         }
     }
 
-    /// Returns the reason why an option of this type cannot be passed, or `None` if the option can be passed.
+    /// Returns the reason why a process plan cannot pass the option `name` with the type `ty`, or `None` if it can.
     pub(crate) fn refuses(&self, name: &str, ty: OptionType) -> Option<String> {
         match self.options.iter().find(|spec| spec.name == name) {
             None if self.open => None,
@@ -270,7 +271,8 @@ impl OptionSchema {
         }
     }
 
-    /// Returns the faults of the schema itself.
+    /// Returns the faults of the schema itself: empty or repeated names, and defaults that have the wrong type or
+    /// belong to required options.
     pub(crate) fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
         for (index, spec) in self.options.iter().enumerate() {
@@ -338,7 +340,7 @@ pub fn value_to_json(value: &Value) -> serde_json::Value {
 }
 
 /// Returns the number with the fewest decimal places that rounds to this 32-bit float: 0.1 instead of the float's exact
-/// value 0.10000000149011612.
+/// value 0.10000000149011612. Returns the exact value if [`pjrt_types::shortest_decimal`] returns `None`.
 fn shortest(number: f32) -> f64 {
     pjrt_types::shortest_decimal(number)
         .map_or(f64::from(number), |(whole, places)| whole / 10f64.powi(places.cast_signed()))

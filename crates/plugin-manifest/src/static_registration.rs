@@ -41,7 +41,7 @@ impl Registered {
     ///
     /// # Errors
     ///
-    /// Returns all faults of the description, including a panic of the plugin.
+    /// Returns an error if the plugin panics or if its description has faults. The error contains all faults.
     pub fn descriptor(&self) -> Result<Descriptor, Faults> {
         (self.descriptor)()?.checked()
     }

@@ -1,9 +1,9 @@
 //! Measures a search for 50 installed plugins among 150 other packages. The search does not load any plugin.
 //!
-//! `cargo bench -p plugin-registry --bench discovery [-- --assert 20]`. The baseline lists the same folders, and reads
-//! the same small files and the first 4096 bytes of the same libraries. The baseline and the search run alternately.
-//! Each time is the shortest of many, with a warm file cache. With `--assert`, the benchmark fails if a search takes
-//! longer than the given number of milliseconds.
+//! To run it, use `cargo bench -p plugin-registry --bench discovery [-- --assert 20]`. The baseline lists the same
+//! folders, and reads the same small files and the first 4096 bytes of the same libraries. The baseline and the search
+//! run alternately. Each time is the shortest of many, with a warm file cache. With `--assert`, the benchmark fails if
+//! a search takes longer than the given number of milliseconds.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a benchmark")]
 
 #[path = "../tests/discovery/common/mod.rs"]

@@ -39,7 +39,7 @@ pub fn describe(path: impl AsRef<Path>) -> Result<Option<Descriptor>, Error> {
 ///
 /// # Errors
 ///
-/// Returns all faults of the description, if it is invalid.
+/// Returns an error if the description is invalid. The error contains all faults.
 pub(crate) fn describe_loaded(plugin: &Plugin) -> Result<Option<Descriptor>, Faults> {
     // SAFETY: R1 (the library is trusted): the caller of the load vouched for the library, and a function named
     // `DevicePlugin_GetDescriptor` has the declared type.

@@ -16,7 +16,8 @@ pub enum HardwarePresence {
     /// The manifest does not describe the hardware, or the system lists none of the kinds of devices (device nodes or
     /// PCI devices) that the manifest describes.
     Unknown,
-    /// The probe found none of the devices that the manifest lists.
+    /// The system lists at least one of these kinds of devices, but the probe found none of the devices that the
+    /// manifest describes.
     Absent,
 }
 

@@ -120,7 +120,7 @@ impl LockFolder {
     }
 
     /// Returns the client that holds the lease on a plugin's devices on this machine, as described in the lock file.
-    /// Returns `None` if no process holds the lock, or if the lock file cannot be opened.
+    /// Returns `None` if no process holds the lock, or if the lock file is not a regular file or cannot be opened.
     pub fn holder(&self, plugin: &str) -> Option<LeaseHolder> {
         let path = self.file(plugin);
         // Opening a pipe would block, so accept only a regular file.
@@ -159,7 +159,7 @@ impl LockFolder {
     }
 }
 
-/// Returns the id of the effective user.
+/// Returns the id of the effective user, for the name of the folder.
 #[cfg(unix)]
 fn user() -> String {
     rustix::process::geteuid().as_raw().to_string()
@@ -256,7 +256,7 @@ fn lock(plugin: &str, ownership: Ownership, label: &str, folder: &LockFolder) ->
     Ok(file)
 }
 
-/// Locks a file. Tries again for 50 ms, because [`LockFolder::holder`] locks the file for a moment.
+/// Locks a file. Tries again for about 50 ms, because [`LockFolder::holder`] locks the file for a moment.
 fn lock_soon(file: &File) -> Result<(), TryLockError> {
     for _ in 0..50 {
         match file.try_lock() {

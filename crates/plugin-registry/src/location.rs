@@ -21,7 +21,7 @@ pub(crate) type PathFunction = Arc<dyn Fn() -> plugin_manifest::Result<PathBuf> 
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Location {
-    /// A file: an absolute path, or a file name without a folder that the dynamic loader searches for. Symbolic links
+    /// A file: an absolute path, or a file name without a folder, for which the dynamic loader searches. Symbolic links
     /// are not resolved, because a library may search for its dependencies in the folder of the link.
     File(PathBuf),
     /// A function table that is linked into this program.
@@ -53,7 +53,7 @@ impl Location {
         }
     }
 
-    /// Returns the address that identifies a function table or a path function.
+    /// Returns the address that identifies a function table or a path function. Returns 0 for any other location.
     fn address(&self) -> usize {
         match self {
             Self::Linked(table) => table.as_raw().addr(),
@@ -64,7 +64,7 @@ impl Location {
 }
 
 /// Resolves a `Library::Beside` relative to this program's folder, because a description in the program has no file of
-/// its own.
+/// its own. A `Library::This` becomes [`Location::Unknown`].
 impl From<&Library> for Location {
     fn from(library: &Library) -> Self {
         match library {

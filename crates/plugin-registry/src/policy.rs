@@ -50,8 +50,8 @@ impl Policy {
         Self { preferences: vec![Preference::Named(name.into())], ..Self::default() }
     }
 
-    /// Prefers a plugin of this kind: a plugin with this name, alias (such as `gpu`) or platform name, whose hardware is
-    /// not known to be absent.
+    /// Prefers a plugin of this kind: a plugin with this name, alias (such as `gpu`) or platform name, whose hardware
+    /// is not known to be absent.
     pub fn prefer(kind: impl Into<String>) -> Self {
         Self { preferences: vec![Preference::Kind(kind.into())], ..Self::default() }
     }
@@ -92,7 +92,8 @@ impl Policy {
         self
     }
 
-    /// Considers only plugins whose manifest meets a condition. Error messages describe the condition as `what`.
+    /// Considers only plugins whose manifest meets a condition. The plugins of [`Self::fallback`] are exempt. Error
+    /// messages describe the condition as `what`.
     ///
     /// ```
     /// use plugin_registry::Policy;

@@ -70,7 +70,7 @@ mod tests {
         assert_eq!(capabilities.eager_fallback, EagerFallback::Cuda);
         // PyTorch/XLA 2.8.1 csrc/data_ops.cpp:31-49 and csrc/xla_lower_util.cpp:75-87: no rule for CUDA.
         assert_eq!((capabilities.dense_gather_factor, capabilities.dense_scatter_factor), (None, None));
-        // PyTorch/XLA csrc/aten_xla_type.cpp:3997-4007 and 4052-4063: these gradients run on the host.
+        // PyTorch/XLA csrc/aten_xla_type.cpp:3997-4007 and 4052-4063: the gradients of upsampling run on the host.
         assert!(!capabilities.upsample_nearest_backward && !capabilities.upsample_bilinear_backward);
     }
 

@@ -2,12 +2,13 @@
 
 use crate::manifest::{LibraryFile, PciId};
 
-/// Returns library files for Linux with these file names.
+/// Returns one library file for Linux for each file name in `files`.
 pub(super) fn linux(files: &[&str]) -> Vec<LibraryFile> {
     files.iter().map(|name| LibraryFile::new(name).with_os("linux")).collect()
 }
 
-/// Returns a pattern for PCI devices of a vendor, by device IDs or class codes.
+/// Returns a pattern for the PCI devices of `vendor`. If `devices` is not empty, only these device IDs match. If
+/// `classes` is not empty, only class codes that start with one of its strings match.
 pub(super) fn pci(vendor: &str, devices: &[&str], classes: &[&str]) -> PciId {
     PciId { vendor: vendor.to_owned(), devices: owned(devices), classes: owned(classes) }
 }

@@ -44,8 +44,8 @@ pub fn find(name: &str) -> Option<Manifest> {
     all().into_iter().find(|manifest| manifest.answers_to(name))
 }
 
-/// Returns the environment variables that can hold the path of this plugin's library. If several are set, the first in
-/// the list takes precedence. Returns an empty list if the plugin has no such variable.
+/// Returns the environment variables that can hold the path of the library of the plugin `name`. If several are set,
+/// the first in the list takes precedence. Returns an empty list if the plugin has no such variable.
 pub fn library_variables(name: &str) -> &'static [&'static str] {
     match name {
         "tpu" => &["TPU_LIBRARY_PATH", "PTXLA_TPU_LIBRARY_PATH"],

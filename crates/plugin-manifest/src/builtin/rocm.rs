@@ -61,8 +61,8 @@ mod tests {
         gpu::tests::assert_options(&rocm.create_options, "ROCM");
         // zml rocm.zig:17-22 checks for the device node of AMD's compute driver.
         assert_eq!(rocm.hardware.device_nodes, ["/dev/kfd"]);
-        // PyTorch/XLA treats ROCm as an unknown device, so none of its environment variables corresponds to these
-        // capabilities.
+        // PyTorch/XLA treats ROCm as an unknown device, so none of the environment variables that PyTorch/XLA reads
+        // corresponds to these capabilities.
         assert_eq!(legacy::environment(&rocm.capabilities, "rocm"), []);
     }
 }

@@ -36,7 +36,8 @@ impl From<Capabilities> for CapabilitiesBuilder {
     }
 }
 
-/// Generates the builder method of one field. The first word selects the type of the method's argument.
+/// Generates the builder method of one field, or nothing for `by_hand`. The first word selects the type of the method's
+/// argument.
 macro_rules! setter {
     (value $field:ident: $ty:ty) => {
         impl CapabilitiesBuilder {
@@ -77,7 +78,7 @@ macro_rules! setter {
     (by_hand $field:ident: $ty:ty) => {};
 }
 
-/// Generates the methods of all fields.
+/// Generates the builder methods of all fields, except for the fields marked `by_hand`.
 macro_rules! setters {
     ($(
         $(#[$doc:meta])*
@@ -107,7 +108,7 @@ impl CapabilitiesBuilder {
         self
     }
 
-    /// Returns the capabilities.
+    /// Returns the capabilities without checking them.
     pub fn build(self) -> Capabilities {
         self.0
     }

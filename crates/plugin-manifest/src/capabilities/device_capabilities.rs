@@ -70,7 +70,8 @@ impl Capabilities {
         self.dense_scatter_factor.is_some_and(dense)
     }
 
-    /// Returns whether a program with this number of arguments takes them as one tuple.
+    /// Returns whether frameworks should pass the arguments of a program as one tuple, if the program has this number
+    /// of arguments.
     pub fn tuples_args(&self, arguments: usize) -> bool {
         let more = |limit: NonZeroU32| u64::try_from(arguments).is_ok_and(|n| n > u64::from(limit.get()));
         self.tuple_args_threshold.is_some_and(more)

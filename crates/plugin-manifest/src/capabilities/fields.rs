@@ -1,13 +1,14 @@
 //! The table of the capabilities. Each row declares one field, and macros generate the code for the field from its row.
 
-/// Passes the rows of the table to a macro. A row consists of the documentation, the name and the type of a field, and
-/// of the following properties. The name is also the JSON key.
+/// Passes the rows of the table to a macro. Each row contains the documentation, name and type of a field, followed by
+/// the properties below. The name of the field is also its JSON key.
 ///
-/// - `builder`: the argument of the builder's method. `value` accepts anything that converts into the field's type,
-///   `count` an integer for which 0 means `None`, `list(T)` an iterator over `T`, and `text` a string. `by_hand` means
-///   that `builder.rs` defines the method.
+/// - `builder`: the argument that the builder's method takes. `value` means anything that converts into the field's
+///   type. `count` means an integer for which 0 means `None`. `list(T)` means an iterator over `T`, and `text` means a
+///   string. `by_hand` means that `builder.rs` defines the method.
 /// - `c`: the fields of `dp_capabilities` that represent the capability in C. The last one determines whether the
-///   capability is set. The [`CForm`](crate::describe::capabilities) of the field's type determines their types.
+///   capability is set. The [`CForm`](crate::describe::capabilities) implementation of the capability's Rust type
+///   determines the types of these C fields.
 /// - `replaces`: the framework's rule that the field replaces, for display. Empty if there is no such rule.
 ///
 /// The rows are in the order of the JSON fields and of the printed table. CONTRIBUTING.md describes how to add a row.
@@ -47,8 +48,8 @@ macro_rules! for_each_capability {
                 replaces: "PyTorch/XLA autocast: TPU, Neuron, CUDA",
             }
 
-            /// PyTorch's dispatch key for autocast on tensors of the device. \[PyTorch/XLA tensor set-up: AutocastCUDA on CUDA
-            /// up to 2.8\]
+            /// PyTorch's dispatch key for autocast on tensors of the device. \[PyTorch/XLA tensor set-up: AutocastCUDA
+            /// on CUDA up to 2.8\]
             autocast_dispatch_key: AutocastDispatchKey {
                 builder: value,
                 c: [autocast_dispatch_key],
@@ -155,7 +156,8 @@ macro_rules! for_each_capability {
                 replaces: "PyTorch/XLA master address: TPU, Neuron",
             }
 
-            /// Whether a program may reuse the memory of its inputs for its outputs. \[JAX: cpu, cuda, rocm, tpu, neuron\]
+            /// Whether a program may reuse the memory of its inputs for its outputs. \[JAX: cpu, cuda, rocm, tpu,
+            /// neuron\]
             donation: bool {
                 builder: value,
                 c: [donation],

@@ -23,7 +23,8 @@ pub struct Tiling {
     /// Extents of a tile along the last two dimensions. XLA writes `[8, 128]` as `T(8,128)`.
     pub tile: [NonZeroU32; 2],
     /// Limit of the padding factor, at least 1. Frameworks keep the row-major order if padding to whole tiles
-    /// multiplies the memory by less than this factor. Otherwise they make the longest dimension the most minor one.
+    /// multiplies the memory by less than this factor. Otherwise they order the dimensions by extent, and the longest
+    /// one becomes the most minor one.
     pub max_padding: f32,
 }
 

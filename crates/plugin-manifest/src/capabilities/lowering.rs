@@ -132,8 +132,8 @@ codes! {
 }
 
 codes! {
-    /// Algorithms of StableHLO's `dot_general`, with JAX's names. A name lists the types of the two operands and of the
-    /// accumulator.
+    /// Algorithms of StableHLO's `dot_general`, with JAX's names. Each name except `default` begins with the types of
+    /// the two operands and of the accumulator.
     pub enum DotAlgorithm, "a dot algorithm" {
         /// The operand types determine the algorithm.
         Default = 1 "default",

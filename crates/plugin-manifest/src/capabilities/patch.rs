@@ -23,8 +23,8 @@ impl Capabilities {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// Applies a JSON merge patch (RFC 7396) to these capabilities. A field of the patch replaces the field's value,
-    /// and `null` restores the default.
+    /// Applies a JSON merge patch (RFC 7396) to these capabilities. A value in the patch replaces the field of the same
+    /// name, except that objects are merged recursively. `null` restores the default of a field.
     ///
     /// Users can set such a patch in the environment variable whose name [`Self::override_variable`] returns.
     ///

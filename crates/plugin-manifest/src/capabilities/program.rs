@@ -9,7 +9,7 @@ use super::c_enums::codes;
 use crate::{Error, Result, StablehloVersions};
 
 codes! {
-    /// Format of a program, with the names of `PJRT_Program`.
+    /// Format of a program. The names are the format names that `PJRT_Program` uses.
     pub enum ProgramFormat, "a program format" {
         /// Serialized `HloModuleProto`.
         Hlo = 1 "hlo",
@@ -42,8 +42,8 @@ impl ProgramFormats {
 
     /// Returns the compiler's preferred format.
     pub fn preferred(&self) -> ProgramFormat {
-        // The list is never empty, so the fallback is unused. HLO is the format that frameworks send to an unknown
-        // device.
+        // The list is never empty, so the fallback is unused. The fallback is the preferred format of
+        // [`Self::default`].
         self.0.first().copied().unwrap_or(ProgramFormat::Hlo)
     }
 

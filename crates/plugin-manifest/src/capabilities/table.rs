@@ -13,7 +13,7 @@ use super::{Capabilities, for_each_capability};
 pub struct Row {
     /// Name of the field, which is also its JSON key.
     pub field: &'static str,
-    /// Value of the field for display. An empty value is displayed as `none`.
+    /// Value of the field for display. `None` and empty lists are displayed as `none`.
     pub value: String,
     /// Whether the value is what frameworks assume about an unknown device.
     pub is_default: bool,
@@ -70,7 +70,8 @@ impl fmt::Display for Capabilities {
     }
 }
 
-/// Table of fields and values, with one field per line. Its text has no final line break.
+/// Table of fields and values. Its text has one line for each field, and no final line break. The text of an empty
+/// table states that the capabilities are those of an unknown device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table(Vec<Row>);
 

@@ -10,17 +10,19 @@ use super::{
 };
 use crate::{ElementType, Fault, Faults, Value};
 
-/// Largest dense gather factor. Frameworks multiply the factor by ten in 32-bit arithmetic.
+/// Largest dense gather factor. Frameworks multiply the factor by ten in signed 32-bit arithmetic, where a larger
+/// factor would overflow.
 const MAX_DENSE_GATHER_FACTOR: u32 = i32::MAX.unsigned_abs() / 10;
 /// Largest dense scatter factor. Frameworks store the factor as a signed 32-bit integer.
 const MAX_DENSE_SCATTER_FACTOR: u32 = i32::MAX.unsigned_abs();
 
 impl Capabilities {
-    /// Checks each field, and the consistency between fields.
+    /// Checks each field, and whether the fields are consistent with each other.
     ///
     /// # Errors
     ///
-    /// Returns all faults together. Each fault contains the field, its value and the remedy.
+    /// Returns an error if a field is invalid or contradicts another field. The error contains all faults. Each fault
+    /// contains the field, its value and the remedy.
     pub fn validate(&self) -> Result<(), Faults> {
         let mut faults = List(Vec::new());
         self.factors(&mut faults);

@@ -1,4 +1,4 @@
-//! Addresses of hosts, such as that of the coordinator.
+//! Addresses of hosts, such as the address of the coordinator.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,7 +23,7 @@ impl Address {
     ///
     /// # Errors
     ///
-    /// Returns a fault if the host is empty or contains invalid characters, or if the port is 0.
+    /// Returns an error if the host is empty or contains invalid characters, or if the port is 0.
     pub fn new(host: impl Into<String>, port: Option<u16>) -> Result<Self, Faults> {
         let mut host = host.into();
         if let Some(bare) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
@@ -58,7 +58,7 @@ impl Address {
         self
     }
 
-    /// Returns the address with this port.
+    /// Returns the address with this port, which replaces any earlier port.
     #[must_use]
     pub fn with_port(mut self, port: u16) -> Self {
         self.port = Some(port);

@@ -29,7 +29,7 @@ const TPU_PORT: u16 = 8476;
 /// of the TPU VM. A single host has the bounds `1,1,1`. For generations before v4, whose metadata lacks the bounds, set
 /// the variables by hand. The mesh of TPU v7 has a fourth axis, of size 2. If you set the variables by hand,
 /// `TPU_HOST_BOUNDS` ends in `,1` and `TPU_CHIPS_PER_HOST_BOUNDS` in `,2`. Values from the metadata lack this axis, so
-/// the plan appends it.
+/// the detection of the topology appends it.
 pub fn tpu() -> ProcessPlan {
     let chip = [When::OneDevice];
     let alone = [When::OneDevice, When::SingleProcess];
@@ -66,8 +66,8 @@ pub fn tpu() -> ProcessPlan {
 /// Returns the plan for AWS Neuron, which replaces `initialize_env`, `num_local_processes` and `set_rt_root_comm_id` of
 /// PyTorch/XLA's `neuron.py`.
 ///
-/// If `NEURON_RT_VISIBLE_CORES` contains a list such as `4-7`, these are the cores of all processes of the host. In
-/// each process, the plan replaces the list with the core of this process.
+/// If `NEURON_RT_VISIBLE_CORES` contains a list such as `4-7`, the list contains the cores of all processes of the
+/// host. In each process, the plan replaces the list with the core of this process.
 pub fn neuron() -> ProcessPlan {
     let core = [When::OneDevice];
     let many = [When::MultiProcess];

@@ -26,7 +26,7 @@ impl ProcessPlan {
     ///
     /// # Errors
     ///
-    /// Returns a fault if a variable is not an unsigned integer, or if a glob is invalid.
+    /// Returns an error if the value of a variable is not an unsigned integer, or if a glob is invalid.
     #[doc(alias = "physical_chip_count")]
     pub fn chip_count(&self, environment: &Environment, host: &dyn Host) -> Result<Option<u32>, Faults> {
         for probe in &self.chips {
@@ -51,7 +51,7 @@ impl ProcessPlan {
     ///
     /// # Errors
     ///
-    /// Returns a fault if a variable is not an unsigned integer.
+    /// Returns an error if the value of a variable is not an unsigned integer.
     pub fn host_index(&self, topology: &ProcessTopology, environment: &Environment) -> Result<u32, Faults> {
         if let HostIndex::Variables { names } = &self.host_index {
             for name in names {

@@ -139,7 +139,7 @@ impl<'a> Detection<'a> {
         Self { environment, host: &NoHost, explicit: Explicit::default() }
     }
 
-    /// Adds files and metadata of a host to the sources.
+    /// Allows the detection to read the files and metadata of `host` in addition to the variables.
     #[must_use]
     pub fn with_host(mut self, host: &'a dyn Host) -> Self {
         self.host = host;
@@ -157,7 +157,7 @@ impl<'a> Detection<'a> {
     ///
     /// # Errors
     ///
-    /// Returns faults if values of the used sources are malformed or contradictory, or if a missing value cannot be
+    /// Returns an error if values of the used sources are malformed or contradictory, or if a missing value cannot be
     /// derived. Each fault contains the variable, its value and the remedy. Malformed values of unused sources are
     /// ignored.
     pub fn run(&self) -> Result<Detected, Faults> {
@@ -235,7 +235,7 @@ impl ProcessTopology {
     ///
     /// # Errors
     ///
-    /// Returns faults if [`Detection::run`] does.
+    /// Returns an error if [`Detection::run`] returns an error.
     pub fn detect(environment: &Environment) -> Result<Self, Faults> {
         Detection::new(environment).run().map(|detected| detected.topology)
     }

@@ -92,7 +92,7 @@ impl Serialize for PlannedOption {
 ///
 /// For a child process, pass [`EnvPlan::for_child`] to [`std::process::Command::envs`]. To apply a plan in the running
 /// process, use `plugin-registry`. Setting variables of a running process is unsafe in Rust, because C libraries read
-/// them without a lock.
+/// the variables without a lock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct EnvPlan {
     steps: Vec<EnvStep>,
@@ -101,8 +101,8 @@ pub struct EnvPlan {
 }
 
 impl EnvPlan {
-    /// Creates a plan without steps, options or a coordinator. A plugin that computes its own plan adds them to the
-    /// result.
+    /// Creates a plan without steps, options or a coordinator. A plugin that computes its own plan adds its steps and
+    /// options to this plan.
     pub fn new() -> Self {
         Self::default()
     }
@@ -170,7 +170,8 @@ impl EnvPlan {
         self.changes(Before::Client).map(|step| (step.variable.as_str(), step.value.as_str()))
     }
 
-    /// Rejects invalid names of variables and values with a NUL byte, because [`std::env::set_var`] could panic.
+    /// Rejects a plan with an invalid variable name or with a value that contains a NUL byte, because
+    /// [`std::env::set_var`] could panic on such a name or value.
     pub(crate) fn can_be_set(&self) -> Result<()> {
         for EnvStep { variable, value, .. } in &self.steps {
             if !is_variable(variable) {

@@ -26,7 +26,7 @@ impl Environment {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Returns the value of a variable that is set and not empty.
+    /// Returns the value of a variable, or `None` if the variable is unset or empty.
     pub fn value(&self, name: &str) -> Option<&str> {
         self.get(name).filter(|value| !value.is_empty())
     }
@@ -75,7 +75,7 @@ pub trait Host {
     fn metadata(&self, attribute: &str) -> Option<String>;
 }
 
-/// A host without files and metadata, so that only variables are used.
+/// A host without files and metadata. With this host, detection uses only variables.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoHost;
 

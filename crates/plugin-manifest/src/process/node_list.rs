@@ -56,7 +56,8 @@ fn split(list: &str) -> Result<Vec<&str>, String> {
     Ok(items)
 }
 
-/// Returns the numbers within brackets. The numbers of a range are padded with zeros to the width of the first number.
+/// Returns the numbers in `inside`, which is the text between two brackets. For `01-02,7`, returns `01`, `02` and `7`.
+/// The numbers of a range are padded with zeros to the width of the first number.
 fn numbers(inside: &str) -> Result<Vec<String>, String> {
     let mut numbers = Vec::new();
     for item in inside.split(',').map(str::trim) {

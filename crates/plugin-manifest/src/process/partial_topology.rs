@@ -87,7 +87,7 @@ impl Partial {
     ///
     /// # Errors
     ///
-    /// Returns faults if values contradict each other, or if a missing value cannot be derived.
+    /// Returns an error if values contradict each other, or if a missing value cannot be derived.
     pub(super) fn complete(mut self) -> Result<ProcessTopology, Faults> {
         self.check_pairs()?;
         self.fill_world()?;
@@ -133,7 +133,7 @@ impl Partial {
     }
 
     /// Checks that each count is at least 1, and that each rank or index is less than its count. The derivation of
-    /// missing values relies on both.
+    /// missing values relies on both properties.
     fn check_pairs(&self) -> Result<(), Faults> {
         let mut faults = Vec::new();
         for (index_item, index, count_item, count) in [
@@ -154,8 +154,8 @@ impl Partial {
         Faults::check(faults)
     }
 
-    /// Fills in a missing global rank and a missing world size. Leaves both unknown if the local rank, the host index
-    /// and their counts are unknown, too.
+    /// Derives the global rank and the world size if they are missing. A global rank without a world size is a fault.
+    /// Leaves both unknown if the local rank, the host index and their counts are unknown, too.
     fn fill_world(&mut self) -> Result<(), Faults> {
         match (&self.global_rank, &self.world_size) {
             (Some(_), Some(_)) => return Ok(()),
@@ -218,7 +218,7 @@ impl Partial {
         Ok(())
     }
 
-    /// Returns the global rank, if it can be derived from the host index and the local rank.
+    /// Returns the global rank among `world` processes, if it can be derived from the host index and the local rank.
     fn rank_by_host(&self, world: u32) -> Option<u32> {
         let value = |known: &Option<Attributed<u32>>| known.as_ref().map(|known| known.value);
         let hosts = value(&self.host_count).unwrap_or(1);

@@ -8,7 +8,8 @@ use super::probe::{ChipProbe, HostIndex};
 use super::topology::{DeviceShare, ProcessTopology};
 use crate::OptionType;
 
-/// A condition of a rule. A rule applies if all of its conditions are true. A rule without conditions always applies.
+/// A condition of a rule. A rule applies only if all of its conditions are true. A rule without conditions can apply to
+/// every topology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -180,7 +181,8 @@ pub struct OptionRule {
 }
 
 impl OptionRule {
-    /// Creates a rule that passes an option.
+    /// Creates a rule without conditions. It passes the option `name` with the type `ty`. `value` is the template for
+    /// the option's value.
     pub fn new(name: impl Into<String>, ty: OptionType, value: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -292,7 +294,7 @@ impl Default for ProcessPlan {
 }
 
 impl ProcessPlan {
-    /// Creates a plan without requirements.
+    /// Creates a plan without requirements, which counts one device on each host.
     pub fn new() -> Self {
         Self::default()
     }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The source of a topology value: a launcher or framework that sets variables, the program, or a computation.
+/// The source of a topology value, such as a launcher that sets variables, the program itself, or a computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -14,7 +14,8 @@ pub enum Source {
     Explicit,
     /// JAX's own variables: `JAX_COORDINATOR_ADDRESS` and others.
     Jax,
-    /// `PJRT_LOCAL_PROCESS_RANK` and `_COUNT`, which PyTorch/XLA sets for the processes that it spawns.
+    /// `PJRT_LOCAL_PROCESS_RANK` and `PJRT_LOCAL_PROCESS_COUNT`, which PyTorch/XLA sets for the processes that it
+    /// spawns.
     PjrtLocal,
     /// torchrun: `RANK`, `WORLD_SIZE`, `LOCAL_RANK`, `LOCAL_WORLD_SIZE`.
     Torchrun,
@@ -62,7 +63,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// The name of a value of a topology.
+/// Identifies one of the values of a topology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -37,7 +37,7 @@ impl Position {
     ///
     /// # Errors
     ///
-    /// Returns a fault if `index` is not smaller than `count`. No index is valid for a count of 0.
+    /// Returns an error if `index` is not smaller than `count`. No index is valid for a count of 0.
     pub fn new(index: u32, count: u32) -> Result<Self, Faults> {
         if index < count {
             return Ok(Self { index, count });

@@ -16,8 +16,8 @@ impl ProcessPlan {
     ///
     /// # Errors
     ///
-    /// Returns all faults of the plan itself. If the plan is valid, returns a fault for each value that is unknown or
-    /// has the wrong form.
+    /// Returns an error if the plan itself is invalid, or if a value is unknown or has the wrong form. The error
+    /// contains all faults of the plan. If the plan is valid, it contains a fault for each of these values.
     pub fn resolve(&self, topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan, Faults> {
         self.validate()?;
         let scope = Scope { topology, environment, default_port: self.coordinator.default_port };

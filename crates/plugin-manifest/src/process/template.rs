@@ -17,8 +17,8 @@
 //! ```
 //!
 //! If there are several choices, the first one whose value is known is used. Templates have no subtraction or division,
-//! so a sum has a value for every topology. A sum that does not fit into 64 bits is an error. Spaces around choices,
-//! `+` and `*` are ignored.
+//! so every sum is a whole number. A sum that does not fit into 64 bits is an error. Spaces around choices, `+` and `*`
+//! are ignored.
 
 use super::environment::Environment;
 use super::topology::ProcessTopology;
@@ -134,7 +134,8 @@ impl Template {
     }
 }
 
-/// Splits a text at the brace that closes a slot. A brace within quotes does not close the slot.
+/// Splits the text after an opening brace into the slot and the text after the closing brace. A brace within quotes
+/// does not close the slot. Returns `None` if the slot is not closed.
 fn split_slot(text: &str) -> Option<(&str, &str)> {
     let mut quoted = false;
     for (at, c) in text.char_indices() {

@@ -15,7 +15,7 @@ use crate::{Fault, Faults};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum DeviceShare {
-    /// One device, whose index is the local rank.
+    /// One device, whose index on the host is the local rank.
     One,
     /// All devices of the host.
     All,
@@ -23,8 +23,8 @@ pub enum DeviceShare {
 
 /// The position of a process among the processes that run one program together.
 ///
-/// The values are always consistent. Ranks are smaller than their counts, a host has at least one process, and on a
-/// single host the local rank equals the global rank.
+/// The values are always consistent. Ranks are smaller than their counts, a host has at least one process, and if there
+/// is only one host, the local rank equals the global rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Raw")]
 pub struct ProcessTopology {
@@ -110,7 +110,7 @@ impl ProcessTopology {
     ///
     /// # Errors
     ///
-    /// Returns a fault if the three positions contradict each other.
+    /// Returns an error if the three positions contradict each other.
     pub fn new(global: Position, local: Position, host: Position) -> Result<Self, Faults> {
         let (world, on_host, hosts) = (global.count(), local.count(), host.count());
         let mut problem = None;
@@ -147,7 +147,7 @@ impl ProcessTopology {
     ///
     /// # Errors
     ///
-    /// Returns a fault if the hosts cannot be divided into that many slices of equal size, or if this host is not in
+    /// Returns an error if the hosts cannot be divided into that many slices of equal size, or if this host is not in
     /// the given slice.
     pub fn with_slice(mut self, slice: Position) -> Result<Self, Faults> {
         let (hosts, slices) = (self.host.count(), slice.count());
@@ -169,7 +169,7 @@ impl ProcessTopology {
     ///
     /// # Errors
     ///
-    /// Returns a fault if the number of names differs from the number of hosts in the slice. An empty list is valid.
+    /// Returns an error if the number of names differs from the number of hosts in the slice. An empty list is valid.
     pub fn with_hosts(mut self, hosts: Vec<String>) -> Result<Self, Faults> {
         let expected = self.hosts_per_slice();
         if !hosts.is_empty() && u32::try_from(hosts.len()) != Ok(expected) {

@@ -6,7 +6,7 @@ use super::probe::{ChipProbe, HostIndex};
 use super::template::{Template, is_variable};
 use crate::{Fault, Faults};
 
-/// Collects faults.
+/// The faults that a check has found so far.
 #[derive(Default)]
 pub(super) struct Found(Vec<Fault>);
 
@@ -25,7 +25,7 @@ impl ProcessPlan {
     ///
     /// # Errors
     ///
-    /// Returns all faults of the plan.
+    /// Returns an error if the plan has faults. The error contains all of them.
     pub fn validate(&self) -> Result<(), Faults> {
         let mut faults = Found::default();
         for (i, rule) in self.environment.iter().enumerate() {

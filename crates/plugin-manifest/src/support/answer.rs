@@ -74,7 +74,8 @@ impl Support {
         }
     }
 
-    /// Combines two answers. `No` takes precedence over `Maybe`, which takes precedence over `Yes`.
+    /// Combines two answers. `No` takes precedence over `Maybe`, and `Maybe` over `Yes`. If both answers are `No` or
+    /// both are `Maybe`, the result contains the reasons of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -141,21 +142,21 @@ impl Reason {
         Self { message: message.into(), count: 1, ..Self::default() }
     }
 
-    /// Sets the operation.
+    /// Sets the name of the operation that the reason concerns.
     #[must_use]
     pub fn operation(mut self, name: impl Into<String>) -> Self {
         self.operation = Some(name.into());
         self
     }
 
-    /// Sets the attribute.
+    /// Sets the unsupported attribute and its value, such as `precision = [HIGHEST]`.
     #[must_use]
     pub fn attribute(mut self, attribute: impl Into<String>) -> Self {
         self.attribute = Some(attribute.into());
         self
     }
 
-    /// Sets the type.
+    /// Sets the unsupported type, such as `tensor<4xf64>`.
     #[must_use]
     pub fn ty(mut self, ty: impl Into<String>) -> Self {
         self.ty = Some(ty.into());

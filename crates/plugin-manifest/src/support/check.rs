@@ -9,7 +9,8 @@ use super::{AttributeRule, Depth, OperationRule, Reason, Support, SupportTable, 
 use crate::diagnostic::{Fault, Faults};
 use crate::{Manifest, Program};
 
-/// Maximum number of different reasons in an answer. Further reasons are dropped.
+/// Maximum number of different reasons that a check of a program collects for each answer. Further reasons are dropped,
+/// so that the answer for a large program stays short.
 const MAX_REASONS: usize = 64;
 
 impl Reason {
@@ -44,7 +45,7 @@ impl Checker {
     ///
     /// # Errors
     ///
-    /// Returns all faults of the table, each with its field.
+    /// Returns an error if the table has faults. The error contains all of them, each with its field.
     pub fn new(table: &SupportTable) -> Result<Self, Faults> {
         let mut faults = table.validate();
         let mut rules = HashMap::with_capacity(table.operations.len());
@@ -82,7 +83,7 @@ impl Checker {
         }
     }
 
-    /// Checks a parsed program.
+    /// Checks a parsed program as [`Self::program`] does.
     pub fn module(&self, module: &Module, depth: Depth) -> Support {
         let mut walk = Walk { checker: self, module, depth, no: Found::default(), maybe: Found::default() };
         for func in &module.funcs {
@@ -149,7 +150,7 @@ impl fmt::Display for Spelled {
     }
 }
 
-/// Formats one value. An enumeration value becomes its keyword.
+/// Formats one attribute value in the spelling that rules use. An enumeration value becomes its keyword.
 fn spell(attribute: &Attribute) -> String {
     if let Some(integer) = attribute.as_integer() {
         return match attribute {
@@ -169,7 +170,7 @@ fn spell(attribute: &Attribute) -> String {
 }
 
 impl AttributeRule {
-    /// Returns the reasons why a value is not supported.
+    /// Returns the reasons why a value is not supported. The list is empty if the value is supported.
     fn faults(&self, value: &Spelled) -> Vec<String> {
         let mut faults = Vec::new();
         let unknown = |value: &&String| !self.one_of.is_empty() && !self.one_of.contains(value);
@@ -331,7 +332,7 @@ impl Manifest {
     ///
     /// # Errors
     ///
-    /// Returns all faults of the table.
+    /// Returns an error if the table has faults. The error contains all of them.
     pub fn supports(&self, program: &Program, depth: Depth) -> Result<Support, Faults> {
         if let Some(no) = self.refuses_version(program) {
             return Ok(no);

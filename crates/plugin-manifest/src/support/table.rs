@@ -69,8 +69,8 @@ pub struct OperationRule {
     pub attributes: BTreeMap<String, AttributeRule>,
 }
 
-/// The values of an attribute that a device supports. A list is supported if all of its elements are supported.
-/// Attributes with their default value are not checked.
+/// The supported values of an attribute. A list is supported if all of its elements are supported. Attributes with
+/// their default value are not checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AttributeRule {
@@ -104,19 +104,19 @@ pub enum Verdict {
 }
 
 impl SupportTable {
-    /// Creates an empty table that must list all supported operations.
+    /// Creates an empty table for which unlisted operations are unsupported, so it must list all supported operations.
     pub fn complete() -> Self {
         Self { complete: true, ..Self::default() }
     }
 
-    /// Defines a named group of element types.
+    /// Defines a group of element types. Rules and other groups refer to it as `@name`.
     #[must_use]
     pub fn type_group<T: Into<String>>(mut self, name: impl Into<String>, types: impl IntoIterator<Item = T>) -> Self {
         self.type_groups.insert(name.into(), types.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Adds the rule of an operation.
+    /// Adds the rule of the operation `name`. Replaces an earlier rule of this name.
     #[must_use]
     pub fn operation(mut self, name: impl Into<String>, rule: OperationRule) -> Self {
         self.operations.insert(name.into(), rule);
@@ -200,7 +200,7 @@ impl OperationRule {
         Self { support: Verdict::Maybe, reason: reason.into(), ..Self::default() }
     }
 
-    /// Adds the rule of an attribute.
+    /// Adds the rule of the attribute `name`. Replaces an earlier rule of this name.
     #[must_use]
     pub fn attribute(mut self, name: impl Into<String>, rule: AttributeRule) -> Self {
         self.attributes.insert(name.into(), rule);

@@ -73,8 +73,8 @@ pub enum ChoiceReason {
     /// Several libraries that fit have the same, most specific requirements. This library is the first of them in the
     /// manifest.
     First,
-    /// No library is known to fit, because properties of the machine are unknown. This library has the lowest
-    /// requirements.
+    /// No library is known to fit, because properties of the machine are unknown. Of the libraries that may fit, this
+    /// library has the lowest requirements.
     NeedsLeast,
 }
 
@@ -170,7 +170,7 @@ impl Manifest {
             .collect();
         let with = |fit: Fit| variants.iter().enumerate().filter(move |(_, variant)| variant.fit() == fit);
         let rank = |variant: &Variant| variant.requires.rank();
-        // Both calls of `min_by_key` return the first of several equal elements.
+        // `min_by_key` returns the first of several equal elements, so the order in the manifest breaks ties.
         let best = with(Fit::Fits).min_by_key(|(_, variant)| Reverse(rank(variant)));
         let (chosen, reason) = match best {
             Some((index, best)) => {
@@ -248,7 +248,8 @@ struct Remedies {
     variable: &'static str,
 }
 
-/// Compares the versions of all devices with a range. Returns `None` if all versions are known and within the range.
+/// Compares the versions of all devices with a range. Returns `None` if all versions are known and within the range,
+/// and otherwise the unmet requirement. `name` describes the versions in messages.
 fn version(name: &str, range: &VersionRange, found: &[DottedVersion], remedies: &Remedies) -> Option<UnmetNeed> {
     let needs = format!("{name} {range}");
     if found.is_empty() {

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A set of CPU features for which a library is compiled, with the name that compilers use for it (`-march`).
+/// A set of CPU features for which a library can be compiled. Its name is the value of the compiler option `-march`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum CpuLevel {

@@ -3,7 +3,7 @@
 //! A manifest may list several libraries for the same operating system and architecture. The field `requires` of each
 //! library contains the CPU level, the range of CUDA compute capabilities and the range of NVIDIA driver versions that
 //! the library requires. [`Manifest::choose_library`](crate::Manifest::choose_library) compares these requirements with
-//! [`MachineProperties`]. These are plain data, so that a test or a tool can describe any machine.
+//! [`MachineProperties`]. The properties are plain data, so that a test or a tool can describe any machine.
 //!
 //! # Order of preference
 //!

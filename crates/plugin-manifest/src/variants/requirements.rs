@@ -77,7 +77,7 @@ impl fmt::Display for VersionRange {
     }
 }
 
-/// Specificity of a range. The larger value is more specific.
+/// Specificity of a range. The larger value is more specific. `None` means that there is no range.
 type RangeRank = Option<(Option<DottedVersion>, bool, Reverse<Option<DottedVersion>>)>;
 
 impl Requirements {

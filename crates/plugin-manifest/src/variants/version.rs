@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Maximum number of integers in a version.
+/// Maximum number of integers in a version. NVIDIA's driver versions have two or three.
 const MOST_NUMBERS: usize = 4;
 
 /// A version of one to four integers separated by dots, such as the compute capability `9.0` or the driver version

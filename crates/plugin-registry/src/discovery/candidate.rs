@@ -20,8 +20,8 @@ pub enum NameOrigin {
     Given,
     /// The plugin's manifest declares the name.
     Manifest,
-    /// A table of known packages or library files lists the name, or an environment variable for one plugin implies it,
-    /// such as `TPU_LIBRARY_PATH`.
+    /// A table of known packages or library files lists the name, or the name follows from an environment variable such
+    /// as `TPU_LIBRARY_PATH`, which belongs to one plugin.
     Known,
     /// A `register_plugin("name")` call in the package's source.
     RegisterCall,
@@ -43,8 +43,8 @@ pub struct CandidateName {
     pub origin: NameOrigin,
 }
 
-/// A plugin that discovery found: its names, the location of its library, the place where it was found, and the reasons
-/// why it cannot be used, if any.
+/// A plugin that discovery found: its names, the location of its library, the place where it was found, and any reasons
+/// why the plugin cannot be used.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Candidate {
@@ -122,8 +122,8 @@ impl Candidate {
         manifest
     }
 
-    /// Returns the SHA-256 hash that the manifest states for the library, in lowercase hexadecimal. Returns `None`
-    /// without a manifest, or if the manifest states no hash for the library or names no library for `host`.
+    /// Returns the SHA-256 hash that the manifest states for the library, in lowercase hexadecimal. Returns `None` if
+    /// the candidate has no manifest, or if the manifest states no hash for the library or names no library for `host`.
     pub fn expected_sha256(&self, host: Target) -> Option<String> {
         let manifest = self.manifest.as_ref()?;
         // The candidate's file may be any of several variants, so compare file names. If the path is a link with

@@ -20,8 +20,8 @@ use super::trust;
 use crate::location::Location;
 use crate::variables;
 
-/// The manifest file in a library's folder, and its content or the reasons why it cannot be used. `None` if the folder
-/// has no manifest, or if its manifest describes only other libraries.
+/// The manifest file in a library's folder, with its content or with the reasons why it cannot be used. `None` if the
+/// folder has no manifest, or if its manifest describes only other libraries.
 type ManifestBeside = Option<(PathBuf, Result<Manifest, Vec<Refusal>>)>;
 
 /// The state and the results of one search.
@@ -94,7 +94,7 @@ impl<'a> Collector<'a> {
             .map_err(|error| Refusal::Unreadable { path: text.to_owned(), message: error.to_string() })
     }
 
-    /// Returns whether the search has already found a library.
+    /// Returns whether the search has already found the library file at `path`.
     pub(super) fn knows(&self, path: &Path) -> bool {
         FileId::of(path).is_some_and(|id| self.files.contains_key(&id))
     }
@@ -116,9 +116,9 @@ impl<'a> Collector<'a> {
         host.choose(manifest, self.machine.get_or_insert_default())
     }
 
-    /// Returns the library that should be used instead of `library`, if the manifest in its folder lists variants of
-    /// `library` that have requirements on the machine. Returns the variant that fits this machine, or the least
-    /// demanding variant if none fits.
+    /// Returns the variant of `library` to use, which may be `library` itself. This is the variant that fits this
+    /// machine, or the least demanding variant if none fits. Returns `None` if no manifest in its folder describes
+    /// `library`, or if no variant has requirements on the machine.
     fn preferred_variant(&mut self, library: &Path) -> Option<PathBuf> {
         let Some((_, Ok(manifest))) = self.manifest_beside(library) else { return None };
         let choice = self.choose(&manifest);
@@ -126,7 +126,7 @@ impl<'a> Collector<'a> {
         Some(library.parent()?.join(&preferred.path))
     }
 
-    /// Adds a candidate, or merges it with the known candidate of the same file.
+    /// Adds a candidate to the results, or merges it into a known candidate of the same plugin and file.
     pub(super) fn add(&mut self, mut candidate: Candidate) {
         // All variants of a library are the same plugin, but a search finds each of them. Replace each variant with the
         // one that fits this machine, unless the user named the found variant.
@@ -343,7 +343,7 @@ fn same_plugin(known: &Candidate, found: &Candidate) -> bool {
         || found.provenance.source != environment
 }
 
-/// Merges a second candidate of the same file into the first.
+/// Merges `found`, another candidate of the same file, into `known`.
 fn merge(known: &mut Candidate, found: Candidate) {
     for name in &found.names {
         known.add_name(&name.name, name.origin);

@@ -62,14 +62,14 @@ impl Discovery {
         }
     }
 
-    /// Sets one environment variable.
+    /// Sets one environment variable of the searched machine. The environment of this process does not change.
     #[must_use]
     pub fn variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.environment.insert(name.into(), value.into());
         self
     }
 
-    /// Sets the whole environment.
+    /// Replaces the whole environment of the searched machine.
     #[must_use]
     pub fn environment<K: Into<OsString>, V: Into<OsString>>(
         mut self,
@@ -160,8 +160,8 @@ impl Discovery {
         LibrarySearch::new(&self.root, self.host, library_path)
     }
 
-    /// Returns a variable's value, or `None` if this process has elevated privileges. Use this function for variables
-    /// that change the results of a search.
+    /// Returns a variable's value. Returns `None` if the variable is unset or empty, or if this process has elevated
+    /// privileges. Use this function for variables that change the results of a search.
     pub(crate) fn trusted(&self, name: &str) -> Option<&OsStr> {
         self.get(name).filter(|_| !self.elevated)
     }

@@ -29,11 +29,12 @@ pub struct Variable {
 enum Kind {
     /// JAX's comma-separated list of plugin names and library paths.
     NamesAndPaths,
-    /// Path of a library. The field is the plugin's name. If it is `None`, the name is derived from the file name.
+    /// Path of a library. The field is the plugin's name. If the field is `None`, the name is derived from the file
+    /// name.
     Library(Option<&'static str>),
     /// Path of a library. The variable's name ends with the name of the platform.
     PlatformLibrary,
-    /// Path of a library, optionally with the plugin's name and a colon before it.
+    /// Path of a library, or the plugin's name, a colon and the path.
     TypeAndPath,
     /// Folders with conventionally named libraries and manifests.
     Folders,
@@ -184,7 +185,9 @@ impl Collector<'_> {
         Provenance::new(SourceKind::Environment, place)
     }
 
-    /// Creates the candidate of a library that a variable names.
+    /// Creates the candidate of the library at `path`, which a variable names. If `name` is `None`, guesses the
+    /// plugin's name from the file name. If the name is too long or the library is not found, the candidate has a
+    /// refusal.
     pub(super) fn candidate_of_variable(
         &mut self,
         provenance: Provenance,

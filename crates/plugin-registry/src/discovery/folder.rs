@@ -13,8 +13,8 @@ pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Returns the sorted paths in a folder whose file names satisfy `wanted`. Checks a name before it builds the path,
-/// because folders may be large.
+/// Returns the paths of the entries in `folder` whose names satisfy `wanted`, sorted. Checks a name before it builds
+/// the path, because folders may be large.
 pub(super) fn files_named(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let wanted = entries.filter(|entry| entry.file_name().to_str().is_some_and(&wanted));
@@ -23,7 +23,7 @@ pub(super) fn files_named(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<P
     files
 }
 
-/// Opens a regular file. Rejects pipes, because opening one may block, and devices, because their content may have no
+/// Opens a regular file, and rejects everything else. Opening a pipe may block, and the content of a device may have no
 /// end.
 pub(super) fn open(path: &Path) -> std::io::Result<File> {
     let plain = |metadata: fs::Metadata| if metadata.is_file() { Ok(()) } else { Err(Error::other("not a file")) };
@@ -51,7 +51,8 @@ pub(super) fn read_text(path: &Path, largest: u64) -> Option<String> {
     read(path, largest).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Maximum size in bytes of a manifest or configuration file that is read.
+/// Maximum size in bytes of a manifest or configuration file that is read. Such files are short, so a longer file is a
+/// mistake or an attack.
 pub(super) const LARGEST_SETTINGS: u64 = 1 << 20;
 
 /// Returns the file name of a path, or an empty string if the path has no file name or the name is not UTF-8.

@@ -24,13 +24,13 @@
 //! 1. If `PJRT_REGISTRY_MANIFESTS` is set: the manifests that this variable names. All other sources are ignored.
 //! 2. Manifests that `PJRT_REGISTRY_ADD_MANIFESTS` names.
 //! 3. Environment variables that name libraries, in the order of [`variables`].
-//! 4. Manifests in `pjrt/plugins.d` below `XDG_CONFIG_HOME`, on Windows `APPDATA`, `XDG_CONFIG_DIRS`, `/etc`,
+//! 4. Manifests in `pjrt/plugins.d` below `XDG_CONFIG_HOME`, `APPDATA` (only on Windows), `XDG_CONFIG_DIRS`, `/etc`,
 //!    `XDG_DATA_HOME` and `XDG_DATA_DIRS`.
-//! 5. Python environments: `VIRTUAL_ENV`, `CONDA_PREFIX`, the interpreters on `PATH`, on Windows those in
-//!    `%LOCALAPPDATA%\Programs\Python` and `%ProgramFiles%`, and `/usr`. In each environment, the search looks along
-//!    the module search path for entry points of the groups `jax_plugins`, `torch_xla.plugins` and `xla_plugins`, then
-//!    for modules of the namespace packages `jax_plugins` and `xla_plugins`, and last for packages that contain a
-//!    plugin but do not announce it.
+//! 5. Python environments: `VIRTUAL_ENV`, `CONDA_PREFIX`, the interpreters on `PATH`, the interpreters in
+//!    `%LOCALAPPDATA%\Programs\Python` and `%ProgramFiles%` (only on Windows), and `/usr`. In each environment, the
+//!    search looks along the module search path for entry points of the groups `jax_plugins`, `torch_xla.plugins` and
+//!    `xla_plugins`, then for modules of the namespace packages `jax_plugins` and `xla_plugins`, and last for packages
+//!    that contain a plugin but do not announce it.
 //! 6. TensorFlow: `TF_PLUGGABLE_DEVICE_LIBRARY_PATH`, and `tensorflow-plugins` in each folder of step 5.
 //! 7. Conventional names (`pjrt-plugin-*`, `pjrt_plugin_*`, `pjrt_c_api_*_plugin`, `lib*pjrt*`, `pjrt_plugin.json`) in
 //!    conventional folders, `LD_LIBRARY_PATH` and the system's library folders. Then `libtpu.so`, `libxpu.so` and

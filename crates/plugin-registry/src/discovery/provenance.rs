@@ -7,8 +7,8 @@ use std::path::PathBuf;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum SourceKind {
-    /// Registered by the program itself, or linked into it. Only a [`PluginRegistry`](crate::PluginRegistry) uses this
-    /// kind.
+    /// The plugin was registered by the program, or is linked into the program. Only a
+    /// [`PluginRegistry`](crate::PluginRegistry) uses this kind.
     Explicit,
     /// A manifest named by `PJRT_REGISTRY_MANIFESTS`. If this variable is set, no other source is searched.
     ManifestOverride,
@@ -114,7 +114,7 @@ pub enum Place {
     },
 }
 
-/// Where a candidate was found, and which Python packages it shadows.
+/// The place where a candidate was found, and the Python distributions and modules that the found one shadows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Provenance {

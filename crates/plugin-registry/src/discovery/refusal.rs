@@ -207,7 +207,8 @@ impl Refusal {
     }
 }
 
-/// Maximum number of characters of an environment variable's item that a message shows.
+/// Maximum number of characters of an environment variable's item that a message shows. A value may have any length,
+/// and the message must stay readable.
 const SHOWN: usize = 256;
 
 /// Returns the first characters of an item in quotes, followed by dots if the item is longer.

@@ -16,14 +16,15 @@ use crate::variables::ALLOWLIST;
 /// privileges.
 const SYSTEM_ALLOWLIST: &str = "/etc/pjrt/plugins.allow";
 
-/// Maximum size in bytes of an allow-list that is read.
+/// Maximum size in bytes of an allow-list that is read. A line has about 100 bytes, so the limit allows more than
+/// 100,000 libraries.
 const LARGEST: u64 = 16 << 20;
 
 /// The libraries that may be loaded, identified by their SHA-256 hashes. If an allow-list applies, all other libraries
 /// are refused.
 ///
-/// The file has one line for each library, as `sha256sum` writes it: 64 hexadecimal digits, then any text. Empty lines and
-/// lines that start with `#` are ignored.
+/// The file has one line for each library, as `sha256sum` writes it: 64 hexadecimal digits, then any text. Empty lines
+/// and lines that start with `#` are ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowList {
     path: PathBuf,
@@ -82,7 +83,7 @@ impl Discovery {
     ///
     /// # Errors
     ///
-    /// Returns a refusal if the allow-list cannot be read or is invalid. In this case, no library may be loaded.
+    /// Returns an error if the allow-list cannot be read or is invalid. In this case, no library may be loaded.
     pub fn allow_list(&self) -> Result<Option<AllowList>, Refusal> {
         if !self.elevated
             && let Some(path) = self.get(ALLOWLIST)
@@ -100,8 +101,8 @@ impl Discovery {
 
 impl Discovery {
     /// Returns the reasons why a candidate's library must not be loaded now: other users can change the file and this
-    /// process has elevated privileges, the allow-list is invalid or does not contain the file's hash, or the hash
-    /// differs from the hash in the manifest.
+    /// process has elevated privileges, the allow-list is invalid or does not contain the file's hash, or, if
+    /// [`Self::verify_sha256`] is on, the hash differs from the hash in the manifest.
     pub(crate) fn refusals_of(&self, candidate: &Candidate, library: &Path) -> Vec<Refusal> {
         let mut refusals: Vec<Refusal> = insecure(library).filter(|_| self.elevated).into_iter().collect();
         match self.allow_list() {
@@ -122,7 +123,8 @@ impl Discovery {
 ///
 /// # Errors
 ///
-/// Returns [`Refusal::InsecureLocation`] for the first file or folder that other users can change.
+/// Returns [`Refusal::InsecureLocation`] for the first file or folder that does not belong to root, that other users
+/// may write to, or that cannot be examined.
 pub fn check_trusted(path: &Path) -> Result<(), Refusal> {
     if !process_privileges::elevated() {
         return Ok(());
@@ -131,8 +133,8 @@ pub fn check_trusted(path: &Path) -> Result<(), Refusal> {
 }
 
 /// Checks that only root can change a file and the folders above it. Returns a refusal for the first file or folder
-/// that does not belong to root, or that other users may write to. Folders with the sticky bit may be writable. Returns
-/// `None` if the file does not exist.
+/// that does not belong to root, that other users may write to, or that cannot be examined. Folders with the sticky bit
+/// may be writable. Returns `None` if the file does not exist.
 #[cfg(unix)]
 pub(super) fn insecure(path: &Path) -> Option<Refusal> {
     use std::os::unix::fs::MetadataExt;

@@ -71,7 +71,7 @@ impl Etcd {
             match store.gateway.range("pjrt", store.attempt(Deadline::after(store.operation))) {
                 Ok(_) => break,
                 Err(fault) if fault.is_transient() && server < store.gateway.endpoints().len() => {}
-                // The user may have access to other keys than `pjrt`, which this request reads.
+                // This request reads the key `pjrt`. The user may have access to other keys only.
                 Err(fault) if fault.code == ErrorCode::PERMISSION_DENIED => break,
                 Err(Fault { code, message, cause }) => {
                     return Err(EtcdError { code, message: format!("{}: {message}", store.name), cause });

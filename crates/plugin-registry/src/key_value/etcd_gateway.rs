@@ -1,4 +1,4 @@
-//! Sends requests to the JSON gateway that every etcd server offers in addition to gRPC, over HTTP without TLS.
+//! Sends requests over HTTP without TLS to the JSON gateway, which every etcd server offers in addition to gRPC.
 
 use std::io::{BufRead, BufReader};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,8 @@ use ureq::{Agent, Body};
 /// The default port for etcd clients.
 const PORT: u16 = 2379;
 
-/// Maximum size in bytes of an answer that is read. By default, etcd limits requests to 1.5 MiB.
+/// Maximum size in bytes of an answer that is read. By default, etcd limits requests to 1.5 MiB, so answers with one
+/// value are far smaller.
 const LARGEST_ANSWER: u64 = 256 << 20;
 
 /// The error of a request.
@@ -148,7 +149,7 @@ impl Gateway {
     }
 
     /// Waits until a key is set at `revision` or later. Returns `None` after the timeout, or if the server ended the
-    /// watch without a reason or because it has compacted the history after `revision`.
+    /// watch without a reason or because a compaction has deleted the history at `revision`.
     pub(super) fn watch(&self, key: &str, revision: i64, timeout: Duration) -> Result<Option<Vec<u8>>, Fault> {
         let request = json!({
             "create_request": { "key": encode(key.as_bytes()), "start_revision": revision.to_string() }

@@ -20,7 +20,8 @@ pub struct Prefixed {
 
 impl Prefixed {
     /// Creates a view of the store that contains the keys of `plugin` in `run`. All processes of a run must pass the
-    /// same `run`, and runs that share a store must pass different ones. The id of the cluster job is a good choice.
+    /// same `run`, and different runs that share a store must pass different values. The id of the cluster job is a
+    /// good choice.
     pub fn new(store: Arc<dyn KeyValueStore>, run: &str, plugin: &str) -> Self {
         // The prefix contains the lengths of both names, so that different pairs of names never have the same prefix.
         let prefix = format!("pjrt/{}.{run}/{}.{plugin}/", run.len(), plugin.len());

@@ -190,7 +190,7 @@ impl Redis {
 
 /// The reason why waiting for a key failed.
 enum Wait {
-    /// The connection broke.
+    /// Connecting, subscribing or receiving a message failed.
     Broken(redis::RedisError),
     /// A command failed. Waiting again would fail as well.
     Failed((ErrorCode, String)),

@@ -28,7 +28,7 @@ pub(super) struct Core {
     pub(super) discovery: Option<Discovery>,
     pub(super) locks: LockFolder,
     pub(super) table: RwLock<Table>,
-    /// Initialized by the first search. Threads that need the results of the search wait until it has ended.
+    /// Initialized by the first search. Threads that need the results of the search wait until the search has ended.
     pub(super) first_search: OnceLock<()>,
 }
 

@@ -7,7 +7,7 @@ use super::library::ProcessLibrary;
 
 /// The libraries that a registry no longer uses, by plugin name. A shutdown of the registry waits for their clients. A
 /// library stays in the list until a shutdown finds that it has no clients. If shutdowns overlap or follow each other,
-/// each of them therefore waits for all clients.
+/// each shutdown therefore waits for all clients.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EndedPlugins(Vec<(String, Arc<ProcessLibrary>)>);
 

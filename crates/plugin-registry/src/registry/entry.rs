@@ -27,7 +27,7 @@ pub struct PluginEntry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Status {
-    /// The plugin is not loaded, and discovery found no reason against loading it.
+    /// This registry has not loaded the plugin, and discovery found no reason against loading it.
     Available,
     /// This registry loaded the plugin. The field is the number of clients of its library.
     Loaded(usize),
@@ -67,8 +67,8 @@ impl PluginEntry {
         self.record.descriptor.as_ref()
     }
 
-    /// Returns the results of discovery: the library, the place where it was found, and the reasons why it cannot be
-    /// used, if any.
+    /// Returns the results of discovery: the plugin's library, the place where the plugin was found, and any reasons
+    /// why the plugin cannot be used.
     pub fn candidate(&self) -> &Candidate {
         &self.record.candidate
     }

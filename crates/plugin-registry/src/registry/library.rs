@@ -57,8 +57,8 @@ pub(super) struct Load {
     pub(super) missing: Vec<MissingVariable>,
 }
 
-/// Shuts a plugin down when it is dropped. At most one guard of each library exists. The registries that loaded the
-/// library and the clients that they created share the guard.
+/// Shuts a plugin down when the guard is dropped. At most one guard of each library exists. The registries that loaded
+/// the library and the clients that they created share the guard.
 #[derive(Debug)]
 pub(crate) struct ShutdownGuard {
     library: Arc<ProcessLibrary>,

@@ -46,14 +46,14 @@ impl PluginEntry {
     ///
     /// # Errors
     ///
-    /// The errors of [`Self::load_with`] apply.
+    /// Returns an error if [`Self::load_with`] returns an error.
     pub fn load(&self) -> Result<LoadedPlugin, Error> {
         self.load_with(&PluginLoadOptions::new())
     }
 
     /// Loads the plugin's library and initializes the plugin, unless this process has already done so. A library is
-    /// loaded only once, even if several registries and threads load it. The setup of the first load applies to all of
-    /// them.
+    /// loaded only once, even if several registries and threads load it. The setup of the first load applies to all
+    /// later loads.
     ///
     /// # Errors
     ///
@@ -138,12 +138,12 @@ impl LoadedPlugin {
         self.client_labelled(&format!("{}:{}", caller.file(), caller.line()), options)
     }
 
-    /// Creates a client as [`Self::client`] does. If another program requests the same devices, its error contains the
-    /// label.
+    /// Creates a client as [`Self::client`] does. If another client is rejected because this client holds the lease on
+    /// the devices, the error contains `label`.
     ///
     /// # Errors
     ///
-    /// The errors of [`Self::client`] apply.
+    /// Returns an error if [`Self::client`] returns an error.
     pub fn client_labelled(&self, label: &str, options: &ClientOptions) -> Result<Client, Error> {
         let (entry, name) = (&self.entry, self.entry.name());
         entry.registry().check(entry.id(), name)?;

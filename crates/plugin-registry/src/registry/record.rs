@@ -31,7 +31,7 @@ pub(crate) struct Record {
     /// Whether the manifest is the plugin's own.
     pub(crate) has_own_manifest: bool,
     pub(crate) precedence: Precedence,
-    /// Index in the order in which the records were created.
+    /// Position of the record in the order in which records were added to the registry, counted from 1.
     pub(crate) order: usize,
     /// Status of the plugin's hardware. Updated when the registry is refreshed.
     hardware: RwLock<Arc<HardwareStatus>>,

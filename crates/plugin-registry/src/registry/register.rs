@@ -18,7 +18,8 @@ use crate::error::Error;
 use crate::hardware::HardwareProbe;
 use crate::location::{Location, has_folder};
 
-/// Returns the descriptions that are linked into this program, each with the code that linked it.
+/// Returns the descriptions of the plugins that are linked into this program. Each description has a text that names
+/// the code that linked the plugin.
 fn linked() -> Vec<(String, Result<Descriptor, Faults>)> {
     let embedded = [
         // The linker drops a plugin that no code refers to, so refer to the embedded device here.
@@ -159,7 +160,7 @@ impl PluginRegistry {
     }
 
     /// Creates a record. The environment variable `PJRT_REGISTRY_CAPABILITIES_<NAME>` overrides the plugin's
-    /// capabilities.
+    /// capabilities. If its value is invalid, the candidate gets a refusal.
     pub(super) fn record(
         &self,
         mut candidate: Candidate,
@@ -261,8 +262,8 @@ fn names(manifest: &Manifest) -> Vec<CandidateName> {
     all.map(|name| CandidateName { name: name.to_lowercase(), origin: NameOrigin::Given }).collect()
 }
 
-/// Reads the manifest in a library's folder. Returns `None` if there is no manifest, or if it describes other
-/// libraries.
+/// Reads the manifest in a library's folder. Returns `None` if there is no manifest, or if the manifest lists only
+/// other libraries.
 fn manifest_beside(path: &Path) -> Result<Option<Manifest>, Error> {
     let file = path.with_file_name(FILE_NAME);
     let manifest = match read_manifest(&file) {

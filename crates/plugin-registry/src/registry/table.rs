@@ -49,7 +49,7 @@ impl Table {
         }
     }
 
-    /// Returns the occupied rows in order.
+    /// Returns the rows that contain a record, in the order of their indices, each with its id and its record.
     pub(super) fn rows(&self) -> impl Iterator<Item = (PluginId, &Row, &Arc<Record>)> {
         let rows = (0u32..).zip(&self.rows);
         rows.filter_map(|(index, row)| Some((row.id(index), row, row.record.as_ref()?)))
@@ -176,9 +176,9 @@ impl Table {
     }
 }
 
-/// Returns whether a plugin that was found again replaces the known record. A registration by the program and a plugin
-/// whose function table is linked into it are kept. A plugin that did not change is kept, too, so that its id stays
-/// valid.
+/// Returns whether a plugin that was found again replaces the known record. A plugin that the program registered is not
+/// replaced, and neither is a plugin whose function table is linked into the program. A plugin that did not change is
+/// not replaced either, so that its id stays valid.
 fn is_superseded(known: &Record, found: &Record) -> bool {
     let linked = matches!(known.candidate.location, Location::Linked(_));
     known.precedence != Precedence::Program && !linked && !known.is_same(found)

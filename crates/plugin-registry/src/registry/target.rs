@@ -36,7 +36,7 @@ impl LoadedPlugin {
     ///
     /// # Errors
     ///
-    /// The errors of [`ForPlugin::for_target`] apply.
+    /// Returns an error if [`ForPlugin::for_target`] returns an error.
     pub fn program(&self, module: &Module) -> Result<Program, pjrt::Error> {
         Program::for_target(module, self.plugin(), &self.target())
     }

@@ -192,7 +192,7 @@ fn options_are_those_of_the_schema() {
 fn loads_replaced_library_beside_old_one() {
     let folder = folder("replaced");
     let (library, next) = (folder.join("libreplaced.so"), folder.join("next"));
-    // Bytes after the end of the library make the file a different one with the same code.
+    // Appending bytes to the library creates a different file with the same code.
     let put = |extra: &[u8]| {
         fs::write(&next, [&fs::read(closing_plugin()).unwrap(), extra].concat()).unwrap();
         fs::rename(&next, &library).unwrap();

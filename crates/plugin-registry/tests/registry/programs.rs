@@ -9,8 +9,8 @@ use plugin_registry::discovery::Refusal;
 use plugin_registry::{Error, PluginRegistry, RejectReason};
 
 const PROGRAMS: [(&str, usize, usize); 3] = [("axpy", 3, 1), ("mlp", 5, 1), ("mlp_train_step", 6, 5)];
-/// Maximum difference from NumPy's double-precision result. Relative to the expected value if its magnitude exceeds 1,
-/// otherwise absolute.
+/// Maximum difference from NumPy's double-precision result. The difference is relative if the magnitude of the expected
+/// value exceeds 1, and absolute otherwise.
 const TOLERANCE: f32 = 2e-5;
 
 fn folder() -> PathBuf {

@@ -22,7 +22,8 @@ pub(super) fn flag(field: &str, number: u32) -> Result<bool> {
     }
 }
 
-/// Reads a list of enumeration codes. Returns an empty list if the length is 0.
+/// Reads a list of enumeration codes, and converts each code with `from_code`. Returns an empty list if the length
+/// is 0.
 ///
 /// # Safety
 ///

@@ -10,7 +10,7 @@ use super::structs::dp_capabilities;
 use crate::capabilities::for_each_capability;
 use crate::{Capabilities, Result};
 
-/// A C field: its name, and the offset of the first byte after it.
+/// The name of a C field, and the byte offset in the struct at which the field ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Field {
     #[cfg_attr(not(test), expect(dead_code, reason = "for tests that name the field"))]
@@ -18,8 +18,8 @@ pub(super) struct Field {
     pub(super) end: usize,
 }
 
-/// Generates the list of the C fields and their conversions. The pattern of `complete` has no `..`, so the code does
-/// not compile if a field of the struct is missing from the table.
+/// Generates the list of the C fields, and the functions that convert all fields from and to C. The pattern of
+/// `complete` has no `..`, so the code does not compile if a field of the struct is missing from the table.
 macro_rules! fields {
     ($(
         $(#[$doc:meta])*
@@ -45,7 +45,7 @@ macro_rules! fields {
             ]
         };
 
-        /// Reads every field. Does not check the consistency between fields.
+        /// Reads every field. Does not check whether the fields are consistent with each other.
         ///
         /// # Safety
         ///
@@ -68,13 +68,13 @@ macro_rules! fields {
 }
 for_each_capability!(fields);
 
-/// Returns the end of the last field that is completely within the first `struct_size` bytes. Returns 0 if
-/// `struct_size` is too small for its own field. A copy up to this offset never ends within a field.
+/// Returns the byte offset at which the last field that is completely within the first `struct_size` bytes ends.
+/// Returns 0 if `struct_size` is too small for its own field. A copy up to this offset never ends within a field.
 pub(super) fn whole_fields(struct_size: usize) -> usize {
     FIELDS.iter().map(|field| field.end).filter(|end| *end <= struct_size).max().unwrap_or(0)
 }
 
-/// Returns the end of the last field.
+/// Returns the byte offset at which the last field of the struct ends.
 const fn end() -> usize {
     let (mut index, mut end) = (0, 0);
     while index < FIELDS.len() {

@@ -20,12 +20,12 @@ use crate::capabilities::{
 use crate::describe::foreign;
 use crate::{ElementType, Error, Result, Value};
 
-/// The type of a capability that `FIELDS` fields of the C struct represent.
+/// The Rust type of a capability. `FIELDS` is the number of fields that represent the capability in the C struct.
 pub(super) trait CForm<const FIELDS: usize>: Sized {
     /// The values of the C fields, as a tuple.
     type Raw;
 
-    /// Reads the C fields. Errors name the invalid field by its element of `names`.
+    /// Reads the C fields. `names` contains the names of these fields, for error messages.
     ///
     /// # Safety
     ///
@@ -99,7 +99,7 @@ impl CForm<1> for Option<DlpackDevice> {
     }
 }
 
-/// An element of a list that C represents by a 32-bit code.
+/// The element type of a list. C represents each element by a 32-bit code.
 trait Number: Copy {
     fn to_number(self) -> u32;
     fn from_number(number: u32) -> Option<Self>;
@@ -291,7 +291,7 @@ impl CForm<2> for Vec<ReplicaOrder> {
     }
 }
 
-/// Name of the environment variable, as pointer and length, and one of `DP_MASTER_ADDRESS_*`.
+/// Pointer to the name of the environment variable, length of the name in bytes, and one of `DP_MASTER_ADDRESS_*`.
 impl CForm<3> for MasterAddress {
     type Raw = (*const c_char, usize, u32);
 
@@ -337,7 +337,7 @@ impl CForm<3> for Option<HostCallbacks> {
     }
 }
 
-/// Oldest and newest version. The newest version 0.0.0 means `None`.
+/// Oldest and newest version. If the newest version is 0.0.0, the value is `None`.
 impl CForm<2> for Option<StablehloRange> {
     type Raw = ([u32; 3], [u32; 3]);
 
@@ -352,7 +352,8 @@ impl CForm<2> for Option<StablehloRange> {
     }
 }
 
-/// Names of the memory kinds, name of the default kind, and the flag for arrays in host memory.
+/// Pointer to the names of the memory kinds, number of names, pointer to the name of the default kind, length of this
+/// name in bytes, and the flag for arrays in host memory.
 impl CForm<5> for MemoryKinds {
     type Raw = (*const dp_string, usize, *const c_char, usize, u32);
 

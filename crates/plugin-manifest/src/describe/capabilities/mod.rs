@@ -7,7 +7,8 @@
 //! - If several C fields represent a capability, the last one determines whether the capability is set. A reader
 //!   therefore ignores a capability that is only partly within `struct_size`. The fields of the memory kinds are an
 //!   exception, because they are independent of each other.
-//! - Strings are UTF-8, passed by pointer and length, without a terminating NUL. A pointer is null if the length is 0.
+//! - Strings are UTF-8, passed by pointer and length, without a terminating NUL. A pointer may be null if its length
+//!   is 0.
 //! - Flags are 0 or 1. Enumerations use the codes of [`constants`], and element types use the values of
 //!   `PJRT_Buffer_Type`.
 //! - Structs that are elements of lists never grow.

@@ -14,9 +14,9 @@ use crate::{Capabilities, Error, Result};
 ///
 /// # Errors
 ///
-/// Returns an error that names the pointer or the field if the struct is null, misaligned or too short, if a number is
-/// invalid, or if a string is not UTF-8. Otherwise, returns an error with all faults that [`Capabilities::validate`]
-/// finds.
+/// Returns an error if the struct is null, misaligned or too short, if a list is null or misaligned, if a number is
+/// invalid, or if a string is not UTF-8. This error names the struct or the field. Also returns an error if
+/// [`Capabilities::validate`] finds faults. This error contains all of them.
 pub unsafe fn read(capabilities: *const dp_capabilities) -> Result<Capabilities> {
     if capabilities.is_null() || !capabilities.is_aligned() {
         let what = if capabilities.is_null() { "null" } else { "not aligned" };

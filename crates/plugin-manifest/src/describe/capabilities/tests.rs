@@ -52,7 +52,7 @@ macro_rules! c_fields {
 }
 for_each_capability!(c_fields);
 
-/// Returns the names and the ends of the C fields, in the order of the struct.
+/// Returns the name of each C field and the byte offset at which the field ends, in the order of the struct.
 fn sorted() -> Vec<(&'static str, usize)> {
     let mut fields: Vec<_> = FIELDS.iter().map(|field| (field.name, field.end)).collect();
     fields.sort_by_key(|(_, end)| *end);
@@ -238,7 +238,8 @@ fn constants_match_enums() {
     assert_eq!(found, expected);
 }
 
-/// End of each C field in the first version of the struct. Later versions may only append fields.
+/// The name of each C field in the first version of the struct, and the byte offset at which the field ends. Later
+/// versions may only append fields.
 const FIRST: &[(&str, usize)] = &[
     ("struct_size", 8),
     ("dense_gather_factor", 12),

@@ -1,4 +1,4 @@
-//! The C description of a plugin that this library contains.
+//! Creates the C description of a plugin in Rust, for the library or program that contains the plugin.
 
 use std::ffi::{CStr, c_void};
 
@@ -12,7 +12,7 @@ use crate::describe::descriptor::{
 };
 use crate::{Descriptor, Environment, Error, Faults, Hooks, Library, ProcessTopology, Result};
 
-/// A plugin that this library describes to other programs through C. Other programs may call the functions of its
+/// A plugin in Rust that is described to other programs through C. Other programs may call the functions of its
 /// [`CDescriptor`] at any time, on any thread. These functions catch panics. After a panic, `get_pjrt_api` returns
 /// null, `shutdown` returns as usual, and the other functions return an error.
 pub trait ExportedPlugin: Hooks + Sized {
@@ -26,14 +26,15 @@ pub trait ExportedPlugin: Hooks + Sized {
     /// The plugin's hooks.
     const HOOKS: Self;
 
-    /// Returns the location of the PJRT library. If this library contains the PJRT table, returns [`Library::Static`].
+    /// Returns the location of the PJRT library. Returns [`Library::Static`] if the PJRT table is in the same library
+    /// as the description.
     fn library() -> Library;
 
     /// Returns the plugin's description. An implementation need not check the manifest, because readers check it.
     ///
     /// # Errors
     ///
-    /// Returns the faults of the description if the plugin cannot be described.
+    /// Returns an error with the faults of the description if the plugin cannot be described.
     fn descriptor() -> Result<Descriptor, Faults>;
 }
 
@@ -48,7 +49,7 @@ unsafe impl Send for CDescriptor {}
 unsafe impl Sync for CDescriptor {}
 
 impl CDescriptor {
-    /// Fallback for a plugin if neither its description nor an error message can be created.
+    /// The descriptor to return if neither the description of a plugin nor an error message can be created.
     pub const UNDESCRIBED: Self = {
         const REASON: &CStr = c"the plugin cannot be described";
         Self(dp_descriptor {

@@ -5,7 +5,7 @@
 //!
 //! Each struct begins with its size, and new versions only append fields, so that plugins and frameworks of different
 //! versions can read each other's structs. A reader accesses only the bytes within the size that the struct states, and
-//! treats all other fields as absent. The contracts between plugins and readers are D1 to D5 of `docs/safety.md`.
+//! treats all other fields as zero. The contracts between plugins and readers are D1 to D5 of `docs/safety.md`.
 
 mod exported;
 mod plan;

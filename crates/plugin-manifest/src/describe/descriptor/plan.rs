@@ -11,8 +11,8 @@ pub(super) fn to_json(plan: &EnvPlan) -> Result<String> {
     serde_json::to_string(plan).map_err(|error| Error::internal(format!("the plan: {error}")))
 }
 
-/// The JSON form of a plan. The JSON does not contain the effects of the steps on the environment, which [`from_json`]
-/// computes.
+/// The JSON form of a plan. The JSON does not contain the effects of the steps on the environment. [`from_json`]
+/// computes these effects.
 #[derive(Deserialize)]
 struct Plan {
     #[serde(default)]

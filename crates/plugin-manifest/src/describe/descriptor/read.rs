@@ -16,8 +16,8 @@ use crate::{
 
 impl Descriptor {
     /// Reads a descriptor that a library's `DevicePlugin_GetDescriptor` returned or a C program filled in. The only
-    /// function that this method calls is the descriptor's `get_pjrt_api`. The other functions are called when their
-    /// results are requested.
+    /// function that this method calls is the descriptor's `get_pjrt_api`. The methods of the returned description call
+    /// the other functions.
     ///
     /// # Safety
     ///

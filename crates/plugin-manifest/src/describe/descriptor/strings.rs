@@ -63,7 +63,7 @@ pub(super) unsafe fn variables(data: *const dp_variable, len: usize, field: &str
     .collect()
 }
 
-/// Returns the variables of `environment`, which must outlive the result.
+/// Returns the variables of `environment` as C structs. `environment` must outlive the result.
 pub(super) fn of_environment(environment: &Environment) -> Vec<dp_variable> {
     environment
         .iter()
@@ -124,7 +124,8 @@ unsafe impl Growing for dp_topology {
     }
 }
 
-/// Copies the fields that are both in the foreign struct and in `T`. All other fields are zero.
+/// Copies the words of a foreign struct that are completely within both its `struct_size` and the size of `T`. All
+/// other bytes of the result are zero.
 ///
 /// # Safety
 ///
@@ -170,7 +171,8 @@ pub(super) unsafe fn answer(sink: dp_sink, user: *mut c_void, work: impl FnOnce(
     code.as_raw()
 }
 
-/// Calls a function that passes its result to a sink, and returns this result. Errors contain the function's `name`.
+/// Calls a function that passes its result to a sink, and returns this result. If the function reports an error,
+/// returns this error without change. Errors about a missing or invalid result contain the function's `name`.
 ///
 /// # Safety
 ///
@@ -188,7 +190,8 @@ pub(super) unsafe fn ask(name: &str, function: impl FnOnce(dp_sink, *mut c_void)
     if code == ErrorCode::OK { Ok(text) } else { Err(Error::new(code, text)) }
 }
 
-/// The sink that [`ask`] passes. Stores the text in the variable to which `user` points.
+/// The sink that [`ask`] passes. Stores the text in the variable to which `user` points. If the text is invalid, stores
+/// an error instead.
 unsafe extern "C" fn take(user: *mut c_void, data: *const c_char, len: usize) {
     let answer = user.cast::<Option<Result<String>>>();
     // SAFETY: D3 (functions of a descriptor): the text is valid during the call.

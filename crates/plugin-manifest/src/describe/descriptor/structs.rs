@@ -194,7 +194,7 @@ pub fn depth_from_raw(raw: u32) -> Result<Depth> {
 impl dp_descriptor {
     /// Size of the struct in this version.
     pub const STRUCT_SIZE: usize = size_of::<Self>();
-    /// Size of the shortest struct that a reader accepts: all fields up to `name`.
+    /// Size of the shortest struct that a reader accepts: all fields up to and including `name`.
     pub const MIN_SIZE: usize = std::mem::offset_of!(Self, manifest);
 
     /// Creates an empty descriptor, for a plugin to fill in.

@@ -22,7 +22,7 @@ impl Reading {
     }
 }
 
-/// The inputs of a source.
+/// The data from which a source is read, and the source itself, for the origins of its values.
 pub(in crate::process) struct Input<'a> {
     pub(in crate::process) environment: &'a Environment,
     pub(in crate::process) host: &'a dyn Host,
@@ -91,8 +91,8 @@ pub(super) fn about(name: &str, text: &str, faults: &Faults) -> Faults {
     Fault::new(name, format!("{text:?}: {message}")).into()
 }
 
-/// Returns a port for a job that does not specify one, from the 4096 highest ports. As in JAX, the port depends on the
-/// job ID, so that jobs on one host get different ports.
+/// Returns a port for the job with the ID `job`, for jobs that do not specify a port. The result is one of the 4096
+/// highest ports. As in JAX, the port depends on the job ID, so that jobs on one host get different ports.
 pub(super) fn port_of_job(job: u64) -> u16 {
     const FIRST: u16 = 61440;
     FIRST + u16::try_from(job % 4096).unwrap_or(0)

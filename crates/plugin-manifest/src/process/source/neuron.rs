@@ -1,4 +1,4 @@
-//! AWS Neuron's own variables, which users set by hand with one index for each process.
+//! AWS Neuron's own variables. Users set these variables by hand, with a different index for each process.
 
 use super::input::{Input, Reading};
 use crate::Faults;

@@ -34,8 +34,9 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     })
 }
 
-/// Returns the host of `mpirun`, where Open MPI runs rank 0 by default, with a port that is derived from the job ID.
-/// Returns `None` if the variable with the host is not set.
+/// Returns the coordinator's address. Its host is the host of `mpirun`, because Open MPI runs rank 0 there by default.
+/// Its port is derived from the job ID. The port is unknown if the job ID is malformed. Returns `None` if the variable
+/// with the host is not set.
 fn coordinator(input: &Input<'_>) -> Result<Option<Attributed<Address>>, Faults> {
     let Some(uri) = input.text(URI) else { return Ok(None) };
     let host = ["tcp://", "tcp6://"].iter().find_map(|scheme| {

@@ -58,7 +58,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     })
 }
 
-/// Returns the number of tasks of one node, from a list such as `4(x2),2`.
+/// Returns the number of tasks on the node with the index `node`. `text` is the list for all nodes, such as `4(x2),2`.
 fn tasks_of(text: &str, node: u32) -> Result<u32, Faults> {
     let mut passed = 0u64;
     for group in text.split(',') {

@@ -38,7 +38,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
 }
 
 /// Combines the list of this slice's hosts with the Megascale variables. `listed` is the origin of the list, and
-/// `worker` is the index of this host in it. Returns the hosts, the slice and the coordinator.
+/// `worker` is the index of this host in the list. Returns the hosts, the slice and the coordinator.
 pub(super) fn slice(
     input: &Input<'_>,
     hosts: Vec<String>,

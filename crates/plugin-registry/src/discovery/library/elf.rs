@@ -14,7 +14,7 @@ use crate::discovery::target::{Architecture, OperatingSystem, Target};
 /// Maximum number of hash chain entries that one look-up reads. Linkers create tables in which two or three symbols
 /// share a bucket. The chain of a damaged table may have no end.
 const MOST_STEPS: u32 = 1 << 16;
-/// Maximum length in bytes of the name of a library, folder or symbol.
+/// Maximum length in bytes of the name of a library, folder or symbol. A file with a longer name counts as damaged.
 const LONGEST: u64 = 4096;
 
 fn architecture(machine: u16, wide: bool) -> Architecture {

@@ -14,7 +14,7 @@ pub enum LibraryFormat {
     Pe,
 }
 
-/// The entry functions that a library exports.
+/// Whether a library exports each of the entry functions that discovery knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Exports {
@@ -81,9 +81,9 @@ pub struct LibraryFacts {
 
 /// The reason why a file cannot be read as a shared library.
 pub(super) enum Fault {
-    /// The file is not a shared library.
+    /// The file is not a shared library. The field describes the file.
     Other(String),
-    /// The file has the magic number of a shared library, but its headers are damaged.
+    /// The file has the magic number of a shared library, but its headers are damaged. The field describes the damage.
     Damaged(String),
 }
 

@@ -13,7 +13,7 @@ const HEADER: usize = 48;
 const ENTRY: usize = 24;
 /// Maximum size in bytes of a cache that is read.
 const LARGEST: u64 = 64 << 20;
-/// Maximum nesting of `include` lines.
+/// Maximum nesting of `include` lines. Without a limit, a file that includes itself would cause an endless recursion.
 const DEEPEST: usize = 8;
 
 /// Paths of the libraries in the loader's cache, by name. A name may have several paths, for example one for each

@@ -31,7 +31,8 @@ impl<'data, R: ReadRef<'data>> ReadRef<'data> for Limited<R> {
     }
 }
 
-/// Returns the NUL-terminated name at an offset. Truncates a name that is longer than the name of any entry function.
+/// Returns the NUL-terminated name at an offset. Truncates the name to [`LONGEST_NAME`] bytes. Returns an empty name if
+/// `at` is after the end of `names`.
 pub(super) fn short_name(names: &[u8], at: usize) -> &[u8] {
     let rest = names.get(at..).unwrap_or_default();
     let rest = &rest[..rest.len().min(LONGEST_NAME)];

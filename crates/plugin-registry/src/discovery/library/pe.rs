@@ -10,7 +10,7 @@ use super::limited::{Limited, short_name};
 use super::reader::Reader;
 use crate::discovery::target::{Architecture, OperatingSystem, Target};
 
-/// Maximum number of imported libraries that are read from a file.
+/// Maximum number of imported libraries that are read from a file. The table of a damaged file may have no end.
 const MOST_IMPORTS: u64 = 4096;
 /// Maximum length in bytes of an imported library's name.
 const LONGEST: u64 = 512;

@@ -8,7 +8,8 @@ use crate::discovery::folder;
 /// Maximum size in bytes of a metadata file that is read. The `RECORD` of the largest packages has about a megabyte.
 const LARGEST: u64 = 16 << 20;
 
-/// Maximum number of requirements that are read from one distribution.
+/// Maximum number of requirements that are read from one distribution. The limit bounds the cost of a malicious
+/// distribution.
 const MOST_REQUIRED: usize = 4096;
 
 /// An installed Python distribution.
@@ -44,7 +45,7 @@ pub(super) struct EntryPoint {
 }
 
 impl EntryPoint {
-    /// Returns the module name in the value.
+    /// Returns the dotted name of the module in the value, which has the form `module` or `module:attribute`.
     pub(super) fn module(&self) -> &str {
         self.value.split(':').next().unwrap_or_default().trim()
     }

@@ -19,7 +19,7 @@ pub(super) struct PythonEnvironment {
     pub(super) search_path: Vec<PathBuf>,
     /// Modules that editable installations map to other folders, each with its dotted name and its path without `.py`.
     pub(super) mapped: Vec<(String, PathBuf)>,
-    /// Namespace packages and the folders that editable installations add to them.
+    /// Names of namespace packages, each with a folder that an editable installation adds to the package.
     pub(super) namespaces: Vec<(String, PathBuf)>,
 }
 

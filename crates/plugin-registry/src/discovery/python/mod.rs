@@ -65,7 +65,7 @@ struct Libraries {
 }
 
 /// The announcement of a plugin, the distribution that contains the announcement, and the dotted name of the module
-/// that it names.
+/// that the announcement names.
 struct Announced<'a> {
     distribution: Option<&'a Distribution>,
     announcement: PythonAnnouncement,
