@@ -1,4 +1,4 @@
-//! `dp_plugin`: a plugin of a registry, whether loaded or not.
+//! `dp_plugin`: a plugin of a registry. The plugin may be loaded or not.
 
 use std::ffi::c_char;
 use std::ptr;
@@ -56,13 +56,13 @@ impl dp_plugin {
         }
     }
 
-    /// Returns the loaded plugin, or an error if the plugin is not loaded.
+    /// Returns the loaded plugin. Returns a failure if the plugin is not loaded, or if the registry refuses it.
     fn loaded(&self) -> Outcome<LoadedPlugin> {
         if self.entry.status() == Status::Available {
             let message = format!("{} is not loaded; call dp_plugin_load first", self.entry.name());
             return Err(Failure::new(ErrorCode::FAILED_PRECONDITION, message));
         }
-        // For a loaded plugin, `load` returns the plugin. For others, it returns the reason why the plugin cannot be
+        // If the plugin is loaded, `load` returns it. Otherwise, `load` returns the reason why the plugin cannot be
         // loaded.
         Ok(self.entry.load()?)
     }
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn dp_plugin_free(plugin: *mut dp_plugin) {
     unsafe { guard::free(plugin) }
 }
 
-/// Returns the name of the plugin.
+/// Returns the name of the plugin, or a string with null `data` if `plugin` is NULL.
 ///
 /// # Safety
 ///
@@ -166,7 +166,8 @@ pub unsafe extern "C" fn dp_plugin_alias_count(plugin: Option<&dp_plugin>) -> us
     guard::get(plugin, 0, |plugin| plugin.aliases.len())
 }
 
-/// Returns an alias of the plugin, such as `gpu`, or an absent string if `index` is too large.
+/// Returns the alias at `index`, counted from 0, such as `gpu`. Returns a string with null `data` if `index` is too
+/// large, or if `plugin` is NULL.
 ///
 /// # Safety
 ///
@@ -189,8 +190,9 @@ pub unsafe extern "C" fn dp_plugin_answers_to(plugin: Option<&dp_plugin>, name: 
     })
 }
 
-/// Returns the path of the plugin's library, with U+FFFD for bytes that are not UTF-8. Returns an absent string if the
-/// plugin is linked into the program, or if its path is computed when it is loaded.
+/// Returns the path of the plugin's library, with U+FFFD for bytes that are not UTF-8. Returns a string with null
+/// `data` if the plugin is linked into the program, or if its path is not known before it is loaded. Also returns such
+/// a string if `plugin` is NULL.
 ///
 /// # Safety
 ///
@@ -200,7 +202,8 @@ pub unsafe extern "C" fn dp_plugin_path(plugin: Option<&dp_plugin>) -> dp_string
     text_of(plugin, |plugin| plugin.path.as_ref())
 }
 
-/// Returns a description of the location at which the plugin was found, for display.
+/// Returns a description of the location at which the plugin was found, for display. Returns a string with null `data`
+/// if `plugin` is NULL.
 ///
 /// # Safety
 ///
@@ -221,7 +224,8 @@ pub unsafe extern "C" fn dp_plugin_refusal_count(plugin: Option<&dp_plugin>) -> 
     guard::get(plugin, 0, |plugin| plugin.refusals.len())
 }
 
-/// Returns a reason why the plugin cannot be used, with a remedy, or an absent string if `index` is too large.
+/// Returns the reason at `index`, counted from 0, why the plugin cannot be used, with a remedy. Returns a string with
+/// null `data` if `index` is too large, or if `plugin` is NULL.
 ///
 /// # Safety
 ///
@@ -276,7 +280,7 @@ pub unsafe extern "C" fn dp_plugin_priority(plugin: Option<&dp_plugin>) -> i32 {
     guard::get(plugin, 0, |plugin| plugin.entry.manifest().priority)
 }
 
-/// Returns whether the manifest declares the plugin experimental.
+/// Returns whether the manifest declares the plugin experimental, or false for NULL.
 ///
 /// # Safety
 ///
@@ -311,7 +315,8 @@ pub unsafe extern "C" fn dp_plugin_hardware(plugin: Option<&dp_plugin>) -> dp_pr
     })
 }
 
-/// Returns the evidence for the result of `dp_plugin_hardware`, for display.
+/// Returns the evidence for the result of `dp_plugin_hardware`, for display. Returns a string with null `data` if
+/// `plugin` is NULL.
 ///
 /// # Safety
 ///
@@ -332,7 +337,8 @@ pub const DP_OWNERSHIP_PER_PROCESS: dp_ownership = 1;
 /// One client on the machine.
 pub const DP_OWNERSHIP_EXCLUSIVE: dp_ownership = 2;
 
-/// Returns the number of clients that the devices of the plugin support at the same time.
+/// Returns the number of clients that the devices of the plugin support at the same time, or `DP_OWNERSHIP_SHARED` for
+/// NULL.
 ///
 /// # Safety
 ///
@@ -346,7 +352,8 @@ pub unsafe extern "C" fn dp_plugin_ownership(plugin: Option<&dp_plugin>) -> dp_o
     })
 }
 
-/// Returns the manifest of the plugin in the format of a `pjrt_plugin.json`.
+/// Returns the manifest of the plugin in the format of a `pjrt_plugin.json`, or a string with null `data` if `plugin`
+/// is NULL.
 ///
 /// # Safety
 ///
@@ -358,7 +365,8 @@ pub unsafe extern "C" fn dp_plugin_manifest_json(plugin: Option<&dp_plugin>) -> 
 }
 
 /// Returns the capabilities of the plugin's devices as JSON, in the format of the manifest's object `capabilities`.
-/// Omitted fields have the values that frameworks assume for an unknown device.
+/// Omitted fields have the values that frameworks assume for an unknown device. Returns a string with null `data` if
+/// `plugin` is NULL.
 ///
 /// # Safety
 ///
@@ -385,7 +393,7 @@ pub unsafe extern "C" fn dp_plugin_capabilities(
         let plugin = guard::required(plugin, "plugin")?;
         if plugin.capabilities.get().is_none() {
             let made = CCapabilities::new(plugin.entry.capabilities())?;
-            // If another thread has set the capabilities in the meantime, they are kept.
+            // If another thread has set the capabilities in the meantime, keep those and drop `made`.
             let _ = plugin.capabilities.set(made);
         }
         let made = plugin
@@ -398,9 +406,9 @@ pub unsafe extern "C" fn dp_plugin_capabilities(
     unsafe { guard::call("dp_plugin_capabilities", out, error, body) }
 }
 
-/// Creates a plan for a process with this topology. The plan contains the variables, the client options and the
-/// coordinator that the plugin needs. This function does not set the variables. NULL for `topology` means a single
-/// process.
+/// Creates a plan for a process whose position among all processes is `topology`. The plan contains the variables, the
+/// client options and the coordinator that the plugin needs. This function does not set the variables. NULL for
+/// `topology` means a single process.
 ///
 /// # Safety
 ///

@@ -147,7 +147,8 @@ fn every_object_has_a_raw_pointer() {
     assert!(!add.as_raw().is_null() && !add.executable().as_raw().is_null());
     assert!(!client.topology().unwrap().as_raw().is_null() && !x.ready_event().unwrap().as_raw().is_null());
     assert_eq!(event.as_raw(), event.event().as_raw());
-    // Compare a call of a C function through `Plugin::api` with the function of `pjrt` that wraps it.
+    // A C function that is called through `Plugin::api` must return the same value as the function of `pjrt` that wraps
+    // it.
     let mut args = PJRT_Buffer_OnDeviceSizeInBytes_Args::new();
     args.buffer = x.as_raw();
     unsafe { client.plugin().api().call::<slot::PJRT_Buffer_OnDeviceSizeInBytes>(&mut args) }.unwrap();
