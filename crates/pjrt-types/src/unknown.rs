@@ -1,4 +1,4 @@
-//! Fields of protobuf messages that this SDK does not use.
+//! Keeps the protobuf fields of compile options that this SDK does not use.
 
 use std::fmt;
 

@@ -71,8 +71,8 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Writes the dimensions from `depth` on, which have the given extents. Takes the formatted elements from `cells`, and
-/// pads them to `width` characters.
+/// Formats the dimensions from `depth` on. `extents` contains the extents of these dimensions. Takes the formatted
+/// elements from `cells`, and pads each of them to `width` characters.
 fn nested(
     extents: &[usize],
     edge: usize,

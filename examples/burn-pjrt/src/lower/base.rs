@@ -8,8 +8,8 @@ use stablehlo::ir::{ComparisonDirection, ElementType};
 use super::{Lower, Result};
 use crate::dtype::extents;
 
-/// A slice of a dimension: every `step`-th element of `start..end`. If `reversed`, the elements are counted from the
-/// end.
+/// A slice of a dimension: every `step`-th element of `start..end`, beginning with the first element. If `reversed` is
+/// set, the slice begins with the last element and contains the elements in descending order.
 struct Range {
     start: i64,
     end: i64,

@@ -31,7 +31,8 @@ macro_rules! window {
     }};
 }
 
-/// Lowers an operation that has a separate struct, with the same fields, for each number of spatial dimensions.
+/// Lowers a convolution or, with `transposed`, a transposed convolution. A macro is needed, because Burn has a separate
+/// struct with the same fields for each number of spatial dimensions.
 macro_rules! convolve {
     ($self:ident, $op:ident) => {
         $self.convolve(&$op.x, &$op.weight, $op.bias.as_ref(), &window!($op.options), &$op.out)

@@ -84,7 +84,8 @@ impl Lower<'_> {
         Ok(self.f.gather(x, points, options)?)
     }
 
-    /// Returns the position of each element of `indices`, with the position along `dimension` replaced by the element.
+    /// Returns the coordinates that each element of `indices` selects in the operand. They are the element's own
+    /// coordinates, except that the coordinate along `dimension` is the element's value.
     fn points(&self, indices: Value, dimension: usize) -> Result<Value> {
         let f = self.f;
         let indices = self.index(indices)?;
@@ -100,7 +101,8 @@ impl Lower<'_> {
         Ok(f.concatenate(&columns, shape.len())?)
     }
 
-    /// Combines the elements that [`Self::gather`] would select with `values`, by the operation `update`.
+    /// Returns `x` with updated elements. `update` combines each element that [`Self::gather`] would select with the
+    /// corresponding element of `values`.
     pub(super) fn scatter(
         &self,
         x: Value,
@@ -131,7 +133,8 @@ impl Lower<'_> {
         self.scatter_points(x, points, values, update)
     }
 
-    /// Combines the slices that [`Self::take`] would select with `values`, by the operation `update`.
+    /// Returns `x` with updated slices. `update` combines each slice that [`Self::take`] would select with the
+    /// corresponding slice of `values`.
     pub(super) fn scatter_rows(
         &self,
         x: Value,
@@ -162,7 +165,8 @@ impl Lower<'_> {
         Ok(f.scatter(x, rows, values, options, |old, new| self.updated(old, new, update))?)
     }
 
-    /// Combines the slices that [`Self::gather_points`] would select with `values`, by the operation `update`.
+    /// Returns `x` with updated slices. `update` combines each slice that [`Self::gather_points`] would select with the
+    /// corresponding slice of `values`.
     pub(super) fn scatter_points(&self, x: Value, points: Value, values: Value, update: Update) -> Result<Value> {
         let (shape, form) = (self.shape(x)?, self.shape(points)?);
         let batch = form.len() - 1;

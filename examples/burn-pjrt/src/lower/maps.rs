@@ -25,7 +25,7 @@ impl Matrix {
         self.numbers[row * self.columns + column] += number;
     }
 
-    /// Returns the matrix that computes the averages of adaptive pooling.
+    /// Returns the matrix that computes the averages of adaptive pooling from `input` to `output` elements.
     fn averages(input: usize, output: usize) -> Self {
         let mut matrix = Self::new(output, input);
         for row in 0..output {
@@ -122,8 +122,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Multiplies each spatial dimension by a matrix. `matrix` creates it from the extents of the operation's input and
-    /// output. The gradient multiplies by the transposed matrix.
+    /// Multiplies each spatial dimension by a matrix. `matrix` creates this matrix from the extents of the operation's
+    /// input and output. If `gradient` is set, multiplies by the transposed matrix instead.
     fn mapped(
         &mut self,
         from: &TensorIr,
@@ -159,7 +159,7 @@ impl Lower<'_> {
         Ok(self.f.transpose(x, &permutation)?)
     }
 
-    /// Truncates the last dimension, or extends it with zeros.
+    /// Truncates the last dimension to `extent`, or extends it to `extent` with zeros.
     fn resized(&self, x: Value, extent: i64) -> Result<Value> {
         let shape = self.shape(x)?;
         let (none, mut high) = (vec![0; shape.len()], vec![0; shape.len()]);
