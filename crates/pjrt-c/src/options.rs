@@ -27,8 +27,8 @@ pub const DP_VALUE_FLOAT: dp_value_type = 3;
 /// A boolean.
 pub const DP_VALUE_BOOL: dp_value_type = 4;
 
-/// Options as names and typed values, in order. Each name occurs once. A framework sets options for a client.
-/// `dp_plugin_client_options` converts the values to the types that the plugin's schema declares.
+/// A list of options for a client. An option has a unique name and a typed value. `dp_plugin_client_options` converts
+/// the values to the types that the plugin's schema declares.
 #[derive(Default)]
 pub struct dp_options {
     given: Vec<Entry>,

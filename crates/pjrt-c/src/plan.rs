@@ -70,7 +70,8 @@ impl dp_plan {
     }
 }
 
-/// Applying the step changes the variable. Without this flag, the variable already has the planned value.
+/// Applying the plan changes the variable. Without this flag, the variable already has the planned value, or its
+/// existing value is kept.
 pub const DP_STEP_CHANGES: u32 = 1;
 /// The variable must be set before the plugin is loaded. Without this flag, it must be set before a client is created.
 pub const DP_STEP_BEFORE_LOAD: u32 = 2;

@@ -23,8 +23,8 @@ use crate::options::dp_options;
 use crate::plan::dp_plan;
 use crate::text::Text;
 
-/// A handle of a plugin in a registry, with the description of the plugin. Handles of one plugin are independent. Each
-/// handle owns the strings that it returns.
+/// A handle of a plugin in a registry. The handle contains the description of the plugin, and owns the strings that its
+/// functions return. Handles of the same plugin are independent of each other.
 pub struct dp_plugin {
     pub(crate) entry: PluginEntry,
     name: Text,
@@ -270,7 +270,7 @@ pub unsafe extern "C" fn dp_plugin_status(plugin: Option<&dp_plugin>) -> dp_plug
 }
 
 /// Returns the priority of the plugin, or 0 for NULL. Among suitable plugins, the plugin with the highest priority is
-/// preferred. JAX uses 400 for plugins.
+/// preferred. JAX registers its plugins with priority 400.
 ///
 /// # Safety
 ///
@@ -293,7 +293,7 @@ pub unsafe extern "C" fn dp_plugin_is_experimental(plugin: Option<&dp_plugin>) -
 /// The result of the search for a plugin's hardware in the machine.
 pub type dp_presence = u32;
 
-/// The manifest does not describe the hardware, or this system does not list such devices.
+/// The manifest does not describe the hardware, or the operating system does not list devices of this kind.
 pub const DP_HARDWARE_UNKNOWN: dp_presence = 0;
 /// A device node or a PCI device of the plugin was found.
 pub const DP_HARDWARE_PRESENT: dp_presence = 1;
@@ -432,9 +432,9 @@ pub unsafe extern "C" fn dp_plugin_configure(
 }
 
 /// Loads and initializes the plugin's library, unless this process has already done so. Returns the function table,
-/// which is valid until the process ends. NULL for `topology` means a single process, or the topology with which the
-/// plugin was loaded before. Returns `DP_FAILED_PRECONDITION` if the process lacks variables that the plugin needs
-/// (`dp_plan_apply`), if the plugin was loaded with another topology, or if the handle is stale.
+/// which is valid until the process ends. If the plugin is already loaded, NULL for `topology` means the topology of
+/// that load. Otherwise, it means a single process. Returns `DP_FAILED_PRECONDITION` if the process lacks variables
+/// that the plugin needs (`dp_plan_apply`), if the plugin was loaded with another topology, or if the handle is stale.
 ///
 /// # Safety
 ///
@@ -491,7 +491,8 @@ pub unsafe extern "C" fn dp_plugin_api_version(
 /// Returns the options for `PJRT_Client_Create`: first the options of the plan, then the options that were found with
 /// the plugin, then `given`. A later option replaces an earlier option with the same name. The options are checked
 /// against the plugin's schema and converted to the schema's types. Defaults of the schema are added. If options are
-/// invalid, returns `DP_INVALID_ARGUMENT`, and the error names all of them. `plan` and `given` may be NULL.
+/// invalid, returns `DP_INVALID_ARGUMENT`, and the error names all invalid options. If the plugin cannot be used,
+/// returns `DP_FAILED_PRECONDITION`. `plan` and `given` may be NULL.
 ///
 /// # Safety
 ///

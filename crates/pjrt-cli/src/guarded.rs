@@ -14,9 +14,10 @@ use serde_json::{Value, json};
 
 use crate::env::become_command;
 
-/// Interval between two checks of a child's state.
+/// Interval between two checks whether a child has ended.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Time that the guard has to end a task that exceeded its limit. A process that is in a driver call may end late.
+/// Time that the guard has to end a task after its time limit or a request to stop. A process may end late if it is in
+/// a call to a driver.
 const GRACE: Duration = Duration::from_secs(5);
 /// Maximum wait for remaining output after the child has ended. A process that the child started may keep the pipe
 /// open.

@@ -70,8 +70,8 @@ impl Setup {
         command
     }
 
-    /// Returns the command's output for the layers' library, if the user's variables name the user's library as the
-    /// plugin behind the layers.
+    /// Runs the command on the layers' library, with environment variables that name the user's library as the plugin
+    /// behind the layers. Returns the command's output.
     fn answer_of_layers(&self) -> String {
         let mut command = self.as_nobody(&["devices", "-p", self.layers.to_str().unwrap()]);
         command.env("PJRT_LAYERS", "trace").env("PJRT_LAYERS_PLUGIN", &self.library);

@@ -258,9 +258,9 @@ mod process {
         assert!(success && start.elapsed() < LIMIT * CLIENTS / 2, "{:?}: {text}", start.elapsed());
     }
 
-    /// Names of the ways in which a child process leaves runs pending before it ends. Unless the name starts with
-    /// `untracked`, the client tracks runs. If it starts with `untracked`, `pjrt` counts only the callbacks and copies
-    /// that wait for runs as pending.
+    /// Names of the actions of a child process while its runs are pending. The process then ends. Unless the name
+    /// starts with `untracked`, the client tracks runs. If it starts with `untracked`, `pjrt` counts only the callbacks
+    /// and copies that wait for runs as pending.
     const WAYS: [&str; 9] = [
         "on_ready",
         "to_host_async",

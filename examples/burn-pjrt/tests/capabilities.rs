@@ -57,8 +57,8 @@ fn run(device: &PjrtDevice) -> (Vec<f32>, String) {
 /// Counts the ops of a program by name.
 fn ops(program: &str) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
-    // Attributes such as `#stablehlo.dot` have names that look like op names. Change their prefix, so that they are not
-    // counted.
+    // Attributes such as `#stablehlo.dot` have names that look like op names. Remove the prefix of these names, so that
+    // they are not counted.
     let program = program.replace("#stablehlo.", "#");
     for word in program.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '.') {
         if let Some(op) = word.strip_prefix("stablehlo.") {

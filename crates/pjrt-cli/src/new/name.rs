@@ -27,7 +27,8 @@ pub(crate) fn check_for_jax(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Rejects a name that some tool does not accept. Returns a warning if another plugin has the same name.
+/// Rejects a name that is not valid for a plugin or is not preserved by Cargo and pip, and keywords of Rust and Python.
+/// Returns a warning if another plugin has the same name.
 pub(crate) fn check(name: &str) -> Result<Option<String>, String> {
     if name.len() > MAX_NAME_LENGTH {
         let start: String = name.chars().take(16).collect();

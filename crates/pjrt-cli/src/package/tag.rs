@@ -82,8 +82,8 @@ fn linux_architecture(name: &'static str) -> &'static str {
     }
 }
 
-/// Returns the minor version of the oldest glibc that the library supports, or the reason why the library does not
-/// qualify for a manylinux tag.
+/// Returns the minor version of the oldest glibc that the library supports, or the reason why the wheel cannot have a
+/// manylinux tag.
 fn manylinux(library: &Library, beside: &[String]) -> Result<u32, String> {
     let strangers: Vec<&str> = library
         .needed
@@ -116,7 +116,7 @@ fn manylinux(library: &Library, beside: &[String]) -> Result<u32, String> {
     Ok(oldest)
 }
 
-/// Rejects a tag for systems on which the library does not work.
+/// Rejects a tag that is not a platform tag, or that includes systems on which the library does not work.
 pub(crate) fn check(tag: &str, library: &Library, beside: &[String]) -> Result<(), String> {
     let fits = |os: &str, architectures: &[&str]| {
         os == library.os && architectures.iter().all(|wanted| library.architectures.contains(wanted))

@@ -9,7 +9,7 @@ use crate::real::{compile, embedded, everywhere};
 use aligned_vec::{AVec, avec};
 use pjrt::{ElementType, ErrorKind, Placement, Shape};
 
-/// Aligned memory, the offset in it at which the data starts, and a counter of how often the data is dropped.
+/// Aligned memory, the byte offset in it at which the data starts, and the number of times that such data was dropped.
 struct Bytes(AVec<u8>, usize, Arc<AtomicUsize>);
 
 impl AsRef<[u8]> for Bytes {

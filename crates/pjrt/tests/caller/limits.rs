@@ -36,9 +36,9 @@ mod out_of_memory {
     // The variables are thread-local, so that tests on other threads do not change them. The plugin's functions run on
     // the thread of the test that calls them.
     thread_local! {
-        /// Number of the next allocating calls that fail.
+        /// How many of the next allocating calls will fail.
         static FAILURES: Cell<usize> = const { Cell::new(0) };
-        /// Number of allocating calls so far.
+        /// Number of allocating calls since a test last reset this counter.
         static CALLS: Cell<usize> = const { Cell::new(0) };
         /// Whether a failed run deletes its first input.
         static CONSUMES: Cell<bool> = const { Cell::new(false) };

@@ -82,7 +82,7 @@ fn two_users(table: *const PJRT_Api) {
     assert_eq!(framework.read(theirs), [1.0, 2.0]);
     drop(borrowed);
     assert_eq!(framework.read(theirs), [1.0, 2.0]);
-    // `own_buffer` takes ownership of a buffer, so the buffer can be donated.
+    // Unlike an adopted buffer, a buffer that `own_buffer` takes over can be donated.
     let given = unsafe { own_buffer(&client, given) }.unwrap();
     let run = add.execute_with([Input::Borrow(&mine), Input::Donate(given)], &ExecuteOptions::new()).unwrap();
     run.done.wait().unwrap();

@@ -193,8 +193,8 @@ impl Lower<'_> {
     }
 }
 
-/// Returns dimension numbers for arrays that start with batch and features, and kernels that start with output
-/// features.
+/// Returns the dimension numbers of Burn's layout. The first two dimensions of inputs and outputs are the batch and the
+/// features. Those of kernels are the output features and the input features.
 fn dimensions(spatial: usize) -> ConvDimensions {
     let last: Vec<usize> = (2..spatial + 2).collect();
     ConvDimensions {

@@ -151,7 +151,7 @@ impl Lower<'_> {
         self.set(to, x)
     }
 
-    /// Swaps a dimension with the last one.
+    /// Swaps `dimension` with the last dimension.
     fn swapped(&self, x: Value, dimension: usize) -> Result<Value> {
         let mut permutation: Vec<usize> = (0..self.rank(x)?).collect();
         let last = permutation.len() - 1;

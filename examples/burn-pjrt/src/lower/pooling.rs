@@ -102,7 +102,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Returns the divisors of the averages, broadcast to the shape of the output.
+    /// Returns the number by which each window's sum is divided, broadcast to the shape of the output. It is the
+    /// product of [`Pool::counts`] over the spatial dimensions.
     fn divisors(&self, pool: &Pool, input: &[i64], output: &[i64], padded: bool, like: Value) -> Result<Value> {
         let f = self.f;
         let spatial = &output[2..];
