@@ -7,8 +7,8 @@ use plugin_registry::Policy;
 use crate::error::{dp_code, dp_error};
 use crate::guard;
 
-/// Rules by which a framework selects a plugin: preferences in order, and whether the user's environment takes
-/// precedence. A policy without preferences selects any plugin.
+/// Rules by which a framework selects a plugin. They consist of an ordered list of preferences, and of settings for the
+/// user's environment and for experimental plugins. A policy without preferences selects any plugin.
 #[derive(Default)]
 pub struct dp_policy {
     /// `None` for a policy without preferences.

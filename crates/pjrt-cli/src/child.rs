@@ -1,4 +1,4 @@
-//! Runs a probe, which loads a plugin in a child process, and reads the steps that it reports.
+//! Runs a probe, which is a child process that loads a plugin. Reads the steps that the child process reports.
 
 use std::time::Duration;
 

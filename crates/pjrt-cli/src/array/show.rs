@@ -1,4 +1,4 @@
-//! Formats arrays for display in NumPy's style: one line for each row, from the outermost dimension to the innermost.
+//! Formats arrays for display in NumPy's style. The elements of the innermost dimension are on one line.
 
 use pjrt::HostArray;
 use serde_json::Value;

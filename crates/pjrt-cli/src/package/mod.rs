@@ -122,7 +122,8 @@ fn manifest(args: &Args, frameworks: Frameworks, source: &Source, libraries: &[P
     let mut manifest = source.manifest.clone();
     if let Some(name) = &args.name {
         manifest.name.clone_from(name);
-        // The name given on the command line may be an alias in the manifest.
+        // The manifest may list the name from the command line as an alias. A name must not be its own alias, so remove
+        // it.
         manifest.aliases.retain(|alias| alias != name);
     }
     if frameworks.jax {

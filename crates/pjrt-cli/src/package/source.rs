@@ -92,7 +92,7 @@ fn one(library: PathBuf, manifest: &Manifest) -> Vec<Variant> {
     vec![Variant { path: library, requires }]
 }
 
-/// Builds the shared library of a crate, and returns its path.
+/// Builds the shared library of the crate in `folder`, and returns the library's path.
 pub(crate) fn built(folder: &Path) -> Result<PathBuf, String> {
     Package::of(folder)?.build(folder)
 }
@@ -226,7 +226,7 @@ impl Package {
         })
     }
 
-    /// Builds the crate's library, and returns its path. Shows Cargo's diagnostics on the terminal.
+    /// Builds the crate's library, and returns the library's path. Cargo's diagnostics appear on the standard error.
     fn build(&self, folder: &Path) -> Result<PathBuf, String> {
         let mut cargo = cargo();
         cargo.args(["build", "--release", "--lib", "--message-format=json-render-diagnostics", "--manifest-path"]);

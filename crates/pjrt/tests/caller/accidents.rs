@@ -1,7 +1,7 @@
-//! Tests panics and leaks in the caller's code while a plugin may use the caller's memory. Destructors of data and
-//! callbacks panic, threads unwind, and guards are leaked. The tests run on the embedded CPU device and on real
-//! plugins. `cargo xtask asan` also runs these tests, and reports uses of freed memory. The module `run_options` tests
-//! the streams and callbacks of a run.
+//! Tests panics and leaks in the caller's code while a plugin may use the caller's memory. In some tests, a callback or
+//! a method of the caller's data panics. In others, a thread unwinds, or a guard is leaked. The tests run on the
+//! embedded CPU device and on real plugins. `cargo xtask asan` also runs these tests, and reports uses of freed memory.
+//! The module `run_options` tests the streams and callbacks of a run.
 
 #![allow(clippy::disallowed_methods, reason = "a test of panics")]
 

@@ -60,7 +60,7 @@ impl Lower<'_> {
                 let mut shape = extents(&op.input);
                 shape.splice(op.dim..=op.dim, [windows as i64, op.size as i64]);
                 let split = f.reshape(taken, &shape)?;
-                // The last dimension contains the elements of a window.
+                // Move the elements of a window to the last dimension.
                 let mut permutation: Vec<usize> = (0..shape.len()).filter(|&d| d != op.dim + 1).collect();
                 permutation.push(op.dim + 1);
                 self.set(&op.out, f.transpose(split, &permutation)?)

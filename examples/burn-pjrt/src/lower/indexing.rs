@@ -12,7 +12,7 @@ fn count(shape: &[i64]) -> u64 {
 }
 
 impl Lower<'_> {
-    /// Selects slices along a dimension. `rows` contains the positions of the slices and has one dimension.
+    /// Selects slices along `dimension`. `rows` is a vector with the positions of the slices along this dimension.
     ///
     /// If the plugin requests dense gathers, the result is computed as the product of a one-hot matrix and the operand.
     /// This form requires finite operands, because the product of 0 and an infinity or a NaN is NaN.
@@ -26,13 +26,13 @@ impl Lower<'_> {
         let options =
             DotGeneral::new().contracting([1], [dimension]).precision([Precision::Highest, Precision::Highest]);
         let product = self.f.dot_general(mask, x, options)?;
-        // The first dimension of the product corresponds to the positions.
+        // The first dimension of the product corresponds to the positions. Move it to `dimension`.
         let mut permutation: Vec<usize> = (1..shape.len()).collect();
         permutation.insert(dimension, 0);
         Ok(self.f.transpose(product, &permutation)?)
     }
 
-    /// Selects slices along a dimension with a gather op.
+    /// Selects the same slices as [`Self::take`], always with a gather op.
     pub(super) fn take_sparse(&self, x: Value, dimension: usize, rows: Value) -> Result<Value> {
         let shape = self.shape(x)?;
         let mut sizes = shape.clone();
@@ -124,7 +124,7 @@ impl Lower<'_> {
             let zero = f.broadcast_to(self.number_like(0.0, x)?, &all)?;
             let spread = f.select(mask, f.broadcast_in_dim(values, &dims, &all)?, zero)?;
             let sums = self.sum(spread, &[dimension])?;
-            // The last dimension of the sums corresponds to the position along `dimension`.
+            // The last dimension of the sums corresponds to the position along `dimension`, so move it there.
             let mut permutation: Vec<usize> = (0..rank - 1).collect();
             permutation.insert(dimension, rank - 1);
             return Ok(f.add(x, f.transpose(sums, &permutation)?)?);

@@ -42,7 +42,8 @@ impl Matrix {
         matrix
     }
 
-    /// Returns the matrix that interpolates with a kernel. The kernel covers `reach` elements on each side of a
+    /// Returns the matrix that interpolates with a kernel. With `align_corners`, the first elements of the input and
+    /// the output have the same position, and so do the last ones. The kernel covers `reach` elements on each side of a
     /// position. With `repeat_edge`, an element outside the input is replaced by the element at the edge. Otherwise it
     /// is omitted, and the weights of the other elements are scaled up.
     fn kernel(input: usize, output: usize, align_corners: bool, reach: i64, repeat_edge: bool) -> Self {
@@ -142,7 +143,7 @@ impl Lower<'_> {
             let contracted = usize::from(!gradient);
             let options =
                 DotGeneral::new().contracting([d], [contracted]).precision([Precision::Highest, Precision::Highest]);
-            // The last dimension of the product is the mapped dimension.
+            // The last dimension of the product is the mapped dimension. Move it back to its place.
             let product = f.dot_general(x, constant, options)?;
             let mut permutation: Vec<usize> = (0..rank - 1).collect();
             permutation.insert(d, rank - 1);
