@@ -8,8 +8,8 @@ use crate::error::{dp_code, dp_error};
 use crate::failure::Outcome;
 use crate::guard;
 
-/// Settings of the search for plugins: environment variables, folders and file system. Creating or changing them does
-/// not search. `dp_registry_new` performs the search.
+/// Settings of the search for plugins: environment variables, folders and file system. Creating or changing the
+/// settings does not start a search. `dp_registry_new` performs the search.
 pub struct dp_discovery {
     inner: Discovery,
 }
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn dp_discovery_free(discovery: *mut dp_discovery) {
     unsafe { guard::free(discovery) }
 }
 
-/// Runs the body of a function that changes the settings. `change` returns the new settings.
+/// Runs the body of the C function named `function`. `change` receives the current settings and returns the new ones.
 ///
 /// # Safety
 ///
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn dp_discovery_set_variable(
     unsafe { change("dp_discovery_set_variable", discovery, error, set) }
 }
 
-/// Sets the home folder, which contains folders such as `.config` and `.local`.
+/// Sets the home folder of the user. The search looks for plugins in its subfolders, such as `.local/lib`.
 ///
 /// # Safety
 ///
@@ -113,8 +113,8 @@ pub unsafe extern "C" fn dp_discovery_set_home(
     unsafe { change("dp_discovery_set_home", discovery, error, set) }
 }
 
-/// Sets whether the search includes Python environments. It reads their files and does not run Python. The default is
-/// true.
+/// Sets whether the search includes Python environments. The search reads the files of the environments and does not
+/// run Python. The default is true.
 ///
 /// # Safety
 ///
@@ -129,7 +129,8 @@ pub unsafe extern "C" fn dp_discovery_set_python(
     unsafe { change("dp_discovery_set_python", discovery, error, |discovery| Ok(discovery.python(read))) }
 }
 
-/// Sets whether the search includes conventional folders and file names. The default is true.
+/// Sets whether the search includes conventional folders, such as `/usr/local/lib/pjrt`, and conventional file names,
+/// such as `libtpu.so`. The default is true.
 ///
 /// # Safety
 ///

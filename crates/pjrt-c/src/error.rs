@@ -43,9 +43,9 @@ pub const DP_DATA_LOSS: dp_code = 15;
 /// Credentials are missing or wrong.
 pub const DP_UNAUTHENTICATED: dp_code = 16;
 
-/// The error of a function. Functions that can fail have a `dp_error**` as their last parameter, which may be NULL if
-/// the caller needs only the code. On failure, the function stores an error there, which the caller frees. On success,
-/// the function does not write to it.
+/// The error of a function. The last parameter of a function that can fail is a `dp_error**`. It may be NULL if the
+/// caller needs only the code. If the function fails and the pointer is not NULL, the function stores an error there,
+/// and the caller must free it. If the function succeeds, it does not write to this pointer.
 pub struct dp_error {
     pub(crate) code: ErrorCode,
     pub(crate) message: Text,

@@ -16,8 +16,8 @@ pub unsafe extern "C" fn dp_error_code(error: Option<&dp_error>) -> dp_code {
     guard::get(error, DP_OK, |error| error.code.as_raw())
 }
 
-/// Returns the message of an error: the name of the function, the cause and a remedy. Returns an absent string for
-/// NULL.
+/// Returns the message of an error: the name of the function, the cause and, if there is one, a remedy. Returns a
+/// string with null `data` if `error` is NULL.
 ///
 /// # Safety
 ///

@@ -23,7 +23,7 @@ impl Failure {
         Self::new(ErrorCode::INVALID_ARGUMENT, message)
     }
 
-    /// Creates a failure for a panic.
+    /// Creates a failure for a panic. The message contains the panic's message if `payload` is a string.
     pub(crate) fn panic(payload: &(dyn Any + Send)) -> Self {
         let text = payload.downcast_ref::<&str>().copied();
         let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");

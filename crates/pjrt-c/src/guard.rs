@@ -25,7 +25,8 @@ use crate::text::{NO_TEXT, Text};
 /// Runs the body of a function, and converts a panic to a failure.
 #[expect(clippy::disallowed_methods, reason = "the one place of the C interface where panics are contained")]
 fn contain<T>(body: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
-    // A body that panics has not written any output, and the registry's locks recover from poisoning.
+    // `AssertUnwindSafe` is correct here. A body that panics has not written any output, and the registry's locks
+    // recover from poisoning.
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(Failure::panic(&*payload)))
 }
 
@@ -40,7 +41,7 @@ pub(crate) unsafe fn call<T>(
     error: *mut *mut dp_error,
     body: impl FnOnce() -> Outcome<T>,
 ) -> dp_code {
-    // Check this first, because the caller could not free an object that the body created.
+    // Check this before running the body. Without `out`, the caller could not free an object that the body created.
     let outcome = if out.is_null() {
         Err(Failure::argument("`out` is NULL; it must point to a place for the result"))
     } else {
@@ -136,7 +137,7 @@ pub(crate) fn at<T>(items: &[T], index: usize) -> Outcome<&T> {
     })
 }
 
-/// Returns an object, or an error if it is null.
+/// Returns the object, or an `INVALID_ARGUMENT` failure that names `parameter` if the object is null.
 pub(crate) fn required<T>(object: Option<T>, parameter: &str) -> Outcome<T> {
     object.ok_or_else(|| Failure::argument(null(parameter, "an object")))
 }
@@ -234,7 +235,7 @@ pub(crate) unsafe fn path(path: *const c_char, parameter: &str) -> Outcome<PathB
     unsafe { text(path, parameter) }.map(PathBuf::from)
 }
 
-/// Reads the description of a plugin.
+/// Reads the description of a plugin, or returns a failure if the pointer is null or the description is invalid.
 ///
 /// # Safety
 ///
@@ -247,7 +248,7 @@ pub(crate) unsafe fn descriptor(descriptor: *const dp_descriptor) -> Outcome<Des
     Ok(unsafe { Descriptor::from_raw(descriptor) }?)
 }
 
-/// Checks the pointer to a function table, and wraps it.
+/// Converts a pointer to a function table to a `StaticApi`, or returns a failure if the pointer is null.
 ///
 /// # Safety
 ///
@@ -273,7 +274,8 @@ pub(crate) unsafe fn topology(topology: *const dp_topology) -> Outcome<Option<Pr
     Ok(Some(unsafe { ProcessTopology::from_raw(topology) }?))
 }
 
-/// Writes an additional output, unless `place` is null. The body must not fail after this call.
+/// Writes an output in addition to that of [`call`], unless `place` is null. The body must not fail after this call,
+/// because a function that fails must not write outputs.
 ///
 /// # Safety
 ///
@@ -285,7 +287,8 @@ pub(crate) unsafe fn put<T>(place: *mut T, value: T) {
     }
 }
 
-/// Passes an additional object to the caller, unless `place` is null. The body must not fail after this call.
+/// Passes an object to the caller in addition to the output of [`call`], unless `place` is null. The caller must free
+/// it. The body must not fail after this call, because a function that fails must not write outputs.
 ///
 /// # Safety
 ///
@@ -307,7 +310,8 @@ pub(crate) unsafe fn set_variable(name: &str, value: &str) {
     unsafe { std::env::set_var(name, value) };
 }
 
-/// Reads and checks `struct_size` of a caller's struct.
+/// Returns `struct_size` of a caller's struct. Returns a failure if the pointer is null, or if the size is smaller than
+/// that of the first version of the struct.
 ///
 /// # Safety
 ///
@@ -348,8 +352,8 @@ fn null(parameter: &str, expected: &str) -> String {
     format!("`{parameter}` is NULL; it must point to {expected}")
 }
 
-/// Returns a string of an object, borrowed from the object. Returns an absent string if the object is null or has no
-/// such string.
+/// Returns the string that `text` selects, borrowed from the object. Returns a string with null `data` if the object is
+/// null, or if `text` returns `None` or panics.
 pub(crate) fn text_of<O>(object: Option<&O>, text: impl FnOnce(&O) -> Option<&Text>) -> dp_string {
     get(object, NO_TEXT, |object| text(object).map_or(NO_TEXT, Text::lend))
 }

@@ -1,4 +1,4 @@
-//! `dp_lease`: the permission to create a client.
+//! `dp_lease`: the permission to create clients of a plugin.
 
 use plugin_registry::ClientLease;
 

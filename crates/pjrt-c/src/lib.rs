@@ -4,7 +4,8 @@
 //! which cbindgen generates from the source files of this crate. A Rust program uses `plugin_registry` instead.
 //!
 //! Each type of object has its own module. Every function that uses an object or a pointer calls the functions of
-//! `guard`. Callers must keep the contracts K1 to K7 of [`pjrt::contracts`], whose names are those of the C interface.
+//! `guard`. Callers must keep the contracts K1 to K7 of [`pjrt::contracts`]. The letter K denotes the contracts of this
+//! C interface.
 //!
 //! # Features
 //!
@@ -47,8 +48,8 @@ pub use support::*;
 pub use topology::*;
 pub use version::*;
 
-/// Contract K3 allows several threads to use these objects at the same time, and to free an object on another thread
-/// than the one that created it.
+/// Checks that the objects are `Send` and `Sync`. Contract K3 allows several threads to use an object at the same time.
+/// A thread may also free an object that another thread created.
 const _: () = {
     const fn shared<T: Send + Sync>() {}
     shared::<dp_discovery>();

@@ -27,8 +27,8 @@ pub const DP_VALUE_FLOAT: dp_value_type = 3;
 /// A boolean.
 pub const DP_VALUE_BOOL: dp_value_type = 4;
 
-/// Options as names and typed values, in order. Each name occurs once. A framework sets options for a client.
-/// `dp_plugin_client_options` converts them according to the plugin's schema to the types that `PJRT_NamedValue` needs.
+/// A list of options for a client. An option has a unique name and a typed value. `dp_plugin_client_options` converts
+/// the values to the types that the plugin's schema declares.
 #[derive(Default)]
 pub struct dp_options {
     given: Vec<Entry>,
@@ -37,7 +37,7 @@ pub struct dp_options {
 struct Entry {
     named: NamedValue,
     name: Text,
-    /// The value with a NUL byte at its end, if it is a string.
+    /// If the value is a string, the value with a NUL byte at its end.
     string: Option<Text>,
 }
 
@@ -143,7 +143,7 @@ pub extern "C" fn dp_options_new() -> *mut dp_options {
     guard::give(dp_options::default())
 }
 
-/// Frees options. Ignores NULL.
+/// Frees a set of options. Ignores NULL.
 ///
 /// # Safety
 ///
@@ -154,7 +154,8 @@ pub unsafe extern "C" fn dp_options_free(options: *mut dp_options) {
     unsafe { guard::free(options) }
 }
 
-/// Runs the body of a function that sets an option. `value` reads the option's value from the caller.
+/// Runs the body of the C function named `function`, which sets an option. `value` reads the option's value from the
+/// caller's arguments.
 ///
 /// # Safety
 ///

@@ -57,7 +57,7 @@ impl dp_plan {
             steps: plan.steps().iter().map(Step::new).collect(),
             options: dp_options::from_values(plan.create_options()),
             coordinator: plan.coordinator().map(|address| Text::new(address.to_string())),
-            // Every field is a string, a number, a list or a map with string keys, so this cannot fail.
+            // Every field is a string, a number, a list or a map with string keys, so the serialization cannot fail.
             json: Text::new(serde_json::to_string(&plan).unwrap_or_default()),
             shown: Text::new(plan.to_string()),
             plan,
@@ -70,7 +70,8 @@ impl dp_plan {
     }
 }
 
-/// Applying the step changes the variable. Without this flag, the variable already has the planned value.
+/// Applying the plan changes the variable. Without this flag, the variable already has the planned value, or its
+/// existing value is kept.
 pub const DP_STEP_CHANGES: u32 = 1;
 /// The variable must be set before the plugin is loaded. Without this flag, it must be set before a client is created.
 pub const DP_STEP_BEFORE_LOAD: u32 = 2;
@@ -87,7 +88,7 @@ pub struct dp_plan_step {
     pub variable: dp_string,
     /// The value that the plan sets.
     pub value: dp_string,
-    /// The value of the variable when the plan was created. Absent if the variable was not set.
+    /// The value of the variable when the plan was created. Its `data` is null if the variable was not set.
     pub current: dp_string,
     /// The reason why the plugin needs the variable.
     pub reason: dp_string,
@@ -166,8 +167,8 @@ pub unsafe extern "C" fn dp_plan_options(plan: Option<&dp_plan>) -> *const dp_op
 }
 
 /// Returns the address on which the coordinator listens, as `host:port`. If there is an address, clients need the
-/// key-value callbacks of a store that all processes share. Returns an absent string if clients do not need a
-/// coordinator.
+/// key-value callbacks of a store that all processes share. Returns a string with null `data` if clients do not need a
+/// coordinator, or if `plan` is NULL.
 ///
 /// # Safety
 ///
@@ -177,7 +178,7 @@ pub unsafe extern "C" fn dp_plan_coordinator(plan: Option<&dp_plan>) -> dp_strin
     text_of(plan, |plan| plan.coordinator.as_ref())
 }
 
-/// Returns the plan as JSON.
+/// Returns the plan as JSON, or a string with null `data` if `plan` is NULL.
 ///
 /// # Safety
 ///
@@ -187,7 +188,7 @@ pub unsafe extern "C" fn dp_plan_json(plan: Option<&dp_plan>) -> dp_string {
     text_of(plan, |plan| Some(&plan.json))
 }
 
-/// Returns the plan as a table for display.
+/// Returns the plan as a table for display, or a string with null `data` if `plan` is NULL.
 ///
 /// # Safety
 ///
@@ -197,10 +198,10 @@ pub unsafe extern "C" fn dp_plan_to_string(plan: Option<&dp_plan>) -> dp_string 
     text_of(plan, |plan| Some(&plan.shown))
 }
 
-/// Sets the plan's variables in this process. Call it at the start of the program, before it starts threads. C code
-/// reads variables without a lock, so no other code may read or set a variable during the call. For a child process,
-/// set the variables in the environment of the child instead. Returns `DP_FAILED_PRECONDITION` if the plugin is already
-/// loaded, or if it was disabled, replaced or removed after the plan was created.
+/// Sets the plan's variables in this process. Call this function at the start of the program, before the program starts
+/// threads. C code reads variables without a lock, so no other code may read or set a variable during the call. For a
+/// child process, set the variables in the environment of the child instead. Returns `DP_FAILED_PRECONDITION` if the
+/// plugin is already loaded, or if it was disabled, replaced or removed after the plan was created.
 ///
 /// # Safety
 ///

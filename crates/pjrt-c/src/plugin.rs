@@ -1,4 +1,4 @@
-//! `dp_plugin`: a plugin of a registry, whether loaded or not.
+//! `dp_plugin`: a plugin of a registry. The plugin may be loaded or not.
 
 use std::ffi::c_char;
 use std::ptr;
@@ -23,8 +23,8 @@ use crate::options::dp_options;
 use crate::plan::dp_plan;
 use crate::text::Text;
 
-/// A handle of a plugin in a registry, with the description of the plugin. Handles of one plugin are independent. Each
-/// handle owns the strings that it returns.
+/// A handle of a plugin in a registry. The handle contains the description of the plugin, and owns the strings that its
+/// functions return. Handles of the same plugin are independent of each other.
 pub struct dp_plugin {
     pub(crate) entry: PluginEntry,
     name: Text,
@@ -56,13 +56,13 @@ impl dp_plugin {
         }
     }
 
-    /// Returns the loaded plugin, or an error if the plugin is not loaded.
+    /// Returns the loaded plugin. Returns a failure if the plugin is not loaded, or if the registry refuses it.
     fn loaded(&self) -> Outcome<LoadedPlugin> {
         if self.entry.status() == Status::Available {
             let message = format!("{} is not loaded; call dp_plugin_load first", self.entry.name());
             return Err(Failure::new(ErrorCode::FAILED_PRECONDITION, message));
         }
-        // For a loaded plugin, `load` returns the plugin. For others, it returns the reason why the plugin cannot be
+        // If the plugin is loaded, `load` returns it. Otherwise, `load` returns the reason why the plugin cannot be
         // loaded.
         Ok(self.entry.load()?)
     }
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn dp_plugin_free(plugin: *mut dp_plugin) {
     unsafe { guard::free(plugin) }
 }
 
-/// Returns the name of the plugin.
+/// Returns the name of the plugin, or a string with null `data` if `plugin` is NULL.
 ///
 /// # Safety
 ///
@@ -166,7 +166,8 @@ pub unsafe extern "C" fn dp_plugin_alias_count(plugin: Option<&dp_plugin>) -> us
     guard::get(plugin, 0, |plugin| plugin.aliases.len())
 }
 
-/// Returns an alias of the plugin, such as `gpu`, or an absent string if `index` is too large.
+/// Returns the alias at `index`, counted from 0, such as `gpu`. Returns a string with null `data` if `index` is too
+/// large, or if `plugin` is NULL.
 ///
 /// # Safety
 ///
@@ -189,8 +190,9 @@ pub unsafe extern "C" fn dp_plugin_answers_to(plugin: Option<&dp_plugin>, name: 
     })
 }
 
-/// Returns the path of the plugin's library, with U+FFFD for bytes that are not UTF-8. Returns an absent string if the
-/// plugin is linked into the program, or if its path is computed when it is loaded.
+/// Returns the path of the plugin's library, with U+FFFD for bytes that are not UTF-8. Returns a string with null
+/// `data` if the plugin is linked into the program, or if its path is not known before it is loaded. Also returns such
+/// a string if `plugin` is NULL.
 ///
 /// # Safety
 ///
@@ -200,7 +202,8 @@ pub unsafe extern "C" fn dp_plugin_path(plugin: Option<&dp_plugin>) -> dp_string
     text_of(plugin, |plugin| plugin.path.as_ref())
 }
 
-/// Returns a description of the location at which the plugin was found, for display.
+/// Returns a description of the location at which the plugin was found, for display. Returns a string with null `data`
+/// if `plugin` is NULL.
 ///
 /// # Safety
 ///
@@ -221,7 +224,8 @@ pub unsafe extern "C" fn dp_plugin_refusal_count(plugin: Option<&dp_plugin>) -> 
     guard::get(plugin, 0, |plugin| plugin.refusals.len())
 }
 
-/// Returns a reason why the plugin cannot be used, with a remedy, or an absent string if `index` is too large.
+/// Returns the reason at `index`, counted from 0, why the plugin cannot be used, with a remedy. Returns a string with
+/// null `data` if `index` is too large, or if `plugin` is NULL.
 ///
 /// # Safety
 ///
@@ -266,7 +270,7 @@ pub unsafe extern "C" fn dp_plugin_status(plugin: Option<&dp_plugin>) -> dp_plug
 }
 
 /// Returns the priority of the plugin, or 0 for NULL. Among suitable plugins, the plugin with the highest priority is
-/// preferred. JAX uses 400 for plugins.
+/// preferred. JAX registers its plugins with priority 400.
 ///
 /// # Safety
 ///
@@ -276,7 +280,7 @@ pub unsafe extern "C" fn dp_plugin_priority(plugin: Option<&dp_plugin>) -> i32 {
     guard::get(plugin, 0, |plugin| plugin.entry.manifest().priority)
 }
 
-/// Returns whether the manifest declares the plugin experimental.
+/// Returns whether the manifest declares the plugin experimental, or false for NULL.
 ///
 /// # Safety
 ///
@@ -289,7 +293,7 @@ pub unsafe extern "C" fn dp_plugin_is_experimental(plugin: Option<&dp_plugin>) -
 /// The result of the search for a plugin's hardware in the machine.
 pub type dp_presence = u32;
 
-/// The manifest does not describe the hardware, or this system does not list such devices.
+/// The manifest does not describe the hardware, or the operating system does not list devices of this kind.
 pub const DP_HARDWARE_UNKNOWN: dp_presence = 0;
 /// A device node or a PCI device of the plugin was found.
 pub const DP_HARDWARE_PRESENT: dp_presence = 1;
@@ -311,7 +315,8 @@ pub unsafe extern "C" fn dp_plugin_hardware(plugin: Option<&dp_plugin>) -> dp_pr
     })
 }
 
-/// Returns the evidence for the result of `dp_plugin_hardware`, for display.
+/// Returns the evidence for the result of `dp_plugin_hardware`, for display. Returns a string with null `data` if
+/// `plugin` is NULL.
 ///
 /// # Safety
 ///
@@ -332,7 +337,8 @@ pub const DP_OWNERSHIP_PER_PROCESS: dp_ownership = 1;
 /// One client on the machine.
 pub const DP_OWNERSHIP_EXCLUSIVE: dp_ownership = 2;
 
-/// Returns the number of clients that the devices of the plugin support at the same time.
+/// Returns the number of clients that the devices of the plugin support at the same time, or `DP_OWNERSHIP_SHARED` for
+/// NULL.
 ///
 /// # Safety
 ///
@@ -346,7 +352,8 @@ pub unsafe extern "C" fn dp_plugin_ownership(plugin: Option<&dp_plugin>) -> dp_o
     })
 }
 
-/// Returns the manifest of the plugin in the format of a `pjrt_plugin.json`.
+/// Returns the manifest of the plugin in the format of a `pjrt_plugin.json`, or a string with null `data` if `plugin`
+/// is NULL.
 ///
 /// # Safety
 ///
@@ -358,7 +365,8 @@ pub unsafe extern "C" fn dp_plugin_manifest_json(plugin: Option<&dp_plugin>) -> 
 }
 
 /// Returns the capabilities of the plugin's devices as JSON, in the format of the manifest's object `capabilities`.
-/// Omitted fields have the values that frameworks assume for an unknown device.
+/// Omitted fields have the values that frameworks assume for an unknown device. Returns a string with null `data` if
+/// `plugin` is NULL.
 ///
 /// # Safety
 ///
@@ -385,7 +393,7 @@ pub unsafe extern "C" fn dp_plugin_capabilities(
         let plugin = guard::required(plugin, "plugin")?;
         if plugin.capabilities.get().is_none() {
             let made = CCapabilities::new(plugin.entry.capabilities())?;
-            // If another thread has set the capabilities in the meantime, they are kept.
+            // If another thread has set the capabilities in the meantime, keep those and drop `made`.
             let _ = plugin.capabilities.set(made);
         }
         let made = plugin
@@ -398,9 +406,9 @@ pub unsafe extern "C" fn dp_plugin_capabilities(
     unsafe { guard::call("dp_plugin_capabilities", out, error, body) }
 }
 
-/// Creates a plan for a process with this topology. The plan contains the variables, the client options and the
-/// coordinator that the plugin needs. This function does not set the variables. NULL for `topology` means a single
-/// process.
+/// Creates a plan for a process whose position among all processes is `topology`. The plan contains the variables, the
+/// client options and the coordinator that the plugin needs. This function does not set the variables. NULL for
+/// `topology` means a single process.
 ///
 /// # Safety
 ///
@@ -424,9 +432,9 @@ pub unsafe extern "C" fn dp_plugin_configure(
 }
 
 /// Loads and initializes the plugin's library, unless this process has already done so. Returns the function table,
-/// which is valid until the process ends. NULL for `topology` means a single process, or the topology with which the
-/// plugin was loaded before. Returns `DP_FAILED_PRECONDITION` if the process lacks variables that the plugin needs
-/// (`dp_plan_apply`), if the plugin was loaded with another topology, or if the handle is stale.
+/// which is valid until the process ends. If the plugin is already loaded, NULL for `topology` means the topology of
+/// that load. Otherwise, it means a single process. Returns `DP_FAILED_PRECONDITION` if the process lacks variables
+/// that the plugin needs (`dp_plan_apply`), if the plugin was loaded with another topology, or if the handle is stale.
 ///
 /// # Safety
 ///
@@ -483,7 +491,8 @@ pub unsafe extern "C" fn dp_plugin_api_version(
 /// Returns the options for `PJRT_Client_Create`: first the options of the plan, then the options that were found with
 /// the plugin, then `given`. A later option replaces an earlier option with the same name. The options are checked
 /// against the plugin's schema and converted to the schema's types. Defaults of the schema are added. If options are
-/// invalid, returns `DP_INVALID_ARGUMENT`, and the error names all of them. `plan` and `given` may be NULL.
+/// invalid, returns `DP_INVALID_ARGUMENT`, and the error names all invalid options. If the plugin cannot be used,
+/// returns `DP_FAILED_PRECONDITION`. `plan` and `given` may be NULL.
 ///
 /// # Safety
 ///

@@ -7,8 +7,8 @@ use plugin_registry::Policy;
 use crate::error::{dp_code, dp_error};
 use crate::guard;
 
-/// Rules by which a framework selects a plugin: preferences in order, and whether the user's environment takes
-/// precedence. A policy without preferences selects any plugin.
+/// Rules by which a framework selects a plugin. They consist of an ordered list of preferences, and of settings for the
+/// user's environment and for experimental plugins. A policy without preferences selects any plugin.
 #[derive(Default)]
 pub struct dp_policy {
     /// `None` for a policy without preferences.
@@ -47,8 +47,8 @@ pub unsafe extern "C" fn dp_policy_free(policy: *mut dp_policy) {
     unsafe { guard::free(policy) }
 }
 
-/// Runs the body of a function that adds a preference for a name. `first` creates the first preference of a policy, and
-/// `next` adds a preference after the others.
+/// Runs the body of the C function named `function`, which adds a preference for a name to a policy. If the policy has
+/// no preferences, `first` creates its first one. Otherwise, `next` adds the preference after the existing ones.
 ///
 /// # Safety
 ///
@@ -74,8 +74,8 @@ unsafe fn add_preference(
     unsafe { guard::change(function, (policy, "policy"), error, body) }
 }
 
-/// Adds a preference for a plugin with this name or kind, such as `gpu`, unless its hardware is absent. The preference
-/// applies if no earlier preference selects a plugin.
+/// Adds a preference for a plugin whose name or kind, such as `gpu`, is `name`. Plugins whose hardware is absent do not
+/// match. The preference applies if no earlier preference selects a plugin.
 ///
 /// # Safety
 ///
@@ -106,8 +106,8 @@ pub unsafe extern "C" fn dp_policy_fallback(
     unsafe { add_preference("dp_policy_fallback", policy, name, error, Policy::named, Policy::fallback) }
 }
 
-/// Adds a preference for any plugin whose hardware is not absent, in the order of priority. The preference applies if
-/// no earlier preference selects a plugin.
+/// Adds a preference for any plugin whose hardware is not absent. Plugins with a higher priority are preferred. The
+/// preference applies if no earlier preference selects a plugin.
 ///
 /// # Safety
 ///

@@ -16,14 +16,14 @@ use crate::guard;
 use crate::plugin::{dp_plugin, dp_plugin_list};
 use crate::policy::dp_policy;
 
-/// The plugins that a program can use: plugins that the program links or registers, that its user names, or that are
-/// found on the machine. Creating a registry only reads files. Only `dp_plugin_load` loads a library. The plugins are
-/// shut down when all handles of the registry, all handles of its plugins and all their leases have been freed.
+/// The plugins that a program can use. The program links or registers them, its user names them, or a search finds them
+/// on the machine. Creating a registry only reads files. Only `dp_plugin_load` loads a library. The plugins are shut
+/// down when all handles of the registry, all handles of its plugins and all their leases have been freed.
 pub struct dp_registry {
     inner: PluginRegistry,
 }
 
-/// Runs the body of a function that uses a registry and has no result.
+/// Runs the body of the C function named `function`, which uses a registry and has no output.
 ///
 /// # Safety
 ///
@@ -38,7 +38,7 @@ unsafe fn run(
     unsafe { guard::run(function, error, || body(&guard::required(registry, "registry")?.inner)) }
 }
 
-/// Runs the body of a function that creates an object from a registry.
+/// Runs the body of the C function named `function`. Passes the object that `body` creates to `out`.
 ///
 /// # Safety
 ///
@@ -55,8 +55,8 @@ unsafe fn make<T>(
     unsafe { guard::call(function, out, error, body) }
 }
 
-/// Runs the body of a function that changes a plugin of a registry. Passes a handle of the plugin to `out`, unless
-/// `out` is null.
+/// Runs the body of the C function named `function`, which changes a plugin of a registry. Passes a handle of the
+/// plugin that `body` returns to `out`, unless `out` is null.
 ///
 /// # Safety
 ///
@@ -230,8 +230,8 @@ pub unsafe extern "C" fn dp_registry_plugins(
 }
 
 /// Returns the plugin with this name, alias or platform name, regardless of letter case. If several plugins match,
-/// returns the best one. Returns `DP_NOT_FOUND` if no usable plugin matches. The error lists all plugins with the
-/// reasons why they do not match.
+/// returns the one that ranks highest. Returns `DP_NOT_FOUND` if no usable plugin matches. The error lists all plugins
+/// with the reasons why they do not match.
 ///
 /// # Safety
 ///

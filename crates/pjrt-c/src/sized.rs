@@ -1,6 +1,6 @@
 //! Structs that begin with their size, so that fields can be appended.
 
-/// A struct of the caller that this library fills. Its first field is `struct_size`.
+/// A C struct of the caller whose fields this library sets. Its first field is `struct_size`.
 ///
 /// # Safety
 ///

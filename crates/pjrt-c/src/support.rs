@@ -1,4 +1,4 @@
-//! `dp_support`: the answer whether a plugin's devices can run a program.
+//! `dp_support`: the result of the check whether a plugin's devices can run a program.
 
 use std::ffi::{c_char, c_void};
 
@@ -13,7 +13,8 @@ use crate::guard::text_of;
 use crate::plugin::dp_plugin;
 use crate::text::Text;
 
-/// The answer whether a plugin's devices can run a program, with the reasons for an answer other than yes.
+/// The result of the check whether a plugin's devices can run a program. It contains the answer, and the reasons for
+/// any answer other than yes.
 pub struct dp_support {
     answer: u32,
     reasons: Vec<Text>,
@@ -38,7 +39,7 @@ impl dp_support {
                 Support::Maybe(_) => DP_SUPPORT_MAYBE,
             },
             reasons: support.reasons().iter().map(|reason| Text::new(reason.to_string())).collect(),
-            // Every field is a string or a number, so this cannot fail.
+            // Every field is a string or a number, so the serialization cannot fail.
             json: Text::new(serde_json::to_string(support).unwrap_or_default()),
         }
     }
@@ -75,7 +76,7 @@ pub unsafe extern "C" fn dp_plugin_supports(
     unsafe { guard::call("dp_plugin_supports", out, error, body) }
 }
 
-/// Frees an answer. Ignores NULL.
+/// Frees the result of a check. Ignores NULL.
 ///
 /// # Safety
 ///
@@ -106,8 +107,8 @@ pub unsafe extern "C" fn dp_support_reason_count(support: Option<&dp_support>) -
     guard::get(support, 0, |support| support.reasons.len())
 }
 
-/// Returns a reason for display: the operation, the problem, and the location in the source. Returns an absent string
-/// if `index` is too large.
+/// Returns the reason at `index`, counted from 0, for display: the operation, the problem, and the location in the
+/// source. Returns a string with null `data` if `index` is too large, or if `support` is NULL.
 ///
 /// # Safety
 ///

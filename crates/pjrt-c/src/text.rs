@@ -4,7 +4,7 @@ use std::ptr::null;
 
 use plugin_manifest::describe::capabilities::dp_string;
 
-/// An absent string.
+/// A string with null `data`, which means that there is no string.
 pub(crate) const NO_TEXT: dp_string = dp_string { data: null(), size: 0 };
 
 /// An owned string with a NUL byte at its end.

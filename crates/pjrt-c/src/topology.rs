@@ -8,7 +8,8 @@ use plugin_manifest::{Environment, ProcessTopology};
 use crate::error::{dp_code, dp_error};
 use crate::guard;
 
-/// A topology for C, and the memory to which it points. C code has a pointer to the first field.
+/// A topology for C, and the memory to which its pointers refer. The pointer that C code receives is the address of the
+/// first field.
 #[repr(C)]
 struct OwnedTopology {
     raw: dp_topology,
@@ -40,7 +41,7 @@ impl Drop for OwnedTopology {
 /// Detects the position of this process among others, from the variables that torchrun, Open MPI, Slurm, Kubernetes,
 /// TPU and Neuron environments set. Without such variables, the process is a single process. If variables contradict
 /// each other, returns `DP_INVALID_ARGUMENT`, and the error names them. The caller frees the result with
-/// `dp_topology_free`, which must not be used for a struct that the caller filled in.
+/// `dp_topology_free`. Do not call `dp_topology_free` for a struct that the caller filled in.
 ///
 /// # Safety
 ///

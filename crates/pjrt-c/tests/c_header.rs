@@ -12,8 +12,8 @@ fn include() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include")
 }
 
-/// Checks that a compiler accepts the text `source` without a warning. If there is no such compiler, prints that `test`
-/// is skipped.
+/// Checks that the compiler `compiler` accepts the text `source` without a warning. If the compiler is not installed,
+/// prints that `test` is skipped.
 fn compiles(test: &str, compiler: &str, arguments: &[&str], source: &str) {
     let mut command = Command::new(compiler);
     command.args(arguments).args(FLAGS).arg("-I").arg(include()).arg("-");

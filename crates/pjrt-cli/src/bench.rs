@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
 }
 
 /// Returns the names of the plugins in the report: the given name, or the file name of the library without its ending.
-/// If a name occurs again, adds a number.
+/// If several plugins would have the same name, adds a number to the name.
 fn names(plugins: &[String]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for plugin in plugins {
@@ -129,7 +129,8 @@ fn side(plugin: &str, name: &str) -> Result<Side, String> {
     Ok(Side::new(name, client.map_err(|error| error.to_string())?))
 }
 
-/// Reads a program and its inputs, and determines the form of the program that each plugin can compile.
+/// Reads a program and its inputs. Determines for each plugin whether it compiles the given program or a portable
+/// artifact of it.
 fn case(path: &Path, inputs: &[String], sides: &[Side]) -> Result<Case, String> {
     let explained = |reason: String| format!("{}: {reason}", path.display());
     let program = program::read(path, None)?;
@@ -151,7 +152,7 @@ fn case(path: &Path, inputs: &[String], sides: &[Side]) -> Result<Case, String> 
     Ok(case.with_forms(forms))
 }
 
-/// Returns the form of the program that the plugin compiles: the given program or a portable artifact.
+/// Returns the program in the form that the plugin compiles. This is the given program, or a portable artifact of it.
 fn form(program: &Program, side: &Side) -> Result<Program, String> {
     let client = side.client();
     let compile = |form: &Program| client.compile(form, &CompileOptions::default()).map(|_| form.clone());

@@ -1,4 +1,4 @@
-//! Runs a probe, which loads a plugin in a child process, and reads the steps that it reports.
+//! Runs a probe, which is a child process that loads a plugin. Reads the steps that the child process reports.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ enum End {
 }
 
 impl Probe {
-    /// Returns the result of a completed step.
+    /// Returns the JSON object of the completed step `name`, or `None` if this step was not completed.
     pub(crate) fn step(&self, name: &str) -> Option<&Value> {
         self.steps.iter().find(|step| step["step"] == name)
     }
@@ -54,7 +54,8 @@ impl Probe {
         matches!(self.end, End::TimedOut(_))
     }
 
-    /// Returns the step during which the process ended early.
+    /// Returns the step during which the process ended early. Returns `start` if no step had begun, and `None` if the
+    /// process finished.
     pub(crate) fn failed_step(&self) -> Option<&str> {
         if matches!(self.end, End::Finished) { None } else { Some(self.during.as_deref().unwrap_or("start")) }
     }

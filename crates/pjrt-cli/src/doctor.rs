@@ -140,7 +140,8 @@ fn examine(entry: PluginEntry, named: bool, timeout: Duration) -> Examined {
     Examined { entry, checks }
 }
 
-/// Loads the plugin in another process. If `client` is `true`, also creates a client there.
+/// Loads the plugin in another process. If `client` is `true`, also creates a client there. Passes the name, the
+/// verdict and the description of each step to `check`.
 fn try_out(
     entry: &PluginEntry,
     client: bool,
@@ -161,7 +162,7 @@ fn try_out(
             continue;
         };
         if let Some(error) = outcome["error"].as_str() {
-            // If another process uses the device, the plugin has no fault.
+            // An error is not a fault of the plugin if another process uses the device.
             let verdict = if outcome["held"] == true { Verdict::Note } else { Verdict::Fault };
             return check(what, verdict, error.to_owned());
         }

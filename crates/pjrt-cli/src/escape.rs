@@ -22,12 +22,12 @@ fn escaped(text: &str, active: impl Fn(char) -> bool, escape: impl Fn(&mut Strin
     Cow::Owned(out)
 }
 
-/// Escapes all control characters except line ends and tabs. Used for whole reports.
+/// Escapes all control characters except line feeds and tabs. Use this function for whole reports.
 pub(crate) fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| is_active(c) && !matches!(c, '\n' | '\t'), |out, c| out.extend(c.escape_default()))
 }
 
-/// Escapes all control characters. Used for strings within a line.
+/// Escapes all control characters. Use this function for strings within a line.
 pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
     escaped(text, is_active, |out, c| out.extend(c.escape_default()))
 }

@@ -14,9 +14,10 @@ use serde_json::{Value, json};
 
 use crate::env::become_command;
 
-/// Interval between two checks of a child's state.
+/// Interval between two checks whether a child has ended.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Time that the guard has to end a task that exceeded its limit. A process that is in a driver call may end late.
+/// Time that the guard has to end a task after its time limit or a request to stop. A process may end late if it is in
+/// a call to a driver.
 const GRACE: Duration = Duration::from_secs(5);
 /// Maximum wait for remaining output after the child has ended. A process that the child started may keep the pipe
 /// open.
@@ -76,8 +77,8 @@ impl Task<'_> {
         // Keep the pipe open until the task is over. When it is closed, the guard ends the task.
         let mut lifeline = child.stdin.take();
         if let Some(stdin) = &mut lifeline {
-            // Writing fails if the child does not read its input. The exit status of the child then reveals the
-            // failure.
+            // Ignore an error here. Writing fails if the child ends before it has read its input, and its exit status
+            // then reveals the failure.
             let _ = stdin.write_all(request.as_bytes());
         }
         let (stdout, stderr) = (child.stdout.take().map(Output::of), child.stderr.take().map(Output::of));
@@ -118,7 +119,8 @@ impl Guarded {
     }
 }
 
-/// Returns the guard's report about the end of the task: a description, and whether the task succeeded.
+/// Returns the guard's report about the end of the task: a description, and whether the task succeeded. Returns `None`
+/// if the guard wrote no report.
 fn ended(stdout: &str) -> Option<(String, bool)> {
     let lines = stdout.lines().rev().filter_map(|line| line.strip_prefix(MARK));
     let mut lines = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());

@@ -16,7 +16,8 @@ use signal_hook::low_level::exit;
 /// Launch id of this command's executions. Poisoning affects only executions with this id.
 pub(crate) const LAUNCH_ID: i32 = 1;
 
-/// Maximum time to stop a poisoned execution and to close the device.
+/// Maximum time between the poisoning of an execution and the closing of its device. After this time, the process ends
+/// anyway.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Handles signals while it exists. A signal ends the executions with [`LAUNCH_ID`] on a device. Drop this value after

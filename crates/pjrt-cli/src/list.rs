@@ -54,7 +54,8 @@ pub(crate) fn ordered(registry: &PluginRegistry) -> (Vec<PluginEntry>, Vec<Plugi
             continue;
         }
         match entry.status() {
-            // The plugin's hardware is absent, so a framework uses the plugin only if the user names it.
+            // `ranked` omits usable plugins whose hardware is absent. A framework uses such a plugin only if the user
+            // names it, so list it last.
             Status::Available | Status::Loaded(_) => usable.push(entry),
             _ => refused.push(entry),
         }
@@ -126,7 +127,7 @@ fn as_text(registry: &PluginRegistry, usable: &[PluginEntry], refused: &[PluginE
 /// One of several libraries that a plugin's manifest lists.
 pub(crate) struct Offered<'a> {
     pub(crate) variant: &'a Variant,
-    /// The reason why this library is the one to load. `None` if this library is not chosen.
+    /// The reason why the loader chooses this library, or `None` if it chooses another one or none.
     pub(crate) chosen: Option<ChoiceReason>,
 }
 
@@ -169,7 +170,7 @@ fn variants_as_json(entry: &PluginEntry) -> Value {
     variants(entry).into_iter().map(one).collect()
 }
 
-/// Makes untrusted text safe to show within a line.
+/// Escapes the control characters of untrusted text and truncates it, so that it can be shown within a line.
 pub(crate) fn shown(text: &str) -> String {
     const LONGEST: usize = 4096;
     cut(&one_line(text), LONGEST)

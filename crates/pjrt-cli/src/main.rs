@@ -87,7 +87,8 @@ enum Command {
     Supports(supports::Args),
     /// List a plugin's devices and their memories.
     Devices(devices::Args),
-    /// List the plugins found on this machine. A framework that does not request a certain plugin uses the first.
+    /// List the plugins found on this machine. A framework that does not request a specific plugin uses the first
+    /// plugin of the list.
     List(list::Args),
     /// Check each plugin: its library, its requirements, its hardware, and whether it loads and creates a client.
     Doctor(doctor::Args),

@@ -1,4 +1,5 @@
-//! Colors reports for terminals. `anstream` removes the color sequences from pipes and files, and if `NO_COLOR` is set.
+//! Colors reports for terminals. `anstream` removes the color sequences if the output is a pipe or a file, or if
+//! `NO_COLOR` is set.
 
 use anstyle::{AnsiColor, Style};
 

@@ -96,7 +96,8 @@ fn steps(request: &Value) -> Result<(), String> {
         Some(path) => {
             let manifest = Manifest::from_json(request["manifest"].as_str().unwrap_or_default());
             let manifest = manifest.map_err(|faults| faults.to_string())?;
-            // Check the path, because the request comes from the user who started this process.
+            // The request comes from the user who started this process. Check the path, because a process with elevated
+            // privileges must not load the library of an ordinary user.
             check_trusted(&path).map_err(|refusal| refusal.to_string())?;
             registry.register_library(path, Some(manifest))
         }

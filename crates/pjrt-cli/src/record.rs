@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     }
 }
 
-/// Writes one run to a new file. Removes the file if it cannot be completed.
+/// Writes the selected run, and the runs that it depends on, to a new file. Removes the file if it cannot be completed.
 fn cut_out(args: &TrimArgs) -> Result<Report, String> {
     let path = &args.output;
     let fault = |reason: String| format!("{}: {reason}", path.display());

@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     drop(device);
     #[cfg(unix)]
     let interrupted = watch.release();
-    // Free the device before anything is printed.
+    // Free the device before printing, because printing may take long.
     drop(client);
     #[cfg(unix)]
     if let Some(code) = interrupted {

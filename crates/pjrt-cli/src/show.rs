@@ -119,7 +119,7 @@ fn oldest(module: &Module) -> Option<Version> {
     versions.get(first).copied()
 }
 
-/// Counts each op in all functions and regions, except `stablehlo.return`.
+/// Returns how often each op occurs in all functions and regions, except `stablehlo.return`.
 fn count(module: &Module) -> BTreeMap<String, usize> {
     fn walk(region: &Region, counts: &mut BTreeMap<String, usize>) {
         for op in &region.ops {

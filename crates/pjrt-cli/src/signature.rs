@@ -24,12 +24,12 @@ impl Signature {
         Ok(signature)
     }
 
-    /// Returns the function that a device executes.
+    /// Returns the function that a device executes, or `None` if the program has none.
     pub(crate) fn entry(&self) -> Option<&Func> {
         self.module.entry()
     }
 
-    /// Returns the types of the inputs.
+    /// Returns the types of the inputs in order. Returns an empty list if the program has no entry function.
     pub(crate) fn inputs(&self) -> Vec<&Type> {
         let entry = self.entry();
         entry.map(|entry| entry.args().iter().map(|arg| entry.ty(*arg)).collect()).unwrap_or_default()

@@ -8,7 +8,7 @@ const WIDEST: usize = 64;
 /// Maximum number of characters in the last cell of a row.
 const LONGEST: usize = 4096;
 
-/// Rows of cells, with or without a header. Each column is as wide as its widest cell.
+/// Rows of cells, with or without a header. The cells of a column are aligned.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
     headed: bool,

@@ -104,8 +104,8 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     become_command(command, &program.to_string_lossy())
 }
 
-/// Selects the plugin if the user does not name one: the plugin that the environment names, or the only one with a
-/// library.
+/// Selects the plugin if the user does not pass `--plugin`. This is the plugin that the environment names. If the
+/// environment names none, it is the only installed plugin that has a library.
 fn only_plugin(registry: &PluginRegistry) -> Result<PluginEntry, String> {
     if !registry.hints().is_empty() {
         return registry.select(&Policy::any().environment_first()).map_err(|error| error.to_string());

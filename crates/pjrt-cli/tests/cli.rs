@@ -24,7 +24,7 @@ fn json(args: &[&str]) -> Value {
     serde_json::from_str(&stdout(args)).unwrap()
 }
 
-/// Runs a command that must reject its arguments without a crash, and returns the reason.
+/// Runs a command that must reject its arguments without a crash, and returns its error message.
 fn refused(args: &[&str]) -> String {
     let output = pjrt(args);
     let reason = String::from_utf8(output.stderr).unwrap();

@@ -242,13 +242,13 @@ fn reports_and_expectations() {
     let html = fs::read_to_string(html).unwrap();
     assert!(html.contains(CASE) && html.contains("differs at byte 2") && html.contains("</html>"));
     assert!(!html.contains("http"), "the page needs no other files");
-    // The run has recorded these outcomes as expected.
+    // The previous run recorded its outcomes as expected.
     let mut again = FIVE.to_vec();
     again.extend(["--expectations", &expected]);
     let (report, output) = odd("wrong_in_read", &again);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(result(&report, CASE)["expected"], true);
-    // If the plugin improves, its outcome contradicts the expectation.
+    // A plugin without the fault passes the cases, which contradicts the expectations.
     let (_, output) = odd("", &again);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     // Compare two reports, and show both in a matrix.

@@ -1,5 +1,5 @@
 //! Tests the cases of `pjrt conform` in which a program exchanges data with the host. Neither the embedded device nor
-//! XLA's CPU plugins run such programs, so these tests use a special plugin.
+//! XLA's CPU plugins run such programs, so these tests use the example `host_transfers_plugin`.
 #![cfg(unix)]
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 

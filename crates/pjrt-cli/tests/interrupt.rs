@@ -41,7 +41,7 @@ fn is_running(child: &Child) -> bool {
     names.into_iter().any(|name| name.starts_with("pjrt-cpu"))
 }
 
-/// Runs a program that never ends, and sends the signal after it has started.
+/// Runs a program that never ends. Sends the signal with the given name to the command after the program has started.
 fn ended_by(signal: &str, program: &str) -> Output {
     let file = std::env::temp_dir().join(format!("pjrt-endless-{signal}-{}.mlir", std::process::id()));
     fs::write(&file, program).unwrap();

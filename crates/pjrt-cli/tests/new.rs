@@ -19,7 +19,7 @@ fn new(folder: &Folder, name: &str, more: &[&str]) -> (String, std::path::PathBu
     (String::from_utf8(output.stdout).unwrap(), path)
 }
 
-/// Runs a command that must not write a project, and returns the reason.
+/// Runs a command that must not write a project, and returns its error message.
 fn refused(folder: &Folder, args: &[&str]) -> String {
     let path = folder.path("refused");
     let output = pjrt(&[&["new", "--output", path.to_str().unwrap()], args].concat());
@@ -115,7 +115,7 @@ fn sdk_in_another_folder() {
 /// The project does not inherit the SDK's license, because the vendor chooses the license.
 #[test]
 fn no_licence_is_chosen_for_the_vendor() {
-    // The example has a license, so there is a line to omit.
+    // Check first that the example has a license, so that there is a line to omit.
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/minimal-plugin/Cargo.toml");
     assert!(package(&example.canonicalize().unwrap())["license"].is_string());
 

@@ -1,5 +1,5 @@
-//! Tests `pjrt package --compat`: the manifest's library has the layer `compat`, and loads the vendor's library from
-//! the same folder.
+//! Tests `pjrt package --compat`: the library in the manifest is the one with the layer `compat`, which loads the
+//! vendor's library from the same folder.
 #![cfg(unix)]
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 

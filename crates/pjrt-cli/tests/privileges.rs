@@ -14,9 +14,9 @@ use device_plugin_testing::Exclusive;
 /// User id of an ordinary user. The account does not need to exist.
 const NOBODY: &str = "65534";
 
-/// Lets only one test at a time copy and run the command. A process that another test starts meanwhile inherits the
-/// file that is open for writing, until it executes its own program. The system refuses to run a file that is open for
-/// writing.
+/// Lets only one test at a time copy and run the command. The system refuses to run a file that is open for writing.
+/// While one test writes its copy, a process that another test starts would inherit the open file until it executes its
+/// own program.
 static EXCLUSIVE: Exclusive = Exclusive::new();
 
 /// A folder that the ordinary user may enter. It contains a copy of the command, a plugin library that the user owns,
@@ -70,8 +70,8 @@ impl Setup {
         command
     }
 
-    /// Returns the command's output for the layers' library, if the user's variables name the user's library as the
-    /// plugin behind the layers.
+    /// Runs the command on the layers' library, with environment variables that name the user's library as the plugin
+    /// behind the layers. Returns the command's output.
     fn answer_of_layers(&self) -> String {
         let mut command = self.as_nobody(&["devices", "-p", self.layers.to_str().unwrap()]);
         command.env("PJRT_LAYERS", "trace").env("PJRT_LAYERS_PLUGIN", &self.library);

@@ -21,7 +21,8 @@ fn bytes(values: [f32; 2]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_ne_bytes()).collect()
 }
 
-/// Builds a recording without a framework: a client, a program, and a run whose result is downloaded.
+/// Builds a recording without a framework. It contains the creation of a client, the compilation of a program, and a
+/// run whose result is downloaded.
 struct Recording {
     writer: Writer<Vec<u8>>,
     calls: u64,

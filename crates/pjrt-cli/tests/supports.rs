@@ -153,7 +153,7 @@ fn supports_and_run_agree_on_hlo() {
     assert_eq!(code, Some(0), "{text}");
     let run = Command::new(env!("CARGO_BIN_EXE_pjrt")).args(["run", program]).output().unwrap();
     let said = String::from_utf8(run.stderr).unwrap();
-    // The program was read and compiled, and only its inputs are missing.
+    // This error shows that the program was read and compiled, because only its inputs are missing.
     assert!(said.contains("parameters, but 0 arguments"), "{said}");
     fs::write(folder.join("text.hlo"), "HloModule main, entry_computation_layout={()->f32[]}").unwrap();
     for command in ["supports", "run"] {
@@ -164,7 +164,7 @@ fn supports_and_run_agree_on_hlo() {
     }
 }
 
-/// A plugin without a table of supported programs is asked to compile the program in a separate process.
+/// If a plugin has no table of supported programs, the command compiles the program with it in a separate process.
 #[test]
 fn real_plugins_are_asked_to_compile() {
     let Ok(paths) = std::env::var("PJRT_TEST_PLUGINS") else {
@@ -178,7 +178,8 @@ fn real_plugins_are_asked_to_compile() {
     fs::write(folder.join("call.mlir"), text).unwrap();
     for path in paths.split(':') {
         let ask = |program: &str, more: &[&str]| answer(&folder, &[&[program, "-p", path], more].concat());
-        // A plugin that cannot create a topology without a client reports this.
+        // Some plugins cannot create a topology without a client. For these, the command reports that they compile only
+        // with a client.
         let (code, text) = ask("program.mlir", &[]);
         let decided = code == Some(0) && text.contains("by compile: yes");
         assert!(decided || code == Some(4) && text.contains("only with a client"), "{path}: {text}");

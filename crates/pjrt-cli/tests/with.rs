@@ -46,7 +46,7 @@ impl Run {
         command
     }
 
-    /// Runs a shell command. The layers write their files into a folder.
+    /// Runs a shell command under `pjrt with`. The layers write their files into the folder [`Self::calls`].
     fn shell(&self, layers: &str, script: &str) -> Output {
         let mut command = self.command(layers);
         command.arg("--output").arg(self.calls()).args(["--", "sh", "-c", script, PJRT]);
@@ -123,7 +123,7 @@ mod trace {
         assert_eq!(counted, tally);
         let starts: Vec<u64> = lines.iter().map(|line| line["start_ns"].as_u64().unwrap()).collect();
         assert!(starts.is_sorted(), "{starts:?}");
-        // Later calls use the client that `PJRT_Client_Create` returned.
+        // Check that later calls use the client that `PJRT_Client_Create` returned.
         let client = |name: &str| lines.iter().find(|line| line["function"] == name).unwrap()["args"]["client"].clone();
         assert!(client("PJRT_Client_Create").as_str().unwrap().starts_with("0x"));
         assert_eq!(client("PJRT_Client_Create"), client("PJRT_Client_PlatformName"));
@@ -322,7 +322,7 @@ mod sweep {
         assert_eq!(code, Some(1));
     }
 
-    /// The time limit of a run is far longer than this test, so only the interruption can end the command.
+    /// The time limit of a run is far longer than this test, so only the signal can end the command.
     #[test]
     #[cfg(target_os = "linux")]
     fn interruption_ends_the_command() {

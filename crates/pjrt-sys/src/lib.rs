@@ -83,8 +83,8 @@ pub unsafe trait AbiStruct: Copy + 'static {
     /// For each minor version of the API that made the struct longer: this version, and the size that callers of older
     /// versions announce. The entries are in ascending order.
     const HISTORY: &'static [(u32, usize)];
-    /// An announced size that is smaller than the caller's struct, because the size constant in older headers referred
-    /// to the wrong field. The second number is the actual size. `None` if no older header is wrong in this way.
+    /// A wrong size that some callers announce, and the actual size of their struct. The wrong size is smaller, because
+    /// the size constant in older headers referred to the wrong field. `None` if no older header is wrong in this way.
     const UNDERSTATED: Option<(usize, usize)> = None;
     /// The first minor version of the API whose header has the correct size, and the smaller size in older headers.
     /// `None` if the size was always correct.
@@ -142,7 +142,7 @@ pub unsafe trait Slot: 'static {
     const INDEX: usize;
     /// Offset of the function pointer in the table, in bytes.
     const OFFSET: usize;
-    /// First minor version of the API with this function, or 0 if this version is older than 0.29.
+    /// First minor version of the API with this function, or 0 if the function already existed before version 0.29.
     const SINCE: u32;
 
     /// Returns the function pointer from a table that has at least the size of `Table`.

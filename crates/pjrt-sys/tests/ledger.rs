@@ -3,8 +3,8 @@
 
 use pjrt_sys::*;
 
-/// Returns the size of a table with every function of this minor version: 40 bytes before the functions, and 8 bytes
-/// for each function.
+/// Returns the size in bytes of the function table of API 0.`minor`: 40 bytes before the functions, and 8 bytes for
+/// each function.
 fn table_size(minor: u32) -> usize {
     40 + 8 * SLOTS.iter().filter(|(_, since)| *since <= minor).count()
 }

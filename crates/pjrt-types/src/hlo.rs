@@ -24,8 +24,8 @@ pub struct HloParameter {
 pub struct HloParameters {
     /// The parameters in the order of the program.
     pub all: Vec<HloParameter>,
-    /// Whether the parameters are the elements of a tuple, which is the program's only parameter. Callers of PJRT pass
-    /// the elements one by one.
+    /// Whether the program's only parameter is a tuple. If so, `all` contains the elements of this tuple, because
+    /// callers of PJRT pass the elements one by one.
     pub is_tuple: bool,
 }
 
@@ -82,7 +82,7 @@ fn tuple_element<'a>(message: Option<&(u64, Value<'a>)>) -> Option<&'a [u8]> {
     }
 }
 
-/// Returns `ShapeProto.element_type`, or 0 if the field is missing.
+/// Returns `ShapeProto.element_type`, or 0 if the field is missing. Returns `None` if the bytes are invalid.
 fn element_type(shape: &[u8]) -> Option<u64> {
     let mut found = 0;
     for message in fields(shape) {
@@ -140,7 +140,7 @@ fn read_layout(message: &[u8]) -> Option<Layout> {
     Some(layout)
 }
 
-/// Decodes a packed list of varints and appends the integers to `into`.
+/// Decodes a packed list of varints and appends the integers to `into`. Returns `None` if the list is invalid.
 fn unpack(mut packed: &[u8], into: &mut Vec<i64>) -> Option<()> {
     while !packed.is_empty() {
         into.push(varint(&mut packed)?.cast_signed());
@@ -184,7 +184,8 @@ enum Value<'a> {
     Fixed,
 }
 
-/// Returns the last length-delimited field with this field number.
+/// Returns the value of the last length-delimited field with this field number. Returns `None` if there is no such
+/// field, or if the message is invalid.
 fn field(message: &[u8], number: u64) -> Option<&[u8]> {
     let mut found = None;
     for field in fields(message) {

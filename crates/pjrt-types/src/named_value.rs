@@ -88,18 +88,19 @@ impl fmt::Display for Value {
     }
 }
 
-/// Returns the decimal number with the fewest decimal places that rounds to `number` in 32 bits. The result consists of
-/// all digits as an integer, and the number of decimal places. Returns `None` if the decimal number is too long or
-/// `number` is not finite.
+/// Returns the decimal number with the fewest decimal places whose nearest `f32` is `number`. The result consists of
+/// the digits of this decimal number as an integer, and the number of its decimal places. Returns `None` if the decimal
+/// number is too long or `number` is not finite.
 ///
-/// This function avoids the standard library's formatting of floats, which makes up 1 % of the size of a small plugin.
+/// The standard library's code that formats floats would make up 1 % of the size of a small plugin. This function
+/// avoids that code.
 #[doc(hidden)]
 #[must_use]
 pub fn shortest_decimal(number: f32) -> Option<(f64, u32)> {
     let mut scale = 1.0;
     for places in 0..16 {
         let scaled = f64::from(number) * scale;
-        // Above this limit, `f64` cannot represent every integer.
+        // Above 2^53, which is slightly more than this limit, `f64` cannot represent every integer.
         if scaled.is_nan() || scaled.abs() > 9e15 {
             return None;
         }
@@ -133,7 +134,8 @@ fn float_text(number: f32) -> String {
     if let Some((digits, places)) = shortest_decimal(number) {
         return format!("{sign}{}", placed(digits, places as usize));
     }
-    // Write one digit before the point, and as few digits after it as identify the float, at most nine.
+    // Write one digit before the decimal point. After it, write the fewest digits that identify the float, at most
+    // nine.
     let (mut exponent, mut size) = (0i32, f64::from(number).abs());
     while size >= 10.0 {
         (exponent, size) = (exponent + 1, size / 10.0);

@@ -48,7 +48,8 @@ pub struct CompileOptions {
     pub allow_spmd_sharding_propagation_to_parameters: Vec<bool>,
     /// Backend options by name, such as JAX's `compiler_options`.
     pub env_option_overrides: BTreeMap<String, OptionOverride>,
-    /// Other fields, such as XLA's debug options. Decoding keeps these fields, and encoding writes them again.
+    /// Fields that this struct does not declare, such as XLA's debug options. Decoding keeps these fields, and encoding
+    /// writes them again.
     pub unknown: UnknownFields,
 }
 

@@ -1,5 +1,5 @@
-//! Serialization for descriptors and manifests. An element type is serialized as its name, and a [`Value`] without the
-//! name of its type.
+//! Serialization for descriptors and manifests. An element type is serialized as its name. A [`Value`] is serialized
+//! without the name of its type.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Fields of protobuf messages that this SDK does not use.
+//! Keeps the protobuf fields of compile options that this SDK does not use.
 
 use std::fmt;
 
@@ -82,7 +82,7 @@ impl fmt::Debug for UnknownFields {
 struct Field<'a> {
     number: u64,
     value: &'a [u8],
-    /// The key and the value of the field.
+    /// The encoded field, which consists of its key and its value.
     bytes: &'a [u8],
 }
 
@@ -106,7 +106,8 @@ impl<'a> Iterator for Fields<'a> {
     fn next(&mut self) -> Option<Field<'a>> {
         let (key, key_size) = varint(self.0)?;
         let after = &self.0[key_size..];
-        // The start and the end of the value in `after`.
+        // Offsets of the start and the end of the value in `after`. In a length-delimited field, the length precedes
+        // the value.
         let (start, end) = match key & 7 {
             0 => (0, varint(after)?.1),
             1 => (0, 8),

@@ -10,9 +10,9 @@ pub const MIN_MINOR: i32 = 57;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 // Exhaustive, because a version always consists of these two numbers.
 pub struct ApiVersion {
-    /// Major version, which incompatible changes increase. It is 0 in every release so far.
+    /// Major version. Incompatible changes increase it. It is 0 in every release so far.
     pub major: i32,
-    /// Minor version, which additions increase.
+    /// Minor version. Additions increase it.
     pub minor: i32,
 }
 

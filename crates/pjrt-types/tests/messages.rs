@@ -7,7 +7,7 @@ use std::fmt::{Display, Write};
 use expect_test::expect_file;
 use pjrt_types::{CompileOptions, DeviceAssignment, ElementType, Layout};
 
-/// Adds an invalid input, and the message about it.
+/// Appends the description `input` of an invalid input, and the error message in `result`, to `messages`.
 #[track_caller]
 fn add<T, E: Display>(messages: &mut String, input: &str, result: Result<T, E>) {
     let Err(error) = result else { panic!("{input} is valid") };

@@ -1,5 +1,6 @@
-//! Measures the overhead of `pjrt` compared to C code that calls the plugin's function table. The measured calls are a
-//! query, and runs with 1 and 32 arguments of four floats and the same number of outputs.
+//! Measures the overhead of `pjrt` compared to C code that calls the plugin's function table. The benchmark measures a
+//! query, and runs of programs with 1 and 32 arguments. Each argument has four floats, and a program has as many
+//! outputs as arguments.
 //!
 //! Run it with `[PJRT_TEST_PLUGINS=…] cargo bench -p pjrt-rs --bench execute [-- --assert 1.05]`. Batches of C calls
 //! and Rust calls alternate in one process, with the same plugin, program and arguments. The benchmark measures first a
@@ -20,10 +21,11 @@ mod support;
 
 const BATCH: u32 = 200;
 const BATCHES: usize = 400;
-/// Numbers of arguments of the measured programs, each of which has the same number of outputs.
+/// The number of arguments of each measured program. A program has as many outputs as arguments.
 const COUNTS: [usize; 2] = [1, 32];
 
-/// Number of queries that the benchmark of queries makes in place of each run. One query is too short to measure.
+/// Number of queries in a batch for each run in a batch of runs. A query is much shorter than a run, so a batch needs
+/// more of them.
 const QUERIES: u32 = 50;
 
 /// Returns the source of a program with `count` arguments and `count` outputs.

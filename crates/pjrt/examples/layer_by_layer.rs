@@ -1,5 +1,6 @@
 //! Run a model that is larger than the device's memory. The weights stay in host memory. The device holds only the
-//! weights of the layer that is running and of the next layer, whose upload overlaps with the run.
+//! weights of the layer that is running and of the next layer. The upload of the next layer overlaps with the run of
+//! the current one.
 //!
 //! The example runs on the embedded CPU device with a memory limit, or on the plugin that the environment variable
 //! `PJRT_PLUGIN` names.

@@ -39,7 +39,7 @@ fn f32s(shape: &[i64]) -> TensorType {
     TensorType::new(shape.to_vec(), ElementType::F32)
 }
 
-/// Multiplies `x` by a matrix.
+/// Multiplies the rows of `x` by a matrix.
 fn linear(f: &FunctionBuilder, x: Value, matrix: Value) -> Built<Value> {
     f.dot_general(x, matrix, DotGeneral::new().contracting([1], [0]))
 }
@@ -68,9 +68,9 @@ fn attend(f: &FunctionBuilder, queries: Value, keys: Value, values: Value, mask:
     f.dot_general(weights, values, DotGeneral::new().batching([0], [0]).contracting([2], [1]))
 }
 
-/// Builds a program that reads `rows` tokens. Its argument `position` is the position of the first of them in the text.
-/// The program returns the caches with the keys and values of these tokens, the most likely next token, and a score for
-/// each token of the vocabulary.
+/// Builds a program that reads `rows` consecutive tokens of a text. Its argument `position` is the index of the first
+/// of these tokens in the text. The program returns the caches with the keys and values of these tokens, the most
+/// likely next token, and a score for each token of the vocabulary.
 fn step(name: &str, rows: i64) -> Built<pjrt::stablehlo::ir::Module> {
     let module = ModuleBuilder::new(name);
     module.function("main", |f| {

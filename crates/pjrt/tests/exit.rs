@@ -19,7 +19,7 @@ use pjrt_sys::{PJRT_Client_Destroy_Args, PJRT_Error};
 use real::each_plugin;
 
 const NOW: Duration = Duration::ZERO;
-/// A timeout that exceeds the time of any test.
+/// A timeout that no operation of these tests exceeds.
 const LONG: Duration = Duration::from_secs(600);
 /// Environment variable that these tests set for their child processes. Its value describes what the child does.
 const CHILD: &str = "PJRT_EXIT_CHILD";
@@ -137,8 +137,8 @@ mod shutdown {
     }
 }
 
-/// Runs a test of this program again in a child process. Returns whether the process succeeded, and its status and
-/// output.
+/// Runs the test `test` of this program in a child process, with [`CHILD`] set to `what`. Returns whether the process
+/// succeeded. Also returns a text with its exit status and its output.
 fn child(test: &str, what: &str) -> (bool, String) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     let output = command.args(["--exact", test, "--nocapture"]).env(CHILD, what).output().unwrap();
@@ -258,8 +258,9 @@ mod process {
         assert!(success && start.elapsed() < LIMIT * CLIENTS / 2, "{:?}: {text}", start.elapsed());
     }
 
-    /// Names of the actions before the process ends. Unless the name starts with `untracked`, the client tracks runs. With
-    /// `untracked`, only callbacks and copies that wait for runs are counted as pending.
+    /// Names of the actions of a child process while its runs are pending. The process then ends. Unless the name
+    /// starts with `untracked`, the client tracks runs. If it starts with `untracked`, `pjrt` counts only the callbacks
+    /// and copies that wait for runs as pending.
     const WAYS: [&str; 9] = [
         "on_ready",
         "to_host_async",
@@ -334,7 +335,8 @@ mod limits {
 
     use super::*;
 
-    /// The largest numbers that `pjrt` accepts cause a result or an error of the plugin, but do not abort the process.
+    /// If `pjrt` passes the largest counts that it accepts, the plugin returns a result or an error, and the process
+    /// does not abort.
     #[test]
     fn real_plugins_survive_accepted_counts() {
         if let Ok(path) = std::env::var(CHILD) {

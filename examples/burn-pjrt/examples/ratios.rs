@@ -90,7 +90,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let device = PjrtDevice::open(&plugin)?;
     println!("| workload | burn-flex | PJRT, {plugin} | ratio |\n|---|---|---|---|");
     for (ours, theirs) in workloads::<Pjrt>(&device).iter().zip(&workloads::<Flex>(&Default::default())) {
-        // The first run includes compilation.
+        // Do not measure the first run, because it includes compilation.
         let _ = (time(ours), time(theirs));
         let (mut found, mut expected): (Vec<_>, Vec<_>) = (0..RUNS).map(|_| (time(ours), time(theirs))).unzip();
         found.sort();

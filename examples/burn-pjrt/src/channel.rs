@@ -11,7 +11,7 @@ use crate::device::PjrtDevice;
 #[derive(Clone, Debug)]
 pub struct PjrtChannel;
 
-/// Moves tensors between devices through host memory.
+/// Moves tensors between devices by copying them through host memory.
 #[derive(Debug)]
 pub struct HostBridge;
 

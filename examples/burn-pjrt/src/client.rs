@@ -12,7 +12,7 @@ use crate::device::PjrtDevice;
 use crate::engine::Engine;
 use crate::error::Error;
 
-/// Records the operations of a device. Clones share the device.
+/// A client that records the operations of a device. Clones use the same device.
 #[derive(Clone, Debug)]
 pub struct PjrtClient(Arc<Engine>);
 

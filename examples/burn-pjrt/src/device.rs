@@ -1,4 +1,4 @@
-//! Handles to devices, whose PJRT clients stay open until the process ends.
+//! Handles to devices. The PJRT client of a device stays open until the process ends.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 

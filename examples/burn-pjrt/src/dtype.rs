@@ -16,7 +16,7 @@ pub(crate) struct Types {
     capabilities: Capabilities,
 }
 
-/// Returns the buffer type for a Burn type on a device that supports all types.
+/// Returns the buffer type for a Burn type on a device that supports all types. Returns `None` for quantized types.
 fn plain(dtype: DType) -> Option<ElementType> {
     Some(match dtype {
         DType::F64 => ElementType::F64,
@@ -36,7 +36,7 @@ fn plain(dtype: DType) -> Option<ElementType> {
     })
 }
 
-/// Returns the Burn type for a buffer type.
+/// Returns the Burn type for a buffer type, or `None` if Burn does not have the type.
 fn host_type(element: ElementType) -> Option<DType> {
     Some(match element {
         ElementType::F64 => DType::F64,
@@ -65,7 +65,8 @@ impl Types {
         &self.capabilities
     }
 
-    /// Returns the type in which the device stores values of a Burn type.
+    /// Returns the type in which the device stores values of a Burn type. Returns an error for quantized types, and for
+    /// types that the plugin does not support.
     pub(crate) fn stored(&self, dtype: DType) -> Result<ElementType, Error> {
         let Some(declared) = plain(dtype) else {
             return Err(Error::unsupported("quantized tensors", format!("{dtype:?}")));

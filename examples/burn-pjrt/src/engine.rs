@@ -61,7 +61,7 @@ struct State {
     programs: HashMap<Vec<u8>, Compiled>,
     last_module: Option<Arc<Module>>,
     seed: u64,
-    /// Offset of the next generator: at least the number of values drawn since the seed was set.
+    /// Offset of the next generator, which is at least the number of 64-bit values drawn since the seed was set.
     drawn: u64,
     statistics: Statistics,
 }
@@ -139,8 +139,8 @@ impl Engine {
         Ok(id)
     }
 
-    /// Records an operation. If the number of recorded operations reaches the limit, runs them. Does not record drops,
-    /// which release a tensor at once, and initializations, which compute nothing.
+    /// Records an operation. If the number of recorded operations reaches the limit, runs them. A drop is not recorded,
+    /// because it releases its tensor at once. An initialization is not recorded, because it computes nothing.
     pub(crate) fn record(&self, op: OperationIr) -> Result<(), Error> {
         let mut state = self.state();
         match &op {
@@ -285,7 +285,9 @@ impl Engine {
         let mut generators = Vec::new();
         for output in graph.ops.iter().filter_map(lower::random_output) {
             generators.extend([state.seed, state.drawn]);
-            // An element has at most 64 bits, and some distributions draw two values for each element.
+            // Advance the offset by at least the number of 64-bit values that the generator draws, so that the next
+            // generator does not draw the same values. An element has at most 64 bits, and some distributions draw two
+            // values for each element.
             state.drawn = state.drawn.wrapping_add(2 * output.shape.num_elements() as u64 + 16);
         }
         if !generators.is_empty() {

@@ -1,6 +1,6 @@
 //! Errors of the backend.
 
-/// An error of the registry, the plugin or a program.
+/// An error of this backend, the registry, the plugin or a program.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -50,7 +50,7 @@ impl From<plugin_registry::Error> for Error {
     }
 }
 
-/// Creates an error without the name of the operation, which the caller adds with [`Error::in_operation`].
+/// Creates an error without the name of the operation. The caller adds the name with [`Error::in_operation`].
 impl From<stablehlo::Error> for Error {
     fn from(error: stablehlo::Error) -> Self {
         Self::Lowering { operation: String::new(), message: error.to_string() }

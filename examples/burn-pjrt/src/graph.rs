@@ -54,7 +54,8 @@ impl Graph {
         Self { ops, inputs, outputs, donations }
     }
 
-    /// Assigns each input that no later operation uses to an output of the same shape and type, which may reuse its
+    /// Donates inputs to outputs. `last_use` returns whether no later operation uses an input. Each such input is
+    /// assigned to an output of the same shape and type, if there is one left. The output may then reuse the input's
     /// memory.
     pub(crate) fn donate(&mut self, last_use: impl Fn(TensorId) -> bool) {
         let form = |tensor: &TensorIr| (tensor.shape.clone(), tensor.dtype);
@@ -70,7 +71,7 @@ impl Graph {
         }
     }
 
-    /// Returns bytes that are equal for graphs with the same program.
+    /// Returns the key of the graph. Graphs with equal keys have the same program.
     pub(crate) fn key(&self) -> Vec<u8> {
         let mut writer = KeyWriter::default();
         for op in &self.ops {

@@ -1,4 +1,4 @@
-//! Keys of graphs. The bytes of two keys are equal if the graphs have the same program.
+//! Keys of graphs. If the bytes of two keys are equal, the graphs have the same program.
 //!
 //! A key contains the operations with their parameters, shapes and element types. Tensors are numbered in the order of
 //! their first use, because Burn's ids differ in each step. The key is written with `serde`, so a new parameter of an
@@ -28,7 +28,7 @@ impl KeyWriter {
         let _ = op.serialize(&mut *self);
     }
 
-    /// Appends the number of a tensor, which is assigned at its first use.
+    /// Appends the ordinal of a tensor. Ordinals are assigned in the order of the tensors' first use.
     pub(crate) fn tensor(&mut self, id: u64) {
         let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
         let number = *self.numbers.entry(id).or_insert(next);

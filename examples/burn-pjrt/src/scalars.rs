@@ -10,7 +10,7 @@ use crate::dtype::Types;
 use crate::error::Error;
 use stablehlo::ir::ElementType;
 
-/// Returns the scalar of an operation if it is an argument of the program.
+/// Returns the operation if its scalar is an argument of the program, and `None` otherwise.
 pub(crate) fn argument(op: &OperationIr) -> Option<&ScalarOpIr> {
     match op {
         OperationIr::NumericFloat(

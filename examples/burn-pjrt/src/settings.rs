@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Number of recorded operations at which the device runs them even without a read. Default: 2048.
+    /// If this number of operations is recorded, the device runs them even without a read. Default: 2048.
     ///
     /// Set it above the number of operations of a training step. Otherwise, each step is split between different
     /// operations and must be compiled again.

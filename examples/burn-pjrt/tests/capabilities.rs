@@ -13,8 +13,8 @@ use plugin_manifest::capabilities::{Int64Policy, LayoutPolicy, RngBitGenerator};
 use plugin_manifest::{Autocast, Capabilities, Descriptor};
 use plugin_registry::PluginRegistry;
 
-/// Opens the embedded device with a description that declares other capabilities. The device itself does not use its
-/// description.
+/// Opens the embedded device with a description that declares `capabilities`. The device itself does not use its
+/// description, so it still works.
 fn described(name: &str, capabilities: Capabilities) -> PjrtDevice {
     with_settings(name, capabilities, Settings::default())
 }
@@ -57,7 +57,8 @@ fn run(device: &PjrtDevice) -> (Vec<f32>, String) {
 /// Counts the ops of a program by name.
 fn ops(program: &str) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
-    // Names of attributes look like names of ops.
+    // Attributes such as `#stablehlo.dot` have names that look like op names. Remove the prefix of these names, so that
+    // they are not counted.
     let program = program.replace("#stablehlo.", "#");
     for word in program.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '.') {
         if let Some(op) = word.strip_prefix("stablehlo.") {

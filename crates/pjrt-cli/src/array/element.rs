@@ -6,9 +6,9 @@ use half::{bf16, f16};
 use pjrt::{ElementType, HostArray};
 use serde_json::{Value, json};
 
-/// Returns the element at a row-major index as JSON: a boolean for `pred`, a pair for a complex number, and otherwise a
-/// number, or a string for NaN and infinities. Returns `None` for element types that this command cannot display as
-/// numbers, and for an index outside the array.
+/// Returns the element at a row-major index as JSON. An element of type `pred` becomes a boolean, a complex number
+/// becomes a pair, and any other element becomes a number. NaN and infinities become strings. Returns `None` for
+/// element types that this command cannot display as numbers, and for an index outside the array.
 pub(super) fn at(array: &HostArray, index: usize) -> Option<Value> {
     let ty = array.shape().element_type;
     let size = ty.host_size();
@@ -17,7 +17,7 @@ pub(super) fn at(array: &HostArray, index: usize) -> Option<Value> {
 }
 
 /// Converts the bytes of one element to JSON. NaN and infinities become strings, because JSON numbers cannot express
-/// them. Returns `None` for any other element type.
+/// them. Returns `None` for element types that this command cannot display as numbers.
 fn number(ty: ElementType, bytes: &[u8]) -> Option<Value> {
     fn float(value: f64) -> Value {
         serde_json::Number::from_f64(value).map_or_else(|| Value::String(value.to_string()), Value::Number)

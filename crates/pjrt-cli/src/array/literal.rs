@@ -147,7 +147,8 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Parses a shape such as `f32[2,3]`, `pred[]`, or `f32` alone, which is a scalar.
+/// Parses a shape such as `f32[2,3]` or `pred[]`. An element type without brackets, such as `f32`, is the shape of a
+/// scalar.
 fn parse_shape(text: &str) -> Result<Shape, String> {
     let (ty, dimensions) = match text.split_once('[') {
         None => (text, ""),
@@ -159,7 +160,7 @@ fn parse_shape(text: &str) -> Result<Shape, String> {
     Ok(Shape::new(element_type, extents.map(extent).collect::<Result<Vec<_>, _>>()?))
 }
 
-/// Returns the element type that NumPy, PyTorch or Rust calls by this name.
+/// Returns the element type that has this name in NumPy, PyTorch or Rust.
 pub(super) fn other_name(name: &str) -> Option<ElementType> {
     Some(match name.to_ascii_lowercase().as_str() {
         "bool" | "boolean" => ElementType::Pred,

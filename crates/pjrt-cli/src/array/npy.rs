@@ -30,14 +30,15 @@ const NAMES: &[(ElementType, &str)] = &[
     (ElementType::C128, "<c16"),
 ];
 
-/// Reads a file. If the file contains raw bytes, `named` is their element type.
+/// Reads a file. `named` is the element type from the command line, which is required if the file contains raw bytes.
+/// Otherwise it must agree with the type in the file.
 pub(super) fn read(path: &Path, named: Option<ElementType>) -> Result<HostArray, String> {
     let fault = |what: String| format!("{}: {what}", path.display());
     let bytes = fs::read(path).map_err(|error| fault(error.to_string()))?;
     parse(&bytes, named).map_err(fault)
 }
 
-/// Parses the content of a file. If it contains raw bytes, `named` is their element type.
+/// Parses the content of a file. `named` has the same meaning as in [`read`].
 pub(super) fn parse(bytes: &[u8], named: Option<ElementType>) -> Result<HostArray, String> {
     let (header, data) = npy_header::split(bytes)?;
     let element_type = element_type(&header.descr, named)?;

@@ -45,7 +45,7 @@ fn write(path: &Path, arrays: &[HostArray]) -> Result<(), String> {
     archive.finish().map(drop).map_err(|error| error.to_string())
 }
 
-/// Reads the array with the given name. In the archive, the name may end in `.npy`.
+/// Reads the array with the given name. The name of the file in the archive may also end in `.npy`.
 pub(super) fn read(path: &Path, name: &str) -> Result<HostArray, String> {
     let fault = |error: String| format!("{}: {error}", path.display());
     let mut archive = open(path)?;
@@ -59,7 +59,7 @@ pub(super) fn read(path: &Path, name: &str) -> Result<HostArray, String> {
     npy::parse(&bytes, None).map_err(|error| fault(format!("array {name:?}: {error}")))
 }
 
-/// Returns the names of the arrays in a file, separated by commas.
+/// Returns the names of the arrays in a `.npz` file, separated by commas.
 pub(super) fn names(path: &Path) -> Result<String, String> {
     open(path).map(|archive| list(&archive))
 }

@@ -1,4 +1,4 @@
-//! Formats arrays for display in NumPy's style: one line for each row, from the outermost dimension to the innermost.
+//! Formats arrays for display in NumPy's style. The elements of the innermost dimension are on one line.
 
 use pjrt::HostArray;
 use serde_json::Value;
@@ -71,8 +71,8 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Writes the dimensions from `depth` on, which have the given extents. Takes the formatted elements from `cells`, and
-/// pads them to `width` characters.
+/// Formats the dimensions from `depth` on. `extents` contains the extents of these dimensions. Takes the formatted
+/// elements from `cells`, and pads each of them to `width` characters.
 fn nested(
     extents: &[usize],
     edge: usize,

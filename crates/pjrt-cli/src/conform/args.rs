@@ -86,7 +86,7 @@ fn profile(text: &str) -> Result<Profile, String> {
 }
 
 impl Args {
-    /// Returns the ids of the selected cases, in the order of the suite.
+    /// Returns the ids of the cases that the filters and the profile select, in the order of the suite.
     pub(super) fn selected(&self, suite: &Suite) -> Vec<String> {
         let filter = Filter::new(&self.filter);
         let in_profile =

@@ -23,7 +23,8 @@ pub(crate) struct WorkerArgs {
     parent: u32,
 }
 
-/// Describes the plugin and the options of its client for the worker.
+/// Describes the plugin and the options of its client as JSON for the worker. Returns an error if the path of the
+/// library is not UTF-8.
 pub(super) fn target(entry: &PluginEntry, options: &[String]) -> Result<Value, String> {
     let path = match entry.candidate().location.path() {
         None => Value::Null,

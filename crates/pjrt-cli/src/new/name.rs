@@ -3,7 +3,7 @@
 use device_plugin::manifest::MAX_NAME_LENGTH;
 use device_plugin::{Manifest, builtin};
 
-/// Names that JAX reserves even if they are not installed: its own platforms, and the alias of CUDA and ROCm.
+/// Names that JAX always reserves: its own platforms `cpu` and `tpu`, and `gpu`, which is its alias for CUDA and ROCm.
 const JAX_NAMES: [&str; 3] = ["cpu", "tpu", "gpu"];
 
 /// Words that cannot name a crate, module or type: the keywords of Rust, then the keywords that only Python has.
@@ -16,7 +16,7 @@ const KEYWORDS: &[&str] = &[
     "nonlocal", "not", "or", "pass", "raise", "with",
 ];
 
-/// Rejects a name that JAX uses for one of its own platforms.
+/// Rejects the names in [`JAX_NAMES`].
 pub(crate) fn check_for_jax(name: &str) -> Result<(), String> {
     if JAX_NAMES.contains(&name) {
         return Err(format!(
@@ -27,7 +27,8 @@ pub(crate) fn check_for_jax(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Rejects a name that some tool does not accept. Returns a warning if another plugin has the same name.
+/// Rejects a name that is not valid for a plugin or is not preserved by Cargo and pip, and keywords of Rust and Python.
+/// Returns a warning if another plugin has the same name.
 pub(crate) fn check(name: &str) -> Result<Option<String>, String> {
     if name.len() > MAX_NAME_LENGTH {
         let start: String = name.chars().take(16).collect();

@@ -52,7 +52,8 @@ pub(crate) fn of(args: &SdkArgs) -> Result<Sdk, String> {
         return Ok(Sdk::Version(version.clone()));
     }
     let built_from = Path::new(BUILT_FROM);
-    // Cargo keeps fetched git repositories in a folder named `checkouts`, and may remove them.
+    // Cargo keeps fetched git repositories in a folder named `checkouts`, and may remove them. A new project must not
+    // depend on such a repository.
     let fetched = built_from.components().any(|part| part.as_os_str() == "checkouts");
     let found = checkout(built_from, true).ok().filter(|_| !fetched);
     found.ok_or_else(|| {
@@ -63,7 +64,8 @@ pub(crate) fn of(args: &SdkArgs) -> Result<Sdk, String> {
     })
 }
 
-/// Checks that a folder is a checkout with the SDK's crates. `chosen` states whether the folder is the default.
+/// Checks that a folder is a checkout with the SDK's crates. `chosen` is `true` if the folder is the default rather
+/// than one that the user passed.
 fn checkout(path: &Path, chosen: bool) -> Result<Sdk, String> {
     let path = path.canonicalize().map_err(|error| error.to_string())?;
     if path.to_str().is_none() {

@@ -62,7 +62,7 @@ pub(crate) fn read(path: &Path) -> Result<Library, String> {
     Ok(library)
 }
 
-/// Reads a library, which may not be a plugin.
+/// Reads a library without checking whether it is a plugin.
 pub(crate) fn inspect(path: &Path) -> Result<Library, String> {
     let shown = path.display();
     let metadata = std::fs::metadata(path).map_err(|error| format!("library {shown}: {error}"))?;

@@ -122,7 +122,8 @@ fn manifest(args: &Args, frameworks: Frameworks, source: &Source, libraries: &[P
     let mut manifest = source.manifest.clone();
     if let Some(name) = &args.name {
         manifest.name.clone_from(name);
-        // The name given on the command line may be an alias in the manifest.
+        // The manifest may list the name from the command line as an alias. A name must not be its own alias, so remove
+        // it.
         manifest.aliases.retain(|alias| alias != name);
     }
     if frameworks.jax {
@@ -131,7 +132,8 @@ fn manifest(args: &Args, frameworks: Frameworks, source: &Source, libraries: &[P
     }
     name::check(&manifest.name).map_err(|error| format!("name: {error}"))?;
     let mut files = libraries.iter().map(|part| file_of(part, &manifest)).collect::<Result<Vec<_>, _>>()?;
-    // Readers of format version 1.0 ignore requirements and use the first library, so put the least specific one first.
+    // Readers of format version 1.0 ignore requirements and use the first library. Sort the libraries so that the one
+    // with the least specific requirements is the first.
     files.sort_by(|one, other| one.requires.compare_specificity(&other.requires));
     manifest.library = files;
     let faulty = |faults: Faults| {
@@ -177,8 +179,8 @@ fn file_of(part: &Part<'_>, manifest: &Manifest) -> Result<LibraryFile, String> 
     Ok(file)
 }
 
-/// Returns the files to add to the library's folder, by file name. Rejects the names in `reserved`, which other files
-/// of the wheel have.
+/// Returns the files to add to the library's folder, by file name. Rejects the names in `reserved`, because other files
+/// of the wheel have these names.
 fn included(files: &[PathBuf], reserved: &[&str]) -> Result<BTreeMap<String, PathBuf>, String> {
     let mut included = BTreeMap::new();
     for path in files {

@@ -42,7 +42,7 @@ pub(crate) fn package(manifest: &Manifest) -> String {
     format!("pjrt_plugin_{}", manifest.name)
 }
 
-/// Returns the Python files and their settings, by their path within the wheel.
+/// Returns the Python modules and the JSON files with their settings, by their path within the wheel.
 pub(crate) fn modules(manifest: &Manifest, frameworks: Frameworks) -> BTreeMap<String, Content> {
     let package = package(manifest);
     let levels = cpu_levels();

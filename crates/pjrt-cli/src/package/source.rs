@@ -60,7 +60,7 @@ pub(crate) fn find(args: &Args) -> Result<Source, String> {
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
     let mut files: Vec<&LibraryFile> = manifest.library.iter().filter(|file| file.is_for(os, arch)).collect();
     if files.iter().all(|file| file.requires.is_empty()) {
-        // If no library has requirements, a loader uses the first one.
+        // If no library has requirements, a loader always uses the first one, so package only that library.
         files.truncate(1);
     }
     if files.is_empty() {
@@ -84,14 +84,15 @@ pub(crate) fn find(args: &Args) -> Result<Source, String> {
     Ok(Source { libraries, manifest, crate_version: None })
 }
 
-/// Returns a single library, with the requirements that the manifest lists for a file with the same name.
+/// Returns a list with `library` as its only element. Its requirements are those that the manifest lists for a file
+/// with the same name, if any.
 fn one(library: PathBuf, manifest: &Manifest) -> Vec<Variant> {
     let listed = manifest.library.iter().find(|file| file.path.file_name() == library.file_name());
     let requires = listed.map(|file| file.requires.clone()).unwrap_or_default();
     vec![Variant { path: library, requires }]
 }
 
-/// Builds the shared library of a crate, and returns its path.
+/// Builds the shared library of the crate in `folder`, and returns the library's path.
 pub(crate) fn built(folder: &Path) -> Result<PathBuf, String> {
     Package::of(folder)?.build(folder)
 }
@@ -108,8 +109,9 @@ fn read(path: &Path) -> Result<Manifest, String> {
     })
 }
 
-/// Returns the plugin's library and manifest. The given library is a plugin, or it describes a plugin in another file.
-/// This other file is beside the given library or in `folder`.
+/// Returns the path of the plugin's library, and the plugin's manifest. The given library is either the plugin itself,
+/// or a library that describes a plugin in another file. In the second case, the plugin's file is in the folder of the
+/// given library or in `folder`.
 fn described(
     args: &Args,
     library: PathBuf,
@@ -224,7 +226,7 @@ impl Package {
         })
     }
 
-    /// Builds the crate's library, and returns its path. Shows Cargo's diagnostics on the terminal.
+    /// Builds the crate's library, and returns the library's path. Cargo's diagnostics appear on the standard error.
     fn build(&self, folder: &Path) -> Result<PathBuf, String> {
         let mut cargo = cargo();
         cargo.args(["build", "--release", "--lib", "--message-format=json-render-diagnostics", "--manifest-path"]);

@@ -37,7 +37,7 @@ pub(crate) struct Tag {
     pub(crate) note: Option<String>,
 }
 
-/// Returns the tag that fits a library. `beside` lists the files in the library's own folder.
+/// Returns the platform tag for a library. `beside` contains the names of the other files in the library's folder.
 pub(crate) fn of(library: &Library, beside: &[String]) -> Tag {
     let architecture = library.architectures.first().copied().unwrap_or_default();
     match library.os {
@@ -66,7 +66,8 @@ fn macos(library: &Library) -> String {
         ["aarch64"] => "arm64",
         _ => "x86_64",
     };
-    // The first version of macOS for each architecture. From macOS 11 on, the minor version in Python's tags is 0.
+    // The oldest version of macOS that a tag may name, for each architecture. From macOS 11 on, the minor version in
+    // Python's tags is 0.
     let first = if architecture == "x86_64" { (10, 9) } else { (11, 0) };
     let (major, minor) = library.macos.unwrap_or(first).max(first);
     format!("macosx_{major}_{}_{architecture}", if major >= 11 { 0 } else { minor })
@@ -81,8 +82,8 @@ fn linux_architecture(name: &'static str) -> &'static str {
     }
 }
 
-/// Returns the minor version of the oldest glibc that the library supports, or the reason why the library does not
-/// qualify for a manylinux tag.
+/// Returns the minor version of the oldest glibc that the library supports, or the reason why the wheel cannot have a
+/// manylinux tag.
 fn manylinux(library: &Library, beside: &[String]) -> Result<u32, String> {
     let strangers: Vec<&str> = library
         .needed
@@ -115,7 +116,7 @@ fn manylinux(library: &Library, beside: &[String]) -> Result<u32, String> {
     Ok(oldest)
 }
 
-/// Rejects a tag for systems on which the library does not work.
+/// Rejects a tag that is not a platform tag, or that includes systems on which the library does not work.
 pub(crate) fn check(tag: &str, library: &Library, beside: &[String]) -> Result<(), String> {
     let fits = |os: &str, architectures: &[&str]| {
         os == library.os && architectures.iter().all(|wanted| library.architectures.contains(wanted))

@@ -34,7 +34,7 @@ pub(crate) struct Wheel {
     pub(crate) platform: String,
     /// Files by their path within the wheel, except those in the `*.dist-info` folder.
     pub(crate) files: BTreeMap<String, Content>,
-    /// Contents of `METADATA` and `entry_points.txt`.
+    /// Contents of `METADATA` and `entry_points.txt`, by file name.
     pub(crate) records: BTreeMap<String, String>,
 }
 

@@ -91,7 +91,7 @@ pub(super) struct Target<'a> {
     pub(super) variables: Vec<(OsString, OsString)>,
 }
 
-/// Runs the command without a fault, and then once for each call that fails.
+/// Runs the command once without a fault, and then repeatedly. In each of these runs, a different call fails.
 pub(super) fn sweep(args: &SweepArgs, target: &Target<'_>) -> Result<Report, String> {
     if std::env::var_os("PJRT_LAYERS_FAULT").is_some() {
         return Err("--sweep sets the rules of the layer `fault`: unset PJRT_LAYERS_FAULT".to_owned());
@@ -280,8 +280,8 @@ impl Drop for Files {
     }
 }
 
-/// Records whether the user interrupted the sweep. The processes of the command have their own process group, so they
-/// do not receive the terminal's signals.
+/// Records whether the user interrupted the sweep. This process must end the processes of the command itself. They have
+/// their own process group, so they do not receive the terminal's signals.
 #[cfg(unix)]
 struct Stop(std::sync::Arc<std::sync::atomic::AtomicUsize>);
 
@@ -308,7 +308,8 @@ impl Stop {
     }
 }
 
-/// Never requests a stop. On systems other than Unix, the terminal ends the processes of the command.
+/// A substitute on systems other than Unix, which never requests a stop. There, the terminal ends the processes of the
+/// command.
 #[cfg(not(unix))]
 struct Stop;
 

@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Source of the smallest library that is accepted as a PJRT plugin, as long as the library is never loaded.
+/// Source of the smallest library that `pjrt package` accepts as a plugin. The library must not be loaded, because its
+/// function table is null.
 pub const PLUGIN: &str = "#[unsafe(no_mangle)]\npub extern \"C\" fn GetPjrtApi() -> *const u8 { std::ptr::null() }\n";
 
 pub fn pjrt(args: &[&str]) -> Output {
@@ -52,7 +53,7 @@ impl Folder {
         PathBuf::from(text.lines().next().unwrap().strip_prefix("wrote ").unwrap())
     }
 
-    /// Runs a command that must fail without a crash, and returns the reason why no wheel is written.
+    /// Runs a command that must fail without a crash, and returns its error message.
     pub fn refused(&self, args: &[&str]) -> String {
         let output = self.run(args);
         let reason = String::from_utf8(output.stderr).unwrap();

@@ -1,7 +1,7 @@
-//! Tests failures of the caller while a plugin may use the caller's memory: data and callbacks that panic, threads that
-//! unwind, and guards that are leaked. The tests run on the embedded CPU device and on real plugins. `cargo xtask asan`
-//! also runs these tests, and reports uses of freed memory. `run_options` contains the tests with streams and callbacks
-//! of a run.
+//! Tests panics and leaks in the caller's code while a plugin may use the caller's memory. In some tests, a callback or
+//! a method of the caller's data panics. In others, a thread unwinds, or a guard is leaked. The tests run on the
+//! embedded CPU device and on real plugins. `cargo xtask asan` also runs these tests, and reports uses of freed memory.
+//! The module `run_options` tests the streams and callbacks of a run.
 
 #![allow(clippy::disallowed_methods, reason = "a test of panics")]
 
@@ -17,7 +17,7 @@ use pjrt::{
     Shape, UploadOptions,
 };
 
-/// A timeout that exceeds the time of any operation.
+/// A timeout that no operation of these tests exceeds.
 const LONG: Duration = Duration::from_secs(600);
 const COUNT: usize = 64;
 
@@ -85,7 +85,7 @@ impl Drop for Bomb {
     }
 }
 
-/// Calls `f` and catches a panic. `f` panics if it drops a [`Bomb`] on this thread. Returns `None` after a panic.
+/// Returns the result of `f`, or `None` if `f` panics. `f` panics if it drops a [`Bomb`] on this thread.
 fn survive<T>(f: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(f)).ok()
 }

@@ -82,7 +82,8 @@ unsafe extern "C" fn destroy(args: *mut PJRT_Collectives_Destroy_Args) -> *mut P
 
 unsafe extern "C" fn communicators(args: *mut PJRT_Collectives_CreateCommunicators_Args) -> *mut PJRT_Error {
     let args = unsafe { &mut *args };
-    // If the test passes clique ids, create one communicator too few, to test that `pjrt` checks the number.
+    // If the test passes clique ids, create one communicator too few, to test that `pjrt` checks the number of
+    // communicators.
     let missing = usize::from(!args.clique_ids.is_null());
     let ranks = unsafe { std::slice::from_raw_parts(args.rank_ids, args.num_device_ranks - missing) };
     let rank = |rank: &i64| own(Rank { rank: usize::try_from(*rank).unwrap(), size: args.num_device_ids });
@@ -116,7 +117,8 @@ unsafe extern "C" fn free_text(text: *mut PJRT_Collectives_ToString_Holder) {
     unsafe { free::<String, _>(text) };
 }
 
-/// Memory of the caller that the operation may use until its event is ready.
+/// Parts of the caller's memory: the address and the size in bytes of each part. An operation may use this memory until
+/// its event is ready.
 struct Lent(Vec<(*mut c_void, usize)>);
 
 unsafe impl Send for Lent {}
@@ -174,7 +176,7 @@ fn start(
     args.event
 }
 
-/// Reduces the arrays of all devices elementwise.
+/// Reduces the arrays of all devices elementwise. `sent` contains the array of each rank.
 fn combine(sent: &HashMap<usize, Vec<i32>>, reduction: PJRT_Collectives_ReductionKind) -> Vec<i32> {
     type Kind = PJRT_Collectives_ReductionKind;
     let combine = |a: i32, b: i32| match reduction {
@@ -316,7 +318,8 @@ fn collectives(plugin: &Plugin) -> Collectives {
     connect(plugin).collectives(&PROCESSES, Some(b"dcn")).unwrap()
 }
 
-/// Runs `operation` for each communicator on a thread of its own, and returns the results in the order of the ranks.
+/// Runs `operation` once for each communicator, each time on a separate thread. Returns the results in the order of the
+/// ranks.
 fn on_all(
     communicators: &mut [Communicator],
     op_id: i64,

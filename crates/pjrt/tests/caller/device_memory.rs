@@ -11,7 +11,7 @@ use pjrt::{
 };
 use recorded_messages::assert_message;
 
-/// A timeout that exceeds the time of any operation.
+/// A timeout that no operation of these tests exceeds.
 const LONG: Duration = Duration::from_secs(600);
 
 fn memory(client: &Client) -> Memory {

@@ -12,7 +12,8 @@ use dlpark::{DlpackFlags, Managed, ManagedTensorBase};
 use pjrt::{Buffer, Client, ElementType, ErrorKind, Placement, Shape};
 use recorded_messages::assert_message;
 
-/// Number of elements of the imported tensors. Plugins use arrays of this size in place instead of copying them.
+/// Number of elements of the imported tensors. CPU plugins use aligned arrays of this size in place instead of copying
+/// them.
 const COUNT: usize = 3 << 16;
 /// Number of columns of the imported tensors, which have two rows.
 const COLUMNS: i64 = 3 << 15;
@@ -27,8 +28,8 @@ impl Drop for Elements {
     }
 }
 
-/// Creates a tensor of another library. Its first 1000 elements are their indices, and the others are 0. `drops` counts
-/// how often the elements are dropped.
+/// Creates a tensor as another library would create it. Each of the first 1000 elements is its own index, and all later
+/// elements are 0. `drops` counts how often the elements are dropped.
 fn foreign<M: ManagedTensorBase>(shape: &[i64], strides: &[i64], drops: &Arc<AtomicUsize>) -> Managed<M> {
     let mut elements = Box::new(Elements([0.0; COUNT], Arc::clone(drops)));
     for (index, element) in (0i16..1000).zip(elements.0.iter_mut()) {

@@ -166,7 +166,8 @@ fn failed_registration_drops_callback() {
     assert_eq!(read.wait().unwrap(), [1.0, 2.0]);
 }
 
-/// Reads a buffer and waits for it, with each function that blocks, while its events are pending. Returns the results.
+/// Calls each blocking function that reads a buffer or waits for it, while the buffer's events are pending. Returns the
+/// result of each function.
 fn read_late(fake: &'static Fake, client: &Client) -> Vec<Result<Vec<f32>, pjrt::Error>> {
     let buffer = Arc::new(buffer(client));
     let theirs = buffer.clone();

@@ -1,4 +1,4 @@
-//! Tests that programs that are known to crash XLA's plugins are rejected before a plugin receives them.
+//! Tests that `pjrt` rejects programs that are known to crash XLA's plugins, and that no plugin receives them.
 
 use recorded_messages::assert_message;
 use std::ptr::null_mut;
@@ -49,7 +49,7 @@ fn hazards_never_reach_the_plugin() {
     let client = Fake::new().client_of(&plugin_of(table).unwrap());
     refused(&client);
     assert_eq!(COMPILED.load(SeqCst), 0, "the plugin was asked");
-    // A program that `pjrt` cannot parse is passed to the plugin.
+    // `pjrt` checks only programs that it can parse, so it passes other programs to the plugin.
     let unread = client.compile(&Program::mlir("TopK, but not a program"), &CompileOptions::default());
     assert_eq!(unread.map(drop).unwrap_err().kind(), ErrorKind::Malformed);
     assert_eq!(COMPILED.load(SeqCst), 1);

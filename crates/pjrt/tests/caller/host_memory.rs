@@ -9,7 +9,7 @@ use crate::real::{compile, embedded, everywhere};
 use aligned_vec::{AVec, avec};
 use pjrt::{ElementType, ErrorKind, Placement, Shape};
 
-/// Bytes at an offset in aligned memory, with a counter of how often they are dropped.
+/// Aligned memory, the byte offset in it at which the data starts, and the number of times that such data was dropped.
 struct Bytes(AVec<u8>, usize, Arc<AtomicUsize>);
 
 impl AsRef<[u8]> for Bytes {
@@ -93,7 +93,7 @@ fn reads_return_the_callers_memory() {
         assert_eq!(memory.as_ref().as_ptr(), address);
         assert_eq!(memory.as_ref(), numbers);
         assert_eq!(drops.load(Ordering::SeqCst), 0);
-        // If the future is dropped, the memory is dropped when the copy has ended.
+        // If the future is dropped before the copy has ended, the memory is dropped after the copy has ended.
         drop(buffer.to_host_into_async(memory).unwrap());
         client.synchronize(Duration::from_secs(600)).unwrap();
         dropped(&drops);
@@ -131,9 +131,9 @@ fn strided_bytes_of_every_type() {
     for ty in ElementType::ALL.iter().copied().filter(|ty| *ty != ElementType::Token) {
         let shape = Shape::new(ty, [2, 3]);
         let size = shape.host_size().unwrap() / 6;
-        // Upload the matrix [[0, 1, 0], [1, 1, 0]] in column-major order. Each byte of an element 1 is 1, which is
-        // valid for every type except the one-bit signed integer. The elements of that type are 0 and -1, and -1 is the
-        // byte 0xff.
+        // Upload the matrix [[0, 1, 0], [1, 1, 0]] in column-major order. Every byte of the element 1 has the value 1.
+        // This value is valid for every type except the one-bit signed integer. That type has the elements 0 and -1,
+        // and the byte 0xff represents -1.
         let element = |n: u8| vec![if ty == ElementType::S1 { 0u8.wrapping_sub(n) } else { n }; size];
         let list = |elements: [u8; 6]| elements.map(element).concat();
         let columns = list([0, 1, 1, 1, 0, 0]);

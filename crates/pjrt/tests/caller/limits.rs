@@ -12,7 +12,7 @@ use pjrt::{
 };
 use pjrt_sys::*;
 
-/// A timeout that exceeds the time of any test.
+/// A timeout that no operation of these tests exceeds.
 const LONG: Duration = Duration::from_secs(600);
 
 fn compile(client: &Client) -> Result<LoadedExecutable, pjrt::Error> {
@@ -36,9 +36,9 @@ mod out_of_memory {
     // The variables are thread-local, so that tests on other threads do not change them. The plugin's functions run on
     // the thread of the test that calls them.
     thread_local! {
-        /// Number of allocating calls that fail from now on.
+        /// How many of the next allocating calls will fail.
         static FAILURES: Cell<usize> = const { Cell::new(0) };
-        /// Number of allocating calls so far.
+        /// Number of allocating calls since a test last reset this counter.
         static CALLS: Cell<usize> = const { Cell::new(0) };
         /// Whether a failed run deletes its first input.
         static CONSUMES: Cell<bool> = const { Cell::new(false) };
@@ -91,7 +91,7 @@ mod out_of_memory {
         null_mut()
     }
 
-    /// Returns a newly compiled program in place of the program to load.
+    /// Returns a newly compiled executable, because the fake plugin cannot load a serialized one.
     unsafe fn loaded(client: *mut PJRT_Client) -> *mut PJRT_LoadedExecutable {
         let mut args = PJRT_Client_Compile_Args::new();
         args.client = client;
@@ -144,7 +144,8 @@ mod out_of_memory {
         null_mut()
     }
 
-    /// Returns the device pointer as the device's memory, so that [`memory_devices`] can return the device of a memory.
+    /// Returns the device's own address as the address of its memory. [`memory_devices`] can then convert the address
+    /// of a memory to that of its device.
     unsafe extern "C" fn default_memory(args: *mut PJRT_Device_DefaultMemory_Args) -> *mut PJRT_Error {
         unsafe { (*args).memory = (*args).device.cast() };
         null_mut()
@@ -202,8 +203,8 @@ mod out_of_memory {
         (plugin_of(limited_table()).unwrap().client(&options).unwrap(), seen)
     }
 
-    /// Runs an operation and lets its first `failures` allocating calls fail. Returns the operation's result and the
-    /// number of allocating calls.
+    /// Runs an operation whose first `failures` allocating calls fail. Returns the operation's result and the number of
+    /// allocating calls.
     fn failing<T>(failures: usize, operation: impl FnOnce() -> Result<T, Error>) -> (Result<T, Error>, usize) {
         FAILURES.set(failures);
         CALLS.set(0);
@@ -547,7 +548,7 @@ mod in_flight_limiter {
         assert!(InFlightLimiter::new(0, 0).try_acquire(1).is_some());
     }
 
-    /// Waiting requests are granted in order, even if a later request would fit in the limit earlier.
+    /// Waiting requests are granted in order, even if there is already room for a later, smaller request.
     #[test]
     fn permits_are_granted_in_order() {
         let limiter = InFlightLimiter::bytes(100);

@@ -1,4 +1,4 @@
-//! Tests [`Plugin::load`]: files that are not plugins are errors, and loading the same file again returns the same
+//! Tests [`Plugin::load`]. A file that is not a plugin causes an error. Loading the same file again returns the same
 //! plugin.
 
 use std::path::{Path, PathBuf};
@@ -15,8 +15,9 @@ fn directory() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// Builds a shared library from C source, with the compiler that the environment variable `CC` names or with `cc`. Rust
-/// also uses `cc` as its linker. Windows has no such compiler.
+/// Builds a shared library from C source. Calls the compiler that the environment variable `CC` names, or `cc` if the
+/// variable is not set. On Unix, `cc` is usually installed, because Rust uses it as its linker. This function is not
+/// available on Windows, where Rust does not need `cc`.
 #[cfg(unix)]
 fn build(name: &str, source: &str) -> PathBuf {
     let (c, library) = (directory().join(format!("{name}.c")), directory().join(format!("{name}.so")));
@@ -119,7 +120,7 @@ fn rejects_faulty_plugins() {
     assert!(as_error.load_error().is_some());
 }
 
-/// Builds a plugin whose second initialization fails.
+/// Builds a plugin whose initialization function fails from the second call on.
 #[cfg(unix)]
 fn once() -> PathBuf {
     build("once", &plugin_source(0, 100, "return calls == 1 ? 0 : \"error\";"))

@@ -20,8 +20,8 @@ static LIVE: AtomicIsize = AtomicIsize::new(0);
 /// Launch id and expiration time in milliseconds of the last call of [`unblock`].
 static UNBLOCKED: Mutex<Option<(i32, i64)>> = Mutex::new(None);
 
-/// Returns the integer that represents a context: 1 for the context of a client, and 2 for a default context.
-/// [`initialize`] adds 10.
+/// Returns the integer that represents a context in these tests: 1 for the context of a client, and 2 for a default
+/// context. [`initialize`] adds 10 to this integer.
 unsafe fn number(context: *const PJRT_Megascale_ClientContext) -> u64 {
     unsafe { *context.cast::<u64>() }
 }

@@ -10,14 +10,14 @@ use pjrt::{
     NamedValue, ProcessInfo, ProcessState, Shape, UploadOptions,
 };
 
-/// A timeout that exceeds the time of any operation.
+/// A timeout that no operation of these tests exceeds.
 const LONG: Duration = Duration::from_secs(600);
 
 fn f32s(dims: &[i64]) -> Shape {
     Shape::new(ElementType::F32, dims)
 }
 
-/// Host data that reports its drop. Its alignment is sufficient for views.
+/// Host data that reports its drop. Its alignment of 64 bytes allows plugins to create views of it.
 struct Counted {
     data: Aligned,
     _reporter: Reporter,

@@ -1,5 +1,5 @@
-//! Tests the extensions of a device that is written with `device-plugin`, through the extension types of `pjrt`. The
-//! device provides an extension by listing it in `FEATURES`.
+//! Tests the extension types of `pjrt` with a device that is written with the crate `device-plugin`. The device
+//! provides an extension by listing it in `FEATURES`.
 
 use recorded_messages::assert_message;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -301,7 +301,7 @@ mod callbacks {
         callbacks.report_slice_failure(&client, SliceFailure::CHIP_DRIVER_ERROR).unwrap();
         callbacks.report_fatal_error(&client, ErrorCode::INTERNAL, "the end").unwrap();
         assert_eq!(*seen.lock().unwrap(), ["slice 5", "INTERNAL the end"]);
-        // A report of another client does not call the callbacks of this client.
+        // Reporting a slice failure for another client does not call the callbacks of this client.
         let other = self::client();
         callbacks.report_slice_failure(&other, SliceFailure::UNKNOWN).unwrap();
         assert_eq!(seen.lock().unwrap().len(), 2);

@@ -1,4 +1,5 @@
-//! Tests [`Outputs`], in particular when the list and the buffers taken out of the list release the client.
+//! Tests [`Outputs`], in particular the time at which the list releases the client. Also tests when buffers that were
+//! taken out of the list release it.
 
 #![allow(clippy::disallowed_methods, reason = "a test of panics")]
 
@@ -8,7 +9,8 @@ use std::sync::atomic::Ordering::SeqCst;
 use crate::fake::Fake;
 use pjrt::{Buffer, CompileOptions, ErrorKind, ExecuteOptions, Input, Outputs, OutputsIntoIter, Program};
 
-/// Numbers of outputs to test. The list stores one output inline, and several outputs on the heap.
+/// The numbers of outputs to test. A list of one output stores it inline, and a longer list stores its outputs on the
+/// heap.
 const COUNTS: [usize; 3] = [1, 2, 40];
 
 /// Runs a program with `count` outputs. Drops all handles except the outputs.

@@ -15,7 +15,7 @@ func.func @main(%a: tensor<f32>, %x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor
   return %2 : tensor<4xf32>
 }";
 
-/// A program that adds 1 to its argument. If the argument is donated, the output may reuse its memory.
+/// A program that adds 1 to its argument. If the argument is donated, the output may reuse the argument's memory.
 const INCREMENT: &str = "
 func.func @main(%x: tensor<4xf32> {tf.aliasing_output = 0 : i32}) -> tensor<4xf32> {
   %one = stablehlo.constant dense<1.0> : tensor<4xf32>

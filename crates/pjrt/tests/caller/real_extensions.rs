@@ -109,8 +109,8 @@ fn phase_compiler_lists_phases() {
     });
 }
 
-/// XLA's pipeline calls a transformation only if the compiler has a scheduler. The test therefore does not check
-/// whether the transformation is called.
+/// XLA's pass pipeline calls a registered transformation only if the compiler has a scheduler, and not every plugin's
+/// compiler has one. The test therefore does not check whether the transformation is called.
 #[test]
 fn transformations_are_registered_and_cleared() {
     each_client("transforms", |client| {

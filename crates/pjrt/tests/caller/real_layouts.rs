@@ -6,8 +6,8 @@ use recorded_messages::assert_message;
 
 const X: [f32; 6] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0];
 
-/// Compiles a program that doubles its argument. `parameter` and `result` are the attributes of the parameter and of
-/// the output.
+/// Compiles a program that doubles its argument. `parameter` is the attribute dictionary of the parameter, and `result`
+/// is that of the output.
 fn double(client: &Client, parameter: &str, result: &str) -> LoadedExecutable {
     let text = format!(
         "module {{ func.func @main(%x: tensor<2x3xf32> {parameter}) -> (tensor<2x3xf32> {result}) {{

@@ -20,7 +20,8 @@ static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
 /// Whether the plugin returns an error for runs.
 static FAILS: AtomicBool = AtomicBool::new(false);
 
-/// Serializes the tests, because they share the plugin's records. Resets the records.
+/// Locks a mutex and resets the plugin's records. Each test holds the returned guard, because the tests share these
+/// records.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -79,7 +80,7 @@ unsafe extern "C" fn destroy_stream(args: *mut PJRT_CopyToDeviceStream_Destroy_A
     null_mut()
 }
 
-/// Address of a buffer of the plugin. Its ready event serves as the event of each chunk.
+/// Address of a buffer of the plugin. `add_chunk` returns the ready event of this buffer as the event of each chunk.
 static EVENTS: Mutex<Option<usize>> = Mutex::new(None);
 
 unsafe extern "C" fn add_chunk(args: *mut PJRT_CopyToDeviceStream_AddChunk_Args) -> *mut PJRT_Error {

@@ -1,5 +1,6 @@
-//! Tests which serialized bytes and numbers reach the plugin, and which `pjrt` rejects. The rejection is necessary,
-//! because plugins do not check serialized bytes.
+//! Tests which serialized executables, serialized topologies, replica counts and device counts `pjrt` passes to the
+//! plugin, and which ones it rejects. `pjrt` must check them, because plugins do not check serialized bytes, and XLA's
+//! plugins abort the process for some counts.
 
 #![allow(clippy::disallowed_methods, reason = "a C plugin, in Rust")]
 
@@ -18,7 +19,7 @@ use pjrt_sys::*;
 
 const CODE: &[u8] = b"machine code";
 
-/// The bytes that [`load`] received, in all tests of this module.
+/// The serialized executables that [`load`] received in all tests of this module.
 static LOADED: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
 unsafe extern "C" fn serialize(args: *mut PJRT_Executable_Serialize_Args) -> *mut PJRT_Error {

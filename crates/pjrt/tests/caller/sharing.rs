@@ -82,7 +82,7 @@ fn two_users(table: *const PJRT_Api) {
     assert_eq!(framework.read(theirs), [1.0, 2.0]);
     drop(borrowed);
     assert_eq!(framework.read(theirs), [1.0, 2.0]);
-    // `own_buffer` takes ownership of a buffer, so the buffer can be donated.
+    // Unlike an adopted buffer, a buffer that `own_buffer` takes over can be donated.
     let given = unsafe { own_buffer(&client, given) }.unwrap();
     let run = add.execute_with([Input::Borrow(&mine), Input::Donate(given)], &ExecuteOptions::new()).unwrap();
     run.done.wait().unwrap();
@@ -147,7 +147,8 @@ fn every_object_has_a_raw_pointer() {
     assert!(!add.as_raw().is_null() && !add.executable().as_raw().is_null());
     assert!(!client.topology().unwrap().as_raw().is_null() && !x.ready_event().unwrap().as_raw().is_null());
     assert_eq!(event.as_raw(), event.event().as_raw());
-    // Compare a call of a C function through `Plugin::api` with the function of `pjrt` that wraps it.
+    // A C function that is called through `Plugin::api` must return the same value as the function of `pjrt` that wraps
+    // it.
     let mut args = PJRT_Buffer_OnDeviceSizeInBytes_Args::new();
     args.buffer = x.as_raw();
     unsafe { client.plugin().api().call::<slot::PJRT_Buffer_OnDeviceSizeInBytes>(&mut args) }.unwrap();

@@ -14,7 +14,7 @@ use pjrt_sys::{AbiStruct, PJRT_Api, PJRT_Error, PJRT_LoadedExecutable_Execute_Ar
 
 /// Minor API version whose struct sizes the plugin accepts.
 static MINOR: AtomicU32 = AtomicU32::new(0);
-/// Descriptions of the structs with other sizes that the plugin received.
+/// Descriptions of the structs that the plugin rejected because of their sizes.
 static REFUSED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Returns the function table of the embedded device, which accepts the struct sizes of every API version.
@@ -36,7 +36,7 @@ fn accepts<T: AbiStruct>(args: *const T) -> bool {
 
 unsafe extern "C" fn strict<S: Slot<Table = PJRT_Api>>(args: *mut S::Args) -> S::Return {
     let function = S::get(inner()).unwrap();
-    // If the arguments are a null pointer, the embedded device returns an error.
+    // The embedded device returns an error for a null pointer, so pass one to reject the arguments.
     unsafe { function(if accepts(args) { args } else { null_mut() }) }
 }
 

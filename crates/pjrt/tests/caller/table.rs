@@ -1,4 +1,5 @@
-//! Tests how `pjrt` handles short, old, new and invalid function tables, and valid and broken extension chains.
+//! Tests how `pjrt` handles function tables that are short, old, new or invalid. Also tests valid and broken chains of
+//! extension structs.
 
 #![allow(
     clippy::multiple_unsafe_ops_per_block,

@@ -17,7 +17,8 @@ use pjrt::extensions::{
 use pjrt::{Client, ClientOptions, ErrorCode, ErrorKind, Plugin};
 use pjrt_sys::*;
 
-/// Creates a plugin with one extension, whose struct announces `size` bytes. Fields beyond `size` are hidden.
+/// Creates a plugin with one extension. `struct_size` of the extension is `size` bytes, so `pjrt` must not read the
+/// fields beyond `size`.
 fn plugin<E: Extension>(mut extension: E, size: usize) -> Plugin {
     let base = (&raw mut extension).cast::<PJRT_Extension_Base>();
     unsafe { *base = PJRT_Extension_Base { struct_size: size, type_: E::TYPE, next: null_mut() } };

@@ -23,7 +23,8 @@ unsafe fn read(data: *const c_char, size: usize) -> Vec<u8> {
     if size == 0 { Vec::new() } else { unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) }.to_vec() }
 }
 
-/// Allocates a buffer to return. Returns its address and size, and the owner object that [`free`] frees.
+/// Moves bytes to the heap, for an output of an extension function. Returns their address, their number, and the object
+/// that owns them and that [`free`] frees.
 fn own<T>(bytes: Vec<u8>) -> (*const c_char, usize, *mut T) {
     LIVE.fetch_add(1, SeqCst);
     let owner = Box::into_raw(Box::new(bytes));

@@ -1,5 +1,5 @@
-//! Tests transfers between host memory and a device: lengths, element types, layouts, and the ownership of host memory
-//! during a transfer.
+//! Tests transfers between host memory and a device. The tests check lengths, element types and layouts, and who owns
+//! the host memory during a transfer.
 
 use recorded_messages::assert_message;
 use std::future::Future;

@@ -1,5 +1,5 @@
-//! Compiles each program both from MLIR text and from HLO that the crate `stablehlo` writes. Compares the outputs of
-//! the two executables.
+//! Compiles each program twice: from MLIR text, and from the HLO that the crate `stablehlo` writes for this text.
+//! Compares the outputs of the two executables.
 
 use crate::real::{compile, everywhere};
 use pjrt::{Client, CompileOptions, Program};

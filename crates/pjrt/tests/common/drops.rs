@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// A timeout that exceeds the time of any operation.
+/// A timeout that no operation of the tests exceeds.
 const LONG: Duration = Duration::from_secs(600);
 
 /// A field of the test data. When the data is dropped, the field sends a report to [`Drops`].

@@ -1,9 +1,9 @@
 //! A fake plugin in the test program, with its own function table and objects in host memory.
 //!
 //! A test leaks a [`Fake`] and passes its address to the client as the option `fake`. Through the `Fake`, the test
-//! controls and observes the plugin. Buffers are bytes, and each output of a program is a copy of the first input.
-//! Events are ready immediately unless [`Fake::manual`] is set. If `manual` is set, events become ready when the test
-//! calls [`Fake::finish`], which completes them on another thread.
+//! controls and observes the plugin. A buffer is an array of bytes in host memory, and each output of a program is a
+//! copy of the first input. Events are ready immediately unless [`Fake::manual`] is set. If `manual` is set, events
+//! become ready when the test calls [`Fake::finish`], which completes them on another thread.
 
 #![allow(dead_code, reason = "each test program uses a part")]
 #![allow(clippy::multiple_unsafe_ops_per_block, clippy::undocumented_unsafe_blocks, reason = "a C plugin, in Rust")]
@@ -32,7 +32,7 @@ pub(crate) struct Fake {
     pub(crate) column_major: AtomicBool,
     /// Whether buffers report a tiled layout.
     pub(crate) tiled: AtomicBool,
-    /// Value of all bytes that a copy to the host writes, or -1 to copy the buffer's contents.
+    /// Value that a copy to the host writes to every byte, or -1 to copy the buffer's contents.
     pub(crate) garbage: AtomicI64,
     /// Whether the first output of a run is null.
     pub(crate) null_outputs: AtomicBool,
@@ -42,7 +42,7 @@ pub(crate) struct Fake {
     pub(crate) donate: AtomicBool,
     /// Number of parameters that programs report, or -1 if the query fails.
     pub(crate) parameters: AtomicI64,
-    /// Format that `optimized_program` reports. May be empty.
+    /// Name of the format that `optimized_program` reports. May be empty.
     pub(crate) program_format: Mutex<&'static str>,
     /// Number of calls that query the size of the optimized program.
     pub(crate) program_sizes: AtomicU32,
@@ -102,8 +102,9 @@ impl Fake {
         .expect("callbacks do not unwind");
     }
 
-    /// Waits until all objects are destroyed, and returns whether the client was destroyed last. Waiting is necessary
-    /// because a client whose last handle was dropped within a callback is destroyed later, on another thread.
+    /// Waits until all objects are destroyed, and returns whether the client was destroyed last. Waiting is necessary,
+    /// because `pjrt` may destroy a client later on another thread. This happens if its last handle is dropped within a
+    /// callback.
     pub(crate) fn all_gone(&self) -> bool {
         let start = std::time::Instant::now();
         while self.live.load(SeqCst) != 0 && start.elapsed().as_secs() < 30 {
@@ -182,7 +183,7 @@ struct BufferState {
 
 unsafe impl Send for BufferState {}
 
-/// An error with any code and two payloads.
+/// An error with two payloads. Tests choose its code.
 #[repr(C)]
 struct FakeError {
     vtable: *const c_void,
@@ -361,7 +362,7 @@ unsafe extern "C" fn get_executable(args: *mut PJRT_LoadedExecutable_GetExecutab
 }
 
 unsafe extern "C" fn executable_name(args: *mut PJRT_Executable_Name_Args) -> *mut PJRT_Error {
-    // Read the object, so that a sanitizer detects a use after free.
+    // Read a field of the executable, so that a sanitizer detects a use of the executable after it was freed.
     let _ = unsafe { fake((*args).executable.cast()) }.live.load(SeqCst);
     let name = "copy";
     unsafe {

@@ -1,5 +1,5 @@
 //! Helpers to run tests on the embedded CPU device and on real plugins. The environment variable `PJRT_TEST_PLUGINS`
-//! contains the paths of the real plugins, separated like those in `PATH`.
+//! contains the paths of the real plugins. They are separated in the same way as the folders in `PATH`.
 
 #![allow(dead_code, reason = "each test program uses a part")]
 

@@ -42,8 +42,8 @@ struct Ended {
     output: String,
 }
 
-/// Runs `step` with each plugin in a child process, and passes the outcome to `check`. The child process runs the same
-/// test, which then only calls `step`.
+/// Runs `step` with each plugin of the list in a child process. Passes the path of the plugin and the outcome of the
+/// process to `check`. The child process runs the same test, and this function then only calls `step`.
 fn each(test: &str, step: fn(&Plugin), check: impl Fn(&Path, &Ended)) {
     if let Some(path) = std::env::var_os(LIBRARY) {
         // SAFETY: whoever runs the tests vouches for the plugins in `PJRT_TEST_PLUGINS_WITHOUT_HARDWARE`.
@@ -92,8 +92,8 @@ fn run(test: &str, library: &Path) -> Ended {
     Ended { status, output }
 }
 
-/// Prints the result of a function, and returns its value if it succeeded. Checks that an error comes from the plugin
-/// or means that the function is unsupported, and that it has a message.
+/// Prints whether a function succeeded, and returns its value in this case. Otherwise checks the error. It must come
+/// from the plugin or state that the function is unsupported, and it must have a message.
 fn report<T: std::fmt::Debug>(what: &str, result: Result<T, Error>) -> Option<T> {
     match result {
         Ok(value) => {

@@ -8,8 +8,8 @@ use stablehlo::ir::{ComparisonDirection, ElementType};
 use super::{Lower, Result};
 use crate::dtype::extents;
 
-/// A slice of a dimension: every `step`-th element of `start..end`. If `reversed`, the elements are counted from the
-/// end.
+/// A slice of a dimension: every `step`-th element of `start..end`, beginning with the first element. If `reversed` is
+/// set, the slice begins with the last element and contains the elements in descending order.
 struct Range {
     start: i64,
     end: i64,
@@ -60,7 +60,7 @@ impl Lower<'_> {
                 let mut shape = extents(&op.input);
                 shape.splice(op.dim..=op.dim, [windows as i64, op.size as i64]);
                 let split = f.reshape(taken, &shape)?;
-                // The last dimension contains the elements of a window.
+                // Move the elements of a window to the last dimension.
                 let mut permutation: Vec<usize> = (0..shape.len()).filter(|&d| d != op.dim + 1).collect();
                 permutation.push(op.dim + 1);
                 self.set(&op.out, f.transpose(split, &permutation)?)

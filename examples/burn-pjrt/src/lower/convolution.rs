@@ -31,7 +31,8 @@ macro_rules! window {
     }};
 }
 
-/// Lowers an operation that has a separate struct, with the same fields, for each number of spatial dimensions.
+/// Lowers a convolution or, with `transposed`, a transposed convolution. A macro is needed, because Burn has a separate
+/// struct with the same fields for each number of spatial dimensions.
 macro_rules! convolve {
     ($self:ident, $op:ident) => {
         $self.convolve(&$op.x, &$op.weight, $op.bias.as_ref(), &window!($op.options), &$op.out)
@@ -192,8 +193,8 @@ impl Lower<'_> {
     }
 }
 
-/// Returns dimension numbers for arrays that start with batch and features, and kernels that start with output
-/// features.
+/// Returns the dimension numbers of Burn's layout. The first two dimensions of inputs and outputs are the batch and the
+/// features. Those of kernels are the output features and the input features.
 fn dimensions(spatial: usize) -> ConvDimensions {
     let last: Vec<usize> = (2..spatial + 2).collect();
     ConvDimensions {

@@ -35,7 +35,7 @@ impl Lower<'_> {
             F::Cosh(op) => self.wide_unary(op, Self::cosh),
             F::Sinh(op) => self.wide_unary(op, Self::sinh),
             F::ArcCos(op) => self.wide_unary(op, |l, x| {
-                // The result is the angle of the point (x, sqrt(1 - x²)).
+                // The arc cosine of x is the angle of the point (x, sqrt(1 - x²)).
                 Ok(l.f.atan2(l.f.sqrt(l.one_minus_square(x)?)?, x)?)
             }),
             F::ArcSin(op) => self.wide_unary(op, |l, x| Ok(l.f.atan2(x, l.f.sqrt(l.one_minus_square(x)?)?)?)),
@@ -127,8 +127,8 @@ impl Lower<'_> {
     }
 
     /// Computes the error function with Kummer's series, whose terms all have the same sign: `2x / sqrt(π) * exp(-x²) *
-    /// Σ (2x²)^n / (1 * 3 * … * (2n + 1))`. Arguments are clamped to a limit, beyond which the result rounds to 1 or
-    /// -1.
+    /// Σ (2x²)^n / (1 * 3 * … * (2n + 1))`. Arguments are clamped to the range from `-limit` to `limit`. Outside this
+    /// range, the result rounds to 1 or -1.
     pub(super) fn erf(&self, x: Value) -> Result<Value> {
         let f = self.f;
         let (limit, terms) = if self.element(x)? == ElementType::F64 { (6.0, 130) } else { (4.0, 56) };

@@ -12,7 +12,7 @@ fn count(shape: &[i64]) -> u64 {
 }
 
 impl Lower<'_> {
-    /// Selects slices along a dimension. `rows` contains the positions of the slices and has one dimension.
+    /// Selects slices along `dimension`. `rows` is a vector with the positions of the slices along this dimension.
     ///
     /// If the plugin requests dense gathers, the result is computed as the product of a one-hot matrix and the operand.
     /// This form requires finite operands, because the product of 0 and an infinity or a NaN is NaN.
@@ -26,13 +26,13 @@ impl Lower<'_> {
         let options =
             DotGeneral::new().contracting([1], [dimension]).precision([Precision::Highest, Precision::Highest]);
         let product = self.f.dot_general(mask, x, options)?;
-        // The first dimension of the product corresponds to the positions.
+        // The first dimension of the product corresponds to the positions. Move it to `dimension`.
         let mut permutation: Vec<usize> = (1..shape.len()).collect();
         permutation.insert(dimension, 0);
         Ok(self.f.transpose(product, &permutation)?)
     }
 
-    /// Selects slices along a dimension with a gather op.
+    /// Selects the same slices as [`Self::take`], always with a gather op.
     pub(super) fn take_sparse(&self, x: Value, dimension: usize, rows: Value) -> Result<Value> {
         let shape = self.shape(x)?;
         let mut sizes = shape.clone();
@@ -84,7 +84,8 @@ impl Lower<'_> {
         Ok(self.f.gather(x, points, options)?)
     }
 
-    /// Returns the position of each element of `indices`, with the position along `dimension` replaced by the element.
+    /// Returns the coordinates that each element of `indices` selects in the operand. They are the element's own
+    /// coordinates, except that the coordinate along `dimension` is the element's value.
     fn points(&self, indices: Value, dimension: usize) -> Result<Value> {
         let f = self.f;
         let indices = self.index(indices)?;
@@ -100,7 +101,8 @@ impl Lower<'_> {
         Ok(f.concatenate(&columns, shape.len())?)
     }
 
-    /// Combines the elements that [`Self::gather`] would select with `values`, by the operation `update`.
+    /// Returns `x` with updated elements. `update` combines each element that [`Self::gather`] would select with the
+    /// corresponding element of `values`.
     pub(super) fn scatter(
         &self,
         x: Value,
@@ -122,7 +124,7 @@ impl Lower<'_> {
             let zero = f.broadcast_to(self.number_like(0.0, x)?, &all)?;
             let spread = f.select(mask, f.broadcast_in_dim(values, &dims, &all)?, zero)?;
             let sums = self.sum(spread, &[dimension])?;
-            // The last dimension of the sums corresponds to the position along `dimension`.
+            // The last dimension of the sums corresponds to the position along `dimension`, so move it there.
             let mut permutation: Vec<usize> = (0..rank - 1).collect();
             permutation.insert(dimension, rank - 1);
             return Ok(f.add(x, f.transpose(sums, &permutation)?)?);
@@ -131,7 +133,8 @@ impl Lower<'_> {
         self.scatter_points(x, points, values, update)
     }
 
-    /// Combines the slices that [`Self::take`] would select with `values`, by the operation `update`.
+    /// Returns `x` with updated slices. `update` combines each slice that [`Self::take`] would select with the
+    /// corresponding slice of `values`.
     pub(super) fn scatter_rows(
         &self,
         x: Value,
@@ -162,7 +165,8 @@ impl Lower<'_> {
         Ok(f.scatter(x, rows, values, options, |old, new| self.updated(old, new, update))?)
     }
 
-    /// Combines the slices that [`Self::gather_points`] would select with `values`, by the operation `update`.
+    /// Returns `x` with updated slices. `update` combines each slice that [`Self::gather_points`] would select with the
+    /// corresponding slice of `values`.
     pub(super) fn scatter_points(&self, x: Value, points: Value, values: Value, update: Update) -> Result<Value> {
         let (shape, form) = (self.shape(x)?, self.shape(points)?);
         let batch = form.len() - 1;

@@ -25,7 +25,7 @@ impl Matrix {
         self.numbers[row * self.columns + column] += number;
     }
 
-    /// Returns the matrix that computes the averages of adaptive pooling.
+    /// Returns the matrix that computes the averages of adaptive pooling from `input` to `output` elements.
     fn averages(input: usize, output: usize) -> Self {
         let mut matrix = Self::new(output, input);
         for row in 0..output {
@@ -42,7 +42,8 @@ impl Matrix {
         matrix
     }
 
-    /// Returns the matrix that interpolates with a kernel. The kernel covers `reach` elements on each side of a
+    /// Returns the matrix that interpolates with a kernel. With `align_corners`, the first elements of the input and
+    /// the output have the same position, and so do the last ones. The kernel covers `reach` elements on each side of a
     /// position. With `repeat_edge`, an element outside the input is replaced by the element at the edge. Otherwise it
     /// is omitted, and the weights of the other elements are scaled up.
     fn kernel(input: usize, output: usize, align_corners: bool, reach: i64, repeat_edge: bool) -> Self {
@@ -122,8 +123,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Multiplies each spatial dimension by a matrix. `matrix` creates it from the extents of the operation's input and
-    /// output. The gradient multiplies by the transposed matrix.
+    /// Multiplies each spatial dimension by a matrix. `matrix` creates this matrix from the extents of the operation's
+    /// input and output. If `gradient` is set, multiplies by the transposed matrix instead.
     fn mapped(
         &mut self,
         from: &TensorIr,
@@ -142,7 +143,7 @@ impl Lower<'_> {
             let contracted = usize::from(!gradient);
             let options =
                 DotGeneral::new().contracting([d], [contracted]).precision([Precision::Highest, Precision::Highest]);
-            // The last dimension of the product is the mapped dimension.
+            // The last dimension of the product is the mapped dimension. Move it back to its place.
             let product = f.dot_general(x, constant, options)?;
             let mut permutation: Vec<usize> = (0..rank - 1).collect();
             permutation.insert(d, rank - 1);
@@ -151,7 +152,7 @@ impl Lower<'_> {
         self.set(to, x)
     }
 
-    /// Swaps a dimension with the last one.
+    /// Swaps `dimension` with the last dimension.
     fn swapped(&self, x: Value, dimension: usize) -> Result<Value> {
         let mut permutation: Vec<usize> = (0..self.rank(x)?).collect();
         let last = permutation.len() - 1;
@@ -159,7 +160,7 @@ impl Lower<'_> {
         Ok(self.f.transpose(x, &permutation)?)
     }
 
-    /// Truncates the last dimension, or extends it with zeros.
+    /// Truncates the last dimension to `extent`, or extends it to `extent` with zeros.
     fn resized(&self, x: Value, extent: i64) -> Result<Value> {
         let shape = self.shape(x)?;
         let (none, mut high) = (vec![0; shape.len()], vec![0; shape.len()]);

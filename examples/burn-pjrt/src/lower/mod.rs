@@ -259,8 +259,8 @@ impl Lower<'_> {
         Ok(self.f.constant(literal)?)
     }
 
-    /// Returns a scalar of an operation. If `argument` is `true` and the program has scalar arguments of this type, the
-    /// scalar is the next of them. Otherwise it is a constant.
+    /// Returns a scalar of an operation. If `argument` is `true` and the program has a [`ScalarVector`] of this element
+    /// type, returns the next scalar of this vector. Otherwise returns a constant.
     fn scalar(&mut self, scalar: ScalarIr, element: ElementType, argument: bool) -> Result<Value> {
         let vector = self.scalars.iter_mut().find(|vector| argument && vector.element == element);
         let Some(vector) = vector else { return self.constant(scalar, element) };
@@ -276,13 +276,13 @@ impl Lower<'_> {
         Ok(self.f.reshape(value, &[count])?)
     }
 
-    /// Returns a tensor of this shape whose elements are their positions along a dimension.
+    /// Returns a tensor of this shape. The value of each element is its index along `dimension`.
     fn positions(&self, shape: &[i64], dimension: usize, element: ElementType) -> Result<Value> {
         Ok(self.f.iota(TensorType::new(shape, element), dimension)?)
     }
 
-    /// Converts a value to the type in which a reduction or a function is computed. Types shorter than `f32` become
-    /// `f32`.
+    /// Converts a value to the type in which a reduction or a function is computed. Types `f16` and `bf16` become
+    /// `f32`, and other types stay the same.
     fn wide(&self, value: Value) -> Result<Value> {
         match self.element(value)? {
             ElementType::F16 | ElementType::Bf16 => self.converted(value, ElementType::F32),
@@ -290,7 +290,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Sums over dimensions, which the result does not contain.
+    /// Sums over `dimensions`. The result does not have these dimensions.
     fn sum(&self, x: Value, dimensions: &[usize]) -> Result<Value> {
         let (element, wide) = (self.element(x)?, self.wide(x)?);
         let zero = self.number_like(0.0, wide)?;

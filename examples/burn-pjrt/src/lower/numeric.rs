@@ -154,7 +154,8 @@ impl Lower<'_> {
         let x = self.value(input)?;
         let wide = self.wide(x)?;
         let count: usize = dimensions.iter().map(|&d| input.shape[d]).product();
-        // The type of the integers may be too short for their sum.
+        // The sum of integers may exceed the range of their type, so compute it in the device's type for 64-bit
+        // integers.
         let element = self.element(wide)?;
         let long = if element.is_float() { wide } else { self.converted(wide, self.long_integer(element)?)? };
         let sum = self.sum(long, dimensions)?;
@@ -162,7 +163,8 @@ impl Lower<'_> {
         self.set_reshaped(out, mean)
     }
 
-    /// Returns the widest integer type of the device with the same signedness.
+    /// Returns the type in which the device stores 64-bit integers with the signedness of `element`. Returns `element`
+    /// if the device does not support them.
     fn long_integer(&self, element: ElementType) -> Result<ElementType> {
         let signed = element.is_signed_integer();
         let dtype = if signed { burn_backend::DType::I64 } else { burn_backend::DType::U64 };
@@ -187,7 +189,7 @@ impl Lower<'_> {
         self.set_reshaped(out, result)
     }
 
-    /// Reduces dimensions, which the result does not contain.
+    /// Reduces `dimensions` with the operation `combine`. The result does not have these dimensions.
     pub(super) fn reduce(&self, x: Value, combine: Combine, dimensions: &[usize]) -> Result<Value> {
         let element = self.element(x)?;
         let wide = if combine == Combine::Product { self.wide(x)? } else { x };
@@ -219,7 +221,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Creates a constant with the largest or the smallest value of an integer type.
+    /// Creates a constant with the largest or the smallest value of an integer type or of booleans.
     fn limit(&self, largest: bool, element: ElementType) -> Result<Value> {
         let f = self.f;
         let bits = element.bit_width();
@@ -259,7 +261,8 @@ impl Lower<'_> {
         })?)
     }
 
-    /// Returns the largest elements along a dimension in descending order, or their positions if `result` is 1.
+    /// Sets the output to the largest elements along a dimension in descending order if `result` is 0, and to their
+    /// positions if it is 1.
     fn top(&mut self, op: &ReduceDimOpIr, result: usize) -> Result<()> {
         let f = self.f;
         let x = self.value(&op.input)?;
@@ -283,7 +286,7 @@ impl Lower<'_> {
             });
         }
         if exponent < 0 {
-            // Only 1 and -1 have integer inverses. The plugin's power op handles them.
+            // The exponent is negative. Only 1 and -1 have integer inverses, and the power op computes these.
             return Ok(f.power(x, self.number_like(exponent as f64, x)?)?);
         }
         let (mut result, mut square, mut rest) = (None, x, exponent);
@@ -305,7 +308,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Combines each element with all elements before it. Each step doubles the number of combined elements.
+    /// Combines each element with all elements before it along a dimension. The lowering is a sequence of steps, and
+    /// each step doubles the number of elements that are combined.
     fn scan(&mut self, op: &DimOpIr, combine: Combine) -> Result<()> {
         let f = self.f;
         let input = self.value(&op.input)?;

@@ -49,7 +49,7 @@ impl Pool {
     }
 
     /// Returns the padding before and after each spatial dimension. In ceil mode, the last window may extend beyond the
-    /// padding.
+    /// declared padding, so the padding after the dimension is larger.
     fn edges(&self, input: &[i64], output: &[i64]) -> Vec<(i64, i64)> {
         (0..self.size.len())
             .map(|d| {
@@ -69,7 +69,8 @@ impl Pool {
             .padding(padding)
     }
 
-    /// Returns the number of elements by which the sum of each window along a dimension is divided.
+    /// Returns the number of elements in each window along dimension `d`. If `padded` is set, elements of the padding
+    /// count, too. The sum of a window is divided by this number.
     fn counts(&self, d: usize, input: i64, output: i64, padded: bool) -> Vec<f64> {
         let (first, last) = if padded { (-self.padding[d], input + self.padding[d]) } else { (0, input) };
         let count = |i: i64| {
@@ -101,7 +102,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Returns the divisors of the averages, broadcast to the shape of the output.
+    /// Returns the number by which each window's sum is divided, broadcast to the shape of the output. It is the
+    /// product of [`Pool::counts`] over the spatial dimensions.
     fn divisors(&self, pool: &Pool, input: &[i64], output: &[i64], padded: bool, like: Value) -> Result<Value> {
         let f = self.f;
         let spatial = &output[2..];

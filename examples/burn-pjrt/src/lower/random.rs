@@ -1,7 +1,7 @@
 //! Random numbers from the generator that the plugin declares.
 //!
-//! The states of the generators are arguments of the program, and the device changes them for each run. On the same
-//! plugin, runs with the same seed and the same operations draw the same numbers.
+//! The states of the generators are arguments of the program. [`crate::PjrtDevice`] passes new states to each run. On
+//! the same plugin, runs with the same seed and the same operations draw the same numbers.
 
 use burn_backend::Distribution;
 use burn_ir::{FloatOperationIr, NumericOperationIr, OperationIr, TensorIr};
@@ -13,7 +13,7 @@ use super::{Lower, Result};
 use crate::dtype::extents;
 use crate::error::Error;
 
-/// Returns the tensor that an operation fills with random numbers.
+/// Returns the tensor that an operation fills with random numbers, or `None` for any other operation.
 pub(crate) fn random_output(op: &OperationIr) -> Option<&TensorIr> {
     match op {
         OperationIr::Float(_, FloatOperationIr::Random(op))
@@ -27,7 +27,9 @@ impl Lower<'_> {
         let f = self.f;
         let element = self.types.element(out.dtype)?;
         let shape = extents(out);
-        // Float distributions are computed in this type. For integer tensors, it is `f32`.
+        // Uniform numbers are drawn in this type, which is that of the tensor, or `f32` for integer tensors. Normal
+        // numbers are drawn in `f64` if this type is `f64`, and otherwise in `f32`. The Bernoulli distribution always
+        // compares numbers of type `f32`.
         let float = if element.is_float() { element } else { ElementType::F32 };
         let count: i64 = shape.iter().product();
         let result = match distribution {
@@ -40,7 +42,8 @@ impl Lower<'_> {
             Distribution::Uniform(low, high) => {
                 let scaled = f.multiply(self.uniform(count, float)?, self.number(high - low, float)?)?;
                 let shifted = f.add(scaled, self.number(low, float)?)?;
-                // Rounding may produce the upper bound, which the distribution excludes.
+                // Rounding may produce the upper bound, which the distribution excludes. Replace it with the lower
+                // bound.
                 let reached = f.compare(shifted, Direction::Ge, self.number(high, float)?)?;
                 f.select(reached, self.number(low, float)?, shifted)?
             }
@@ -62,7 +65,8 @@ impl Lower<'_> {
         self.set_reshaped(out, value)
     }
 
-    /// Draws random bits from the next generator of the program.
+    /// Draws a tensor of uniformly distributed random integers with the given shape and element type. Uses the next
+    /// generator of the program.
     fn bits_of(&mut self, shape: &[i64], element: ElementType) -> Result<Value> {
         let f = self.f;
         let Some(states) = self.generators else { return Err(Error::unsupported("random numbers", "no generator")) };
@@ -124,7 +128,7 @@ impl Lower<'_> {
     }
 }
 
-/// Returns the unsigned integer type of the same width.
+/// Returns the unsigned integer type with the bit width of `element`.
 fn unsigned(element: ElementType) -> ElementType {
     match element.bit_width() {
         8 => ElementType::Ui8,

@@ -7,7 +7,8 @@ use super::Result;
 use crate::dtype::Types;
 use crate::error::Error;
 
-/// Returns an error if an operation or the type of one of its tensors is not supported.
+/// Returns an error if this backend does not support the operation, or if one of its tensors is quantized. Also returns
+/// an error if the device does not support the element type of one of the tensors.
 pub(crate) fn check(op: &OperationIr, types: &Types) -> Result<()> {
     if let Some(reason) = missing(op) {
         return Err(Error::unsupported(&name(op), reason));

@@ -23,8 +23,8 @@ impl Results {
     }
 }
 
-/// Compares the results of a function on both backends. Floats may differ by `tolerance`, which is relative for values
-/// above 1 and absolute for smaller ones.
+/// Runs a function on both backends and compares the results. Floats may differ by `tolerance`, which is relative for
+/// values above 1 and absolute for smaller ones.
 #[macro_export]
 macro_rules! compare {
     ($results:ident, $tolerance:expr) => {{
