@@ -1,4 +1,4 @@
-//! Callbacks of events. Layers are informed before the framework's callback runs.
+//! Callbacks of events. This module informs layers before the framework's callback runs.
 
 use std::cell::Cell;
 use std::ffi::c_void;

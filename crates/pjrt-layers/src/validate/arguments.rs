@@ -19,7 +19,8 @@ const REQUIRED: &[(&str, &str)] = &[
 /// A pointer that may be null although its length is not 0. A call with a null pointer queries the size of the data.
 const QUESTION: (&str, &str) = ("PJRT_Buffer_ToHostBuffer", "dst");
 
-/// Functions and their arguments that are enumerations, with the names and the largest values of the enumerations.
+/// Arguments whose type is an enumeration. Each element contains the names of the function, the argument and the
+/// enumeration, and the largest value of the enumeration.
 const ENUMERATIONS: &[(&str, &str, &str, u32)] = &[
     ("PJRT_Client_BufferFromHostBuffer", "type_", "PJRT_Buffer_Type", LAST_TYPE),
     ("PJRT_Client_BufferFromHostBuffer", "host_buffer_semantics", "PJRT_HostBufferSemantics", LAST_SEMANTICS),
@@ -43,7 +44,7 @@ pub(super) struct Checks {
     required: Vec<&'static Field>,
     /// Pointers to arrays, each with the field of its length.
     arrays: Vec<(&'static Field, &'static Field)>,
-    /// Enumerations, with their names and their largest values.
+    /// Fields whose type is an enumeration, each with the name and the largest value of the enumeration.
     enumerations: Vec<(&'static Field, &'static str, u32)>,
     /// Pointers to structs that begin with their size.
     structs: Vec<(&'static Field, &'static Layout)>,
