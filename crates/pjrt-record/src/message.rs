@@ -119,7 +119,7 @@ pub struct MemoryLayout {
 #[derive(Clone, PartialEq, prost::Oneof, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layout {
-    /// An order of the dimensions, with tiles.
+    /// The order of the dimensions in memory, and the extents of tiles.
     #[prost(message, tag = "1")]
     Tiled(Tiled),
     /// Byte strides, one for each dimension.
@@ -127,7 +127,7 @@ pub enum Layout {
     ByteStrides(Integers),
 }
 
-/// An order of the dimensions, with tiles.
+/// The order of the dimensions in memory, and the extents of tiles.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct Tiled {
     /// Dimensions, from the fastest varying to the slowest varying.
@@ -649,7 +649,7 @@ pub struct Snapshot {
     #[prost(message, optional, tag = "6")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Content>,
-    /// The error that the recorder got when it read the contents.
+    /// The error that the plugin returned when the recorder read the contents.
     #[prost(message, optional, tag = "7")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,

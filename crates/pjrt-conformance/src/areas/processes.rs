@@ -20,7 +20,8 @@ pub(crate) fn declare(suite: &mut Suite) {
     state(suite);
 }
 
-/// Runs a function on `count` threads, and returns the first failure.
+/// Calls `run` with each index below `count`, on a thread of its own. Returns the failure of the thread with the lowest
+/// index.
 fn on_threads(count: usize, run: impl Fn(usize) -> Result<(), Stop> + Sync) -> Result<(), Stop> {
     std::thread::scope(|scope| {
         let run = &run;

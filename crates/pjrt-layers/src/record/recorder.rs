@@ -241,7 +241,8 @@ impl Record {
         }
     }
 
-    /// Keeps the outcome of a call that created a client or an executable, for [`Self::write_definitions`].
+    /// Keeps the outcome of a call that created a client or an executable, so that [`Self::write_definitions`] can
+    /// write it. Drops the call if it failed.
     fn keep(&self, call: &Call, action: Action, number: u64, failed: bool) {
         let outcome = if failed { None } else { outcomes::outcome(call, action, &self.objects) };
         let mut waiting = self.waiting();
@@ -266,8 +267,8 @@ impl Record {
         }
     }
 
-    /// Registers a download whose data are written when its event becomes ready. Writes the data now if there is no
-    /// event.
+    /// Registers a download. The layer writes the downloaded data when the event of the download becomes ready, or now
+    /// if the call returned no event.
     fn expect_download(&self, call: &Call, action: Action, number: u64) {
         let mut store = |_: &[u8]| pjrt_record::Content::default();
         let arguments = Converter { call, objects: &self.objects, store: &mut store }.arguments(action);
@@ -291,9 +292,9 @@ impl Record {
         self.sink.write(self.sink.stamp(pending.call), &Body::Contents(message));
     }
 
-    /// Writes the contents of a buffer whose address the framework receives, in the form of a download. Skips a buffer
-    /// that is not in the recording, cannot be read, or is not ready. Waiting for the buffer could deadlock, because
-    /// its contents may depend on a later call of the framework.
+    /// Writes the contents of the buffer in a call that returns the address of these contents. The file stores them
+    /// like the contents of a download. Skips a buffer that is not in the recording, cannot be read, or is not ready.
+    /// Waiting for the buffer could deadlock, because its contents may depend on a later call of the framework.
     fn write_view(&self, call: &Call) {
         let handle = call.address_of("buffer");
         let buffer = self.objects().number(handle);
@@ -341,7 +342,8 @@ impl Record {
         self.downloads.finish(event, |pending| self.write_download(pending, error.map(snapshots::failure)));
     }
 
-    /// Writes the outputs of the run to which the recording is limited.
+    /// Writes the contents of the outputs of the run to which the recording is limited. `number` is the number of the
+    /// call.
     fn write_outputs(&self, call: &Call, number: u64) {
         let Some(run) = call.execution() else { return };
         let count = {

@@ -11,7 +11,7 @@ use pjrt_record::{Body, Content, End, Hash, PIECE, Process, Selection, Stamp, Wr
 use crate::core::State;
 use crate::core::thread_id;
 
-/// Destination of a recording, the plugin's path, and an optional limit to one run.
+/// Settings of a recording: its folder, the plugin's path, and an optional limit to one run.
 #[derive(Clone, Debug, Default)]
 pub struct Target {
     /// The folder for `record-PID.pjrt`. `None` selects the current folder.

@@ -30,7 +30,8 @@ use crate::reader::{Block, Body, Reader};
 pub struct Options {
     /// How much the elements of the compared buffers may differ.
     pub tolerance: Tolerance,
-    /// Maximum size in bytes of the data to which one reference refers, because a damaged file may contain any size.
+    /// Maximum size in bytes of the data that the replay reads at once. The limit is necessary because a damaged file
+    /// may contain any size.
     pub limit: u64,
 }
 
@@ -142,7 +143,8 @@ struct Objects {
     downloads: HashMap<u64, Pending>,
     /// The data of downloads whose buffer was deleted or donated before the data were compared.
     done: HashMap<u64, Result<Vec<u8>, String>>,
-    /// The calls without an outcome so far, with their results in the replay.
+    /// The calls whose recorded outcome has not been read yet, by their numbers. Each call has its result in the
+    /// replay.
     calls: HashMap<u64, (Call, Result<Produced, String>)>,
 }
 
@@ -574,7 +576,7 @@ impl Machine<'_> {
         self.state.clients.get(&object).copied().unwrap_or(0)
     }
 
-    /// Returns the client of the object that a call uses.
+    /// Returns the number of the client to which the object in a call's arguments belongs.
     fn client_of_arguments(&self, call: &Call) -> u64 {
         self.client_of(match &call.arguments {
             Some(Arguments::Execute(execute)) => execute.executable,
@@ -602,7 +604,7 @@ fn missing(object: u64) -> String {
     format!("the object {object} does not exist here, because no call that was replayed created it")
 }
 
-/// Returns the client that the arguments of a call contain.
+/// Returns the number of the client in the arguments of a call, or `None` if the arguments do not contain a client.
 fn client_of(call: &Call) -> Option<u64> {
     Some(match call.arguments.as_ref()? {
         Arguments::Compile(compile) => compile.client,
@@ -663,9 +665,9 @@ fn option(option: &NamedOption) -> Option<NamedValue> {
     Some(NamedValue { name: option.name.clone(), value })
 }
 
-/// Copies the elements to memory with the framework's byte strides. Returns this memory, and the offset of the first
-/// element. Returns `None` if there are no strides or no data, if the strides do not fit the shape, or if the memory
-/// would be implausibly large.
+/// Copies row-major elements to new memory, in which they have the byte strides of the framework's array. Returns this
+/// memory, and the byte offset of the first element. Returns `None` if there are no strides or no data, if the strides
+/// do not fit the shape, or if the memory would be implausibly large.
 fn strided(data: &[u8], shape: &Shape, strides: &[i64], limit: u64) -> Option<(Vec<u8>, usize)> {
     if strides.is_empty() || strides.len() != shape.dimensions.len() || data.is_empty() {
         return None;
