@@ -356,7 +356,7 @@ impl Needs<'_> {
         }
     }
 
-    /// Keeps the blocks with the contents of the run's outputs, which the recorder or the framework read. Also keeps
+    /// Keeps the blocks with the contents of the run's outputs, and the calls that downloaded these outputs. Also keeps
     /// all earlier calls without recorded arguments.
     fn results(&mut self, run: usize) {
         let recording = self.recording;

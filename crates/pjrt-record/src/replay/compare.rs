@@ -73,8 +73,8 @@ pub struct Difference {
     pub expected: String,
     /// Value of this element in the replay.
     pub got: String,
-    /// Largest absolute difference between elements with the same index. `None` unless the elements are floating-point
-    /// numbers of at least 16 bits.
+    /// Largest absolute difference between two elements with the same index, among the elements that differ by more
+    /// than the tolerance. `None` unless the elements are floating-point numbers of at least 16 bits.
     pub largest: Option<f64>,
 }
 

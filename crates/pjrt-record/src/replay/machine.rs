@@ -544,7 +544,8 @@ impl Machine<'_> {
         compare(shape, &expected, &got, &self.options.tolerance).map_or(Verdict::Equal, Verdict::Different)
     }
 
-    /// Reports the other calls that failed in the replay, and those that did not return in the recording.
+    /// Handles the calls whose outcome is not in the recording. Reports each call that failed in the replay. Also
+    /// reports each call that did not return in the recording, although it returned in the replay.
     fn finish(&mut self) {
         let mut rest: Vec<_> = self.state.calls.drain().collect();
         rest.sort_by_key(|(number, _)| *number);
@@ -587,7 +588,7 @@ impl Machine<'_> {
     }
 }
 
-/// A source for the data of a recording.
+/// Reads the data to which the calls of a recording refer. Rejects data that are larger than `limit` bytes.
 struct Source<'a, R> {
     reader: &'a mut Reader<R>,
     limit: u64,
