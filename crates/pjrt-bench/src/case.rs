@@ -45,7 +45,7 @@ impl Case {
         Ok(Self::new(name, program, inputs))
     }
 
-    /// Sets the program of each side, in the order of the sides. The programs must differ only in their format.
+    /// Sets [`Self::forms`], which contains the program of each side in the order of the sides.
     #[must_use]
     pub fn with_forms(mut self, forms: Vec<Program>) -> Self {
         self.forms = forms;
