@@ -225,7 +225,8 @@ pub struct ClientCreate {
     #[prost(message, repeated, tag = "1")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<NamedOption>,
-    /// The oldest minor version of the C API whose header has the argument struct that the framework passed.
+    /// The oldest minor version of the C API whose header declares the argument struct with the size that the framework
+    /// passed.
     #[prost(uint32, tag = "2")]
     pub framework_minor: u32,
     /// Whether the framework passed a key-value store, which programs with several processes need.
@@ -465,7 +466,7 @@ pub struct Execute {
     /// Source location in the framework's program, or an empty string.
     #[prost(string, tag = "6")]
     pub call_location: String,
-    /// Options that only the plugin defines.
+    /// Options of the plugin that the C API does not define.
     #[prost(message, repeated, tag = "7")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<NamedOption>,

@@ -24,7 +24,7 @@ pub(super) fn is_inside() -> bool {
     DEPTH.try_with(|depth| depth.get() > 0).unwrap_or(false)
 }
 
-/// Marks a callback that runs on this thread.
+/// While this value lives, a callback of an event runs on this thread.
 struct Inside;
 
 impl Inside {

@@ -40,7 +40,7 @@ struct Counts {
     delayed: AtomicU64,
     lost_or_late: AtomicU64,
     /// Sender for the rule's last call with late events. The events of this call become ready when the sender sends a
-    /// message or is dropped.
+    /// message or is dropped, or after [`PATIENCE`].
     late: Mutex<Option<Sender<()>>>,
 }
 

@@ -65,8 +65,8 @@ impl Sink {
         Stamp { call, thread: thread_id(), nanos }
     }
 
-    /// Writes data, except for chunks that the file already contains. Hashes and compresses chunks without holding the
-    /// lock.
+    /// Writes data, except for chunks that the file already contains. Does not hold the lock while it hashes and
+    /// compresses chunks, so that several threads can do this at the same time.
     pub(super) fn store(&self, data: &[u8]) -> Content {
         let content = Content::of(data);
         for (hash, piece) in content.pieces().zip(data.chunks(PIECE)) {
