@@ -124,14 +124,15 @@ impl Context {
     }
 }
 
-/// Reads a buffer with `PJRT_Buffer_ToHostBuffer`, even if the host could read the buffer's memory directly.
+/// Copies a buffer to the host with `PJRT_Buffer_ToHostBuffer`, even if the host could read the buffer's memory
+/// directly.
 pub(crate) fn download(buffer: &Buffer) -> Result<HostArray, Stop> {
     let shape = buffer.shape()?.clone();
     let bytes = buffer.to_host_bytes_async()?.wait()?;
     Ok(HostArray::new(shape, bytes)?)
 }
 
-/// Reads the `f32` elements of a buffer with `PJRT_Buffer_ToHostBuffer`.
+/// Copies the `f32` elements of a buffer to the host with `PJRT_Buffer_ToHostBuffer`.
 pub(crate) fn floats(buffer: &Buffer) -> Result<Vec<f32>, Stop> {
     Ok(buffer.to_host_async::<f32>()?.wait()?)
 }

@@ -8,9 +8,9 @@ pub struct Function {
     pub name: &'static str,
     /// The extension whose table contains the function, or `None` for the main table.
     pub extension: Option<PJRT_Extension_Type>,
-    /// The type of the object if an object's table contains the function, such as `PJRT_RawBuffer`. `None` for
-    /// functions in the main table or in an extension. An example of the name of such a function is
-    /// `PJRT_RawBuffer_FunctionTable.slice`. Its fields are its parameters and its `result`.
+    /// If an object's table contains the function, the type of this object, such as `PJRT_RawBuffer`. `None` for
+    /// functions in the main table or in an extension. The name of a function in an object's table contains the name of
+    /// the table, for example `PJRT_RawBuffer_FunctionTable.slice`. Its fields are its parameters and its `result`.
     pub object: Option<&'static str>,
     /// First minor version of the API that contains this function, or 0 if the version is older than 0.29.
     pub since: u32,
@@ -136,7 +136,7 @@ impl Layout {
     }
 }
 
-/// A function that is generic over the functions with a forwarder, and creates a value for each of them.
+/// Creates a value for each [`ForwardedFunction`].
 pub(crate) trait PerFunction {
     /// The type of the value.
     type Item;

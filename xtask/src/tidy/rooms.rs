@@ -80,7 +80,8 @@ const CONTRACTS: &[(&str, &str)] = &[
     ("V10", "code"),
 ];
 
-/// Checks a file of the repository.
+/// Adds a fault for each forbidden import, for each item that a `mod.rs` must not define, and for each contract that a
+/// `SAFETY` comment cites without its name.
 pub(super) fn check(name: &str, text: &str, faults: &mut Vec<String>) {
     for source in SOURCES {
         if let Some(path) = name.strip_prefix(source.folder) {

@@ -172,8 +172,8 @@ pub(crate) struct Target {
     pub(crate) id: usize,
     /// Index of the table among the known tables of objects of the type `kind`.
     pub(crate) table: usize,
-    /// Calls the function in a table with the parameters in a struct, and writes its result to the struct. Returns this
-    /// error if the result is an error, and null otherwise.
+    /// Calls the function in a table with the parameters in a struct, and writes its result to the struct. Returns the
+    /// result if it is an error, and null otherwise.
     pub(crate) call: unsafe fn(*const u64, *mut u8, &State, To) -> *mut PJRT_Error,
 }
 

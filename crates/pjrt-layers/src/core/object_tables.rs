@@ -197,7 +197,8 @@ impl ObjectTables {
         tables
     }
 
-    /// Updates `active`. `is_wanted` returns whether an active layer selects the function with an index in `FUNCTIONS`.
+    /// Updates `active`. `is_wanted` receives the index of a function in `FUNCTIONS`, and returns whether an active
+    /// layer selects this function.
     pub(super) fn activate(&self, is_wanted: impl Fn(usize) -> bool) {
         for kind in ALL {
             let mut of_kind = self.forwarders.iter().filter(|forwarder| forwarder.kind == kind);

@@ -14,8 +14,8 @@ const BYTECODE: &[u8] = b"ML\xefR";
 /// Number of hexadecimal digits of a program's hash in the name of its file.
 const DIGITS: usize = 16;
 
-/// Settings for two functions of the layer `override`. The layer saves the programs that a framework compiles, and
-/// replaces programs with files.
+/// Settings of the layer `override` for programs. The layer can save the programs that a framework compiles, and can
+/// replace programs with files.
 ///
 /// The layer numbers the programs in the order of their compilation, starting at 1. It saves the third program under
 /// the name `program-3-HASH`, where `HASH` is the first 16 hexadecimal digits of the program's SHA-256 hash. The file's

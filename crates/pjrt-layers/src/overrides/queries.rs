@@ -19,7 +19,7 @@ pub enum Devices {
     /// All devices.
     #[default]
     All,
-    /// The first devices, in this number.
+    /// The first devices. The field is the number of these devices.
     First(usize),
     /// The devices at these positions, which start at 0.
     At(Vec<usize>),
@@ -64,7 +64,8 @@ impl FromStr for Devices {
     }
 }
 
-/// The memory statistics that devices report. Each value has a field of `PJRT_Device_MemoryStats_Args`.
+/// The memory statistics that devices report. Each element contains a field of `PJRT_Device_MemoryStats_Args`, and the
+/// value of this field for the framework.
 #[derive(Clone, Debug, Default)]
 pub struct Memory(Vec<(&'static Field, u64)>);
 
