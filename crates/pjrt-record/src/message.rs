@@ -225,8 +225,8 @@ pub struct ClientCreate {
     #[prost(message, repeated, tag = "1")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<NamedOption>,
-    /// The oldest minor version of the C API whose header declares the argument struct with the size that the framework
-    /// passed.
+    /// The oldest minor version of the C API in which the argument struct is at least as large as the struct that the
+    /// framework passed.
     #[prost(uint32, tag = "2")]
     pub framework_minor: u32,
     /// Whether the framework passed a key-value store, which programs with several processes need.

@@ -151,7 +151,8 @@ struct Objects {
 struct Machine<'a> {
     make_client: MakeClient<'a>,
     options: &'a Options,
-    /// How the calls that failed or donated arguments ended in the recording, by the number of the call.
+    /// How calls ended in the recording, by the number of the call. Contains only calls that failed or donated
+    /// arguments.
     ends: HashMap<u64, End>,
     state: Objects,
     report: Report,
