@@ -26,7 +26,8 @@ use crate::function::{Field, Function, Kind};
 use crate::generated::FUNCTIONS;
 
 pub(super) const WORD: usize = size_of::<usize>();
-/// Maximum number of tables that are copied for one type of object. Objects with further tables keep their own tables.
+/// Maximum number of tables that are copied for one type of object. The number is fixed because the forwarders of each
+/// copy are compiled for the index of its table. Objects with further tables keep their own tables.
 pub(super) const TABLES: usize = 4;
 /// Number of words before a copy: the mark, and the address of the original.
 pub(super) const MARK_WORDS: usize = 2;

@@ -6,7 +6,7 @@ use super::rules::{self, Rule};
 use crate::core::Call;
 use crate::function::{Field, Function, Kind, Layout};
 
-/// Functions and their pointer arguments that must not be null.
+/// Pointer arguments that must not be null. Each element contains the names of the function and of the argument.
 const REQUIRED: &[(&str, &str)] = &[
     ("PJRT_Event_OnReady", "callback"),
     ("PJRT_Client_Compile", "program"),
@@ -38,7 +38,7 @@ const LAST_CODE: u32 = PJRT_Error_Code::PJRT_Error_Code_UNAUTHENTICATED.0;
 /// struct's size field, so its value is arbitrary.
 const UNSIZED: &str = "PJRT_Buffer_MemoryLayout";
 
-/// The arguments of a function that the layer checks.
+/// The arguments that the layer checks in calls of one function.
 #[derive(Debug, Default)]
 pub(super) struct Checks {
     required: Vec<&'static Field>,

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::rules::{HEADER, Rule};
 
-/// Maximum number of reports that are written in full for each combination of a rule and a function.
+/// Maximum number of reports that are written in full for each combination of a rule and a function. The limit keeps
+/// the output short if a program repeats a mistake.
 const SHOWN: usize = 5;
 
 /// Report of a call that breaks a rule.

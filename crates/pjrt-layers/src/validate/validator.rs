@@ -40,7 +40,7 @@ pub struct Validate {
     wait_limit: Option<Duration>,
 }
 
-/// Properties of a loaded executable that the plugin reports.
+/// The properties that the plugin reports about a loaded executable.
 #[derive(Debug, Default)]
 struct Executable {
     outputs: usize,
@@ -51,7 +51,7 @@ struct Executable {
     parameters: Option<Vec<Option<Shape>>>,
 }
 
-/// The arguments of a function that the layer reads.
+/// The arguments that the layer reads in calls of one function.
 #[derive(Debug)]
 struct Plan {
     inputs: Vec<(&'static str, &'static Field)>,

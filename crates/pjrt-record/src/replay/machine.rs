@@ -205,7 +205,8 @@ impl Machine<'_> {
         self.report.problems.push(Problem { call, function: function.to_owned(), what });
     }
 
-    /// Repeats a call.
+    /// Repeats a recorded call of `function`, and returns the objects that the call created. `number` is the number of
+    /// the call in the recording.
     fn call<R: Read + Seek>(
         &mut self,
         reader: &mut Source<'_, R>,
