@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::package::PLUGINS;
 use crate::{Error, sh};
 
-/// Part of the name of Burn's tests for an operation that the backend does not support. No other tests may fail.
+/// Substring of the names of Burn's tests for an operation that the backend does not support. No other tests may fail.
 const UNSUPPORTED: &str = "deform_conv2d";
 
 /// Integration tests that can run on a plugin. The remaining tests use the embedded device.

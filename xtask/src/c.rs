@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::c_library::{self, Installed};
 use crate::{Error, sh};
 
-/// Numbers of passed and failed tests, and descriptions of the skipped tests.
+/// Counts of passed and failed tests, and descriptions of the skipped tests.
 #[derive(Default)]
 pub(crate) struct Outcome {
     pub(crate) passed: u64,

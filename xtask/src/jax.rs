@@ -20,7 +20,8 @@ pub(crate) struct Row {
 }
 
 pub(crate) enum Outcome {
-    /// Numbers of passed and failed tests, output lines about skipped and failed tests, and pytest's error.
+    /// The tests ran. The fields contain the counts of passed and failed tests, and the lines of pytest's output about
+    /// skipped and failed tests. `result` contains pytest's error.
     Ran { passed: u64, failed: u64, skipped: Vec<String>, failures: Vec<String>, result: Result<(), String> },
     /// The Python environment for the version is not available.
     Missing(String),
@@ -35,7 +36,7 @@ fn is_wanted(jax: &Jax, all: bool) -> bool {
     all || jax.version == MAIN || ends.into_iter().flatten().any(|end| end.version == jax.version)
 }
 
-/// Installs the requested versions of JAX, which Rust tests use, too. Ignores errors, because [`run`] reports versions
+/// Installs the requested versions of JAX. Rust tests also use them. Ignores errors, because [`run`] reports versions
 /// that are not available.
 pub(crate) fn prepare(all: bool) {
     for jax in JAX.iter().filter(|jax| is_wanted(jax, all)) {

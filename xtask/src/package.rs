@@ -27,8 +27,7 @@ pub(crate) enum Form {
     Source,
     /// A wheel for this computer and its Python.
     Wheel,
-    /// A wheel for Linux on x86-64 and Python 3.12, of which only the files whose paths begin with `folder` are
-    /// unpacked.
+    /// A wheel for Linux on x86-64 and Python 3.12. Only the files whose paths begin with `folder` are unpacked.
     Part { folder: &'static str },
 }
 
@@ -91,8 +90,8 @@ pub(crate) const PLUGINS: &[Plugin] = &[
     },
 ];
 
-/// Plugins for hardware that this computer may lack, for x86-64 Linux. `cargo xtask test --all` calls those of their
-/// functions that need no hardware.
+/// Plugins for x86-64 Linux that need hardware, which this computer may lack. `cargo xtask test --all` calls those of
+/// their functions that need no hardware.
 pub(crate) const PLUGINS_WITHOUT_HARDWARE: &[Plugin] = &[
     Plugin {
         package: Package {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::Error;
 
-/// The outcomes of the suite with their colors, in the order of the segments of a bar.
+/// The outcomes of the suite, each with its color. They are in the order of the segments of a bar.
 const OUTCOMES: [(&str, &str); 6] = [
     ("pass", "#3a9a54"),
     ("fail", "#c9343a"),

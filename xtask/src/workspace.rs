@@ -1,4 +1,4 @@
-//! The debug build of the workspace, whose commands, libraries and examples other steps use.
+//! The debug build of the workspace. Other steps use its commands, libraries and examples.
 
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX, EXE_SUFFIX};
 use std::path::PathBuf;

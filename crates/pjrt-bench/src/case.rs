@@ -13,12 +13,12 @@ pub struct Case {
     pub name: String,
     /// The program, which runs on one device.
     pub program: Program,
-    /// Forms of the program, by the index of the side: the same program in different formats, for plugins that do not
-    /// read the same format. A side without a form runs `program`.
+    /// The same program in other formats, for plugins that do not accept the format of `program`. Each element is the
+    /// program of the side with the same index. A side without an element runs `program`.
     pub forms: Vec<Program>,
     /// The inputs of the program.
     pub inputs: Vec<HostArray>,
-    /// Target: the largest acceptable ratio of the first side's execution time to the second side's execution time.
+    /// The largest acceptable ratio of the first side's execution time to the second side's execution time.
     pub target: Option<f64>,
 }
 
@@ -45,20 +45,20 @@ impl Case {
         Ok(Self::new(name, program, inputs))
     }
 
-    /// Sets the form of the program for each side, in the order of the sides.
+    /// Sets [`Self::forms`], which contains the program of each side in the order of the sides.
     #[must_use]
     pub fn with_forms(mut self, forms: Vec<Program>) -> Self {
         self.forms = forms;
         self
     }
 
-    /// Returns the form of the program for the side with this index.
+    /// Returns the program that the side with this index runs.
     pub(crate) fn form(&self, side: usize) -> &Program {
         self.forms.get(side).unwrap_or(&self.program)
     }
 
-    /// Sets the target: the largest acceptable ratio of the first side's execution time to the second side's execution
-    /// time. The report marks a larger ratio.
+    /// Sets the target, which is the largest acceptable ratio of the first side's execution time to the second side's
+    /// execution time. The report marks a larger ratio.
     #[must_use]
     pub fn with_target(mut self, ratio: f64) -> Self {
         self.target = Some(ratio);

@@ -76,7 +76,7 @@ pub fn measure(case: &Case, sides: &[Side], settings: &Settings) -> Result<CaseR
     Ok(CaseReport { name: case.name.clone(), target: case.target, sides })
 }
 
-/// Repeats the work of all sides alternately, for about `length` in total.
+/// Repeats the work of all sides alternately, for about `length` in total. Returns the times of each side.
 fn alternate<'a>(
     sides: &[Compiled<'a>],
     length: Duration,

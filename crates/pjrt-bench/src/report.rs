@@ -58,7 +58,7 @@ pub struct PluginReport {
 pub struct CaseReport {
     /// Name of the case.
     pub name: String,
-    /// Target: the largest acceptable ratio of the first side's execution time to the second side's execution time.
+    /// The largest acceptable ratio of the first side's execution time to the second side's execution time.
     pub target: Option<f64>,
     /// Results of the case on each side, in the order of [`Report::plugins`].
     pub sides: Vec<SideReport>,

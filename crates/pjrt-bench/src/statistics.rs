@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// The times of one execution or compilation, in seconds, from many repetitions.
+/// Statistics of the time of one execution or compilation, in seconds. They come from many repetitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Times {
@@ -39,7 +39,7 @@ impl Samples {
         Ok(Self { batch, passed: Vec::new(), processors: 0.0 })
     }
 
-    /// Adds a sample.
+    /// Runs the work `batch` times, and adds the measured times as one sample.
     pub(crate) fn add<E>(&mut self, work: impl FnMut() -> Result<(), E>) -> Result<(), E> {
         let (passed, processors) = spent(self.batch, work)?;
         self.passed.push(passed / f64::from(self.batch));

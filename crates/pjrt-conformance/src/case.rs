@@ -88,8 +88,9 @@ impl fmt::Debug for Profiles {
     }
 }
 
-/// The requirements of a case. If the plugin lacks a required function or extension, the outcome is `unsupported`. If
-/// no client can be created, or if the client has too few devices, the outcome is `skipped`.
+/// The functions, extensions and devices that a case requires. If the plugin lacks a required function or extension,
+/// the outcome is `unsupported`. If no client can be created, or if the client has too few devices, the outcome is
+/// `skipped`.
 #[derive(Clone, Debug, Default)]
 pub struct Needs {
     /// Required functions of the `PJRT_Api` table or of extensions.
@@ -121,7 +122,7 @@ impl Needs {
     }
 }
 
-/// The check function of a case. Returns `Ok` if the plugin passes.
+/// The check function of a case. Returns `Ok` if the plugin meets the requirement.
 pub(crate) type Check = Box<dyn Fn(&Context) -> Result<(), Stop> + Send + Sync>;
 
 /// The thread that calls `exit` after a case's check.

@@ -19,7 +19,8 @@ pub struct Opened {
     pub plugin: Plugin,
     /// Options for each client that the suite creates.
     pub options: ClientOptions,
-    /// An object that must live as long as the plugin is in use, such as a lease.
+    /// An object that must live until the plugin is no longer in use. An example is a lock that reserves the device for
+    /// this process.
     pub keep: Box<dyn Any>,
 }
 
@@ -34,7 +35,8 @@ impl fmt::Debug for Opened {
 pub(crate) struct Context {
     opened: Opened,
     client: OnceCell<Result<Client, String>>,
-    /// The reason why clients cannot be created, if earlier processes failed to create one.
+    /// The reason why earlier processes failed to create a client. If it is present, this process does not create
+    /// clients, and skips the cases that need one.
     blocked: Option<String>,
     pub(crate) seed: u64,
 }
@@ -66,7 +68,7 @@ impl Context {
         client.as_ref().map_err(|error| Stop::Skip(format!("the plugin cannot create a client: {error}")))
     }
 
-    /// Creates a client that only one case uses.
+    /// Creates a client that the calling case does not share with other cases.
     pub(crate) fn new_client(&self) -> Result<Client, Stop> {
         if let Some(reason) = &self.blocked {
             return Err(Stop::Skip(reason.clone()));
@@ -95,7 +97,8 @@ impl Context {
         Ok(self.device()?.default_memory()?)
     }
 
-    /// Compiles StableHLO text for one device. Like a framework, this function sends a portable artifact to the plugin.
+    /// Compiles StableHLO text for one device. Sends the program to the plugin as a portable artifact, as frameworks
+    /// do.
     pub(crate) fn compile(&self, text: &str) -> Result<LoadedExecutable, Stop> {
         self.compile_with(text, &CompileOptions::default())
     }
@@ -121,14 +124,15 @@ impl Context {
     }
 }
 
-/// Reads a buffer with `PJRT_Buffer_ToHostBuffer`, even if the host could read the buffer's memory directly.
+/// Copies a buffer to the host with `PJRT_Buffer_ToHostBuffer`, even if the host could read the buffer's memory
+/// directly.
 pub(crate) fn download(buffer: &Buffer) -> Result<HostArray, Stop> {
     let shape = buffer.shape()?.clone();
     let bytes = buffer.to_host_bytes_async()?.wait()?;
     Ok(HostArray::new(shape, bytes)?)
 }
 
-/// Reads the `f32` elements of a buffer with `PJRT_Buffer_ToHostBuffer`.
+/// Copies the `f32` elements of a buffer to the host with `PJRT_Buffer_ToHostBuffer`.
 pub(crate) fn floats(buffer: &Buffer) -> Result<Vec<f32>, Stop> {
     Ok(buffer.to_host_async::<f32>()?.wait()?)
 }

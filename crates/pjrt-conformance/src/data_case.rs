@@ -44,7 +44,8 @@ fn minimal() -> String {
     "frameworks".to_owned()
 }
 
-/// An input or an expected output. The tolerance applies only to expected outputs of float and complex types.
+/// An input or an expected output of a program. The fields `absolute` and `relative` apply only to expected outputs of
+/// float and complex types.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Array {
@@ -134,7 +135,8 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// Appends the bytes of `value` as an element of type `ty`. Returns `None` if the conversion is not possible.
+/// Converts `value` to an element of type `ty`, and appends the element's bytes to `bytes`. Returns `None` if `ty` does
+/// not contain the value.
 fn encode(ty: ElementType, value: &Value, bytes: &mut Vec<u8>) -> Option<()> {
     macro_rules! integer {
         ($($name:ident: $int:ty),*) => {

@@ -28,7 +28,7 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// Compares two reports, case by case.
+    /// Returns the cases of `old` and `new` that have different outcomes in these reports.
     #[must_use]
     pub fn of(old: &Report, new: &Report) -> Self {
         let mut changes = Vec::new();

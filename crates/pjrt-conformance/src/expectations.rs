@@ -27,7 +27,8 @@ pub struct Expectations {
     pub expect: Vec<Expectation>,
 }
 
-/// An entry of the file: the expected outcomes of some cases, and the plugins to which the entry applies.
+/// An entry of the file. It contains the expected outcomes of some cases, and conditions for the plugins to which it
+/// applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expectation {
@@ -156,7 +157,7 @@ impl Expectations {
         toml::to_string(self).map_err(|error| error.to_string())
     }
 
-    /// Appends the entries of `other`. They take precedence over the present entries.
+    /// Appends the entries of `other`. They take precedence over the earlier entries.
     pub fn extend(&mut self, other: Self) {
         self.expect.extend(other.expect);
     }

@@ -1,4 +1,4 @@
-//! Serialized executables in the formats of other plugins.
+//! Creates serialized executables in the formats of specific families of plugins.
 
 use pjrt::{CompileOptions, Program};
 
@@ -11,8 +11,8 @@ pub(crate) enum Maker {
     Xla,
 }
 
-/// Serializes a program in the executable format of a plugin family, for a platform with this name and version. XLA's
-/// format does not contain the version.
+/// Serializes a program in the executable format of a plugin family. `platform` and `version` are the name and the
+/// version of the platform for which the executable is compiled. XLA's format does not contain the version.
 pub(crate) fn executable(maker: Maker, program: &Program, platform: &str, version: &str) -> Vec<u8> {
     let options = CompileOptions::default().encode();
     match maker {

@@ -11,7 +11,7 @@ pub(crate) fn for_plugin(text: &str, plugin: &Plugin) -> Result<Program, Stop> {
     Program::for_plugin(&module, plugin).map_err(Stop::from)
 }
 
-/// Parses StableHLO text, and verifies its structure.
+/// Parses StableHLO text, and verifies the structure of the module.
 pub(crate) fn module(text: &str) -> Result<pjrt::stablehlo::ir::Module, Stop> {
     stablehlo::parse(text.to_owned(), stablehlo::VerifyLevel::STRUCTURE)
         .map_err(|error| Stop::Fail(format!("the suite's program is not valid: {error}")))
@@ -36,8 +36,8 @@ pub(crate) fn add_one(len: usize) -> String {
     )
 }
 
-/// Returns a program that applies an operation with one operand. `from` and `to` are the operand's and the result's
-/// type.
+/// Returns a program that applies an operation to one operand. `from` is the type of the operand, and `to` is the type
+/// of the result.
 pub(crate) fn unary(op: &str, from: &str, to: &str) -> String {
     let signature = if from == to { from.to_owned() } else { format!("({from}) -> {to}") };
     main(&format!("%x: {from}"), to, &format!("  %y = stablehlo.{op} %x : {signature}\n  return %y : {to}"))

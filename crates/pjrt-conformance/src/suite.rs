@@ -1,4 +1,4 @@
-//! The suite of all cases, and the builder that declares a case.
+//! The type [`Suite`] for a set of cases, and the builder that adds a case to it.
 
 use std::time::Duration;
 

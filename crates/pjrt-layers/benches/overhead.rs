@@ -1,11 +1,12 @@
 //! Measures the time that a layer adds to a call: `cargo bench -p pjrt-layers --bench overhead`.
 //!
 //! Calls a function that does nothing, directly and through layers, in one process with 1 to 16 threads. Each round
-//! measures four function tables one after another: the plugin's own table, and the tables with `trace` switched off,
-//! with an empty layer and with `trace` switched on. Prints the median and the minimum time of a call over all rounds
-//! and threads, in nanoseconds of processor time of the calling thread. Processor time excludes the time in which other
-//! programs use the core. It includes the time in which the core waits for memory or runs its other hardware thread.
-//! The targets for the added time are 35 ns for `trace`, and less than 1 ns for `trace` while it is switched off.
+//! measures four function tables one after another: the plugin's own table, the table with `trace` switched off, the
+//! table with an empty layer, and the table with `trace` switched on. Prints the median and the minimum time of a call
+//! over all rounds and threads, in nanoseconds of processor time of the calling thread. Processor time excludes the
+//! time in which other programs use the core. It includes the time in which the core waits for memory or runs its other
+//! hardware thread. The targets for the added time are 35 ns for `trace`, and less than 1 ns for `trace` while it is
+//! switched off.
 #![allow(missing_docs, reason = "a benchmark")]
 
 mod timing;

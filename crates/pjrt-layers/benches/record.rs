@@ -1,9 +1,9 @@
 //! Measures the time that the layer `record` adds to a call: `cargo bench -p pjrt-layers --bench record`.
 //!
-//! Calls functions of a plugin that does nothing, directly and through the layer, which writes its file to the folder
-//! for temporary files. Prints the median of several rounds, in microseconds of processor time of the calling thread,
-//! and the number of bytes that a call adds to the file. Rounds of direct calls alternate with rounds through the
-//! layer.
+//! Calls functions of a plugin that does nothing, directly and through the layer. The layer writes its file to the
+//! folder for temporary files. Prints the median of several rounds, in microseconds of processor time of the calling
+//! thread, and the number of bytes that a call adds to the file. Rounds of direct calls alternate with rounds through
+//! the layer.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark")]
 
 #[macro_use]

@@ -20,7 +20,8 @@ pub const SETTINGS_FILE: &str = "pjrt_layers.json";
 pub(crate) struct Beside(BTreeMap<String, String>);
 
 impl Beside {
-    /// Reads the file beside this library, if the file exists.
+    /// Reads the [`SETTINGS_FILE`] in the folder of this library. Returns `None` if the folder is unknown or the file
+    /// does not exist.
     pub(crate) fn read() -> Result<Option<Self>, String> {
         library_folder().map_or(Ok(None), |folder| Self::read_from(&folder))
     }
@@ -44,7 +45,7 @@ impl Beside {
         Ok(Some(Self(settings)))
     }
 
-    /// Returns the value of a setting.
+    /// Returns the value of the setting `name`, or `None` if the file does not contain this setting.
     pub(crate) fn get(&self, name: &str) -> Option<OsString> {
         self.0.get(name).map(OsString::from)
     }

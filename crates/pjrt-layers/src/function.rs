@@ -8,9 +8,9 @@ pub struct Function {
     pub name: &'static str,
     /// The extension whose table contains the function, or `None` for the main table.
     pub extension: Option<PJRT_Extension_Type>,
-    /// The type of the object whose own table contains the function, such as `PJRT_RawBuffer`, or `None` for other
-    /// tables. The name of a function in an object's table is `PJRT_RawBuffer_FunctionTable.slice`, and its fields are
-    /// its parameters and its `result`.
+    /// If an object's table contains the function, the type of this object, such as `PJRT_RawBuffer`. `None` for
+    /// functions in the main table or in an extension. The name of a function in an object's table contains the name of
+    /// the table, for example `PJRT_RawBuffer_FunctionTable.slice`. Its fields are its parameters and its `result`.
     pub object: Option<&'static str>,
     /// First minor version of the API that contains this function, or 0 if the version is older than 0.29.
     pub since: u32,
@@ -51,8 +51,8 @@ impl Function {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// Returns the field of the object that the function operates on: the first field, if it is a handle and not an
-    /// output.
+    /// Returns the field of the object that the function operates on. This is the first field if it is a handle and an
+    /// input. Otherwise, returns `None`.
     #[must_use]
     pub fn subject(&self) -> Option<&'static Field> {
         self.fields.first().filter(|field| matches!(field.kind, Kind::Handle(_)) && !field.output)
@@ -104,7 +104,7 @@ pub enum Kind {
     Struct(Layout),
     /// A count of bytes or elements.
     Size,
-    /// Another integer, or a value of an enumeration.
+    /// An integer other than a count, or a value of an enumeration.
     Integer,
     /// A boolean.
     Bool,
@@ -123,7 +123,7 @@ pub struct Layout {
     pub name: &'static str,
     /// The size in bytes in the header from which this crate was generated.
     pub size: usize,
-    /// Returns the struct's size in the header of a minor version of the API.
+    /// Returns the struct's size in bytes in the header of a minor version of the API.
     pub size_at: fn(u32) -> usize,
     /// Converts the size that a caller's struct announces to the actual size in bytes. The two differ for some old
     /// headers, which announce a wrong size.
@@ -136,7 +136,7 @@ impl Layout {
     }
 }
 
-/// Creates a value for each function that has a forwarder.
+/// Creates a value for each [`ForwardedFunction`].
 pub(crate) trait PerFunction {
     /// The type of the value.
     type Item;

@@ -23,7 +23,7 @@ pub(crate) const ALLOCATIONS: &[&str] = &[
     "PJRT_LoadedExecutable_Execute",
 ];
 
-/// The functions that compile programs, or load compiled ones.
+/// The functions that compile programs, or load serialized executables.
 pub(crate) const COMPILERS: &[&str] = &["PJRT_Client_Compile", "PJRT_Compile", "PJRT_Executable_DeserializeAndLoad"];
 
 /// Returns whether a function starts asynchronous work, and returns events or buffers that become ready when this work

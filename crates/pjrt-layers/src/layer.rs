@@ -33,12 +33,13 @@ pub trait Layer: Debug + Send + Sync + 'static {
     /// [`Step::Continue`].
     fn after(&self, _call: &mut Call, _token: u64, _outcome: Outcome) {}
 
-    /// Returns whether [`Self::ready`] must be called when events become ready.
+    /// Returns whether the layer needs calls of [`Self::ready`].
     fn watches_events(&self) -> bool {
         false
     }
 
-    /// Runs when an event with a registered callback becomes ready, before the callback runs.
+    /// Runs when an event with a registered callback becomes ready, before the callback runs. `event` is the handle of
+    /// the event, and `failed` is whether the event has an error.
     fn ready(&self, _event: usize, _failed: bool) {}
 
     /// Runs when the process exits. Write results here, because frameworks seldom destroy their clients.

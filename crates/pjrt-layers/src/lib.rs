@@ -1,11 +1,11 @@
 //! Layers between a framework and a PJRT plugin.
 //!
-//! A framework calls a plugin through a table of functions. A framework can load a library with layers in place of the
-//! plugin, and the layers observe, change or answer the calls. Neither the framework nor the plugin has to change.
-//! [`export!`] exports the entry point of such a library. The library loads the plugin at the path in
+//! A framework calls a plugin through a table of functions. Instead of the plugin, a framework can load a library that
+//! contains layers. The layers then observe, change or answer the calls. Neither the framework nor the plugin has to
+//! change. [`export!`] exports the entry point of such a library. The library loads the plugin at the path in
 //! `PJRT_LAYERS_PLUGIN`, and returns a copy of the plugin's table to the framework. In this copy, forwarders replace
-//! the functions that a [`Layer`] selects. A forwarder passes the call to the layers and then to the plugin. The copy
-//! keeps the plugin's own pointers for almost all other functions.
+//! the functions that a [`Layer`] selects. A forwarder passes the call to the layers and then to the plugin. For almost
+//! all other functions, the copy contains the plugin's pointers.
 //!
 //! The layers never wrap handles, because extensions and other libraries pass raw handles. A layer that stores data
 //! about an object keeps the data in a map of its own, with the handle as the key.
@@ -48,8 +48,8 @@ pub use pjrt_sys::PJRT_Api;
 /// Returns the function table of the stack of layers `I`. The first call creates the stack from the [`SETTINGS_FILE`]
 /// beside the library, or from the [environment variables](variables) if this file does not exist.
 ///
-/// `own` creates further layers, which the settings can select by name like the layers of this crate. If the settings
-/// are invalid or the plugin cannot be loaded, every function of the table returns an error with the reason.
+/// `own` creates additional layers. The settings can select them by name, like the layers of this crate. If the
+/// settings are invalid or the plugin cannot be loaded, every function of the table returns an error with the reason.
 pub fn api<I: Instance>(own: impl FnOnce() -> Vec<Box<dyn Layer>>) -> *const PJRT_Api {
     if let Some(state) = I::cell().get() {
         return state.table();
@@ -58,8 +58,8 @@ pub fn api<I: Instance>(own: impl FnOnce() -> Vec<Box<dyn Layer>>) -> *const PJR
     State::start::<I>(plugin, layers).as_raw()
 }
 
-/// Switches the layer with the name `layer` in the stack `I` on or off while the process runs. Has no effect before the
-/// first call of [`api`].
+/// Activates the layer with the name `layer` in the stack `I`, or deactivates it if `active` is `false`. Has no effect
+/// before the first call of [`api`].
 pub fn set_active<I: Instance>(layer: &str, active: bool) {
     if let Some(state) = I::cell().get() {
         state.set_active(layer, active);

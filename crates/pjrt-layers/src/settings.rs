@@ -22,10 +22,10 @@ use crate::variables::{
     OVERRIDE_PROGRAMS, OVERRIDE_SYNCHRONOUS, PLUGIN, RECORD_RUN, TRACE_CALLS, VALIDATE_WAIT,
 };
 
-/// Returns the value of a setting by the name of its environment variable. Tests replace this function.
+/// A function that returns the value of the setting with this environment variable. Tests pass other functions.
 type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
-/// Creates a layer from its settings.
+/// A function that creates a layer from its settings.
 type Make = fn(Variables<'_>) -> Result<Box<dyn Layer>, String>;
 
 /// The layers of this crate, by their names.
@@ -103,7 +103,8 @@ fn overrides(variables: Variables<'_>) -> Result<Box<dyn Layer>, String> {
     Ok(Box::new(layer))
 }
 
-/// Parses the value of a variable that must be `1` or `0`. `purpose` describes the effect of `1` in the error message.
+/// Parses the value of a variable that must be `1` or `0`. Returns `None` if the variable is not set. `purpose`
+/// describes the effect of `1` in the error message.
 fn switch(name: &str, variables: Variables<'_>, purpose: &str) -> Result<Option<bool>, String> {
     let Some(text) = variables(name) else { return Ok(None) };
     match text.to_string_lossy().trim() {
@@ -160,7 +161,8 @@ fn layers(variables: Variables<'_>, mut own: Vec<Box<dyn Layer>>) -> Result<Vec<
     names.map(|name| layer(name, variables, &mut own)).collect()
 }
 
-/// Removes the layer with this name from `own`, or creates a layer of this crate if `own` does not contain it.
+/// Removes the layer with this name from `own` and returns it. If `own` does not contain such a layer, creates the
+/// layer of this crate with this name.
 fn layer(name: &str, variables: Variables<'_>, own: &mut Vec<Box<dyn Layer>>) -> Result<Box<dyn Layer>, String> {
     if let Some(at) = own.iter().position(|layer| layer.name() == name) {
         return Ok(own.swap_remove(at));

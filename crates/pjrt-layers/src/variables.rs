@@ -20,7 +20,7 @@ pub const COMPAT_HIDE: &str = "PJRT_LAYERS_COMPAT_HIDE";
 pub const COMPAT_SINGLE_REPLICA: &str = "PJRT_LAYERS_COMPAT_SINGLE_REPLICA";
 /// The rules of `fault`, separated by semicolons. See [`Rules`](crate::fault::Rules).
 pub const FAULT: &str = "PJRT_LAYERS_FAULT";
-/// The seed that the rules of `fault` use to select random calls. The default is 0.
+/// The seed for the random selection of calls by the rules of `fault`. The default is 0.
 pub const FAULT_SEED: &str = "PJRT_LAYERS_FAULT_SEED";
 /// The folder with files that replace programs. See [`Programs`](crate::overrides::Programs).
 pub const OVERRIDE_PROGRAMS: &str = "PJRT_LAYERS_OVERRIDE_PROGRAMS";

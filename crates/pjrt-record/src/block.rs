@@ -11,7 +11,7 @@ pub(crate) const BLOCK_HEADER: usize = 40;
 /// Maximum size of a block's payload in bytes, compressed or not. A reader rejects larger payloads before it allocates
 /// memory.
 pub const MAX_PAYLOAD: usize = 1 << 22;
-/// Minimum size in bytes of a payload that is compressed.
+/// Minimum size in bytes of a payload that is compressed. The compression of a smaller payload saves few bytes.
 const MIN_COMPRESSED: usize = 256;
 
 /// The kind of a block.
@@ -86,7 +86,7 @@ impl Header {
     }
 }
 
-/// Returns the checksum of a block: the CRC-32 of all bytes after the checksum.
+/// Returns the checksum of a block, which is the CRC-32 of all bytes of the block after the checksum field.
 pub(crate) fn checksum(header: &[u8; BLOCK_HEADER], payload: &[u8]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     crc.update(&header[4..]);
@@ -119,7 +119,8 @@ pub(crate) fn encode(kind: Kind, stamp: Stamp, payload: &[u8]) -> Option<Vec<u8>
     Some(block)
 }
 
-/// Corrects the checksums of all blocks of a file, so that a fuzzer can change other bytes.
+/// Returns a copy of a file with correct checksums in all blocks. A fuzzer calls this function after it has changed
+/// other bytes of the file.
 #[doc(hidden)]
 #[must_use]
 pub fn with_checksums(file: &[u8]) -> Vec<u8> {

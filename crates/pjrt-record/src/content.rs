@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use sha2::{Digest, Sha256};
 
-/// Maximum number of bytes in a piece of data.
+/// Maximum number of bytes in a piece. A piece is the section of the data that one block of the file contains.
 pub const PIECE: usize = 1 << 20;
 /// Number of bytes of a hash.
 pub(crate) const HASH: usize = 32;

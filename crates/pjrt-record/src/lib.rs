@@ -2,7 +2,8 @@
 //!
 //! The layer `record` of `pjrt-layers` writes a recording while a program runs. A [`Reader`] can read the recording
 //! even if the program was killed. The file consists of blocks, and is readable up to the last complete block. A
-//! recording contains the calls that are needed to repeat the computation, with their data. Equal data are stored once.
+//! recording contains the calls that are needed to repeat the computation, and the data of these calls. Equal data are
+//! stored once.
 //!
 //! With the feature `replay`, the module `replay` repeats the calls of a recording on a plugin and compares the results
 //! with those in the file.

@@ -119,7 +119,7 @@ pub struct MemoryLayout {
 #[derive(Clone, PartialEq, prost::Oneof, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layout {
-    /// An order of the dimensions, with tiles.
+    /// The order of the dimensions in memory, and the extents of tiles.
     #[prost(message, tag = "1")]
     Tiled(Tiled),
     /// Byte strides, one for each dimension.
@@ -127,7 +127,7 @@ pub enum Layout {
     ByteStrides(Integers),
 }
 
-/// An order of the dimensions, with tiles.
+/// The order of the dimensions in memory, and the extents of tiles.
 #[derive(Clone, PartialEq, prost::Message, serde::Serialize)]
 pub struct Tiled {
     /// Dimensions, from the fastest varying to the slowest varying.
@@ -225,7 +225,8 @@ pub struct ClientCreate {
     #[prost(message, repeated, tag = "1")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<NamedOption>,
-    /// The oldest minor version of the C API whose header has the argument struct that the framework passed.
+    /// The oldest minor version of the C API in which the argument struct is at least as large as the struct that the
+    /// framework passed.
     #[prost(uint32, tag = "2")]
     pub framework_minor: u32,
     /// Whether the framework passed a key-value store, which programs with several processes need.
@@ -465,7 +466,7 @@ pub struct Execute {
     /// Source location in the framework's program, or an empty string.
     #[prost(string, tag = "6")]
     pub call_location: String,
-    /// Options that only the plugin defines.
+    /// Options of the plugin that the C API does not define.
     #[prost(message, repeated, tag = "7")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<NamedOption>,
@@ -649,7 +650,7 @@ pub struct Snapshot {
     #[prost(message, optional, tag = "6")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Content>,
-    /// The error that the recorder got when it read the contents.
+    /// The error that the plugin returned when the recorder read the contents.
     #[prost(message, optional, tag = "7")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,

@@ -3,12 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Selects a run, which is one execution of a program: the n-th run of the process, or the n-th run of a program.
+/// Selects one run of a process. A run is one execution of a program. The selection counts all runs of the process, or
+/// only the runs of one program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
     /// Name of the program, or `None` for all programs.
     pub program: Option<String>,
-    /// Number of the run among the runs of the program, counted from 1.
+    /// Number of the run among the runs of the program, or among all runs if `program` is `None`. The first run has the
+    /// number 1.
     pub number: u64,
 }
 

@@ -19,11 +19,12 @@ pub struct Summary {
     pub clients: Vec<ClientDescription>,
     /// Number of calls and number of failed calls of each function.
     pub functions: BTreeMap<String, (u64, u64)>,
-    /// The runs, in order.
+    /// The runs, in the order of their calls.
     pub runs: Vec<Run>,
-    /// Number of calls that a replay skips, by function, or by the argument that the file does not contain.
+    /// Number of calls that a replay skips. The key is the name of the function, or a description of the argument that
+    /// the file does not contain.
     pub not_replayable: BTreeMap<String, u64>,
-    /// Number of calls that a replay makes without an argument, by the omitted argument.
+    /// Number of calls that a replay makes without an argument. The key is a description of this argument.
     pub left_out: BTreeMap<String, u64>,
     /// Number of buffer contents that a replay compares.
     pub compared: u64,

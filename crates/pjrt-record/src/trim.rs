@@ -194,7 +194,7 @@ impl Recording {
         }
     }
 
-    /// Returns the index of the block of the selected run.
+    /// Returns the index in `blocks` of the call that starts the selected run.
     fn find(&self, selection: &Selection) -> Result<usize, TrimError> {
         let mut runs = 0;
         for at in 0..self.blocks.len() {
@@ -356,8 +356,8 @@ impl Needs<'_> {
         }
     }
 
-    /// Keeps the results of a run that the recorder or the framework read, and all earlier calls without recorded
-    /// arguments.
+    /// Keeps the blocks with the contents of the run's outputs, and the calls that downloaded these outputs. Also keeps
+    /// all earlier calls without recorded arguments.
     fn results(&mut self, run: usize) {
         let recording = self.recording;
         let number = recording.blocks[run].stamp.call;

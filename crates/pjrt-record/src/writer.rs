@@ -76,7 +76,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Encodes the block of a piece of data, which has at most [`PIECE`] bytes. This function compresses the piece without
+/// Encodes the block for a piece, which must have at most [`PIECE`] bytes. This function compresses the piece without
 /// the writer, so that several threads can encode pieces at the same time.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! Compares the transports over MPI and TCP between two processes of one machine: the time of a message of 4 bytes in
 //! one direction, and the throughput of messages of 64 MiB. Prints the medians and the ratio of the times.
 //!
-//! `mpirun -n 2 compare_transports`
+//! Start the example with `mpirun -n 2 compare_transports`.
 
 use std::error::Error;
 use std::time::{Duration, Instant};

@@ -17,11 +17,11 @@ use process_transport::{Error, Header, Inbox};
 const SMALL: usize = 64 << 10;
 /// Maximum number of bytes of one MPI message. MPI counts bytes in 31 bits.
 const CHUNK: usize = 16 << 20;
-/// Time for which the thread polls for messages without sleeping, after the latest message.
+/// How long the thread polls for messages without sleeping after the latest message.
 const BUSY: Duration = Duration::from_millis(1);
-/// Time for which the thread sleeps between two polls after [`BUSY`] has passed. A message to be sent ends the sleep.
+/// How long the thread sleeps between two polls after [`BUSY`] has passed. A message to be sent ends the sleep.
 const PAUSE: Duration = Duration::from_micros(100);
-/// Time for which a dropped transport waits for the other processes to drop their transports.
+/// Maximum time that a dropped transport waits for the other processes to drop their transports.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(10);
 
 /// Number of transports of this process that use MPI. A thread holds the lock while it finalizes MPI.
@@ -123,7 +123,7 @@ impl Drop for User {
 pub(crate) struct Task {
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) queue: Arc<Queue>,
-    /// Time for which a process may leave its messages unread before it counts as lost.
+    /// Maximum time that a process may leave its messages unread before it counts as lost.
     pub(crate) stall: Duration,
     /// Channel on which the thread reports that messages can be sent.
     pub(crate) ready: Sender<()>,

@@ -10,7 +10,7 @@ use process_transport::{Error, Header, Inbox, Kind, Stream, Transport};
 
 use crate::progress::{self, FAREWELL, Outgoing, Queue, Task};
 
-/// Default time for which a process may leave its messages unread before it counts as lost.
+/// Default for the maximum time that a process may leave its messages unread before it counts as lost.
 const STALL: Duration = Duration::from_secs(60);
 
 /// A process in which MPI is initialized, before it is connected to the other processes.

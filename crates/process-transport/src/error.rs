@@ -12,7 +12,7 @@ pub enum Error {
     Timeout {
         /// Rank of the process.
         rank: usize,
-        /// Time for which the call waited.
+        /// How long the call waited.
         waited: Duration,
     },
     /// The process has ended, it does not read its messages, or its connection broke.

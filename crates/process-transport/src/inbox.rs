@@ -100,7 +100,7 @@ impl Inbox {
         self.changed.notify_all();
     }
 
-    /// Records the first failure of a stream.
+    /// Records the failure of a stream. Ignores the failure if the stream is closed or has an earlier failure.
     pub fn fail(&self, stream: Stream, failure: Error) {
         if let Some(arrived) = self.lock().open(stream) {
             arrived.failure.get_or_insert(failure);

@@ -22,7 +22,7 @@ const GREETING: usize = 8 + SECRET + 8;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Time to sleep between two attempts to accept a connection.
 const PAUSE: Duration = Duration::from_millis(1);
-/// Default time for which a process may leave its messages unread before it counts as lost.
+/// Default for the maximum time that a process may leave its messages unread before it counts as lost.
 const STALL: Duration = Duration::from_secs(60);
 
 /// A socket that accepts the connections of the other processes.

@@ -19,7 +19,8 @@ const EXTENSIONS: &[&str] = &[
 /// C++ headers of XLA that the headers in [`EXTENSIONS`] include.
 const CPP_INCLUDES: &[&str] = &["#include \"xla/pjrt/pjrt_client.h\"", "#include \"xla/pjrt/pjrt_common.h\""];
 
-/// C++ classes of XLA that the headers in [`EXTENSIONS`] use, with the C type of the same representation.
+/// C++ types of XLA that the headers in [`EXTENSIONS`] use. Each element also contains the C type with the same
+/// representation.
 const CPP_TYPES: &[(&str, &str)] = &[("xla::GlobalDeviceId", "int32_t"), ("xla::CrossHostTransferKey", "int64_t")];
 
 /// Name of the generated header that includes all PJRT headers of the folder.

@@ -42,7 +42,7 @@ impl Sides<'_> {
         if side == Side::Vendor { self.vendor } else { self.caller }
     }
 
-    /// Returns the index of the reason why a side does not use one of these items.
+    /// Returns the index in `not_wanted` of the first row with a reason why a side does not use one of these items.
     fn reason(&self, side: Side, items: &[&str]) -> Option<usize> {
         self.not_wanted.iter().position(|row| row.covers(side) && row.items.iter().any(|item| items.contains(item)))
     }

@@ -463,9 +463,9 @@ impl Search<'_> {
         all
     }
 
-    /// Returns the only struct in `candidates`, all of which have the field. If there are two, such as the structs for
-    /// sending and receiving, returns the first and records a read of the second one's field. Returns `None` for other
-    /// numbers of candidates.
+    /// Returns the only struct in `candidates`. Every candidate has the field. If there are two candidates, such as the
+    /// structs for sending and receiving, returns the first one, and records a read of the field in the second one.
+    /// Returns `None` if there are no candidates or more than two.
     fn shared(&mut self, candidates: Vec<String>, field: &str) -> Option<String> {
         match candidates.as_slice() {
             [one] => Some(one.clone()),

@@ -30,7 +30,8 @@ pub(super) struct Platform {
     /// File name of the CPU plugin.
     pub(super) plugin: &'static str,
     pub(super) programs: &'static [Program],
-    /// Tests that fail or take too long in the emulator: a part of their path, and the reason.
+    /// Tests that fail or take too long in the emulator. Each element contains a substring of the tests' paths, and the
+    /// reason.
     pub(super) skipped: &'static [(&'static str, &'static str)],
 }
 
@@ -137,7 +138,8 @@ pub(super) const PLATFORMS: &[Platform] = &[AARCH64, WINDOWS];
 
 const XLA_ONLY: &str = "it expects XLA's behavior, but the plugin of this run is the CPU plugin";
 
-/// Tests that cannot pass with the CPU plugin in place of XLA's plugins, and the reason.
+/// Tests that cannot pass with the CPU plugin in place of XLA's plugins. Each element contains a substring of the
+/// tests' paths, and the reason.
 pub(super) const FOR_XLA: &[(&str, &str)] = &[
     ("tracking::on_real", XLA_ONLY),
     ("real_execute::metadata_is_an_answer_or_unsupported", XLA_ONLY),

@@ -53,8 +53,8 @@ pub(crate) struct Toolchain {
 }
 
 impl Toolchain {
-    /// Returns the toolchain. If they are missing, downloads the compiler and, for [`StandardLibrary::Built`], the
-    /// source of the standard library.
+    /// Returns the toolchain. Downloads the compiler if it is missing. For [`StandardLibrary::Built`], also downloads
+    /// the source of the standard library if it is missing.
     pub(crate) fn fetch(standard_library: StandardLibrary) -> Result<Self, Error> {
         if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
             return Err("cross builds are set up for Debian on x86-64".into());

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Accepted circles: the folder and the files of the circle, with the reason in the comment before each.
+/// Accepted circles. Each element contains a source folder, and the files of the circle in this folder. The comment
+/// before an element contains the reason.
 const KEPT: &[(&str, &[&str])] = &[
-    // A layer refers to the call and the stack that contain it. A stack calls its layers when events become ready.
+    // A layer refers to the calls that it observes and to its stack. A stack calls its layers when events become ready.
     ("crates/pjrt-layers/src/", &["core/call.rs", "core/gates.rs", "core/ready.rs", "core/state.rs", "layer.rs"]),
     // `Backend` and the types that its methods take refer to each other. A launch is generic over its backend.
     (
@@ -261,7 +262,7 @@ impl<'m> Graph<'m> {
         found
     }
 
-    /// Returns each file that imports from a module above it, together with this module. Ignores the root of the crate.
+    /// Returns pairs of a file and a module above this file from which the file imports. Ignores the root of the crate.
     fn upward(&self) -> impl Iterator<Item = (&'m Module, &'m Module)> {
         let edges = self.edges.iter().flat_map(|(from, to)| to.iter().map(|to| (*from, *to)));
         edges.filter(|(from, to)| !to.is_empty() && from.starts_with(to))

@@ -6,7 +6,7 @@ use regex::{Captures, Regex};
 
 use super::prose::{Kind, Paragraph, code, regex};
 
-/// Languages with the same syntax of comments and strings.
+/// A group of languages with the same syntax of comments and strings.
 #[derive(Clone, Copy)]
 pub(super) enum Language {
     Python,

@@ -11,7 +11,7 @@ struct Source {
 }
 
 const SOURCES: &[Source] = &[
-    // The rooms from the bottom up: `table` and `reclaim`, then `lend`, `objects` and `extensions`.
+    // From the bottom up, the rooms are `table` and `reclaim`, then `lend`, `objects` and `extensions`.
     Source {
         folder: "crates/device-plugin/src/abi/",
         path: "crate::abi::",
@@ -22,8 +22,8 @@ const SOURCES: &[Source] = &[
             ("objects", &["extensions"]),
         ],
     },
-    // The rooms from the bottom up: `sharding`, then `engine` and `spmd`, which do not import each other, then `passes`
-    // and `compile`.
+    // From the bottom up, the rooms are `sharding`, then `engine` and `spmd`, then `passes` and `compile`. `engine` and
+    // `spmd` do not import each other.
     Source {
         folder: "crates/stablehlo-cpu/src/",
         path: "crate::",
@@ -34,7 +34,7 @@ const SOURCES: &[Source] = &[
             ("passes", &["spmd", "compile"]),
         ],
     },
-    // The rooms from the bottom up: `elementwise`, then `kernels`, then `lower`.
+    // From the bottom up, the rooms are `elementwise`, then `kernels`, then `lower`.
     Source {
         folder: "crates/stablehlo-cpu/src/engine/",
         path: "crate::engine::",
@@ -62,8 +62,8 @@ const SOURCES: &[Source] = &[
     },
 ];
 
-/// Items that a `mod.rs` of the rooms must not define, because its children would import them from the module above
-/// them.
+/// Beginnings of items that a `mod.rs` of the rooms must not define. The children of this module would import such an
+/// item from a module above them.
 const ITEMS: &[&str] = &["fn ", "struct ", "enum ", "trait ", "const ", "static ", "type ", "impl", "macro_rules!"];
 
 /// The contracts of docs/safety.md that `device-plugin` and `plugin-manifest` cite, each with its short name.
@@ -80,7 +80,8 @@ const CONTRACTS: &[(&str, &str)] = &[
     ("V10", "code"),
 ];
 
-/// Checks a file of the repository.
+/// Adds a fault for each forbidden import, for each item that a `mod.rs` must not define, and for each contract that a
+/// `SAFETY` comment cites without its name.
 pub(super) fn check(name: &str, text: &str, faults: &mut Vec<String>) {
     for source in SOURCES {
         if let Some(path) = name.strip_prefix(source.folder) {

@@ -109,7 +109,7 @@ static COMPARISON: LazyLock<Regex> = LazyLock::new(|| {
     regex(r#"assert_eq!\(\s*[^;"]*(?:message\b|message\(\)|to_string\(\))[^;"]*,\s*\(?[^;"]*"((?:[^"\\]|\\.)*)""#)
 });
 
-/// Returns the strings that tests search for or compare with messages, each with its position.
+/// Returns the strings that tests search for or compare with messages, each with its byte offset in `test`.
 fn matches(test: &str) -> impl Iterator<Item = (usize, &str)> {
     let found = SEARCH.captures_iter(test).chain(COMPARISON.captures_iter(test));
     found.filter_map(|found| found.get(1)).map(|text| (text.start(), text.as_str()))

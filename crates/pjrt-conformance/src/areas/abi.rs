@@ -333,7 +333,8 @@ fn extensions(suite: &mut Suite) {
     }
 }
 
-/// Normalizes the name of an extension. The header spells the same name differently in extension types and in structs.
+/// Returns the name of an extension in lower case, without underscores and the affixes `PJRT_` and `_Extension`. The
+/// header spells the same name differently in extension types and in structs.
 fn plain(name: &str) -> String {
     let name = name.strip_prefix("PJRT_").unwrap_or(name);
     name.strip_suffix("_Extension").unwrap_or(name).replace('_', "").to_ascii_lowercase()

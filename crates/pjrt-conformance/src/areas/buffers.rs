@@ -1,4 +1,4 @@
-//! Cases for buffers: deletion, donation, aliasing, host-buffer semantics, references, raw copies.
+//! Cases for buffers: deletion, donation, aliasing, host buffer semantics, external references and raw copies.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};

@@ -7,7 +7,8 @@ use crate::context::{Context, floats};
 use crate::stop::Stop;
 use crate::suite::Suite;
 
-/// Executes a program with a replica for each array in `inputs`. Returns the first output of each replica.
+/// Executes a program with one replica for each array in `inputs`, which is the argument of the replica. Returns the
+/// elements of the first output of each replica.
 fn replicas(cx: &Context, text: &str, inputs: &[Vec<f32>]) -> Result<Vec<Vec<f32>>, Stop> {
     let count = inputs.len();
     cx.devices(count)?;

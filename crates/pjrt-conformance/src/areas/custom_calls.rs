@@ -1,4 +1,4 @@
-//! Cases for custom calls with handlers of the framework, and for the compilation of Triton kernels.
+//! Cases for custom calls whose handlers the framework registers, and for the compilation of Triton kernels.
 
 use pjrt::extensions::{Ffi, GpuCustomCalls};
 use pjrt::{ExecuteContext, ExecuteOptions, Function, Input, LoadedExecutable, Value};

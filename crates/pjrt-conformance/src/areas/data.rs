@@ -34,8 +34,9 @@ fn profiles(ty: ElementType) -> Profiles {
     }
 }
 
-/// Returns the bytes of `count` valid elements of a type. For types of at most 8 bits, the elements count through the
-/// valid bit patterns, and start again after the last one. For larger types, they are pseudo-random.
+/// Returns the bytes of `count` valid elements of a type. For types of at most 8 bits, the elements are the valid bit
+/// patterns in ascending order, and start again after the last pattern. For larger types, `seed` determines
+/// pseudo-random elements.
 fn elements(ty: ElementType, count: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = move || {

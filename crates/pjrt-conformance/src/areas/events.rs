@@ -22,7 +22,7 @@ pub(crate) fn declare(suite: &mut Suite) {
     destruction(suite);
 }
 
-/// Returns the ready event of an output that takes a while to compute.
+/// Starts a run that takes some time, and returns the ready event of its output.
 fn of_run(cx: &Context) -> Result<RawEvent, Stop> {
     let executable = cx.compile(&crate::program::main(
         "%x: tensor<256x256xf32>",

@@ -30,13 +30,13 @@ fn requires_host_memory(cx: &Context) -> Result<(), Stop> {
     Err(Stop::Unsupported("the device's memory is not the host's".to_owned()))
 }
 
-/// Creates a view of host memory that contains the numbers 0 to 63.
+/// Creates a view of host memory whose elements are the numbers 0 to 63.
 fn view(cx: &Context) -> Result<View, Stop> {
     requires_host_memory(cx)?;
     view_of(cx.client()?, &cx.memory()?)
 }
 
-/// Returns the expected outputs of a program that adds 1 to each element of a view.
+/// Returns the expected output of a program that adds 1 to each element of a view with the elements `numbers`.
 fn sums(numbers: &[f32]) -> Vec<f32> {
     numbers.iter().map(|number| number + 1.0).collect()
 }

@@ -1,4 +1,4 @@
-//! Cases for values that a program sends to the host, or receives from the host, while it runs.
+//! Cases for programs that send values to the host, or receive values from the host, while they run.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};

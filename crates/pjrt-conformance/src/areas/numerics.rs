@@ -1,4 +1,4 @@
-//! Cases for elementwise operations, whose results must be within an interval around the exact result.
+//! Cases for elementwise operations. Each result must be within an interval around the exact result.
 
 use half::{bf16, f16};
 use pjrt::{ElementType, HostArray};
@@ -49,7 +49,7 @@ fn moderate(x: f64) -> f64 {
     x / 12.0
 }
 
-/// The unary operations. XLA's own tests accept errors of the sizes in this table.
+/// The unary operations. The tolerances in this table are those of XLA's own tests.
 const UNARY: &[Unary] = &[
     ("abs", f64::abs, 0.0, all),
     ("negate", |x| -x, 0.0, all),
@@ -264,7 +264,8 @@ fn check_binary(cx: &Context, float: Float, op: &str, exact: fn(f64, f64) -> f64
 fn check_integer(cx: &Context, ty: ElementType, op: &str, exact: fn(i64, i64) -> i64) -> Result<(), Stop> {
     let size = ty.host_size();
     let signed = matches!(ty, ElementType::S8 | ElementType::S16 | ElementType::S32 | ElementType::S64);
-    // Keeps the lowest `size` bytes of a number, and extends them with the sign or with zeros.
+    // The device's integers have `size` bytes. `wrap` therefore keeps the lowest `size` bytes of a number, and extends
+    // them with the sign or with zeros.
     let shift = 64 - 8 * u32::try_from(size).unwrap_or(8);
     let wrap = |value: i64| {
         if signed {

@@ -20,7 +20,8 @@ pub(crate) fn declare(suite: &mut Suite) {
     state(suite);
 }
 
-/// Runs a function on `count` threads, and returns the first failure.
+/// Calls `run` once with each index below `count`, each time on a separate thread. If several calls fail, returns the
+/// failure of the call with the lowest index.
 fn on_threads(count: usize, run: impl Fn(usize) -> Result<(), Stop> + Sync) -> Result<(), Stop> {
     std::thread::scope(|scope| {
         let run = &run;

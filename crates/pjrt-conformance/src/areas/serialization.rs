@@ -9,7 +9,7 @@ use crate::program::add_one;
 use crate::stop::Stop;
 use crate::suite::Suite;
 
-/// Functions that serialize an executable, and load a serialized executable.
+/// The two functions that serialize an executable and that load a serialized executable.
 pub(super) const SERIALIZE: &[Function] =
     &[Function::PJRT_Executable_Serialize, Function::PJRT_Executable_DeserializeAndLoad];
 

@@ -1,6 +1,6 @@
-//! The guard process between a program and a child that runs a plugin's code. When the program ends, the guard kills
-//! the child. On Linux, it also kills the processes that the plugin started, whether the program or the child ends
-//! first.
+//! The guard, which is a process between a program and a child that runs a plugin's code. When the program ends, the
+//! guard kills the child. On Linux, the guard also kills the processes that the plugin started when the program or the
+//! child ends.
 //!
 //! The program starts the guard, and the guard starts the child. The guard waits until the child ends or until its own
 //! standard input is closed. The operating system closes this input when the program ends for any reason. The guard
@@ -21,8 +21,9 @@ use crate::process::lines::tell;
 /// Interval at which the guard checks the state of the child.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Configures a command to start in a process group of its own. Signals from the terminal then reach only the current
-/// process, which must end the command's process. Has no effect on systems other than Unix.
+/// Configures a command to start in a process group of its own. A signal from the terminal then reaches only the
+/// current process. The current process must therefore end the process of the command. Has no effect on systems other
+/// than Unix.
 pub fn apart(command: &mut Command) {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
@@ -122,7 +123,7 @@ mod system {
         let _ = set_child_subreaper(Some(getpid()));
     }
 
-    /// Does nothing, because [`end_descendants`] also kills all members of the group.
+    /// Does nothing on Linux, because [`end_descendants`] kills all processes in the group of the child.
     pub(super) fn end_group(_: u32) {}
 
     /// Kills the children of this process until none is left that it can kill. When a child is killed, its own children
@@ -171,8 +172,8 @@ mod system {
 
     pub(super) fn adopt_orphans() {}
 
-    /// Kills the process group of the child. Unix systems other than Linux do not let the guard find the processes that
-    /// left the group.
+    /// Kills the process group with the leader `leader`, which is the child. On Unix systems other than Linux, the
+    /// guard cannot find processes that left the group.
     pub(super) fn end_group(leader: u32) {
         if let Some(group) = i32::try_from(leader).ok().and_then(Pid::from_raw) {
             // Ignore the error, because the group may be empty.

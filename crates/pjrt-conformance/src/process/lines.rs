@@ -25,7 +25,7 @@ pub fn read(line: &str) -> Option<Value> {
     serde_json::from_str(line.trim_end().strip_prefix(MARK)?).ok()
 }
 
-/// Reports to the parent process that a stage, such as `load`, begins or has ended.
+/// Reports to the parent process that a stage, such as `load`, begins (if `begins` is `true`) or has ended.
 pub(crate) fn stage(name: &str, begins: bool) {
     tell(&json!({ "stage": name, "begins": begins }));
 }

@@ -26,7 +26,8 @@ pub(crate) struct Request {
     pub(crate) cases: Vec<String>,
     /// Seed for the pseudo-random data of cases.
     pub(crate) seed: u64,
-    /// The reason why clients cannot be created, if earlier processes failed to create one.
+    /// The reason why earlier processes failed to create a client. If it is present, the worker skips the cases that
+    /// need a client.
     pub(crate) no_client: Option<String>,
 }
 
@@ -91,7 +92,8 @@ fn run_cases(suite: &Suite, request: &Request, opened: Opened) {
     stage("teardown", false);
 }
 
-/// Makes a thread call `exit`, which ends the process without dropping the objects of the [`Context`].
+/// Calls `exit` on the main thread or on a new thread. This ends the process without dropping the objects of the
+/// [`Context`].
 fn exit(thread: Exit) -> ! {
     if thread == Exit::Worker
         && let Ok(exiting) = std::thread::Builder::new().spawn(|| std::process::exit(0))

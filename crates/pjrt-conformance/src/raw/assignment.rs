@@ -9,7 +9,8 @@ use crate::stop::Stop;
 
 /// Initial value of the assignment's elements. If an element has another value, the plugin has written it.
 const UNWRITTEN: i32 = -77;
-/// Number of additional elements after those that the plugin may write.
+/// Number of additional elements after those that the plugin may write. A write beyond the end changes these elements
+/// instead of other memory.
 const BEHIND: usize = 1 << 12;
 
 /// Requests the default device assignment, and passes memory for `room` device ids. The inner result is the outcome

@@ -1,4 +1,5 @@
-//! Events without the bookkeeping of `pjrt::Event`, which keeps an event alive while callbacks are pending.
+//! Events without the bookkeeping of `pjrt::Event`. The type `pjrt::Event` keeps an event alive while callbacks are
+//! pending.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;

@@ -1,4 +1,4 @@
-//! Handlers of custom calls, which the plugin calls through XLA's FFI.
+//! Handlers of custom calls. The plugin calls all of these handlers except `count_untyped` through XLA's FFI.
 //!
 //! The structs follow `xla/ffi/api/c_api.h`. In all versions of XLA's FFI, the structs begin with these fields.
 #![allow(dead_code, reason = "the structs have the fields of the interface, of which the handlers read some")]

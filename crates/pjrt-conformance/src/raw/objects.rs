@@ -43,8 +43,8 @@ pub(crate) fn is_deleted(buffer: &Buffer) -> Result<bool, Stop> {
     Ok(args.is_deleted.get())
 }
 
-/// Reads `size` bytes of a buffer and waits. The inner result is the outcome that the plugin reported. The memory is
-/// leaked, because the plugin may use it after an error.
+/// Copies `size` bytes of a buffer to the host, and waits for the end of the copy. The inner result is the outcome that
+/// the plugin reported. The memory is leaked, because the plugin may use it after an error.
 pub(crate) fn read(buffer: &Buffer, size: usize) -> Result<Result<Vec<u8>, Failure>, Stop> {
     let plugin = buffer.client().plugin();
     let memory = Box::leak(vec![0u8; size].into_boxed_slice());
@@ -143,7 +143,7 @@ pub(crate) fn get_executable(executable: &LoadedExecutable) -> Result<(), Stop> 
     Ok(called(result, "PJRT_Executable_Destroy")??)
 }
 
-/// Deletes a loaded executable with a direct call, of which `pjrt` is not aware.
+/// Deletes a loaded executable with a direct call. The object of `pjrt` does not record this deletion.
 pub(crate) fn delete_executable(executable: &LoadedExecutable) -> Result<(), Stop> {
     let mut args = PJRT_LoadedExecutable_Delete_Args::new();
     args.executable = executable.as_raw();

@@ -36,7 +36,7 @@ pub(crate) struct Node {
     table: *const PJRT_Extension_Base,
 }
 
-/// Maximum number of extensions that [`chain`] follows.
+/// Maximum number of extensions that [`chain`] returns. The limit ends the loop if the plugin's chain is a cycle.
 pub(crate) const MOST: usize = 256;
 
 /// Returns the extensions in the plugin's chain. Unlike `Plugin::extensions`, does not stop at an extension that is too

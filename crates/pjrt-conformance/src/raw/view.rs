@@ -6,7 +6,7 @@ use pjrt::{Buffer, Client, ElementType, Memory, Shape};
 
 use crate::stop::Stop;
 
-/// Number of elements in a view.
+/// Number of elements in the memory to which a view refers.
 const LEN: u8 = 64;
 
 /// Elements of a view, with the alignment that XLA's CPU plugins require.

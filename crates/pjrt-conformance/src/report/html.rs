@@ -9,7 +9,7 @@ use crate::report::Report;
 
 const PAGE: &str = include_str!("report.html");
 
-/// Number of cases with each outcome in an area or in a profile.
+/// A row of the page's tables: the number of cases with each outcome in an area or in a profile.
 #[derive(Serialize)]
 struct Row {
     name: String,

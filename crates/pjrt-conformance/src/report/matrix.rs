@@ -15,7 +15,7 @@ const PAGE: &str = include_str!("matrix.html");
 pub struct Matrix {
     /// Heading for each report.
     columns: Vec<String>,
-    /// For each report, a summary such as `5 pass, 1 fail`.
+    /// A summary of each report, such as `5 pass, 1 fail`.
     totals: Vec<String>,
     rows: Vec<Row>,
 }
@@ -30,7 +30,7 @@ struct Row {
 }
 
 impl Matrix {
-    /// Creates a table with a row for each case id and a column for each report.
+    /// Creates a table with one column for each report, and one row for each case that a report contains.
     #[must_use]
     pub fn of(reports: &[Report]) -> Self {
         let heading = |report: &Report| {

@@ -16,7 +16,8 @@ pub const SCHEMA: &str = "pjrt-conformance-report/1";
 pub struct Report {
     /// Format of the report, which is [`SCHEMA`].
     pub schema: String,
-    /// Whether the run is complete. An interrupted run can be resumed from its report.
+    /// Whether the run is complete. If it is not, the report contains the results so far, and a later run can continue
+    /// it.
     pub complete: bool,
     /// Version of the conformance suite.
     pub suite_version: String,
@@ -178,7 +179,7 @@ impl Report {
         serde_json::to_string_pretty(self).map(|text| text + "\n").map_err(|error| error.to_string())
     }
 
-    /// Writes the report to a file as JSON. The file is written under another name and then renamed, so that readers
+    /// Writes the report to a file as JSON. Writes a file with another name and then renames this file, so that readers
     /// never see a partial report.
     ///
     /// # Errors

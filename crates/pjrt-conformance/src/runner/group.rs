@@ -19,9 +19,10 @@ use crate::suite::Suite;
 /// Maximum time for a guard to end its worker. A killed worker that is blocked in a device driver ends only when the
 /// driver returns.
 const GRACE: Duration = Duration::from_secs(5);
-/// Minimum time limit for loading the plugin, for creating a client, and for destroying the client.
+/// Minimum time limit for each of the stages outside of cases, such as loading the plugin and creating a client. These
+/// stages may take longer than a case.
 const LEAST_STAGE: Duration = Duration::from_secs(60);
-/// Maximum number of output lines that are kept for a failed case.
+/// Maximum number of output lines in the result of a failed case.
 const LINES: usize = 12;
 
 /// The command that starts a [guard process](crate::process::guard), and the plugin that the guard's worker opens.

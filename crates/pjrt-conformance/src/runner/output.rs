@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::process::lines;
 
-/// Maximum number of bytes of diagnostics that are kept, and maximum number of bytes that are read as one line.
+/// Maximum size in bytes of the kept diagnostics, and of the text that is read as one line. The limit bounds the memory
+/// if a plugin writes much output.
 const MOST: usize = 256 << 10;
 /// Maximum length of a reported line, in characters.
 const LONGEST: usize = 400;

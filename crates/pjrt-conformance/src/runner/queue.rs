@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::suite::Suite;
 
-/// Maximum number of cases in a group.
+/// Maximum number of cases in a group. Because of this limit, several workers share the cases of a large area.
 const GROUP: usize = 40;
 /// Number of workers that must fail to load the plugin before all remaining cases are skipped. After as many failures
 /// to create a client, the remaining cases that need a client are skipped.

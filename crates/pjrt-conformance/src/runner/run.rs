@@ -18,7 +18,8 @@ use crate::runner::group::{self, Launcher, Message, RawResult};
 use crate::runner::queue::Queue;
 use crate::suite::Suite;
 
-/// Maximum number of failed cases that are repeated.
+/// Maximum number of failed cases that are repeated. The limit bounds the duration of a run if the plugin fails most
+/// cases.
 const MOST_REPEATED: usize = 60;
 
 /// The settings of a run.

@@ -8,12 +8,12 @@ use crate::core::{Call, State, TablePlan};
 use crate::function::{Function, Kind, Layout};
 use crate::layer::{Layer, Step};
 
-/// The layer `compat`, which adapts structs to the sizes in the header of the plugin's version.
+/// The layer `compat`, which changes the size of each struct to its size in the plugin's version of the API.
 ///
 /// A framework that is older than the plugin passes short structs, and XLA's plugins reject some of these. The layer
-/// extends them with zeros, which mean that the newer arguments are absent. A newer framework passes long structs,
-/// which some plugins reject. The layer shortens them. Functions that the plugin lacks return an error with the code
-/// `UNIMPLEMENTED`.
+/// appends zeros to them. Plugins interpret a zero in a newer field as an absent argument. A newer framework passes
+/// long structs, which some plugins reject. The layer shortens them. Functions that the plugin lacks return an error
+/// with the code `UNIMPLEMENTED`.
 ///
 /// PyTorch/XLA compiles each program for all devices of the client, one replica on each, and then launches the replicas
 /// one by one. XLA's CPU plugin waits for all replicas of a launch before it starts the next launch, so the second
@@ -25,8 +25,9 @@ pub struct Compat {
     pub minor: Option<u32>,
     /// The `PJRT_Extension_Type` values of the extensions that are hidden from the framework.
     pub hidden: Vec<u32>,
-    /// Whether programs for several replicas that do not communicate are compiled for a single device. `None` limits
-    /// this to programs in the format `hlo`, which PyTorch/XLA sends, on the platform `cpu`.
+    /// Whether the layer compiles a program with several replicas for a single device if the replicas do not
+    /// communicate. With `None`, the layer changes only programs in the format `hlo` on the platform `cpu`. PyTorch/XLA
+    /// sends programs in this format.
     pub single_replica: Option<bool>,
 }
 
@@ -80,7 +81,8 @@ fn has_grown(layout: &Layout) -> bool {
     (layout.size_at)(0) != layout.size
 }
 
-/// Returns the fields that point to structs whose size differs between versions of the API.
+/// Returns the fields of `function` that point to a struct for which [`has_grown`] is `true`, and the layouts of these
+/// structs.
 fn structs(function: &Function) -> impl Iterator<Item = (&'static crate::Field, &'static Layout)> {
     function.fields.iter().filter_map(|field| match &field.kind {
         Kind::Struct(layout) if has_grown(layout) => Some((field, layout)),

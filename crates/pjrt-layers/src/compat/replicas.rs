@@ -1,4 +1,4 @@
-//! Changes the compile options of programs for several replicas that the framework launches one at a time.
+//! Changes the compile options of programs with several replicas if the framework launches the replicas one at a time.
 
 use pjrt_types::CompileOptions;
 
@@ -30,9 +30,9 @@ const COMMUNICATION: &[&[u8]] = &[
 /// Changes the compile options of a call so that the program runs on any single device, if its replicas do not
 /// communicate.
 ///
-/// `wanted` is the user's choice. If it is `None`, the function only changes programs in PyTorch/XLA's format on the
-/// platform of XLA's CPU plugin. Other frameworks launch all replicas in one call, which needs a program for several
-/// replicas.
+/// `wanted` is the value of [`Compat::single_replica`](super::Compat::single_replica). If it is `Some(false)`, the
+/// function does nothing. If it is `None`, the function only changes programs in PyTorch/XLA's format on the platform
+/// of XLA's CPU plugin. Other frameworks launch all replicas in one call, which needs a program for several replicas.
 pub(super) fn compile_for_one(call: &mut Call, wanted: Option<bool>) {
     if wanted == Some(false) {
         return;

@@ -19,8 +19,9 @@ impl Call {
         }
     }
 
-    /// Sets an output that is a string. Call this after the plugin has returned. The string is never freed, because the
-    /// framework may keep a pointer to it.
+    /// Sets the string in the output fields `text` and `length`. Call this after the plugin has returned. Does nothing
+    /// for other kinds of fields, or if the caller's struct ends before one of the fields. The string is never freed,
+    /// because the framework may keep a pointer to it.
     pub fn set_text(&mut self, text: &Field, length: &Field, value: &str) {
         let is_text = matches!(text.kind, Kind::Text | Kind::Pointer) && matches!(length.kind, Kind::Size);
         if is_text && self.has(text) && self.has(length) {
@@ -30,7 +31,8 @@ impl Call {
         }
     }
 
-    /// Returns the handles in an output that is an array. The call must have succeeded.
+    /// Returns the handles in the output `array`. The field `count` contains their number. The result is empty if the
+    /// fields are not an array of handles and its length. The call must have succeeded.
     #[must_use]
     pub fn handles(&self, array: &Field, count: &Field) -> Vec<usize> {
         let from = std::ptr::with_exposed_provenance(self.address(array));
@@ -39,9 +41,9 @@ impl Call {
         if is_array { unsafe { memory::pointers(from, self.address(count)) } } else { Vec::new() }
     }
 
-    /// Removes the handles for which `keep` returns `false` from an output that is an array. The call must have
-    /// succeeded. The framework receives another array, which is never freed, because the framework may keep a pointer
-    /// to it.
+    /// Removes the handles for which `keep` returns `false` from the output `array`. The field `count` contains the
+    /// number of handles. The call must have succeeded. The framework receives another array, which is never freed,
+    /// because the framework may keep a pointer to it.
     pub fn retain(&mut self, array: &Field, count: &Field, keep: impl FnMut(&usize) -> bool) {
         let all = self.handles(array, count);
         let length = all.len();

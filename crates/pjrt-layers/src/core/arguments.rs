@@ -26,7 +26,7 @@ impl Destination {
     }
 }
 
-/// The data of an upload, with their element type and shape.
+/// An array on the host that the framework copies to a device.
 #[derive(Debug)]
 pub(crate) struct HostData {
     pub(crate) element_type: u32,
@@ -41,8 +41,8 @@ pub(crate) struct HostData {
 pub(crate) type TransferShapes = (Vec<(u32, Vec<i64>)>, Vec<Option<BufferLayout>>);
 
 impl Call {
-    /// Returns the serialized executable and the compile options that override its own, if this is a call of
-    /// `PJRT_Executable_DeserializeAndLoad`.
+    /// Returns the serialized executable and the compile options that replace the options in this executable, if this
+    /// is a call of `PJRT_Executable_DeserializeAndLoad`.
     pub(crate) fn serialized_executable(&self) -> Option<(Vec<u8>, Vec<u8>)> {
         let args = self.args::<slot::PJRT_Executable_DeserializeAndLoad>()?;
         // SAFETY: L2 (arguments): the executable is readable for its length.
@@ -53,14 +53,14 @@ impl Call {
         Some((code, options))
     }
 
-    /// Returns the options of a call of `PJRT_Client_Create`.
+    /// Returns the options of a call of `PJRT_Client_Create`. The result is empty for calls of other functions.
     pub(crate) fn create_options(&self) -> Vec<NamedValue> {
         let Some(args) = self.args::<slot::PJRT_Client_Create>() else { return Vec::new() };
         // SAFETY: L2 (arguments): the array has this length.
         unsafe { named_values(args.create_options, args.num_options) }
     }
 
-    /// Returns the data of a call of `PJRT_Client_BufferFromHostBuffer`.
+    /// Returns the data of a call of `PJRT_Client_BufferFromHostBuffer`, or `None` for calls of other functions.
     pub(crate) fn host_data(&self) -> Option<HostData> {
         let args = self.args::<slot::PJRT_Client_BufferFromHostBuffer>()?;
         // SAFETY: L2 (arguments): the array has this length.

@@ -20,7 +20,7 @@ pub struct Call {
     id: usize,
     /// The arguments that the next layer and the plugin receive. Readable and writable for `size` bytes (L2).
     pub(super) args: *mut u8,
-    /// Number of bytes of the arguments that are in both the caller's header and this crate's header.
+    /// Number of bytes of the arguments that exist in both the caller's version and this crate's version of the struct.
     pub(super) size: usize,
     pub(super) state: &'static State,
     /// The copy that replaces the caller's arguments, if a layer has changed them.
@@ -75,7 +75,8 @@ impl Call {
     }
 
     /// Returns the elements of an array of 64-bit integers. `array` and `count` are the names of the fields for the
-    /// array and its length. The result is empty if the function lacks these fields or the array is null.
+    /// array and its length. The result is empty if the function has no array and length with these names, or if the
+    /// array is null.
     #[must_use]
     pub fn numbers(&self, array: &str, count: &str) -> Vec<i64> {
         let (Some(array), Some(count)) = (self.function.field(array), self.function.field(count)) else {
@@ -150,7 +151,7 @@ impl Call {
     }
 
     /// Copies a string of the arguments, such as a name. `text` and `length` are the names of the fields for the string
-    /// and its length. Returns `None` if the function does not have these fields.
+    /// and its length. Returns `None` if the function does not have a string and a length with these names.
     #[must_use]
     pub fn text(&self, text: &str, length: &str) -> Option<String> {
         let (text, length) = (self.function.field(text)?, self.function.field(length)?);
@@ -177,7 +178,8 @@ impl Call {
     }
 
     /// Replaces the arguments with a copy that announces this size, for the next layers and the plugin. Additional
-    /// bytes are 0. `size` must be at least two words.
+    /// bytes are 0. `size` must be at least the size of the first two fields, which are the struct's size and its
+    /// extensions.
     pub fn resize(&mut self, size: usize) {
         self.frame_of(size);
     }
@@ -204,7 +206,8 @@ impl Call {
         self.replace(field, address);
     }
 
-    /// Replaces a pointer for the next layers and the plugin. The caller's struct does not change.
+    /// Replaces the pointer in `field` with `value` for the next layers and the plugin. The caller's struct does not
+    /// change. Does nothing if this struct ends before the field.
     pub(super) fn replace(&mut self, field: &Field, value: usize) {
         let announced = self.announced();
         let fits = field.offset + size_of::<usize>() <= self.size;
@@ -213,8 +216,8 @@ impl Call {
         }
     }
 
-    /// Returns the copy that replaces the caller's arguments and announces `size`. Creates the copy if it does not
-    /// exist.
+    /// Returns the copy that replaces the caller's arguments and announces `size`. Creates the copy if no copy with
+    /// this size exists.
     pub(super) fn frame_of(&mut self, size: usize) -> &mut Frame {
         let frame = match self.frame.take() {
             Some(frame) if frame.announced() == size => frame,
@@ -235,7 +238,8 @@ impl Call {
         self.frame.as_ref().map_or(0, |frame| frame.depth())
     }
 
-    /// Removes the frames above a depth, and copies their results to the arguments that they replaced.
+    /// Removes frames until only `depth` frames are left. Copies the results in each removed frame to the arguments
+    /// that this frame replaced.
     pub(super) fn restore(&mut self, depth: usize) {
         while self.depth() > depth {
             let Some(frame) = self.frame.take() else { return };
@@ -272,7 +276,7 @@ impl Execution {
 
     /// Returns the device of each argument list. `devices` contains the addressable devices of the executable. If the
     /// call sets `execute_device`, all lists belong to this device. Otherwise, the result is `devices`, or is empty if
-    /// the number of lists is different.
+    /// the number of lists differs from the length of `devices`.
     #[must_use]
     pub fn on_devices(&self, devices: &[usize]) -> Vec<usize> {
         match (self.args.execute_device.addr(), self.devices()) {
@@ -328,7 +332,7 @@ impl Execution {
         unsafe { memory::pointers(self.args.device_complete_events.cast(), self.devices()) }
     }
 
-    /// Replaces the event of each device with the result of `other` for this event. The call must have succeeded.
+    /// Replaces each event that is not null with the result of `other` for this event. The call must have succeeded.
     pub(super) fn replace_events(&self, mut other: impl FnMut(usize) -> usize) {
         for (at, event) in self.events().into_iter().enumerate().filter(|(_, event)| *event != 0) {
             let place = self.args.device_complete_events.wrapping_add(at);
@@ -362,7 +366,8 @@ impl Execution {
         unsafe { memory::terminated_text(self.options.call_location.cast()) }
     }
 
-    /// Returns descriptions of the options that only some programs need, such as the user data of custom calls.
+    /// Returns descriptions of the options that the call sets although only few programs need them. An example is the
+    /// execute context, which contains the user data of custom calls.
     pub(crate) fn optional_parts(&self) -> Vec<&'static str> {
         let options = &self.options;
         let parts = [
@@ -373,7 +378,7 @@ impl Execution {
         parts.into_iter().filter(|(is_set, _)| *is_set).map(|(_, part)| part).collect()
     }
 
-    /// Returns descriptions of the options that refer to functions of the framework or to other objects.
+    /// Returns descriptions of the options in this call that refer to functions of the framework or to other objects.
     pub(crate) fn foreign_parts(&self) -> Vec<&'static str> {
         let options = &self.options;
         let parts = [

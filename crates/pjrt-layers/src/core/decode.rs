@@ -11,9 +11,10 @@ use super::memory;
 /// The layout of a buffer or of an array on the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BufferLayout {
-    /// The dimensions from the fastest-varying to the slowest-varying, and the extents of the tiles.
+    /// `minor_to_major` lists the dimensions from the fastest-varying to the slowest-varying. `tiles` contains the
+    /// extents of each tile.
     Tiled { minor_to_major: Vec<i64>, tiles: Vec<Vec<i64>> },
-    /// The distance between elements in bytes, for each dimension.
+    /// The distance in bytes between neighboring elements along each dimension.
     Strides(Vec<i64>),
 }
 
@@ -173,7 +174,7 @@ pub(super) unsafe fn elements(
     Some(out)
 }
 
-/// Returns the strides in bytes of a row-major array without gaps.
+/// Returns the strides in bytes of a row-major array without gaps. `unit` is the size of an element in bytes.
 fn dense(unit: usize, dimensions: &[i64]) -> Vec<i64> {
     let mut next = i64::try_from(unit).unwrap_or(i64::MAX);
     let mut strides: Vec<i64> = Vec::new();

@@ -46,7 +46,7 @@ fn is_own(error: usize) -> bool {
     COUNT.load(Ordering::Acquire) > 0 && LIVE.lock().unwrap_or_else(PoisonError::into_inner).contains(&error)
 }
 
-/// Creates the error of a function that a plugin of this minor API version does not have.
+/// Creates the error for a call of the function `name`, which a plugin with the API version 0.`minor` does not have.
 pub(super) fn missing(minor: u32, name: &str) -> LayerError {
     LayerError::new(ErrorCode::UNIMPLEMENTED, format!("the plugin of API 0.{minor} does not have {name}"))
 }

@@ -28,7 +28,7 @@ pub(super) fn register(layers: Layers) {
 
 extern "C" fn at_exit() {
     let stacks = STACKS.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    // A forked process has a copy of its parent's records, which only the parent must write.
+    // A forked process inherits a copy of its parent's layers. Only the parent may write the records in these layers.
     for (layers, _) in stacks.into_iter().filter(|(_, process)| *process == std::process::id()) {
         for layer in layers {
             contain(|| layer.exit());

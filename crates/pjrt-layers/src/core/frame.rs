@@ -2,7 +2,8 @@
 
 use super::memory;
 
-/// Number of words of a frame: enough for the largest struct of arguments or options, with room for later versions.
+/// Number of words of a frame. The largest struct of arguments or options in the current header is smaller, so that
+/// structs of later versions also fit.
 const WORDS: usize = 64;
 
 /// A copy of a call's arguments with another size or other pointers.
@@ -55,14 +56,14 @@ impl Frame {
         1 + self.outer.as_ref().map_or(0, |outer| outer.depth())
     }
 
-    /// Replaces the pointer at an offset.
+    /// Replaces the pointer at the byte offset `offset` with `value`.
     pub(super) fn replace(&mut self, offset: usize, value: usize) {
         let Some(word) = self.words.get_mut(offset / size_of::<u64>()) else { return };
         self.replaced.push((offset, usize::try_from(*word).unwrap_or(0)));
         *word = value as u64;
     }
 
-    /// Adds a copy of a struct that announces `size`. Returns its address.
+    /// Adds a copy of the struct at `from` and sets the size in the copy to `size`. Returns the address of the copy.
     ///
     /// # Safety
     ///
@@ -77,7 +78,7 @@ impl Frame {
         address
     }
 
-    /// Sets a word of the struct that [`Self::add`] added last.
+    /// Sets the word at the byte offset `offset` in the struct that the last call of [`Self::add`] copied.
     pub(super) fn set_in_newest(&mut self, offset: usize, value: usize) {
         let words = self.structs.last_mut().map_or(&mut [][..], |words| &mut words[..]);
         if let Some(word) = words.get_mut(offset / size_of::<u64>()) {

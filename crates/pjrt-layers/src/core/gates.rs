@@ -1,4 +1,4 @@
-//! Gates, which make events ready for the framework later than in the plugin, or never.
+//! Gates. A gate makes an event ready for the framework later than in the plugin, or never.
 //!
 //! The framework receives a handle of this crate in place of the plugin's handle, because a plugin may return the same
 //! handle for several events. This module answers calls with the new handle, or forwards them with the plugin's handle.
@@ -30,7 +30,7 @@ struct Gate {
     /// The plugin's handle.
     event: usize,
     is_open: bool,
-    /// Callbacks that were registered while the gate was closed, with their arguments.
+    /// The callbacks that were registered while the gate was closed, each with its argument.
     callbacks: Vec<(PJRT_Event_OnReadyCallback, usize)>,
     is_destroyed: bool,
 }
@@ -45,7 +45,8 @@ impl Gates {
         handle
     }
 
-    /// Opens a gate. The framework then sees the plugin's state of the event.
+    /// Opens the gate whose event has the handle `handle` in the framework. Queries of this event then return the
+    /// event's state in the plugin.
     pub(super) fn open(&self, state: &'static State, handle: usize) {
         let mut gates = self.lock();
         let Some(gate) = gates.get_mut(&handle) else { return };
@@ -79,12 +80,13 @@ impl Gates {
     }
 }
 
-/// Returns the field of the event that a function takes as an input.
+/// Returns the input field for an event in the arguments of a call, or `None` if the function takes no event.
 fn event_field(call: &Call) -> Option<&'static Field> {
     call.function().fields.iter().find(|field| !field.output && matches!(field.kind, Kind::Handle("PJRT_Event")))
 }
 
-/// Answers a call with a gated event, or forwards it with the closure `plugin`. Returns `None` for other calls.
+/// If an argument of the call is a gated event, returns the result of the call or forwards the call with the closure
+/// `plugin`. Returns `None` for other calls.
 #[inline]
 pub(super) fn answer(call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Error) -> Option<*mut PJRT_Error> {
     let has_gates = call.state().gates.count.load(Ordering::Acquire) > 0;

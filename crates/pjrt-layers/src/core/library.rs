@@ -87,7 +87,7 @@ pub(crate) fn library_folder() -> Option<PathBuf> {
     path.is_absolute().then(|| path.parent()).flatten().map(Path::to_owned)
 }
 
-/// Returns `None`, so that only environment variables configure the layers on systems other than Unix.
+/// Returns `None` on systems other than Unix. Only environment variables configure the layers there.
 #[cfg(not(unix))]
 pub(crate) fn library_folder() -> Option<PathBuf> {
     None

@@ -12,7 +12,8 @@ pub(super) unsafe fn read<T: Copy>(from: *const u8) -> T {
     unsafe { ptr::read_unaligned(from.cast()) }
 }
 
-/// Returns the word at an offset of a call's arguments, or 0 if the arguments end before the word.
+/// Returns the word at the byte offset `offset` in a call's arguments, or 0 if the arguments end before the end of this
+/// word.
 ///
 /// # Safety
 ///
@@ -27,7 +28,7 @@ pub(super) unsafe fn field(args: *const u8, offset: usize) -> usize {
     unsafe { read(args.wrapping_add(offset)) }
 }
 
-/// Copies bytes.
+/// Copies `size` bytes from `from` to `to`.
 ///
 /// # Safety
 ///
@@ -37,7 +38,7 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, size: usize) {
     unsafe { ptr::copy_nonoverlapping(from, to, size) };
 }
 
-/// Copies an array of bytes.
+/// Copies `size` bytes to a vector, which is empty if `from` is null.
 ///
 /// # Safety
 ///
@@ -49,7 +50,7 @@ pub(super) unsafe fn bytes(from: *const u8, size: usize) -> Vec<u8> {
     bytes
 }
 
-/// Copies a string. Replaces invalid UTF-8.
+/// Copies a string of `size` bytes, and replaces invalid UTF-8. The result is empty if `from` is null.
 ///
 /// # Safety
 ///
@@ -59,7 +60,7 @@ pub(super) unsafe fn text(from: *const u8, size: usize) -> String {
     String::from_utf8_lossy(&unsafe { bytes(from, size) }).into_owned()
 }
 
-/// Reads an array of pointers.
+/// Copies the addresses in an array of `count` pointers. The result is empty if `from` is null.
 ///
 /// # Safety
 ///
@@ -75,7 +76,7 @@ pub(super) unsafe fn pointers(from: *const u8, count: usize) -> Vec<usize> {
     out
 }
 
-/// Reads an array of integers.
+/// Copies an array of `count` integers. The result is empty if `from` is null.
 ///
 /// # Safety
 ///
@@ -87,7 +88,7 @@ pub(super) unsafe fn numbers(from: *const i64, count: usize) -> Vec<i64> {
     out
 }
 
-/// Copies a NUL-terminated string.
+/// Copies a NUL-terminated string. The result is empty if `from` is null.
 ///
 /// # Safety
 ///

@@ -1,5 +1,5 @@
-//! Calls through the tables of objects. The forwarders copy the parameters to a struct, so that layers see these calls
-//! like calls of other functions.
+//! Calls through the tables of objects. The forwarders copy the parameters to a struct, so that a [`Call`] represents
+//! these calls as well.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
@@ -32,9 +32,9 @@ impl To {
     }
 }
 
-/// A parameter or result of a call through an object's table. Objects that the framework receives refer to the layers'
-/// tables. The plugin compares the tables of events with its own tables, so it receives events with their original
-/// tables.
+/// A type of the parameters and results of calls through an object's table. Objects that the framework receives refer
+/// to the layers' tables. The plugin compares the tables of events with its own tables, so it receives events with
+/// their original tables.
 ///
 /// The functions of the trait require contract L13: `self` must be a parameter or result of a call through an object's
 /// table.
@@ -42,7 +42,7 @@ pub(crate) trait Passed: Copy {
     /// Runs on each parameter before the call.
     unsafe fn enter(&mut self, _state: &State, _to: To) {}
 
-    /// Runs on each parameter after a successful call, and on the result.
+    /// Runs on each parameter after a successful call, and on the result after every call.
     unsafe fn leave(&mut self, _state: &State, _to: To, _is_result: bool) {}
 }
 
@@ -170,10 +170,10 @@ pub(crate) struct Target {
     pub(crate) kind: ObjectKind,
     /// Index of the function in `FUNCTIONS`.
     pub(crate) id: usize,
-    /// Index of the table among the known tables of this kind.
+    /// Index of the table among the known tables of objects of the type `kind`.
     pub(crate) table: usize,
     /// Calls the function in a table with the parameters in a struct, and writes its result to the struct. Returns the
-    /// error, if the result is an error.
+    /// result if it is an error, and null otherwise.
     pub(crate) call: unsafe fn(*const u64, *mut u8, &State, To) -> *mut PJRT_Error,
 }
 

@@ -26,14 +26,17 @@ use crate::function::{Field, Function, Kind};
 use crate::generated::FUNCTIONS;
 
 pub(super) const WORD: usize = size_of::<usize>();
-/// Maximum number of tables that are copied for one type of object. Objects with further tables keep their own tables.
+/// Maximum number of tables that are copied for one type of object. The number is fixed because the forwarders of each
+/// copy are compiled for the index of its table. Objects with further tables keep their own tables.
 pub(super) const TABLES: usize = 4;
 /// Number of words before a copy: the mark, and the address of the original.
 pub(super) const MARK_WORDS: usize = 2;
 pub(super) const MARK: usize = 0x9d5c_7a31_e8b2_46f7;
-/// Maximum length of a chain of copies of copies, which is the number of stacked libraries.
+/// Maximum number of copies between a table and its original. Each library with layers adds one copy. The limit
+/// prevents an endless loop if the marks form a cycle.
 const MAX_STACK: usize = 32;
-/// Maximum plausible size of a table or an object, also in later versions.
+/// Maximum plausible size in bytes of a table or an object. Larger values show that the words are not a table. The
+/// largest table of the current header is much smaller.
 const MAX_SIZE: usize = 4096;
 /// First minor version of the API in which objects have tables.
 pub(super) const FIRST_MINOR: u32 = 105;
@@ -56,7 +59,8 @@ pub(crate) trait HasTable {
     const NAME: &'static str;
     /// Offset of the first function in the table.
     const FIRST: usize;
-    /// Offset of the table's field for the size of the object, if the table has this field.
+    /// Offset of the field in the table that contains the size of the object. `None` if the table does not have this
+    /// field.
     const OBJECT_SIZE: Option<usize>;
 }
 
@@ -69,8 +73,7 @@ macro_rules! objects {
             const OBJECT_SIZE: Option<usize> = $size;
         })*
 
-        /// For each kind, the name, the offset of the first function, and the offset of the field for the object's
-        /// size.
+        /// The constants `NAME`, `FIRST` and `OBJECT_SIZE` of the type of each kind.
         const LAYOUTS: [(&str, usize, Option<usize>); KINDS] =
             [$((<$object as HasTable>::NAME, <$object as HasTable>::FIRST, <$object as HasTable>::OBJECT_SIZE)),*];
         pub(super) const ALL: [ObjectKind; KINDS] = [$(ObjectKind::$kind),*];
@@ -135,10 +138,11 @@ impl Pair {
     }
 }
 
-/// Output field with objects: the type, the field, and for an array, the field of its length.
+/// An output field that contains an object or an array of objects: the type of the objects, the field, and the field
+/// for the length of the array. The last element is `None` for a single object.
 pub(super) type OutputField = (ObjectKind, &'static Field, Option<&'static Field>);
 
-/// The output fields with objects of a function in the main table or in an extension.
+/// The objects that a function in the main table or in an extension returns.
 #[derive(Default)]
 pub(super) struct Outputs {
     pub(super) fields: Vec<OutputField>,
@@ -172,10 +176,10 @@ pub(super) struct ObjectTables {
     pub(super) adding: Mutex<()>,
     /// For each type, whether an active layer selects a function of the type.
     active: [AtomicBool; KINDS],
-    /// For each function of the main table and of the extensions, the output fields with objects.
+    /// The objects that each function of the main table and of the extensions returns.
     pub(super) outputs: Vec<Outputs>,
     /// `PJRT_Memory` objects whose first word was checked since the last client was destroyed. The address of an object
-    /// selects its element.
+    /// selects its element of the array.
     pub(super) memories: [AtomicUsize; 64],
 }
 
@@ -194,7 +198,8 @@ impl ObjectTables {
         tables
     }
 
-    /// Updates `active`, which records for each type whether a layer selects a function of the type.
+    /// Updates `active`. `is_wanted` receives the index of a function in `FUNCTIONS`, and returns whether an active
+    /// layer selects this function.
     pub(super) fn activate(&self, is_wanted: impl Fn(usize) -> bool) {
         for kind in ALL {
             let mut of_kind = self.forwarders.iter().filter(|forwarder| forwarder.kind == kind);
@@ -213,7 +218,7 @@ impl ObjectTables {
             || outputs.fields.iter().any(|(kind, ..)| self.is_active(*kind))
     }
 
-    /// Returns the original functions of a known table.
+    /// Returns the original functions of the known table with the index `table`.
     pub(super) fn functions(&self, kind: ObjectKind, table: usize) -> Option<*const u64> {
         self.known[kind as usize].get(table)?.get().map(|pair| pair.functions.as_ptr())
     }

@@ -12,8 +12,8 @@ use super::table::{cells, copy, word};
 use super::{memory, quiet, word as words};
 
 impl State {
-    /// Fills the slots of the copies: with a forwarder if an active layer selects the function, and with the original's
-    /// pointer otherwise.
+    /// Fills the slots of the copies. A slot contains a forwarder if an active layer selects the function. Otherwise,
+    /// it contains the pointer from the original table.
     pub(super) fn install_objects(&self) {
         self.objects.activate(|id| self.has_active_hook(id));
         for kind in ALL {
@@ -32,8 +32,8 @@ impl State {
         }
     }
 
-    /// Returns the copy to which an object with this table must refer, and creates the copy if necessary. Returns
-    /// `None` if the object must keep the table.
+    /// Returns the address of the copy to which an object with the table `table` must refer, and creates the copy if
+    /// necessary. Returns `None` if the object must keep the table.
     pub(super) fn copy_of_table(&self, kind: ObjectKind, table: usize) -> Option<usize> {
         if !self.objects.is_active(kind) {
             return None;

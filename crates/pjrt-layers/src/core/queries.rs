@@ -1,7 +1,7 @@
 //! Queries about live objects, which layers send to the plugin.
 //!
-//! The methods of `State` in this file take handles as integers. The handles must be live: the framework must have
-//! passed them to the current call, or must receive them from the current call.
+//! The methods of `State` in this file take handles as integers. The handles must be live. This is true if the
+//! framework passed them to the current call, or receives them from the current call.
 
 use std::ptr::with_exposed_provenance_mut as handle;
 use std::time::{Duration, Instant};
@@ -124,7 +124,7 @@ impl State {
         .flatten()
     }
 
-    /// Writes the optimized program of an executable to `program`.
+    /// Calls `PJRT_Executable_OptimizedProgram`, which writes to `program`. Returns `None` if the call fails.
     fn optimized_program(&self, executable: usize, program: &mut PJRT_Program) -> Option<()> {
         let program = &raw mut *program;
         ask!(&self.plugin, PJRT_Executable_OptimizedProgram { executable: handle(executable), program: program })

@@ -1,4 +1,4 @@
-//! Marks calls to the plugin, within which the plugin itself may call functions in the tables of objects.
+//! Marks calls to the plugin. Within such a call, the plugin itself may call functions in the tables of objects.
 
 use std::cell::Cell;
 
@@ -6,8 +6,8 @@ thread_local! {
     static IS_QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Marks a call to the plugin. While this value lives, calls of this thread through the tables of objects are the
-/// plugin's own.
+/// Marks a call to the plugin. While this value lives, the plugin makes all calls of this thread through the tables of
+/// objects, so layers do not observe them.
 pub(super) struct Quiet {
     before: bool,
 }
@@ -17,8 +17,8 @@ impl Quiet {
         Self::set(true)
     }
 
-    /// Marks a callback of the framework within a call to the plugin. Calls through the tables of objects are then the
-    /// framework's own.
+    /// Marks a callback of the framework within a call to the plugin. The framework then makes all calls of this thread
+    /// through the tables of objects, so layers observe them.
     pub(super) fn suspended() -> Self {
         Self::set(false)
     }
@@ -35,7 +35,7 @@ impl Drop for Quiet {
     }
 }
 
-/// Returns whether this thread is in a call to the plugin.
+/// Returns whether this thread is in a call to the plugin, and not in a callback of the framework within this call.
 pub(super) fn is_quiet() -> bool {
     IS_QUIET.try_with(Cell::get).unwrap_or(false)
 }

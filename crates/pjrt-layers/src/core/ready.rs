@@ -1,4 +1,4 @@
-//! Callbacks of events. Layers are informed before the framework's callback runs.
+//! Callbacks of events. This module informs layers before the framework's callback runs.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -24,7 +24,7 @@ pub(super) fn is_inside() -> bool {
     DEPTH.try_with(|depth| depth.get() > 0).unwrap_or(false)
 }
 
-/// Marks a callback that runs on this thread.
+/// While this value lives, a callback of an event runs on this thread.
 struct Inside;
 
 impl Inside {

@@ -6,8 +6,8 @@ use super::quiet::Quiet;
 use super::table::Copies;
 use crate::function::ForwardedFunction;
 
-/// Calls a function of the plugin with the size that the arguments have in the plugin's version. Returns `None` if the
-/// plugin lacks the function.
+/// Calls a function of the plugin. Sets `struct_size` in the arguments to the size of the struct in the plugin's
+/// version of the API. Returns `None` if the plugin lacks the function.
 ///
 /// # Safety
 ///

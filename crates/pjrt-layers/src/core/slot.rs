@@ -1,4 +1,4 @@
-//! The slots of a table, and the forwarders that fill them.
+//! The slots of a function table, and the forwarders that this crate stores in them.
 
 use std::sync::atomic::AtomicPtr;
 

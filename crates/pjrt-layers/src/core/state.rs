@@ -26,9 +26,9 @@ pub(super) struct Hook {
 /// A stack of layers in front of a plugin.
 pub struct State {
     layers: Vec<&'static dyn Layer>,
-    /// For each function, the layers that select it.
+    /// For each function in `FUNCTIONS`, the layers that select it, in the order of the stack.
     hooks: Vec<Vec<Hook>>,
-    /// Bit mask of the layers that are switched on.
+    /// Bit mask of the active layers. Bit `i` belongs to the layer with the index `i`.
     active: AtomicU32,
     pub(super) plugin: Copies,
     shown: Shown,
@@ -100,14 +100,15 @@ impl State {
         }
     }
 
-    /// Returns whether an active layer selects a function.
+    /// Returns whether an active layer selects the function with the index `id`.
     pub(super) fn has_active_hook(&self, id: usize) -> bool {
         self.hooks[id].iter().any(|hook| self.is_active(hook.index))
     }
 
-    /// Switches a layer on or off while the process runs. Does nothing if no layer has this name. If no active layer
-    /// selects a function and this crate itself does not observe it, the table contains the plugin's own pointer again.
-    /// Frameworks that copied the table keep the forwarder, which then skips the layer.
+    /// Activates the layer with the name `layer`, or deactivates it if `active` is `false`. Does nothing if no layer
+    /// has this name. If no active layer selects a function and this crate itself does not observe it, the table
+    /// contains the plugin's own pointer again. Frameworks that copied the table keep the forwarder, which then skips
+    /// the layer.
     pub fn set_active(&self, layer: &str, active: bool) {
         for (index, found) in self.layers.iter().enumerate() {
             if found.name() == layer {
@@ -173,13 +174,13 @@ impl State {
         self.plugin.function::<S>()
     }
 
-    /// Waits until an event that the current call returned is ready. Returns whether it became ready within the limit.
+    /// Waits until an event that the current call returned is ready. Returns whether it became ready within `limit`.
     pub(crate) fn wait_for_event(&'static self, event: usize, limit: Duration) -> bool {
         // SAFETY: L2 (arguments): the current call returned the event, which the framework does not have yet.
         unsafe { wait::event(&self.plugin, event, limit) }
     }
 
-    /// Waits until a buffer that the current call returned is ready. Returns whether it became ready within the limit.
+    /// Waits until a buffer that the current call returned is ready. Returns whether it became ready within `limit`.
     pub(crate) fn wait_for_buffer(&'static self, buffer: usize, limit: Duration) -> bool {
         // SAFETY: L2 (arguments): the current call returned the buffer, which the framework does not have yet.
         unsafe { wait::buffer(&self.plugin, buffer, limit) }
@@ -205,8 +206,9 @@ impl State {
     }
 }
 
-/// Returns whether a function is forwarded even if no layer selects it. Error functions receive errors that layers
-/// created. The functions that create and destroy clients replace the table in the client.
+/// Returns whether a function is forwarded even if no layer selects it. The forwarders of error functions handle errors
+/// that layers created. The forwarders of the functions that create and destroy clients replace the table in the
+/// client.
 const fn is_always_forwarded(id: usize) -> bool {
     id == slot::PJRT_Error_Destroy::ID
         || id == slot::PJRT_Error_Message::ID

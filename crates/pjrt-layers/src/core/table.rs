@@ -10,7 +10,7 @@ use super::slot::{Forwarder, SlotCell};
 use crate::function::ForwardedFunction;
 
 const WORD: usize = size_of::<usize>();
-/// Maximum length of the chain of extensions that is read.
+/// Maximum number of extensions that are read. The limit ends the loop if the plugin's chain of extensions is a cycle.
 const MAX_EXTENSIONS: usize = 256;
 /// First minor version in which extensions have the layout of this crate's header. Extensions of older plugins are not
 /// read.
@@ -29,7 +29,7 @@ pub struct TablePlan {
     pub size: usize,
     /// Whether functions that the plugin lacks return an error. Otherwise, their slots are null.
     pub answers_missing: bool,
-    /// The `PJRT_Extension_Type` values of the extensions that are hidden from the framework.
+    /// The `PJRT_Extension_Type` values of the extensions that the framework's table omits.
     pub hidden: Vec<u32>,
 }
 
@@ -221,8 +221,8 @@ pub(super) unsafe fn copy(from: *const u8, known: usize, size: usize) -> &'stati
     words
 }
 
-/// Copies a table like [`copy`], but to atomic cells, which may change while the framework reads them. The words
-/// `before` precede the table.
+/// Copies a table like [`copy`], but to atomic cells. The cells are atomic because this crate may change them while the
+/// framework reads them. The result contains the words `before`, and then the table.
 ///
 /// # Safety
 ///

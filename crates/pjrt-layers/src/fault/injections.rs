@@ -1,4 +1,4 @@
-//! The file to which the layer writes injected errors and calls with lost or late events.
+//! Writes each injected error, and each call with lost or late events, to a file.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::json;
 
 /// Writes one JSON object for each injected error and for each call with lost or late events to `fault-PID.jsonl`,
-/// before the call continues. Even if the process crashes, the file contains all of them up to the crash. Delays are
-/// not in the file.
+/// before the call continues. Even if the process crashes, the file contains all JSON objects up to the crash. Delays
+/// are not in the file.
 #[derive(Debug, Default)]
 pub(super) struct Injections {
     folder: Option<PathBuf>,

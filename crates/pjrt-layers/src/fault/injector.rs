@@ -39,12 +39,12 @@ struct Counts {
     failed: AtomicU64,
     delayed: AtomicU64,
     lost_or_late: AtomicU64,
-    /// Sender that lets the events of the rule's last late call become ready. A message has this effect, and so does
-    /// dropping the sender.
+    /// Sender for the rule's last call with late events. The events of this call become ready when the sender sends a
+    /// message or is dropped, or after [`PATIENCE`].
     late: Mutex<Option<Sender<()>>>,
 }
 
-/// The destination of the summary at exit.
+/// The destination of the summary that the layer writes when the process exits.
 #[derive(Debug)]
 enum Summary {
     Nowhere,
@@ -68,8 +68,9 @@ impl Fault {
     }
 
     /// Makes the layer write a summary of the calls and faults of each rule when the process exits. The layer writes
-    /// the summary to `fault-PID.txt` in `folder`, or to the standard error without a folder. With a folder, the layer
-    /// also writes each injected error and each call with lost or late events to `fault-PID.jsonl` during the call.
+    /// the summary to `fault-PID.txt` in `folder`, or to the standard error if `folder` is `None`. With a folder, the
+    /// layer also writes each injected error and each call with lost or late events to `fault-PID.jsonl` during the
+    /// call.
     #[must_use]
     pub fn with_summary(mut self, folder: Option<PathBuf>) -> Self {
         self.injections = Injections::new(folder.as_deref());
@@ -77,8 +78,8 @@ impl Fault {
         self
     }
 
-    /// Returns the message of an injected error. The message contains everything that is needed to repeat the error.
-    /// `at` is the index of the rule, and `call` is the number of the call.
+    /// Returns the message of an injected error. The message contains the rule, the number of the call and the seed, so
+    /// that a user can repeat the error. `at` is the index of the rule, and `call` is the number of the call.
     fn message(&self, at: usize, failure: Failure, function: &Function, call: u64) -> String {
         let (rule, _) = &self.rules[at];
         let start = if failure == Failure::OutOfMemory { "Out of memory: injected" } else { "Injected" };

@@ -9,8 +9,8 @@ use pjrt_types::ErrorCode;
 use super::rule::{Failure, KINDS, Readiness, Rule, Rules, can_fail, returns_events};
 use crate::generated::FUNCTIONS;
 
-/// Error for a string that does not contain valid rules. The message describes the mistake, and names the rule unless
-/// the string does not contain a rule.
+/// Error for a string that does not contain valid rules. The message describes the mistake. It names the invalid rule
+/// if the string contains a rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidRules(String);
@@ -99,7 +99,7 @@ fn rule(text: &str) -> Result<Rule, String> {
 }
 
 /// Returns the indices in `FUNCTIONS` of the functions that a subject selects. `fails` is true for rules with an error
-/// effect, which cannot select all functions.
+/// effect. With such a rule, a prefix does not select destroy functions or infallible functions.
 fn functions(subject: &str, fails: bool) -> Result<Vec<usize>, String> {
     let all = || FUNCTIONS.iter().enumerate();
     if let Some((_, names)) = KINDS.iter().find(|(kind, _)| *kind == subject) {

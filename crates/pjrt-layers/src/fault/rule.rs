@@ -96,7 +96,7 @@ fn mix(from: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Groups of functions, by the name that selects them in a rule.
+/// Groups of functions, each with the name that selects the group in a rule.
 pub(super) const KINDS: &[(&str, &[&str])] =
     &[("memory", ALLOCATIONS), ("compile", COMPILERS), ("transfer", TRANSFERS)];
 

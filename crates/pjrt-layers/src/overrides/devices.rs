@@ -10,7 +10,8 @@ use super::queries::Devices;
 use crate::core::Call;
 use crate::function::Function;
 
-/// Functions that return arrays of devices, each with the names of the fields for the array and its length.
+/// Names of the functions that return an array of devices, of the fields for the array, and of the fields for its
+/// length.
 const ARRAYS: &[(&str, &str, &str)] = &[
     ("PJRT_Client_Devices", "devices", "num_devices"),
     ("PJRT_Client_AddressableDevices", "addressable_devices", "num_addressable_devices"),
@@ -57,7 +58,7 @@ impl Visible {
         }
     }
 
-    /// Stores which devices of a new client are hidden.
+    /// Stores the handles of the hidden devices of a new client.
     fn hide(&self, call: &Call) {
         let client = call.address_of("client");
         let all = call.state().addressable_devices(client).unwrap_or_default();

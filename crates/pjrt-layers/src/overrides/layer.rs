@@ -50,7 +50,7 @@ impl Override {
         &self.programs
     }
 
-    /// Returns whether no setting is present, so that the layer changes nothing.
+    /// Returns whether the layer has no settings, and therefore changes nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let texts = [&self.platform_name, &self.platform_version, &self.device_kind];

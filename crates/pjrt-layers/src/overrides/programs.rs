@@ -14,7 +14,8 @@ const BYTECODE: &[u8] = b"ML\xefR";
 /// Number of hexadecimal digits of a program's hash in the name of its file.
 const DIGITS: usize = 16;
 
-/// Settings for saving the programs of a framework and for replacing them with files.
+/// Settings of the layer `override` for programs. The layer can save the programs that a framework compiles, and can
+/// replace programs with files.
 ///
 /// The layer numbers the programs in the order of their compilation, starting at 1. It saves the third program under
 /// the name `program-3-HASH`, where `HASH` is the first 16 hexadecimal digits of the program's SHA-256 hash. The file's
@@ -83,7 +84,7 @@ fn save(folder: &Path, name: &str, program: &CompiledProgram) -> Result<(), Stri
     Ok(())
 }
 
-/// Returns the extension of a program's file.
+/// Returns the extension of the file in which a program is saved.
 fn ending(program: &CompiledProgram) -> &str {
     match program.format.as_str() {
         "mlir" if program.code.starts_with(BYTECODE) => "mlirbc",

@@ -19,7 +19,7 @@ pub enum Devices {
     /// All devices.
     #[default]
     All,
-    /// This number of devices, from the first device on.
+    /// The first devices. The field is the number of these devices.
     First(usize),
     /// The devices at these positions, which start at 0.
     At(Vec<usize>),
@@ -64,7 +64,8 @@ impl FromStr for Devices {
     }
 }
 
-/// The memory statistics that devices report, by the names of the fields in `PJRT_Device_MemoryStats_Args`.
+/// The memory statistics that devices report. Each element contains a field of `PJRT_Device_MemoryStats_Args`, and the
+/// value of this field for the framework.
 #[derive(Clone, Debug, Default)]
 pub struct Memory(Vec<(&'static Field, u64)>);
 
@@ -91,7 +92,7 @@ impl Memory {
         }
     }
 
-    /// Returns the memory statistics that a setting can replace.
+    /// Returns the fields of the memory statistics that a setting can replace.
     fn fields() -> impl Iterator<Item = &'static Field> {
         let fields = State::function::<slot::PJRT_Device_MemoryStats>().fields.iter();
         fields.filter(|field| field.output && matches!(field.kind, Kind::Integer))
@@ -121,7 +122,7 @@ impl FromStr for Memory {
     }
 }
 
-/// Parses a size in bytes, with an optional unit.
+/// Parses a size with an optional unit, and returns the size in bytes. Without a unit, the size is in bytes.
 fn bytes(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match &text[digits.len()..] {

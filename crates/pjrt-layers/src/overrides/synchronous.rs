@@ -1,4 +1,4 @@
-//! Delays the return of a call until its work has ended.
+//! Delays the return of a call until its work has ended or a time limit has passed.
 
 use std::io::{self, Write};
 use std::time::Duration;

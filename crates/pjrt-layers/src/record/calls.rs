@@ -1,4 +1,4 @@
-//! Converts the arguments of calls to messages of the recording.
+//! Converts the arguments of calls to messages in a recording.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

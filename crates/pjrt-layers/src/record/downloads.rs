@@ -36,8 +36,8 @@ impl Downloads {
         self.lock().insert(event, Arc::new(Mutex::new(Some(pending))));
     }
 
-    /// Runs a function with the download whose event has become ready. Does nothing if no pending download has this
-    /// event. If another thread has taken the download, waits until that thread has finished.
+    /// Runs `write` with the pending download of an event that has become ready. Does nothing if no pending download
+    /// has this event. If another thread has taken the download, waits until that thread has finished.
     pub(super) fn finish(&self, event: usize, write: impl FnOnce(Pending)) {
         let Some(slot) = self.lock().get(&event).map(Arc::clone) else { return };
         let mut pending = slot.lock().unwrap_or_else(PoisonError::into_inner);

@@ -67,7 +67,8 @@ impl Action {
     }
 }
 
-/// Returns whether a function creates objects or has effects that a replay cannot repeat.
+/// Returns whether a function creates objects that a replay cannot create, or has other effects that a replay cannot
+/// repeat.
 fn is_skipped(name: &str) -> bool {
     const SKIPPED: &[&str] = &[
         "PJRT_Buffer_Bitcast",

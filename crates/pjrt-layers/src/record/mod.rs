@@ -1,9 +1,9 @@
-//! The layer `record`: writes the calls that are needed to repeat a computation, with their data, to a file.
+//! The layer `record`: writes calls and their data to a file. A replay of the file repeats the computation.
 //!
 //! The crate `pjrt-record` defines the file format, and reads and replays recordings. The layer writes a call before
 //! the plugin receives it. The data of an upload are valid at this time, but the framework may free them when the
-//! transfer ends. In addition, the file then contains a call that crashes the process. The outcome of the call follows
-//! in a separate block.
+//! transfer ends. In addition, if a call crashes the process, the file contains this call. The outcome of the call
+//! follows in a separate block.
 
 mod calls;
 mod downloads;

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
-/// The numbers of live objects in the recording, by their handles, and the ids of devices and memories.
+/// Maps the handles of live objects to their numbers in the recording, and the handles of devices and memories to their
+/// ids.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     last: u64,
     numbers: HashMap<usize, u64>,
-    /// For each executable's number, the client's number and the output count.
+    /// The number of the client and the number of outputs of each executable, by the executable's number.
     executables: HashMap<u64, (u64, usize)>,
     devices: HashMap<usize, i32>,
     memories: HashMap<usize, i32>,
@@ -41,7 +42,7 @@ impl Objects {
         self.executables.insert(executable, (client, outputs));
     }
 
-    /// Returns the client's number and the output count of the executable with this number.
+    /// Returns the number of the client and the number of outputs of the executable with this number.
     pub(super) fn executable(&self, executable: u64) -> Option<(u64, usize)> {
         self.executables.get(&executable).copied()
     }

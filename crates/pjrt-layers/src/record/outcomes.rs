@@ -1,4 +1,4 @@
-//! Converts the results of calls to messages of the recording.
+//! Converts the results of calls to messages in a recording.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -48,9 +48,9 @@ impl fmt::Debug for Record {
 /// State of a recording that is limited to one run, before this run starts.
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Calls that create clients or executables and have not returned yet, by the number of the call.
+    /// Calls that create a client or an executable and have not returned yet. The key is the number of the call.
     pending: HashMap<u64, Definition>,
-    /// Calls that created clients or executables, by the number of the object.
+    /// Calls that created a client or an executable. The key is the number of this object.
     definitions: HashMap<u64, Definition>,
     /// Number of runs so far. If the selection names a program, only the runs of this program count.
     runs: u64,
@@ -102,8 +102,9 @@ impl Record {
         self.calls.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Writes a call and snapshots of its unknown buffers. Returns the call's number. Returns 0 without writing the
-    /// call if a download only queries the size, or if the plugin does not describe the downloaded buffer.
+    /// Writes snapshots of the buffers that the recording does not contain yet, and then the call. Returns the call's
+    /// number. Returns 0 without writing the call if a download only queries the size, or if the plugin does not
+    /// describe the downloaded buffer.
     fn record(&self, call: &Call, action: Action) -> u64 {
         self.take_snapshots(call, action);
         let mut store = |data: &[u8]| self.sink.store(data);
@@ -203,8 +204,8 @@ impl Record {
         }
     }
 
-    /// Counts a run if the selection allows its program. Returns whether it is the run to which the recording is
-    /// limited, and in this case ends the wait for the run.
+    /// Counts a run, unless the selection names another program. Returns whether the recording is limited to this run.
+    /// In this case, also ends the wait for the run.
     fn is_selected(&self, call: &Call) -> bool {
         let (Some(only), Some(run)) = (self.sink.only(), call.execution()) else { return false };
         if let Some(program) = &only.program {
@@ -220,7 +221,8 @@ impl Record {
         waiting.runs == only.number && self.is_waiting.swap(false, Ordering::AcqRel)
     }
 
-    /// Writes the calls that created the client and the executable of a run, and drops all other kept calls.
+    /// Writes the two calls that created the client and the executable of a run, and drops all other calls in
+    /// `waiting`.
     fn write_definitions(&self, call: &Call) {
         let Some(run) = call.execution() else { return };
         let (executable, client) = {
@@ -239,7 +241,8 @@ impl Record {
         }
     }
 
-    /// Keeps the outcome of a call that created a client or an executable, for [`Self::write_definitions`].
+    /// Keeps the outcome of a call that created a client or an executable, so that [`Self::write_definitions`] can
+    /// write it. Drops the call if it failed.
     fn keep(&self, call: &Call, action: Action, number: u64, failed: bool) {
         let outcome = if failed { None } else { outcomes::outcome(call, action, &self.objects) };
         let mut waiting = self.waiting();
@@ -264,8 +267,8 @@ impl Record {
         }
     }
 
-    /// Registers a download whose data are written when its event becomes ready. Writes the data now if there is no
-    /// event.
+    /// Registers a download. The layer writes the downloaded data when the event of the download becomes ready, or now
+    /// if the call returned no event.
     fn expect_download(&self, call: &Call, action: Action, number: u64) {
         let mut store = |_: &[u8]| pjrt_record::Content::default();
         let arguments = Converter { call, objects: &self.objects, store: &mut store }.arguments(action);
@@ -289,9 +292,9 @@ impl Record {
         self.sink.write(self.sink.stamp(pending.call), &Body::Contents(message));
     }
 
-    /// Writes the contents of a buffer whose address the framework receives, in the form of a download. Skips a buffer
-    /// that is not in the recording, cannot be read, or is not ready. Waiting for the buffer could deadlock, because
-    /// its contents may depend on a later call of the framework.
+    /// Writes the contents of the buffer in a call that returns the address of these contents. The file stores them
+    /// like the contents of a download. Skips a buffer that is not in the recording, cannot be read, or is not ready.
+    /// Waiting for the buffer could deadlock, because its contents may depend on a later call of the framework.
     fn write_view(&self, call: &Call) {
         let handle = call.address_of("buffer");
         let buffer = self.objects().number(handle);
@@ -339,7 +342,8 @@ impl Record {
         self.downloads.finish(event, |pending| self.write_download(pending, error.map(snapshots::failure)));
     }
 
-    /// Writes the outputs of the run to which the recording is limited.
+    /// Writes the contents of the outputs of the run to which the recording is limited. `number` is the number of the
+    /// call.
     fn write_outputs(&self, call: &Call, number: u64) {
         let Some(run) = call.execution() else { return };
         let count = {

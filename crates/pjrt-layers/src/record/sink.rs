@@ -11,7 +11,7 @@ use pjrt_record::{Body, Content, End, Hash, PIECE, Process, Selection, Stamp, Wr
 use crate::core::State;
 use crate::core::thread_id;
 
-/// Destination of a recording, the plugin's path, and an optional limit to one run.
+/// Settings of a recording: its folder, the plugin's path, and an optional limit to one run.
 #[derive(Clone, Debug, Default)]
 pub struct Target {
     /// The folder for `record-PID.pjrt`. `None` selects the current folder.
@@ -65,8 +65,8 @@ impl Sink {
         Stamp { call, thread: thread_id(), nanos }
     }
 
-    /// Writes data, except for chunks that the file already contains. Hashes and compresses chunks without holding the
-    /// lock.
+    /// Writes data, except for chunks that the file already contains. Does not hold the lock while it hashes and
+    /// compresses chunks, so that several threads can do this at the same time.
     pub(super) fn store(&self, data: &[u8]) -> Content {
         let content = Content::of(data);
         for (hash, piece) in content.pieces().zip(data.chunks(PIECE)) {

@@ -8,7 +8,8 @@ use super::calls::{array, layout};
 use crate::core::{BufferInfo, BufferLayout, State};
 use crate::layer_error::LayerError;
 
-/// Maximum time to wait for a buffer's contents, which may depend on a transfer that the framework has not started yet.
+/// Maximum time to wait for a buffer's contents. Without a limit, the layer would deadlock if the contents depend on a
+/// transfer that the framework starts only later.
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// The contents and properties of a buffer on a device.
@@ -24,7 +25,7 @@ pub(super) struct Contents {
     pub(super) data: Result<(Vec<u8>, MemoryLayout), Failure>,
 }
 
-/// Reads a buffer. Returns an error if the plugin does not report the buffer's type and shape.
+/// Copies a buffer to the host. Returns an error if the plugin does not report the buffer's type and shape.
 pub(super) fn read(state: &State, buffer: usize) -> Result<Contents, Failure> {
     let info = state.buffer_info(buffer).map_err(failure)?;
     let BufferInfo { element_type, dimensions, device, memory, .. } = info;

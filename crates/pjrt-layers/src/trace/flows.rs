@@ -7,7 +7,7 @@ use super::log::{READY, RUN, Record};
 use crate::function::{Field, Function, Kind};
 use crate::generated::FUNCTIONS;
 
-/// A record with its thread and the run to which it belongs.
+/// A record, its thread, and the run to which its call belongs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     /// Index of the thread's log.

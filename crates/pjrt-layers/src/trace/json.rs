@@ -8,7 +8,7 @@ use super::recording::Recording;
 use crate::core::Scale;
 use crate::function::{Field, Kind};
 
-/// Returns the line for a call or for an event that became ready.
+/// Returns the JSON object for a call or for an event that became ready.
 pub(super) fn line(trace: &Recording, scale: &Scale, log: &Log, step: &Step) -> Value {
     let record = &step.record;
     let mut line = Map::new();

@@ -1,4 +1,4 @@
-//! The records of one thread, in a ring buffer that only this thread writes.
+//! A ring buffer with the records of one thread. Only this thread writes to the buffer.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,14 +6,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::tally::Counters;
 use crate::core::thread_id;
 
-/// Number of arguments that a record keeps.
+/// Maximum number of arguments that a record contains. A call with more arguments is recorded without the others.
 pub(super) const ARGS: usize = 6;
 const WORDS: usize = ARGS + 2;
 /// Number of records in one block of memory. A block is allocated when the thread writes its first record to the block.
 const BLOCK: usize = 1024;
-/// The id of a record for an event that became ready, in place of a function's id.
+/// The value of [`Record::id`] for an event that became ready.
 pub(super) const READY: u16 = 0x7fff;
-/// The id of a record with the handles of a run's outputs and events. The record has the same start time as the run.
+/// The value of [`Record::id`] for a record that contains handles of a run's outputs and events. The record has the
+/// same start time as the run.
 pub(super) const RUN: u16 = 0x7ffe;
 
 /// Record of a call, of an event that became ready, or of a run's outputs and events. Times are in ticks of the clock.

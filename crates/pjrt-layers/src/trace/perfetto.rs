@@ -102,7 +102,7 @@ enum AnnotationValue {
     Pointer(u64),
 }
 
-/// Values of `TrackEvent.Type`.
+/// Values of `TrackEvent.Type`: `BEGIN` and `END` of a slice, and `INSTANT` for an event without a duration.
 const BEGIN: i32 = 1;
 const END: i32 = 2;
 const INSTANT: i32 = 3;

@@ -46,8 +46,8 @@ impl Recording {
     }
 }
 
-/// Returns the fields of a function that a record keeps, which are at most [`ARGS`]. Handles come first, and sizes,
-/// integers and booleans follow.
+/// Returns the fields of a function that a record keeps. These are the first [`ARGS`] fields if the handles are before
+/// the sizes, integers and booleans.
 fn fields(function: &'static Function) -> Vec<&'static Field> {
     let handles = function.fields.iter().filter(|field| matches!(field.kind, Kind::Handle(_)));
     let numbers = function.fields.iter().filter(|field| matches!(field.kind, Kind::Size | Kind::Integer | Kind::Bool));

@@ -12,7 +12,7 @@ use super::recording::Recording;
 use super::tally::Tally;
 use super::{flows, json, perfetto};
 
-/// Writes the files of this process if a folder is set, and replaces the files of an earlier call.
+/// Writes the files of this process to the folder, if a folder is set. Overwrites the files that an earlier call wrote.
 pub(super) fn write_files(trace: &Recording) {
     if let Some(folder) = &trace.outputs.folder
         && let Err(error) = write(trace, folder)

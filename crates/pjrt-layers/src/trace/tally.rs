@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::generated::{COUNT, FUNCTIONS};
 
-/// Counters of one thread for each function, with times in clock ticks.
+/// The counters of one thread. There are five counters for each function, and their times are in clock ticks.
 #[derive(Debug)]
 pub(super) struct Counters(Box<[[AtomicU64; 5]]>);
 
@@ -22,7 +22,8 @@ impl Counters {
         Self((0..COUNT).map(|_| [0, 0, 0, u64::MAX, 0].map(AtomicU64::new)).collect())
     }
 
-    /// Adds a call. Only the thread that owns the counters may call this, because the updates are not atomic.
+    /// Adds a call of the function with the index `id`. Only the thread that owns the counters may call this, because
+    /// an update is a load and a store, and not one atomic operation.
     #[inline]
     pub(super) fn add(&self, id: usize, duration: u64, failed: bool) {
         let counters = &self.0[id];
@@ -41,7 +42,7 @@ impl Counters {
         }
     }
 
-    /// Returns the totals of a function. `nanos` converts ticks to nanoseconds.
+    /// Returns the totals of the function with the index `id`. `nanos` converts ticks to nanoseconds.
     pub(super) fn totals(&self, id: usize, nanos: impl Fn(u64) -> u64) -> Totals {
         let get = |at: usize| self.0[id][at].load(Ordering::Relaxed);
         if get(CALLS) == 0 {
@@ -57,7 +58,7 @@ impl Counters {
     }
 }
 
-/// Numbers of calls and failures of a function, and times in nanoseconds.
+/// The counts of the calls and failures of a function, and the durations of its calls in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Number of calls.
@@ -85,7 +86,7 @@ impl Totals {
     }
 }
 
-/// Calls, failures and times by function. Can be displayed as a table and converted to JSON.
+/// The [`Totals`] of each function. Can be displayed as a table and converted to JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally(Vec<(String, Totals)>);
 
@@ -178,7 +179,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// A duration, displayed with a unit.
+/// A duration in nanoseconds, which is displayed with a suitable unit.
 struct Time(u64);
 
 impl fmt::Display for Time {

@@ -14,7 +14,8 @@ use crate::core::{Call, State};
 use crate::function::Function;
 use crate::layer::{Layer, Outcome, Step};
 
-/// Maximum number of failed calls whose error messages are kept.
+/// Maximum number of failed calls whose errors the layer keeps. The limit bounds the memory of a program with many
+/// failing calls.
 const MAX_ERRORS: usize = 1000;
 
 /// The layer `trace`, which records every call in a ring buffer of the calling thread.
@@ -57,7 +58,8 @@ impl Trace {
         });
     }
 
-    /// Finds or creates this layer's log of this thread, and moves the log to the front of `logs`.
+    /// Finds the log of this layer and this thread, or creates the log. Moves it to the front of `logs`, where the next
+    /// call finds it.
     #[cold]
     fn find_log(&self, logs: &RefCell<Vec<(u64, Arc<Log>)>>) {
         let mut logs = logs.borrow_mut();

@@ -6,7 +6,7 @@ use super::rules::{self, Rule};
 use crate::core::Call;
 use crate::function::{Field, Function, Kind, Layout};
 
-/// Functions and their pointer arguments that must not be null.
+/// Pointer arguments that must not be null. Each element contains the names of the function and of the argument.
 const REQUIRED: &[(&str, &str)] = &[
     ("PJRT_Event_OnReady", "callback"),
     ("PJRT_Client_Compile", "program"),
@@ -19,7 +19,8 @@ const REQUIRED: &[(&str, &str)] = &[
 /// A pointer that may be null although its length is not 0. A call with a null pointer queries the size of the data.
 const QUESTION: (&str, &str) = ("PJRT_Buffer_ToHostBuffer", "dst");
 
-/// Functions and their arguments that are enumerations, with the names and the largest values of the enumerations.
+/// Arguments whose type is an enumeration. Each element contains the names of the function, the argument and the
+/// enumeration, and the largest value of the enumeration.
 const ENUMERATIONS: &[(&str, &str, &str, u32)] = &[
     ("PJRT_Client_BufferFromHostBuffer", "type_", "PJRT_Buffer_Type", LAST_TYPE),
     ("PJRT_Client_BufferFromHostBuffer", "host_buffer_semantics", "PJRT_HostBufferSemantics", LAST_SEMANTICS),
@@ -37,13 +38,13 @@ const LAST_CODE: u32 = PJRT_Error_Code::PJRT_Error_Code_UNAUTHENTICATED.0;
 /// struct's size field, so its value is arbitrary.
 const UNSIZED: &str = "PJRT_Buffer_MemoryLayout";
 
-/// The arguments of a function that the layer checks.
+/// The arguments that the layer checks in calls of one function.
 #[derive(Debug, Default)]
 pub(super) struct Checks {
     required: Vec<&'static Field>,
     /// Pointers to arrays, each with the field of its length.
     arrays: Vec<(&'static Field, &'static Field)>,
-    /// Enumerations, with their names and their largest values.
+    /// Fields whose type is an enumeration, each with the name and the largest value of the enumeration.
     enumerations: Vec<(&'static Field, &'static str, u32)>,
     /// Pointers to structs that begin with their size.
     structs: Vec<(&'static Field, &'static Layout)>,

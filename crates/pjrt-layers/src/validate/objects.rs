@@ -7,9 +7,10 @@ use crate::generated::FUNCTIONS;
 
 /// Number of shards of the table of objects. With several shards, threads rarely wait for each other's locks.
 const SHARDS: usize = 64;
-/// Number of destroyed objects that each shard keeps.
+/// Number of destroyed objects that each shard keeps, so that the layer recognizes later uses of them. The limit bounds
+/// the memory for these objects.
 const REMEMBERED: usize = 1024;
-/// Number of recent calls that are kept for each object.
+/// Number of recent calls that the layer keeps for each object and shows in reports.
 const LAST: usize = 4;
 
 /// Type and address of an object. The plugin may use one address for objects of several types.
@@ -69,8 +70,8 @@ impl Object {
         self.users = self.users.saturating_sub(1);
     }
 
-    /// Returns the thread of the newest call with the object, if such calls have not returned and the thread is not
-    /// `thread`.
+    /// Returns the id of the thread that most recently began a call with the object. Returns `None` if no call uses the
+    /// object now, or if this thread is `thread`.
     pub(super) fn other_user(&self, thread: u64) -> Option<u64> {
         (self.users > 0 && self.user != thread).then_some(self.user)
     }
@@ -95,7 +96,7 @@ struct Shard {
     destroyed: VecDeque<Key>,
 }
 
-/// The live objects that calls have returned, and the newest destroyed objects.
+/// The live objects that calls have returned, and the objects that were destroyed most recently.
 #[derive(Debug)]
 pub(super) struct Objects(Vec<Mutex<Shard>>);
 
@@ -146,7 +147,8 @@ impl Objects {
         })
     }
 
-    /// Returns a live object of another type at the address, if no object of this type is known at the address.
+    /// Returns a live object of another type at the address, if the address is not known as an object of the type in
+    /// `key`.
     pub(super) fn other_type(&self, key: Key) -> Option<(&'static str, Object)> {
         self.shard(key.1, |shard| {
             if shard.objects.contains_key(&key) {
@@ -157,7 +159,7 @@ impl Objects {
         })
     }
 
-    /// Groups live events by the function that created them, if the framework has not observed them. Returns the
+    /// Groups the live events that the framework has not observed by the function that created them. Returns the
     /// function's name, the number of events and one example for each group.
     pub(super) fn unobserved_events(&self) -> Vec<(&'static str, usize, Object)> {
         let mut found: HashMap<u16, (usize, Object)> = HashMap::new();

@@ -6,7 +6,7 @@ use std::sync::{PoisonError, RwLock};
 use crate::core::Call;
 use crate::function::{Function, Kind};
 
-/// The types of devices and memories, which belong to a client.
+/// The types of the objects that this module maps to clients.
 const TYPES: &[&str] = &["PJRT_Device", "PJRT_Memory"];
 
 /// The client of each device and memory. 0 means that several clients returned the same handle.

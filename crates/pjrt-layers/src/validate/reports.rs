@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::rules::{HEADER, Rule};
 
-/// Maximum number of reports that are written in full for each combination of a rule and a function.
+/// Maximum number of reports that are written in full for each combination of a rule and a function. The limit keeps
+/// the output short if a program repeats a mistake.
 const SHOWN: usize = 5;
 
 /// Report of a call that breaks a rule.
@@ -20,7 +21,7 @@ pub struct Report {
     pub function: &'static str,
     /// A description of the mistake in this call.
     pub what: String,
-    /// The last calls with the object, the oldest one first.
+    /// The function names of the last calls with the object to which the report refers. The oldest call is first.
     pub last_calls: Vec<&'static str>,
 }
 
@@ -36,7 +37,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Destination of reports, and the reports so far.
+/// The destination of reports, and the reports that the layer has made so far.
 #[derive(Clone, Debug, Default)]
 pub struct Reports(Arc<Mutex<State>>);
 
@@ -78,7 +79,8 @@ impl Reports {
         }
     }
 
-    /// Writes the summary: the number of reports, the objects that were never destroyed, and the waiting threads.
+    /// Writes the summary. It contains the number of reports, the objects `live` that were never destroyed, and the
+    /// description `waits` of the waiting threads.
     pub(super) fn finish(&self, live: &[(&'static str, &'static str, usize)], waits: &str) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let total: usize = state.counts.values().sum();

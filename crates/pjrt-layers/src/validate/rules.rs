@@ -1,4 +1,4 @@
-//! The rules that the layer checks: ids, clauses and remedies.
+//! The rules that the layer `validate` checks, each with its id, clause and remedy.
 
 /// A rule of the PJRT C API.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ rules! {
     DOUBLE_DESTROY = "object.double-destroy",
         "the function that destroys an object frees it (`PJRT_..._Destroy`)",
         "destroy each object once";
-    /// An argument is an object of another type than declared.
+    /// The type of an object differs from the type of the argument for which it is passed.
     WRONG_TYPE = "object.wrong-type",
         "an argument points to an object of the type in its declaration",
         "pass an object of the argument's type";

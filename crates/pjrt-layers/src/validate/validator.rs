@@ -40,18 +40,18 @@ pub struct Validate {
     wait_limit: Option<Duration>,
 }
 
-/// Properties of a loaded executable that the plugin reports.
+/// The properties that the plugin reports about a loaded executable.
 #[derive(Debug, Default)]
 struct Executable {
     outputs: usize,
-    /// The devices on which this process can run the executable. Empty if they are unknown.
+    /// The handles of the executable's addressable devices. Empty if they are unknown.
     devices: Vec<usize>,
     /// The shapes of the parameters on each device. An element is `None` if the shape is unknown. The field is `None`
     /// if the number of parameters is unknown, or if the only parameter is a tuple.
     parameters: Option<Vec<Option<Shape>>>,
 }
 
-/// The arguments of a function that the layer reads.
+/// The arguments that the layer reads in calls of one function.
 #[derive(Debug)]
 struct Plan {
     inputs: Vec<(&'static str, &'static Field)>,
@@ -104,8 +104,8 @@ impl Validate {
         self.reports.add(Report { rule, function: call.function().name, what, last_calls });
     }
 
-    /// Checks an object that a call uses. Returns the object's state before the call, if the layer has a record of the
-    /// object.
+    /// Checks an object that a call uses. Returns the record of the object before the call, or `None` if the layer has
+    /// no record of the object.
     fn check(&self, call: &Call, name: &str, key: Key) -> Option<Object> {
         let (kind, address) = key;
         let known = self.objects.with(key, |object| {
@@ -130,8 +130,8 @@ impl Validate {
         Some(object)
     }
 
-    /// Checks the devices, output lists and arguments of a run. Returns 1 plus the index of the last deleted argument,
-    /// or 0 if no deleted argument was found. A run with a deleted argument must fail.
+    /// Checks the devices, output lists and arguments of a run. Returns 1 plus the index of the last argument that is
+    /// deleted, or 0 if no argument is deleted. A run with a deleted argument must fail.
     fn check_run(&self, call: &Call, run: &Execution) -> u64 {
         let mut deleted = 0;
         if run.devices() == 0 {
@@ -202,7 +202,8 @@ impl Validate {
         deleted
     }
 
-    /// Checks that all objects of a call whose clients are known belong to the same client.
+    /// Checks that all objects in the arguments of a call belong to the same client. Ignores objects whose client is
+    /// unknown.
     fn check_clients(&self, call: &Call, plan: &Plan) {
         let mut first: Option<(&str, usize)> = None;
         let objects = plan.inputs.iter().map(|(kind, field)| {
@@ -281,7 +282,7 @@ impl Validate {
         }
     }
 
-    /// Returns the client of the objects that a call creates, or 0 if the client is unknown.
+    /// Returns the handle of the client to which the objects that a call creates belong, or 0 if the client is unknown.
     fn client(&self, call: &Call, plan: &Plan) -> usize {
         for (kind, field) in &plan.inputs {
             let address = call.address(field);

@@ -11,9 +11,11 @@ use super::reports::Reports;
 use crate::core::thread_id;
 use crate::generated::FUNCTIONS;
 
-/// Maximum number of recorded runs. Older runs are dropped.
+/// Maximum number of runs that the layer keeps. The limit bounds the memory of a long process. The layer drops the
+/// oldest run to record another run.
 const RUNS: usize = 4096;
-/// Maximum number of runs that a graph follows from an event.
+/// Maximum number of runs that a graph lists for one waiting thread. The limit keeps the graph short if many runs
+/// depend on each other.
 const DEPTH: usize = 8;
 
 /// The waiting threads and the newest runs.
@@ -22,7 +24,7 @@ pub(super) struct Waits(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// The waits, by the id of the thread.
+    /// The waits for events, by the id of the waiting thread.
     waiting: HashMap<u64, Waiting>,
     runs: VecDeque<Run>,
     /// Number of the newest run.
@@ -133,7 +135,8 @@ impl Waits {
 }
 
 impl State {
-    /// Writes a run and the runs on which its arguments depend directly or indirectly, up to [`DEPTH`] runs in total.
+    /// Writes the run with the number `run` to `text`, and the runs on which its arguments depend directly or
+    /// indirectly. Writes at most [`DEPTH`] runs, the nearest ones first.
     fn runs_before(&self, run: u64, text: &mut String) {
         let mut next = VecDeque::from([run]);
         let mut seen = vec![0];

@@ -73,7 +73,7 @@ fn destroy_client(api: StaticApi, client: usize) -> Option<usize> {
     AT_DESTRUCTION.get()
 }
 
-/// Returns a client whose first word is `word`.
+/// Returns the address of a fake client whose first word is `word`.
 fn client_with(word: usize) -> usize {
     std::ptr::from_mut(Box::leak(Box::new([word, 7]))).expose_provenance()
 }

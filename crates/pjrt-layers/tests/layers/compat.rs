@@ -1,4 +1,4 @@
-//! Tests of the layer `compat`: the compile options of programs for several replicas.
+//! Tests of the layer `compat`: the compile options of programs with several replicas.
 
 use std::cell::RefCell;
 use std::ptr::{null_mut, without_provenance_mut};
@@ -56,7 +56,7 @@ fn four_replicas() -> CompileOptions {
     CompileOptions::default().with_num_replicas(4).with_device_assignment(devices)
 }
 
-/// Compiles a program and returns the options that reach the plugin.
+/// Compiles a program and returns the compile options that the fake plugin receives.
 fn compiled(table: &PJRT_Api, format: &str, code: &str, options: &CompileOptions) -> CompileOptions {
     let options = options.encode();
     let mut code = code.as_bytes().to_vec();

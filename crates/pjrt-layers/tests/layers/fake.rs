@@ -40,7 +40,7 @@ unsafe extern "C" fn error_code(_: *mut PJRT_Error_GetCode_Args) -> *mut PJRT_Er
     null_mut()
 }
 
-/// Creates a plugin whose error functions do nothing, with the functions that the caller sets.
+/// Creates a plugin with the functions that `set` stores in its table. The error functions of the plugin do nothing.
 pub(crate) fn fake(minor: i32, set: impl FnOnce(&mut PJRT_Api)) -> StaticApi {
     let mut table = PJRT_Api::new();
     table.pjrt_api_version.minor_version = minor;

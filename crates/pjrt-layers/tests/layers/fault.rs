@@ -61,7 +61,8 @@ impl Framework {
         setup::table(self.0)
     }
 
-    /// Uploads with an args struct of this size. Returns the outputs, and the error if the call fails.
+    /// Uploads with an args struct that announces `size` bytes. Returns the two output fields, and the error if the
+    /// call fails.
     fn upload(&self, size: usize) -> (*mut PJRT_Buffer, usize, Result<(), (ErrorCode, String)>) {
         let mut args = PJRT_Client_BufferFromHostBuffer_Args::new();
         args.struct_size = size;

@@ -97,7 +97,7 @@ fn add(client: Client) {
     assert_eq!(outputs[0].to_host::<f32>().unwrap(), [11.0, 22.0, 33.0, 44.0]);
 }
 
-/// Returns the offsets of all blocks, and the length of the file.
+/// Returns the byte offsets of all blocks, followed by the length of the file.
 fn offsets(bytes: &[u8]) -> Vec<usize> {
     let mut reader = Reader::new(Cursor::new(bytes)).unwrap();
     let mut offsets = Vec::new();
@@ -318,8 +318,8 @@ mod one_run {
 mod other_plugin {
     use super::*;
 
-    /// Returns the recording with a subtraction in place of the addition in the program, so that the replay computes
-    /// other results.
+    /// Returns a copy of the recording in which a subtraction replaces the addition in the program. The replay then
+    /// computes other results than the recording contains.
     fn changed(folder: &Folder) -> Vec<u8> {
         let mut reader = Reader::new(Cursor::new(folder.bytes())).unwrap();
         let mut out = Vec::new();
@@ -461,7 +461,7 @@ mod trimmed {
     }
 
     /// Makes three runs, and returns the output of the last run. The last run uses the outputs of the second run. If
-    /// `reads` is set, downloads the outputs of the second run before the last run.
+    /// `reads` is `true`, downloads the outputs of the second run before the last run.
     fn chain<I: Instance>(folder: &Folder, reads: bool) -> Vec<f32> {
         let client = folder.client::<I>(None);
         let (square, add) = (compile(&client, SQUARE), compile(&client, ADD));

@@ -192,7 +192,7 @@ mod tables {
         }
     }
 
-    /// Creates a plugin of an older version, whose table has fewer slots.
+    /// Creates a plugin that announces the API version 0.`minor`. Its table ends after `slots` functions.
     fn older(slots: usize, minor: i32) -> StaticApi {
         let mut old = Box::new(*table(embedded()));
         old.struct_size = std::mem::offset_of!(PJRT_Api, PJRT_Error_Destroy) + slots * size_of::<usize>();

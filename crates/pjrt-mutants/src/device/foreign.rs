@@ -1,4 +1,4 @@
-//! Memory of the caller and of the device, which mutants read and change.
+//! Functions through which mutants read and change the memory of the caller and of the device.
 //!
 //! The functions take the pointers of a call, for which contract M1 holds, or pointers to memory of this crate. The
 //! functions are not marked `unsafe`, because the mutants break contracts on purpose (M3).
@@ -19,19 +19,19 @@ pub(crate) fn list<T: Copy>(from: *const T, len: usize) -> Vec<T> {
     (0..len).map(|at| unsafe { from.wrapping_add(at).read_unaligned() }).collect()
 }
 
-/// Reads an element of an array.
+/// Reads the element with the index `at` of the array `from`.
 pub(crate) fn read_at<T: Copy>(from: *const T, at: usize) -> T {
     // SAFETY: M1 (calls): the array has this element.
     unsafe { from.wrapping_add(at).read_unaligned() }
 }
 
-/// Writes an element of an array.
+/// Writes the element with the index `at` of the array `to`.
 pub(crate) fn write_at<T: Copy>(to: *mut T, at: usize, value: T) {
     // SAFETY: M1 (calls), M3 (faults): the array has this element, or the mutant writes outside on purpose.
     unsafe { to.wrapping_add(at).write_unaligned(value) };
 }
 
-/// Writes bytes.
+/// Copies the bytes `from` to the memory at the address `to`.
 pub(crate) fn write(to: *mut c_void, from: &[u8]) {
     // SAFETY: M1 (calls), M3 (faults): the memory is writable, or the mutant writes too much on purpose.
     unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.cast(), from.len()) };

@@ -17,7 +17,7 @@ fn host_size(ty: PJRT_Buffer_Type, dims: *const i64, num_dims: usize) -> usize {
     usize::try_from(count).unwrap_or(0) * size
 }
 
-/// Replaces the data of uploads without strides with a changed copy.
+/// Makes each upload read a changed copy of its data. Does not affect uploads with byte strides.
 fn change_uploads(device: &mut Device, change: impl Fn(PJRT_Buffer_Type, &mut [u8]) + Send + Sync + 'static) {
     device.before::<slot::PJRT_Client_BufferFromHostBuffer>(move |args| {
         let size = host_size(args.type_, args.dims, args.num_dims);
@@ -46,7 +46,7 @@ fn change_downloads(device: &mut Device, change: impl Fn(PJRT_Buffer_Type, &mut 
     });
 }
 
-/// Returns the size in bytes that a download needs.
+/// Returns the size in bytes of the destination that a download needs.
 fn needed(args: &PJRT_Buffer_ToHostBuffer_Args) -> usize {
     let size = ask::<slot::PJRT_Buffer_ToHostBuffer>(|new| {
         (new.src, new.host_layout) = (args.src, args.host_layout);

@@ -34,8 +34,8 @@ fn change_options(
     leaked([copy])
 }
 
-/// The executable and the output of one thread's run, which a run of another thread takes in exchange for its own
-/// output.
+/// A slot through which two threads exchange the outputs of their runs. It contains the address of the executable, and
+/// the output that the other thread takes.
 type Exchange = Mutex<Option<(usize, Shared<PJRT_Buffer>)>>;
 
 pub(super) const MUTANTS: &[Mutant] = &[

@@ -73,7 +73,8 @@ pub struct Difference {
     pub expected: String,
     /// Value of this element in the replay.
     pub got: String,
-    /// Largest absolute difference of these elements, if they are floating-point numbers of at least 16 bits.
+    /// Largest absolute difference between two elements with the same index, among the elements that differ by more
+    /// than the tolerance. `None` unless the elements are floating-point numbers of at least 16 bits.
     pub largest: Option<f64>,
 }
 
@@ -123,7 +124,7 @@ fn is_close(expected: f64, got: f64, allowed: f64) -> bool {
         || expected.is_finite() && (expected - got).abs() <= allowed * (1.0 + expected.abs())
 }
 
-/// Returns the index of the element at a position in a row-major array.
+/// Returns the index in each dimension of the element that is at `position` in a row-major array.
 fn index(position: usize, dimensions: &[i64]) -> Vec<i64> {
     let mut rest = i64::try_from(position).unwrap_or(i64::MAX);
     let mut index = vec![0; dimensions.len()];

@@ -30,7 +30,8 @@ use crate::reader::{Block, Body, Reader};
 pub struct Options {
     /// How much the elements of the compared buffers may differ.
     pub tolerance: Tolerance,
-    /// Maximum size in bytes of the data to which one reference refers, because a damaged file may contain any size.
+    /// Maximum size in bytes of the data that the replay reads at once. The limit is necessary because a damaged file
+    /// may contain any size.
     pub limit: u64,
 }
 
@@ -142,14 +143,16 @@ struct Objects {
     downloads: HashMap<u64, Pending>,
     /// The data of downloads whose buffer was deleted or donated before the data were compared.
     done: HashMap<u64, Result<Vec<u8>, String>>,
-    /// The calls without an outcome so far, with their results in the replay.
+    /// The calls whose recorded outcome has not been read yet, by their numbers. Each call has its result in the
+    /// replay.
     calls: HashMap<u64, (Call, Result<Produced, String>)>,
 }
 
 struct Machine<'a> {
     make_client: MakeClient<'a>,
     options: &'a Options,
-    /// How the calls that failed or donated arguments ended in the recording, by the number of the call.
+    /// How calls ended in the recording, by the number of the call. Contains only calls that failed or donated
+    /// arguments.
     ends: HashMap<u64, End>,
     state: Objects,
     report: Report,
@@ -202,7 +205,8 @@ impl Machine<'_> {
         self.report.problems.push(Problem { call, function: function.to_owned(), what });
     }
 
-    /// Repeats a call.
+    /// Repeats a recorded call of `function`, and returns the objects that the call created. `number` is the number of
+    /// the call in the recording.
     fn call<R: Read + Seek>(
         &mut self,
         reader: &mut Source<'_, R>,
@@ -542,7 +546,8 @@ impl Machine<'_> {
         compare(shape, &expected, &got, &self.options.tolerance).map_or(Verdict::Equal, Verdict::Different)
     }
 
-    /// Reports the other calls that failed in the replay, and those that did not return in the recording.
+    /// Handles the calls whose outcome is not in the recording. Reports each call that failed in the replay. Also
+    /// reports each call that did not return in the recording, although it returned in the replay.
     fn finish(&mut self) {
         let mut rest: Vec<_> = self.state.calls.drain().collect();
         rest.sort_by_key(|(number, _)| *number);
@@ -574,7 +579,7 @@ impl Machine<'_> {
         self.state.clients.get(&object).copied().unwrap_or(0)
     }
 
-    /// Returns the client of the object that a call uses.
+    /// Returns the number of the client to which the object in a call's arguments belongs.
     fn client_of_arguments(&self, call: &Call) -> u64 {
         self.client_of(match &call.arguments {
             Some(Arguments::Execute(execute)) => execute.executable,
@@ -585,7 +590,7 @@ impl Machine<'_> {
     }
 }
 
-/// A source for the data of a recording.
+/// Reads the data to which the calls of a recording refer. Rejects data that are larger than `limit` bytes.
 struct Source<'a, R> {
     reader: &'a mut Reader<R>,
     limit: u64,
@@ -602,7 +607,7 @@ fn missing(object: u64) -> String {
     format!("the object {object} does not exist here, because no call that was replayed created it")
 }
 
-/// Returns the client that the arguments of a call contain.
+/// Returns the number of the client in the arguments of a call, or `None` if the arguments do not contain a client.
 fn client_of(call: &Call) -> Option<u64> {
     Some(match call.arguments.as_ref()? {
         Arguments::Compile(compile) => compile.client,
@@ -663,9 +668,9 @@ fn option(option: &NamedOption) -> Option<NamedValue> {
     Some(NamedValue { name: option.name.clone(), value })
 }
 
-/// Copies the elements to memory with the framework's byte strides. Returns this memory, and the offset of the first
-/// element. Returns `None` if there are no strides or no data, if the strides do not fit the shape, or if the memory
-/// would be implausibly large.
+/// Copies row-major elements to new memory, in which they have the byte strides of the framework's array. Returns this
+/// memory, and the byte offset of the first element. Returns `None` if there are no strides or no data, if the strides
+/// do not fit the shape, or if the memory would be implausibly large.
 fn strided(data: &[u8], shape: &Shape, strides: &[i64], limit: u64) -> Option<(Vec<u8>, usize)> {
     if strides.is_empty() || strides.len() != shape.dimensions.len() || data.is_empty() {
         return None;

@@ -3,7 +3,7 @@
 use crate::message::{Layout, MemoryLayout};
 
 /// Returns the elements of an array in row-major order, or `None` if the layout has tiles or does not fit the shape.
-/// Also returns `None` for packed sub-byte elements in another order.
+/// Also returns `None` for packed sub-byte elements that are not in row-major order.
 pub(super) fn row_major(data: Vec<u8>, dimensions: &[i64], layout: Option<&MemoryLayout>) -> Option<Vec<u8>> {
     let extents: Vec<usize> =
         dimensions.iter().map(|extent| usize::try_from(*extent)).collect::<Result<_, _>>().ok()?;

@@ -69,8 +69,8 @@ impl Places {
         })
     }
 
-    /// Returns the compile options with the IDs of this client's devices. Options that need no change keep their
-    /// encoded bytes.
+    /// Returns a copy of the recorded compile options in which the IDs of this client's devices replace the recorded
+    /// IDs. Options that need no change keep their encoded bytes.
     pub(super) fn compile_options(&self, recorded: Vec<u8>) -> Result<Vec<u8>, String> {
         let Ok(mut options) = CompileOptions::decode(&recorded) else { return Ok(recorded) };
         let Some(assignment) = &options.device_assignment else { return Ok(recorded) };

@@ -14,9 +14,10 @@ pub struct Report {
     pub comparisons: Vec<Comparison>,
     /// Calls whose outcome differs from the outcome in the recording.
     pub problems: Vec<Problem>,
-    /// Number of calls that were not replayed, by function, or by the argument that prevented the replay.
+    /// Number of calls that were not replayed. The key is the name of the function, or a description of the argument
+    /// that prevented the replay.
     pub skipped: BTreeMap<String, u64>,
-    /// Number of calls that were replayed without an argument, by the omitted argument.
+    /// Number of calls that were replayed without an argument. The key is a description of this argument.
     pub left_out: BTreeMap<String, u64>,
     /// Number of runs, which are executions of programs.
     pub runs: u64,

@@ -1,5 +1,5 @@
-//! A plugin that never reads through a handle, so that tests may pass any handle, and a framework that calls the
-//! plugin.
+//! A fake plugin, and a fake framework that calls it. The plugin never reads through a handle, so that tests may pass
+//! any handle.
 
 use std::collections::HashMap;
 use std::ptr::null_mut;
@@ -110,8 +110,8 @@ fakes! {
     }
 }
 
-/// For each executable, the code of its program, unless the code is null. The fake plugin also returns this code as the
-/// optimized program.
+/// The code of each executable's program, by the handle of the executable. Contains no program whose code is null. The
+/// fake plugin also returns this code as the optimized program.
 static PROGRAMS: LazyLock<Mutex<HashMap<usize, Vec<u8>>>> = LazyLock::new(Mutex::default);
 
 /// The `HloModuleProto` of a program with the parameters `f32[2,3]` and `s32[?]`. The field numbers are
@@ -135,7 +135,7 @@ pub(super) static STARTED: AtomicBool = AtomicBool::new(false);
 /// Whether the fake plugin's `PJRT_Event_Await` blocks.
 pub(super) static GATE: AtomicBool = AtomicBool::new(false);
 
-/// The two devices of each client, which are derived from the client's handle.
+/// The two devices of each client. Their handles are the client's handle plus 1 and plus 2.
 struct Devices;
 
 static DEVICES: Devices = Devices;

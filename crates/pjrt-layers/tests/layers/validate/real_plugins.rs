@@ -25,7 +25,8 @@ impl Layer for Hide {
     }
 }
 
-/// Adds the second argument, which is replicated on two devices, to the first argument, which is split between them.
+/// A program that adds its second argument to its first argument. The second argument is replicated on two devices. The
+/// first argument is split between these devices.
 const SHARDED: &str = r#"module attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
     func.func @main(
         %x: tensor<4x2xf32> {mhlo.sharding = "{devices=[2,1]<=[2]}"},
