@@ -146,7 +146,8 @@ impl<'a> Cursor<'a> {
         self.check_count(value)
     }
 
-    /// Checks a count as [`Self::count`] does.
+    /// Returns `value` as a `usize`. Returns an error if it is larger than the rest of the section, as [`Self::count`]
+    /// does.
     #[inline]
     pub(super) fn check_count(&self, value: u64) -> Result<usize> {
         match usize::try_from(value) {
