@@ -28,13 +28,13 @@ pub(super) struct Scope {
     extent: usize,
     /// Types of all values of the function.
     pub(super) values: ValueTypes,
-    /// Number of the function in the program, starting at 1.
+    /// Ordinal of the function in the program, starting at 1.
     func: u32,
 }
 
 impl Scope {
     pub(super) fn new(func: usize) -> Self {
-        // Type tables use 0 for a type that no function has interned yet, so function numbers start at 1.
+        // Type tables use 0 for a type that no function has interned yet, so the ordinals of functions start at 1.
         Self { func: u32::try_from(func).unwrap_or(0).saturating_add(1), ..Self::default() }
     }
 
@@ -103,9 +103,9 @@ pub(super) struct Head {
 /// The attributes of one op.
 #[derive(Default)]
 pub(super) struct Gathered {
-    /// Names and indices of the attributes in the op's properties.
+    /// Name and attribute index of each attribute in the op's properties.
     pub(super) own: SmallVec<[(&'static str, usize); 8]>,
-    /// The op's inherent attributes in files without properties, which store them by name.
+    /// Inherent attributes that the file stores by name. A file does so if it has no properties.
     pub(super) named: Attributes,
     pub(super) discardable: Attributes,
 }
@@ -469,7 +469,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Appends an ordinary op to `ops`, without its regions. `head` contains the op's other fields.
+    /// Adds the results of an op to `scope`, and appends the op to `ops`, without its regions. `head` contains the op's
+    /// other fields.
     #[inline]
     fn shallow(
         &mut self,

@@ -17,7 +17,7 @@ pub(super) enum Role {
     Op,
 }
 
-/// The name of an op in the file, and the properties that the reader derives from it.
+/// The name of an op in the file, and the data that the reader derives from the name.
 pub(super) struct Name {
     /// Name without the version, such as `stablehlo.add` or `sdy.mesh`.
     pub(super) full: String,

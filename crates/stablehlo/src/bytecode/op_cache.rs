@@ -31,8 +31,8 @@ impl OpCache {
         self.known.get((*position? as usize).checked_sub(1)?).filter(|known| known.name == name)
     }
 
-    /// Adds the kind of an op with these properties. Does nothing if the cache already has an entry for these
-    /// properties.
+    /// Adds an entry for ops with these properties. If `properties` is `None`, the entry is for ops with this name and
+    /// without properties. Does nothing if the cache already has such an entry.
     pub(super) fn add(&mut self, properties: Option<usize>, known: CachedOp) {
         let (list, index) = match properties {
             Some(properties) => (&mut self.by_properties, properties),

@@ -350,8 +350,8 @@ impl Reader {
         Ok(self.region(index, body.values, given, body.depth + 1)?.region)
     }
 
-    /// Returns the location of an instruction: the framework's name for it or else its HLO name, and the position in a
-    /// source file.
+    /// Returns the location of an instruction. It consists of a name and, if it is known, the position in a source
+    /// file. The name is the framework's name for the instruction, or else its HLO name.
     fn location(&mut self, i: &mut Instruction) -> LocationId {
         let metadata = i.metadata.take().unwrap_or_default();
         let name = if metadata.op_name.is_empty() { i.name.clone() } else { metadata.op_name };
@@ -447,7 +447,8 @@ fn named(error: Error, name: &str, opcode: &str) -> Error {
     Error::new(error.kind(), format_args!("instruction `{name}`: {}", error.message())).with_op(opcode)
 }
 
-/// Returns the attributes that a framework passes to its backend.
+/// Converts XLA's frontend attributes to the attribute `mhlo.frontend_attributes`. Returns `None` if there are no
+/// attributes.
 pub(super) fn frontend(attributes: Option<proto::FrontendAttributes>) -> Option<(String, Attribute)> {
     let map: BTreeMap<String, String> = attributes?.map;
     let entries = map.into_iter().map(|(name, value)| (name, Attribute::String(value.into_bytes().into())));
@@ -459,7 +460,8 @@ fn sharding_attribute(text: &str) -> (String, Attribute) {
     ("mhlo.sharding".to_owned(), Attribute::String(text.as_bytes().to_vec().into()))
 }
 
-/// Returns the sharding attributes of the arrays and tokens that make up a value.
+/// Returns the sharding attributes of each of the `count` arrays and tokens that make up a value. A single sharding
+/// applies to all of them.
 fn shardings(sharding: Option<&super::sharding::OpSharding>, count: usize) -> Vec<Attributes> {
     let mut list = vec![Attributes::new(); count];
     let Some(sharding) = sharding else { return list };

@@ -24,7 +24,7 @@ pub(super) fn opcode(name: &str) -> Instruction {
     Instruction { opcode: name.to_owned(), ..Instruction::default() }
 }
 
-/// Returns the instruction without its shape, its operands and its computations. Returns `None` if HLO has no
+/// Converts an op to an instruction without a shape, operands and computations. Returns `Ok(None)` if HLO has no
 /// instruction for the op, or if the op needs more than one instruction.
 pub(super) fn instruction(op: &Op) -> Result<Option<Instruction>> {
     let named = |name: &str| opcode(&name.replace('_', "-"));

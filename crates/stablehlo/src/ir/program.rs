@@ -34,7 +34,8 @@ pub struct Version(pub u32, pub u32, pub u32);
 pub struct Func {
     /// Symbol name.
     pub name: String,
-    /// Whether the function is public, which is the default. Otherwise the function is private.
+    /// Whether the function is public, which is the default. Otherwise the function is private, or nested if
+    /// `attributes` declares `sym_visibility` as `nested`.
     pub public: bool,
     /// Attributes of each argument, such as `tf.aliasing_output`. The length is the number of arguments.
     pub arg_attributes: Vec<Attributes>,

@@ -5,7 +5,7 @@ use std::fmt;
 /// Extent of a dimension that is known only at run time.
 pub const DYNAMIC: i64 = i64::MIN;
 
-/// Element types of the StableHLO specification.
+/// Element types of the StableHLO specification, and MLIR's `index`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each name is the specification's own")]

@@ -87,7 +87,8 @@ impl ValueTypes {
         self.positions.push(position);
     }
 
-    /// Returns the index of a type in `types` for a new value. Reuses a recent entry if it is the same allocation.
+    /// Returns the index in `types` for the type of a new value. Reuses one of the last [`RECENT`] entries if it is the
+    /// same allocation. Otherwise adds an entry.
     fn place(&mut self, ty: Arc<Type>) -> u32 {
         // Consecutive values often have the same type.
         let recent = self.types.len().saturating_sub(RECENT);

@@ -286,7 +286,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Parses a format such as `e5m10`.
+    /// Parses a floating-point format such as `e5m10`, which has 5 exponent bits and 10 mantissa bits.
     fn format(&mut self, op: &mut GenericOp<'a>) -> Result<()> {
         let start = self.pos;
         let word = self.ident("a format such as `e5m10`")?;

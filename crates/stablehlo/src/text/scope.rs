@@ -107,7 +107,8 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Returns the number that a name represents, if the name is in canonical decimal form.
+/// Returns the number that a name represents. Returns `None` if the name is not in canonical decimal form, or if it has
+/// more than nine digits.
 fn number(name: &str) -> Option<usize> {
     let digits = name.as_bytes();
     if !(1..=9).contains(&digits.len())

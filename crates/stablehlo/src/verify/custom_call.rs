@@ -95,7 +95,8 @@ fn layouts<'t>(types: impl ExactSizeIterator<Item = &'t Type>, layouts: &[Attrib
     Ok(())
 }
 
-/// A result or tuple element of a result that shares the memory of an operand or tuple element of an operand.
+/// A result that shares the memory of an operand. `operand` is the index of the operand. `output` and `part` are index
+/// paths of tuple elements, for a result and an operand that are tuples.
 struct Alias {
     output: Vec<i64>,
     operand: i64,

@@ -4,7 +4,7 @@ use super::site::ensure;
 use crate::error::Result;
 use crate::ir::*;
 
-/// A set of element types. The bits, from the lowest, are booleans, integers, floating-point numbers and complex
+/// A set of element types. The bits, from the lowest, stand for booleans, integers, floating-point numbers and complex
 /// numbers.
 #[derive(Clone, Copy)]
 pub(super) struct Set(u8);

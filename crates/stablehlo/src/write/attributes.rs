@@ -11,8 +11,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Attribute, Attributes, ElementType, Literal, TensorType, Type, Version};
 use crate::text::fields;
 
-/// The enumerations. Each row contains StableHLO's name, the code in artifacts, and the keywords in the order of their
-/// numbers.
+/// The enumerations. Each row contains StableHLO's name, the code of the attribute in artifacts, and the keywords of
+/// the values in ascending order, starting at the value 0.
 const ENUMERATIONS: [(&str, u64, &[&str]); 7] = [
     ("comparison_direction", 3, &["EQ", "NE", "GE", "GT", "LE", "LT"]),
     ("comparison_type", 4, &["NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED", "WEAKORDER"]),
@@ -270,7 +270,7 @@ impl Encoder {
         }))
     }
 
-    /// Adds `mesh = @mesh, axes = [...]`.
+    /// Adds replica groups along the axes of a mesh. `body` has the form `mesh = @mesh, axes = [...]`.
     fn vhlo_mesh_axes(&mut self, body: &str) -> Result<usize> {
         needs(self.version, Version(1, 16, 0), || "a replica group by mesh axes".to_owned())?;
         let (mut mesh, mut axes) = (None, Vec::new());
@@ -300,7 +300,7 @@ impl Encoder {
         }))
     }
 
-    /// Adds an axis, such as `name = "x", sub_axis_info = (1)2`.
+    /// Adds a reference to a mesh axis. `body` has a form such as `name = "x", sub_axis_info = (1)2`.
     fn vhlo_axis_ref(&mut self, body: &str) -> Result<usize> {
         let (mut name, mut sub) = (String::new(), None);
         for part in texts::split(body) {
@@ -342,7 +342,8 @@ impl Encoder {
         self.builtin_put(2, |b| b.size(string))
     }
 
-    /// Adds a dictionary of attributes that are already in the table.
+    /// Adds a dictionary. `pairs` contains the name and the table index of each attribute. Returns the dictionary's
+    /// index.
     pub(super) fn builtin_pairs(&mut self, mut pairs: Vec<(&str, usize)>) -> usize {
         pairs.sort_unstable();
         let pairs: Vec<(usize, usize)> =
