@@ -1,9 +1,10 @@
 //! The tables of ops, elementwise ops and enumerations.
 //!
 //! Each table is a macro. It takes the name of another macro as its argument, and passes its rows to that macro. From
-//! the rows, the crate generates the IR ([`OpKind`](crate::ir::OpKind)), the opcodes and names, the operand, result and
-//! region counts that the verifier checks, the attributes of portable artifacts (for reading and writing), the
-//! attributes of MLIR's generic form, and the custom text forms of most ops (for reading and printing).
+//! the rows, the crate generates the IR ([`OpKind`](crate::ir::OpKind)), the opcodes and the op names. It also
+//! generates the operand, result and region counts that the verifier checks. For the readers, the writer and the
+//! printer, it generates the attributes of portable artifacts, the attributes of MLIR's generic form, and the custom
+//! text forms of most ops.
 //!
 //! A row of `op_table!` has this form:
 //!

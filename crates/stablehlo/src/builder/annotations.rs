@@ -48,7 +48,8 @@ impl Argument {
         self.attribute("tf.aliasing_output", Attribute::Integer(result.into(), ElementType::I32))
     }
 
-    /// Donates the buffer of the argument to any result that has a suitable size (`jax.buffer_donor`).
+    /// Donates the buffer of the argument to a result of suitable size, which the compiler selects
+    /// (`jax.buffer_donor`).
     #[must_use]
     pub fn donated(self) -> Self {
         self.attribute("jax.buffer_donor", Attribute::Bool(true))

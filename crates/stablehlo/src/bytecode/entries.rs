@@ -19,11 +19,11 @@ use crate::types::Ty;
 /// Maximum nesting depth of attributes and types. It bounds the stack that the recursive decoder needs.
 pub(super) const MAX_DEPTH: usize = 32;
 
-/// The tables, their decoded entries and the remaining budget.
+/// The tables of a file, with the entries that are already decoded. `budget` limits the memory for copies of entries.
 pub(super) struct Tables<'a> {
     pub(super) container: Container<'a>,
     pub(super) program: &'a Bytes,
-    /// Index in `loaded` plus one for each attribute, or 0 if the attribute is not decoded yet.
+    /// For each attribute, its index in `loaded` plus one, or 0 if the attribute is not decoded yet.
     attributes: Vec<u32>,
     /// Decoded attributes, each with the cost of a copy.
     loaded: Vec<(Attribute, usize)>,

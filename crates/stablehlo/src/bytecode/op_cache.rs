@@ -14,9 +14,10 @@ pub(super) struct CachedOp {
 /// The cached ops.
 #[derive(Default)]
 pub(super) struct OpCache {
-    /// Index in `known` plus one for each index of properties, or 0 if there is no entry.
+    /// For each index of properties, the index of its entry in `known` plus one, or 0 if there is no entry.
     by_properties: Vec<u32>,
-    /// Index in `known` plus one for each op name, or 0 if there is no entry. Used for ops without properties.
+    /// For each op name, the index of its entry in `known` plus one, or 0 if there is no entry. Used for ops without
+    /// properties.
     by_name: Vec<u32>,
     known: Vec<CachedOp>,
 }

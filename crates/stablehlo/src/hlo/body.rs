@@ -22,7 +22,7 @@ pub(super) struct Body<'a> {
     pub(super) depth: usize,
     pub(super) defined: HashMap<i64, Value>,
     pub(super) params: Vec<Option<(Value, Vec<Attributes>)>>,
-    /// Upper bound of the parameter numbers.
+    /// Exclusive upper bound of the parameter numbers.
     pub(super) limit: usize,
     pub(super) ops: Vec<Op>,
 }
@@ -37,7 +37,7 @@ impl Body<'_> {
         self.defined.get(&local(id)).ok_or_else(undefined)
     }
 
-    /// Returns all operands, with tuples flattened.
+    /// Returns the values of all operands of an instruction, with tuples flattened.
     pub(super) fn operands(&self, i: &Instruction) -> Result<Vec<ValueId>> {
         let mut ids = Vec::with_capacity(i.operand_ids.len());
         for number in 0..i.operand_ids.len() {

@@ -303,7 +303,8 @@ fn custom_call(op: &Op) -> Result<Instruction> {
     })
 }
 
-/// Returns the string attributes in the dictionary `mhlo.frontend_attributes` of an op or a module.
+/// Returns the string attributes in the dictionary `mhlo.frontend_attributes` of an op or a module. Returns `None` if
+/// there is no such dictionary.
 pub(super) fn frontend(attributes: &Attributes) -> Option<proto::FrontendAttributes> {
     let named: Vec<(&str, &Attribute)> = attributes.iter().map(|(name, value)| (name.as_str(), value)).collect();
     let Some(Attribute::Dictionary(entries)) = Named(&named).find("mhlo.frontend_attributes") else { return None };

@@ -15,9 +15,10 @@ pub struct Module {
     pub name: Option<String>,
     /// Module attributes, such as `mhlo.num_partitions`.
     pub attributes: Attributes,
-    /// Functions in program order. The entry function is usually named `main`. See [`Module::entry`].
+    /// Functions that have a body, in program order. The entry function is usually named `main`. See [`Module::entry`].
     pub funcs: Vec<Func>,
-    /// Top-level ops that are not functions, such as meshes. Each element is the op's name and its raw attributes.
+    /// Top-level ops other than functions with a body, such as meshes and function declarations. Each element is the
+    /// op's name and its raw attributes.
     pub symbols: Vec<(String, Attributes)>,
     /// Location table. Use [`Module::location`] to format a location.
     pub locations: Locations,

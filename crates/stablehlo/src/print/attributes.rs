@@ -176,7 +176,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints the elements as nested lists, with one nesting level for each dimension.
+    /// Prints the elements as nested lists, with one nesting level for each dimension from `dimension` on. `next` is
+    /// the index of the next element in row-major order.
     fn nested(&mut self, literal: &Literal, dimension: usize, next: &mut usize) {
         let Some(&extent) = literal.ty.shape.get(dimension) else {
             self.element(literal, *next);

@@ -32,7 +32,7 @@ impl<'a> Scope<'a> {
         (first..self.values.len()).map(id).collect()
     }
 
-    /// Assigns a name to values.
+    /// Assigns a name to values. Returns an error if the name is already in scope.
     pub(super) fn define(&mut self, name: &'a str, values: &[ValueId]) -> Result<()> {
         let Some(&first) = values.first() else { return Ok(()) };
         // The arguments of a function declaration have no names.

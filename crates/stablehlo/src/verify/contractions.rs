@@ -227,7 +227,7 @@ fn sorted(dimensions: &[usize], name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks a gather. `slice_sizes` may contain [`DYNAMIC`].
+/// Checks a gather. A slice size is [`DYNAMIC`] if it is not known before run time.
 pub(super) fn gather(site: &Site<'_>, d: &GatherDimensions, slice_sizes: &[i64]) -> Result<()> {
     let (operand, indices, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
     let rank = operand.rank();

@@ -10,7 +10,8 @@ pub(super) struct Tensor<'a> {
     pub(super) encoding: Option<&'a str>,
 }
 
-/// Splits `tensor<2x?xT, encoding>` or `memref<2xT>`.
+/// Splits a type of the form `tensor<2x?xT, encoding>` or `memref<2xT>` into its components. Returns `None` for any
+/// other text.
 pub(super) fn tensor(text: &str) -> Option<Tensor<'_>> {
     let (inside, buffer) = match text.strip_prefix("tensor<") {
         Some(rest) => (rest, false),
@@ -97,7 +98,8 @@ pub(super) struct Quantized {
     pub(super) steps: Vec<(f64, i64)>,
 }
 
-/// Splits a quantized type such as `!quant.uniform<i8<-128:127>:f32:0, {1.0:2, 3.0}>`.
+/// Splits a quantized type such as `!quant.uniform<i8<-128:127>:f32:0, {1.0:2, 3.0}>` into its components. Returns
+/// `None` for any other text.
 pub(super) fn quantized(text: &str) -> Option<Quantized> {
     let body = text.strip_prefix("!quant.uniform<")?.strip_suffix('>')?;
     let parts = split(body);
