@@ -1,4 +1,4 @@
-//! Constants from numbers and slices.
+//! Creates constants from Rust numbers and slices.
 
 use std::panic::Location;
 
@@ -180,8 +180,8 @@ fn write_number(value: f64, element: ElementType, bytes: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// Converts a number to an integer or a boolean, and returns its bits, extended to 64 bits. Returns `None` if the
-/// number is a fraction, is not finite, or is out of range.
+/// Converts a number to an integer or a boolean, and returns the bits of the result, extended to 64 bits. Returns
+/// `None` if the number is a fraction, is not finite, or is outside the range of the type.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the value is an integer in range")]
 fn integer(value: f64, element: ElementType) -> Option<u64> {
     let width = element.bit_width();

@@ -132,7 +132,7 @@ impl FunctionBuilder {
         self.one(at, kind, &operands, options.element.map_or(Types::Inferred, Types::Elements))
     }
 
-    /// Converts numbers to a quantized type, or converts one quantized type to another.
+    /// Quantizes floating-point numbers, or converts one quantized type to another.
     ///
     /// # Errors
     ///

@@ -173,7 +173,7 @@ impl FunctionBuilder {
         self.one(at, OpKind::Rng { distribution }, &[a, b, shape_value], Types::one(TensorType::new(shape, ty.element)))
     }
 
-    /// Creates random bits of this type. Returns the next state of the generator and the random bits.
+    /// Creates a tensor of this type with random bits. Returns the next state of the generator and the random bits.
     ///
     /// # Errors
     ///

@@ -288,8 +288,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Separates the op's inherent attributes from its discardable attributes. Decodes all of them except for the type
-    /// of a function.
+    /// Separates the op's inherent attributes from its discardable attributes. Decodes all attributes except for the
+    /// type of a function.
     pub(super) fn gather(&mut self, head: &Head) -> Result<Gathered> {
         const POSITIONAL: Names = Names(
             "attr0 attr1 attr2 attr3 attr4 attr5 attr6 attr7 attr8 attr9 attr10 attr11 attr12 attr13 attr14 attr15 \

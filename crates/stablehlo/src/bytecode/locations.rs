@@ -15,7 +15,7 @@ use crate::attributes::Budget;
 use crate::error::Result;
 use crate::ir::{EncodedLocations, Location, LocationId};
 
-/// The attributes of a bytecode file, some of which are locations.
+/// The attributes of a bytecode file. Some of them are locations.
 pub(super) struct ArtifactLocations {
     program: Bytes,
     attributes: Vec<Entry>,

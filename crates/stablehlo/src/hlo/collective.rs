@@ -54,7 +54,8 @@ fn channel(i: &Instruction) -> ChannelHandle {
     ChannelHandle::new(i.channel_id.max(0))
 }
 
-/// Returns an all-to-all along the first dimension, which is split into `split_count` slices.
+/// Returns an all-to-all op that splits the first dimension into `split_count` slices and concatenates along the same
+/// dimension.
 pub(super) fn exchange(i: &Instruction, split_count: i64) -> Result<OpKind> {
     let replica_groups = matrix(&groups(i)?)?;
     Ok(OpKind::AllToAll { channel: channel(i), concat_dimension: 0, replica_groups, split_count, split_dimension: 0 })

@@ -218,7 +218,7 @@ impl<'m> Writer<'m> {
         self.add(to, shape, Vec::new(), i)
     }
 
-    /// Adds an instruction that extracts an element of a tuple.
+    /// Adds an instruction that extracts the element `index` of a tuple, and returns the instruction's id.
     fn element(&mut self, to: &mut Computation<'_>, tuple: i64, index: usize, shape: Shape) -> i64 {
         let i = Instruction { tuple_index: long(index), ..opcode("get-tuple-element") };
         self.add(to, shape, vec![tuple], i)
@@ -359,7 +359,7 @@ impl<'m> Writer<'m> {
         }
     }
 
-    /// Extracts the op's results from the first elements of a tuple.
+    /// Adds instructions that extract the op's results from the first elements of a tuple.
     fn results(&mut self, to: &mut Computation<'_>, op: &Op, tuple: i64) -> Result<()> {
         for (index, &result) in op.results.iter().enumerate() {
             let id = self.element(to, tuple, index, shape::of_type(to.func.ty(result))?);

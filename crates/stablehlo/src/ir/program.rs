@@ -66,7 +66,7 @@ pub struct Region {
 /// An operation.
 #[derive(Clone, Debug)]
 pub struct Op {
-    /// Operation that the op performs, with its attributes.
+    /// Operation that the op performs, including the inherent attributes that have a field.
     pub kind: OpKind,
     /// Operands in the specification's order.
     pub operands: ValueIds,

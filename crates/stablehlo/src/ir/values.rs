@@ -118,7 +118,7 @@ impl ValueTypes {
         self.into_iter()
     }
 
-    /// Iterates over mutable types in the order of the values. Copies every shared type first.
+    /// Iterates mutably over the types in the order of the values. First gives each value its own copy of its type.
     pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = &mut Type> {
         self.into_iter()
     }

@@ -99,8 +99,8 @@ impl Names {
     }
 }
 
-/// Returns the attributes of a Shardy op in the order of its properties. Lists only the ops whose properties are
-/// attribute indices.
+/// Returns the names of a Shardy op's attributes, in the order of the op's properties. Returns `None` for an op whose
+/// properties are not attribute indices, or that the list does not contain.
 pub(crate) fn shardy_attributes(name: &str) -> Option<Names> {
     Some(Names(match name {
         "sdy.mesh" => "mesh sym_name",

@@ -3,8 +3,8 @@
 use super::artifact::artifact_names;
 use crate::ir::{Binary, OpKind, Unary};
 
-/// Finds a name in a string of concatenated names, and returns its index. One string is smaller than one slice per
-/// name, because the dynamic loader must relocate every slice.
+/// Finds `name` in `names`, which contains names of these lengths without separators, and returns its index. One string
+/// is smaller than one slice per name, because the dynamic loader must relocate every slice.
 fn find(names: &str, lengths: &[u16], name: &str) -> Option<usize> {
     let mut rest = names;
     lengths.iter().position(|length| {

@@ -141,7 +141,7 @@ impl Printer<'_> {
         true
     }
 
-    /// Prints elementwise ops whose custom form is not in `op_table!`.
+    /// Prints an elementwise op whose custom form is not in `op_table!`. Returns `false` for every other op.
     fn elementwise_form(&mut self, func: &Func, op: &Op) -> bool {
         let tail = match &op.kind {
             OpKind::Binary(Binary::Complex) => {
@@ -179,7 +179,8 @@ impl Printer<'_> {
         true
     }
 
-    /// Prints ops on tuples and tokens.
+    /// Prints an op on tuples or tokens. Returns `false` for every other op, and for a tuple whose result type is not
+    /// the tuple of its operand types.
     fn tuple_form(&mut self, func: &Func, op: &Op) -> bool {
         let tail = match &op.kind {
             OpKind::AfterAll => {

@@ -27,8 +27,8 @@ impl<'a> Parser<'a> {
         Ok(module)
     }
 
-    /// Parses functions, symbols and alias definitions, up to a closing brace or the end of the program. The outermost
-    /// level may also contain the module itself.
+    /// Parses functions, other top-level ops and alias definitions, up to a closing brace or the end of the program.
+    /// The outermost level may also contain the module itself.
     fn top_level(&mut self, module: &mut Module, outermost: bool) -> Result<()> {
         let mut wrapped = false;
         loop {
@@ -320,7 +320,7 @@ impl<'a> Parser<'a> {
         Ok((name, ty))
     }
 
-    /// Adds values for named block arguments.
+    /// Adds a value for each named block argument, and returns the ids of the values.
     pub(super) fn define_arguments(
         &mut self,
         scope: &mut Scope<'a>,

@@ -152,8 +152,8 @@ fn reduce_window(site: &Site<'_>, window: &Window) -> Result<()> {
     Ok(())
 }
 
-/// Checks a convolution. `padded` is false if the padding is an operand, because the extents of the result are then
-/// unknown.
+/// Checks a convolution. `padded` is false if the padding is an operand. In that case, the spatial extents of the
+/// result are unknown and are not checked.
 pub(super) fn convolution(
     site: &Site<'_>,
     d: &ConvDimensions,

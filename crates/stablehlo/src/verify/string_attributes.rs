@@ -61,8 +61,8 @@ fn accuracy(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Algorithms of the specification: the operand type, the accumulation type, and the valid numbers of primitive
-/// operations.
+/// Algorithms of the specification. Each row contains the operand type, the accumulation type, and the valid numbers of
+/// primitive operations.
 const ALGORITHMS: [(&str, &str, &str); 7] = [
     ("f16", "f16", "1"),
     ("f16", "f32", "1"),

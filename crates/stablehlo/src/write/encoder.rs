@@ -212,8 +212,9 @@ impl Encoder {
         buffer
     }
 
-    /// Returns the content of two sections. The first section lists the size of each attribute and each type, grouped
-    /// into runs of entries of the same dialect. The second section contains the bytes of all entries.
+    /// Returns the content of two sections. The first section lists the size of each attribute and each type.
+    /// Consecutive entries of the same dialect form a group in this list. The second section contains the bytes of all
+    /// entries.
     fn entry_sections(&self, dialects: &[Dialect]) -> (Buffer, Vec<u8>) {
         let mut offsets = Buffer::default();
         let tables = [&self.attributes.entries, &self.types.entries];
