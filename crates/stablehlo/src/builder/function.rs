@@ -242,7 +242,7 @@ impl FunctionBuilder {
         placed(error, op, &self.name, at)
     }
 
-    /// Creates an error for an op that is about to be added.
+    /// Creates an error for the StableHLO op `op`, which is about to be added. `at` is the caller's source location.
     #[cold]
     pub(super) fn error(&self, kind: ErrorKind, op: &str, at: At, message: impl std::fmt::Display) -> Error {
         self.place(Error::new(kind, message), &format!("stablehlo.{op}"), at)

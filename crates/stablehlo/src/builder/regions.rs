@@ -342,7 +342,8 @@ impl FunctionBuilder {
         types.iter().map(scalar_of).collect::<Result<_>>().map_err(|e| self.place(e, op, at))
     }
 
-    /// Creates a structure of the same form as `form` from these values.
+    /// Creates a structure of the same form as `form` from these values. An implementation of [`Values`] that is not
+    /// consistent causes an error.
     pub(super) fn rebuilt<V: Values>(&self, op: &str, at: At, form: &V, values: Vec<Value>) -> Result<V> {
         form.rebuild(&mut values.into_iter()).ok_or_else(|| {
             let error = Error::new(

@@ -29,7 +29,7 @@ pub(super) enum Types {
 }
 
 impl Types {
-    /// States the type of an op's only result.
+    /// Returns [`Types::Stated`] for an op whose only result has this type.
     pub(super) fn one(ty: impl Into<Type>) -> Self {
         Self::Stated(SmallVec::from_iter([ty.into()]))
     }
@@ -200,7 +200,7 @@ impl State {
         Ok(ValueId(id))
     }
 
-    /// Adds an argument of the function.
+    /// Adds an argument to the function, and returns its value.
     pub(super) fn argument(&mut self, ty: Type, attributes: Attributes) -> Result<Value> {
         check_type(&ty)?;
         let position = self.intern(ty);
@@ -214,7 +214,7 @@ impl State {
         Ok(self.value(id))
     }
 
-    /// Adds an op to the innermost region.
+    /// Adds an op to the innermost region, and returns its results. If the op is not valid, removes its results again.
     pub(super) fn add(&mut self, at: At, operands: &[Value], new: NewOp) -> Result<Results> {
         let NewOp { kind, regions, attributes, types } = new;
         let mut op = Op {
@@ -243,7 +243,7 @@ impl State {
         }
     }
 
-    /// Sets the operands and results of an op, and checks the op.
+    /// Sets the operands of an op, adds its results with the types that `types` specifies, and checks the op.
     fn complete(&mut self, op: &mut Op, operands: &[Value], types: Types) -> Result<()> {
         op.operands = self.resolve(operands)?;
         let types = match types {

@@ -17,7 +17,7 @@ pub(super) fn append_other(out: &mut String, attribute: &Attribute, cursor: &Cur
     }
 }
 
-/// Appends formatted text.
+/// Appends formatted text to `out`.
 #[inline(never)]
 pub(super) fn append(out: &mut String, text: fmt::Arguments<'_>) {
     // Writing to a string cannot fail.

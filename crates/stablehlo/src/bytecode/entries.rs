@@ -70,7 +70,7 @@ impl<'a> Tables<'a> {
         self.find(index).map_or(0, |(_, weight)| *weight)
     }
 
-    /// Returns the attribute with this index, which [`Self::load`] must have decoded.
+    /// Returns the attribute with this index. [`Self::load`] must have decoded it before.
     pub(super) fn loaded(&self, index: usize) -> &Attribute {
         const MISSING: &Attribute = &Attribute::Unit;
         self.find(index).map_or(MISSING, |(attribute, _)| attribute)
@@ -198,7 +198,7 @@ impl<'a> Tables<'a> {
         Ok(())
     }
 
-    /// Returns a NUL-terminated range of the file as MLIR text.
+    /// Returns the MLIR text in a range of the file, without the NUL at its end.
     pub(super) fn assembly(&self, range: std::ops::Range<usize>) -> String {
         let bytes = &self.container.file[range];
         String::from_utf8_lossy(bytes.strip_suffix(b"\0").unwrap_or(bytes)).into_owned()

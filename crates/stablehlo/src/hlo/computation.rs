@@ -103,7 +103,8 @@ impl Reader {
         })
     }
 
-    /// Returns the symbol name of a computation that is called by name.
+    /// Returns the symbol name of a computation that is called by name. The first request adds the computation to the
+    /// queue.
     fn callee(&mut self, index: usize) -> String {
         if let Some(name) = self.names.get(&index) {
             return name.clone();
@@ -208,7 +209,7 @@ impl Reader {
         Ok(Built { region: Region { args, ops }, params: own, param_attributes, root, root_attributes })
     }
 
-    /// Converts one instruction. Adds its ops to `body`.
+    /// Converts one instruction, appends its ops to `body`, and returns its result.
     fn instruction(&mut self, body: &mut Body<'_>, i: Box<Instruction>) -> Result<Value> {
         let (mut i, shape) = legalize::synchronous(i)?;
         if let Some(value) = self.without_op(body, &mut i, &shape)? {
@@ -257,7 +258,7 @@ impl Reader {
         body.alias(ids, shape.clone()).map(Some)
     }
 
-    /// Converts calls, loops and conditionals.
+    /// Converts a `call`, a `while` or another instruction that calls computations as its control flow.
     fn control_flow(
         &mut self,
         body: &mut Body<'_>,

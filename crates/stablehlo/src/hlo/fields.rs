@@ -205,7 +205,8 @@ fn windowed(window: &Window) -> proto::Window {
     proto::Window { dimensions: (0..window.dimensions.len()).map(dimension).collect() }
 }
 
-/// Converts a convolution whose kernel has this type. Returns `None` for other ops.
+/// Converts a convolution to an instruction. `kernel` is the type of the convolution's kernel. Returns `None` for other
+/// ops.
 pub(super) fn convolution(kind: &OpKind, kernel: &TensorType) -> Option<Instruction> {
     let OpKind::Convolution { dimensions: d, window, feature_group_count, batch_group_count, precision } = kind else {
         return None;

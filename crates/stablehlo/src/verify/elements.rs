@@ -43,7 +43,7 @@ impl Set {
     }
 }
 
-/// Checks that the element type of a tensor is in a set.
+/// Checks that the element type of a tensor is in a set. `what` names the tensor in the error.
 pub(super) fn of(tensor: &TensorType, set: Set, what: &str) -> Result<()> {
     ensure!(Type, set.has(tensor.element), "{what} must hold {}, not {}", set.names(), tensor.element);
     Ok(())

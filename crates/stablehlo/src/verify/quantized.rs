@@ -222,7 +222,7 @@ fn takes(kind: &OpKind) -> (bool, bool) {
     }
 }
 
-/// Checks the op's rules for quantized operands and for the first result.
+/// Checks the rules of an op for its quantized operands and its first result.
 fn rules(site: &Site<'_>) -> Result<()> {
     let operand = |i: usize| site.op.operands.get(i).map_or(Ok(None), |&v| Quantized::of(site.func.ty(v)));
     let result = |i: usize| site.op.results.get(i).map_or(Ok(None), |&v| Quantized::of(site.func.ty(v)));

@@ -66,7 +66,8 @@ impl Encoder {
         Ok(self.vhlo_type_attribute(none))
     }
 
-    /// Adds the API version of a custom call.
+    /// Adds the API version of a custom call to the attribute table, and returns its index. Returns an error if the
+    /// version is unknown.
     pub(super) fn vhlo_api_version(&mut self, value: i64) -> Result<usize> {
         match u64::try_from(value) {
             Ok(value @ 0..=4) => Ok(self.vhlo_put(5, |b| b.varint(value))),
@@ -74,7 +75,8 @@ impl Encoder {
         }
     }
 
-    /// Adds an enumeration attribute with this keyword.
+    /// Adds the value `word` of the enumeration `family` to the attribute table, and returns its index. Returns an
+    /// error if the keyword is unknown.
     pub(super) fn vhlo_word(&mut self, family: &str, word: &str) -> Result<usize> {
         let found = ENUMERATIONS.iter().find(|row| row.0 == family);
         let number = found.and_then(|row| Some((row.1, row.2.iter().position(|&w| w == word)?)));
@@ -84,7 +86,7 @@ impl Encoder {
         }
     }
 
-    /// Adds an integer tensor of this shape.
+    /// Adds a tensor of 64-bit integers with this shape to the attribute table, and returns its index.
     fn vhlo_integers(&mut self, shape: &[i64], values: &[i64]) -> Result<usize> {
         let data: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         let literal = Literal { ty: TensorType::new(shape, ElementType::I64), data: data.into(), splat: false };
@@ -111,7 +113,7 @@ impl Encoder {
         self.vhlo_literal(&Literal { ty, data: data.into(), splat: false })
     }
 
-    /// Adds a constant as a VHLO attribute.
+    /// Adds a constant to the attribute table as a VHLO attribute, and returns its index.
     pub(super) fn vhlo_literal(&mut self, literal: &Literal) -> Result<usize> {
         let ty = self.vhlo_tensor(&literal.ty.shape, literal.ty.element)?;
         Ok(self.literal(Dialect::Vhlo, 15, ty, literal))
@@ -139,7 +141,8 @@ impl Encoder {
         }))
     }
 
-    /// Adds an attribute in the VHLO dialect, or in the builtin dialect if VHLO has no such attribute.
+    /// Adds an attribute to the attribute table, and returns its index. The attribute is in the VHLO dialect, or in the
+    /// builtin dialect if VHLO has no such attribute.
     pub(super) fn vhlo_attribute(&mut self, attribute: &Attribute) -> Result<usize> {
         match attribute {
             Attribute::Unit => {
@@ -361,7 +364,8 @@ impl Encoder {
         self.builtin_pairs(pairs)
     }
 
-    /// Adds an attribute in MLIR's builtin dialect, which ops of other dialects use.
+    /// Adds an attribute of MLIR's builtin dialect to the attribute table, and returns its index. Ops of other dialects
+    /// than StableHLO use such attributes.
     pub(super) fn builtin_attribute(&mut self, attribute: &Attribute) -> usize {
         match attribute {
             Attribute::Unit => self.builtin_put(7, |_| {}),
@@ -458,7 +462,7 @@ pub(super) fn find<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Att
     attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value)
 }
 
-/// Adds the name of an attribute to an error.
+/// Adds the attribute's name to the message of an error.
 pub(super) fn named(error: Error, name: &str) -> Error {
     error.in_attribute(name)
 }

@@ -231,7 +231,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Creates the record of a function from its attributes and its type.
+    /// Adds the attributes and the type of a function to the tables, and returns the function's record.
     fn func_record(
         &mut self,
         attributes: &Attributes,

@@ -60,7 +60,7 @@ pub(super) fn split(text: &str) -> Vec<&str> {
     parts
 }
 
-/// Returns a name without its quotes. The quotes are optional.
+/// Returns a name without its quotes and escapes. A name without quotes is returned unchanged.
 pub(super) fn string(text: &str) -> String {
     match crate::text::whole_attribute(text) {
         Some(Attribute::String(name)) => String::from_utf8_lossy(&name).into_owned(),
@@ -68,7 +68,7 @@ pub(super) fn string(text: &str) -> String {
     }
 }
 
-/// Returns the text between the brackets of `#stablehlo.name<...>`.
+/// Returns the text between the brackets of `#stablehlo.name<...>`. Returns `None` for any other text.
 pub(super) fn inside<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.strip_prefix("#stablehlo.")?.strip_prefix(name)?.strip_prefix('<')?.strip_suffix('>')
 }
