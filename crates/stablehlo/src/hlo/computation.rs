@@ -258,7 +258,7 @@ impl Reader {
         body.alias(ids, shape.clone()).map(Some)
     }
 
-    /// Converts a `call`, a `while` or another instruction that calls computations as its control flow.
+    /// Converts a `while`, a `conditional`, or an instruction such as `call` that calls one computation by name.
     fn control_flow(
         &mut self,
         body: &mut Body<'_>,

@@ -141,7 +141,8 @@ impl<'m> Writer<'m> {
         Ok(written)
     }
 
-    /// Writes a region as a computation.
+    /// Writes a region of `func` as a computation. `form` defines how the computation takes its arguments and returns
+    /// its results.
     fn region<'a>(
         &mut self,
         func: &'a Func,
@@ -202,7 +203,7 @@ impl<'m> Writer<'m> {
         Ok(Written { id, result, program_shape })
     }
 
-    /// Adds an instruction, and returns its id.
+    /// Assigns an id and a name to an instruction, appends it to the computation `to`, and returns the id.
     fn add(&mut self, to: &mut Computation<'_>, shape: Shape, operands: Vec<i64>, mut i: Instruction) -> i64 {
         i.id = self.id();
         i.name = format!("{}.{}", i.opcode, i.id);
@@ -469,7 +470,7 @@ fn captures(regions: &[Region], constants: &HashMap<ValueId, &Literal>) -> Vec<V
     used
 }
 
-/// Returns the framework's name for an op, and the op's position in a source file.
+/// Returns the framework's name for an op, and the op's position in a source file. Returns `None` if both are unknown.
 fn metadata(module: &Module, location: LocationId) -> Option<proto::Metadata> {
     let mut metadata = proto::Metadata::default();
     let mut next = Some(location);

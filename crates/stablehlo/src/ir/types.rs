@@ -307,7 +307,7 @@ impl fmt::Display for Type {
     }
 }
 
-/// Writes types as a comma-separated list, in MLIR's form.
+/// Writes the text of each type to `f`, separated by commas.
 pub(crate) fn write_list(f: &mut impl fmt::Write, types: &[Type]) -> fmt::Result {
     for (i, ty) in types.iter().enumerate() {
         if i > 0 {

@@ -83,7 +83,7 @@ pub(crate) fn second(base: &str) -> Option<Version> {
     SECOND.iter().find(|row| row.0 == base).map(|row| row.1)
 }
 
-/// Returns the rows of one op.
+/// Returns the rows of one op, with one row for each version. `op` is the name without dialect and version.
 fn versions(op: &str) -> impl Iterator<Item = Row> {
     let start = ROWS.partition_point(|row| row.name() < op);
     ROWS[start..].iter().copied().take_while(move |row| row.name() == op)

@@ -225,12 +225,12 @@ impl Printer<'_> {
     }
 }
 
-/// Returns whether all elements have the same bytes.
+/// Returns whether all elements of `size` bytes in `data` have the same bytes.
 fn is_uniform(data: &[u8], size: usize) -> bool {
     data.len().is_multiple_of(size) && data[size..] == data[..data.len() - size]
 }
 
-/// Returns up to eight bytes as a little-endian integer.
+/// Decodes up to eight bytes as a little-endian integer.
 fn bits(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }

@@ -259,7 +259,7 @@ impl Printer<'_> {
         true
     }
 
-    /// Prints the attribute dictionary and the types.
+    /// Prints the end of most forms, which consists of the attribute dictionary and the types in the form `tail`.
     fn end(&mut self, func: &Func, op: &Op, tail: Tail) {
         self.dictionary_after_space(&op.attributes);
         self.push(" : ");
@@ -478,7 +478,8 @@ macro_rules! table_forms {
         own { $($own:tt)* }
     ) => {
         impl Printer<'_> {
-            /// Prints an op whose form is in `op_table!`. Returns `None` for ops of the form `own`.
+            /// Prints an op whose form is in `op_table!`, and returns whether the form can represent the op. Returns
+            /// `None` for ops of the form `own`, and for ops without a row.
             #[allow(unused_variables, reason = "a form need not show each field")]
             fn table_form(&mut self, func: &Func, op: &Op) -> Option<bool> {
                 match &op.kind {

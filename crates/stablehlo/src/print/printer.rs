@@ -129,7 +129,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Prints elements separated by commas.
+    /// Calls `item` to print each element, and prints a comma and a space between the elements.
     pub(super) fn list<T>(&mut self, items: impl IntoIterator<Item = T>, mut item: impl FnMut(&mut Self, T)) {
         for (i, value) in items.into_iter().enumerate() {
             if i > 0 {

@@ -349,7 +349,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses elements between brackets, separated by commas.
+    /// Parses a list between `open` and `close`. Calls `item` to parse each element. Commas separate the elements.
     pub(super) fn list<T>(
         &mut self,
         open: &str,

@@ -364,8 +364,8 @@ impl Encoder {
         self.builtin_pairs(pairs)
     }
 
-    /// Adds an attribute of MLIR's builtin dialect to the attribute table, and returns its index. Ops of other dialects
-    /// than StableHLO use such attributes.
+    /// Adds an attribute of MLIR's builtin dialect to the attribute table, and returns its index. The writer uses such
+    /// attributes in ops of dialects other than StableHLO.
     pub(super) fn builtin_attribute(&mut self, attribute: &Attribute) -> usize {
         match attribute {
             Attribute::Unit => self.builtin_put(7, |_| {}),

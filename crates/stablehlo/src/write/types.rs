@@ -244,8 +244,8 @@ impl Encoder {
         self.builtin(plain, |_| {})
     }
 
-    /// Adds a type of MLIR's builtin dialect to the type table, and returns its index. Ops of other dialects than
-    /// StableHLO use such types.
+    /// Adds a type of MLIR's builtin dialect to the type table, and returns its index. The writer uses such types in
+    /// ops of dialects other than StableHLO.
     pub(super) fn builtin_type(&mut self, ty: &Type) -> usize {
         match ty {
             Type::Tensor(TensorType { shape, element }) => {
