@@ -176,7 +176,7 @@ fn encode_e8m0(value: f64) -> u64 {
     if value.is_infinite() {
         return 0xFF;
     }
-    // The sign bit of -0 is not part of the exponent.
+    // Remove the sign bit of -0, because the shift below must leave only the exponent.
     let value = value.abs();
     let exponent = ((value.to_bits() >> 52) as i32) - 1023;
     // The midpoint of two adjacent powers of two is 1.5 times the smaller power. Ties round to the even bit pattern.

@@ -167,7 +167,7 @@ macro_rules! op_table {
                 Rng "rng" (3, 1, 0) {
                     distribution: RngDistribution as Word = "rng_distribution",
                 } signature ["distribution" distribution];
-                // Ops with a shape as an operand, and quantization.
+                // Ops whose shape is an operand, and ops for quantization.
                 DynamicBroadcastInDim "dynamic_broadcast_in_dim" (2, 1, 0) {
                     broadcast_dimensions: Dims as DimList = "broadcast_dimensions",
                     known_expanding_dimensions: Dims as OptionalDims = "known_expanding_dimensions",

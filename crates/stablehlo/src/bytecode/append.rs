@@ -20,7 +20,7 @@ pub(super) fn append_other(out: &mut String, attribute: &Attribute, cursor: &Cur
 /// Appends formatted text to `out`.
 #[inline(never)]
 pub(super) fn append(out: &mut String, text: fmt::Arguments<'_>) {
-    // Writing to a string cannot fail.
+    // Writing to a string cannot fail, so ignore the result.
     let _ = out.write_fmt(text);
 }
 

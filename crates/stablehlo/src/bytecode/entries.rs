@@ -491,7 +491,7 @@ const ENUMERATIONS: &[(u64, &str, &str)] = &[
     (7, "fft_type", "FFT IFFT RFFT IRFFT"),
     (11, "precision", "DEFAULT HIGH HIGHEST"),
     (12, "rng_algorithm", "DEFAULT THREE_FRY PHILOX"),
-    // The value 0 of this enumeration has no name.
+    // The value 0 of this enumeration has no name, so the first keyword is empty.
     (13, "rng_distribution", " UNIFORM NORMAL"),
     (16, "transpose", "TRANSPOSE_INVALID NO_TRANSPOSE TRANSPOSE ADJOINT"),
     (19, "result_accuracy_mode", "DEFAULT HIGHEST TOLERANCE"),

@@ -336,7 +336,8 @@ impl<'a> Walk<'a> {
         if !name.vhlo || self.all_in_properties(head) {
             return Ok(Gathered { own, named: Attributes::new(), discardable: all });
         }
-        // Artifacts without properties keep all attributes of an op in the dictionary.
+        // Artifacts without properties keep all attributes of an op in the dictionary, so separate the inherent
+        // attributes by name.
         let base = name.full.split_once('.').map_or("", |(_, base)| base);
         let (named, discardable) = all.into_iter().partition(|(attribute, _)| is_attribute(base, attribute));
         Ok(Gathered { own, named, discardable })
@@ -414,7 +415,7 @@ impl<'a> Walk<'a> {
             };
             let value = scope.add(&mut self.tables, cursor.pos(), ty)?;
             if located {
-                // The IR does not store the locations of block arguments.
+                // The IR does not store the locations of block arguments, so skip the index.
                 cursor.index()?;
             }
             numbers.define(scope, cursor, value)?;

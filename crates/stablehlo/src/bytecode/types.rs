@@ -56,7 +56,7 @@ impl Tables<'_> {
             match ElementType::from_name(&text) {
                 Some(element) => Ty::Element(element),
                 None if text == "!stablehlo.token" => Ty::Value(Type::Token),
-                // The verifier checks this text.
+                // Keep the text of any other type. The verifier checks this text.
                 None => Ty::Value(Type::Other(text)),
             }
         };

@@ -173,7 +173,7 @@ fn compare(direction: ComparisonDirection, compare_type: ComparisonType) -> Inst
     match compare_type {
         ComparisonType::TotalOrder => compare.comparison_type = "TOTALORDER".to_owned(),
         ComparisonType::WeakOrder => compare.comparison_order = "WEAK".to_owned(),
-        // In HLO, the element type determines the other comparison types.
+        // In HLO, the element type determines the other comparison types, so do not write them.
         _ => {}
     }
     compare

@@ -90,7 +90,7 @@ impl ValueTypes {
     /// Returns the index in `types` for the type of a new value. Reuses one of the last [`RECENT`] entries if it is the
     /// same allocation. Otherwise adds an entry.
     fn place(&mut self, ty: Arc<Type>) -> u32 {
-        // Consecutive values often have the same type.
+        // Consecutive values often have the same type, so search only the most recent entries.
         let recent = self.types.len().saturating_sub(RECENT);
         match self.types[recent..].iter().rposition(|entry| Arc::ptr_eq(&entry.ty, &ty)) {
             Some(at) => {

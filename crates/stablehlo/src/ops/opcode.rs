@@ -125,7 +125,7 @@ impl OpKind {
 
 /// Returns the sorted names of all StableHLO ops, without the dialect.
 pub fn op_names() -> impl Iterator<Item = &'static str> {
-    // Names in the tables that are not StableHLO ops.
+    // The tables also contain these names, which are not names of StableHLO ops.
     let others = ["func", "call", "return"];
     let mut rest = NAMES;
     let typed = LENGTHS.iter().map(|length| {

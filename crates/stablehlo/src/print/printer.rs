@@ -114,7 +114,7 @@ impl<'a> Printer<'a> {
     /// Appends a formatted value. This function is not generic, because formatting compiles to much code.
     fn display(&mut self, value: &dyn fmt::Display) {
         use fmt::Write;
-        // Writing to a string cannot fail.
+        // Writing to a string cannot fail, so ignore the result.
         let _ = write!(self.out, "{value}");
     }
 

@@ -315,7 +315,7 @@ impl<'a> Parser<'a> {
     /// Consumes a balanced `<...>`, and returns it with the brackets. Ignores arrows, and brackets in strings.
     pub(super) fn angle_body(&mut self) -> Result<&'a str> {
         let start = self.pos;
-        // Closing counterparts of the open brackets.
+        // The closing brackets that are still required, from the outermost to the innermost.
         let mut open = Vec::new();
         loop {
             match self.here() {

@@ -35,7 +35,7 @@ impl<'a> Scope<'a> {
     /// Assigns a name to values. Returns an error if the name is already in scope.
     pub(super) fn define(&mut self, name: &'a str, values: &[ValueId]) -> Result<()> {
         let Some(&first) = values.first() else { return Ok(()) };
-        // The arguments of a function declaration have no names.
+        // The arguments of a function declaration have no names, so there is nothing to define.
         if name.is_empty() {
             return Ok(());
         }

@@ -130,7 +130,7 @@ impl<'a> Rules<'_, 'a> {
 
     /// Checks that each result has the shape and element type of its operand.
     fn same_shapes(&self) -> Result<()> {
-        // A dynamic root is an additional operand without a result.
+        // A dynamic root is an additional operand without a result, so do not count it.
         let op = self.site.op;
         let data = op.operands.len().saturating_sub(self.roots);
         let results = self.result_count(data);

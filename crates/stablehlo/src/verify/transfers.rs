@@ -18,7 +18,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
             returns_token(site)?;
             tensors_but_last(site)?;
             let tensors = site.op.results.len().saturating_sub(1);
-            // Artifacts store an empty layout if the layout is absent.
+            // Artifacts store an empty layout if the layout is absent, so accept an empty layout.
             let fits = layout.is_empty() || layout.len() == tensors;
             ensure!(Attribute, fits, "`layout` has {} entries for {tensors} tensors", layout.len());
             Ok(())

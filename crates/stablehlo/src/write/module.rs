@@ -370,7 +370,7 @@ impl<'a> Writer<'a> {
             *next += 1;
         }
         if self.encoder.bytecode >= 3 {
-            // There are no use-list orders.
+            // The byte 0 means that there are no use-list orders.
             out.byte(0);
         }
         Ok(())

@@ -132,7 +132,7 @@ pub(super) fn quantized(text: &str) -> Option<Quantized> {
         Some(list) => split(list.strip_suffix('}')?).into_iter().map(step).collect::<Option<Vec<_>>>()?,
         None => vec![step(steps)?],
     };
-    // Artifacts store a signless integer type and a separate sign flag.
+    // Artifacts store a signless integer type and a separate sign flag, so use the signless type for both signs.
     let storage = ElementType::from_name(&format!("i{width}"))?;
     Some(Quantized { storage, signed, expressed, range, axis, steps })
 }
