@@ -48,8 +48,7 @@ impl Argument {
         self.attribute("tf.aliasing_output", Attribute::Integer(result.into(), ElementType::I32))
     }
 
-    /// Donates the buffer of the argument to a result of suitable size, which the compiler selects
-    /// (`jax.buffer_donor`).
+    /// Donates the buffer of the argument (`jax.buffer_donor`). The compiler selects a result of suitable size for it.
     #[must_use]
     pub fn donated(self) -> Self {
         self.attribute("jax.buffer_donor", Attribute::Bool(true))

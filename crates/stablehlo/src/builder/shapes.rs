@@ -161,8 +161,9 @@ impl FunctionBuilder {
         self.one(Location::caller(), OpKind::Concatenate { dimension }, operands, Types::Inferred)
     }
 
-    /// Pads a tensor with the scalar `value`. For each dimension, `low`, `high` and `interior` are the numbers of
-    /// elements to insert before, after and between the elements. A negative `low` or `high` removes elements.
+    /// Pads a tensor with the scalar `value`. For each dimension, `low` and `high` are the numbers of elements to
+    /// insert before and after the tensor's elements, and `interior` is the number to insert between two adjacent
+    /// elements. A negative `low` or `high` removes elements.
     ///
     /// # Errors
     ///
