@@ -1,6 +1,6 @@
-//! Measures the speed of building programs: `cargo bench -p stablehlo-rs --bench build [-- --assert]`. Prints the time
-//! to build and verify programs of about a thousand ops, and the time for one op. With `--assert`, exits with an error
-//! if a thousand ops take 1 ms or more in the best run.
+//! Measures the speed of building programs. Prints the time to build and verify programs of about a thousand ops, and
+//! the time for one op. With `--assert`, exits with an error if a thousand ops take 1 ms or more in the best run. To
+//! start the benchmark, use `cargo bench -p stablehlo-rs --bench build [-- --assert]`.
 
 use std::hint::black_box;
 use std::process::ExitCode;

@@ -1,4 +1,5 @@
-//! Converts programs to another form: `cargo run -p stablehlo-rs --example convert -- FORM DIRECTORY PROGRAM...`
+//! Converts programs to another form. To start the example, use `cargo run -p stablehlo-rs --example convert -- FORM
+//! DIRECTORY PROGRAM...`.
 //!
 //! FORM is `text`, `generic`, `debug` (text with locations), or the version of a portable artifact, such as `1.9.0`.
 //! Each program is written to DIRECTORY under its own file name. Exits with 1 if a program cannot be read or written.

@@ -1,4 +1,5 @@
-//! Reads programs and prints a summary: `cargo run -p stablehlo-rs --example inspect -- PROGRAM...`
+//! Reads programs and prints a summary. To start the example, use `cargo run -p stablehlo-rs --example inspect --
+//! PROGRAM...`.
 //!
 //! With `--ops`, lists every op. Exits with 1 if a program cannot be read.
 

@@ -29,8 +29,8 @@ pub(crate) fn compatible(a: &Type, b: &Type) -> bool {
 }
 
 /// Returns whether a tensor type with bounds or quantized elements, given as text, is compatible with `other`. Two
-/// types that are kept as text must be equal, or at least one must have a dynamic extent. If `other` is an ordinary
-/// tensor type, the element types must be equal and the shapes must agree. No type of another kind is compatible.
+/// types that are kept as text must be equal, or at least one must have a dynamic extent. If `other` is a
+/// [`Type::Tensor`], the element types must be equal and the shapes must agree. All other types are incompatible.
 #[cold]
 fn loosely(text: &str, other: &Type) -> bool {
     match other {

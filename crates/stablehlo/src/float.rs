@@ -79,7 +79,7 @@ fn format(element: ElementType) -> Option<FloatFormat> {
 /// Returns the bit pattern of `value` rounded to nearest, ties to even. Returns `None` if the type is not a real
 /// floating-point type, or if `value` is NaN and the format cannot represent NaN. A value that is too large becomes
 /// infinity. If the format lacks infinities, such a value becomes NaN, or the largest finite value if the format also
-/// lacks NaN. For `f8E8M0FNU`, a value with a minus sign becomes NaN, and 0.0 becomes 2^-127.
+/// lacks NaN. For `f8E8M0FNU`, a value less than 0 becomes NaN, and 0.0 and -0.0 become 2^-127.
 pub(crate) fn encode(value: f64, element: ElementType) -> Option<u64> {
     match element {
         ElementType::F64 => return Some(value.to_bits()),
@@ -176,7 +176,7 @@ fn encode_e8m0(value: f64) -> u64 {
     if value.is_infinite() {
         return 0xFF;
     }
-    // The sign bit of -0 is not part of the exponent.
+    // Remove the sign bit of -0, because the shift below must leave only the exponent.
     let value = value.abs();
     let exponent = ((value.to_bits() >> 52) as i32) - 1023;
     // The midpoint of two adjacent powers of two is 1.5 times the smaller power. Ties round to the even bit pattern.

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::ir::*;
 
-/// A construct in a program that crashes XLA's plugins or makes them read outside a buffer.
+/// A construct that crashes XLA's plugins, or makes them read outside a buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Hazard {

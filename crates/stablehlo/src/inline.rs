@@ -77,7 +77,7 @@ struct Inliner<'m> {
     kept: Vec<String>,
 }
 
-/// New id of each value of a function, indexed by the old id, or `None` if the value is not defined yet.
+/// For each value of a function, indexed by its old id, the new id, or `None` if the value is not defined yet.
 type Map = Vec<Option<ValueId>>;
 
 impl<'m> Inliner<'m> {

@@ -128,10 +128,10 @@ fn parse_text(_: &Bytes) -> Result<ir::Module> {
 
 /// Parses and verifies a serialized `HloModuleProto`, XLA's own format. PJRT calls this format `hlo`.
 ///
-/// Returns the equivalent StableHLO program. Tuples are flattened, so an entry computation that returns a tuple has
-/// several results. The computations that `call`, `fusion` and `custom-call` apply become functions. The computations
-/// of other instructions become regions of their ops. `input_output_alias` and `buffer_donor` become attributes of
-/// `main`'s arguments.
+/// Returns the equivalent StableHLO program. Tuples are flattened, so an entry computation that returns a tuple has one
+/// result for each array or token in the tuple. The computations that `call`, `fusion` and `custom-call` apply become
+/// functions. The computations of other instructions become regions of their ops. `input_output_alias` and
+/// `buffer_donor` become attributes of `main`'s arguments.
 ///
 /// # Errors
 ///

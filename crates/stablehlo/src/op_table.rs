@@ -1,9 +1,10 @@
 //! The tables of ops, elementwise ops and enumerations.
 //!
 //! Each table is a macro. It takes the name of another macro as its argument, and passes its rows to that macro. From
-//! the rows, the crate generates the IR ([`OpKind`](crate::ir::OpKind)), the opcodes and names, the operand, result and
-//! region counts that the verifier checks, the attributes of portable artifacts (for reading and writing), the
-//! attributes of MLIR's generic form, and the custom text forms of most ops (for reading and printing).
+//! the rows, the crate generates the IR ([`OpKind`](crate::ir::OpKind)), the opcodes and the op names. It also
+//! generates the operand, result and region counts that the verifier checks. For the readers, the writer and the
+//! printer, it generates the attributes of portable artifacts, the attributes of MLIR's generic form, and the custom
+//! text forms of most ops.
 //!
 //! A row of `op_table!` has this form:
 //!
@@ -166,7 +167,7 @@ macro_rules! op_table {
                 Rng "rng" (3, 1, 0) {
                     distribution: RngDistribution as Word = "rng_distribution",
                 } signature ["distribution" distribution];
-                // Ops with a shape as an operand, and quantization.
+                // Ops whose shape is an operand, and ops for quantization.
                 DynamicBroadcastInDim "dynamic_broadcast_in_dim" (2, 1, 0) {
                     broadcast_dimensions: Dims as DimList = "broadcast_dimensions",
                     known_expanding_dimensions: Dims as OptionalDims = "known_expanding_dimensions",

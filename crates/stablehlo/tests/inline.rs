@@ -13,7 +13,7 @@ fn entry(module: &Module) -> &Func {
     module.entry().unwrap()
 }
 
-/// Returns the names of the ops of a function. The names of an op are followed by the names of the ops in its regions.
+/// Returns the names of the ops of a function. The name of each op precedes the names of the ops in its regions.
 fn names(ops: &[Op]) -> Vec<String> {
     let inner = |op: &Op| op.regions.iter().flat_map(|region| names(&region.ops)).collect::<Vec<_>>();
     ops.iter().flat_map(|op| std::iter::once(op.kind.name()).chain(inner(op))).collect()

@@ -12,7 +12,8 @@ fn tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
 }
 
-/// Returns the name, the first StableHLO version and the path of the text of every program.
+/// Returns all programs. Each row contains the program's name, the oldest StableHLO version of its artifacts, and the
+/// path of its text.
 fn programs() -> Vec<(String, Version, PathBuf)> {
     let mut files: Vec<_> =
         std::fs::read_dir(tests().join("newest")).unwrap().map(|entry| entry.unwrap().path()).collect();

@@ -48,7 +48,7 @@ impl Argument {
         self.attribute("tf.aliasing_output", Attribute::Integer(result.into(), ElementType::I32))
     }
 
-    /// Donates the buffer of the argument to any result that has a suitable size (`jax.buffer_donor`).
+    /// Donates the buffer of the argument (`jax.buffer_donor`). The compiler selects a result of suitable size for it.
     #[must_use]
     pub fn donated(self) -> Self {
         self.attribute("jax.buffer_donor", Attribute::Bool(true))
@@ -66,7 +66,8 @@ impl Argument {
         self.attribute("mhlo.memory_kind", string(kind))
     }
 
-    /// Sets the layout of the argument as its dimensions from minor to major (`mhlo.layout_mode`).
+    /// Sets the layout of the argument (`mhlo.layout_mode`). `order` lists the dimensions of the argument from minor to
+    /// major.
     #[must_use]
     pub fn minor_to_major(self, order: &[usize]) -> Self {
         self.attribute("mhlo.layout_mode", layout(order))
@@ -109,13 +110,14 @@ impl Output {
         self.attribute("mhlo.memory_kind", string(kind))
     }
 
-    /// Sets the layout of the result as its dimensions from minor to major (`mhlo.layout_mode`).
+    /// Sets the layout of the result (`mhlo.layout_mode`). `order` lists the dimensions of the result from minor to
+    /// major.
     #[must_use]
     pub fn minor_to_major(self, order: &[usize]) -> Self {
         self.attribute("mhlo.layout_mode", layout(order))
     }
 
-    /// Sets the framework's name for the result (`jax.result_info`).
+    /// Sets the name that the framework uses for the result (`jax.result_info`).
     #[must_use]
     pub fn info(self, name: &str) -> Self {
         self.attribute("jax.result_info", string(name))
@@ -147,7 +149,7 @@ pub(super) fn string(text: &str) -> Attribute {
     Attribute::String(text.as_bytes().to_vec().into())
 }
 
-/// Distribution of a tensor over devices, in the form of Shardy or of GSPMD.
+/// Distribution of a tensor over devices, as an attribute of Shardy (`sdy.sharding`) or of GSPMD (`mhlo.sharding`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sharding(Form);
 

@@ -155,17 +155,18 @@ impl FunctionBuilder {
         self.one(Location::caller(), OpKind::Tuple, &operands.to_values(), Types::Inferred)
     }
 
-    /// Returns the element of a tuple with this index.
+    /// Returns the element of `tuple` at position `index`.
     ///
     /// # Errors
     ///
-    /// Returns an error if the operand is not a tuple or does not have an element with this index.
+    /// Returns an error if the operand is not a tuple, or if the tuple has at most `index` elements.
     #[track_caller]
     pub fn get_tuple_element(&self, tuple: Value, index: usize) -> Result<Value> {
         self.one(Location::caller(), OpKind::GetTupleElement { index }, &[tuple], Types::Inferred)
     }
 
-    /// Creates a token, which orders side effects. `after_all` without operands has the same effect.
+    /// Creates a token. Tokens define the order of ops with side effects. `after_all` without operands also creates a
+    /// token.
     ///
     /// # Errors
     ///
@@ -175,11 +176,11 @@ impl FunctionBuilder {
         self.one(Location::caller(), OpKind::CreateToken, &[], Types::Inferred)
     }
 
-    /// Combines tokens. Ops that take the new token run after the side effects of all operands.
+    /// Combines tokens into one token. An op that takes the new token runs after the ops that produced the operands.
     ///
     /// # Errors
     ///
-    /// Returns an error if an operand is not a token.
+    /// Returns an error if an operand is not of type [`Type::Token`].
     #[track_caller]
     pub fn after_all(&self, tokens: &[Value]) -> Result<Value> {
         self.one(Location::caller(), OpKind::AfterAll, tokens, Types::Inferred)
@@ -190,7 +191,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// Returns an error if `token` is not a token.
+    /// Returns an error if `token` is not of type [`Type::Token`].
     #[track_caller]
     pub fn infeed(
         &self,
@@ -208,7 +209,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// Returns an error if `token` is not a token.
+    /// Returns an error if `token` is not of type [`Type::Token`].
     #[track_caller]
     pub fn outfeed(&self, operands: impl Values, token: Value, outfeed_config: &str) -> Result<Value> {
         let at = Location::caller();
@@ -221,7 +222,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// Returns an error if `token` is not a token.
+    /// Returns an error if `token` is not of type [`Type::Token`].
     #[track_caller]
     pub fn send(&self, operands: impl Values, token: Value, channel: &Channel) -> Result<Value> {
         let at = Location::caller();
@@ -235,7 +236,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// Returns an error if `token` is not a token.
+    /// Returns an error if `token` is not of type [`Type::Token`].
     #[track_caller]
     pub fn recv(
         &self,

@@ -10,8 +10,8 @@ use crate::error::{ErrorKind, Result};
 use crate::ir::*;
 
 impl FunctionBuilder {
-    /// Concatenates the values that an operand has on the devices of a group, along a dimension. If the number of
-    /// devices cannot be inferred from the groups, use [`Self::all_gather_to`] and pass the types of the results.
+    /// Concatenates the values of an operand from all devices of a group along `dimension`. If the number of devices in
+    /// a group cannot be inferred, use [`Self::all_gather_to`] and pass the types of the results.
     ///
     /// # Errors
     ///
@@ -55,7 +55,7 @@ impl FunctionBuilder {
         self.collective_op(at, operands, kind, (Vec::new(), types))
     }
 
-    /// Combines the operands of all devices in a group elementwise. The closure builds the combination of two scalars.
+    /// Combines the operands of all devices in a group elementwise. The closure adds the ops that combine two scalars.
     ///
     /// ```
     /// use stablehlo::builder::{Collective, ModuleBuilder};
@@ -90,13 +90,13 @@ impl FunctionBuilder {
     }
 
     /// Combines the operands of all devices in a group elementwise, and splits the result along a dimension into one
-    /// slice for each device. If the number of devices cannot be inferred from the groups, use
-    /// [`Self::reduce_scatter_to`] and pass the types of the results.
+    /// slice for each device. If the number of devices in a group cannot be inferred, use [`Self::reduce_scatter_to`]
+    /// and pass the types of the results.
     ///
     /// # Errors
     ///
-    /// Returns an error if the closure returns an error, if the groups are not valid, if the extent is not a multiple
-    /// of the number of devices, or if the result types cannot be inferred.
+    /// Returns an error if the closure returns an error, if the groups are not valid, if the extent of `dimension` is
+    /// not a multiple of the number of devices in a group, or if the result types cannot be inferred.
     #[track_caller]
     pub fn reduce_scatter<V: Values>(
         &self,
@@ -150,8 +150,8 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// Returns an error if the groups do not have `split_count` devices each, or if the extent of the split dimension
-    /// is not a multiple of `split_count`.
+    /// Returns an error if the groups do not have `split_count` devices each, if the extent of the split dimension is
+    /// not a multiple of `split_count`, or if `collective` uses global device ids.
     #[track_caller]
     pub fn all_to_all<V: Values>(
         &self,
@@ -168,8 +168,9 @@ impl FunctionBuilder {
         self.collective_op(at, operands, kind, (Vec::new(), Types::Inferred))
     }
 
-    /// Sends the operand from the source to the target of each pair of devices. Devices that are not a target return
-    /// zeros. Pass a positive channel id if the pairs contain partition ids, and 0 if the pairs contain replica ids.
+    /// Sends the operand from the source to the target of each pair of devices. On a device that is not a target, the
+    /// result is zero. Pass a positive channel id if the pairs contain partition ids, and 0 if the pairs contain
+    /// replica ids.
     ///
     /// # Errors
     ///
@@ -185,7 +186,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// Returns an error if the groups are not valid.
+    /// Returns an error if the groups are not valid, or if `collective` uses global device ids.
     #[track_caller]
     pub fn collective_broadcast<V: Values>(&self, operands: V, collective: Collective) -> Result<V> {
         let at = Location::caller();
@@ -216,8 +217,8 @@ impl FunctionBuilder {
         self.reduced(Location::caller(), operands, kind, Types::Inferred, body)
     }
 
-    /// Adds an op that combines the operands of a group's devices. All operands share one reducer, which takes two
-    /// scalars of the first operand's type.
+    /// Adds an op that combines the operands of all devices in a group. All operands share one reducer, which takes two
+    /// scalars of the first operand's element type.
     fn reduced<V: Values>(
         &self,
         at: At,

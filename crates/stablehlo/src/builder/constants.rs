@@ -1,4 +1,4 @@
-//! Constants from numbers and slices.
+//! Creates constants from Rust numbers and slices.
 
 use std::panic::Location;
 
@@ -111,8 +111,8 @@ impl Literal {
 
     /// Creates a tensor of any element type whose elements all have this value. The value is stored once.
     ///
-    /// Rounds the value to the nearest number of a floating-point type, ties to even. The imaginary part of a complex
-    /// number is 0.
+    /// If the element type is a floating-point type, rounds the value to the nearest number of this type, with ties to
+    /// even. If the element type is complex, the real part is rounded in the same way, and the imaginary part is 0.
     ///
     /// # Errors
     ///
@@ -165,7 +165,8 @@ fn repeated(ty: TensorType, element: Vec<u8>) -> Result<Literal> {
     Literal::new(ty, if empty { Vec::new() } else { element })
 }
 
-/// Appends a number in the byte format of [`Literal`].
+/// Appends `value` to `bytes` as one element of type `element`, in the byte format of [`Literal`]. Returns an error if
+/// the type cannot represent the value.
 fn write_number(value: f64, element: ElementType, bytes: &mut Vec<u8>) -> Result<()> {
     if let Some(part) = element.complex_part() {
         write_number(value, part, bytes)?;
@@ -179,13 +180,13 @@ fn write_number(value: f64, element: ElementType, bytes: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// Converts a number to an integer or a boolean, and returns its bits, extended to 64 bits. Returns `None` if the
-/// number is a fraction, is not finite, or is out of range.
+/// Converts a number to an integer or a boolean, and returns the bits of the result, extended to 64 bits. Returns
+/// `None` if the number is a fraction, is not finite, or is outside the range of the type.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the value is an integer in range")]
 fn integer(value: f64, element: ElementType) -> Option<u64> {
     let width = element.bit_width();
     let signed = element.is_signed_integer();
-    // A power of two is exact as an `f64`.
+    // The bounds are powers of two, which an `f64` represents exactly.
     let limit = (2f64).powi(if signed { width.cast_signed() - 1 } else { width.cast_signed() });
     let fits = value.fract() == 0.0 && value < limit && value >= if signed { -limit } else { 0.0 };
     fits.then(|| if signed { (value as i64).cast_unsigned() } else { value as u64 })

@@ -54,11 +54,12 @@ impl FunctionBuilder {
         self.one(Location::caller(), kind, &[x, shape], Types::one(result))
     }
 
-    /// Works like [`Self::pad`], but the paddings are operands. Each operand has one integer for each dimension of `x`.
+    /// Works like [`Self::pad`], but `low`, `high` and `interior` are operands. Each of the three contains one integer
+    /// for each dimension of `x`.
     ///
     /// # Errors
     ///
-    /// Returns an error if an operand does not have one integer for each dimension of `x`.
+    /// Returns an error if `low`, `high` or `interior` does not have one integer for each dimension of `x`.
     #[track_caller]
     pub fn dynamic_pad(
         &self,
@@ -70,11 +71,12 @@ impl FunctionBuilder {
         self.one(Location::caller(), OpKind::DynamicPad, &[x, value, low, high, interior], Types::one(result))
     }
 
-    /// Works like [`Self::slice`], but the ranges are operands. Each operand has one integer for each dimension of `x`.
+    /// Works like [`Self::slice`], but `start`, `limit` and `strides` are operands. Each of the three contains one
+    /// integer for each dimension of `x`.
     ///
     /// # Errors
     ///
-    /// Returns an error if an operand does not have one integer for each dimension of `x`.
+    /// Returns an error if `start`, `limit` or `strides` does not have one integer for each dimension of `x`.
     #[track_caller]
     pub fn real_dynamic_slice(
         &self,
@@ -130,7 +132,7 @@ impl FunctionBuilder {
         self.one(at, kind, &operands, options.element.map_or(Types::Inferred, Types::Elements))
     }
 
-    /// Converts numbers to a quantized type, or converts one quantized type to another.
+    /// Quantizes floating-point numbers, or converts one quantized type to another.
     ///
     /// # Errors
     ///
@@ -164,7 +166,7 @@ impl FunctionBuilder {
     }
 }
 
-/// Returns the text of a scalar tensor type with these extents inserted.
+/// Inserts the extents of `shape` into `scalar`, which is the text of a scalar tensor type, and returns the new text.
 fn with_extents(scalar: &str, shape: &[i64]) -> String {
     let mut text = String::from("tensor<");
     for &extent in shape {

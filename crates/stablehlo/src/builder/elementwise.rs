@@ -52,7 +52,7 @@ unary_methods! {
     cbrt Cbrt;
     /// Rounds up to an integer.
     ceil Ceil;
-    /// Counts the zero bits before the highest set bit.
+    /// Counts the leading zero bits.
     count_leading_zeros CountLeadingZeros;
     /// Computes the cosine.
     cosine Cosine;
@@ -152,7 +152,8 @@ impl FunctionBuilder {
         self.compare_at(Location::caller(), x, direction, y, ComparisonType::NoType)
     }
 
-    /// Compares two tensors with this comparison type, such as the total order of floating-point numbers.
+    /// Compares two tensors elementwise. `compare_type` selects how elements are compared, for example by the total
+    /// order of floating-point numbers.
     ///
     /// # Errors
     ///

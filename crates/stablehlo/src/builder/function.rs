@@ -93,9 +93,9 @@ impl FunctionBuilder {
         self
     }
 
-    /// Enables or disables NumPy-style broadcasting of elementwise ops, `compare`, `select` and `clamp`. If it is
-    /// enabled, operands of different shapes are broadcast as by [`Self::broadcast_shapes`]. It is disabled by default,
-    /// as in StableHLO.
+    /// Enables or disables NumPy-style broadcasting of elementwise ops, `compare`, `select` and `clamp`. If
+    /// broadcasting is enabled, these ops broadcast operands of different shapes as [`Self::broadcast_shapes`] does. It
+    /// is disabled by default, as in StableHLO.
     pub fn numpy_broadcasting(&self, on: bool) -> &Self {
         self.numpy.set(on);
         self
@@ -150,7 +150,8 @@ impl FunctionBuilder {
         self.tensor_of("type", Location::caller(), value)
     }
 
-    /// Returns the tensor type of an operand of the op that is about to be added.
+    /// Returns the type of `value`, which must be a tensor. Errors name the op `op`, which is about to be added, and
+    /// the caller's source location `at`.
     pub(super) fn tensor_of(&self, op: &str, at: At, value: Value) -> Result<TensorType> {
         let state = self.state.borrow();
         let ty = state.ty(value).and_then(|ty| match &**ty {
@@ -160,7 +161,8 @@ impl FunctionBuilder {
         ty.map_err(|e| self.place(e, op, at))
     }
 
-    /// Returns the types of operands of the op that is about to be added.
+    /// Returns the types of `values`. Errors name the op `op`, which is about to be added, and the caller's source
+    /// location `at`.
     pub(super) fn types_of(&self, op: &str, at: At, values: &[Value]) -> Result<Vec<Type>> {
         let state = self.state.borrow();
         let ids = state.resolve(values).map_err(|e| self.place(e, op, at))?;
@@ -193,8 +195,8 @@ impl FunctionBuilder {
         self.state.borrow_mut().set_attribute(value, name, attribute).map_err(|e| self.place(e, "set_attribute", at))
     }
 
-    /// Adds an op, given its kind, operands and result types. Use it for an op of another dialect, or to set result
-    /// types that differ from the inferred types.
+    /// Adds an op, given its kind, operands and result types. Use this method for an op of another dialect, or to set
+    /// result types that differ from the inferred types.
     ///
     /// # Errors
     ///
@@ -240,13 +242,13 @@ impl FunctionBuilder {
         placed(error, op, &self.name, at)
     }
 
-    /// Creates an error for an op that is about to be added.
+    /// Creates an error for the StableHLO op `op`, which is about to be added. `at` is the caller's source location.
     #[cold]
     pub(super) fn error(&self, kind: ErrorKind, op: &str, at: At, message: impl std::fmt::Display) -> Error {
         self.place(Error::new(kind, message), &format!("stablehlo.{op}"), at)
     }
 
-    /// Adds an op.
+    /// Adds an op to the innermost open region, and returns its results.
     pub(super) fn push_op(&self, at: At, operands: &[Value], new: NewOp) -> Result<Results> {
         self.state.borrow_mut().add(at, operands, new).map_err(|e| self.place(e, "op", at))
     }
@@ -257,13 +259,13 @@ impl FunctionBuilder {
         results.map(|results| results[0]).map_err(|e| self.place(e, "op", at))
     }
 
-    /// Adds an op without regions and with one result.
+    /// Adds an op that has no regions, and returns its first result. Returns an error if the op has no result.
     pub(super) fn one(&self, at: At, kind: OpKind, operands: &[Value], types: Types) -> Result<Value> {
         let new = NewOp { kind, regions: Vec::new(), attributes: Attributes::new(), types };
         self.single(at, operands, new)
     }
 
-    /// Adds an op with one result.
+    /// Adds an op, and returns its first result. Returns an error if the op has no result.
     pub(super) fn single(&self, at: At, operands: &[Value], new: NewOp) -> Result<Value> {
         let results = self.push_op(at, operands, new)?;
         results
@@ -272,8 +274,9 @@ impl FunctionBuilder {
             .ok_or_else(|| self.place(Error::new(ErrorKind::Structure, "the op has no result"), "op", at))
     }
 
-    /// Creates the kind of an op from its attributes, under their names in portable artifacts. Absent attributes get
-    /// the same defaults as in the readers, because this method calls the same function.
+    /// Creates the [`OpKind`] of the op `op`. `attributes` lists the attributes under their names in portable
+    /// artifacts. Absent attributes get the same defaults as in the readers, because this method calls the same
+    /// function.
     pub(super) fn kind(
         &self,
         at: At,

@@ -121,9 +121,10 @@ impl FunctionBuilder {
         self.one(Location::caller(), OpKind::Cholesky { lower }, &[x], Types::Inferred)
     }
 
-    /// Solves linear equations with triangular matrices: `op(a) * x = b` if `left_side` is true, otherwise
-    /// `x * op(a) = b`. `transpose_a` selects `op`. `lower` selects the triangle of `a` that is read. If
-    /// `unit_diagonal` is true, the elements on the diagonal of `a` are taken to be 1.
+    /// Solves linear equations for `x`. The equations are `op(a) * x = b` if `left_side` is true, and `x * op(a) = b`
+    /// otherwise. `a` contains triangular matrices. `transpose_a` selects `op`, which is the identity, the transpose or
+    /// the adjoint. `lower` selects the triangle of `a` that is read. If `unit_diagonal` is true, the elements on the
+    /// diagonal of `a` are taken to be 1.
     ///
     /// # Errors
     ///
@@ -172,7 +173,7 @@ impl FunctionBuilder {
         self.one(at, OpKind::Rng { distribution }, &[a, b, shape_value], Types::one(TensorType::new(shape, ty.element)))
     }
 
-    /// Creates random bits of this type. Returns the next state of the generator and the random bits.
+    /// Creates a tensor of this type with random bits. Returns the next state of the generator and the random bits.
     ///
     /// # Errors
     ///
@@ -217,7 +218,8 @@ impl FunctionBuilder {
         self.one(Location::caller(), kind, &operands, Types::Inferred)
     }
 
-    /// Normalizes a batch for training. Returns the output, and the mean and the variance of the batch.
+    /// Normalizes a batch for training. Returns the normalized batch, the mean for each feature and the variance for
+    /// each feature.
     ///
     /// # Errors
     ///

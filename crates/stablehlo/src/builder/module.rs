@@ -43,7 +43,8 @@ struct ModuleState {
     locations: Vec<ir::Location>,
 }
 
-/// A function that other functions of the module can call, with the types of its arguments and results.
+/// Handle to a function that other functions of the module can call. It contains the types of the function's arguments
+/// and results.
 #[derive(Clone, Debug)]
 pub struct Callee(Arc<Signature>);
 

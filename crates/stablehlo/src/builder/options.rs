@@ -2,7 +2,7 @@
 
 use crate::ir::*;
 
-/// Generates methods that set fields.
+/// Generates methods that set one field each. Each method takes and returns the options by value.
 macro_rules! setters {
     ($($(#[doc = $doc:literal])+ $name:ident($($field:ident).+): $ty:ty;)*) => {
         $(
@@ -118,9 +118,10 @@ pub struct Convolution {
 }
 
 impl Convolution {
-    /// Creates the options of a convolution over `spatial` spatial dimensions, with strides and dilations of 1 and
-    /// without padding. In the input and the output, the batch dimension is the first and the feature dimension is the
-    /// last (NHWC). In the kernel, the input features and then the output features are the last dimensions (HWIO).
+    /// Creates the options of a convolution over `spatial` spatial dimensions. Strides and dilations are 1, and there
+    /// is no padding. In the input and the output, the batch dimension is the first and the feature dimension is the
+    /// last (NHWC). In the kernel, the last two dimensions are the input features and the output features, in this
+    /// order (HWIO).
     #[must_use]
     pub fn new(spatial: usize) -> Self {
         Self::with_dimensions(ConvDimensions {
@@ -136,8 +137,9 @@ impl Convolution {
         })
     }
 
-    /// Works like [`Self::new`], but the feature dimension of input and output follows the batch dimension (NCHW). The
-    /// kernel begins with the output features, followed by the input features (OIHW).
+    /// Works like [`Self::new`], but in the input and the output, the feature dimension follows the batch dimension
+    /// (NCHW). The first two dimensions of the kernel are the output features and the input features, in this order
+    /// (OIHW).
     #[must_use]
     pub fn features_first(spatial: usize) -> Self {
         let last: Vec<usize> = (2..spatial + 2).collect();
@@ -154,7 +156,7 @@ impl Convolution {
         })
     }
 
-    /// Creates the options of a convolution with these dimension numbers, with strides and dilations of 1 and without
+    /// Creates the options of a convolution with these dimension numbers. Strides and dilations are 1, and there is no
     /// padding.
     #[must_use]
     pub fn with_dimensions(dimensions: ConvDimensions) -> Self {
@@ -278,7 +280,7 @@ pub struct WindowOptions {
 }
 
 impl WindowOptions {
-    /// Creates a window of these extents, with strides and dilations of 1 and without padding.
+    /// Creates a window of these extents. Strides and dilations are 1, and there is no padding.
     #[must_use]
     pub fn new(dimensions: impl Into<Vec<i64>>) -> Self {
         let dimensions = dimensions.into();
@@ -318,7 +320,7 @@ pub struct CustomCall {
 }
 
 impl CustomCall {
-    /// Creates a call of this target without side effects, with an empty configuration and API version 1.
+    /// Creates a call of this target. The call has no side effects, an empty configuration and API version 1.
     #[must_use]
     pub fn new(target: impl Into<String>) -> Self {
         Self {
@@ -333,7 +335,7 @@ impl CustomCall {
     setters! {
         /// Sets whether the call has side effects. The compiler must not remove a call with side effects.
         has_side_effect(has_side_effect): bool;
-        /// Sets the configuration, which is a string, or a dictionary for API version 4.
+        /// Sets the configuration. It is a dictionary for API version 4, and a string for other versions.
         backend_config(backend_config): Attribute;
         /// Sets the API version of the target's interface. Version 4 is XLA's typed FFI.
         api_version(api_version): i64;
@@ -433,11 +435,13 @@ impl Channel {
     }
 
     setters! {
-        /// Sets the pairs of a sending device and a receiving device.
+        /// Sets the pairs of communicating devices. Each pair contains a sending device and a receiving device, in this
+        /// order.
         source_target_pairs(pairs): Vec<[i64; 2]>;
     }
 
-    /// Returns the channel's id and type. `host_type` is the type of a channel to or from the host.
+    /// Returns the channel's id and its type code. For a channel to or from the host, the code is `host_type`. For a
+    /// channel between devices, it is 1.
     pub(super) fn handle(&self, host_type: i64) -> ChannelHandle {
         ChannelHandle { id: self.id, channel_type: if self.host { host_type } else { 1 } }
     }

@@ -9,7 +9,8 @@ use super::value::{Value, Values};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
-/// Returns the scalar type with the element type of a tensor.
+/// Returns the type of a scalar that has the element type of the tensor type `ty`. Returns an error if `ty` is not a
+/// tensor type.
 fn scalar_of(ty: &Type) -> Result<Type> {
     match ty {
         Type::Tensor(tensor) => Ok(TensorType::new([], tensor.element).into()),
@@ -164,8 +165,8 @@ impl FunctionBuilder {
         self.structured("stablehlo.scatter", at, operands, new_op(kind, vec![region]), &inputs)
     }
 
-    /// Selects one element of each window of `operand`. Combines the window's element of `source` with the result at
-    /// the position of the selected element. `select` takes two elements and returns whether to keep the first.
+    /// Selects one element of each window of `operand`. Combines the element of `source` for this window with the
+    /// result's element at the selected position. `select` takes two elements and returns whether to keep the first.
     /// `scatter` combines the current element of the result, which is initially `init`, with an element of `source`.
     ///
     /// # Errors
@@ -213,8 +214,8 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// Returns an error if a closure returns an error, if `condition` does not return a boolean, or if `body` returns
-    /// values of other types.
+    /// Returns an error if a closure returns an error, if `condition` does not return a boolean, or if the values that
+    /// `body` returns do not have the types of `init`.
     #[track_caller]
     pub fn while_<V: Values>(
         &self,
@@ -282,8 +283,8 @@ impl FunctionBuilder {
         self.structured(name, at, vec![index], new_op(OpKind::Case, regions), &form)
     }
 
-    /// Starts an asynchronous op: a collective or a slice, which the closure adds. Returns a future, which is the
-    /// operand of [`Self::async_done`].
+    /// Starts an asynchronous op, which is a collective or a slice that the closure adds. Returns a future, which is
+    /// the operand of [`Self::async_done`].
     ///
     /// # Errors
     ///
@@ -341,7 +342,8 @@ impl FunctionBuilder {
         types.iter().map(scalar_of).collect::<Result<_>>().map_err(|e| self.place(e, op, at))
     }
 
-    /// Creates a structure of the same form as `form` from these values.
+    /// Creates a structure of the same form as `form` from these values. An implementation of [`Values`] that is not
+    /// consistent causes an error.
     pub(super) fn rebuilt<V: Values>(&self, op: &str, at: At, form: &V, values: Vec<Value>) -> Result<V> {
         form.rebuild(&mut values.into_iter()).ok_or_else(|| {
             let error = Error::new(

@@ -73,8 +73,8 @@ impl FunctionBuilder {
         self.one(at, kind, &[x], Types::one(ty))
     }
 
-    /// Adds dimensions of these extents before the operand's dimensions. Adds a `broadcast_in_dim`, which replaces the
-    /// op `broadcast` of earlier StableHLO versions.
+    /// Adds dimensions of these extents before the operand's dimensions. The new op is a `broadcast_in_dim`, which
+    /// replaces the op `broadcast` of earlier StableHLO versions.
     ///
     /// # Errors
     ///
@@ -111,7 +111,8 @@ impl FunctionBuilder {
         self.one(Location::caller(), kind, &[x], Types::Inferred)
     }
 
-    /// Extracts the elements from `start` (inclusive) to `limit` (exclusive), with these strides.
+    /// Extracts the elements from `start` (inclusive) to `limit` (exclusive). In each dimension, takes every element
+    /// whose distance from `start` is a multiple of the stride.
     ///
     /// # Errors
     ///
@@ -123,8 +124,8 @@ impl FunctionBuilder {
         self.one(Location::caller(), kind, &[x], Types::Inferred)
     }
 
-    /// Extracts a slice of these sizes that starts at indices known only at run time. The indices are scalars, one for
-    /// each dimension.
+    /// Extracts a slice of these sizes. The slice starts at the indices in `start`, which are known only at run time.
+    /// `start` contains one scalar for each dimension.
     ///
     /// # Errors
     ///
@@ -137,8 +138,8 @@ impl FunctionBuilder {
         self.one(Location::caller(), kind, &operands, Types::Inferred)
     }
 
-    /// Replaces a slice with `update`. The slice starts at indices known only at run time, which are scalars, one for
-    /// each dimension.
+    /// Replaces a slice of `x` with `update`. The slice starts at the indices in `start`, which are known only at run
+    /// time. `start` contains one scalar for each dimension.
     ///
     /// # Errors
     ///
@@ -160,8 +161,9 @@ impl FunctionBuilder {
         self.one(Location::caller(), OpKind::Concatenate { dimension }, operands, Types::Inferred)
     }
 
-    /// Pads each dimension before (`low`), after (`high`) and between (`interior`) the elements with a scalar. Negative
-    /// edge padding removes elements.
+    /// Pads a tensor with the scalar `value`. For each dimension, `low` and `high` are the numbers of elements to
+    /// insert before and after the tensor's elements, and `interior` is the number to insert between two adjacent
+    /// elements. A negative `low` or `high` removes elements.
     ///
     /// # Errors
     ///
@@ -216,7 +218,8 @@ fn reshaped(text: &str, shape: &[i64]) -> String {
     for &extent in shape {
         new.push_str(&if extent == DYNAMIC { "?x".to_owned() } else { format!("{extent}x") });
     }
-    // Trimming the text also removed the closing angle brackets of the element type, such as a quantized type.
+    // Trimming the text also removed the closing angle brackets of the element type, for example of a quantized type.
+    // Append them again, and close the tensor type.
     let brackets = 1 + element.matches('<').count() - element.matches('>').count();
     new + element + &">".repeat(brackets)
 }

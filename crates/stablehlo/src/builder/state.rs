@@ -29,7 +29,7 @@ pub(super) enum Types {
 }
 
 impl Types {
-    /// States the type of an op's only result.
+    /// Returns [`Types::Stated`] for an op whose only result has this type.
     pub(super) fn one(ty: impl Into<Type>) -> Self {
         Self::Stated(SmallVec::from_iter([ty.into()]))
     }
@@ -190,7 +190,7 @@ impl State {
         }
     }
 
-    /// Adds a value to the innermost region. `position` is the index of its type.
+    /// Adds a value to the innermost region. `position` is the index of the value's type in the interned types.
     fn define(&mut self, position: u32) -> Result<ValueId> {
         let Ok(id) = u32::try_from(self.func.values.len()) else {
             return Err(Error::new(ErrorKind::Limit, "a function has more than 2^32 values"));
@@ -200,7 +200,7 @@ impl State {
         Ok(ValueId(id))
     }
 
-    /// Adds an argument of the function.
+    /// Adds an argument to the function, and returns its value.
     pub(super) fn argument(&mut self, ty: Type, attributes: Attributes) -> Result<Value> {
         check_type(&ty)?;
         let position = self.intern(ty);
@@ -214,7 +214,7 @@ impl State {
         Ok(self.value(id))
     }
 
-    /// Adds an op to the innermost region.
+    /// Adds an op to the innermost region, and returns its results. If the op is not valid, removes its results again.
     pub(super) fn add(&mut self, at: At, operands: &[Value], new: NewOp) -> Result<Results> {
         let NewOp { kind, regions, attributes, types } = new;
         let mut op = Op {
@@ -243,7 +243,7 @@ impl State {
         }
     }
 
-    /// Sets the operands and results of an op, and checks the op.
+    /// Sets the operands of an op, adds its results with the types that `types` specifies, and checks the op.
     fn complete(&mut self, op: &mut Op, operands: &[Value], types: Types) -> Result<()> {
         op.operands = self.resolve(operands)?;
         let types = match types {
@@ -269,8 +269,8 @@ impl State {
         check_op(&self.func, op)
     }
 
-    /// Adds an elementwise op. If the operands and the result have the same type, each combination of op and type is
-    /// checked only once.
+    /// Adds an elementwise op. `bit` is the bit of the op in the bit sets in `sound`. If the operands and the result
+    /// have the same type, each combination of op and type is checked only once.
     pub(super) fn elementwise(&mut self, at: At, operands: &[Value], kind: OpKind, bit: usize) -> Result<Results> {
         let ids = self.resolve(operands).map_err(|e| e.with_op(&kind.name()))?;
         let position = self.func.values.position(ids[0]);
@@ -295,7 +295,8 @@ impl State {
         Ok(Results::from_iter([self.value(result)]))
     }
 
-    /// Opens a region. Returns the previous number of open regions, for [`Self::close`], and the region's arguments.
+    /// Opens a region with arguments of the types `args`. Returns the number of regions that were open before, for
+    /// [`Self::close`], and the region's arguments.
     pub(super) fn open(&mut self, args: Vec<Type>) -> Result<(usize, Vec<Value>)> {
         args.iter().try_for_each(check_type)?;
         let depth = self.frames.len();
@@ -315,8 +316,8 @@ impl State {
         Ok((depth, values))
     }
 
-    /// Ends the innermost region with a return op that returns these values. The region stays open until
-    /// [`Self::close`] is called.
+    /// Appends a return op with the operands `returned` to the innermost region, and returns the region. The region's
+    /// values stay in scope until [`Self::close`] is called.
     pub(super) fn end(&mut self, at: At, returned: &[Value]) -> Result<Region> {
         let ids = self.resolve(returned).map_err(|e| e.with_op("stablehlo.return"))?;
         let mut op = Op::new(OpKind::Return, ids, ValueIds::new());

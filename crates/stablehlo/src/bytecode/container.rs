@@ -37,11 +37,11 @@ pub(super) enum Dialect {
     Other,
 }
 
-/// One encoded attribute or type.
+/// One attribute or type, in its dialect's encoding or as MLIR assembly text.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) dialect: Dialect,
-    /// Whether the entry is in the dialect's own encoding. Otherwise the entry is MLIR assembly text.
+    /// Whether the bytes in `range` are in the dialect's encoding. Otherwise they are MLIR assembly text.
     pub(super) encoded: bool,
     pub(super) range: Range<usize>,
 }
@@ -52,7 +52,7 @@ pub(super) struct OpName {
     pub(super) full: String,
 }
 
-/// Data of a dialect resource.
+/// A dialect resource. The reader keeps the byte range of a blob, and ignores the data of other resources.
 #[derive(Clone)]
 pub(super) enum Resource {
     Blob(Range<usize>),
@@ -151,7 +151,7 @@ impl<'a> Container<'a> {
         }
     }
 
-    /// Reads a string index, and returns the string as text.
+    /// Reads a string index, and returns a copy of the string. Replaces invalid UTF-8 with replacement characters.
     pub(super) fn text(&self, cursor: &mut Cursor<'_>) -> Result<String> {
         let range = self.string(cursor)?;
         Ok(String::from_utf8_lossy(&self.file[range]).into_owned())

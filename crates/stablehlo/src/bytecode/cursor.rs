@@ -67,7 +67,7 @@ impl<'a> Cursor<'a> {
         Ok(byte)
     }
 
-    /// Skips `count` bytes, and returns their range.
+    /// Skips `count` bytes, and returns their range in the file.
     pub(super) fn take(&mut self, count: usize) -> Result<Range<usize>> {
         if count > self.remaining() {
             return Err(self.ended());
@@ -146,7 +146,8 @@ impl<'a> Cursor<'a> {
         self.check_count(value)
     }
 
-    /// Checks a count as [`Self::count`] does.
+    /// Returns `value` as a `usize`. Returns an error if it is larger than the rest of the section, as [`Self::count`]
+    /// does.
     #[inline]
     pub(super) fn check_count(&self, value: u64) -> Result<usize> {
         match usize::try_from(value) {
@@ -155,7 +156,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads a count, and then this many elements.
+    /// Reads the number of elements, and then calls `item` to read each element.
     pub(super) fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let count = self.count()?;
         let mut items = Vec::with_capacity(count.min(64));
@@ -165,7 +166,7 @@ impl<'a> Cursor<'a> {
         Ok(items)
     }
 
-    /// Reads a length, and then this many bytes.
+    /// Reads a length, skips this many bytes, and returns their range.
     pub(super) fn blob(&mut self) -> Result<Range<usize>> {
         let length = self.index()?;
         self.take(length)

@@ -16,14 +16,14 @@ use crate::ir::{Attribute, Attributes, ElementType, Literal, TensorType, Type, V
 use crate::print::{attribute_text, float_text};
 use crate::types::Ty;
 
-/// Maximum nesting depth of attributes and types.
+/// Maximum nesting depth of attributes and types. It bounds the stack that the recursive decoder needs.
 pub(super) const MAX_DEPTH: usize = 32;
 
-/// The tables, their decoded entries and the remaining budget.
+/// The tables of a file, with the entries that are already decoded. `budget` limits the memory for copies of entries.
 pub(super) struct Tables<'a> {
     pub(super) container: Container<'a>,
     pub(super) program: &'a Bytes,
-    /// Index in `loaded` plus one for each attribute, or 0 if the attribute is not decoded yet.
+    /// For each attribute, its index in `loaded` plus one, or 0 if the attribute is not decoded yet.
     attributes: Vec<u32>,
     /// Decoded attributes, each with the cost of a copy.
     loaded: Vec<(Attribute, usize)>,
@@ -36,7 +36,7 @@ pub(super) struct Tables<'a> {
 #[derive(Clone)]
 struct ValueType {
     ty: Arc<Type>,
-    /// Number of the last function that had a value of this type, and the index of the type among that function's
+    /// Ordinal of the last function that had a value of this type, and the index of the type among that function's
     /// interned types.
     interned: (u32, u32),
 }
@@ -70,7 +70,7 @@ impl<'a> Tables<'a> {
         self.find(index).map_or(0, |(_, weight)| *weight)
     }
 
-    /// Returns the attribute with this index, which [`Self::load`] must have decoded.
+    /// Returns the attribute with this index. [`Self::load`] must have decoded it before.
     pub(super) fn loaded(&self, index: usize) -> &Attribute {
         const MISSING: &Attribute = &Attribute::Unit;
         self.find(index).map_or(MISSING, |(attribute, _)| attribute)
@@ -101,8 +101,8 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// Interns the type with this index in `values`, the value types of the function with the number `func`. Returns
-    /// its position among the interned types. Function numbers start at 1.
+    /// Interns the type with this index in `values`, which holds the value types of one function. `func` is the ordinal
+    /// of this function in the program, starting at 1. Returns the index of the type among the interned types.
     #[inline]
     pub(super) fn interned_type(
         &mut self,
@@ -149,7 +149,7 @@ impl<'a> Tables<'a> {
         self.budget.charge(weight).map_err(|e| e.with_offset(offset))
     }
 
-    /// Returns the encoded attribute with this index.
+    /// Returns the table entry of the attribute with this index. `offset` is the file offset for an error.
     pub(super) fn attribute_entry(&self, offset: usize, index: usize) -> Result<super::container::Entry> {
         let entries = &self.container.attributes;
         entries.get(index).cloned().ok_or_else(|| {
@@ -198,19 +198,21 @@ impl<'a> Tables<'a> {
         Ok(())
     }
 
-    /// Returns a NUL-terminated range of the file as MLIR text.
+    /// Returns the MLIR text in a range of the file, without the NUL at its end.
     pub(super) fn assembly(&self, range: std::ops::Range<usize>) -> String {
         let bytes = &self.container.file[range];
         String::from_utf8_lossy(bytes.strip_suffix(b"\0").unwrap_or(bytes)).into_owned()
     }
 
-    /// Reads the index of an attribute, and returns a copy of this attribute.
+    /// Reads the index of an attribute, and returns a copy of this attribute. `depth` is the nesting depth of the
+    /// parent.
     pub(super) fn child(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
         let index = cursor.index()?;
         self.child_at(cursor, index, depth)
     }
 
-    /// Returns a copy of the attribute with this index.
+    /// Returns a copy of the attribute with this index. `depth` is the nesting depth of the attribute that refers to
+    /// it.
     pub(super) fn child_at(&mut self, cursor: &Cursor<'_>, index: usize, depth: usize) -> Result<Attribute> {
         self.load_attribute(cursor.pos(), index, depth + 1)?;
         self.charge(cursor.pos(), self.weight(index))?;
@@ -280,7 +282,7 @@ impl<'a> Tables<'a> {
         })
     }
 
-    /// Creates the error for an unknown code, which a newer producer may have written.
+    /// Creates the error for an unknown `code`, which a newer producer may have written. `what` names the kind of code.
     pub(super) fn unknown(&self, cursor: &Cursor<'_>, what: &str, code: u64) -> Error {
         cursor.error(format_args!("unknown {what} code {code} in an artifact of {}", self.container.producer))
     }
@@ -330,7 +332,8 @@ impl<'a> Tables<'a> {
         Ok(float_attribute(bits, element))
     }
 
-    /// Reads the tensor type of a dense constant. `Err` holds the text of a type that [`TensorType`] cannot represent.
+    /// Reads the tensor type of a dense constant. The inner `Err` holds the text of a type that [`TensorType`] cannot
+    /// represent.
     fn tensor_type(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Result<TensorType, String>> {
         Ok(match self.child_type(cursor, depth)?.into_type() {
             Type::Tensor(tensor) => Ok(tensor),
@@ -338,7 +341,8 @@ impl<'a> Tables<'a> {
         })
     }
 
-    /// Reads a dense constant. Its data is a slice of the program, unless its elements are narrower than a byte.
+    /// Reads a dense constant. Its data is a slice of the program. Elements narrower than a byte are unpacked into a
+    /// copy.
     fn dense(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
         let ty = self.tensor_type(cursor, depth)?;
         let offset = cursor.pos();
@@ -487,7 +491,7 @@ const ENUMERATIONS: &[(u64, &str, &str)] = &[
     (7, "fft_type", "FFT IFFT RFFT IRFFT"),
     (11, "precision", "DEFAULT HIGH HIGHEST"),
     (12, "rng_algorithm", "DEFAULT THREE_FRY PHILOX"),
-    // The value 0 of this enumeration has no name.
+    // The value 0 of this enumeration has no name, so the first keyword is empty.
     (13, "rng_distribution", " UNIFORM NORMAL"),
     (16, "transpose", "TRANSPOSE_INVALID NO_TRANSPOSE TRANSPOSE ADJOINT"),
     (19, "result_accuracy_mode", "DEFAULT HIGHEST TOLERANCE"),

@@ -28,7 +28,7 @@ impl FuncAttributes {
             .ok_or_else(|| Error::new(ErrorKind::Attribute, format_args!("attribute `{name}` must be a string")))
     }
 
-    /// Returns the length of a list of dictionaries, or 0 if the attribute is absent.
+    /// Returns the length of the list `name`. Returns 0 if the attribute is absent or is not a list.
     fn length(&self, name: &str) -> usize {
         match self.find(name) {
             Some(Attribute::Array(items)) => items.len(),
@@ -36,7 +36,8 @@ impl FuncAttributes {
         }
     }
 
-    /// Returns one dictionary for each argument or result. Missing dictionaries are empty.
+    /// Returns the `count` dictionaries in the list `name`, one for each argument or result. A shorter or absent list
+    /// is padded with empty dictionaries. A longer list is an error.
     fn lists(&self, name: &str, count: usize) -> Result<Vec<Attributes>> {
         let wrong = || {
             Error::new(
@@ -97,7 +98,7 @@ impl<'a> Walk<'a> {
             let Type::Other(ty) = ty else {
                 return Err(Error::new(ErrorKind::Attribute, "attribute `function_type` must be a function type"));
             };
-            // The verifier checks that there are as many dictionaries as arguments and results.
+            // Keep all dictionaries. The verifier checks that there are as many dictionaries as arguments and results.
             let (inputs, results) = (f.length("arg_attrs"), f.length("res_attrs"));
             let lists = [f.lists("arg_attrs", inputs)?, f.lists("res_attrs", results)?];
             let attributes = declaration(name, ty, visibility.as_deref(), lists, f.discardable);

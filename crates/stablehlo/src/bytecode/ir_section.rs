@@ -28,13 +28,13 @@ pub(super) struct Scope {
     extent: usize,
     /// Types of all values of the function.
     pub(super) values: ValueTypes,
-    /// Number of the function in the program, starting at 1.
+    /// Ordinal of the function in the program, starting at 1.
     func: u32,
 }
 
 impl Scope {
     pub(super) fn new(func: usize) -> Self {
-        // Type tables use 0 for a type that no function has interned yet, so function numbers start at 1.
+        // Type tables use 0 for a type that no function has interned yet, so the ordinals of functions start at 1.
         Self { func: u32::try_from(func).unwrap_or(0).saturating_add(1), ..Self::default() }
     }
 
@@ -103,9 +103,9 @@ pub(super) struct Head {
 /// The attributes of one op.
 #[derive(Default)]
 pub(super) struct Gathered {
-    /// Names and indices of the attributes in the op's properties.
+    /// Name and attribute index of each attribute in the op's properties.
     pub(super) own: SmallVec<[(&'static str, usize); 8]>,
-    /// The op's inherent attributes in files without properties, which store them by name.
+    /// Inherent attributes that the file stores by name. A file does so if it has no properties.
     pub(super) named: Attributes,
     pub(super) discardable: Attributes,
 }
@@ -288,8 +288,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Separates the op's inherent attributes from its discardable attributes. Decodes all of them except for the type
-    /// of a function.
+    /// Separates the op's inherent attributes from its discardable attributes. Decodes all attributes except for the
+    /// type of a function.
     pub(super) fn gather(&mut self, head: &Head) -> Result<Gathered> {
         const POSITIONAL: Names = Names(
             "attr0 attr1 attr2 attr3 attr4 attr5 attr6 attr7 attr8 attr9 attr10 attr11 attr12 attr13 attr14 attr15 \
@@ -336,7 +336,8 @@ impl<'a> Walk<'a> {
         if !name.vhlo || self.all_in_properties(head) {
             return Ok(Gathered { own, named: Attributes::new(), discardable: all });
         }
-        // Artifacts without properties keep all attributes of an op in the dictionary.
+        // Artifacts without properties keep all attributes of an op in the dictionary, so separate the inherent
+        // attributes by name.
         let base = name.full.split_once('.').map_or("", |(_, base)| base);
         let (named, discardable) = all.into_iter().partition(|(attribute, _)| is_attribute(base, attribute));
         Ok(Gathered { own, named, discardable })
@@ -414,7 +415,7 @@ impl<'a> Walk<'a> {
             };
             let value = scope.add(&mut self.tables, cursor.pos(), ty)?;
             if located {
-                // The IR does not store the locations of block arguments.
+                // The IR does not store the locations of block arguments, so skip the index.
                 cursor.index()?;
             }
             numbers.define(scope, cursor, value)?;
@@ -469,7 +470,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Appends an ordinary op to `ops`, without its regions. `head` contains the op's other fields.
+    /// Adds the results of an op to `scope`, and appends the op to `ops`, without its regions. `head` contains the op's
+    /// other fields.
     #[inline]
     fn shallow(
         &mut self,

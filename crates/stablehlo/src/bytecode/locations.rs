@@ -1,4 +1,5 @@
-//! Source locations: attributes that ops refer to, which stay encoded until they are used.
+//! Source locations of an artifact. Locations are attributes, and ops refer to them by index. They stay encoded until
+//! they are used.
 //!
 //! The id of a location is the index of its attribute plus one, and id 0 is the unknown location. To read an op, the
 //! reader therefore only reads this index. A location is decoded on request, without its nested locations.
@@ -14,7 +15,7 @@ use crate::attributes::Budget;
 use crate::error::Result;
 use crate::ir::{EncodedLocations, Location, LocationId};
 
-/// The attributes of a bytecode file, some of which are locations.
+/// The attributes of a bytecode file. Some of them are locations.
 pub(super) struct ArtifactLocations {
     program: Bytes,
     attributes: Vec<Entry>,
@@ -58,7 +59,8 @@ impl ArtifactLocations {
         self.attributes.iter().all(|entry| budget.charge(name(entry).unwrap_or(0)).is_ok())
     }
 
-    /// Returns the code of a builtin attribute, and a cursor over its fields.
+    /// Returns the code of an encoded attribute of MLIR's builtin dialect, and a cursor over its fields. Returns an
+    /// error for any other attribute.
     fn fields(&self, entry: &Entry) -> Result<(u64, Cursor<'_>)> {
         let mut cursor = Cursor::new(&self.program, entry.range.clone());
         if entry.dialect != Dialect::Builtin || !entry.encoded {

@@ -17,7 +17,7 @@ pub(super) enum Role {
     Op,
 }
 
-/// The name of an op in the file, and the properties that the reader derives from it.
+/// The name of an op in the file, and the data that the reader derives from the name.
 pub(super) struct Name {
     /// Name without the version, such as `stablehlo.add` or `sdy.mesh`.
     pub(super) full: String,
@@ -61,7 +61,8 @@ fn resolve_one(container: &Container<'_>, full: &str) -> Result<Name> {
         _ => match full.strip_prefix("vhlo.") {
             None => other(Role::Op, Opcode::Other),
             Some(versioned) => {
-                // Searching for a character is faster than searching for a string.
+                // Split at `v` and then remove `_`, because searching for a character is faster than searching for the
+                // string `_v`.
                 let split = versioned.rsplit_once('v').and_then(|(base, v)| Some((base.strip_suffix('_')?, v)));
                 let split = split.and_then(|(base, v)| Some((base, v.parse::<u32>().ok()?)));
                 let Some((base, version)) = split else { return Err(unknown(container, full)) };
@@ -72,7 +73,8 @@ fn resolve_one(container: &Container<'_>, full: &str) -> Result<Name> {
                     ));
                 }
                 let (code, attributes) = (Opcode::from_name(base), vhlo_attributes(base, version));
-                // Ops without attributes are not in the table of attribute names.
+                // The table of attribute names does not list ops without attributes, so accept version 1 of every other
+                // known op.
                 let plain = version == 1 && code != Opcode::Other;
                 if attributes.is_none() && !plain {
                     return Err(unknown(container, full));

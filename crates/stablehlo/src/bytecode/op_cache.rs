@@ -14,9 +14,10 @@ pub(super) struct CachedOp {
 /// The cached ops.
 #[derive(Default)]
 pub(super) struct OpCache {
-    /// Index in `known` plus one for each index of properties, or 0 if there is no entry.
+    /// For each index of properties, the index of its entry in `known` plus one, or 0 if there is no entry.
     by_properties: Vec<u32>,
-    /// Index in `known` plus one for each op name, or 0 if there is no entry. Used for ops without properties.
+    /// For each op name, the index of its entry in `known` plus one, or 0 if there is no entry. Used for ops without
+    /// properties.
     by_name: Vec<u32>,
     known: Vec<CachedOp>,
 }
@@ -31,8 +32,8 @@ impl OpCache {
         self.known.get((*position? as usize).checked_sub(1)?).filter(|known| known.name == name)
     }
 
-    /// Adds the kind of an op with these properties. Does nothing if the cache already has an entry for these
-    /// properties.
+    /// Adds an entry for ops with these properties. If `properties` is `None`, the entry is for ops with this name and
+    /// without properties. Does nothing if the cache already has such an entry.
     pub(super) fn add(&mut self, properties: Option<usize>, known: CachedOp) {
         let (list, index) = match properties {
             Some(properties) => (&mut self.by_properties, properties),

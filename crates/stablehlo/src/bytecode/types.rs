@@ -56,7 +56,7 @@ impl Tables<'_> {
             match ElementType::from_name(&text) {
                 Some(element) => Ty::Element(element),
                 None if text == "!stablehlo.token" => Ty::Value(Type::Token),
-                // The verifier checks this text.
+                // Keep the text of any other type. The verifier checks this text.
                 None => Ty::Value(Type::Other(text)),
             }
         };
@@ -82,8 +82,8 @@ impl Tables<'_> {
         })
     }
 
-    /// Reads a tensor type. If its element type is not an [`ElementType`] or it has an encoding, the IR keeps the type
-    /// as text.
+    /// Reads a tensor type. The IR keeps the type as text if the element type is not an [`ElementType`], or if the
+    /// tensor has an encoding.
     fn tensor(&mut self, cursor: &mut Cursor<'_>, depth: usize, encoding: Option<String>) -> Result<Ty> {
         let shape = cursor.list(Cursor::svarint)?;
         let element = self.child_type(cursor, depth)?;

@@ -8,7 +8,7 @@ use crate::compatible::list;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
-/// The result of an instruction as its arrays and tokens, with tuples flattened.
+/// The result of an instruction. `ids` contains its arrays and tokens, with tuples flattened.
 pub(super) struct Value {
     pub(super) ids: Vec<ValueId>,
     pub(super) shape: Shape,
@@ -22,7 +22,7 @@ pub(super) struct Body<'a> {
     pub(super) depth: usize,
     pub(super) defined: HashMap<i64, Value>,
     pub(super) params: Vec<Option<(Value, Vec<Attributes>)>>,
-    /// Upper bound of the parameter numbers.
+    /// Exclusive upper bound of the parameter numbers.
     pub(super) limit: usize,
     pub(super) ops: Vec<Op>,
 }
@@ -37,7 +37,7 @@ impl Body<'_> {
         self.defined.get(&local(id)).ok_or_else(undefined)
     }
 
-    /// Returns all operands, with tuples flattened.
+    /// Returns the values of all operands of an instruction, with tuples flattened.
     pub(super) fn operands(&self, i: &Instruction) -> Result<Vec<ValueId>> {
         let mut ids = Vec::with_capacity(i.operand_ids.len());
         for number in 0..i.operand_ids.len() {
@@ -58,7 +58,8 @@ impl Body<'_> {
         Ok(Value { ids: (start..self.values.len()).map(id).collect::<Result<_>>()?, shape })
     }
 
-    /// Combines existing values into one value of this shape.
+    /// Combines existing values into one value of this shape. Returns an error if the types of the values do not match
+    /// the shape.
     pub(super) fn alias(&self, ids: Vec<ValueId>, shape: Shape) -> Result<Value> {
         let mut types = Vec::new();
         shape::leaves(&shape, &mut types)?;
@@ -72,7 +73,8 @@ impl Body<'_> {
         Ok(Value { ids, shape })
     }
 
-    /// Adds a constant with the extents of an array, because StableHLO's `rng` takes the shape as an operand.
+    /// Adds a constant with the extents of an array, and returns its id. StableHLO's `rng` takes the shape as an
+    /// operand.
     pub(super) fn shape_operand(&mut self, shape: &Shape) -> Result<ValueId> {
         let extents = shape::tensor(shape)?.shape;
         let ty = TensorType::new([i64::try_from(extents.len()).unwrap_or(i64::MAX)], ElementType::I64);

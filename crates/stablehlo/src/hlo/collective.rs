@@ -8,9 +8,10 @@ use super::proto::{Instruction, IotaReplicaGroups, MeshAxesReplicaGroups, decode
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
-/// Maximum number of devices in replica groups in XLA's iota form, such as `[2,4]<=[8]`.
+/// Maximum number of devices in replica groups in XLA's iota form, such as `[2,4]<=[8]`. It limits the memory for the
+/// ids.
 const MAX_MEMBERS: usize = 1 << 16;
-/// Maximum rank of the device array in the iota form.
+/// Maximum rank of the device array in the iota form, which may repeat the extent 1 any number of times.
 const MAX_RANK: usize = 64;
 
 /// Returns the StableHLO op that corresponds to the instruction.
@@ -53,7 +54,8 @@ fn channel(i: &Instruction) -> ChannelHandle {
     ChannelHandle::new(i.channel_id.max(0))
 }
 
-/// Returns an all-to-all along the first dimension, which is split into `split_count` slices.
+/// Returns an all-to-all op that splits the first dimension into `split_count` slices and concatenates along the same
+/// dimension.
 pub(super) fn exchange(i: &Instruction, split_count: i64) -> Result<OpKind> {
     let replica_groups = matrix(&groups(i)?)?;
     Ok(OpKind::AllToAll { channel: channel(i), concat_dimension: 0, replica_groups, split_count, split_dimension: 0 })
@@ -136,7 +138,8 @@ fn expand(iota: &IotaReplicaGroups) -> Result<Vec<Vec<i64>>> {
     Ok(ids.chunks(each).map(<[i64]>::to_vec).collect())
 }
 
-/// Creates the matrix of the groups. Rejects groups whose sizes differ so much that the padding takes too much memory.
+/// Creates a matrix with one row of ids for each group. Rejects groups whose sizes differ so much that the padding
+/// takes too much memory.
 fn matrix(rows: &[Vec<i64>]) -> Result<ReplicaGroups> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     if rows.len().saturating_mul(columns) > MAX_MEMBERS.max(4 * rows.iter().map(Vec::len).sum::<usize>()) {

@@ -103,7 +103,8 @@ impl Reader {
         })
     }
 
-    /// Returns the symbol name of a computation that is called by name.
+    /// Returns the symbol name of a computation that is called by name. The first request adds the computation to the
+    /// queue.
     fn callee(&mut self, index: usize) -> String {
         if let Some(name) = self.names.get(&index) {
             return name.clone();
@@ -208,7 +209,7 @@ impl Reader {
         Ok(Built { region: Region { args, ops }, params: own, param_attributes, root, root_attributes })
     }
 
-    /// Converts one instruction. Adds its ops to `body`.
+    /// Converts one instruction, appends its ops to `body`, and returns its result.
     fn instruction(&mut self, body: &mut Body<'_>, i: Box<Instruction>) -> Result<Value> {
         let (mut i, shape) = legalize::synchronous(i)?;
         if let Some(value) = self.without_op(body, &mut i, &shape)? {
@@ -257,7 +258,7 @@ impl Reader {
         body.alias(ids, shape.clone()).map(Some)
     }
 
-    /// Converts calls, loops and conditionals.
+    /// Converts a `while`, a `conditional`, or an instruction such as `call` that calls one computation by name.
     fn control_flow(
         &mut self,
         body: &mut Body<'_>,
@@ -350,8 +351,8 @@ impl Reader {
         Ok(self.region(index, body.values, given, body.depth + 1)?.region)
     }
 
-    /// Returns the location of an instruction: the framework's name for it or else its HLO name, and the position in a
-    /// source file.
+    /// Returns the location of an instruction. It consists of a name and, if it is known, the position in a source
+    /// file. The name is the framework's name for the instruction, or else its HLO name.
     fn location(&mut self, i: &mut Instruction) -> LocationId {
         let metadata = i.metadata.take().unwrap_or_default();
         let name = if metadata.op_name.is_empty() { i.name.clone() } else { metadata.op_name };
@@ -447,7 +448,8 @@ fn named(error: Error, name: &str, opcode: &str) -> Error {
     Error::new(error.kind(), format_args!("instruction `{name}`: {}", error.message())).with_op(opcode)
 }
 
-/// Returns the attributes that a framework passes to its backend.
+/// Converts XLA's frontend attributes to the attribute `mhlo.frontend_attributes`. Returns `None` if there are no
+/// attributes.
 pub(super) fn frontend(attributes: Option<proto::FrontendAttributes>) -> Option<(String, Attribute)> {
     let map: BTreeMap<String, String> = attributes?.map;
     let entries = map.into_iter().map(|(name, value)| (name, Attribute::String(value.into_bytes().into())));
@@ -459,7 +461,8 @@ fn sharding_attribute(text: &str) -> (String, Attribute) {
     ("mhlo.sharding".to_owned(), Attribute::String(text.as_bytes().to_vec().into()))
 }
 
-/// Returns the sharding attributes of the arrays and tokens that make up a value.
+/// Returns the sharding attributes of each of the `count` arrays and tokens that make up a value. A single sharding
+/// applies to all of them.
 fn shardings(sharding: Option<&super::sharding::OpSharding>, count: usize) -> Vec<Attributes> {
     let mut list = vec![Attributes::new(); count];
     let Some(sharding) = sharding else { return list };

@@ -24,7 +24,7 @@ pub(super) fn opcode(name: &str) -> Instruction {
     Instruction { opcode: name.to_owned(), ..Instruction::default() }
 }
 
-/// Returns the instruction without its shape, its operands and its computations. Returns `None` if HLO has no
+/// Converts an op to an instruction without a shape, operands and computations. Returns `Ok(None)` if HLO has no
 /// instruction for the op, or if the op needs more than one instruction.
 pub(super) fn instruction(op: &Op) -> Result<Option<Instruction>> {
     let named = |name: &str| opcode(&name.replace('_', "-"));
@@ -173,7 +173,7 @@ fn compare(direction: ComparisonDirection, compare_type: ComparisonType) -> Inst
     match compare_type {
         ComparisonType::TotalOrder => compare.comparison_type = "TOTALORDER".to_owned(),
         ComparisonType::WeakOrder => compare.comparison_order = "WEAK".to_owned(),
-        // In HLO, the element type determines the other comparison types.
+        // In HLO, the element type determines the other comparison types, so do not write them.
         _ => {}
     }
     compare
@@ -205,7 +205,8 @@ fn windowed(window: &Window) -> proto::Window {
     proto::Window { dimensions: (0..window.dimensions.len()).map(dimension).collect() }
 }
 
-/// Converts a convolution whose kernel has this type. Returns `None` for other ops.
+/// Converts a convolution to an instruction. `kernel` is the type of the convolution's kernel. Returns `None` for other
+/// ops.
 pub(super) fn convolution(kind: &OpKind, kernel: &TensorType) -> Option<Instruction> {
     let OpKind::Convolution { dimensions: d, window, feature_group_count, batch_group_count, precision } = kind else {
         return None;
@@ -303,7 +304,8 @@ fn custom_call(op: &Op) -> Result<Instruction> {
     })
 }
 
-/// Returns the string attributes in the dictionary `mhlo.frontend_attributes` of an op or a module.
+/// Returns the string attributes in the dictionary `mhlo.frontend_attributes` of an op or a module. Returns `None` if
+/// there is no such dictionary.
 pub(super) fn frontend(attributes: &Attributes) -> Option<proto::FrontendAttributes> {
     let named: Vec<(&str, &Attribute)> = attributes.iter().map(|(name, value)| (name.as_str(), value)).collect();
     let Some(Attribute::Dictionary(entries)) = Named(&named).find("mhlo.frontend_attributes") else { return None };

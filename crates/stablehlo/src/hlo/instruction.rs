@@ -329,7 +329,8 @@ fn backend_config(bytes: Bytes, api_version: i64) -> Attribute {
     }
 }
 
-/// Returns a layout as an attribute of StableHLO's custom calls: a list of the dimensions from minor to major.
+/// Converts the layout of a shape to an attribute of StableHLO's custom calls, which lists the dimensions from minor
+/// to major.
 fn layout(of: &Shape) -> Result<Attribute> {
     let order = of.layout.as_ref().map_or_else(Vec::new, |layout| layout.minor_to_major.clone());
     let tensor = matches!(of.element_type, 13 | 17);

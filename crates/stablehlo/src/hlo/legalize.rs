@@ -51,7 +51,8 @@ pub(super) fn passes_on(opcode: &str) -> bool {
     )
 }
 
-/// Returns the dimensions in memory order, from major to minor.
+/// Returns the dimensions of an array in memory order, from major to minor. Without a layout, this is the row-major
+/// order.
 fn memory_order(of: &Shape) -> Result<Vec<usize>> {
     let rank = of.dimensions.len();
     let Some(layout) = &of.layout else { return Ok((0..rank).collect()) };
@@ -86,7 +87,7 @@ impl Body<'_> {
     }
 
     /// Returns the operands of a slice op, with one scalar start index for each dimension. The start indices begin at
-    /// operand `first`. Older programs store all start indices in one vector.
+    /// operand `first`. Older programs store all start indices in one vector, which this method splits into scalars.
     pub(super) fn scalar_indices(
         &mut self,
         mut operands: Vec<ValueId>,

@@ -69,7 +69,7 @@ pub(super) fn part(shape: &proto::Shape, index: &[i64]) -> Result<(usize, usize)
     Ok((start, leaf_count(shape)))
 }
 
-/// Returns the type of an array with static dimensions.
+/// Returns the type of an array. Returns an error if a dimension is dynamic.
 pub(super) fn tensor(shape: &proto::Shape) -> Result<TensorType> {
     let element = element(shape.element_type)?;
     if shape.is_dynamic_dimension.contains(&true) {
@@ -126,7 +126,7 @@ fn element(number: i32) -> Result<ElementType> {
     })
 }
 
-/// Returns the shape of values of this type, in the default layout.
+/// Returns the shape of values of this type. Arrays have the default layout.
 pub(super) fn of_type(ty: &Type) -> Result<proto::Shape> {
     match ty {
         Type::Tensor(ty) => of_tensor(ty),
@@ -166,7 +166,7 @@ pub(super) fn permuted(shape: &proto::Shape) -> Option<&[i64]> {
     (!wide.is_sorted_by(|a, b| a > b)).then_some(order)
 }
 
-/// Appends the constants in a literal, with tuples flattened.
+/// Appends the constants in a literal to `out`, with tuples flattened. `depth` is the nesting depth of the literal.
 pub(super) fn literals(mut literal: proto::Literal, depth: usize, out: &mut Vec<Literal>) -> Result<()> {
     let shape = literal.shape.take().unwrap_or_default();
     if shape.element_type == TUPLE {
@@ -282,7 +282,7 @@ fn reorder(data: &[u8], ty: &TensorType, minor_to_major: &[i64]) -> Result<Bytes
     Ok(out.into())
 }
 
-/// Converts a constant to a literal. A splat becomes a scalar literal.
+/// Converts a constant to a literal. A splat becomes a literal that is a scalar.
 pub(super) fn literal_of(constant: &Literal) -> Result<proto::Literal> {
     use ElementType::*;
     fn each<T, const N: usize>(data: &[u8], read: impl Fn([u8; N]) -> T) -> Vec<T> {

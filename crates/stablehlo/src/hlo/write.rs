@@ -141,7 +141,8 @@ impl<'m> Writer<'m> {
         Ok(written)
     }
 
-    /// Writes a region as a computation.
+    /// Writes a region of `func` as a computation. `form` defines how the computation takes its arguments and returns
+    /// its results.
     fn region<'a>(
         &mut self,
         func: &'a Func,
@@ -202,7 +203,7 @@ impl<'m> Writer<'m> {
         Ok(Written { id, result, program_shape })
     }
 
-    /// Adds an instruction, and returns its id.
+    /// Assigns an id and a name to an instruction, appends it to the computation `to`, and returns the id.
     fn add(&mut self, to: &mut Computation<'_>, shape: Shape, operands: Vec<i64>, mut i: Instruction) -> i64 {
         i.id = self.id();
         i.name = format!("{}.{}", i.opcode, i.id);
@@ -218,7 +219,7 @@ impl<'m> Writer<'m> {
         self.add(to, shape, Vec::new(), i)
     }
 
-    /// Adds an instruction that extracts an element of a tuple.
+    /// Adds an instruction that extracts the element `index` of a tuple, and returns the instruction's id.
     fn element(&mut self, to: &mut Computation<'_>, tuple: i64, index: usize, shape: Shape) -> i64 {
         let i = Instruction { tuple_index: long(index), ..opcode("get-tuple-element") };
         self.add(to, shape, vec![tuple], i)
@@ -359,7 +360,7 @@ impl<'m> Writer<'m> {
         }
     }
 
-    /// Extracts the op's results from the first elements of a tuple.
+    /// Adds instructions that extract the op's results from the first elements of a tuple.
     fn results(&mut self, to: &mut Computation<'_>, op: &Op, tuple: i64) -> Result<()> {
         for (index, &result) in op.results.iter().enumerate() {
             let id = self.element(to, tuple, index, shape::of_type(to.func.ty(result))?);
@@ -469,7 +470,7 @@ fn captures(regions: &[Region], constants: &HashMap<ValueId, &Literal>) -> Vec<V
     used
 }
 
-/// Returns the framework's name for an op, and the op's position in a source file.
+/// Returns the framework's name for an op, and the op's position in a source file. Returns `None` if both are unknown.
 fn metadata(module: &Module, location: LocationId) -> Option<proto::Metadata> {
     let mut metadata = proto::Metadata::default();
     let mut next = Some(location);

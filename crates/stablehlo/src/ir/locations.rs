@@ -1,5 +1,5 @@
-//! The location table. It holds the encoded locations of an artifact, which are decoded on request, and decoded
-//! locations.
+//! The location table of a module. The locations of an artifact stay encoded, and are decoded on request. All other
+//! locations are stored in decoded form.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -25,9 +25,9 @@ pub enum Location {
         /// Column, starting at 1, or 0 if it is absent.
         column: u64,
     },
-    /// Name, such as JAX's `jit(f)/add`, and the location that it applies to.
+    /// Name, such as JAX's `jit(f)/add`, and the location that the name applies to.
     Name(String, LocationId),
-    /// Call: the location of the callee, and the location of the caller.
+    /// Location in a called function, and the location of the call.
     CallSite(LocationId, LocationId),
     /// Several locations, for an op that a compiler pass created from several ops.
     Fused(Vec<LocationId>),

@@ -170,7 +170,8 @@ macro_rules! op_kinds {
             $( $(#[$doc])* $op $({ $($field: $ty),+ })?, )*
             $( $(#[$own_doc])* $own { $( $(#[$field_doc])* $own_field: $own_ty ),* }, )*
             /// An op of another dialect, or an op that this crate does not know. `name` is the full name without the
-            /// version suffix, such as `sdy.sharding_constraint`. `attributes` are unconverted.
+            /// version suffix, such as `sdy.sharding_constraint`. `attributes` contains the attributes as the program
+            /// states them.
             Other {
                 name: String,
                 attributes: Attributes,

@@ -15,9 +15,10 @@ pub struct Module {
     pub name: Option<String>,
     /// Module attributes, such as `mhlo.num_partitions`.
     pub attributes: Attributes,
-    /// Functions in program order. The entry function is usually named `main`. See [`Module::entry`].
+    /// Functions that have a body, in program order. The entry function is usually named `main`. See [`Module::entry`].
     pub funcs: Vec<Func>,
-    /// Top-level ops that are not functions, such as meshes. Each element is the op's name and its raw attributes.
+    /// Top-level ops other than functions with a body, such as meshes and function declarations. Each element is the
+    /// op's name and its raw attributes.
     pub symbols: Vec<(String, Attributes)>,
     /// Location table. Use [`Module::location`] to format a location.
     pub locations: Locations,
@@ -34,7 +35,8 @@ pub struct Version(pub u32, pub u32, pub u32);
 pub struct Func {
     /// Symbol name.
     pub name: String,
-    /// Whether the function is public, which is the default. Otherwise the function is private.
+    /// Whether the function is public, which is the default. Otherwise the function is private, or nested if
+    /// `attributes` declares `sym_visibility` as `nested`.
     pub public: bool,
     /// Attributes of each argument, such as `tf.aliasing_output`. The length is the number of arguments.
     pub arg_attributes: Vec<Attributes>,
@@ -64,7 +66,7 @@ pub struct Region {
 /// An operation.
 #[derive(Clone, Debug)]
 pub struct Op {
-    /// Operation that the op performs, with its attributes.
+    /// Operation that the op performs, including the inherent attributes that have a field.
     pub kind: OpKind,
     /// Operands in the specification's order.
     pub operands: ValueIds,

@@ -5,7 +5,7 @@ use std::fmt;
 /// Extent of a dimension that is known only at run time.
 pub const DYNAMIC: i64 = i64::MIN;
 
-/// Element types of the StableHLO specification.
+/// Element types of the StableHLO specification, and MLIR's `index`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each name is the specification's own")]
@@ -307,7 +307,7 @@ impl fmt::Display for Type {
     }
 }
 
-/// Writes types as a comma-separated list, in MLIR's form.
+/// Writes the text of each type to `f`, separated by commas.
 pub(crate) fn write_list(f: &mut impl fmt::Write, types: &[Type]) -> fmt::Result {
     for (i, ty) in types.iter().enumerate() {
         if i > 0 {

@@ -87,9 +87,10 @@ impl ValueTypes {
         self.positions.push(position);
     }
 
-    /// Returns the index of a type in `types` for a new value. Reuses a recent entry if it is the same allocation.
+    /// Returns the index in `types` for the type of a new value. Reuses one of the last [`RECENT`] entries if it is the
+    /// same allocation. Otherwise adds an entry.
     fn place(&mut self, ty: Arc<Type>) -> u32 {
-        // Consecutive values often have the same type.
+        // Consecutive values often have the same type, so search only the most recent entries.
         let recent = self.types.len().saturating_sub(RECENT);
         match self.types[recent..].iter().rposition(|entry| Arc::ptr_eq(&entry.ty, &ty)) {
             Some(at) => {
@@ -117,7 +118,7 @@ impl ValueTypes {
         self.into_iter()
     }
 
-    /// Iterates over mutable types in the order of the values. Copies every shared type first.
+    /// Iterates mutably over the types in the order of the values. First gives each value its own copy of its type.
     pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = &mut Type> {
         self.into_iter()
     }

@@ -108,8 +108,8 @@ pub(super) fn gather(rewrite: &mut Rewrite<'_>, op: &Op, ops: &mut Vec<Op>) -> O
     }
     let at = op.location;
     let mask = rewrite.mask(op.operands[1], &of, (extent, operand.element, true), at, ops);
-    // The matrix multiplication returns the dimensions of the indices, followed by the operand's dimensions without the
-    // indexed dimension.
+    // The result of the matrix multiplication has the dimensions of the indices, followed by the operand's dimensions
+    // without the indexed dimension.
     let result = rewrite.tensor(op.results[0])?;
     let batch: Vec<usize> = (0..result.rank()).filter(|dimension| !d.offset_dims.contains(dimension)).collect();
     let order: Vec<usize> = batch.iter().chain(&d.offset_dims).copied().collect();
@@ -157,7 +157,7 @@ pub(super) fn scatter(rewrite: &mut Rewrite<'_>, op: &Op, ops: &mut Vec<Op>) -> 
         rhs_contracting: (0..of.indices.rank()).collect(),
         ..DotDimensions::default()
     };
-    // The matrix multiplication returns the dimensions of the window, followed by the indexed dimension.
+    // The result of the matrix multiplication has the dimensions of the window, followed by the indexed dimension.
     let order: Vec<usize> = others.iter().copied().chain([of.dimension]).collect();
     let made: Vec<i64> = order.iter().map(|&dimension| ty.shape[dimension]).collect();
     let dot = OpKind::DotGeneral { dimensions, precision: EXACT };
@@ -172,7 +172,7 @@ pub(super) fn scatter(rewrite: &mut Rewrite<'_>, op: &Op, ops: &mut Vec<Op>) -> 
     })
 }
 
-/// Returns whether the region returns the sum of its arguments.
+/// Returns whether the region adds its two arguments and returns the sum.
 fn adds(region: &Region) -> bool {
     let ([sum, end], [a, b]) = (&region.ops[..], &region.args[..]) else { return false };
     let operands = sum.operands[..] == [*a, *b] || sum.operands[..] == [*b, *a];

@@ -11,7 +11,7 @@ pub(super) struct Rewrite<'f> {
 }
 
 impl Rewrite<'_> {
-    /// Appends an op to `ops` and returns its result.
+    /// Adds a value of the type `ty`, appends an op with this result to `ops`, and returns the result.
     pub(super) fn add(
         &mut self,
         kind: OpKind,

@@ -83,7 +83,7 @@ pub(crate) fn second(base: &str) -> Option<Version> {
     SECOND.iter().find(|row| row.0 == base).map(|row| row.1)
 }
 
-/// Returns the rows of one op.
+/// Returns the rows of one op, with one row for each version. `op` is the name without dialect and version.
 fn versions(op: &str) -> impl Iterator<Item = Row> {
     let start = ROWS.partition_point(|row| row.name() < op);
     ROWS[start..].iter().copied().take_while(move |row| row.name() == op)
@@ -99,8 +99,8 @@ impl Names {
     }
 }
 
-/// Returns the attributes of a Shardy op in the order of its properties. Lists only the ops whose properties are
-/// attribute indices.
+/// Returns the names of a Shardy op's attributes, in the order of the op's properties. Returns `None` for an op whose
+/// properties are not attribute indices, or that the list does not contain.
 pub(crate) fn shardy_attributes(name: &str) -> Option<Names> {
     Some(Names(match name {
         "sdy.mesh" => "mesh sym_name",

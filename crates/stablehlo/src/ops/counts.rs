@@ -4,8 +4,8 @@ use std::ops::{RangeFrom, RangeFull};
 
 use crate::ir::OpKind;
 
-/// Valid number of operands, results or regions of an op. The type is small, so that the counts of all ops fit into a
-/// small constant table.
+/// Valid number of operands, results or regions of an op. The type is small, because a constant table contains three of
+/// these counts for each op.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Count {
     Exactly(u8),

@@ -55,7 +55,7 @@ pub(crate) trait ReadField<T> {
     /// Family of the enumeration, or `None` if the field is not an enumeration.
     const FAMILY: Option<&'static str> = None;
 
-    /// Returns the value of the attribute with this name.
+    /// Converts the attribute `name` in `attributes` to the value of the field.
     fn read(attributes: Named<'_>, name: &str) -> Result<T>;
 }
 
@@ -258,7 +258,7 @@ impl ReadField<Bytes> for Config {
     }
 }
 
-/// Returns the enumeration's value with this keyword.
+/// Returns the enumeration's value with this keyword, or an error if the keyword is unknown.
 pub(crate) fn value_of<T: Enumeration>(word: &str) -> Result<T> {
     T::from_word(word).ok_or_else(|| unknown(T::WHAT, word))
 }

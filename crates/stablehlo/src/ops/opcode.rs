@@ -3,8 +3,8 @@
 use super::artifact::artifact_names;
 use crate::ir::{Binary, OpKind, Unary};
 
-/// Finds a name in a string of concatenated names, and returns its index. One string is smaller than one slice per
-/// name, because the dynamic loader must relocate every slice.
+/// Finds `name` in `names`, which contains names of these lengths without separators, and returns its index. One string
+/// is smaller than one slice per name, because the dynamic loader must relocate every slice.
 fn find(names: &str, lengths: &[u16], name: &str) -> Option<usize> {
     let mut rest = names;
     lengths.iter().position(|length| {
@@ -125,7 +125,7 @@ impl OpKind {
 
 /// Returns the sorted names of all StableHLO ops, without the dialect.
 pub fn op_names() -> impl Iterator<Item = &'static str> {
-    // Names in the tables that are not StableHLO ops.
+    // The tables also contain these names, which are not names of StableHLO ops.
     let others = ["func", "call", "return"];
     let mut rest = NAMES;
     let typed = LENGTHS.iter().map(|length| {

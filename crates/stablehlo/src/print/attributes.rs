@@ -176,7 +176,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints the elements as nested lists, with one nesting level for each dimension.
+    /// Prints the elements as nested lists, with one nesting level for each dimension from `dimension` on. `next` is
+    /// the index of the next element in row-major order.
     fn nested(&mut self, literal: &Literal, dimension: usize, next: &mut usize) {
         let Some(&extent) = literal.ty.shape.get(dimension) else {
             self.element(literal, *next);
@@ -224,12 +225,12 @@ impl Printer<'_> {
     }
 }
 
-/// Returns whether all elements have the same bytes.
+/// Returns whether all elements of `size` bytes in `data` have the same bytes.
 fn is_uniform(data: &[u8], size: usize) -> bool {
     data.len().is_multiple_of(size) && data[size..] == data[..data.len() - size]
 }
 
-/// Returns up to eight bytes as a little-endian integer.
+/// Decodes up to eight bytes as a little-endian integer.
 fn bits(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }

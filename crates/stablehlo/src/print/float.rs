@@ -282,7 +282,7 @@ mod tests {
                 let any = random();
                 let bits = match i % 4 {
                     _ if few => i,
-                    // Also test numbers with few digits.
+                    // Also test numbers with few decimal digits.
                     0 => encode(f64::from(u32::try_from(any % 100_000).unwrap()) / 1000.0, element).unwrap(),
                     1 => any >> (64 - width) & !0xFF,
                     _ => any >> (64 - width),

@@ -139,7 +139,7 @@ impl Names {
         };
     }
 
-    /// Prints the names of an op's results and ` = `, as they precede the op.
+    /// Prints the names of an op's results, and ` = ` after them. Prints nothing if the op has no results.
     pub(super) fn define(&self, results: &[ValueId], out: &mut String) {
         let Some(&first) = results.first() else { return };
         if let Some(&Name::ResultOf(number, _)) = self.names.get(first.0 as usize) {

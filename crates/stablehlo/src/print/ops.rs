@@ -141,7 +141,7 @@ impl Printer<'_> {
         true
     }
 
-    /// Prints elementwise ops whose custom form is not in `op_table!`.
+    /// Prints an elementwise op whose custom form is not in `op_table!`. Returns `false` for every other op.
     fn elementwise_form(&mut self, func: &Func, op: &Op) -> bool {
         let tail = match &op.kind {
             OpKind::Binary(Binary::Complex) => {
@@ -179,7 +179,8 @@ impl Printer<'_> {
         true
     }
 
-    /// Prints ops on tuples and tokens.
+    /// Prints an op on tuples or tokens. Returns `false` for every other op, and for a tuple whose result type is not
+    /// the tuple of its operand types.
     fn tuple_form(&mut self, func: &Func, op: &Op) -> bool {
         let tail = match &op.kind {
             OpKind::AfterAll => {
@@ -258,7 +259,7 @@ impl Printer<'_> {
         true
     }
 
-    /// Prints the attribute dictionary and the types.
+    /// Prints the end of most forms, which consists of the attribute dictionary and the types in the form `tail`.
     fn end(&mut self, func: &Func, op: &Op, tail: Tail) {
         self.dictionary_after_space(&op.attributes);
         self.push(" : ");
@@ -477,7 +478,8 @@ macro_rules! table_forms {
         own { $($own:tt)* }
     ) => {
         impl Printer<'_> {
-            /// Prints an op whose form is in `op_table!`. Returns `None` for ops of the form `own`.
+            /// Prints an op whose form is in `op_table!`, and returns whether the form can represent the op. Returns
+            /// `None` for ops of the form `own`, and for ops without a row.
             #[allow(unused_variables, reason = "a form need not show each field")]
             fn table_form(&mut self, func: &Func, op: &Op) -> Option<bool> {
                 match &op.kind {

@@ -114,7 +114,7 @@ impl<'a> Printer<'a> {
     /// Appends a formatted value. This function is not generic, because formatting compiles to much code.
     fn display(&mut self, value: &dyn fmt::Display) {
         use fmt::Write;
-        // Writing to a string cannot fail.
+        // Writing to a string cannot fail, so ignore the result.
         let _ = write!(self.out, "{value}");
     }
 
@@ -129,7 +129,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Prints elements separated by commas.
+    /// Calls `item` to print each element, and prints a comma and a space between the elements.
     pub(super) fn list<T>(&mut self, items: impl IntoIterator<Item = T>, mut item: impl FnMut(&mut Self, T)) {
         for (i, value) in items.into_iter().enumerate() {
             if i > 0 {

@@ -132,7 +132,8 @@ impl Printer<'_> {
         true
     }
 
-    /// Returns the reducer's op if the reducer only applies one commutative op to its arguments.
+    /// Returns the op of a reducer that only applies one commutative op to its arguments. Returns `None` for any other
+    /// reducer, and if the compact form would lose a type or a printed location.
     fn applied(&self, func: &Func, op: &Op, region: &Region) -> Option<Binary> {
         let ([inner, last], [x, y]) = (&region.ops[..], &region.args[..]) else { return None };
         let OpKind::Binary(binary) = inner.kind else { return None };

@@ -189,7 +189,7 @@ impl<'a> Parser<'a> {
         Ok(fields)
     }
 
-    /// Parses a colon and a tensor type. `Err` holds the text of a type that [`TensorType`] cannot represent.
+    /// Parses a colon and a tensor type. The inner `Err` holds the text of a type that [`TensorType`] cannot represent.
     pub(super) fn constant_type(&mut self) -> Result<Result<TensorType, String>> {
         self.expect(":")?;
         Ok(match self.ty()?.into_type() {

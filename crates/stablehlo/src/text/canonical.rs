@@ -104,7 +104,7 @@ pub(super) fn check(value: &Attribute) -> Result<()> {
     }
 }
 
-/// Returns the text between the brackets of `#stablehlo.name<...>`.
+/// Returns the text between the brackets of `#stablehlo.name<...>`. Returns an error for any other attribute.
 fn body(value: &Attribute) -> Result<&str> {
     let inside = match value {
         Attribute::Other(text) => text.split_once('<').and_then(|(_, rest)| rest.strip_suffix('>')),

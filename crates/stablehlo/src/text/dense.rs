@@ -198,7 +198,7 @@ pub(super) fn integer_bits(text: &str, element: ElementType) -> Option<u64> {
     }
 }
 
-/// Decodes pairs of hexadecimal digits.
+/// Decodes pairs of hexadecimal digits to bytes. Returns `None` for any other text.
 pub(super) fn decode_hex(digits: &[u8]) -> Option<Bytes> {
     let (pairs, rest) = digits.as_chunks::<2>();
     if !rest.is_empty() {

@@ -27,8 +27,8 @@ impl<'a> Parser<'a> {
         Ok(module)
     }
 
-    /// Parses functions, symbols and alias definitions, up to a closing brace or the end of the program. The outermost
-    /// level may also contain the module itself.
+    /// Parses functions, other top-level ops and alias definitions, up to a closing brace or the end of the program.
+    /// The outermost level may also contain the module itself.
     fn top_level(&mut self, module: &mut Module, outermost: bool) -> Result<()> {
         let mut wrapped = false;
         loop {
@@ -202,7 +202,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Parses a function after its name. Returns `Err` with the attributes if the function has no body.
+    /// Parses a function after its name. The inner `Err` holds the attributes of a function without a body.
     fn func_body(&mut self, start: usize, visibility: Option<&str>, name: &str) -> Result<Result<Func, Attributes>> {
         let mut scope = Scope::default();
         let arguments = self.list("(", ")", Self::declared_argument)?;
@@ -320,7 +320,7 @@ impl<'a> Parser<'a> {
         Ok((name, ty))
     }
 
-    /// Adds values for named block arguments.
+    /// Adds a value for each named block argument, and returns the ids of the values.
     pub(super) fn define_arguments(
         &mut self,
         scope: &mut Scope<'a>,
@@ -387,8 +387,8 @@ impl<'a> Parser<'a> {
         Ok(properties)
     }
 
-    /// Parses one op of a function, with its trailing location. Functions that need much stack return before the nested
-    /// regions are parsed.
+    /// Parses one op of a function, with its trailing location. Parser methods that need much stack return before the
+    /// nested regions are parsed.
     pub(super) fn op(&mut self, scope: &mut Scope<'a>, ops: &mut Vec<Op>) -> Result<()> {
         let mut op = self.spare.pop().unwrap_or_default();
         self.op_start(scope, &mut op)?;

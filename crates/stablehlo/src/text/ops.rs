@@ -222,7 +222,8 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Sets the types of the reserved values.
+/// Sets the types of the values that are reserved for an op's results, and returns these values. Returns an error if
+/// the numbers of values and types differ.
 fn assign(scope: &mut Scope<'_>, reserved: ValueIds, types: TypeList) -> Result<ValueIds> {
     if reserved.len() != types.len() {
         return Err(Error::new(

@@ -13,7 +13,7 @@ use crate::ir::{Attribute, Location, LocationId, Type};
 use crate::limits::MAX_NESTING;
 use crate::types::Ty;
 
-/// Position in the program, and the definitions that were read so far.
+/// Position of the parser in the program, and the definitions that it has read.
 pub(crate) struct Parser<'a> {
     pub(super) text: &'a str,
     pub(super) pos: usize,
@@ -25,7 +25,7 @@ pub(crate) struct Parser<'a> {
     /// Blobs of the section `{-# ... #-}`.
     pub(super) resources: HashMap<&'a str, Bytes>,
     pub(super) budget: Budget,
-    /// Types of values, by their text.
+    /// Types that values have, by the text of the type.
     pub(super) types: HashMap<&'a str, Arc<Type>>,
     /// Placeholder type of values whose type is not known yet.
     pub(super) unknown: Arc<Type>,
@@ -63,7 +63,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Sets the nesting depth to the depth of another parser, to parse a section of that parser's text.
+    /// Sets the nesting depth to the depth of `outer`. Use it for a parser of a section of `outer`'s text.
     pub(super) fn within(self, outer: &Parser<'_>) -> Self {
         Self { depth: outer.depth, ..self }
     }
@@ -315,7 +315,7 @@ impl<'a> Parser<'a> {
     /// Consumes a balanced `<...>`, and returns it with the brackets. Ignores arrows, and brackets in strings.
     pub(super) fn angle_body(&mut self) -> Result<&'a str> {
         let start = self.pos;
-        // Closing counterparts of the open brackets.
+        // The closing brackets that are still required, from the outermost to the innermost.
         let mut open = Vec::new();
         loop {
             match self.here() {
@@ -349,7 +349,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses elements between brackets, separated by commas.
+    /// Parses a list between `open` and `close`. Calls `item` to parse each element. Commas separate the elements.
     pub(super) fn list<T>(
         &mut self,
         open: &str,

@@ -139,7 +139,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses operands and `word = value` pairs, separated by commas, and the text that some ops have between them.
+    /// Parses operands and `word = value` pairs, separated by commas. Also parses the text that follows the operand in
+    /// the forms of some ops (see [`Parser::after_operand`]).
     pub(super) fn items(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>, code: Opcode) -> Result<()> {
         // Some ops of other dialects have their operands in parentheses, such as `chlo.top_k(%0, k = 2)`.
         let wrapped = self.eat("(");
@@ -286,7 +287,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Parses a format such as `e5m10`.
+    /// Parses a floating-point format such as `e5m10`, which has 5 exponent bits and 10 mantissa bits.
     fn format(&mut self, op: &mut GenericOp<'a>) -> Result<()> {
         let start = self.pos;
         let word = self.ident("a format such as `e5m10`")?;

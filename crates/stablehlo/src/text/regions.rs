@@ -156,7 +156,7 @@ impl<'a> Parser<'a> {
         Ok(applied)
     }
 
-    /// Builds the region that `applies` abbreviates, which applies the op to two arguments.
+    /// Builds the region that the keyword `applies` abbreviates. The region applies the op to its two arguments.
     fn applied_region(&mut self, scope: &mut Scope<'a>, op: &GenericOp<'a>, name: &str) -> Result<Region> {
         let &[_, init] = &op.operands[..] else {
             return Err(self.error("`applies` takes one input"));

@@ -32,10 +32,10 @@ impl<'a> Scope<'a> {
         (first..self.values.len()).map(id).collect()
     }
 
-    /// Assigns a name to values.
+    /// Assigns a name to values. Returns an error if the name is already in scope.
     pub(super) fn define(&mut self, name: &'a str, values: &[ValueId]) -> Result<()> {
         let Some(&first) = values.first() else { return Ok(()) };
-        // The arguments of a function declaration have no names.
+        // The arguments of a function declaration have no names, so there is nothing to define.
         if name.is_empty() {
             return Ok(());
         }
@@ -107,7 +107,8 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Returns the number that a name represents, if the name is in canonical decimal form.
+/// Returns the number that a name represents. Returns `None` if the name is not in canonical decimal form, or if it has
+/// more than nine digits.
 fn number(name: &str) -> Option<usize> {
     let digits = name.as_bytes();
     if !(1..=9).contains(&digits.len())

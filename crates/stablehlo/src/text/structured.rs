@@ -56,7 +56,8 @@ impl Parser<'_> {
         self.list("[", "]", Self::integer)
     }
 
-    /// Parses a list in square brackets. The text of each element must start with `prefix`.
+    /// Parses a list in square brackets, and returns its normalized text. The text of each element must start with
+    /// `prefix`.
     fn attributes_of(&mut self, prefix: &str) -> Result<String> {
         let items = self.list("[", "]", |p| p.attribute_of(prefix))?;
         Ok(format!("[{}]", items.join(", ")))

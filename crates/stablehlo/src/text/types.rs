@@ -209,7 +209,7 @@ impl<'a> Parser<'a> {
             }
             _ => match ElementType::from_name(name) {
                 Some(element) => Ok(Ty::Element(element)),
-                // MLIR has integer types of any width.
+                // MLIR has integer types of any width, so the IR keeps a type of another width as text.
                 None if name.trim_start_matches(['s', 'u', 'i']).parse::<u32>().is_ok() => {
                     Ok(Ty::Value(Type::Other(name.to_owned())))
                 }

@@ -47,7 +47,7 @@ pub(super) fn start(site: &Site<'_>) -> Result<()> {
     future_of(site.result(0)?, &types)
 }
 
-/// Returns the types in a future.
+/// Returns the types that a future contains. Returns an error if the operand's type is not a future.
 pub(super) fn results(future: Option<&Type>) -> Result<Vec<Type>> {
     let inside = match future {
         Some(Type::Other(text)) => text.strip_prefix("!stablehlo.future<").and_then(|text| text.strip_suffix('>')),
@@ -65,7 +65,8 @@ pub(super) fn done(site: &Site<'_>) -> Result<()> {
     future_of(site.operand(0)?, &site.results().collect::<Vec<_>>())
 }
 
-/// Checks that a type is `!stablehlo.future<T, T>` of these types. The texts are normalized, except for white space.
+/// Checks that `future` is a future of the types `types`. Compares the types as text without white space, because the
+/// IR keeps a future as text.
 fn future_of(future: &Type, types: &[&Type]) -> Result<()> {
     let inside = match future {
         Type::Other(text) => text.strip_prefix("!stablehlo.future<").and_then(|text| text.strip_suffix('>')),

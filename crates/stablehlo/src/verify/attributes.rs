@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 use crate::ops::{is_attribute, is_own};
 
-/// Checks the attributes of a module and of its top-level ops other than functions.
+/// Checks the attributes of a module, and of its top-level ops other than functions with a body.
 pub(super) fn module(module: &Module) -> Result<()> {
     dictionary(&module.attributes)?;
     let has_name = module.attributes.iter().any(|(name, _)| name == "sym_name");

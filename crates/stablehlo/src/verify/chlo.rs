@@ -1,4 +1,4 @@
-//! Rules of the CHLO ops that devices can support directly.
+//! Rules of those CHLO ops that devices can support directly.
 
 use super::shapes::{agree, distinct, extents_agree, shape_is, tensors, within};
 use super::site::{Site, ensure, returned};
@@ -45,8 +45,8 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     }
 }
 
-/// Checks a scan. Its body takes a slice of each input and the carried values, and returns a slice of each output and
-/// the new carried values.
+/// Checks a scan. The scan's body takes a slice of each input and the carried values. It returns a slice of each output
+/// and the new carried values.
 fn scan(site: &Site<'_>, integer: &dyn Fn(&str) -> Option<i64>) -> Result<()> {
     let op = site.op;
     let [body] = &op.regions[..] else { return Err(Error::new(ErrorKind::Structure, "must have one region")) };

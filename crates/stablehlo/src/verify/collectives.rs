@@ -11,7 +11,7 @@ use super::string_attributes::field;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
-/// Which ids the replica groups must contain.
+/// Set of ids that the replica groups must contain.
 #[derive(Clone, Copy, PartialEq)]
 enum Groups {
     /// Any ids.
@@ -85,7 +85,8 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     }
 }
 
-/// Checks that each device is the source of at most one pair and the target of at most one pair.
+/// Checks that each id is nonnegative, and that each id is the source of at most one pair and the target of at most one
+/// pair.
 fn distinct_ends(pairs: &[(i64, i64)]) -> Result<()> {
     let (mut sources, mut targets) = (HashSet::new(), HashSet::new());
     for &(source, target) in pairs {
@@ -109,7 +110,8 @@ impl<'a> Rules<'_, 'a> {
         if self.site.wanted.is_some() { Ok(()) } else { region_reduces(self.site, 0, 1) }
     }
 
-    /// Checks that the op has as many results as operands. Returns the pairs of operand and result.
+    /// Checks that the op has as many results as operands, and at least one. Returns each operand with its result,
+    /// except for operands and results whose types the IR keeps as text.
     fn pairs(&self) -> Result<Vec<(&'a TensorType, Slot<'a>)>> {
         let op = self.site.op;
         ensure!(
@@ -128,7 +130,7 @@ impl<'a> Rules<'_, 'a> {
 
     /// Checks that each result has the shape and element type of its operand.
     fn same_shapes(&self) -> Result<()> {
-        // A dynamic root is an additional operand without a result.
+        // A dynamic root is an additional operand without a result, so do not count it.
         let op = self.site.op;
         let data = op.operands.len().saturating_sub(self.roots);
         let results = self.result_count(data);

@@ -111,7 +111,7 @@ fn reduce(site: &Site<'_>, dimensions: &[usize]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the number of window positions in each dimension of `shape`.
+/// Returns the number of window positions in each dimension of `shape`. `sizes` contains the extents of the window.
 fn windowed(shape: &[i64], sizes: &[i64], window: &Window) -> Result<Vec<i64>> {
     let rank = shape.len();
     per_dimension(sizes.len(), rank, "window_dimensions")?;
@@ -152,8 +152,8 @@ fn reduce_window(site: &Site<'_>, window: &Window) -> Result<()> {
     Ok(())
 }
 
-/// Checks a convolution. `padded` is false if the padding is an operand, because the extents of the result are then
-/// unknown.
+/// Checks a convolution. `padded` is false if the padding is an operand. In that case, the spatial extents of the
+/// result are unknown and are not checked.
 pub(super) fn convolution(
     site: &Site<'_>,
     d: &ConvDimensions,
@@ -227,7 +227,7 @@ fn sorted(dimensions: &[usize], name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks a gather. `slice_sizes` may contain [`DYNAMIC`].
+/// Checks a gather. A slice size is [`DYNAMIC`] if it is not known before run time.
 pub(super) fn gather(site: &Site<'_>, d: &GatherDimensions, slice_sizes: &[i64]) -> Result<()> {
     let (operand, indices, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
     let rank = operand.rank();
@@ -262,7 +262,8 @@ pub(super) fn gather(site: &Site<'_>, d: &GatherDimensions, slice_sizes: &[i64])
     result.shape_is(&interleave(&batch, &offsets, &d.offset_dims))
 }
 
-/// Returns the extents of the indices, without the dimension of the index vectors.
+/// Checks the index vectors, which are in the dimension `vector` and must have `length` components. Returns the extents
+/// of the other dimensions of the indices.
 fn index_batch(indices: &TensorType, vector: usize, length: usize, batching: &[usize]) -> Result<Vec<i64>> {
     ensure!(Attribute, vector <= indices.rank(), "`index_vector_dim` is {vector}, outside {indices}");
     distinct(batching, indices.rank(), "indices batching dimensions")?;

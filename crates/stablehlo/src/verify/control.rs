@@ -219,10 +219,10 @@ fn promotes(from: &TensorType, to: &TensorType) -> Result<()> {
     Ok(())
 }
 
-/// Checks that values of the inputs' or initial values' types can be accumulated in the types of the reducer's
-/// arguments, and that the results have the element types of these arguments.
+/// Checks that the reducer can accumulate values of the operands' types in the types of its arguments, and that the
+/// results have the element types of its arguments.
 ///
-/// The inputs or initial values are the `count` operands from index `first` on.
+/// `first` and `count` select these operands, which are either the inputs or the initial values.
 fn accumulates(region: &Region, site: &Site<'_>, first: usize, count: usize) -> Result<()> {
     let inputs = site.operands().skip(first).take(count);
     for ((&value, input), result) in region.args.iter().zip(inputs).zip(site.results()) {

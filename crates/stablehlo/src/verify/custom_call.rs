@@ -95,7 +95,8 @@ fn layouts<'t>(types: impl ExactSizeIterator<Item = &'t Type>, layouts: &[Attrib
     Ok(())
 }
 
-/// A result or tuple element of a result that shares the memory of an operand or tuple element of an operand.
+/// A result and an operand that share memory. `output` is an index path into the results. `operand` is the index of the
+/// operand, and `part` is an index path into the operand if it is a tuple.
 struct Alias {
     output: Vec<i64>,
     operand: i64,

@@ -4,7 +4,7 @@ use super::site::ensure;
 use crate::error::Result;
 use crate::ir::*;
 
-/// A set of element types. The bits, from the lowest, are booleans, integers, floating-point numbers and complex
+/// A set of element types. The bits, from the lowest, stand for booleans, integers, floating-point numbers and complex
 /// numbers.
 #[derive(Clone, Copy)]
 pub(super) struct Set(u8);
@@ -43,7 +43,7 @@ impl Set {
     }
 }
 
-/// Checks that the element type of a tensor is in a set.
+/// Checks that the element type of a tensor is in a set. `what` names the tensor in the error.
 pub(super) fn of(tensor: &TensorType, set: Set, what: &str) -> Result<()> {
     ensure!(Type, set.has(tensor.element), "{what} must hold {}, not {}", set.names(), tensor.element);
     Ok(())

@@ -20,7 +20,7 @@ fn full_func(func: &Func) -> Result<()> {
     attributes::func(func)
 }
 
-/// Checks a type that the IR keeps as text.
+/// Checks the text and the quantization of a type that the IR keeps as text. Accepts every other type.
 fn full_type(ty: &Type) -> Result<()> {
     if let Type::Other(text) = ty
         && crate::text::whole_type(text).is_none()

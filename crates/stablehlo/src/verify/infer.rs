@@ -201,7 +201,7 @@ fn from_module(module: &Module, func: &Func, op: &Op) -> Result<Vec<Type>> {
     }
 }
 
-/// Returns the type if the IR keeps it as text.
+/// Returns the type if the IR keeps it as text, and `None` otherwise.
 fn opaque(ty: Option<Type>) -> Option<Type> {
     ty.filter(|ty| matches!(ty, Type::Other(_)))
 }

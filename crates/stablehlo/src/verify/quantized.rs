@@ -222,7 +222,7 @@ fn takes(kind: &OpKind) -> (bool, bool) {
     }
 }
 
-/// Checks the op's rules for quantized operands and for the first result.
+/// Checks the rules of an op for its quantized operands and its first result.
 fn rules(site: &Site<'_>) -> Result<()> {
     let operand = |i: usize| site.op.operands.get(i).map_or(Ok(None), |&v| Quantized::of(site.func.ty(v)));
     let result = |i: usize| site.op.results.get(i).map_or(Ok(None), |&v| Quantized::of(site.func.ty(v)));
@@ -342,7 +342,8 @@ fn add(all: [Option<Quantized<'_>>; 3]) -> Result<()> {
     Ok(())
 }
 
-/// Checks that an op that moves elements does not change their scales or zero points.
+/// Checks that an op that moves elements does not change their scales or zero points. Skips the check if only one of
+/// the types has a scale for each slice.
 fn same_scales(from: &Quantized<'_>, to: &Quantized<'_>) -> Result<()> {
     let alike = from.axis.is_some() != to.axis.is_some() || from.same_steps(to);
     ensure!(Type, alike, "operand and result have different scales or zero points");

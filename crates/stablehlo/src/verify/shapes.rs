@@ -38,7 +38,7 @@ pub(super) fn verify_type(ty: &Type, level: VerifyLevel) -> Result<()> {
     }
 }
 
-/// Checks that dimensions are less than the rank and distinct.
+/// Checks that dimension indices are less than the rank and distinct. `name` is the attribute's name for the error.
 pub(super) fn distinct(dimensions: &[usize], rank: usize, name: &str) -> Result<()> {
     all_distinct(dimensions.iter(), rank, name)
 }
@@ -71,13 +71,13 @@ fn outside(dimension: usize, rank: usize, name: &str) -> Error {
     )
 }
 
-/// Checks that a dimension is less than the rank.
+/// Checks that a dimension index is less than the rank. `name` is the attribute's name for the error.
 pub(super) fn within(dimension: usize, rank: usize, name: &str) -> Result<()> {
     ensure!(Attribute, dimension < rank, "`{name}` is {dimension}, outside the {rank} dimensions of the tensor");
     Ok(())
 }
 
-/// Checks that a list has one element for each dimension.
+/// Checks that a list of this length has one element for each dimension. `name` is the list's name for the error.
 pub(super) fn per_dimension(length: usize, rank: usize, name: &str) -> Result<()> {
     ensure!(Attribute, length == rank, "`{name}` has {length} entries for {rank} dimensions");
     Ok(())

@@ -66,7 +66,8 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// Returns the elements of an operand, if it is an integer constant.
+    /// Returns the elements of an operand that is an integer constant. Returns `None` for any other operand, for a
+    /// constant with too many elements, and if `constants` is `None`.
     pub(super) fn known(&self, index: usize) -> Option<&'a [i64]> {
         self.constants?.find(self.func, *self.op.operands.get(index)?)
     }

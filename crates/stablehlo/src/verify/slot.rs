@@ -29,7 +29,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Checks that the result has this shape, or records the shape.
+    /// Checks that the existing result has this shape. During inference, records the shape.
     pub(super) fn shape_is(&self, expected: &[i64]) -> Result<()> {
         match self {
             Self::There(result) => shape_is(result, expected),
@@ -40,7 +40,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Checks that the result has this element type, or records the element type.
+    /// Checks that the existing result has this element type. During inference, records the element type.
     pub(super) fn element_is(&self, expected: ElementType) -> Result<()> {
         if let Self::There(result) = self {
             ensure!(
@@ -53,7 +53,7 @@ impl<'a> Slot<'a> {
         Ok(())
     }
 
-    /// Records the default element type. Does not check an existing element type, which may differ.
+    /// Records the usual element type during inference. Does not check an existing element type, which may differ.
     pub(super) fn element_may_be(&self, usual: ElementType) {
         if let Self::Wanted(wanted, index) = self {
             wanted.note(*index, |(_, element)| *element = Some(usual));

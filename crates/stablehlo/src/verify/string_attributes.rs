@@ -34,13 +34,14 @@ fn text_of<'a>(site: &Site<'a>, name: &str) -> Option<&'a str> {
     }
 }
 
-/// Returns the text after `name =`, up to the next comma or `>`.
+/// Returns the text after `name =`, up to the next comma or `>`. Returns `None` if the field `name` is absent.
 pub(super) fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let rest = text[text.find(name)? + name.len()..].trim_start().strip_prefix('=')?;
     rest.split([',', '>']).next().map(str::trim)
 }
 
-/// Returns the integers in the list after `name = [`.
+/// Returns the integers in the list after `name = [`. Returns `None` if the field `name` is absent or is not such a
+/// list.
 pub(super) fn list_field(text: &str, name: &str) -> Option<Vec<i64>> {
     let rest = text[text.find(name)? + name.len()..].trim_start().strip_prefix('=')?;
     let inside = rest.trim_start().strip_prefix('[')?.split(']').next()?;
@@ -60,8 +61,8 @@ fn accuracy(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Algorithms of the specification: the operand type, the accumulation type, and the valid numbers of primitive
-/// operations.
+/// Algorithms of the specification. Each row contains the operand type, the accumulation type, and the valid numbers of
+/// primitive operations.
 const ALGORITHMS: [(&str, &str, &str); 7] = [
     ("f16", "f16", "1"),
     ("f16", "f32", "1"),

@@ -18,7 +18,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
             returns_token(site)?;
             tensors_but_last(site)?;
             let tensors = site.op.results.len().saturating_sub(1);
-            // Artifacts store an empty layout if the layout is absent.
+            // Artifacts store an empty layout if the layout is absent, so accept an empty layout.
             let fits = layout.is_empty() || layout.len() == tensors;
             ensure!(Attribute, fits, "`layout` has {} entries for {tensors} tensors", layout.len());
             Ok(())
@@ -68,7 +68,8 @@ fn tensors_but_last(site: &Site<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Checks the type of a channel. `host` is the required type for a transfer to or from the host.
+/// Checks the type of a channel, which may be unspecified. `host` is the required type for a transfer to or from the
+/// host.
 fn channel_type(channel: ChannelHandle, is_host_transfer: bool, host: i64) -> Result<()> {
     let wanted = if is_host_transfer { host } else { DEVICE_TO_DEVICE };
     let actual = channel.channel_type;

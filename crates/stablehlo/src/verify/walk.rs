@@ -203,7 +203,7 @@ impl<'a> Walk<'a, '_> {
         self.alone(op)
     }
 
-    /// Checks an op with the types of its operands and results.
+    /// Applies the rules for an op's operands, results, attributes and regions.
     fn alone(&self, op: &'a Op) -> Result<()> {
         let (module, constants) = (Some(self.module), Some(self.constants));
         let site = Site { func: self.func, op, module, constants, wanted: None };

@@ -11,8 +11,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Attribute, Attributes, ElementType, Literal, TensorType, Type, Version};
 use crate::text::fields;
 
-/// The enumerations. Each row contains StableHLO's name, the code in artifacts, and the keywords in the order of their
-/// numbers.
+/// The enumerations. Each row contains StableHLO's name, the code of the attribute in artifacts, and the keywords of
+/// the values in ascending order, starting at the value 0.
 const ENUMERATIONS: [(&str, u64, &[&str]); 7] = [
     ("comparison_direction", 3, &["EQ", "NE", "GE", "GT", "LE", "LT"]),
     ("comparison_type", 4, &["NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED", "WEAKORDER"]),
@@ -66,7 +66,8 @@ impl Encoder {
         Ok(self.vhlo_type_attribute(none))
     }
 
-    /// Adds the API version of a custom call.
+    /// Adds the API version of a custom call to the attribute table, and returns its index. Returns an error if the
+    /// version is unknown.
     pub(super) fn vhlo_api_version(&mut self, value: i64) -> Result<usize> {
         match u64::try_from(value) {
             Ok(value @ 0..=4) => Ok(self.vhlo_put(5, |b| b.varint(value))),
@@ -74,7 +75,8 @@ impl Encoder {
         }
     }
 
-    /// Adds an enumeration attribute with this keyword.
+    /// Adds the value `word` of the enumeration `family` to the attribute table, and returns its index. Returns an
+    /// error if the keyword is unknown.
     pub(super) fn vhlo_word(&mut self, family: &str, word: &str) -> Result<usize> {
         let found = ENUMERATIONS.iter().find(|row| row.0 == family);
         let number = found.and_then(|row| Some((row.1, row.2.iter().position(|&w| w == word)?)));
@@ -84,7 +86,7 @@ impl Encoder {
         }
     }
 
-    /// Adds an integer tensor of this shape.
+    /// Adds a tensor of 64-bit integers with this shape to the attribute table, and returns its index.
     fn vhlo_integers(&mut self, shape: &[i64], values: &[i64]) -> Result<usize> {
         let data: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         let literal = Literal { ty: TensorType::new(shape, ElementType::I64), data: data.into(), splat: false };
@@ -111,7 +113,7 @@ impl Encoder {
         self.vhlo_literal(&Literal { ty, data: data.into(), splat: false })
     }
 
-    /// Adds a constant as a VHLO attribute.
+    /// Adds a constant to the attribute table as a VHLO attribute, and returns its index.
     pub(super) fn vhlo_literal(&mut self, literal: &Literal) -> Result<usize> {
         let ty = self.vhlo_tensor(&literal.ty.shape, literal.ty.element)?;
         Ok(self.literal(Dialect::Vhlo, 15, ty, literal))
@@ -139,7 +141,8 @@ impl Encoder {
         }))
     }
 
-    /// Adds an attribute in the VHLO dialect, or in the builtin dialect if VHLO has no such attribute.
+    /// Adds an attribute to the attribute table, and returns its index. The attribute is in the VHLO dialect, or in the
+    /// builtin dialect if VHLO has no such attribute.
     pub(super) fn vhlo_attribute(&mut self, attribute: &Attribute) -> Result<usize> {
         match attribute {
             Attribute::Unit => {
@@ -270,7 +273,7 @@ impl Encoder {
         }))
     }
 
-    /// Adds `mesh = @mesh, axes = [...]`.
+    /// Adds replica groups along the axes of a mesh. `body` has the form `mesh = @mesh, axes = [...]`.
     fn vhlo_mesh_axes(&mut self, body: &str) -> Result<usize> {
         needs(self.version, Version(1, 16, 0), || "a replica group by mesh axes".to_owned())?;
         let (mut mesh, mut axes) = (None, Vec::new());
@@ -300,7 +303,7 @@ impl Encoder {
         }))
     }
 
-    /// Adds an axis, such as `name = "x", sub_axis_info = (1)2`.
+    /// Adds a reference to a mesh axis. `body` has a form such as `name = "x", sub_axis_info = (1)2`.
     fn vhlo_axis_ref(&mut self, body: &str) -> Result<usize> {
         let (mut name, mut sub) = (String::new(), None);
         for part in texts::split(body) {
@@ -342,7 +345,8 @@ impl Encoder {
         self.builtin_put(2, |b| b.size(string))
     }
 
-    /// Adds a dictionary of attributes that are already in the table.
+    /// Adds a dictionary. `pairs` contains the name and the table index of each attribute. Returns the dictionary's
+    /// index.
     pub(super) fn builtin_pairs(&mut self, mut pairs: Vec<(&str, usize)>) -> usize {
         pairs.sort_unstable();
         let pairs: Vec<(usize, usize)> =
@@ -360,7 +364,8 @@ impl Encoder {
         self.builtin_pairs(pairs)
     }
 
-    /// Adds an attribute in MLIR's builtin dialect, which ops of other dialects use.
+    /// Adds an attribute of MLIR's builtin dialect to the attribute table, and returns its index. The writer uses such
+    /// attributes in ops of dialects other than StableHLO.
     pub(super) fn builtin_attribute(&mut self, attribute: &Attribute) -> usize {
         match attribute {
             Attribute::Unit => self.builtin_put(7, |_| {}),
@@ -457,7 +462,7 @@ pub(super) fn find<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Att
     attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value)
 }
 
-/// Adds the name of an attribute to an error.
+/// Adds the attribute's name to the message of an error.
 pub(super) fn named(error: Error, name: &str) -> Error {
     error.in_attribute(name)
 }

@@ -37,7 +37,7 @@ impl Buffer {
         self.varint(u64::try_from(value).unwrap_or(u64::MAX) << 1 | u64::from(flag));
     }
 
-    /// Writes a count, and then this many elements.
+    /// Writes the number of elements, and then calls `item` for each element to write it.
     pub(super) fn list<T>(&mut self, items: impl ExactSizeIterator<Item = T>, mut item: impl FnMut(&mut Self, T)) {
         self.size(items.len());
         for value in items {

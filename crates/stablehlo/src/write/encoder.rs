@@ -37,7 +37,8 @@ struct Entry {
     data: Bytes,
 }
 
-/// Maximum size in bytes of constant data that is compared by content. Larger data is compared by address.
+/// Maximum size in bytes of constant data that is compared by content. Larger data is compared by address, because
+/// comparing and hashing its content would take too long.
 const SMALL: usize = 256;
 
 #[derive(Default)]
@@ -211,8 +212,9 @@ impl Encoder {
         buffer
     }
 
-    /// Returns the sizes of attributes and types, and their bytes. The sizes of consecutive entries of the same dialect
-    /// form a group.
+    /// Returns the content of two sections. The first section lists the size of each attribute and each type.
+    /// Consecutive entries of the same dialect form a group in this list. The second section contains the bytes of all
+    /// entries.
     fn entry_sections(&self, dialects: &[Dialect]) -> (Buffer, Vec<u8>) {
         let mut offsets = Buffer::default();
         let tables = [&self.attributes.entries, &self.types.entries];

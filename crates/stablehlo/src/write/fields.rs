@@ -13,7 +13,7 @@ use crate::ops::fields::{
 
 /// Codec that writes a field as an attribute.
 pub(super) trait WriteField<T> {
-    /// Adds the attribute, and returns its index.
+    /// Adds the attribute for `value` to the attribute table, and returns its index.
     fn write(encoder: &mut Encoder, value: &T) -> Result<usize>;
 }
 

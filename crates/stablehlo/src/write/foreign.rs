@@ -7,8 +7,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
 impl Encoder {
-    /// Returns the attribute indices of an op of another dialect. Artifacts can contain Shardy's ops since StableHLO
-    /// 1.11.0.
+    /// Adds the inherent attributes of an op of another dialect, and returns their indices. Artifacts can contain
+    /// Shardy's ops since StableHLO 1.11.0.
     pub(super) fn foreign(&mut self, name: &str, own: &Attributes) -> Result<Vec<usize>> {
         let Some(names) = crate::ops::shardy_attributes(name) else {
             return Err(Error::new(ErrorKind::Unsupported, "portable artifacts cannot contain ops of this dialect"));

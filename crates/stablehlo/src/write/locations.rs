@@ -19,7 +19,7 @@ impl Locations {
         Self { known: vec![None; module.locations.len()], unknown }
     }
 
-    /// Writes a location if necessary, and returns its attribute index.
+    /// Adds a location to the attribute table, unless the location is already written. Returns its attribute index.
     pub(super) fn number(&mut self, module: &Module, encoder: &mut Encoder, id: LocationId) -> usize {
         self.at_depth(module, encoder, id, 0)
     }

@@ -231,7 +231,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Creates the record of a function from its attributes and its type.
+    /// Adds the attributes and the type of a function to the tables, and returns the function's record.
     fn func_record(
         &mut self,
         attributes: &Attributes,
@@ -370,7 +370,7 @@ impl<'a> Writer<'a> {
             *next += 1;
         }
         if self.encoder.bytecode >= 3 {
-            // There are no use-list orders.
+            // The byte 0 means that there are no use-list orders.
             out.byte(0);
         }
         Ok(())

@@ -15,7 +15,7 @@ use crate::ops::fields::{
 };
 use crate::ops::{second, since};
 
-/// VHLO name of an op, and the indices of its attributes, sorted by attribute name.
+/// VHLO name of an op, and the name and table index of each of its attributes. The attributes are sorted by name.
 pub(super) struct Spelled {
     pub(super) name: String,
     pub(super) attributes: Vec<(&'static str, usize)>,

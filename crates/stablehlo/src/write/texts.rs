@@ -10,7 +10,8 @@ pub(super) struct Tensor<'a> {
     pub(super) encoding: Option<&'a str>,
 }
 
-/// Splits `tensor<2x?xT, encoding>` or `memref<2xT>`.
+/// Splits a type of the form `tensor<2x?xT, encoding>` or `memref<2xT>` into its components. Returns `None` for any
+/// other text.
 pub(super) fn tensor(text: &str) -> Option<Tensor<'_>> {
     let (inside, buffer) = match text.strip_prefix("tensor<") {
         Some(rest) => (rest, false),
@@ -59,7 +60,7 @@ pub(super) fn split(text: &str) -> Vec<&str> {
     parts
 }
 
-/// Returns a name without its quotes. The quotes are optional.
+/// Returns a name without its quotes and escapes. A name without quotes is returned unchanged.
 pub(super) fn string(text: &str) -> String {
     match crate::text::whole_attribute(text) {
         Some(Attribute::String(name)) => String::from_utf8_lossy(&name).into_owned(),
@@ -67,7 +68,7 @@ pub(super) fn string(text: &str) -> String {
     }
 }
 
-/// Returns the text between the brackets of `#stablehlo.name<...>`.
+/// Returns the text between the brackets of `#stablehlo.name<...>`. Returns `None` for any other text.
 pub(super) fn inside<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.strip_prefix("#stablehlo.")?.strip_prefix(name)?.strip_prefix('<')?.strip_suffix('>')
 }
@@ -97,7 +98,8 @@ pub(super) struct Quantized {
     pub(super) steps: Vec<(f64, i64)>,
 }
 
-/// Splits a quantized type such as `!quant.uniform<i8<-128:127>:f32:0, {1.0:2, 3.0}>`.
+/// Splits a quantized type such as `!quant.uniform<i8<-128:127>:f32:0, {1.0:2, 3.0}>` into its components. Returns
+/// `None` for any other text.
 pub(super) fn quantized(text: &str) -> Option<Quantized> {
     let body = text.strip_prefix("!quant.uniform<")?.strip_suffix('>')?;
     let parts = split(body);
@@ -130,7 +132,7 @@ pub(super) fn quantized(text: &str) -> Option<Quantized> {
         Some(list) => split(list.strip_suffix('}')?).into_iter().map(step).collect::<Option<Vec<_>>>()?,
         None => vec![step(steps)?],
     };
-    // Artifacts store a signless integer type and a separate sign flag.
+    // Artifacts store a signless integer type and a separate sign flag, so use the signless type for both signs.
     let storage = ElementType::from_name(&format!("i{width}"))?;
     Some(Quantized { storage, signed, expressed, range, axis, steps })
 }

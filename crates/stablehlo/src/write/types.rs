@@ -9,7 +9,7 @@ use crate::ir::{ElementType, TensorType, Type, Version};
 use crate::text::whole_type;
 use crate::types::Ty;
 
-/// Returns the code of an element type, and the StableHLO version that added it.
+/// Returns the code of an element type in artifacts, and the StableHLO version that added the type.
 fn element_code(element: ElementType) -> (u64, Version) {
     use ElementType::*;
     let first = Version::OLDEST;
@@ -76,7 +76,7 @@ impl Encoder {
         }))
     }
 
-    /// Adds a type of the VHLO dialect.
+    /// Adds a type of the VHLO dialect to the type table, and returns its index.
     pub(super) fn vhlo_type(&mut self, ty: &Type) -> Result<usize> {
         match ty {
             Type::Tensor(TensorType { shape, element }) => self.vhlo_tensor(shape, *element),
@@ -101,13 +101,13 @@ impl Encoder {
         }))
     }
 
-    /// Adds the type that represents an absent type attribute.
+    /// Adds the type `none` to the type table, and returns its index. The type represents an absent type attribute.
     pub(super) fn vhlo_none(&mut self) -> Result<usize> {
         needs(self.version, Version(1, 6, 0), || "type none".to_owned())?;
         Ok(self.vhlo(33, |_| {}))
     }
 
-    /// Adds a type that the IR keeps as text.
+    /// Adds a type that the IR keeps as text to the type table, and returns its index.
     fn vhlo_text(&mut self, text: &str) -> Result<usize> {
         if let Some(parts) = texts::tensor(text) {
             return self.vhlo_encoded_tensor(text, &parts);
@@ -140,7 +140,8 @@ impl Encoder {
         }
     }
 
-    /// Adds a type such as `tensor<2x!quant...>`, `tensor<?xf32, #stablehlo.bounds<4>>` or `memref<2xf32>`.
+    /// Adds a tensor type that the IR keeps as text or a buffer type to the type table, and returns its index. Examples
+    /// are `tensor<2x!quant...>`, `tensor<?xf32, #stablehlo.bounds<4>>` and `memref<2xf32>`.
     fn vhlo_encoded_tensor(&mut self, text: &str, parts: &texts::Tensor<'_>) -> Result<usize> {
         let element = self.vhlo_text(parts.element)?;
         if parts.buffer {
@@ -243,7 +244,8 @@ impl Encoder {
         self.builtin(plain, |_| {})
     }
 
-    /// Adds a type of MLIR's builtin dialect, which ops of other dialects use.
+    /// Adds a type of MLIR's builtin dialect to the type table, and returns its index. The writer uses such types in
+    /// ops of dialects other than StableHLO.
     pub(super) fn builtin_type(&mut self, ty: &Type) -> usize {
         match ty {
             Type::Tensor(TensorType { shape, element }) => {

@@ -3,7 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::Version;
 
-/// Returns the bytecode version of artifacts of this StableHLO version.
+/// Returns the version of MLIR's bytecode format for artifacts of this StableHLO version.
 pub(super) fn bytecode_version(version: Version) -> u8 {
     match version {
         Version(0, ..=9, _) => 0,
@@ -14,7 +14,8 @@ pub(super) fn bytecode_version(version: Version) -> u8 {
     }
 }
 
-/// Returns an error if the written StableHLO version is older than `since`.
+/// Returns an error if `version`, in which the artifact is written, is older than `since`. `what` names the feature
+/// that requires `since`.
 pub(super) fn needs(version: Version, since: Version, what: impl FnOnce() -> String) -> Result<()> {
     if version >= since {
         return Ok(());

@@ -8,7 +8,7 @@ use stablehlo::{Result, op_names};
 
 use super::{build, expect_round_trip, floats, tensor};
 
-/// Ops without a builder method, with the reason.
+/// Ops without a builder method. Each row contains the name of the op and the reason.
 const WITHOUT_METHOD: &[(&str, &str)] = &[
     ("cross-replica-sum", "not in the specification; `all_reduce` computes it"),
     ("einsum", "not in the specification; `dot_general` computes it"),

@@ -1,4 +1,4 @@
-//! Tests regions that use outer values, and values that are not in scope where they are used.
+//! Tests regions that use values from outside the region, and the use of values that are not in scope.
 
 use std::cell::Cell;
 

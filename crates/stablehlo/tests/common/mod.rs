@@ -1,4 +1,4 @@
-//! Random changes to programs. The random number generator has a fixed seed, so every run makes the same changes.
+//! Changes programs at random. The random number generator has a fixed seed, so every run makes the same changes.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 /// A small pseudorandom number generator.
