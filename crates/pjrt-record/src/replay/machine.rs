@@ -6,21 +6,21 @@ use std::io::{Read, Seek};
 use std::rc::Rc;
 
 use pjrt::{
-    AliasFulfillment, AsyncHostToDeviceTransferManager, Buffer, Client, ExecuteOptions, Input, Layout,
-    LoadedExecutable, NamedValue, Program,
+    AliasFulfillment, AsyncHostToDeviceTransferManager, Buffer, Client, ExecuteOptions, Input, LoadedExecutable,
+    NamedValue, Program,
 };
-use pjrt_types::{ElementType, ErrorCode, Shape, Value};
+use pjrt_types::{ErrorCode, Shape};
 
 use super::compare::{Tolerance, compare};
 use super::order::row_major;
 use super::places::Places;
+use super::recorded_values::{option, shape, strided, tiled};
 use super::report::{Comparison, Problem, Report, Verdict};
 use crate::content::Content;
 use crate::error::ReadError;
-use crate::message::Layout as Order;
 use crate::message::{
-    Arguments, ArrayType, Call, ClientDescription, Compile, Contents, CreateBuffer, CreateManager, Download, Execute,
-    Failure, Fulfill, MemoryLayout, NamedOption, Outcome, Snapshot, Transfer, Upload, Value as OptionValue,
+    Arguments, Call, ClientDescription, Compile, Contents, CreateBuffer, CreateManager, Download, Execute, Failure,
+    Fulfill, Outcome, Snapshot, Transfer, Upload,
 };
 use crate::reader::{Block, Body, Reader};
 
@@ -638,68 +638,4 @@ fn failure(failure: Option<&Failure>) -> (ErrorCode, &str) {
 
 fn index(index: i32) -> Result<usize, String> {
     usize::try_from(index).map_err(|_| format!("the index {index} is negative"))
-}
-
-fn shape(array: Option<&ArrayType>) -> Result<Shape, String> {
-    let array = array.ok_or("the recording does not have the shape")?;
-    let element_type = ElementType::from_raw(array.element_type)
-        .ok_or_else(|| format!("this build does not know the element type {}", array.element_type))?;
-    Ok(Shape::new(element_type, array.dimensions.clone()))
-}
-
-fn tiled(layout: Option<&MemoryLayout>) -> Option<Layout> {
-    match layout?.layout.as_ref()? {
-        Order::Tiled(tiled) => {
-            let tiles = tiled.tiles.iter().map(|tile| tile.items.clone()).collect();
-            Some(Layout::new(tiled.minor_to_major.clone()).with_tiles(tiles))
-        }
-        Order::ByteStrides(_) => None,
-    }
-}
-
-fn option(option: &NamedOption) -> Option<NamedValue> {
-    let value = match option.value.clone()? {
-        OptionValue::String(text) => Value::String(text),
-        OptionValue::Int64(number) => Value::Int64(number),
-        OptionValue::Int64List(list) => Value::Int64List(list.items),
-        OptionValue::Float(number) => Value::Float(number),
-        OptionValue::Bool(is_set) => Value::Bool(is_set),
-    };
-    Some(NamedValue { name: option.name.clone(), value })
-}
-
-/// Copies row-major elements to new memory, in which they have the byte strides of the framework's array. Returns this
-/// memory, and the byte offset of the first element. Returns `None` if there are no strides or no data, if the strides
-/// do not fit the shape, or if the memory would be implausibly large.
-fn strided(data: &[u8], shape: &Shape, strides: &[i64], limit: u64) -> Option<(Vec<u8>, usize)> {
-    if strides.is_empty() || strides.len() != shape.dimensions.len() || data.is_empty() {
-        return None;
-    }
-    let unit = shape.element_type.host_size();
-    let (mut low, mut high) = (0_i64, i64::try_from(unit).ok()?);
-    for (stride, extent) in strides.iter().zip(&shape.dimensions) {
-        let reach = stride.checked_mul(extent.checked_sub(1)?)?;
-        low = low.checked_add(reach.min(0))?;
-        high = high.checked_add(reach.max(0))?;
-    }
-    let size = high.checked_sub(low)?;
-    if u64::try_from(size).ok()? > limit.min(64 * data.len() as u64) {
-        return None;
-    }
-    let offset = usize::try_from(low.checked_neg()?).ok()?;
-    let mut out = vec![0; usize::try_from(size).ok()?];
-    let mut at = vec![0_i64; strides.len()];
-    for element in data.chunks(unit) {
-        let distance: i64 = at.iter().zip(strides).map(|(at, stride)| at * stride).sum();
-        let start = usize::try_from(distance - low).ok()?;
-        out.get_mut(start..start + unit)?.copy_from_slice(element);
-        for (at, extent) in at.iter_mut().zip(&shape.dimensions).rev() {
-            *at += 1;
-            if *at < *extent {
-                break;
-            }
-            *at = 0;
-        }
-    }
-    Some((out, offset))
 }

@@ -13,6 +13,7 @@ mod elements;
 mod machine;
 mod order;
 mod places;
+mod recorded_values;
 mod report;
 
 pub use compare::{Difference, ParseToleranceError, Tolerance, compare};
