@@ -72,7 +72,8 @@ impl CompileError {
         self
     }
 
-    /// Combines several errors into the first one. Returns `None` if there are no errors.
+    /// Returns the first error, and adds the others to the errors that [`all`](Self::all) returns. Returns `None` if
+    /// `errors` is empty.
     pub(crate) fn together(errors: Vec<CompileError>) -> Option<Self> {
         let mut errors = errors.into_iter();
         let mut first = errors.next()?;
