@@ -103,7 +103,7 @@ fn combine_all_reduces(program: &mut Compilation<'_>) -> Result<()> {
 }
 
 /// Serializes the module for clients if it was split into several partitions, or if the settings specify storage
-/// orders. Writes a portable artifact if the source program was one, and MLIR text otherwise.
+/// orders. Writes a portable artifact of the source program's version if possible, and MLIR text otherwise.
 fn export_readable(program: &mut Compilation<'_>) -> Result<()> {
     let settings = program.settings;
     if program.readable.is_some() || (program.shardings.is_none() && !settings.has_orders()) {

@@ -1,8 +1,8 @@
-//! Quantized element types, which the parser keeps as text.
+//! Parses quantized tensor types. The IR stores these types as text.
 
 use stablehlo::ir::{DYNAMIC, ElementType, TensorType, Type};
 
-/// A tensor of quantized elements. Each integer stands for `(integer - zero point) * scale`.
+/// A tensor of quantized elements. Each stored integer represents `(integer - zero point) * scale`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Quantized {
     pub(super) shape: Vec<i64>,
