@@ -114,9 +114,9 @@ impl Communicator {
         self.partitions
     }
 
-    /// Returns one member. Create each member exactly once, and create all members before the first one runs. Run each
-    /// member on its own thread, because members wait for each other. Never use a thread pool that may have fewer
-    /// threads than the communicator has members.
+    /// Creates the member for a replica and a partition. Create each member exactly once, and create all members before
+    /// the first one runs. Run each member on its own thread, because members wait for each other. Never use a thread
+    /// pool that may have fewer threads than the communicator has members.
     pub fn member(self: &Arc<Communicator>, replica: usize, partition: usize) -> Member {
         Member { communicator: self.clone(), replica, partition, ended: AtomicBool::new(false) }
     }
@@ -162,8 +162,8 @@ impl State {
         self.failure.clone().map_or(Ok(()), |message| Err(RunError::Launch(message)))
     }
 
-    /// Returns the reason why a rendezvous can never be completed: an absent member has ended, or all members of this
-    /// process that have not ended wait for one another. Returns `None` if there is no such reason.
+    /// Returns the reason why a rendezvous can never be completed. Either an absent member has ended, or all members of
+    /// this process that have not ended wait for one another. Returns `None` if there is no such reason.
     fn hopeless(&self) -> Option<String> {
         for rendezvous in self.open.values() {
             let absent = |(at, &id): (usize, &usize)| {

@@ -1,4 +1,4 @@
-//! Scatters into arrays of equal elements, fused by rows with the ops that read the result.
+//! Runs scatters into arrays of equal elements row by row, together with the ops that read the result.
 //!
 //! Only the rows that are being processed exist in memory. The windows are therefore first sorted by blocks of rows.
 //! The windows of one block keep their order, so each element combines its updates in the same order as in the unfused
@@ -14,8 +14,8 @@ use super::parallel;
 use super::program::Fill;
 use super::schedule::Item;
 
-/// Minimum number of elements of the array for each window. With more windows, sorting takes longer than the fusion
-/// saves.
+/// Minimum ratio of the number of elements in the array to the number of windows. With more windows, sorting takes
+/// longer than the fusion saves.
 const MIN_ELEMENTS: usize = 16;
 
 /// A scatter that can be fused by rows.

@@ -8,7 +8,7 @@ use super::stop::Stop;
 use super::tile::TileProgram;
 use crate::error::RunError;
 
-/// A common function of a region with two arguments.
+/// A function that regions with two arguments often compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Combine {
     Op(Binary),

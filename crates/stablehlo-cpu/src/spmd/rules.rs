@@ -348,7 +348,7 @@ fn dot_general(rule: &mut Rule, shapes: Shapes<'_>, dimensions: &DotDimensions) 
 }
 
 /// Adds factors for the batch and the feature dimensions. `features` and `batches` are the numbers of feature groups
-/// and batch groups. With several batch groups, no dimension must be sharded. With several feature groups, only the
+/// and batch groups. With several batch groups, no dimension may be sharded. With several feature groups, only the
 /// batch dimension may be sharded. Spatial dimensions must not be sharded.
 fn convolution(rule: &mut Rule, shapes: Shapes<'_>, dimensions: &ConvDimensions, (features, batches): (i64, i64)) {
     let x = shapes.operand(0);
