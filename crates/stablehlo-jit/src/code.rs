@@ -95,15 +95,15 @@ impl Code {
         stop: Option<&AtomicBool>,
         host: &mut dyn Host,
     ) -> Result<(), Error> {
-        // No loop runs `u64::MAX` iterations.
+        // No loop runs `u64::MAX` iterations, so this run does not pause.
         self.run_part(u64::MAX, reads, writes, stop, host).map(drop)
     }
 
     /// Runs the program, but leaves each outermost `While` loop after at most `iterations` iterations, as if its
     /// condition were false. Returns whether the conditions of all these loops became false.
     ///
-    /// If a program has only one such loop, which loads its initial values from arrays and stores its results in the
-    /// same arrays, the next run continues where this run paused.
+    /// A program can continue where a run paused. To allow this, give the program only one such loop, load the loop's
+    /// initial values from arrays, and store its results in the same arrays. The next run then continues the loop.
     pub fn run_part(
         &self,
         iterations: u64,

@@ -387,7 +387,7 @@ impl<'p, 'f> Translator<'p, 'f> {
     }
 }
 
-/// Returns the flags for accesses to arrays, which neither trap nor require alignment.
+/// Returns the flags for accesses to arrays. Such accesses neither trap nor require alignment.
 fn memory() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }

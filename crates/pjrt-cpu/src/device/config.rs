@@ -295,7 +295,7 @@ fn parse_bytes(text: &str) -> Option<usize> {
     let rest = if fraction.is_empty() {
         0
     } else {
-        // Use only the first nine digits, so that the product does not overflow.
+        // Use only the first nine digits of the fraction, so that the product does not overflow.
         let digits = &fraction[..fraction.len().min(9)];
         let scale = 10u128.pow(u32::try_from(digits.len()).ok()?);
         usize::try_from(digits.parse::<u128>().ok()? * u128::try_from(unit).ok()? / scale).ok()?

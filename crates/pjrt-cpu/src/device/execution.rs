@@ -64,13 +64,14 @@ enum Work {
 }
 
 impl State {
-    /// Runs a program on one device.
+    /// Runs a program on the device of a launch. Returns the event of the execution.
     pub(crate) fn execute<B: Backend<Buffer = CpuBuffer>>(
         self: &Arc<Self>,
         executable: &Arc<CpuExecutable>,
         launch: &mut Launch<'_, B>,
     ) -> Result<Event> {
-        // This process may have only one of the devices of a program that spans several processes.
+        // Other processes also run such a program, even if this process has only one of its devices. Only `execute_all`
+        // connects the members in several processes.
         if !executable.is_quick() && executable.span().is_some() {
             let events = self.execute_all(executable, std::slice::from_mut(launch))?;
             return events.into_iter().next().ok_or_else(|| Error::internal("a launch without an event"));
@@ -207,7 +208,7 @@ impl State {
     }
 
     /// Returns the members of a launch that this process runs, in the order of `launches`. If they communicate with
-    /// other processes, also returns the turn of the launch.
+    /// other processes, also returns the [`Turn`] of the launch.
     fn members<B: Backend<Buffer = CpuBuffer>>(
         &self,
         executable: &CpuExecutable,

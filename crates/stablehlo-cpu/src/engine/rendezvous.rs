@@ -342,7 +342,8 @@ impl Member {
         )))
     }
 
-    /// Adds the contributions of remote members. Each member contributes arrays of the same sizes.
+    /// Sends the contributions of the local members to the other processes. Returns the contributions of all members,
+    /// in the order of the group. Each member contributes arrays of the same sizes.
     pub(crate) fn complete(
         &self,
         collective: u32,
