@@ -77,8 +77,8 @@ pub(crate) fn ready_inputs<B: Backend<Buffer = CpuBuffer>>(launch: &mut Launch<'
     (0..launch.inputs.len()).map(|index| take(launch, index).into_tensor()).collect()
 }
 
-/// Creates a promise for each output of a launch, and sets buffers of these promises as the outputs. The outputs become
-/// ready with the event `ready`. Returns the promises.
+/// Creates a promise for each output of a launch, and adds buffers of these promises to the launch's outputs. The
+/// outputs become ready with the event `ready`. Returns the promises.
 pub(crate) fn promises<B: Backend<Buffer = CpuBuffer>>(
     executable: &CpuExecutable,
     launch: &mut Launch<'_, B>,
