@@ -10,7 +10,7 @@ use pjrt_cpu::Cpu;
 
 const CHILD: &str = "PJRT_CPU_TEST_FORK";
 
-/// Multiplies matrices, which uses several threads.
+/// A program that multiplies matrices on several threads.
 const LARGE: &str = "
 func.func @main(%x: tensor<700x700xf32>) -> tensor<700x700xf32> {
   %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]

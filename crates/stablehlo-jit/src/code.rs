@@ -183,7 +183,8 @@ impl fmt::Debug for Code {
 /// Runs a step of the host, for generated code. Returns 0 if the run continues, and 1 if it must end.
 #[expect(clippy::disallowed_methods, reason = "the crate's one place for parts of arrays and for panics")]
 extern "C" fn call_host(context: *mut Context<'_, '_>, step: u32) -> i32 {
-    // SAFETY: J2 (host steps): generated code passes the context of its run, which nothing else uses meanwhile.
+    // SAFETY: J2 (host steps): generated code passes the context of its run, and nothing else uses this context
+    // meanwhile.
     let context = unsafe { &mut *context };
     let step_of = &context.steps[step as usize];
     let start = |part: &Part| context.arrays[part.array.0 as usize].wrapping_add(part.start);

@@ -120,7 +120,7 @@ fn index(at: usize) -> u32 {
 /// Statements, and the values that they compute for the enclosing statement.
 #[derive(Clone, Debug, Default)]
 pub struct Block {
-    /// The statements, which run in order.
+    /// The statements, in the order in which they run.
     pub statements: Vec<Statement>,
     /// The results of the block. They are defined by its statements or before the block.
     pub results: Vec<Value>,

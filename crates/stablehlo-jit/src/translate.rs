@@ -392,8 +392,8 @@ fn memory() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }
 
-/// Returns the size of a block, which is the number of its statements and nested statements plus one for each block. A
-/// block with loops or host steps is too large to be unrolled.
+/// Returns the size of a block. The size is the number of its statements and nested statements, plus one for each
+/// block. A block with loops or host steps is too large to be unrolled.
 fn size_of_block(block: &Block) -> usize {
     let size = |statement: &Statement| match statement {
         Statement::Let { .. } | Statement::Store { .. } => 1,

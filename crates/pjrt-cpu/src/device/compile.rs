@@ -145,7 +145,7 @@ pub(crate) fn compile<B: Backend>(
 const PYTHON_CALLBACK: &str = "pjrt_plugin_python_callback";
 
 /// Returns the text of a program, for comparison between processes. Omits the data of Python callbacks, because it
-/// contains the callbacks' IDs, which differ between processes. The data of other custom calls must agree.
+/// contains callback IDs that differ between processes. The data of other custom calls must agree.
 fn common(module: &Module) -> String {
     fn strip(region: &mut Region) {
         for op in &mut region.ops {

@@ -189,7 +189,7 @@ impl State {
             let (workers, previous) = (Arc::clone(&self.workers), turn.previous.clone());
             inputs.push(previous);
             when_ready(inputs, move || {
-                // If the threads cannot be started, the jobs are dropped, which fails their events.
+                // If the threads cannot be started, the jobs are dropped, and their events fail.
                 drop(workers.launch(jobs));
                 turn.end();
             });
@@ -198,7 +198,7 @@ impl State {
             self.workers.launch(jobs).map_err(failed)?;
         } else {
             let workers = Arc::clone(&self.workers);
-            // If the threads cannot be started, the jobs are dropped, which fails their events.
+            // If the threads cannot be started, the jobs are dropped, and their events fail.
             when_ready(inputs, move || drop(workers.launch(jobs)));
         }
         if is_awaited {
@@ -247,8 +247,8 @@ impl State {
     /// Waits until the devices may have another execution in flight.
     ///
     /// This wait always ends. The inputs of the executions in flight exist or are the results of other executions, so
-    /// these executions end without the caller. A handler runs on a thread of the client, which does not wait here, so
-    /// a handler may launch programs beyond the limit.
+    /// these executions end without the caller. A thread of the client does not wait here. A handler runs on such a
+    /// thread, so it may launch programs beyond the limit.
     fn wait_for_room(&self, devices: &[usize]) {
         self.running.wait_for_room(devices, || self.workers.is_own_thread());
     }

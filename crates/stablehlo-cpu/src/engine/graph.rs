@@ -50,7 +50,7 @@ pub(crate) enum Op {
         kernel: Arc<dyn Kernel>,
         starts: Vec<Option<u16>>,
     },
-    /// A collective, which all members of a group run together.
+    /// A collective. All members of a group run it together.
     Collective(Box<Collective>),
     While {
         carried: Vec<ValueIndex>,

@@ -30,7 +30,7 @@ struct State {
     usage: PoolUsage,
 }
 
-/// Statistics of a pool. Sizes are those of blocks, which may be larger than the memory that was requested.
+/// Statistics of a pool. Sizes are those of blocks. A block may be larger than the memory that was requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolUsage {

@@ -323,8 +323,8 @@ impl Program {
         }
         let mut env = Env { consts: &self.consts, slots: Vec::with_capacity(self.slots), pool, member, stop };
         for (i, (input, parameter)) in inputs.into_iter().zip(&self.parameters).enumerate() {
-            // An input may differ from its parameter in the positions of dimensions of extent one, which do not affect
-            // the bytes.
+            // An input may differ from its parameter in the positions of dimensions of extent one. These positions do
+            // not affect the bytes.
             if input.ty() != &parameter.ty && !is_stored_as(input.ty(), &parameter.ty) {
                 let (want, got) = (&parameter.ty, input.ty());
                 return Err(RunError::Input(format!(

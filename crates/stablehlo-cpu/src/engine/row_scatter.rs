@@ -72,7 +72,7 @@ impl RowScatter {
         let block = rows * columns;
         let inside = |window| windows.inside(indices, window).map(|at| (at, window));
         let placed: Vec<(usize, usize)> = (0..windows.count).filter_map(inside).collect();
-        // A counting sort, which keeps the order of the windows in each block.
+        // Use a counting sort, because it keeps the order of the windows in each block.
         let mut ends = vec![0; self.elements.div_ceil(block) + 1];
         placed.iter().for_each(|(at, _)| ends[at / block + 1] += 1);
         for next in 1..ends.len() {

@@ -12,7 +12,7 @@ use crate::error::RunError;
 /// A dense row-major tensor. Clones share the elements. A program may overwrite the elements of an unshared tensor.
 ///
 /// A tensor may have dynamic dimensions. In this case, its type contains the bounds of these dimensions, and its buffer
-/// has room for an array of the maximum shape. The buffer begins with the elements of the actual array, which is dense.
+/// has room for an array of the maximum shape. The buffer begins with the densely packed elements of the actual array.
 /// The remaining bytes have no meaning.
 #[derive(Clone)]
 pub struct Tensor {

@@ -130,8 +130,8 @@ impl View {
         }
     }
 
-    /// Returns the length of the view's lines, which are runs that are contiguous in the buffer or repeat one element.
-    /// Returns 0 if the view has no lines or only one element.
+    /// Returns the length of the view's lines. A line is a run of elements that is contiguous in the buffer or repeats
+    /// one element. Returns 0 if the view has no lines or only one element.
     pub(crate) fn line(&self) -> usize {
         match (self.dims.last(), self.strides.last()) {
             (Some(&extent), Some(0 | 1)) => extent,

@@ -39,8 +39,8 @@ impl Quantized {
         let Type::Other(text) = ty else { return None };
         let (dims, rest) = text.strip_prefix("tensor<")?.split_once("!quant.uniform<")?;
         let (body, encoding) = rest.split_once(">>").or_else(|| rest.split_once(">,"))?;
-        // The type may be followed by bounds of dynamic dimensions, which can be ignored. Any other text after the type
-        // is invalid.
+        // Bounds of dynamic dimensions may follow the type. They can be ignored. Any other text after the type is
+        // invalid.
         if !encoding.is_empty() && !encoding.ends_with('>') {
             return None;
         }

@@ -50,8 +50,8 @@ pub(crate) struct ParsedDim {
     pub(crate) open: bool,
 }
 
-/// A mesh axis, or a part of a mesh axis. A part `(before, size)` has `size` coordinates, and `before` is the product of
-/// the sizes of the more significant parts of the axis.
+/// An axis of a mesh, or a part of an axis. A part `(before, size)` has `size` coordinates, and `before` is the product
+/// of the sizes of the more significant parts of the axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ParsedAxis {
     pub(crate) name: String,

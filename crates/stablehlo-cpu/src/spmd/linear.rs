@@ -127,8 +127,8 @@ impl<'m> Plan<'m> {
         }
     }
 
-    /// Returns the axes along which all values are unreduced. Ignores constant zeros, which may be unreduced along any
-    /// axis.
+    /// Returns the axes along which all values are unreduced. Ignores constant zeros, because they may be unreduced
+    /// along any axis.
     pub(super) fn common_sums(&self, values: &[ValueId]) -> AxisSet {
         let sums = values.iter().filter(|&&value| !is_zero(self, value)).map(|&value| self.state(value).unreduced);
         sums.reduce(AxisSet::intersection).unwrap_or_default()

@@ -33,7 +33,7 @@ impl Builder<'_> {
     }
 
     /// Sums a value over the axes. If `to` shards a dimension along some of these axes, one collective reduces and
-    /// shards the value. Updates `now`, which is the current sharding of the value.
+    /// shards the value. Updates `now`, the current sharding of the value.
     fn reduce(
         &mut self,
         mut value: ValueId,

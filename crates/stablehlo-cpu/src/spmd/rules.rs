@@ -1,9 +1,9 @@
 //! Rules that determine which dimensions of an op's operands and results may be sharded together.
 //!
-//! As in Shardy, an op is described by factors, which are independent loops of its computation. Each dimension consists
-//! of factors, major first. A dimension without factors must not be sharded. Results are reduced over a factor that
-//! occurs in no result. A factor may be divided unevenly if it is the only factor in each of its dimensions. The last
-//! parts are then padded.
+//! As in Shardy, factors describe an op. A factor is an independent loop of the op's computation. Each dimension
+//! consists of factors, major first. A dimension without factors must not be sharded. Results are reduced over a factor
+//! that occurs in no result. A factor may be divided unevenly if it is the only factor in each of its dimensions. The
+//! last parts are then padded.
 
 use stablehlo::ir::{
     Attribute, Binary, ConvDimensions, DotDimensions, Func, GatherDimensions, Literal, Op, OpKind, ScatterDimensions,

@@ -256,7 +256,8 @@ impl<'m> Splitter<'_, 'm> {
         Ok(())
     }
 
-    /// Binds `old` to the new `value`, which must have the local type of `old`.
+    /// Binds `old` to the new `value`. The value has the sharding `spec`, and is unreduced along the axes `partial`.
+    /// Returns an error if the value does not have the local type of `old`.
     fn same(&mut self, value: ValueId, old: ValueId, spec: Spec, partial: AxisSet) -> Result<()> {
         let (want, got) = (self.local_type(old, &spec), &self.build.values[value.0 as usize]);
         if want != *got {

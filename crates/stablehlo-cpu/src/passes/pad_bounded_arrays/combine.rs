@@ -72,8 +72,8 @@ impl Rewrite<'_> {
             [&dimensions.lhs_batching, &dimensions.rhs_batching],
             [&dimensions.lhs_contracting, &dimensions.rhs_contracting],
         );
-        // Each pair of contracting dimensions has one size, which masks both operands. An invalid element of one
-        // operand may be infinite, and its product with zero would be NaN.
+        // Each pair of contracting dimensions has one size. Mask both operands with this size, because an invalid
+        // element of one operand may be infinite, and its product with zero would be NaN.
         for pair in contracting[0].iter().zip(contracting[1]) {
             let of = |side: usize, d: usize| sizes[side].iter().find(|(known, _)| *known == d).map(|(_, size)| *size);
             let Some(size) = of(0, *pair.0).or_else(|| of(1, *pair.1)) else { continue };
