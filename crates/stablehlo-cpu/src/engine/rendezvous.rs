@@ -18,8 +18,9 @@ use super::pool::{Buffer, Pool};
 use super::remote::{Message, RemoteMembers};
 use crate::error::RunError;
 
-/// The members of one launch. There are `replicas * partitions` members. Their flattened IDs are `replica * partitions
-/// + partition`, as in the specification. A communicator serves only one launch. Create a new one for the next launch.
+/// The members of one launch. There are `replicas * partitions` members. As in the specification, each member has the
+/// flattened ID `replica * partitions + partition`. A communicator serves only one launch. Create a new one for the
+/// next launch.
 pub struct Communicator {
     replicas: usize,
     partitions: usize,

@@ -130,9 +130,9 @@ fn transpose_products(block: &mut BlockGraph) {
     });
 }
 
-/// Replaces operands that kernel outputs start as copies of. If such an operand is an array filled from a constant of
-/// equal elements, the kernel gets the constant instead. Its output is then filled directly, and the array is not
-/// needed.
+/// Passes constants of equal elements directly to kernels. If an output of a kernel starts as a copy of an array that
+/// such a constant fills, the kernel reads the constant instead of the array. The output is then filled directly, and
+/// the array is not needed.
 fn pass_constants(block: &mut BlockGraph, values: &[Value]) {
     let constant = |node: &Node| {
         let is_splat =

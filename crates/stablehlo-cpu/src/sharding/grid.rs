@@ -86,8 +86,8 @@ pub(crate) enum OffGrid {
     /// The axes are axes of the grid, but the devices are in another order. Contains the partition at each grid
     /// position.
     Moved(Vec<usize>),
-    /// The axes of the grid cannot describe the mesh or the tiling. Contains the partition at each of its positions,
-    /// and the mesh if it is a mesh.
+    /// The axes of the grid cannot describe the mesh or the tiling. Contains the partition at each position, and the
+    /// mesh unless this is a tiling.
     Apart(Vec<usize>, Option<ParsedMesh>),
 }
 
