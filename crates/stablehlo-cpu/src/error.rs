@@ -86,7 +86,7 @@ impl CompileError {
 pub(crate) struct Place {
     pub(crate) operation: Option<String>,
     pub(crate) location: Option<String>,
-    /// The op with its types, its function and its location.
+    /// A text that names the op, its types, its function and its location.
     pub(crate) description: String,
 }
 

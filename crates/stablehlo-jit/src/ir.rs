@@ -67,7 +67,8 @@ pub(crate) struct ArrayType {
     pub(crate) writable: bool,
 }
 
-/// A program: typically a loop, with the statements that load its initial values and store its results.
+/// A program. It typically consists of a loop, of statements before the loop that load its initial values, and of
+/// statements after the loop that store its results.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
     pub(crate) values: Vec<Element>,

@@ -15,7 +15,7 @@ use super::simplify::simplify;
 use super::tile::fill;
 use crate::error::{CompileError, RunError};
 
-/// The steps of a graph, with their constants and the number of slots that they use.
+/// The steps of a graph, the constants that they read, and the number of slots that they use.
 pub(crate) struct Emitted {
     pub(crate) block: Block,
     pub(crate) consts: Vec<Buffer>,

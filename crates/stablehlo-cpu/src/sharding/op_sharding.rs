@@ -22,8 +22,8 @@ pub enum OpSharding {
     /// Each dimension is divided into equal parts. If its extent is not a multiple of the number of parts, the extent
     /// of a part is rounded up and the last parts are padded.
     Tiled {
-        /// Number of parts along each dimension, followed by the number of copies of each part if `replicated_last` is
-        /// set, and by the number of summands of each part if `unreduced_last` is set.
+        /// Number of parts along each dimension. If `replicated_last` is set, the number of copies of each part
+        /// follows. If `unreduced_last` is set, the number of summands of each part is the last element.
         tiles: Vec<i64>,
         /// The partition at each position of the tiles, in row-major order of `tiles`.
         partitions: Vec<i64>,

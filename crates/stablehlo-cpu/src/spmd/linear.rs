@@ -151,8 +151,8 @@ impl Sums {
         self.operands.get(operand).copied().unwrap_or_default()
     }
 
-    /// Completes the axes of a scatter that adds, after its factors are sharded along the axes `cut`. Leaves the axes
-    /// of other ops unchanged. `summed` contains the axes along which devices hold different updates. The operand that
+    /// Completes the axes of a scatter that adds, after the axes `cut` of its factors are chosen. Leaves the axes of
+    /// other ops unchanged. `summed` contains the axes along which devices hold different updates. The operand that
     /// receives the updates must be unreduced along the same axes, so that its elements are counted only once.
     pub(super) fn leave_to(&mut self, cut: &[Vec<Axis>], summed: AxisSet) {
         let Some((operand, wanted)) = self.added_to else { return };

@@ -9,6 +9,7 @@
 //! | custom call `Sharding` with `xla.sdy.sharding` | `sdy.sharding_constraint` |
 //! | custom call `xla.sdy.FuncResultSharding` | `sdy.sharding` of a result of the function |
 //! | custom call `xla.sdy.ShardingGroup` | `sdy.sharding_group` |
+//! | custom call `xla.sdy.PropagationBarrier` | none, because the call is removed |
 //! | custom call `xla.sdy.GlobalToLocalShape`, call of `xla.sdy.manual_computation_body`, custom call `xla.sdy.LocalToGlobalShape` | `sdy.manual_computation` |
 
 use std::collections::HashMap;
